@@ -11,7 +11,7 @@ use teamster_agents::{
     Providers, ResumeSession, Rule, SoftSignal,
 };
 
-use super::recorded::{CLIENTS, driver, job};
+use super::{CLIENTS, driver, job};
 use crate::kit::TestProject;
 
 /// A folder with programs of these names.

@@ -5,7 +5,7 @@ use teamster_agents::{
     AgentEvent, Interrupt, OutputReader, PermissionDecision, PermissionReply, Permissions, Rule,
 };
 
-use super::recorded::{driver, job, one, reader_for};
+use super::{driver, job, one, reader_for};
 use crate::kit::TestProject;
 
 /// Feeds a recording; gives every reply and every decision.

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use proptest::prelude::*;
 use teamster_agents::{AgentEnd, AgentEvent, Exit, Permissions, Stopped};
 
-use super::recorded::{CLIENTS, Recorded, all, one, read, reader_for};
+use super::{CLIENTS, Recorded, all, one, read, reader_for};
 
 /// A part of a line changes nothing, so a stream that was cut within a line is the stream of the lines before it.
 #[test]

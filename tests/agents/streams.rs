@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use teamster_agents::{AgentEvent, AgentSpending, AgentVerdict, Stopped, Trouble, Usage};
 
-use super::recorded::{CLIENTS, Recorded, all, foreign, one, read, reader_for};
+use super::{CLIENTS, Recorded, all, foreign, one, read, reader_for};
 
 /// The streams of runs that were a success, by client. A tool that failed or was refused is for the agent to deal
 /// with; whether its work is any good is for the verification to say.

@@ -1,6 +1,6 @@
 //! Checks judge exactly the commit that would land, in a tree made fresh from it.
 
-use crate::run::shop::Shop;
+use crate::run::Shop;
 
 /// One task whose worker runs a command.
 fn runs(command: &str) -> String {

@@ -7,12 +7,11 @@ use std::path::PathBuf;
 use serde_json::Value;
 use teamster_testkit::RunCmd;
 
+use super::CLOCK_OFFSET;
 use crate::kit::{Call, TestProject, now};
-use crate::run::shop::Shop;
+use crate::run::Shop;
 use crate::workers::{Crew, asking, kill_9};
 
-/// A build for tests moves its wall clock by the milliseconds in this file.
-pub(super) const CLOCK_OFFSET: &str = "TEAMSTER_TEST_CLOCK_OFFSET";
 const SECOND: i64 = 1_000;
 const HOUR: i64 = 3_600 * SECOND;
 const YEAR: i64 = 365 * 24 * HOUR;

@@ -2,7 +2,7 @@
 
 use std::process::Child;
 
-use crate::run::shop::Shop;
+use crate::run::Shop;
 
 /// Every task, also that of a revision, makes another commit.
 const NEWS: &str = "[[step]]\ndo = \"run\"\ncommand = \"echo $TEAMSTER_TASK_ID >> news.txt\"\n";

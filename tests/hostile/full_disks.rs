@@ -9,8 +9,8 @@ use std::time::Duration;
 use teamster_testkit::RunCmd;
 use teamster_testkit::wait::poll;
 
-use super::sentences::Said;
-use crate::run::shop::Shop;
+use super::sentences::RunOutput;
+use crate::run::Shop;
 
 /// How many sizes are tried for each of the two places, unless somebody says otherwise.
 const COUNT: &str = "TEAMSTER_DISK_SIZES";
@@ -138,7 +138,7 @@ fn run<I: IntoIterator<Item: AsRef<OsStr>>>(
     let text = std::fs::read_to_string(&said).unwrap_or_default();
     let _ = std::fs::remove_file(said);
     if let Some(code) = code {
-        let said = Said {
+        let said = RunOutput {
             shop,
             text: &text,
             code,

@@ -15,7 +15,7 @@ use teamster_run::host::ProjectLock;
 use teamster_store::Store as _;
 
 use crate::kit::{Call, TestProject};
-use crate::run::shop::Shop;
+use crate::run::Shop;
 use crate::studio::terminal::Terminal;
 use crate::studio::wait_for;
 
@@ -279,11 +279,11 @@ fn interrupt_at_the_prompt_leaves_the_gate_open() {
 }
 
 /// A tmux server of the test's own.
-struct Tmux {
+struct TmuxTerminal {
     socket: PathBuf,
 }
 
-impl Tmux {
+impl TmuxTerminal {
     fn start(shop: &Shop, call: Call) -> Self {
         let socket = shop.aside().join("tmux");
         let line = format!(
@@ -314,7 +314,7 @@ impl Tmux {
     }
 }
 
-impl Drop for Tmux {
+impl Drop for TmuxTerminal {
     fn drop(&mut self) {
         self.tell(&["kill-server"]);
     }
@@ -323,7 +323,7 @@ impl Drop for Tmux {
 #[test]
 fn lines_typed_ahead_in_tmux_do_nothing_and_typing_is_seen() {
     let shop = Shop::new();
-    let tmux = Tmux::start(&shop, shop.scripted_run(WAITING, &["--verify", "true"]));
+    let tmux = TmuxTerminal::start(&shop, shop.scripted_run(WAITING, &["--verify", "true"]));
     waits_at(&shop, "at-work");
     for word in ["yes", "approve", "reject rollback", "revise x"] {
         tmux.press(&[word, "Enter", "C-d", word, "C-m", "C-j"]);

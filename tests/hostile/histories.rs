@@ -7,8 +7,10 @@ use std::fmt::Write as _;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::merge_train::add_filter;
-use crate::run::shop::Shop;
+use teamster_testkit::Dice;
+
+use super::{INTEGRATION, add_filter};
+use crate::run::Shop;
 
 /// How many histories are tried, unless somebody says otherwise.
 const COUNT: &str = "TEAMSTER_MERGE_HISTORIES";
@@ -17,25 +19,10 @@ const AT_ONCE: usize = 4;
 /// Takes over the files of a task whose conflict is to be resolved.
 const BRING: &str = "from=$(grep -o 'refs/teamster/shop/task-[0-9]*' $TEAMSTER_TASK_FILE | head -n 1); \
      git diff --name-only HEAD...$from | grep part | xargs git checkout $from --";
-const INTEGRATION: &str = "refs/heads/omc-team/shop/integration";
-
-/// A small generator of numbers: the same seed, the same history.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, most: u64) -> u64 {
-        // SplitMix64.
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (mixed ^ (mixed >> 31)) % most
-    }
-}
 
 /// What goes wrong in a history.
 #[derive(Debug)]
-struct History {
+struct MergeHistory {
     plan: String,
     script: String,
     /// The host is killed at this event.
@@ -43,7 +30,7 @@ struct History {
     has_filter: bool,
 }
 
-impl History {
+impl MergeHistory {
     fn of(seed: u64) -> Self {
         let mut dice = Dice(seed);
         let count = 2 + dice.below(3);
@@ -177,7 +164,7 @@ fn play_all(count: u64, is_checked: bool) -> (Vec<u64>, Vec<String>) {
                     if seed >= count {
                         return;
                     }
-                    let history = History::of(seed);
+                    let history = MergeHistory::of(seed);
                     match history.play(is_checked) {
                         Ok(false) => {}
                         Ok(true) => lost.lock().unwrap().push(seed),

@@ -11,7 +11,7 @@ use teamster_isolate::git::{Author, Integration, Landed, MergeOutcome, Worktree}
 
 use crate::isolate::{GitProject, put, team, worker};
 use crate::kit::TestProject;
-use crate::run::shop::Shop;
+use crate::run::Shop;
 
 const MENDS: &str =
     "[[step]]\ntask = \"mend it\"\ndo = \"edit\"\npath = \"mended.txt\"\ncontent = \"mended\\n\"\n";

@@ -1,7 +1,7 @@
 //! What of the caller and of others reaches an agent.
 
 use crate::kit::Call;
-use crate::run::shop::Shop;
+use crate::run::Shop;
 use crate::workers::Crew;
 
 /// What every process that we start may know about git: nothing of this is the caller's.

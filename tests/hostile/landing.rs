@@ -1,7 +1,7 @@
 //! Landing: what was shown is what lands, and a refused landing leaves everything as it was.
 
-use super::merge_train::add_filter;
-use crate::run::shop::Shop;
+use super::add_filter;
+use crate::run::Shop;
 
 /// One task whose worker runs a command.
 fn runs(command: &str) -> String {

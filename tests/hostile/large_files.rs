@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::run::shop::Shop;
+use crate::run::Shop;
 
 const CONTENT: &str = "the first content of a large file\n";
 

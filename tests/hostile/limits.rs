@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 use crate::kit::TestProject;
-use crate::run::shop::Shop;
+use crate::run::Shop;
 
 /// Nothing here takes so long unless it grows faster than what it is given.
 const LONG: Duration = Duration::from_secs(240);

@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use crate::run::shop::Shop;
+use super::add_filter;
+use crate::run::Shop;
 
 /// Two tasks that have nothing to do with each other.
 const TWO: &str =
@@ -19,24 +20,6 @@ fn run(shop: &Shop, plan: &str, script: &str, more: &[&str]) -> crate::kit::Call
 /// A step of a script that runs a command.
 fn step(task: &str, command: &str) -> String {
     format!("[[step]]\ntask = {task:?}\ndo = \"run\"\ncommand = {command:?}\n")
-}
-
-/// Files called `*.big` go through a filter that fails in `folders` of the file system as long as there is a file
-/// `fail` beside the project.
-pub fn add_filter(shop: &Shop, folders: &str) {
-    let fail = shop.aside().join("fail");
-    let smudge = format!(
-        "case \"$PWD\" in {folders}) test ! -e {} || exit 1;; esac; cat",
-        fail.display()
-    );
-    shop.git(&["config", "filter.big.smudge", &smudge]);
-    shop.git(&["config", "filter.big.clean", "cat"]);
-    shop.git(&["config", "filter.big.required", "true"]);
-    shop.project.write(".gitattributes", "*.big filter=big\n");
-    shop.git(&["add", ".gitattributes"]);
-    let commit = ["commit", "--quiet", "--message", "Filter", "--"];
-    shop.git(&[commit.as_slice(), &[".gitattributes"]].concat());
-    std::fs::write(fail, "").unwrap();
 }
 
 fn files(shop: &Shop) -> Vec<String> {

@@ -23,3 +23,28 @@ mod signals;
 mod trust;
 mod versions;
 mod worker_results;
+
+use crate::run::Shop;
+
+/// A build for tests moves its wall clock by the milliseconds in this file.
+const CLOCK_OFFSET: &str = "TEAMSTER_TEST_CLOCK_OFFSET";
+/// The branch that the tasks of a shop's team are merged into.
+const INTEGRATION: &str = "refs/heads/omc-team/shop/integration";
+
+/// Files called `*.big` go through a filter that fails in `folders` of the file system as long as there is a file
+/// `fail` beside the project.
+fn add_filter(shop: &Shop, folders: &str) {
+    let fail = shop.aside().join("fail");
+    let smudge = format!(
+        "case \"$PWD\" in {folders}) test ! -e {} || exit 1;; esac; cat",
+        fail.display()
+    );
+    shop.git(&["config", "filter.big.smudge", &smudge]);
+    shop.git(&["config", "filter.big.clean", "cat"]);
+    shop.git(&["config", "filter.big.required", "true"]);
+    shop.project.write(".gitattributes", "*.big filter=big\n");
+    shop.git(&["add", ".gitattributes"]);
+    let commit = ["commit", "--quiet", "--message", "Filter", "--"];
+    shop.git(&[commit.as_slice(), &[".gitattributes"]].concat());
+    std::fs::write(fail, "").unwrap();
+}

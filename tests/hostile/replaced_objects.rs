@@ -1,7 +1,7 @@
 //! Objects that an agent replaced: what was shown and checked is what lands.
 
 use crate::isolate::GitProject;
-use crate::run::shop::Shop;
+use crate::run::Shop;
 
 /// A worker commits a file that deletes, and tells git to show another one in its place.
 const REPLACES_A_BLOB: &str = r#"

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use teamster_testkit::RunCmd;
 
-use crate::run::shop::Shop;
+use crate::run::Shop;
 
 /// A kind of repository, and how one is made at `K` from the ordinary one at `SRC`.
 const KINDS: [(&str, &str); 10] = [

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use teamster_testkit::RunCmd;
 
-use crate::run::shop::Shop;
+use crate::run::Shop;
 
 /// A private key whose lines look like nothing by themselves.
 fn key() -> (String, Vec<String>) {

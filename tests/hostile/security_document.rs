@@ -1,10 +1,10 @@
-//! docs/security.md: every claim is proven by a test that exists, and those that had none have theirs here.
+//! Every claim of docs/security.md is proven by a test that exists, and those that had none have theirs here.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use crate::run::shop::Shop;
+use crate::run::Shop;
 
 fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")

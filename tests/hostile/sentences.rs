@@ -1,20 +1,20 @@
 //! A judge of what a run says on a full disk: every sentence is looked up in git, in the file system, among processes.
 //! A sentence that it does not know is an error too, so that none goes unjudged.
 
-use crate::run::shop::Shop;
+use super::INTEGRATION;
+use crate::run::Shop;
 
 /// What a run promises where it cannot go on.
 const PROMISE: &str = "`teamster run --resume shop` goes on";
-const INTEGRATION: &str = "refs/heads/omc-team/shop/integration";
 
 /// What a run of the sweep said, and how it ended.
-pub struct Said<'a> {
+pub struct RunOutput<'a> {
     pub shop: &'a Shop,
     pub text: &'a str,
     pub code: Option<i32>,
 }
 
-impl Said<'_> {
+impl RunOutput<'_> {
     /// Whether it says that a resume goes on.
     pub fn promises_resume(&self) -> bool {
         self.text.contains(PROMISE)
@@ -33,13 +33,21 @@ impl Said<'_> {
         Ok(())
     }
 
+    /// Whether the error or the hint below it says what to do about the disk.
+    fn says_to_make_room(&self) -> bool {
+        let ends = |line: &&str| line.starts_with("error: ") || line.starts_with("hint: ");
+        self.text
+            .lines()
+            .filter(ends)
+            .any(|line| line.contains("make room") || line.contains("free some space"))
+    }
+
     fn sentence(&self, text: &str) -> Result<(), String> {
         if let Some(error) = text.strip_prefix("error: ") {
             return names_full_disk(error).and_then(|()| names_place(error));
         }
         if let Some(hint) = text.strip_prefix("hint: ") {
-            let is_told = hint.contains("make room") || hint.contains("free some space");
-            return holds(is_told, "it does not say to make room")
+            return holds(self.says_to_make_room(), "it does not say to make room")
                 .and_then(|()| {
                     holds(
                         hint.contains("teamster run"),

@@ -4,10 +4,10 @@ use std::sync::Mutex;
 
 use serde_json::{Value, json};
 
-use crate::run::shop::Shop;
+use crate::run::Shop;
 use crate::workers::signal;
 
-use super::clocks_and_versions::CLOCK_OFFSET;
+use super::CLOCK_OFFSET;
 
 /// One of each kind: those that ask, those that kill with and without a core, one that stops, one that means nothing.
 const SIGNALS: [&str; 9] = [

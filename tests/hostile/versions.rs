@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::kit::{TestProject, living};
-use crate::run::shop::Shop;
+use crate::run::Shop;
 
 /// A key that only a newer teamster knows.
 const KEY: &str = "fromVersion2";

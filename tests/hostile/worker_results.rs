@@ -1,7 +1,7 @@
 //! What a worker changed is in its commit, or its task fails and says what is missing.
 
 use crate::isolate::GitProject;
-use crate::run::shop::Shop;
+use crate::run::Shop;
 use crate::workers::Crew;
 
 const AUTO: [&str; 4] = ["--verify", "true", "--approve", "auto"];

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::thread;
 
 use teamster_isolate::git::{CommitId, Integration, MergeOutcome, MergePrediction};
+use teamster_testkit::Dice;
 use teamster_types::TaskId;
 
 use super::integration::merge;
@@ -342,19 +343,6 @@ fn the_users_branch_is_merged_when_it_has_moved() {
                 .is_err(),
             "{odd}"
         );
-    }
-}
-
-/// Numbers that look random and are the same in every run.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % limit
     }
 }
 

@@ -2,7 +2,6 @@
 
 mod changes;
 mod command;
-mod files;
 mod find;
 mod integration;
 mod keeping;
@@ -61,7 +60,7 @@ impl GitProject {
         self.git_in(&self.folder(), args)
     }
 
-    /// git as a user calls it; it must do what it was asked.
+    /// Calls git as a user does. It must do what it was asked.
     pub fn git_in(&self, folder: &Path, args: &[&str]) -> String {
         let output = self.try_git(folder, args);
         assert!(
@@ -103,7 +102,7 @@ impl GitProject {
         self.git_in(folder, &["rev-parse", "HEAD"]).parse().unwrap()
     }
 
-    /// git as we call it, with the test's own home.
+    /// Returns git as the product calls it, with the test's own home.
     pub fn our_git(&self) -> Git {
         Git::find(PATH.as_ref())
             .unwrap()

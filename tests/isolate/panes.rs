@@ -54,7 +54,7 @@ impl Drop for Server {
     }
 }
 
-/// tmux may see the end of the output before the end of the process, and only the latter says how it ended.
+/// Tells whether it is known how the pane ended: tmux may see the end of the output before that of the process.
 fn is_judged(pane: &Pane) -> bool {
     pane.dead && (pane.status.is_some() || pane.signal.is_some())
 }

@@ -22,12 +22,12 @@ const HOOKS: [&str; 12] = [
     "fsmonitor-watchman",
 ];
 
-struct Trap {
+struct TrapProgram {
     program: PathBuf,
     mark: PathBuf,
 }
 
-impl Trap {
+impl TrapProgram {
     /// A program that leaves a mark, wherever git can be made to run one.
     fn plant(project: &GitProject) -> Self {
         let home = project.project.home();
@@ -76,7 +76,7 @@ impl Trap {
 #[test]
 fn nothing_that_is_planted_in_a_repository_runs_through_us() {
     let project = GitProject::new();
-    let trap = Trap::plant(&project);
+    let trap = TrapProgram::plant(&project);
     // It would, if a person called git there.
     project.try_git(&project.folder(), &["status"]);
     assert!(trap.has_sprung().is_some(), "the trap does not work");

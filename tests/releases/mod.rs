@@ -7,7 +7,7 @@ use serde_json::Value;
 use teamster_journal::{Event, RunState};
 use teamster_store::rebuild;
 use teamster_types::TeamName;
-use teamster_view::model::{Story, run_lately, run_now};
+use teamster_view::model::{TeamProjection, run_lately, run_now};
 
 use crate::kit::TestProject;
 
@@ -76,7 +76,7 @@ fn every_prefix_of_a_journal_of_0_1_is_judged_the_same_by_host_page_and_status()
         let team: TeamName = events[0].team.parse().unwrap();
         let journal = project.claude(&format!("teams/{team}/events.jsonl"));
         let mut host = RunState::default();
-        let mut story = Story::of("");
+        let mut projection = TeamProjection::of("");
         let mut told = String::new();
         for event in &events {
             told.push_str(&serde_json::to_string(event).unwrap());
@@ -84,12 +84,12 @@ fn every_prefix_of_a_journal_of_0_1_is_judged_the_same_by_host_page_and_status()
             std::fs::write(&journal, &told).unwrap();
             let read = project.store(Duration::ZERO);
             host.apply(event);
-            story.apply(event);
-            let view = story.view();
+            projection.apply(event);
+            let view = projection.view();
             let place = format!("{} at {}", folder.display(), event.seq);
             let is_open = host.open_gate().is_some();
             assert_eq!(view.awaits_approval(), is_open, "{place}");
-            let gate = teamster_view::gate::open_gate(&read, &team).unwrap();
+            let gate = teamster_view::requests::open_gate(&read, &team).unwrap();
             assert_eq!(gate.is_some(), is_open, "{place}");
             let stage = view.stage().map(str::to_owned);
             for now in [run_now(&read, &team), run_lately(&read, &team)] {

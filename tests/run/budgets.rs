@@ -2,7 +2,7 @@
 
 use teamster_testkit::RunCmd;
 
-use super::shop::Shop;
+use super::Shop;
 
 const TURN: u64 = 500;
 const WORKERS: u64 = 2;

@@ -1,6 +1,6 @@
 //! What the checks say, and what comes of it.
 
-use super::shop::Shop;
+use super::Shop;
 
 const NEWS: &str = r#"
 [[step]]
@@ -70,9 +70,17 @@ fn in_the_projects_own_folder_a_fix_is_verified_too() {
 
 #[test]
 fn what_failed_before_is_not_charged_and_not_called_passed() {
-    let shop = Shop::in_use();
-    let verify = ["--verify", "sh test.sh", "--approve", "auto"];
-    let ran = shop.scripted_run(NEWS, &verify).run().exits(11);
+    let shop = Shop::new();
+    shop.project.write("Makefile", "test:\n\tsh test.sh\n");
+    shop.git(&["add", "Makefile"]);
+    shop.git(&["commit", "--quiet", "--message", "Test with make"]);
+    shop.project.write("readme.txt", "A shop, half described");
+    shop.project.write("staged.txt", "staged\n");
+    shop.git(&["add", "staged.txt"]);
+    shop.project.write("draft/idea.txt", "an idea\n");
+    // Nobody asked for this check: it was found in the project.
+    let found = ["--trust-project", "--approve", "auto"];
+    let ran = shop.scripted_run(NEWS, &found).run().exits(11);
     assert!(ran.stdout.contains("failed before"), "{}", ran.stdout);
     assert_eq!(shop.tasks().len(), 1, "there is nothing to fix");
     assert_eq!(shop.stage(), "approval");
@@ -88,6 +96,24 @@ fn what_failed_before_is_not_charged_and_not_called_passed() {
         "{report}"
     );
     assert!(report.contains("Not fully verified"), "{report}");
+}
+
+#[test]
+fn check_that_a_person_gave_is_a_target_and_gets_rounds_of_fixing_though_it_failed_before() {
+    let shop = Shop::in_use();
+    let script = format!(
+        "{NEWS}\n[[step]]\ntask = \"Fix what\"\ndo = \"run\"\ncommand = \"test -e ROOT/once || {{ touch ROOT/once; exit 0; }}; touch works\"\n"
+    );
+    let verify = ["--verify", "test -e works", "--approve", "auto"];
+    shop.scripted_run(&script, &verify).run().exits(0);
+    // The work itself and the first round do not help.
+    assert_eq!(shop.tasks().len(), 3);
+    let fix = shop.tasks()[1]["description"].as_str().unwrap().to_owned();
+    assert!(
+        fix.contains("to make it pass is what the work is for"),
+        "{fix}"
+    );
+    assert_eq!(shop.git(&["ls-files", "works"]), "works");
 }
 
 #[test]

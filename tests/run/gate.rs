@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::shop::Shop;
+use super::Shop;
 
 const NEWS: &str = r#"
 [[step]]

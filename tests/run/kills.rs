@@ -9,7 +9,7 @@ use std::time::Instant;
 use serde_json::{Value, json};
 use teamster_testkit::RunCmd;
 
-use super::shop::Shop;
+use super::Shop;
 use crate::workers::kill_9;
 
 /// A build for tests lets its host die at this event.

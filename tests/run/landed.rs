@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::Value;
 use teamster_isolate::git::{Git, Repo};
 
-use super::shop::Shop;
+use super::Shop;
 
 /// Printed for each comparison; the evidence counts these lines.
 const COMPARED: &str = "a clone of what landed is what the gate showed";

@@ -12,7 +12,9 @@ use teamster_fs::proc::Machine;
 use teamster_fs::processes;
 use teamster_isolate::detached::Detached;
 use teamster_journal::payload::Member;
-use teamster_run::leader::{LeaderError, LeaderJob, LeaderPlan, Overview, Problem, lead};
+use teamster_run::leader::{
+    LeaderAgent, LeaderPlan, LeaderProblem, PlanRequest, RepositoryOverview, TurnResult, TurnWatch,
+};
 use teamster_workers::limits::WorkerLimits;
 
 use crate::kit::TestProject;
@@ -82,7 +84,7 @@ impl Desk {
         ScriptedDriver::new(&self.folder().join("leader.toml"))
     }
 
-    fn lead(&self, driver: &dyn Driver) -> Result<LeaderPlan, LeaderError> {
+    fn lead(&self, driver: &dyn Driver) -> TurnResult<LeaderPlan> {
         self.lead_until(driver, &|| false, &mut |_| {})
     }
 
@@ -91,7 +93,7 @@ impl Desk {
         driver: &dyn Driver,
         stop: &dyn Fn() -> bool,
         hear: &mut dyn FnMut(&AgentEvent),
-    ) -> Result<LeaderPlan, LeaderError> {
+    ) -> TurnResult<LeaderPlan> {
         let member = |name: &str| Member {
             name: name.parse().unwrap(),
             provider: "claude".to_owned(),
@@ -106,23 +108,25 @@ impl Desk {
             (MARK.into(), self.mark.clone().into()),
         ];
         let folder = self.folder();
-        let job = LeaderJob {
+        let agent = LeaderAgent {
             driver,
             provider: "boss",
             model: None,
-            task: "로그인 폼을 고쳐줘",
             team: "crew",
-            members: &[member("worker-1"), member("worker-2")],
-            told: "",
-            overview: &Overview::new(&["src/lib.rs"], "A project."),
             folder: self.is_in_project.then_some(folder.as_path()),
-            rules: &self.rules,
+            limits: &self.rules,
             exported: &exported,
             path: std::ffi::OsStr::new("/nowhere"),
             teamster: Path::new(env!("CARGO_BIN_EXE_teamster")),
             launch: &teamster_fs::random_hex(),
         };
-        lead(&job, stop, hear)
+        let request = PlanRequest {
+            task: "로그인 폼을 고쳐줘",
+            members: &[member("worker-1"), member("worker-2")],
+            told: "",
+            overview: &RepositoryOverview::new(&["src/lib.rs"], "A project."),
+        };
+        agent.plan(&request, &mut TurnWatch { stop, hear })
     }
 
     fn read(&self, name: &str) -> String {
@@ -155,17 +159,16 @@ fn a_script_says_a_plan_and_what_it_cost() {
     }
     let desk = Desk::new();
     let script = desk.script(
-        "steps = [\n  { usage = { input = 10, output = 5, cost_usd = 0.25 } },\n  { say = '''I looked around. The plan:\n\n```json\n\
+        "[[step]]\ndo = 'usage'\ntokens_in = 10\ntokens_out = 5\nusd = 0.25\n[[step]]\ndo = 'say'\ntext = '''I looked around. The plan:\n\n```json\n\
          {\"tasks\": [{\"id\": \"form\", \"subject\": \"폼을 고친다\", \"owner\": \"worker-1\"},\n\
-         {\"id\": \"test\", \"subject\": \"Test it\", \"blockedBy\": [\"form\"], \"verify\": [\"make\"]}]}\n```\n''' },\n]\n",
+         {\"id\": \"test\", \"subject\": \"Test it\", \"blockedBy\": [\"form\"], \"verify\": [\"make\"]}]}\n```\n'''\n",
     );
     let mut heard = Vec::new();
-    let led = desk
-        .lead_until(&script, &|| false, &mut |event| heard.push(event.clone()))
-        .unwrap();
-    assert_eq!(subjects(&led), ["폼을 고친다", "Test it"]);
-    assert_eq!(led.plan.tasks[1].after, [0]);
-    assert_eq!(led.left_out, ["make"]);
+    let led = desk.lead_until(&script, &|| false, &mut |event| heard.push(event.clone()));
+    let plan = led.answer.unwrap();
+    assert_eq!(subjects(&plan), ["폼을 고친다", "Test it"]);
+    assert_eq!(plan.plan.tasks[1].after, [0]);
+    assert_eq!(plan.left_out, ["make"]);
     let [spent] = led.spent.as_slice() else {
         panic!("it is asked once: {:?}", led.spent)
     };
@@ -185,9 +188,8 @@ fn it_is_asked_once_more_with_its_answer_and_what_was_wrong() {
         .lead(&command(
             "if [ -e prompt-1 ]; then cat > prompt-2; echo '{\"tasks\":[{\"id\":1,\"subject\":\"go\"}]}'; \
              else cat > prompt-1; echo 'I would say:'; echo '{\"tasks\":[{\"id\":1,\"subject\":\"go\",\"owner\":\"ann\"}]}'; fi",
-        ))
-        .unwrap();
-    assert_eq!(subjects(&led), ["go"]);
+        ));
+    assert_eq!(subjects(&led.answer.unwrap()), ["go"]);
     assert_eq!(
         led.spent,
         [AgentSpending::default(), AgentSpending::default()]
@@ -209,11 +211,10 @@ fn two_bad_answers_are_an_error_that_shows_them() {
         return;
     }
     let desk = Desk::new();
-    let error = desk
-        .lead(&command(
-            "cat > /dev/null; echo x >> asked; echo 'Let me think about it.'",
-        ))
-        .unwrap_err();
+    let led = desk.lead(&command(
+        "cat > /dev/null; echo x >> asked; echo 'Let me think about it.'",
+    ));
+    let error = led.answer.unwrap_err();
     insta::assert_snapshot!(error.to_string(), @r"
     the leader boss was asked twice and made no plan that can be used:
       line 1: there is no JSON object in the answer
@@ -221,7 +222,7 @@ fn two_bad_answers_are_an_error_that_shows_them() {
     write the plan yourself and give it with `--plan FILE`, or do without a leader: `--leader engine`
     ");
     assert_eq!(
-        (desk.read("asked").lines().count(), error.spent.len()),
+        (desk.read("asked").lines().count(), led.spent.len()),
         (2, 2)
     );
 }
@@ -234,17 +235,18 @@ fn one_that_fails_is_asked_again_and_then_given_up() {
     let desk = Desk::new();
     let error = desk
         .lead(&command("cat > prompt; echo x >> asked; echo '{\"tasks\":[{\"id\":1,\"subject\":\"go\"}]}'; echo no model >&2; exit 3"))
+        .answer
         .unwrap_err();
     assert_eq!(
         error.problem,
-        Problem::Failed("exit code 3: no model".to_owned())
+        LeaderProblem::Failed("exit code 3: no model".to_owned())
     );
     assert_eq!(desk.read("asked").lines().count(), 2);
     assert!(desk.read("prompt").contains("exit code 3: no model"));
 
-    let missing = desk.lead(&CodexDriver).unwrap_err();
+    let missing = desk.lead(&CodexDriver).answer.unwrap_err();
     assert!(
-        matches!(missing.problem, Problem::NotStarted(_)),
+        matches!(missing.problem, LeaderProblem::NotStarted(_)),
         "{missing}"
     );
     assert!(
@@ -263,6 +265,7 @@ fn it_runs_as_an_agent_of_ours_and_its_temp_folder_goes_with_it() {
         "cat > /dev/null; { pwd; echo $TEAMSTER_WORKER; echo $TEAMSTER_TEAM; echo ${#TEAMSTER_LAUNCH}; echo $TMPDIR; } > seen; \
          touch $TMPDIR/left; echo '{\"tasks\":[{\"id\":1,\"subject\":\"go\"}]}'",
     ))
+    .answer
     .unwrap();
     let seen = desk.read("seen");
     let lines: Vec<&str> = seen.lines().collect();
@@ -289,6 +292,7 @@ fn without_a_folder_it_gets_one_that_goes_with_it() {
         "cat > /dev/null; touch left; pwd > '{}'; echo '{{\"tasks\":[{{\"id\":1,\"subject\":\"go\"}}]}}'",
         note.display()
     )))
+    .answer
     .unwrap();
     let seen = desk.read("seen");
     assert!(seen.contains("/teamster-"), "{seen}");
@@ -303,13 +307,13 @@ fn a_silent_one_is_ended_with_all_it_started() {
     let mut desk = Desk::new();
     desk.rules.idle = Duration::from_millis(400);
     let began = Instant::now();
-    let error = desk
+    let led = desk
         .lead(&command(
             "trap '' TERM INT; setsid sh -c 'trap \"\" TERM; sleep 600' & echo thinking; sleep 600; sleep 600",
-        ))
-        .unwrap_err();
+        ));
+    let error = led.answer.unwrap_err();
     assert!(
-        matches!(&error.problem, Problem::Failed(why) if why.contains("too long")),
+        matches!(&error.problem, LeaderProblem::Failed(why) if why.contains("too long")),
         "{error}"
     );
     assert!(
@@ -318,7 +322,7 @@ fn a_silent_one_is_ended_with_all_it_started() {
         began.elapsed()
     );
     assert_eq!(
-        error.spent.len(),
+        led.spent.len(),
         1,
         "one that takes too long is not asked again"
     );
@@ -332,7 +336,8 @@ fn it_can_be_stopped_and_nobody_else_is() {
     }
     let desk = Desk::new();
     let script = desk.script(
-        "steps = [\n  { run = \"setsid sleep 600 > /dev/null 2>&1 &\" },\n  { say = \"hm\" },\n  { hang = true },\n]\n",
+        "[[step]]\ndo = 'run'\ncommand = 'setsid sleep 600 > /dev/null 2>&1 &'\n\
+         [[step]]\ndo = 'say'\ntext = 'hm'\n[[step]]\ndo = 'hang'\n",
     );
     let mut other = Detached {
         program: Path::new("/bin/sleep"),
@@ -348,6 +353,7 @@ fn it_can_be_stopped_and_nobody_else_is() {
         .lead_until(&script, &|| spoke.get(), &mut |event| {
             spoke.set(spoke.get() || matches!(event, AgentEvent::Text(_)));
         })
+        .answer
         .unwrap_err();
     let other_lives = other.try_wait().unwrap().is_none();
     other.kill().unwrap();
@@ -356,7 +362,7 @@ fn it_can_be_stopped_and_nobody_else_is() {
         other_lives,
         "a child of ours that is none of the leader's was ended"
     );
-    assert_eq!(error.problem, Problem::Stopped);
+    assert_eq!(error.problem, LeaderProblem::Stopped);
     assert_eq!(desk.alive(), Vec::<u32>::new());
 }
 
@@ -377,8 +383,9 @@ fn a_thousand_tasks_are_taken_whole() {
     desk.project.write("plan.json", &plan);
     let led = desk
         .lead(&command("cat > /dev/null; cat plan.json"))
+        .answer
         .unwrap();
     assert_eq!((led.plan.tasks.len(), led.text.len()), (1_000, plan.len()));
-    let script = desk.script(&format!("steps = [{{ say = '''{plan}''' }}]\n"));
-    assert_eq!(desk.lead(&script).unwrap().plan.tasks.len(), 1_000);
+    let script = desk.script(&format!("[[step]]\ndo = 'say'\ntext = '''{plan}'''\n"));
+    assert_eq!(desk.lead(&script).answer.unwrap().plan.tasks.len(), 1_000);
 }

@@ -1,6 +1,6 @@
 //! Workers that reach beyond their own worktree with plain git: what they do there counts for nothing.
 
-use super::shop::Shop;
+use super::Shop;
 
 /// One task whose worker runs a command; ROOT is a folder of the test, `$TEAMSTER_TEAM` is the team.
 fn runs(command: &str) -> String {

@@ -1,6 +1,6 @@
 //! Where a run can work: repositories of all kinds, and none.
 
-use super::shop::Shop;
+use super::Shop;
 
 const MADE: &str = "[[step]]\ndo = \"edit\"\npath = \"made.txt\"\ncontent = \"made\\n\"\n";
 

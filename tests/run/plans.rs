@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use teamster_testkit::RunCmd;
 
-use super::shop::Shop;
+use super::Shop;
 
 fn planned(shop: &Shop, plan: &str, more: &[&str]) -> crate::kit::Ran {
     let plan = shop.plan(plan);

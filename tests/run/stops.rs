@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use teamster_testkit::RunCmd;
 
-use super::shop::Shop;
+use super::Shop;
 
 /// Two tasks; each notes that it has begun, and waits to be let go.
 const PLAN: &str =

@@ -2,7 +2,7 @@
 
 use teamster_testkit::RunCmd;
 
-use super::shop::Shop;
+use super::Shop;
 
 /// `late` always comes after somebody else has changed the same line: `first`, then `second`, then `third`.
 const CONFLICTS: &str = r#"

@@ -1,6 +1,6 @@
 //! The trace of a host and of each bridge: where it lies, what it tells, and what it never tells.
 
-use super::shop::Shop;
+use super::Shop;
 
 const SECRET: &str = "sk-ant-api03-Zm9vYmFyYmF6cXV4Zm9vYmFyYmF6cXV4Zm9vYmFyYmF6cXV4";
 

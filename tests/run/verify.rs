@@ -104,14 +104,14 @@ impl Site {
     }
 
     /// What the host told at its end. Nobody is left then.
-    fn told(&self, mut host: Child) -> Told {
+    fn told(&self, mut host: Child) -> CheckReport {
         assert!(host.wait().unwrap().success());
         assert_eq!(self.alive(), Vec::<String>::new(), "somebody is left");
         let told = std::fs::read(self.project.folder().join("told.json")).unwrap();
-        Told(serde_json::from_slice(&told).unwrap())
+        CheckReport(serde_json::from_slice(&told).unwrap())
     }
 
-    fn check(&self, command: &str) -> Told {
+    fn check(&self, command: &str) -> CheckReport {
         self.told(self.start(command, LONG, &[]))
     }
 
@@ -137,9 +137,9 @@ impl Site {
     }
 }
 
-struct Told(Value);
+struct CheckReport(Value);
 
-impl Told {
+impl CheckReport {
     fn checked(&self) -> Checked {
         serde_json::from_value(self.0["checked"].clone()).unwrap()
     }
@@ -209,7 +209,7 @@ fn a_team_answers_for_what_it_broke_and_nothing_else() {
     let base = run();
     site.project.write("parser", "broken");
     let now = run();
-    let report = compare_with_base(&base, &now);
+    let report = compare_with_base(&[], &base, &now);
     assert_eq!(report.regressions, [&now[0]]);
     assert_eq!(report.failed_before, [&now[1]]);
     assert_eq!(report.passed, [&now[2]]);

@@ -1,6 +1,6 @@
 //! A whole run: planned, worked on, in conflict, merged, verified, fixed, asked about, and decided.
 
-use super::shop::Shop;
+use super::Shop;
 
 /// Everything up to the gate, which nobody answers.
 fn at_gate() -> Shop {

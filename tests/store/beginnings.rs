@@ -5,9 +5,9 @@ use teamster_store::{Kind, Read, Store};
 use teamster_types::task::NewTask;
 use teamster_types::team::NewTeam;
 
-use super::crew::{Crew, id};
+use super::{FileTeam, id};
 
-fn new_team(crew: &Crew) -> NewTeam {
+fn new_team(crew: &FileTeam) -> NewTeam {
     NewTeam {
         name: "other".parse().unwrap(),
         description: String::new(),
@@ -28,7 +28,7 @@ fn task() -> NewTask {
 fn a_team_whose_maker_dies_is_there_or_not() {
     let (mut made, mut not_made) = (0, 0);
     for step in 0.. {
-        let crew = Crew::new("maker-dies");
+        let crew = FileTeam::new("maker-dies");
         let new = new_team(&crew);
         fail::die_after(step);
         let _ = crew.store.create_team(&new, None);
@@ -63,7 +63,7 @@ fn a_team_whose_maker_dies_is_there_or_not() {
 fn a_team_whose_remover_dies_is_there_or_gone() {
     let (mut there, mut gone) = (0, 0);
     for step in 0.. {
-        let crew = Crew::new("remover-dies");
+        let crew = FileTeam::new("remover-dies");
         let new = new_team(&crew);
         crew.store.create_team(&new, None).unwrap();
         crew.store.create_task(&new.name, "lead", &task()).unwrap();

@@ -6,11 +6,11 @@ use teamster_store::{Kind, Outgoing, Read, Reader, Store};
 use teamster_types::message::Message;
 use teamster_types::task::{NewTask, Status};
 
-use super::crew::{Crew, id, message};
+use super::{FileTeam, id, message};
 
 #[test]
 fn a_damaged_task_is_reported_by_name_and_hides_no_other() {
-    let crew = Crew::new("damaged-tasks");
+    let crew = FileTeam::new("damaged-tasks");
     let good = std::fs::read({
         crew.create("the pattern");
         crew.in_tasks("1.json")
@@ -71,7 +71,7 @@ fn a_damaged_task_is_reported_by_name_and_hides_no_other() {
 
 #[test]
 fn what_others_wrote_keeps_its_keys_its_order_and_its_digits() {
-    let crew = Crew::new("foreign-keys");
+    let crew = FileTeam::new("foreign-keys");
     crew.create("ours");
     let foreign = r#"{
   "zeta": 18446744073709551616,
@@ -134,7 +134,7 @@ fn what_others_wrote_keeps_its_keys_its_order_and_its_digits() {
 
 #[test]
 fn an_index_that_is_lost_cut_or_scribbled_over_is_made_anew() {
-    let crew = Crew::new("index");
+    let crew = FileTeam::new("index");
     for number in 1..=30 {
         crew.create(&format!("number {number}"));
     }
@@ -168,7 +168,7 @@ fn an_index_that_is_lost_cut_or_scribbled_over_is_made_anew() {
 
 #[test]
 fn the_high_water_mark_of_others_is_honoured() {
-    let crew = Crew::new("mark");
+    let crew = FileTeam::new("mark");
     crew.create("first");
     std::fs::write(crew.in_tasks(".highwatermark"), "41\n").unwrap();
     assert_eq!(crew.create("second"), id(42));
@@ -183,7 +183,7 @@ fn the_high_water_mark_of_others_is_honoured() {
 
 #[test]
 fn a_huge_id_of_others_uses_up_no_ids() {
-    let crew = Crew::new("huge");
+    let crew = FileTeam::new("huge");
     crew.create("first");
     let plant = |id: &str| {
         let task = json!({"id": id, "subject": "theirs", "status": "pending", "blocks": [], "blockedBy": []});
@@ -214,7 +214,7 @@ fn a_huge_id_of_others_uses_up_no_ids() {
 
 #[test]
 fn a_torn_last_line_of_the_journal_is_cut_off() {
-    let crew = Crew::new("torn-journal");
+    let crew = FileTeam::new("torn-journal");
     crew.create("first");
     let journal = crew.in_team("events.jsonl");
     let whole = std::fs::read(&journal).unwrap();
@@ -233,7 +233,7 @@ fn a_torn_last_line_of_the_journal_is_cut_off() {
 
 #[test]
 fn no_position_is_given_twice_after_a_line_that_another_program_wrote() {
-    let crew = Crew::new("foreign-line");
+    let crew = FileTeam::new("foreign-line");
     crew.create("first");
     let journal = crew.in_team("events.jsonl");
     let whole = std::fs::read_to_string(&journal).unwrap();
@@ -252,7 +252,7 @@ fn no_position_is_given_twice_after_a_line_that_another_program_wrote() {
 
 #[test]
 fn a_commit_of_several_events_counts_only_with_its_last_one() {
-    let crew = Crew::new("torn-commit");
+    let crew = FileTeam::new("torn-commit");
     let plan = [0, 1, 2].map(|_| teamster_store::PlannedTask {
         task: NewTask {
             subject: "planned".to_owned(),
@@ -282,7 +282,7 @@ fn a_commit_of_several_events_counts_only_with_its_last_one() {
 
 #[test]
 fn a_damaged_line_in_the_middle_is_reported_and_hides_no_later_one() {
-    let crew = Crew::new("damaged-journal");
+    let crew = FileTeam::new("damaged-journal");
     for number in 0..5 {
         crew.create(&format!("number {number}"));
     }
@@ -309,7 +309,7 @@ fn a_damaged_line_in_the_middle_is_reported_and_hides_no_later_one() {
 
 #[test]
 fn long_texts_lie_beside_the_journal_and_no_line_is_longer_than_it_may_be() {
-    let crew = Crew::new("blobs");
+    let crew = FileTeam::new("blobs");
     let text = "a line of text\n".repeat(600);
     let new = NewTask {
         subject: "long".to_owned(),
@@ -335,7 +335,7 @@ fn long_texts_lie_beside_the_journal_and_no_line_is_longer_than_it_may_be() {
 
 #[test]
 fn a_line_that_is_no_message_is_skipped_counted_and_told_once() {
-    let crew = Crew::new("malformed");
+    let crew = FileTeam::new("malformed");
     crew.tell("ada", "one").unwrap();
     let inbox = crew.in_team("inbox/ada.jsonl");
     let mut text = std::fs::read_to_string(&inbox).unwrap();
@@ -363,7 +363,7 @@ fn a_line_that_is_no_message_is_skipped_counted_and_told_once() {
 
 #[test]
 fn a_torn_message_is_cut_off_before_the_next_one() {
-    let crew = Crew::new("torn-inbox");
+    let crew = FileTeam::new("torn-inbox");
     crew.tell("ada", "one").unwrap();
     let inbox = crew.in_team("inbox/ada.jsonl");
     let whole = std::fs::read(&inbox).unwrap();
@@ -375,7 +375,7 @@ fn a_torn_message_is_cut_off_before_the_next_one() {
 
 #[test]
 fn a_cursor_that_is_damaged_or_too_far_repeats_rather_than_loses() {
-    let crew = Crew::new("cursor");
+    let crew = FileTeam::new("cursor");
     crew.tell("ada", "one").unwrap();
     crew.read("ada", true).unwrap();
     crew.tell("ada", "two").unwrap();
@@ -391,7 +391,7 @@ fn a_cursor_that_is_damaged_or_too_far_repeats_rather_than_loses() {
 /// Messages for a native teammate lie in its client's own file, beside what the client put there.
 #[test]
 fn a_native_teammate_gets_plain_messages_in_its_own_inbox() {
-    let crew = Crew::new("native");
+    let crew = FileTeam::new("native");
     let file = crew.in_team("config.json");
     let mut config: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
     config["members"][1]["backendType"] = json!("claude-native");
@@ -423,7 +423,7 @@ fn a_native_teammate_gets_plain_messages_in_its_own_inbox() {
 
 #[test]
 fn a_change_of_others_is_told_even_if_our_own_is_refused() {
-    let crew = Crew::new("refused");
+    let crew = FileTeam::new("refused");
     crew.create("first");
     let claimed = crew.must_claim("ada");
     let file = crew.in_tasks("1.json");

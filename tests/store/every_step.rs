@@ -20,7 +20,7 @@ use teamster_types::task::{NewTask, Task, Token};
 use teamster_types::team::{NewMember, NewTeam};
 use teamster_types::transitions::Edit;
 
-use super::files::leftovers;
+use super::leftovers;
 
 /// A team with a bit of everything in it.
 struct Scene {

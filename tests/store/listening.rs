@@ -5,7 +5,7 @@ use std::time::Duration;
 use teamster_store::{Kind, Listen, Read, Store};
 use teamster_testkit::wait::stays_so;
 
-use super::crew::Crew;
+use super::FileTeam;
 
 /// Hears nothing for so long that quiet is believed.
 fn get_used_to_quiet(listener: &mut dyn Listen) {
@@ -16,7 +16,7 @@ fn get_used_to_quiet(listener: &mut dyn Listen) {
 
 #[test]
 fn a_signal_of_another_program_is_heard_after_a_long_quiet() {
-    let crew = Crew::new("heard");
+    let crew = FileTeam::new("heard");
     std::fs::create_dir_all(crew.in_team("signals")).unwrap();
     let worker = "ada".parse().unwrap();
     let mut listener = crew.store.listen(&crew.team, &worker).unwrap();
@@ -40,7 +40,7 @@ fn a_signal_of_another_program_is_heard_after_a_long_quiet() {
 
 #[test]
 fn a_folder_for_signals_that_comes_late_is_seen() {
-    let crew = Crew::new("late-signals");
+    let crew = FileTeam::new("late-signals");
     let _ = std::fs::remove_dir_all(crew.in_team("signals"));
     let worker = "ada".parse().unwrap();
     let mut listener = crew.store.listen(&crew.team, &worker).unwrap();
@@ -52,7 +52,7 @@ fn a_folder_for_signals_that_comes_late_is_seen() {
 
 #[test]
 fn a_signal_that_cannot_be_read_makes_nobody_deaf() {
-    let crew = Crew::new("deaf");
+    let crew = FileTeam::new("deaf");
     let worker = "ada".parse().unwrap();
     let mut listener = crew.store.listen(&crew.team, &worker).unwrap();
     std::fs::create_dir_all(crew.in_team("signals")).unwrap();
@@ -65,7 +65,7 @@ fn a_signal_that_cannot_be_read_makes_nobody_deaf() {
 
 #[test]
 fn a_team_that_goes_is_missed_and_one_that_comes_in_its_place_is_heard() {
-    let crew = Crew::new("gone");
+    let crew = FileTeam::new("gone");
     let worker = "ada".parse().unwrap();
     let mut listener = crew.store.listen(&crew.team, &worker).unwrap();
     let config = crew.store.team(&crew.team).unwrap();

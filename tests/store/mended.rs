@@ -10,9 +10,9 @@ use teamster_types::process::ProcessId;
 use teamster_types::team::NewMember;
 use teamster_types::transitions::Edit;
 
-use super::crew::{Crew, age, claim_request, id};
+use super::{FileTeam, age, claim_request, id};
 
-fn beat(crew: &Crew, worker: &str, status: WorkerStatus, process: &ProcessId, ago: i64) {
+fn beat(crew: &FileTeam, worker: &str, status: WorkerStatus, process: &ProcessId, ago: i64) {
     let at = teamster_types::Time::from_millis(crew.store.now().as_millis() - ago * 1_000);
     let heartbeat = Heartbeat {
         worker_name: worker.parse().unwrap(),
@@ -34,7 +34,7 @@ fn beat(crew: &Crew, worker: &str, status: WorkerStatus, process: &ProcessId, ag
     crew.store.beat(&heartbeat).unwrap();
 }
 
-fn assign(crew: &Crew, task: u64, worker: &str) {
+fn assign(crew: &FileTeam, task: u64, worker: &str) {
     let edit = Edit {
         owner: Some(Some(worker.parse().unwrap())),
         ..Edit::default()
@@ -46,7 +46,7 @@ fn assign(crew: &Crew, task: u64, worker: &str) {
 
 #[test]
 fn what_is_assigned_to_a_dead_or_quarantined_worker_is_free() {
-    let crew = Crew::new("lost-owner");
+    let crew = FileTeam::new("lost-owner");
     for (task, status, ago) in [
         (1, WorkerStatus::Polling, 3_600),
         (2, WorkerStatus::Quarantined, 0),
@@ -67,7 +67,7 @@ fn what_is_assigned_to_a_dead_or_quarantined_worker_is_free() {
 
 #[test]
 fn a_quarantined_worker_gets_no_task() {
-    let crew = Crew::new("quarantined");
+    let crew = FileTeam::new("quarantined");
     crew.create("first");
     beat(&crew, "ada", WorkerStatus::Quarantined, &gone(), 0);
     for task in [None, Some(id(1))] {
@@ -79,7 +79,7 @@ fn a_quarantined_worker_gets_no_task() {
 
 #[test]
 fn a_heartbeat_from_before_the_clock_was_set_back_proves_nothing() {
-    let crew = Crew::new("set-back");
+    let crew = FileTeam::new("set-back");
     crew.create("first");
     let dead = crew.another().claiming_as(gone());
     let short = ClaimRequest {
@@ -94,7 +94,7 @@ fn a_heartbeat_from_before_the_clock_was_set_back_proves_nothing() {
 
 #[test]
 fn a_lock_that_names_a_living_process_is_held_whatever_else_it_says() {
-    let crew = Crew::with_patience("odd-lock", Duration::from_millis(50));
+    let crew = FileTeam::with_patience("odd-lock", Duration::from_millis(50));
     crew.create("first");
     let lock = crew.in_tasks("1.lock");
     let pid = std::process::id();
@@ -112,7 +112,7 @@ fn a_lock_that_names_a_living_process_is_held_whatever_else_it_says() {
 
 #[test]
 fn a_cursor_that_cannot_be_read_loses_no_message() {
-    let crew = Crew::new("junk-cursor");
+    let crew = FileTeam::new("junk-cursor");
     let long = "x".repeat(60_000);
     for _ in 0..20 {
         crew.tell("ada", &long).unwrap();
@@ -129,7 +129,7 @@ fn a_cursor_that_cannot_be_read_loses_no_message() {
 
 #[test]
 fn a_damaged_sidecar_stops_nobody() {
-    let crew = Crew::new("junk-sidecar");
+    let crew = FileTeam::new("junk-sidecar");
     crew.create("first");
     crew.create("second");
     let claimed = crew.must_claim("ada");
@@ -144,7 +144,7 @@ fn a_damaged_sidecar_stops_nobody() {
 
 #[test]
 fn what_a_worker_made_counts_although_another_program_called_it_completed() {
-    let crew = Crew::new("late-result");
+    let crew = FileTeam::new("late-result");
     crew.create("first");
     let claimed = crew.must_claim("ada");
     let file = crew.in_tasks("1.json");
@@ -155,7 +155,7 @@ fn what_a_worker_made_counts_although_another_program_called_it_completed() {
         crew.store
             .complete(&crew.team, &id(1), &claimed.token, result.clone())
     };
-    assert_eq!(complete().unwrap().ours("result"), result.as_ref());
+    assert_eq!(complete().unwrap().raw_result(), result.as_ref());
     let before = crew.store.position(&crew.team).unwrap();
     complete().unwrap();
     assert_eq!(
@@ -168,7 +168,7 @@ fn what_a_worker_made_counts_although_another_program_called_it_completed() {
 
 #[test]
 fn nobody_joins_a_team_of_claude_code_and_its_lock_is_honoured() {
-    let crew = Crew::with_patience("join", Duration::from_millis(50));
+    let crew = FileTeam::with_patience("join", Duration::from_millis(50));
     let member = NewMember {
         name: "eve".parse().unwrap(),
         provider: String::new(),
@@ -193,7 +193,7 @@ fn nobody_joins_a_team_of_claude_code_and_its_lock_is_honoured() {
 
 #[test]
 fn a_line_without_an_id_can_be_acknowledged() {
-    let crew = Crew::new("no-id");
+    let crew = FileTeam::new("no-id");
     std::fs::write(crew.in_team("inbox/ada.jsonl"), "{\"content\":\"hi\"}\n").unwrap();
     let reader = Reader::Worker("ada".parse().unwrap());
     let empty = crew.store.acknowledge(&crew.team, &reader, "").unwrap_err();

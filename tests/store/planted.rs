@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use teamster_store::{Kind, Read, Result, Store, StoreError};
 
-use super::crew::{Crew, claim_request, id, make_pipe};
+use super::{FileTeam, claim_request, id, make_pipe};
 
 /// What is planted.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -35,7 +35,7 @@ struct Victim {
 }
 
 impl Victim {
-    fn new(crew: &Crew) -> Self {
+    fn new(crew: &FileTeam) -> Self {
         let folder = crew.scratch.path().join("somebody-else");
         std::fs::create_dir_all(folder.join("inner")).unwrap();
         Self {
@@ -100,13 +100,13 @@ fn contents(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 /// Plants every trap in one place and does something; `judge` looks at how that went.
 fn plant_each(
     what: &str,
-    place: impl Fn(&Crew) -> PathBuf,
-    arrange: impl Fn(&Crew),
-    act: impl Fn(&Crew) -> Vec<Result<()>>,
+    place: impl Fn(&FileTeam) -> PathBuf,
+    arrange: impl Fn(&FileTeam),
+    act: impl Fn(&FileTeam) -> Vec<Result<()>>,
     judge: impl Fn(Trap, &[Result<()>]),
 ) {
     for trap in TRAPS {
-        let crew = Crew::new("planted");
+        let crew = FileTeam::new("planted");
         crew.create("first");
         crew.create("second");
         crew.tell("ada", "one").unwrap();
@@ -137,7 +137,7 @@ fn all_refused(trap: Trap, answers: &[Result<()>]) {
 
 #[test]
 fn in_place_of_a_task() {
-    let act = |crew: &Crew| {
+    let act = |crew: &FileTeam| {
         let list = crew.store.tasks(&crew.team).unwrap();
         let names: Vec<&str> = list.problems.iter().map(|problem| &*problem.file).collect();
         assert_eq!(names, ["1.json"], "it is reported by its name");
@@ -158,7 +158,7 @@ fn in_place_of_a_task() {
             crew.store.delete_task(&crew.team, "lead", &first).map(drop),
         ]
     };
-    let place = |crew: &Crew| crew.in_tasks("1.json");
+    let place = |crew: &FileTeam| crew.in_tasks("1.json");
     plant_each(
         "a task",
         place,
@@ -175,18 +175,18 @@ fn in_place_of_a_task() {
 
 #[test]
 fn in_place_of_a_claim_lock() {
-    let act = |crew: &Crew| {
+    let act = |crew: &FileTeam| {
         let next = crew.must_claim("ada");
         assert_eq!(next.task.id(), &id(2), "the locked one is passed by");
         vec![crew.claim("ada", Some(&id(1))).map(drop)]
     };
-    let place = |crew: &Crew| crew.in_tasks("1.lock");
+    let place = |crew: &FileTeam| crew.in_tasks("1.lock");
     plant_each("a claim lock", place, |_| {}, act, all_refused);
 }
 
 #[test]
 fn in_place_of_a_failure() {
-    let act = |crew: &Crew| {
+    let act = |crew: &FileTeam| {
         let claimed = crew.must_claim("ada");
         let failed = crew
             .store
@@ -199,16 +199,16 @@ fn in_place_of_a_failure() {
         );
         vec![failed]
     };
-    let place = |crew: &Crew| crew.in_tasks("1.failure.json");
+    let place = |crew: &FileTeam| crew.in_tasks("1.failure.json");
     plant_each("a failure", place, |_| {}, act, all_refused);
 }
 
 #[test]
 fn in_place_of_an_inbox() {
-    let act = |crew: &Crew| {
+    let act = |crew: &FileTeam| {
         assert_eq!(crew.read("bob", true).unwrap(), ["one"]);
         let sent = crew.store.send(&crew.team, &{
-            let mut all = super::crew::message("", "to all");
+            let mut all = super::message("", "to all");
             all.to = teamster_store::Recipient::All;
             all
         });
@@ -218,72 +218,72 @@ fn in_place_of_an_inbox() {
         assert_eq!(crew.read("bob", true).unwrap(), ["two"]);
         vec![crew.tell("ada", "two"), crew.read("ada", true).map(drop)]
     };
-    let place = |crew: &Crew| crew.in_team("inbox/ada.jsonl");
+    let place = |crew: &FileTeam| crew.in_team("inbox/ada.jsonl");
     plant_each("an inbox", place, |_| {}, act, all_refused);
 }
 
 #[test]
 fn in_place_of_a_cursor() {
-    let act = |crew: &Crew| vec![crew.read("ada", true).map(drop)];
-    let place = |crew: &Crew| crew.in_team("inbox/ada.offset");
+    let act = |crew: &FileTeam| vec![crew.read("ada", true).map(drop)];
+    let place = |crew: &FileTeam| crew.in_team("inbox/ada.offset");
     plant_each("a cursor", place, |_| {}, act, all_refused);
 }
 
 #[test]
 fn in_place_of_the_registry() {
-    let act = |crew: &Crew| {
+    let act = |crew: &FileTeam| {
         vec![
             crew.store.team(&crew.team).map(drop),
             crew.tell("ada", "two"),
         ]
     };
-    let place = |crew: &Crew| crew.in_team("config.json");
+    let place = |crew: &FileTeam| crew.in_team("config.json");
     plant_each("the registry", place, |_| {}, act, all_refused);
 }
 
 #[test]
 fn in_place_of_the_journal() {
-    let act = |crew: &Crew| {
+    let act = |crew: &FileTeam| {
         vec![
             crew.store.events(&crew.team, 1, 10).map(drop),
             crew.claim("ada", None).map(drop),
             crew.tell("ada", "two"),
         ]
     };
-    let place = |crew: &Crew| crew.in_team("events.jsonl");
+    let place = |crew: &FileTeam| crew.in_team("events.jsonl");
     plant_each("the journal", place, |_| {}, act, all_refused);
 }
 
 #[test]
 fn in_place_of_the_index() {
-    let act = |crew: &Crew| vec![crew.claim("ada", None).map(drop)];
-    let place = |crew: &Crew| crew.in_tasks(".teamster.index");
+    let act = |crew: &FileTeam| vec![crew.claim("ada", None).map(drop)];
+    let place = |crew: &FileTeam| crew.in_tasks(".teamster.index");
     plant_each("the index", place, |_| {}, act, all_refused);
 }
 
 #[test]
 fn in_place_of_the_teams_lock() {
-    let act = |crew: &Crew| {
+    let act = |crew: &FileTeam| {
         vec![
             crew.claim("ada", None).map(drop),
             crew.tell("ada", "two"),
             crew.read("ada", true).map(drop),
         ]
     };
-    let place = |crew: &Crew| crew.in_tasks(".teamster.lock");
+    let place = |crew: &FileTeam| crew.in_tasks(".teamster.lock");
     plant_each("the team's lock", place, |_| {}, act, all_refused);
 }
 
 #[test]
 fn in_place_of_the_high_water_mark() {
-    let act = |crew: &Crew| {
+    let act = |crew: &FileTeam| {
         let new = teamster_types::task::NewTask {
             subject: "third".to_owned(),
             ..Default::default()
         };
         vec![crew.store.create_task(&crew.team, "lead", &new).map(drop)]
     };
-    let place = |crew: &Crew| crew.in_tasks(".highwatermark");
+    let place = |crew: &FileTeam| crew.in_tasks(".highwatermark");
     plant_each("the high-water mark", place, |_| {}, act, all_refused);
 }
 
@@ -300,7 +300,7 @@ fn in_place_of_a_folder() {
     ];
     for folder in folders {
         for trap in [Trap::Link, Trap::Dangling, Trap::LinkToFolder, Trap::Pipe] {
-            let crew = Crew::new("planted-folder");
+            let crew = FileTeam::new("planted-folder");
             crew.create("first");
             crew.tell("ada", "one").unwrap();
             let mut victim = Victim::new(&crew);
@@ -329,7 +329,7 @@ fn in_place_of_a_folder() {
 #[test]
 fn under_the_name_of_a_commit() {
     for trap in TRAPS {
-        let crew = Crew::new("planted-next");
+        let crew = FileTeam::new("planted-next");
         crew.create("first");
         let seq = crew.store.position(&crew.team).unwrap() + 1;
         let mut victim = Victim::new(&crew);
@@ -354,7 +354,7 @@ fn under_the_name_of_a_commit_that_never_was() {
     for trap in TRAPS {
         for ahead in [false, true] {
             for suffix in ["next", "gone"] {
-                let crew = Crew::new("planted-old-next");
+                let crew = FileTeam::new("planted-old-next");
                 crew.create("first");
                 let before = std::fs::read(crew.in_tasks("1.json")).unwrap();
                 let seq = crew.store.position(&crew.team).unwrap();
@@ -379,7 +379,7 @@ fn under_the_name_of_a_commit_that_never_was() {
 
 #[test]
 fn a_second_name_of_somebody_elses_file_is_not_written_through() {
-    let crew = Crew::new("hard-links");
+    let crew = FileTeam::new("hard-links");
     crew.create("first");
     crew.tell("ada", "one").unwrap();
     crew.read("ada", true).unwrap();
@@ -403,7 +403,7 @@ fn a_second_name_of_somebody_elses_file_is_not_written_through() {
 
 #[test]
 fn names_that_lead_elsewhere_never_reach_the_disk() {
-    let crew = Crew::new("names");
+    let crew = FileTeam::new("names");
     let before = contents(&crew.claude());
     for wrong in ["../x", "a/b", "", "a\0b", "-rf", "🦀", &"x".repeat(300)] {
         assert!(wrong.parse::<teamster_types::TeamName>().is_err());

@@ -6,7 +6,7 @@ use teamster_store::{PlannedTask, Read, Store};
 use teamster_types::task::{NewTask, Task};
 use teamster_types::transitions::Edit;
 
-use super::crew::{Crew, claim_request, id};
+use super::{FileTeam, claim_request, id};
 
 fn check_mirrors(tasks: &[Task]) {
     for task in tasks {
@@ -25,7 +25,7 @@ fn check_mirrors(tasks: &[Task]) {
 
 #[test]
 fn a_reader_never_sees_half_a_change_nor_half_a_file() {
-    let crew = Crew::new("readers");
+    let crew = FileTeam::new("readers");
     for number in 1..=4 {
         crew.create(&format!("number {number}"));
     }

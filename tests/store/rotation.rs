@@ -2,23 +2,11 @@
 
 use teamster_fs::fail;
 use teamster_store::{Reader, Store};
+use teamster_testkit::Dice;
 
-use super::crew::{Crew, message};
+use super::{FileTeam, message};
 
 const MESSAGES: usize = 10_000;
-
-/// Small, quick, the same every time.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
-        (self.0 >> 33) % sides
-    }
-}
 
 /// What a reader that keeps its own books knows.
 #[derive(Default)]
@@ -57,7 +45,7 @@ fn number(text: &str) -> usize {
 
 #[test]
 fn ten_thousand_messages_reach_a_reader_that_dies_again_and_again() {
-    let crew = Crew::new("rotation");
+    let crew = FileTeam::new("rotation");
     let sender = crew.another();
     let padding = "x".repeat(300);
     let books = std::thread::scope(|scope| {
@@ -84,11 +72,11 @@ fn ten_thousand_messages_reach_a_reader_that_dies_again_and_again() {
 }
 
 /// Reads, works, and only then acknowledges; dies in between, and in the middle of either.
-fn read_all(crew: &Crew) -> Books {
+fn read_all(crew: &FileTeam) -> Books {
     let reader = Reader::Worker("ada".parse().unwrap());
     let (mut books, mut dice) = (Books::default(), Dice(17));
     while books.acked < MESSAGES {
-        let limit = usize::try_from(1 + dice.roll(200)).unwrap();
+        let limit = usize::try_from(1 + dice.below(200)).unwrap();
         let got = mortal(&mut books, &mut dice, || {
             crew.store.receive(&crew.team, &reader, limit, false)
         });
@@ -105,7 +93,7 @@ fn read_all(crew: &Crew) -> Books {
             continue;
         }
         books.note(&numbers);
-        let done = usize::try_from(dice.roll(numbers.len() as u64 + 1)).unwrap();
+        let done = usize::try_from(dice.below(numbers.len() as u64 + 1)).unwrap();
         if done == 0 {
             continue;
         }
@@ -127,8 +115,8 @@ fn mortal<T>(
     dice: &mut Dice,
     act: impl FnOnce() -> teamster_store::Result<T>,
 ) -> Option<T> {
-    if dice.roll(3) == 0 {
-        fail::die_after(dice.roll(70));
+    if dice.below(3) == 0 {
+        fail::die_after(dice.below(70));
     }
     let done = act();
     let died = fail::revive();

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use teamster_store::{Change, Read, Watch};
 
-use super::crew::Crew;
+use super::FileTeam;
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -26,7 +26,7 @@ fn is_event(change: &Change) -> bool {
 
 #[test]
 fn a_change_is_noticed_by_notification_long_before_the_poll() {
-    let crew = Crew::new("notified");
+    let crew = FileTeam::new("notified");
     crew.create("first");
     let mut watch = crew
         .store
@@ -56,7 +56,7 @@ fn time_used() -> u64 {
 
 #[test]
 fn a_watcher_that_sees_nothing_does_nothing() {
-    let crew = Crew::new("idle-watch");
+    let crew = FileTeam::new("idle-watch");
     crew.create("first");
     let position = crew.store.position(&crew.team).unwrap();
     let mut watch = crew.store.watch(&crew.team, position).unwrap();
@@ -74,7 +74,7 @@ fn a_watcher_that_sees_nothing_does_nothing() {
 
 #[test]
 fn what_others_do_to_the_files_is_noticed() {
-    let crew = Crew::new("foreign-watched");
+    let crew = FileTeam::new("foreign-watched");
     crew.create("first");
     crew.create("second");
     let mut watch = crew
@@ -104,7 +104,7 @@ fn what_others_do_to_the_files_is_noticed() {
 
 #[test]
 fn a_watcher_outlives_a_journal_that_rotates_and_a_line_that_is_damaged() {
-    let crew = Crew::new("watch-damage");
+    let crew = FileTeam::new("watch-damage");
     crew.create("first");
     let mut watch = crew.store.watch(&crew.team, 0).unwrap();
     until(&mut *watch, is_event);

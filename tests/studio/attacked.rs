@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::terminal::Terminal;
 use super::{Studio, wait_for};
 use crate::kit::TestProject;
-use crate::run::shop::Shop;
+use crate::run::Shop;
 
 /// What is asked at the gate of a run that nobody hosts, and how it is answered.
 fn at_gate(studio: &Studio, answer: &str) -> Value {

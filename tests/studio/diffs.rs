@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::{Studio, wait_for};
 use crate::kit::TestProject;
-use crate::run::shop::Shop;
+use crate::run::Shop;
 
 fn of_task(studio: &Studio, team: &str, id: &str) -> Value {
     studio.json(&format!("/api/v1/teams/{team}/tasks/{id}/diff"))

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use serde_json::json;
 
 use super::Studio;
-use super::http::{Answer, Request};
+use super::http::{HttpResponse, Request};
 use crate::kit::TestProject;
 
 /// With what a caller proves who it is.
@@ -152,7 +152,7 @@ fn every_combination_that_must_be_refused_is() {
 }
 
 /// What every answer has, whatever it says.
-fn assert_is_closed(answer: &Answer, what: &str) {
+fn assert_is_closed(answer: &HttpResponse, what: &str) {
     for (name, value) in [
         ("referrer-policy", "no-referrer"),
         ("x-content-type-options", "nosniff"),

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use teamster_testkit::RunCmd;
 
 use super::{Studio, wait_for};
-use crate::run::shop::Shop;
+use crate::run::Shop;
 
 /// Two tasks: one stays in what it has reserved, the other does not; a third fails for good, and a fourth waits for it.
 const PLAN: &str = r#"

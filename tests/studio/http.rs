@@ -19,13 +19,13 @@ pub struct Request {
 
 /// What came back.
 #[derive(Debug)]
-pub struct Answer {
+pub struct HttpResponse {
     pub status: u16,
     pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
 }
 
-impl Answer {
+impl HttpResponse {
     pub fn header(&self, name: &str) -> Option<&str> {
         let found = self.headers.iter().find(|(key, _)| key == name);
         found.map(|(_, value)| value.as_str())
@@ -92,7 +92,7 @@ impl Request {
         BufReader::new(stream)
     }
 
-    pub fn send(self) -> Answer {
+    pub fn send(self) -> HttpResponse {
         let mut reader = self.header("Connection", "close").write();
         let (status, headers) = head(&mut reader);
         let mut body = Vec::new();
@@ -103,7 +103,7 @@ impl Request {
         } else {
             let _ = reader.read_to_end(&mut body);
         }
-        Answer {
+        HttpResponse {
             status,
             headers,
             body,

@@ -15,6 +15,7 @@ mod past;
 mod sessions;
 mod stream;
 pub mod terminal;
+mod trace;
 
 use std::process::Child;
 use std::time::Duration;
@@ -22,7 +23,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::kit::TestProject;
-use http::{Answer, Request};
+use http::{HttpResponse, Request};
 
 /// How long anything is waited for: the machine may be busy.
 pub const PATIENCE: Duration = Duration::from_secs(60);
@@ -77,7 +78,7 @@ impl Studio {
     }
 
     /// Asks as a program that has the key.
-    pub fn get(&self, path: &str) -> Answer {
+    pub fn get(&self, path: &str) -> HttpResponse {
         self.request("GET", path).bearer(&self.bearer).send()
     }
 
@@ -87,7 +88,7 @@ impl Studio {
         answer.json()
     }
 
-    pub fn post(&self, path: &str, body: &Value) -> Answer {
+    pub fn post(&self, path: &str, body: &Value) -> HttpResponse {
         self.request("POST", path)
             .bearer(&self.bearer)
             .body(&body.to_string())

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use serde_json::Value;
 
 use super::Crew;
-use crate::agents::recorded;
+use crate::agents::one;
 
 /// The client's program: the recorded words up to its request, an answer, and the recorded rest.
 const PROGRAM: &str = r#"#!/bin/sh
@@ -26,7 +26,7 @@ cat > /dev/null
 pub fn client(crew: &Crew) -> (PathBuf, String) {
     let folder = crew.project.home().join("client");
     std::fs::create_dir_all(&folder).unwrap();
-    let recording = recorded::one("claude", "bidi");
+    let recording = one("claude", "bidi");
     let lines: Vec<Value> = recording
         .stdout
         .split(|byte| *byte == b'\n')

@@ -179,6 +179,31 @@ fn a_hung_worker_is_ended_and_started_anew() {
 }
 
 #[test]
+fn hung_worker_with_the_lock_of_the_team_is_ended_before_a_dead_one_is_recorded() {
+    let crew = Crew::new();
+    let (first, second) = (crew.task("first"), crew.task("second"));
+    crew.start("ann", "echo up; sleep 600");
+    crew.until("ann at work", || {
+        crew.worker("ann")["status"] == "executing"
+    });
+    crew.start_lock_holder("ben");
+    crew.kill_all_of("ann");
+    for worker in ["ann", "ben"] {
+        crew.age_heartbeat(worker);
+    }
+    let looked = crew.project.run(["worker", "supervise", "--once"]).exits(0);
+    assert!(looked.stdout.contains("ann: dead: "), "{}", looked.stdout);
+    assert!(looked.stdout.contains("ben: hung: "), "{}", looked.stdout);
+    assert_eq!(crew.events("worker.dead").len(), 1);
+    assert_eq!(crew.events("worker.hung").len(), 1);
+    let given_back = [crew.events("task.requeued"), crew.events("task.released")].concat();
+    for id in [first, second] {
+        let is_it = |event: &serde_json::Value| event["taskId"] == id.as_str();
+        assert!(given_back.iter().any(is_it), "task {id}: {given_back:?}");
+    }
+}
+
+#[test]
 fn a_clock_that_jumped_makes_nobody_hung() {
     let crew = Crew::new();
     let id = crew.task("long");

@@ -2,8 +2,8 @@
 
 pub mod asking;
 mod crash;
-mod guard;
 mod launch;
+mod limits;
 mod others;
 mod place;
 mod providers;
@@ -40,7 +40,7 @@ impl Crew {
         crew
     }
 
-    /// git in the user's own work tree; what it printed.
+    /// Runs git in the user's own work tree and returns what it prints.
     pub fn git(&self, args: &[&str]) -> String {
         let output = Command::new("git")
             .args(args)
@@ -152,6 +152,36 @@ impl Crew {
             .run(["journal", "--type", kind, "--json"])
             .succeeds();
         ran.json()["events"].as_array().unwrap().clone()
+    }
+
+    /// Starts a worker that takes the lock of the team and is stopped with it: whoever wants to change anything waits.
+    /// Returns its heartbeat.
+    pub fn start_lock_holder(&self, name: &str) -> Value {
+        let lock = self.project.claude("tasks/crew/.teamster.lock");
+        let command = format!(
+            "exec 9>>'{}'; flock 9; echo held > held.txt; kill -STOP $$",
+            lock.display()
+        );
+        self.start(name, &command);
+        self.until("the lock is held", || {
+            self.worktree(name).join("held.txt").exists()
+        });
+        let beat = self.heartbeat(name).unwrap();
+        signal("-STOP", &beat["pid"]);
+        beat
+    }
+
+    /// Kills a worker and everything it started, as the end of a machine would.
+    pub fn kill_all_of(&self, name: &str) {
+        let beat = self.heartbeat(name).unwrap();
+        let launch = beat["launch"].as_str().unwrap().to_owned();
+        self.until("nobody of it is left", || {
+            let left = carriers("TEAMSTER_LAUNCH", &launch);
+            for pid in &left {
+                kill_9(&serde_json::json!(pid));
+            }
+            left.is_empty()
+        });
     }
 
     pub fn worktree(&self, worker: &str) -> std::path::PathBuf {

@@ -2,41 +2,15 @@
 
 use std::time::{Duration, Instant};
 
+use teamster_fs::layout::TEAM_LOCK;
+use teamster_fs::{Dir, Lock, Waited};
+use teamster_testkit::wait::wait_for;
+
+use super::limits::RUNAWAY;
 use super::{Crew, carriers};
 
-/// Ignores every polite signal, forks twice, makes sessions of its own and leaves three generations.
-const RUNAWAY: &str = r#"echo up; trap '' TERM INT HUP
-setsid sh -c 'trap "" TERM INT HUP; (setsid sh -c "trap \"\" TERM; (trap \"\" TERM; sleep 600; :) & sleep 600; :" &); sleep 600; :' &
-sleep 600; :"#;
-
-#[test]
-fn nobody_of_a_runaway_agent_is_left_after_a_shutdown() {
-    let crew = Crew::new();
-    let id = crew.task("run away");
-    let mark = teamster_fs::random_hex();
-    crew.start_with("ann", RUNAWAY, &[], &[("PLANTED", &mark)]);
-    crew.until("the tree has grown", || {
-        carriers("PLANTED", &mark).len() >= 6
-    });
-    let start = Instant::now();
-    let ran = crew.project.run(["shutdown", "--json"]).succeeds().json();
-    assert!(
-        start.elapsed() < Duration::from_secs(30),
-        "{:?}",
-        start.elapsed()
-    );
-    assert_eq!(ran["verified"], true);
-    assert_eq!(ran["workers"][0]["how"], "confirmed", "{ran}");
-    assert_eq!(carriers("PLANTED", &mark), [0_u32; 0]);
-    assert_eq!(crew.shown(&id)["status"], "pending");
-    assert!(crew.heartbeat("ann").is_none());
-    let scan = crew
-        .project
-        .run(["zombies", "scan", "--json"])
-        .succeeds()
-        .json();
-    assert_eq!(scan["zombies"].as_array().map(Vec::len), Some(0), "{scan}");
-}
+/// No stop takes longer whatever holds the lock of the team: two waits for the lock, and one for processes to end.
+const BOUND: Duration = Duration::from_secs(40);
 
 #[test]
 fn a_bridge_that_hangs_is_ended_with_its_agent() {
@@ -59,6 +33,89 @@ fn a_bridge_that_hangs_is_ended_with_its_agent() {
     assert_eq!(ran.json()["workers"][0]["how"], "killed", "{}", ran.stdout);
     assert_eq!(carriers("PLANTED", &mark), [0_u32; 0]);
     assert_eq!(crew.shown(&id)["status"], "pending");
+}
+
+#[test]
+fn worker_stopped_with_the_lock_of_the_team_is_ended_by_a_shutdown_at_its_deadline() {
+    let crew = Crew::new();
+    let id = crew.task("hold the lock");
+    let beat = crew.start_lock_holder("ann");
+    let start = Instant::now();
+    let ran = crew.project.run(["shutdown", "--deadline", "1s"]).exits(0);
+    assert!(start.elapsed() < BOUND, "{:?}", start.elapsed());
+    assert!(ran.stdout.contains("ann killed"), "{}", ran.stdout);
+    let said = "ann cannot be asked yet: the lock of team crew is held";
+    assert!(ran.stderr.contains(said), "{}", ran.stderr);
+    let launch = beat["launch"].as_str().unwrap();
+    assert_eq!(carriers("TEAMSTER_LAUNCH", launch), [0_u32; 0]);
+    assert_eq!(crew.shown(&id)["status"], "pending");
+    assert!(crew.heartbeat("ann").is_none());
+}
+
+#[test]
+fn worker_stopped_with_the_lock_of_the_team_is_ended_by_a_forced_stop() {
+    let crew = Crew::new();
+    let id = crew.task("hold the lock");
+    crew.start_lock_holder("ann");
+    let start = Instant::now();
+    let ran = crew
+        .project
+        .run(["worker", "stop", "ann", "--force"])
+        .exits(0);
+    assert!(start.elapsed() < BOUND, "{:?}", start.elapsed());
+    assert!(ran.stdout.contains("ann killed"), "{}", ran.stdout);
+    assert_eq!(crew.shown(&id)["status"], "pending");
+}
+
+#[test]
+fn worker_stopped_with_the_lock_of_the_team_keeps_no_task_of_a_dead_colleague() {
+    let crew = Crew::new();
+    let (first, second) = (crew.task("first"), crew.task("second"));
+    crew.start("ann", "echo up; sleep 600");
+    crew.until("ann at work", || {
+        crew.worker("ann")["status"] == "executing"
+    });
+    crew.start_lock_holder("ben");
+    crew.kill_all_of("ann");
+    let ran = crew.project.run(["shutdown", "--force", "--json"]);
+    let ends = ran.succeeds().json()["workers"].clone();
+    assert_eq!(ends[0]["how"], "gone", "{ends}");
+    assert_eq!(ends[1]["how"], "killed", "{ends}");
+    for id in [first, second] {
+        assert_eq!(crew.shown(&id)["status"], "pending");
+    }
+}
+
+#[test]
+fn shutdown_while_a_stranger_holds_the_lock_ends_everyone_and_says_what_is_left_to_do() {
+    let crew = Crew::new();
+    let id = crew.task("long");
+    let mark = teamster_fs::random_hex();
+    crew.start_with("ann", "echo up; sleep 600", &[], &[("PLANTED", &mark)]);
+    crew.until("ann at work", || {
+        crew.worker("ann")["status"] == "executing"
+    });
+    let tasks = Dir::open_root(&crew.project.claude("tasks/crew"));
+    let tasks = tasks.unwrap().unwrap();
+    let lock = wait_for("the lock of the team", || {
+        match Lock::wait(&tasks, TEAM_LOCK, Duration::ZERO, false).unwrap() {
+            Waited::Held(lock) => Some(lock),
+            Waited::TimedOut => None,
+        }
+    });
+    let start = Instant::now();
+    let ran = crew.project.run(["shutdown", "--force", "--json"]);
+    assert!(start.elapsed() < BOUND, "{:?}", start.elapsed());
+    let ended = ran.succeeds().json()["workers"][0].clone();
+    assert_eq!(ended["how"], "killed", "{ended}");
+    let note = ended["note"].as_str().unwrap();
+    assert!(note.contains("is not given back yet: the lock"), "{note}");
+    assert_eq!(carriers("PLANTED", &mark), [0_u32; 0]);
+    drop(lock);
+    let again = crew.project.run(["shutdown", "--json"]).succeeds().json();
+    assert_eq!(again["workers"][0]["how"], "gone", "{again}");
+    assert_eq!(crew.shown(&id)["status"], "pending");
+    assert!(crew.heartbeat("ann").is_none());
 }
 
 #[test]

@@ -6,10 +6,12 @@ use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, ensure};
 
 use crate::inject::{self, Coverage, Tally};
-use crate::product::{Finished, Product, cargo, check_names, must, on_path, target, workspace};
+use crate::product::{
+    Finished, Product, cargo, check_names, is_wanted, must, on_path, target, words, workspace,
+};
 use crate::{bench, docs, documents, race, web};
 
 /// Sizes of the races; `cargo xtask evidence` has larger ones.
@@ -75,7 +77,7 @@ pub(crate) fn run(only: &[String]) -> Result<()> {
         );
     };
     for (name, step) in STEPS {
-        if !only.is_empty() && !only.iter().any(|wanted| wanted == name) {
+        if !is_wanted(name, only) {
             continue;
         }
         println!("\n== {name}");
@@ -97,9 +99,8 @@ pub(crate) fn run(only: &[String]) -> Result<()> {
     for check in skipped.iter() {
         println!("SKIPPED: {check}");
     }
-    if !failed.is_empty() {
-        bail!("{} steps failed\n{}", failed.len(), failed.join("\n"));
-    }
+    let count = failed.len();
+    ensure!(count == 0, "{count} steps failed\n{}", failed.join("\n"));
     Ok(())
 }
 
@@ -154,9 +155,10 @@ fn install_tools() -> Result<()> {
 
 fn apt_install(packages: &[&str]) -> Result<()> {
     println!("  installing {}", packages.join(", "));
-    if on_path("apt-get").is_none() {
-        bail!("they must be installed by hand, because there is no apt-get");
-    }
+    ensure!(
+        on_path("apt-get").is_some(),
+        "they must be installed by hand, because there is no apt-get"
+    );
     let is_root = rustix::process::geteuid().is_root();
     let apt = |words: &[&str]| {
         let mut command = Command::new(if is_root { "apt-get" } else { "sudo" });
@@ -186,8 +188,7 @@ fn run_tests() -> Result<()> {
 fn check_dependencies() -> Result<()> {
     let deny = |line: &str| {
         let mut command = Command::new(cargo_deny());
-        command.current_dir(workspace());
-        command.args(line.split_whitespace());
+        command.args(words(line)).current_dir(workspace());
         command
     };
     let check = "--all-features check --hide-inclusion-graph";
@@ -207,13 +208,10 @@ fn judge(tallies: &[Tally]) -> Result<()> {
     for tally in tallies {
         println!("{}", tally.line());
     }
-    let violations: Vec<&str> = tallies
-        .iter()
-        .flat_map(|tally| tally.violations.iter().map(String::as_str))
-        .collect();
-    if !violations.is_empty() {
-        bail!("{} violations\n{}", violations.len(), violations.join("\n"));
-    }
+    let violations = tallies.iter().flat_map(|tally| tally.violations.clone());
+    let violations: Vec<String> = violations.collect();
+    let count = violations.len();
+    ensure!(count == 0, "{count} violations\n{}", violations.join("\n"));
     let tried: usize = tallies.iter().map(|tally| tally.tried).sum();
     println!("  {tried} faults, no violation");
     Ok(())
@@ -229,9 +227,8 @@ fn races() -> Result<()> {
         ),
     ] {
         println!("{}", races.line(what));
-        if let Some(failure) = races.failure(what) {
-            bail!(failure);
-        }
+        let failure = races.failure(what);
+        ensure!(failure.is_none(), "{}", failure.unwrap_or_default());
     }
     Ok(())
 }
@@ -240,27 +237,22 @@ fn races() -> Result<()> {
 fn check_static(binary: &Path) -> Result<()> {
     let bytes = std::fs::read(binary)?;
     println!("  {} bytes", bytes.len());
-    if bytes.len() > LARGEST_BINARY {
-        bail!("the limit is {LARGEST_BINARY} bytes");
-    }
+    let is_small = bytes.len() <= LARGEST_BINARY;
+    ensure!(is_small, "the limit is {LARGEST_BINARY} bytes");
     if cfg!(target_os = "linux") {
-        let needs = needed_files(&bytes).context("the binary is no 64-bit ELF file")?;
-        if !needs.is_empty() {
-            bail!("the binary is not static: it needs {}", needs.join(", "));
-        }
+        let has_loader = has_loader(&bytes).context("the binary is no 64-bit ELF file")?;
+        ensure!(!has_loader, "the binary is not static: it needs a loader");
         println!("  static: no interpreter, no shared library");
     }
     Ok(())
 }
 
-/// Returns what an ELF file asks the system's loader for. A static file that can be moved has a dynamic section, too,
-/// with nothing but its relocations, so it is the entries that count.
-fn needed_files(bytes: &[u8]) -> Option<Vec<String>> {
-    /// Program headers of a dynamic section and of an interpreter, and the dynamic entry that names a library.
-    const DYNAMIC: usize = 2;
+/// Tells whether an ELF file asks the system for a loader, as every program does that needs a shared library; `None` when
+/// it is no such file of 64 bits.
+fn has_loader(bytes: &[u8]) -> Option<bool> {
+    /// The type of the program header that names the loader.
     const INTERPRETER: usize = 3;
-    const NEEDED: usize = 1;
-    let number = |bytes: &[u8], at: usize, length: usize| -> Option<usize> {
+    let number = |at: usize, length: usize| -> Option<usize> {
         let mut buffer = [0; 8];
         buffer[..length].copy_from_slice(bytes.get(at..at + length)?);
         usize::try_from(u64::from_le_bytes(buffer)).ok()
@@ -268,22 +260,7 @@ fn needed_files(bytes: &[u8]) -> Option<Vec<String>> {
     if bytes.get(..5)? != b"\x7fELF\x02" {
         return None;
     }
-    let mut needs = Vec::new();
-    let (start, size) = (number(bytes, 32, 8)?, number(bytes, 54, 2)?);
-    for header in 0..number(bytes, 56, 2)? {
-        let at = start + header * size;
-        let offset = number(bytes, at + 8, 8)?;
-        let content = bytes.get(offset..offset + number(bytes, at + 32, 8)?)?;
-        match number(bytes, at, 4)? {
-            INTERPRETER => needs.push(String::from_utf8_lossy(content).into_owned()),
-            DYNAMIC => {
-                let mut entries = content.chunks_exact(16);
-                if entries.any(|entry| number(entry, 0, 8) == Some(NEEDED)) {
-                    needs.push("shared libraries".to_owned());
-                }
-            }
-            _ => {}
-        }
-    }
-    Some(needs)
+    let (start, size, count) = (number(32, 8)?, number(54, 2)?, number(56, 2)?);
+    let mut types = (0..count).map(|header| number(start + header * size, 4));
+    types.try_fold(false, |found, kind| Some(found || kind? == INTERPRETER))
 }

@@ -11,6 +11,8 @@ use teamster_studio::api;
 use crate::product::{Finished, Product, TempProject, path_with, words, workspace};
 
 const CONTRACTS: &str = "docs/contracts.md";
+/// The headings that commands stand under in a help text.
+const HEADINGS: &str = "Commands:|Run a team:|Coordinate:|Claude Code:|Sessions:|Set up:";
 const HEAD: &str = "\
 # The command line
 
@@ -82,38 +84,23 @@ fn describe(product: &Product, project: &TempProject, path: &str, text: &mut Str
     let finished = Finished::checked(&mut command)?;
     // The copy that is run has a name of its own, which help shows.
     let own_name = product.binary.file_name().unwrap_or_default();
-    let help = finished
-        .stdout
-        .replace(&*own_name.to_string_lossy(), "teamster");
+    let own_name = own_name.to_string_lossy();
+    let help = finished.stdout.replace(&*own_name, "teamster");
     let name = format!("teamster {path}");
     let marks = "#".repeat((words(path).len() + 2).min(4));
-    let _ = write!(
-        text,
-        "\n{marks} `{}`\n\n```text\n{}\n```\n",
-        name.trim_end(),
-        help.trim_end()
-    );
+    let (name, shown) = (name.trim_end(), help.trim_end());
+    let _ = write!(text, "\n{marks} `{name}`\n\n```text\n{shown}\n```\n");
     for word in subcommands(&help) {
         describe(product, project, format!("{path} {word}").trim(), text)?;
     }
     Ok(())
 }
 
-/// The headings that commands stand under.
-const HEADINGS: [&str; 6] = [
-    "Commands:",
-    "Run a team:",
-    "Coordinate:",
-    "Claude Code:",
-    "Sessions:",
-    "Set up:",
-];
-
 /// Returns the words below the headings of commands.
 fn subcommands(help: &str) -> Vec<&str> {
     help.split("\n\n")
         .filter_map(|section| section.split_once('\n'))
-        .filter(|(heading, _)| HEADINGS.contains(heading))
+        .filter(|(heading, _)| HEADINGS.split('|').any(|known| known == *heading))
         .flat_map(|(_, commands)| commands.lines())
         .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
         .filter_map(|line| line.split_whitespace().next())
@@ -126,16 +113,11 @@ pub(crate) fn put_between(file: &str, mark: &str, content: &str) -> Result<PathB
     let path = workspace().join(file);
     let text = std::fs::read_to_string(&path)
         .with_context(|| format!("cannot read {}", path.display()))?;
-    let (begin, end) = (
-        format!("<!-- begin {mark} -->"),
-        format!("<!-- end {mark} -->"),
-    );
-    let parts = text
-        .split_once(&begin)
-        .and_then(|(before, rest)| Some((before, rest.split_once(&end)?.1)));
-    let Some((before, after)) = parts else {
-        bail!("{file} has no marks `{begin}` and `{end}`");
-    };
+    let [begin, end] = ["begin", "end"].map(|word| format!("<!-- {word} {mark} -->"));
+    let (before, rest) = text.split_once(&begin).unwrap_or_default();
+    let (_, after) = rest
+        .split_once(&end)
+        .with_context(|| format!("{file} has no {begin}"))?;
     let content = content.trim();
     write(&path, &format!("{before}{begin}\n{content}\n{end}{after}"))?;
     Ok(path)
@@ -147,22 +129,18 @@ pub(crate) fn stamp() -> String {
         let line = words(line);
         let mut command = Command::new(line[0]);
         let finished = Finished::checked(command.args(&line[1..]).current_dir(workspace()));
-        finished.map_or_else(
-            |_| "unknown".to_owned(),
-            |finished| finished.stdout.trim().to_owned(),
-        )
+        let printed = finished.map(|finished| finished.stdout.trim().to_owned());
+        printed.unwrap_or_else(|_| "unknown".to_owned())
     };
-    let changes = printed("git status --porcelain -- crates Cargo.lock xtask");
-    format!(
-        "{}, commit {}{}",
+    let (date, commit) = (
         printed("date -u +%Y-%m-%d"),
         printed("git rev-parse --short=12 HEAD"),
-        if changes.is_empty() {
-            ""
-        } else {
-            " with changes"
-        }
-    )
+    );
+    let changes = match printed("git status --porcelain -- crates Cargo.lock xtask").as_str() {
+        "" => "",
+        _ => " with changes",
+    };
+    format!("{date}, commit {commit}{changes}")
 }
 
 /// Runs the demo and draws what it prints, as a terminal shows it.
@@ -238,16 +216,15 @@ fn svg(lines: &[String]) -> String {
         let (time, rest) = line.split_at(if begins_with_time(line) { 8 } else { 0 });
         let colour = COLOURS.iter().find(|(word, _)| rest.contains(word));
         let colour = colour.map_or("#d0d7de", |(_, colour)| colour);
-        let rest = rest.replace('&', "&amp;").replace('<', "&lt;");
+        let escaped = rest.replace('&', "&amp;").replace('<', "&lt;");
+        let rest = escaped.replace('>', "&gt;");
         let time = match time {
             "" => String::new(),
             time => format!("<tspan fill=\"#7d8590\">{time}</tspan>"),
         };
-        let _ = writeln!(
-            text,
-            "<text x=\"{MARGIN}\" y=\"{y}\" xml:space=\"preserve\">{time}<tspan fill=\"{colour}\">{}</tspan></text>",
-            rest.replace('>', "&gt;")
-        );
+        let rest = format!("{time}<tspan fill=\"{colour}\">{rest}</tspan>");
+        let place = format!("x=\"{MARGIN}\" y=\"{y}\" xml:space=\"preserve\"");
+        let _ = writeln!(text, "<text {place}>{rest}</text>");
     }
     text + "</g>\n</svg>\n"
 }

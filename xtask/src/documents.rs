@@ -7,7 +7,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, ensure};
 
 use crate::product::{Finished, TempProject, cargo, must, path_with, target, workspace};
 
@@ -37,16 +37,16 @@ pub(crate) fn run() -> Result<()> {
                 run_section(&blocks, in_source)
                     .with_context(|| format!("{name}, {title:?} does not work as written"))?;
             }
-            count += blocks
-                .iter()
-                .map(|(_, shown)| 1 + usize::from(!shown.is_empty()))
-                .sum::<usize>();
+            let shown = blocks.iter().filter(|(_, shown)| !shown.is_empty());
+            count += blocks.len() + shown.count();
         }
         // A mark that no block follows would be a command that nobody runs.
         let marks = text.matches("<!-- run by").count() + text.matches("<!-- printed").count();
-        if count != marks || count == 0 {
-            bail!("{name} has {marks} marks, and {count} blocks below them");
-        }
+        let is_all = count == marks && count > 0;
+        ensure!(
+            is_all,
+            "{name} has {marks} marks, and {count} blocks below them"
+        );
     }
     Ok(())
 }
@@ -71,15 +71,16 @@ fn run_section(blocks: &[Block<'_>], in_source: bool) -> Result<()> {
     shell.args(["-euo", "pipefail", "-c", &format!("exec 2>&1\n{script}")]);
     set_up(&mut shell, &project, in_source)?;
     let finished = Finished::of(&mut shell)?;
-    if !finished.success() {
-        bail!("it ended with {}:\n{}", finished.status, finished.stdout);
-    }
+    let (status, stdout) = (finished.status, &finished.stdout);
+    ensure!(status.success(), "it ended with {status}:\n{stdout}");
     for ((_, shown), printed) in blocks.iter().zip(finished.stdout.split(BORDER)) {
         let mut lines = printed.lines().map(str::trim_end);
         for wanted in shown.iter().filter(|line| !matches!(**line, "…" | "")) {
-            if !lines.any(|line| fits(wanted.trim_end(), line)) {
-                bail!("it does not print {wanted:?} in its place:\n{printed}");
-            }
+            let is_there = lines.any(|line| fits(wanted.trim_end(), line));
+            ensure!(
+                is_there,
+                "it does not print {wanted:?} in its place:\n{printed}"
+            );
         }
     }
     Ok(())
@@ -90,9 +91,8 @@ fn set_up(shell: &mut Command, project: &TempProject, in_source: bool) -> Result
     // The toolchain stays where it is although HOME does not.
     let home = std::env::var_os("HOME").unwrap_or_default();
     for (name, folder) in [("CARGO_HOME", ".cargo"), ("RUSTUP_HOME", ".rustup")] {
-        if std::env::var_os(name).is_none() {
-            shell.env(name, Path::new(&home).join(folder));
-        }
+        let usual = || Path::new(&home).join(folder).into_os_string();
+        shell.env(name, std::env::var_os(name).unwrap_or_else(usual));
     }
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();

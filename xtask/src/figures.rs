@@ -3,13 +3,12 @@
 //! The source is read line by line as rustfmt writes it, so an item ends at the brace with the indentation of its first
 //! line. Test modules of a crate, inline or in files of their own, count as tests, and so does the test kit.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::Result;
 
-use crate::product::workspace;
-use crate::web::files;
+use crate::product::{files, workspace};
 
 /// A file with fewer lines is short.
 const SHORT: usize = 60;
@@ -35,25 +34,24 @@ pub(crate) fn run(list: bool) -> Result<()> {
     let mut parts: [Figures; 3] = Default::default();
     for (folder, part) in [("crates", 0), ("tests", 1), ("xtask", 2)] {
         let root = workspace().join(folder);
-        let mut names = files(&root, &[""])?;
-        names.retain(|name| Path::new(name).extension().is_some_and(|end| end == "rs"));
-        let contents = names
+        let mut sources = Vec::new();
+        for name in files(&root, &[""])? {
+            let is_rust = Path::new(&name).extension().is_some_and(|end| end == "rs");
+            if is_rust && !name.contains("/target/") {
+                let text = std::fs::read_to_string(root.join(&name))?;
+                sources.push((name, text));
+            }
+        }
+        let declared = sources
             .iter()
-            .map(|name| std::fs::read_to_string(root.join(name)));
-        let contents: Vec<String> = contents.collect::<Result<_, _>>()?;
-        let declared: BTreeSet<String> = names
-            .iter()
-            .zip(&contents)
-            .flat_map(|(name, text)| test_modules(name, text))
-            .collect();
-        let mut all: Vec<(&String, &String)> = names.iter().zip(&contents).collect();
-        all.retain(|(name, _)| !name.contains("/target/"));
-        for (name, text) in all {
-            let is_test = name.starts_with("teamster-testkit/")
-                || declared.iter().any(|test| {
-                    name.strip_prefix(test)
-                        .is_some_and(|rest| rest == ".rs" || rest.starts_with('/'))
-                });
+            .flat_map(|(name, text)| test_modules(name, text));
+        let declared: Vec<String> = declared.collect();
+        for (name, text) in &sources {
+            let is_of = |test: &String| {
+                let rest = name.strip_prefix(test);
+                rest.is_some_and(|rest| rest == ".rs" || rest.starts_with('/'))
+            };
+            let is_test = name.starts_with("teamster-testkit/") || declared.iter().any(is_of);
             let part = if part == 0 && is_test { 1 } else { part };
             let (code, inline_tests) = split(text);
             parts[part].files += 1;
@@ -68,47 +66,42 @@ pub(crate) fn run(list: bool) -> Result<()> {
         let all: usize = each.iter().sum();
         println!("{what:<34} {product:>8} {tests:>8} {xtask:>8} {all:>8}");
     };
-    println!(
-        "{:<34} {:>8} {:>8} {:>8} {:>8}",
-        "", "product", "tests", "xtask", "all"
-    );
+    let [product, tests, xtask, all] = ["product", "tests", "xtask", "all"];
+    println!("{:<34} {product:>8} {tests:>8} {xtask:>8} {all:>8}", "");
     row("lines", &|part| part.lines);
     row("lines of code", &|part| part.code);
     row("Rust files", &|part| part.files);
     row(&format!("files under {SHORT} lines"), &|part| part.short);
     row("names of more than one type", &|part| {
-        part.shared_names().len()
+        part.shared_names().count()
     });
     row("doc comments that are fragments", &|part| {
         part.fragments.len()
     });
-    for (name, part) in ["product", "tests", "xtask"].iter().zip(&parts) {
+    for (name, part) in [product, tests, xtask].iter().zip(&parts) {
         let names = part.shared_names();
+        let names: Vec<_> = names
+            .map(|(name, at)| format!("{name} {}", at.len()))
+            .collect();
         if !names.is_empty() {
-            let names: Vec<String> = names
-                .iter()
-                .map(|(name, at)| format!("{name} {}", at.len()))
-                .collect();
-            println!(
-                "\nNames of more than one type in {name}: {}.",
-                names.join(", ")
-            );
+            let names = names.join(", ");
+            println!("\nNames of more than one type in {name}: {names}.");
         }
         if list {
             for (name, places) in part.shared_names() {
                 println!("{name}: {}", places.join(", "));
             }
-            for fragment in &part.fragments {
-                println!("{fragment}");
-            }
+            part.fragments
+                .iter()
+                .for_each(|fragment| println!("{fragment}"));
         }
     }
     Ok(())
 }
 
 impl Figures {
-    fn shared_names(&self) -> Vec<(&String, &Vec<String>)> {
-        self.types.iter().filter(|(_, at)| at.len() > 1).collect()
+    fn shared_names(&self) -> impl Iterator<Item = (&String, &Vec<String>)> {
+        self.types.iter().filter(|(_, at)| at.len() > 1)
     }
 
     fn count<'a>(&mut self, lines: impl IntoIterator<Item = &'a str>) {
@@ -129,9 +122,9 @@ impl Figures {
             if help_until.as_deref() == Some(line) {
                 help_until = None;
             }
-            let doc = text
-                .strip_prefix("///")
-                .or_else(|| text.strip_prefix("//!"));
+            let doc = ["///", "//!"]
+                .iter()
+                .find_map(|mark| text.strip_prefix(mark));
             if let Some(doc) = doc {
                 comment.push(doc.trim());
                 continue;
@@ -141,17 +134,12 @@ impl Figures {
             let is_help = attributes.any(|line| {
                 line.starts_with("#[derive(") && HELP.iter().any(|help| line.contains(help))
             });
-            if !comment.is_empty() {
-                let is_fragment = is_fragment(&comment, is_help || help_until.is_some());
-                if is_fragment {
-                    self.fragments.push(format!(
-                        "{file}:{}: {}",
-                        number - comment.len(),
-                        comment.join(" ")
-                    ));
-                }
-                comment.clear();
+            let may_lack_stop = is_help || help_until.is_some();
+            if !comment.is_empty() && is_fragment(&comment, may_lack_stop) {
+                let (first, text) = (number - comment.len(), comment.join(" "));
+                self.fragments.push(format!("{file}:{first}: {text}"));
             }
+            comment.clear();
             if is_help {
                 help_until = Some(format!("{indent}}}"));
             }
@@ -165,14 +153,10 @@ impl Figures {
 
 /// Tells whether the first paragraph of a comment is no sentence. A help text needs no full stop.
 fn is_fragment(comment: &[&str], is_help: bool) -> bool {
-    let paragraph: Vec<&str> = comment
-        .iter()
-        .copied()
-        .take_while(|line| !line.is_empty())
-        .collect();
-    let text = paragraph.join(" ");
-    let begins =
-        text.starts_with(|c: char| c.is_uppercase() || c.is_ascii_digit() || "`[*".contains(c));
+    let paragraph = comment.split(|line| line.is_empty()).next();
+    let text = paragraph.unwrap_or_default().join(" ");
+    let may_begin = |c: char| c.is_uppercase() || c.is_ascii_digit() || "`[*".contains(c);
+    let begins = text.starts_with(may_begin);
     let ends = text.ends_with(['.', ':', '?', '!']) || text.ends_with("```");
     !begins || !(ends || is_help) || text.split_whitespace().count() < 2
 }
@@ -238,21 +222,20 @@ mod tests {
 
     #[test]
     fn comment_that_does_not_stand_alone_is_a_fragment() {
-        for whole in [
+        let whole = [
             "Returns the lease.",
             "`blocks` mirrors it.",
             "There are two:",
-        ] {
+        ];
+        for whole in whole {
             assert!(!is_fragment(&[whole], false), "{whole}");
         }
         for fragment in ["and its folder.", "Which.", "Returns the lease", "`fsync`"] {
             assert!(is_fragment(&[fragment], false), "{fragment}");
         }
         assert!(!is_fragment(&["List the tasks"], true));
-        assert!(!is_fragment(
-            &["Returns the", "lease.", "", "- a list"],
-            false
-        ));
+        let with_list = ["Returns the", "lease.", "", "- a list"];
+        assert!(!is_fragment(&with_list, false));
     }
 
     #[test]
@@ -261,16 +244,10 @@ mod tests {
             "struct A;\n#[cfg(test)]\nmod tests {\n    struct B;\n}\npub(crate) enum C<T> {}\n";
         let (code, tests) = split(text);
         assert_eq!((code.len(), tests.len()), (2, 4));
-        let names: Vec<_> = code
-            .iter()
-            .filter_map(|(_, line)| type_name(line))
-            .collect();
-        assert_eq!(names, ["A", "C"]);
-        let declared = "#[cfg(test)]\nmod tests;\n";
-        assert_eq!(
-            test_modules("a/src/claims.rs", declared),
-            ["a/src/claims/tests"]
-        );
-        assert_eq!(test_modules("a/src/lib.rs", declared), ["a/src/tests"]);
+        let names = code.iter().filter_map(|(_, line)| type_name(line));
+        assert_eq!(names.collect::<Vec<_>>(), ["A", "C"]);
+        let modules = |file| test_modules(file, "#[cfg(test)]\nmod tests;\n");
+        assert_eq!(modules("a/src/claims.rs"), ["a/src/claims/tests"]);
+        assert_eq!(modules("a/src/lib.rs"), ["a/src/tests"]);
     }
 }

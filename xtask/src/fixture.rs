@@ -1,13 +1,14 @@
 //! Teams, tasks, messages and real workers for the checks.
 
-use std::io::{BufRead, BufReader, Write};
+use std::fmt::Write as _;
+use std::io::{BufRead, BufReader, Write as _};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
-use serde_json::Value;
-use teamster_fs::Sync;
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+use teamster_fs::{Sync, layout};
 use teamster_journal::Event;
 use teamster_store::{
     ClaimRequest, Claimed, FileStore, Outgoing, PlannedTask, Read, Reader, Recipient, Store,
@@ -17,10 +18,12 @@ use teamster_types::task::NewTask;
 use teamster_types::team::{NewMember, NewTeam};
 use teamster_types::{TeamName, WorkerName};
 
-use crate::product::{Finished, Product, TEAM, TempProject, wait_for};
+use crate::product::{Finished, Product, TEAM, TempProject, list, text, wait_for, words};
 
 /// Tasks that one import makes.
 const CHUNK: usize = 250;
+/// The size at which a writer begins a new segment of the journal.
+const SEGMENT: usize = 64 * 1024 * 1024;
 /// The longest that workers are waited for.
 const LONG: Duration = Duration::from_secs(900);
 
@@ -62,15 +65,15 @@ pub(crate) fn create_team(project: &TempProject, workers: usize) -> Result<FileS
 
 /// Makes a project a repository with one commit.
 pub(crate) fn create_repository(project: &TempProject) -> Result<()> {
-    for words in [
-        &["init", "--quiet", "--initial-branch", "main"][..],
-        &["config", "user.name", "Check"],
-        &["config", "user.email", "check@localhost"],
-        &["commit", "--quiet", "--allow-empty", "--message", "Begin"],
+    for line in [
+        "init --quiet --initial-branch main",
+        "config user.name Check",
+        "config user.email check@localhost",
+        "commit --quiet --allow-empty --message Begin",
     ] {
         let mut git = Command::new("git");
         project.enter(&mut git);
-        Finished::checked(git.args(words))?;
+        Finished::checked(git.args(words(line)))?;
     }
     Ok(())
 }
@@ -143,11 +146,8 @@ pub(crate) fn workload(workloads: &Path, project: &TempProject, words: &[&str]) 
     let mut command = Command::new(workloads);
     command.arg("workload").args(words);
     project.enter(&mut command);
-    command
-        .arg("--claude")
-        .arg(project.claude())
-        .arg("--project")
-        .arg(project.folder());
+    command.arg("--claude").arg(project.claude());
+    command.arg("--project").arg(project.folder());
     command
 }
 
@@ -169,9 +169,8 @@ pub(crate) fn drain(
             .spawn()?;
         let stdout = child.stdout.take().context("a workload has no output")?;
         let mut lines = BufReader::new(stdout).lines();
-        if lines.next().transpose()?.as_deref() != Some("ready") {
-            bail!("a workload did not get ready");
-        }
+        let is_ready = lines.next().transpose()?.as_deref() == Some("ready");
+        ensure!(is_ready, "a workload did not get ready");
         children.push((child, lines));
     }
     let start = Instant::now();
@@ -183,8 +182,7 @@ pub(crate) fn drain(
     for (child, lines) in &mut children {
         let line = lines.next().transpose()?;
         let figures: Value = serde_json::from_str(&line.context("a workload printed nothing")?)?;
-        let claimed = figures["ids"].as_array().into_iter().flatten();
-        ids.extend(claimed.filter_map(|id| Some(id.as_str()?.to_owned())));
+        ids.extend(list(&figures["ids"]).map(|id| text(id).to_owned()));
         child.wait()?;
     }
     Ok((ids, start.elapsed()))
@@ -197,33 +195,31 @@ pub(crate) struct WorkerTeam<'a> {
     pub(crate) store: FileStore,
     /// The worker processes.
     pub(crate) pids: Vec<u32>,
-    /// A program that starts the binary, with its own arguments.
-    wrapper: Vec<String>,
+    /// The host of a run that has started the workers.
+    pub(crate) host: Option<Child>,
     is_stopped: bool,
 }
 
 impl<'a> WorkerTeam<'a> {
-    /// Creates a team without workers.
-    pub(crate) fn create(product: &'a Product) -> Result<Self> {
+    /// Makes a repository in which there is no team yet.
+    pub(crate) fn new(product: &'a Product) -> Result<Self> {
         let project = TempProject::on_disk()?;
         create_repository(&project)?;
-        let store = project.store(Sync::Fast)?;
-        let team = Self {
+        Ok(Self {
             product,
+            store: project.store(Sync::Fast)?,
             project,
-            store,
             pids: Vec::new(),
-            wrapper: Vec::new(),
+            host: None,
             is_stopped: false,
-        };
-        team.call(&["team", "create", TEAM], &[])?;
-        Ok(team)
+        })
     }
 
-    /// Starts the binary through another program from now on.
-    pub(crate) fn wrapped_in(mut self, words: &[&str]) -> Self {
-        self.wrapper = words.iter().map(|word| (*word).to_owned()).collect();
-        self
+    /// Creates a team without workers.
+    pub(crate) fn create(product: &'a Product) -> Result<Self> {
+        let team = Self::new(product)?;
+        Finished::checked(&mut product.command(&team.project, ["team", "create", TEAM]))?;
+        Ok(team)
     }
 
     /// Writes a script and returns the provider that plays it.
@@ -233,31 +229,21 @@ impl<'a> WorkerTeam<'a> {
         Ok(format!("scripted:{}", script.display()))
     }
 
-    fn call(&self, words: &[&str], variables: &[(&str, &str)]) -> Result<Finished> {
-        let mut command = match self.wrapper.split_first() {
-            None => Command::new(&self.product.binary),
-            Some((program, before)) => {
-                let mut command = Command::new(program);
-                command.args(before).arg(&self.product.binary);
-                command
-            }
-        };
-        self.project.enter(&mut command);
-        Finished::checked(command.args(words).envs(variables.iter().copied()))
-    }
-
     /// Starts workers until there are so many.
-    pub(crate) fn grow(
-        &mut self,
-        workers: usize,
-        provider: &str,
-        variables: &[(&str, &str)],
-    ) -> Result<()> {
+    pub(crate) fn grow(&mut self, workers: usize, provider: &str) -> Result<()> {
         for number in self.pids.len() + 1..=workers {
             let name = worker(number)?.to_string();
-            let words = ["worker", "start", "--json", "--name", &name];
-            let words = [&words[..], &["--provider", provider]].concat();
-            let started = self.call(&words, variables)?.json();
+            let words = [
+                "worker",
+                "start",
+                "--json",
+                "--name",
+                &name,
+                "--provider",
+                provider,
+            ];
+            let mut start = self.product.command(&self.project, words);
+            let started = Finished::checked(&mut start)?.json();
             let pid = started.and_then(|started| started["pid"].as_u64());
             let pid = pid.and_then(|pid| u32::try_from(pid).ok());
             self.pids.push(pid.context("a worker printed no pid")?);
@@ -293,27 +279,24 @@ impl<'a> WorkerTeam<'a> {
         Ok(self.store.heartbeats(&team()?)?.0)
     }
 
-    /// Returns the whole journal.
-    pub(crate) fn journal(&self) -> Result<Vec<Event>> {
-        let (team, mut events) = (team()?, Vec::new());
-        loop {
-            let from = events.last().map_or(1, |event: &Event| event.seq + 1);
-            let page = self.store.events(&team, from, 1_000)?;
-            if page.events.is_empty() {
-                return Ok(events);
-            }
-            events.extend(page.events);
-        }
-    }
-
     /// Shuts the team down and returns how long that took; an error if a worker is left.
     pub(crate) fn shut_down(mut self) -> Result<Duration> {
-        let finished = self.call(&["shutdown", "--team", TEAM, "--json"], &[])?;
         self.is_stopped = true;
-        let printed = finished.json().unwrap_or_default();
-        if printed["verified"] != true {
-            bail!("the shutdown is not verified: {printed}");
+        self.stop(self.host.is_some())
+    }
+
+    fn stop(&mut self, by_force: bool) -> Result<Duration> {
+        // No worker is to be started again by a host that sees its workers end.
+        if let Some(mut host) = self.host.take() {
+            host.kill()?;
+            host.wait()?;
         }
+        let force: &[&str] = if by_force { &["--force"] } else { &[] };
+        let words = [&["shutdown", "--team", TEAM, "--json"], force].concat();
+        let finished = Finished::of(&mut self.product.command(&self.project, words))?;
+        let (printed, end) = (finished.json().unwrap_or_default(), finished.describe());
+        let is_verified = printed["verified"] == true;
+        ensure!(is_verified, "the shutdown is not verified: {end} {printed}");
         Ok(finished.took)
     }
 }
@@ -321,9 +304,48 @@ impl<'a> WorkerTeam<'a> {
 impl Drop for WorkerTeam<'_> {
     fn drop(&mut self) {
         if !self.is_stopped {
-            let _ = self.call(&["shutdown", "--team", TEAM, "--force", "--json"], &[]);
+            let _ = self.stop(true);
         }
     }
+}
+
+/// Returns the whole journal of the team.
+pub(crate) fn journal(store: &FileStore) -> Result<Vec<Event>> {
+    Ok(store.events(&team()?, 1, usize::MAX)?.events)
+}
+
+/// Lengthens the journal to so many events, as the store writes them, but all at once. `event` returns the actor, the
+/// kind and the data of the event at a position.
+pub(crate) fn fill_journal(
+    project: &TempProject,
+    events: usize,
+    event: impl Fn(usize) -> (String, &'static str, Value),
+) -> Result<()> {
+    let file = project.team().join("events.jsonl");
+    let (mut text, mut segments) = (std::fs::read_to_string(&file)?, 0);
+    let last = text.lines().last().context("an empty journal")?;
+    let mut line: Value = serde_json::from_str(last)?;
+    if let Some(fields) = line.as_object_mut() {
+        fields.shift_remove("taskId");
+    }
+    for seq in text.lines().count() + 1..=events {
+        let (actor, kind, data) = event(seq);
+        for (key, value) in [
+            ("seq", json!(seq)),
+            ("actor", json!(actor)),
+            ("type", json!(kind)),
+        ] {
+            line[key] = value;
+        }
+        line["data"] = data;
+        if text.len() > SEGMENT {
+            segments += 1;
+            let full = project.team().join(layout::journal_segment(segments));
+            std::fs::write(full, std::mem::take(&mut text))?;
+        }
+        writeln!(text, "{line}")?;
+    }
+    Ok(std::fs::write(&file, text)?)
 }
 
 /// Waits until the journal of the team has got no new event for so long.

@@ -16,17 +16,12 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, ensure};
 
-use crate::product::{Finished, Product, TempProject};
+use crate::product::{Finished, Product, TempProject, check, words};
 
 /// The errors that are injected into each call.
-const ERRORS: [Fault; 4] = [
-    Fault::Error("ENOSPC"),
-    Fault::Error("EIO"),
-    Fault::Error("EACCES"),
-    Fault::Error("EINTR"),
-];
+const ERRORS: [&str; 4] = ["ENOSPC", "EIO", "EACCES", "EINTR"];
 
 /// Calls that set the process up or give it memory. The kernel does not answer them with these errors; where it is
 /// made to, the process may die, as it may when memory runs out. What it leaves must then be as whole as after a kill.
@@ -60,9 +55,7 @@ struct Point {
 
 impl Point {
     fn is_runtime(&self) -> bool {
-        RUNTIME_CALLS
-            .split_whitespace()
-            .any(|call| call == self.call)
+        words(RUNTIME_CALLS).contains(&self.call.as_str())
     }
 }
 
@@ -81,7 +74,7 @@ impl Case {
     fn new(project: TempProject, line: &str) -> Self {
         Self {
             project,
-            words: line.split_whitespace().map(str::to_owned).collect(),
+            words: words(line).into_iter().map(str::to_owned).collect(),
             input: None,
             token: String::new(),
         }
@@ -100,46 +93,15 @@ struct Struck<'a> {
 }
 
 /// One entry of a table.
-#[derive(Clone, Copy)]
-enum Target {
-    Operation(&'static store::Operation),
-    Hook(&'static hook::HookCase),
-}
+trait Target: Sync {
+    /// Returns the operation, as a person types it, and whether even a sample goes through every call.
+    fn name(&self) -> (&'static str, bool);
 
-impl Target {
-    fn all() -> impl Iterator<Item = Self> {
-        let operations = store::OPERATIONS.iter().map(Self::Operation);
-        operations.chain(hook::CASES.iter().map(Self::Hook))
-    }
+    /// Makes a project in which the operation can be done once.
+    fn prepare(&self, product: &Product) -> Result<Case>;
 
-    fn name(self) -> &'static str {
-        match self {
-            Self::Operation(operation) => operation.name,
-            Self::Hook(case) => case.name,
-        }
-    }
-
-    /// Tells whether even a sample goes through every call.
-    fn is_central(self) -> bool {
-        match self {
-            Self::Operation(operation) => operation.is_central,
-            Self::Hook(case) => case.is_central,
-        }
-    }
-
-    fn prepare(self, product: &Product) -> Result<Case> {
-        match self {
-            Self::Operation(operation) => (operation.prepare)(),
-            Self::Hook(case) => case.prepare(product),
-        }
-    }
-
-    fn judge(self, struck: &Struck<'_>, run: &mut Run) -> Result<()> {
-        match self {
-            Self::Operation(operation) => operation.judge(struck, run),
-            Self::Hook(hook) => hook.judge(struck, run),
-        }
-    }
+    /// Applies the rules to a call that got a fault.
+    fn judge(&self, struck: &Struck<'_>, run: &mut Run) -> Result<()>;
 }
 
 /// The figures of one operation.
@@ -168,20 +130,24 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
+    /// The columns of a table: the name, the [`Tally::cells`], the slowest next operation, and the violations.
+    pub(crate) const COLUMNS: &str = "operation | names | calls | tried | hit | happened | did not | seen late | \
+        longest next operation | violations";
+
+    pub(crate) fn cells(&self) -> [usize; 7] {
+        let (happened, did_not, late) = (self.happened, self.did_not, self.late);
+        let (names, calls, tried) = (self.names, self.calls, self.tried);
+        [names, calls, tried, self.hit, happened, did_not, late]
+    }
+
     /// Returns one line for a terminal.
     pub(crate) fn line(&self) -> String {
+        let [names, calls, tried, hit, happened, did_not, late] = self.cells();
+        let (next, violations) = (self.slowest_next.as_millis(), self.violations.len());
         format!(
-            "  {:<28} {:>3} calls of {:>2} names: {:>4} tried, {:>4} hit, {:>4} happened, {:>4} did not, {:>2} seen late, next ≤ {:>4} ms, {} violations",
-            self.operation,
-            self.calls,
-            self.names,
-            self.tried,
-            self.hit,
-            self.happened,
-            self.did_not,
-            self.late,
-            self.slowest_next.as_millis(),
-            self.violations.len(),
+            "  {:<28} {calls:>3} calls of {names:>2} names: {tried:>4} tried, {hit:>4} hit, {happened:>4} happened, \
+             {did_not:>4} did not, {late:>2} seen late, next ≤ {next:>4} ms, {violations} violations",
+            self.operation
         )
     }
 
@@ -207,15 +173,6 @@ struct Run {
     violations: Vec<String>,
 }
 
-impl Run {
-    /// Notes a broken rule unless it holds.
-    fn check(&mut self, holds: bool, otherwise: impl FnOnce() -> String) {
-        if !holds {
-            self.violations.push(otherwise());
-        }
-    }
-}
-
 /// Sends SIGKILL before each system call of each operation.
 pub(crate) fn kills(product: &Product, coverage: Coverage) -> Result<Vec<Tally>> {
     inject(product, &[Fault::Kill], coverage)
@@ -223,36 +180,34 @@ pub(crate) fn kills(product: &Product, coverage: Coverage) -> Result<Vec<Tally>>
 
 /// Returns an error from each system call of each operation.
 pub(crate) fn errors(product: &Product, coverage: Coverage) -> Result<Vec<Tally>> {
-    inject(product, &ERRORS, coverage)
+    inject(product, &ERRORS.map(Fault::Error), coverage)
 }
 
 fn inject(product: &Product, faults: &[Fault], coverage: Coverage) -> Result<Vec<Tally>> {
-    Target::all()
+    let operations = store::OPERATIONS.iter().map(|one| one as &dyn Target);
+    let targets = operations.chain(hook::CASES.iter().map(|one| one as &dyn Target));
+    targets
         .map(|target| inject_into(product, target, faults, coverage))
         .collect()
 }
 
 fn inject_into(
     product: &Product,
-    target: Target,
+    target: &dyn Target,
     faults: &[Fault],
     coverage: Coverage,
 ) -> Result<Tally> {
     let counts = count_calls(product, &target.prepare(product)?)?;
     let points = counts.iter().flat_map(|(call, count)| {
-        let call = call.clone();
-        (1..=*count).map(move |n| Point {
+        let point = |n| Point {
             call: call.clone(),
             n,
-        })
+        };
+        (1..=*count).map(point).collect::<Vec<_>>()
     });
     let is_every = coverage == Coverage::Every;
-    let step = if is_every || target.is_central() {
-        1
-    } else {
-        3
-    };
-    let points = points.step_by(step);
+    let (operation, is_central) = target.name();
+    let points = points.step_by(if is_every || is_central { 1 } else { 3 });
     let trials: Vec<(Point, Fault)> = if is_every {
         points
             .flat_map(|point| faults.iter().map(move |fault| (point.clone(), *fault)))
@@ -261,15 +216,15 @@ fn inject_into(
         points.zip(faults.iter().copied().cycle()).collect()
     };
     let mut tally = Tally {
-        operation: target.name(),
+        operation,
         names: counts.len(),
         calls: counts.values().sum(),
         ..Tally::default()
     };
     let try_one = |point: &Point, fault| try_at(product, target, point, fault);
-    for run in in_parallel(&trials, |(point, fault)| try_one(point, *fault)) {
-        tally.add(run);
-    }
+    let threads = std::thread::available_parallelism().map_or(2, usize::from);
+    let runs = in_parallel(threads, &trials, |(point, fault)| try_one(point, *fault));
+    runs.into_iter().for_each(|run| tally.add(run));
     if faults != [Fault::Kill] {
         return Ok(tally);
     }
@@ -291,7 +246,7 @@ fn inject_into(
     Ok(tally)
 }
 
-fn try_at(product: &Product, target: Target, point: &Point, fault: Fault) -> Run {
+fn try_at(product: &Product, target: &dyn Target, point: &Point, fault: Fault) -> Run {
     let (mut run, mut hit) = (Run::default(), String::new());
     let mut strike = || -> Result<()> {
         let case = target.prepare(product)?;
@@ -299,9 +254,8 @@ fn try_at(product: &Product, target: Target, point: &Point, fault: Fault) -> Run
         run.hit = struck.hit.is_some();
         hit = struck.hit.clone().unwrap_or_default();
         if fault == Fault::Kill && !run.hit {
-            run.check(struck.finished.success(), || {
-                format!("not reached, but {}", struck.finished.describe())
-            });
+            let (is_good, end) = (struck.finished.success(), struck.finished.describe());
+            check!(run.violations, is_good => "not reached, but {end}");
             return Ok(());
         }
         target.judge(&struck, &mut run)
@@ -309,7 +263,7 @@ fn try_at(product: &Product, target: Target, point: &Point, fault: Fault) -> Run
     if let Err(error) = strike() {
         run.violations.push(format!("{error:#}"));
     }
-    let (name, Point { call, n }) = (target.name(), point);
+    let ((name, _), Point { call, n }) = (target.name(), point);
     for violation in &mut run.violations {
         *violation = format!("{name}, {fault:?} at {call} {n}: {violation} [{hit}]");
     }
@@ -319,9 +273,8 @@ fn try_at(product: &Product, target: Target, point: &Point, fault: Fault) -> Run
 /// Counts the system calls of an undisturbed run by name.
 fn count_calls(product: &Product, case: &Case) -> Result<BTreeMap<String, usize>> {
     let (finished, trace) = run_traced(product, case, &[])?;
-    if !finished.success() {
-        bail!("the undisturbed run failed: {}", finished.describe());
-    }
+    let (is_good, end) = (finished.success(), finished.describe());
+    ensure!(is_good, "the undisturbed run failed: {end}");
     let mut counts = BTreeMap::new();
     for line in trace.lines() {
         if let Some((call, _)) = line.split_once('(')
@@ -332,12 +285,11 @@ fn count_calls(product: &Product, case: &Case) -> Result<BTreeMap<String, usize>
         }
     }
     // strace counts for each thread, so a second one would need a loop of its own.
-    if ["clone", "clone3", "fork", "vfork"]
-        .iter()
-        .any(|call| counts.contains_key(*call))
-    {
-        bail!("the operation starts a thread or a process, which this harness does not follow");
-    }
+    let forks = ["clone", "clone3", "fork", "vfork"];
+    ensure!(
+        !forks.iter().any(|call| counts.contains_key(*call)),
+        "the operation starts a thread or a process, which this harness does not follow"
+    );
     // It starts the program; before it there is nothing to interfere with.
     counts.remove("execve");
     Ok(counts)
@@ -349,19 +301,15 @@ fn disturb<'a>(
     point: &Point,
     fault: Fault,
 ) -> Result<Struck<'a>> {
-    let (call, n) = (&point.call, point.n);
-    let what = match fault {
-        Fault::Kill => "signal=SIGKILL".to_owned(),
-        Fault::Error(name) => format!("error={name}"),
+    let Point { call, n } = point;
+    let (what, name) = match fault {
+        Fault::Kill => ("signal", "SIGKILL"),
+        Fault::Error(name) => ("error", name),
     };
-    let expressions = [
-        format!("trace={call}"),
-        format!("inject={call}:{what}:when={n}"),
-    ];
-    let (finished, trace) = run_traced(product, case, &expressions)?;
-    let mut calls = trace
-        .lines()
-        .filter(|line| line.starts_with(&format!("{call}(")));
+    let inject = format!("inject={call}:{what}={name}:when={n}");
+    let (finished, trace) = run_traced(product, case, &[format!("trace={call}"), inject])?;
+    let begin = format!("{call}(");
+    let mut calls = trace.lines().filter(|line| line.starts_with(&begin));
     let hit = match fault {
         Fault::Kill if finished.signal() == Some(9) => calls.next_back(),
         Fault::Kill => None,
@@ -399,9 +347,12 @@ fn run_traced(
     Ok((finished, trace))
 }
 
-/// Works on all items with as many threads as there are cores and returns the results in the order of the items.
-fn in_parallel<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
-    let threads = std::thread::available_parallelism().map_or(2, usize::from);
+/// Works on all items with so many threads and returns the results in the order of the items.
+pub(crate) fn in_parallel<T: Sync, R: Send>(
+    threads: usize,
+    items: &[T],
+    work: impl Fn(&T) -> R + Sync,
+) -> Vec<R> {
     let next = AtomicUsize::new(0);
     let results: Mutex<Vec<(usize, R)>> = Mutex::default();
     std::thread::scope(|scope| {

@@ -110,12 +110,9 @@ enum Command {
         #[arg(long)]
         list: bool,
     },
-    /// Run a real client as a worker, inside the lab
+    /// Run real clients as workers, inside the lab
     #[command(hide = true)]
-    WorkerScenes(real_clients::WorkerScenes),
-    /// Run a team of two real clients, inside the lab
-    #[command(hide = true)]
-    RunScene(real_clients::RunScene),
+    LabScene(real_clients::LabScene),
     /// Run one side of a benchmark in a process of its own
     #[command(hide = true)]
     Workload(workload::Workload),
@@ -141,8 +138,7 @@ fn main() -> ExitCode {
         }),
         Command::Web(options) => web::run(options),
         Command::Figures { list } => figures::run(list),
-        Command::WorkerScenes(scenes) => scenes.run(),
-        Command::RunScene(scene) => scene.run(),
+        Command::LabScene(scene) => scene.run(),
         Command::Workload(workload) => workload.run(),
     };
     match done {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 use teamster_fs::Sync;
 use teamster_fs::layout::Layout;
@@ -17,6 +17,16 @@ use teamster_testkit::wait::poll;
 
 /// The team that every check works with.
 pub(crate) const TEAM: &str = "evidence";
+
+/// Notes a difference in a list unless something holds.
+macro_rules! check {
+    ($found:expr, $holds:expr => $($otherwise:tt)+) => {
+        if !$holds {
+            $found.push(format!($($otherwise)+));
+        }
+    };
+}
+pub(crate) use check;
 
 /// Returns the folder of the workspace.
 pub(crate) fn workspace() -> PathBuf {
@@ -47,10 +57,42 @@ pub(crate) fn must(command: &mut Command) -> Result<()> {
     let status = command
         .status()
         .with_context(|| format!("cannot start {command:?}"))?;
-    if !status.success() {
-        bail!("{command:?} ended with {status}");
-    }
+    ensure!(status.success(), "{command:?} ended with {status}");
     Ok(())
+}
+
+/// Returns the elements of a JSON array, and none where it is no array.
+pub(crate) fn list(value: &Value) -> impl Iterator<Item = &Value> + Clone {
+    value.as_array().into_iter().flatten()
+}
+
+/// Returns a JSON string, which is empty where it is none.
+pub(crate) fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+/// Returns the head of a Markdown table with these columns, separated by `|`.
+pub(crate) fn table_head(columns: &str) -> String {
+    let rule = "---|".repeat(columns.split('|').count());
+    format!("| {columns} |\n|{rule}")
+}
+
+/// Returns the sorted files at and below these names.
+pub(crate) fn files(root: &Path, names: &[&str]) -> Result<Vec<String>> {
+    let mut found = Vec::new();
+    let mut left: Vec<PathBuf> = names.iter().map(|name| root.join(name)).collect();
+    while let Some(path) = left.pop() {
+        if path.is_dir() {
+            for entry in std::fs::read_dir(&path)? {
+                left.push(entry?.path());
+            }
+        } else {
+            let name = path.strip_prefix(root)?;
+            found.push(name.to_string_lossy().into_owned());
+        }
+    }
+    found.sort();
+    Ok(found)
 }
 
 /// Returns the first file of this name on the PATH.
@@ -78,6 +120,11 @@ pub(crate) fn wait_for<T>(
     found.unwrap_or_else(|| bail!("waited {} s in vain: {what}", limit.as_secs()))
 }
 
+/// Tells whether a name is among those that were asked for, or everything was.
+pub(crate) fn is_wanted(name: &str, only: &[String]) -> bool {
+    only.is_empty() || only.iter().any(|wanted| wanted == name)
+}
+
 /// Fails unless every name is among those that are known.
 pub(crate) fn check_names(kind: &str, only: &[String], known: &[&str]) -> Result<()> {
     match only.iter().find(|name| !known.contains(&name.as_str())) {
@@ -89,6 +136,12 @@ pub(crate) fn check_names(kind: &str, only: &[String], known: &[&str]) -> Result
     }
 }
 
+/// Returns a number that no other call of this process returns.
+fn next_number() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
 /// The release binary, in a copy of its own, so that a build during the run does not replace what is judged.
 #[derive(Debug)]
 pub(crate) struct Product {
@@ -98,13 +151,12 @@ pub(crate) struct Product {
 impl Product {
     /// Builds the release binary and copies it.
     pub(crate) fn build() -> Result<Self> {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
         must(&mut cargo("build --quiet --release --package teamster"))?;
         let built = target().join("release/teamster");
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let folder = target().join("xtask");
         std::fs::create_dir_all(&folder)?;
-        let binary = folder.join(format!("teamster-{}-{number}", std::process::id()));
+        let name = format!("teamster-{}-{}", std::process::id(), next_number());
+        let binary = folder.join(name);
         std::fs::copy(&built, &binary)
             .with_context(|| format!("there is no {} after the build", built.display()))?;
         Ok(Self { binary })
@@ -158,9 +210,8 @@ impl Finished {
     /// Runs a command that reads nothing; an error unless it succeeds.
     pub(crate) fn checked(command: &mut Command) -> Result<Self> {
         let finished = Self::of(command)?;
-        if !finished.success() {
-            bail!("{command:?} failed: {}", finished.describe());
-        }
+        let is_good = finished.success();
+        ensure!(is_good, "{command:?} failed: {}", finished.describe());
         Ok(finished)
     }
 
@@ -200,9 +251,9 @@ impl Finished {
 
     /// Returns exit code or signal and the error output in one line.
     pub(crate) fn describe(&self) -> String {
-        let end = match (self.code(), self.signal()) {
-            (Some(code), _) => format!("exit {code}"),
-            (None, signal) => format!("signal {}", signal.unwrap_or_default()),
+        let end = match self.code() {
+            Some(code) => format!("exit {code}"),
+            None => format!("signal {}", self.signal().unwrap_or_default()),
         };
         match self.stderr.trim() {
             "" => end,
@@ -225,11 +276,9 @@ impl TempProject {
 
     /// Makes one in memory where the machine has such a file system, for checks that do not concern the disk.
     pub(crate) fn in_memory() -> Result<Self> {
-        let memory = Path::new("/dev/shm");
-        if memory.is_dir() {
-            Self::below(memory)
-        } else {
-            Self::new()
+        match Path::new("/dev/shm") {
+            memory if memory.is_dir() => Self::below(memory),
+            _ => Self::new(),
         }
     }
 
@@ -239,9 +288,8 @@ impl TempProject {
     }
 
     fn below(parent: &Path) -> Result<Self> {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let root = parent.join(format!("teamster-xtask-{}-{number}", std::process::id()));
+        let name = format!("teamster-xtask-{}-{}", std::process::id(), next_number());
+        let root = parent.join(name);
         let _ = std::fs::remove_dir_all(&root);
         for folder in ["home/.claude", "project/.git"] {
             std::fs::create_dir_all(root.join(folder))

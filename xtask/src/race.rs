@@ -5,16 +5,17 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, bail};
 use serde_json::json;
 use teamster_store::{FileStore, Read};
 use teamster_types::task::{Status, Task};
 
 use crate::fixture;
-use crate::product::{Finished, Product, TempProject};
+use crate::inject::in_parallel;
+use crate::product::{Finished, Product, TempProject, text};
 
 /// Processes that race at a time.
-pub(crate) const RACERS: usize = 4;
+const RACERS: usize = 4;
 /// Locks in a stale-lock race that nobody may touch: half of them fresh and empty, half of them old but alive.
 const LIVE_LOCKS: usize = 20;
 
@@ -35,24 +36,29 @@ pub(crate) struct Races {
 }
 
 impl Races {
+    /// The columns of a table: the name, the [`Races::cells`] and the time.
+    pub(crate) const COLUMNS: &str = "race | runs | tasks | claimed twice | not completed once | left over | live locks taken | took";
+
+    pub(crate) fn cells(&self) -> [usize; 6] {
+        let (twice, once) = (self.claimed_twice, self.not_completed_once);
+        let (left, live) = (self.left_over, self.live_taken);
+        [self.runs, self.tasks, twice, once, left, live]
+    }
+
     /// Returns one line for a terminal.
     pub(crate) fn line(&self, what: &str) -> String {
+        let [runs, tasks, twice, once, left, live] = self.cells();
+        let seconds = self.took.as_secs_f64();
         format!(
-            "  {what}: {} runs × {} tasks × {RACERS} processes in {:.1} s: {} claimed twice, {} not completed once, {} left over, {} live locks taken",
-            self.runs,
-            self.tasks,
-            self.took.as_secs_f64(),
-            self.claimed_twice,
-            self.not_completed_once,
-            self.left_over,
-            self.live_taken,
+            "  {what}: {runs} runs × {tasks} tasks × {RACERS} processes in {seconds:.1} s: {twice} claimed twice, \
+             {once} not completed once, {left} left over, {live} live locks taken"
         )
     }
 
     /// Returns the line when something went wrong.
     pub(crate) fn failure(&self, what: &str) -> Option<String> {
-        let bad = self.claimed_twice + self.not_completed_once + self.left_over + self.live_taken;
-        (bad > 0).then(|| self.line(what).trim().to_owned())
+        let is_bad = self.cells()[2..].iter().any(|count| *count > 0);
+        is_bad.then(|| self.line(what).trim().to_owned())
     }
 
     /// Counts tasks that were given twice or never, by what the processes were told.
@@ -119,20 +125,14 @@ pub(crate) fn for_stale_locks_at_speed(
     })
 }
 
-fn repeat(
-    runs: usize,
-    tasks: usize,
-    mut run: impl FnMut(&mut Races) -> Result<()>,
-) -> Result<Races> {
+fn repeat(runs: usize, tasks: usize, run: impl Fn(&mut Races) -> Result<()>) -> Result<Races> {
     let mut races = Races {
         runs,
         tasks,
         ..Races::default()
     };
     let start = Instant::now();
-    for _ in 0..runs {
-        run(&mut races)?;
-    }
+    (0..runs).try_for_each(|_| run(&mut races))?;
     races.took = start.elapsed();
     Ok(races)
 }
@@ -166,18 +166,11 @@ fn race(
     project: &TempProject,
     complete: bool,
 ) -> Result<BTreeMap<String, usize>> {
-    let claims = std::thread::scope(|scope| {
-        let work = |number| move || work(product, project, number, complete);
-        let racers: Vec<_> = (1..=RACERS)
-            .map(|number| scope.spawn(work(number)))
-            .collect();
-        let join = |racer: std::thread::ScopedJoinHandle<'_, Result<Vec<String>>>| {
-            racer
-                .join()
-                .unwrap_or_else(|_| Err(anyhow!("a racer panicked")))
-        };
-        racers.into_iter().map(join).collect::<Result<Vec<_>>>()
-    })?;
+    let racers: Vec<usize> = (1..=RACERS).collect();
+    let claims = in_parallel(RACERS, &racers, |number| {
+        work(product, project, *number, complete)
+    });
+    let claims = claims.into_iter().collect::<Result<Vec<_>>>()?;
     Ok(counted(claims.into_iter().flatten().collect()))
 }
 
@@ -206,8 +199,7 @@ fn work(
             _ => bail!("{worker} could not claim: {}", claim.describe()),
         }
         let claim = claim.json().context("a claim printed nothing")?;
-        let id = claim["task"]["id"].as_str().context("a claim has no id")?;
-        let token = claim["token"].as_str().context("a claim has no token")?;
+        let (id, token) = (text(&claim["task"]["id"]), text(&claim["token"]));
         if complete {
             let words = ["task", "complete", id, "--json", "--token", token];
             Finished::checked(&mut product.command(project, words))?;
@@ -217,11 +209,9 @@ fn work(
 }
 
 /// Counts the events of a type in the journal by task.
-fn journalled(store: &impl Read, kind: &str) -> Result<BTreeMap<String, usize>> {
-    let page = store.events(&fixture::team()?, 1, usize::MAX)?;
-    let events = page.events.into_iter().filter(|event| event.kind == kind);
-    let id = |event: teamster_journal::Event| event.task_id.map(|id| id.to_string());
-    Ok(counted(
-        events.map(|event| id(event).unwrap_or_default()).collect(),
-    ))
+pub(crate) fn journalled(store: &FileStore, kind: &str) -> Result<BTreeMap<String, usize>> {
+    let mut events = fixture::journal(store)?;
+    events.retain(|event| event.kind == kind);
+    let ids = events.into_iter().filter_map(|event| event.task_id);
+    Ok(counted(ids.map(|id| id.to_string()).collect()))
 }

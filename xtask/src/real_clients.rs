@@ -6,7 +6,8 @@
 //! because the clients have to be fetched once.
 //!
 //! [`claude`] has sessions of Claude Code with the hooks, [`workers`] the clients as workers, [`whole_run`] a run with
-//! two clients. Another client joins by one more entry in [`all`].
+//! two clients. Another client joins by one more entry in [`all`]. What the model servers were asked lies in the folder
+//! `out` of a run, which is `LAB_OUT` inside the lab.
 
 mod claude;
 mod whole_run;
@@ -16,12 +17,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 
-use crate::product::{Finished, Product, TempProject, check_names, must, workspace};
-pub(crate) use whole_run::RunScene;
-pub(crate) use workers::WorkerScenes;
+use crate::product::{Finished, Product, TempProject, check, check_names, must, workspace};
 
 /// Where the lab is looked for, from the project, and the script that shows that it is one.
 const LABS: [&str; 2] = ["../lab", "../shared/lab"];
@@ -33,11 +32,9 @@ struct RealRun {
     name: String,
     /// The clients it needs, as the lab's installer calls them.
     clients: &'static [&'static str],
-    run: Box<Play>,
+    /// Lets the clients run and judges what came out.
+    run: Box<dyn Fn(&Lab) -> Result<Report>>,
 }
-
-/// Lets the clients run and judges what came out.
-type Play = dyn Fn(&Lab) -> Result<Report>;
 
 /// What a run has shown.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -52,19 +49,11 @@ impl Report {
     fn saw(&mut self, topic: &str, what: impl Into<String>) {
         self.seen.push((topic.to_owned(), what.into()));
     }
-
-    fn check(&mut self, holds: bool, otherwise: impl FnOnce() -> String) {
-        if !holds {
-            self.differences.push(otherwise());
-        }
-    }
 }
 
 fn all() -> Vec<RealRun> {
-    let mut runs = claude::sessions();
-    runs.extend(workers::runs());
-    runs.push(whole_run::run());
-    runs
+    let runs = claude::sessions().into_iter().chain(workers::runs());
+    runs.chain([whole_run::run()]).collect()
 }
 
 /// Runs all, or those that are named; an error when teamster and a client disagree.
@@ -88,11 +77,9 @@ pub(crate) fn run(only: &[String], lab: Option<&Path>) -> Result<()> {
             differences: vec![format!("{error:#}")],
             ..Report::default()
         });
-        let agrees = report.differences.is_empty();
-        let verdict = if agrees {
-            "as the client says"
-        } else {
-            "DIFFERS"
+        let verdict = match report.differences.len() {
+            0 => "as the client says",
+            _ => "DIFFERS",
         };
         let seconds = start.elapsed().as_secs_f64();
         println!("\n== {}: {verdict} ({seconds:.0} s)", run.name);
@@ -102,14 +89,16 @@ pub(crate) fn run(only: &[String], lab: Option<&Path>) -> Result<()> {
         for difference in &report.differences {
             println!("  ! {difference}");
         }
-        if !agrees {
+        if !report.differences.is_empty() {
             println!("  everything is in {}", lab.files.keep().display());
             failed.push(run.name);
         }
     }
-    if !failed.is_empty() {
-        bail!("not as the client says: {}", failed.join(", "));
-    }
+    ensure!(
+        failed.is_empty(),
+        "not as the client says: {}",
+        failed.join(", ")
+    );
     Ok(())
 }
 
@@ -119,8 +108,7 @@ fn find_lab(named: Option<&Path>) -> Result<PathBuf> {
         Some(folder) => vec![folder.to_owned()],
         None => LABS.map(|path| workspace().join(path)).to_vec(),
     };
-    let mut found = places.iter().filter(|place| place.join(INSTALL).is_file());
-    match found.next() {
+    match places.iter().find(|place| place.join(INSTALL).is_file()) {
         Some(folder) => Ok(folder.canonicalize()?),
         None => bail!("no lab with {INSTALL} in {places:?}; --lab DIR says where it is"),
     }
@@ -135,14 +123,11 @@ struct Lab {
 
 impl Lab {
     fn new(folder: &Path, product: &Product) -> Result<Self> {
-        let files = TempProject::new()?;
+        let (folder, files) = (folder.to_owned(), TempProject::new()?);
         let programs = files.root().join("bin");
         std::fs::create_dir_all(&programs)?;
         std::fs::copy(&product.binary, programs.join("teamster"))?;
-        Ok(Self {
-            folder: folder.to_owned(),
-            files,
-        })
+        Ok(Self { folder, files })
     }
 
     /// Returns a path below the results.
@@ -158,37 +143,44 @@ impl Lab {
         Finished::of(command.env("XPATH", self.path("bin")))
     }
 
-    /// Runs a hidden command of xtask inside the surroundings of a client and returns the report that it writes.
-    fn run_inside(
+    /// Plays a [`LabScene`] inside the surroundings of a client, started by the words `before` it, and returns its report.
+    fn play(
         &self,
         client: &str,
-        words: &[&str],
+        before: &[&str],
+        scene: &str,
         variables: &[(&str, &str)],
     ) -> Result<Report> {
         let file = self.path("report.json").display().to_string();
         let me = std::env::current_exe()?.display().to_string();
-        let mut line = vec![client, "--"];
-        line.extend(
-            words
-                .iter()
-                .map(|word| if *word == "XTASK" { &*me } else { *word }),
-        );
-        line.extend(["--report", &file]);
+        let words = [&me, "lab-scene", scene, "--report", &file];
+        let line = [&[client, "--"], before, &words].concat();
         let ended = self.run("run-worker", &line, variables)?;
         let report = std::fs::read(&file)
             .with_context(|| format!("there is no report: {}", ended.describe()))?;
         let mut report: Report = serde_json::from_slice(&report)?;
-        report.check(ended.success(), || {
-            format!("it failed: {}", ended.describe())
-        });
+        check!(report.differences, ended.success() => "it failed: {}", ended.describe());
         Ok(report)
     }
 }
 
-/// Writes the report of a hidden command, which must be run inside the lab.
-fn write_report(file: &Path, report: impl FnOnce() -> Result<Report>) -> Result<()> {
-    if std::env::var_os("LAB_URL").is_none() {
-        bail!("this is run by `cargo xtask real-clients`, in the lab");
+/// What runs inside the lab and leaves a report: all scenes of a worker, or a whole run.
+#[derive(clap::Args, Debug)]
+pub(crate) struct LabScene {
+    /// A client that works, or `run`
+    name: String,
+    #[arg(long)]
+    report: PathBuf,
+}
+
+impl LabScene {
+    pub(crate) fn run(&self) -> Result<()> {
+        let is_inside = std::env::var_os("LAB_URL").is_some();
+        ensure!(is_inside, "this is run by `cargo xtask real-clients`");
+        let report = match self.name.as_str() {
+            "run" => whole_run::play()?,
+            client => workers::play(client)?,
+        };
+        Ok(std::fs::write(&self.report, serde_json::to_vec(&report)?)?)
     }
-    Ok(std::fs::write(file, serde_json::to_vec(&report()?)?)?)
 }

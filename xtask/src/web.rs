@@ -8,11 +8,11 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use sha2::{Digest, Sha256};
 
 use crate::ci::skip;
-use crate::product::{Finished, cargo, must, on_path, target, words, workspace};
+use crate::product::{Finished, cargo, files, must, on_path, target, text, words, workspace};
 
 /// The sums, beside the build: a file inside of it would be embedded in the binary.
 const SUMS: &str = "dist.sha256";
@@ -95,9 +95,10 @@ pub(crate) fn check() -> Result<()> {
         return Ok(());
     }
     let pinned = std::fs::read_to_string(web().join(".node-version"))?;
-    if node_version().as_deref() == Some(pinned.trim()) {
-        bail!("the same sources build another page; `cargo xtask web` builds it again");
-    }
+    ensure!(
+        node_version().as_deref() != Some(pinned.trim()),
+        "the same sources build another page; `cargo xtask web` builds it again"
+    );
     let why = "another page, but only this version of Node must build the same";
     skip("web", &format!("{why}: {}", pinned.trim()))
 }
@@ -116,11 +117,10 @@ pub(crate) fn test_in_browser() -> Result<()> {
 
 fn run_in_browser(script: &str, chromium: &Path, binary: &Path) -> Result<()> {
     let mut command = npm_command(&format!("run --silent {script}"));
-    must(
-        command
-            .env("CHROMIUM", chromium)
-            .env("TEAMSTER_BIN", binary),
-    )
+    command
+        .env("CHROMIUM", chromium)
+        .env("TEAMSTER_BIN", binary);
+    must(&mut command)
 }
 
 /// Returns the browser, with all that is needed to drive it; an error that says what is missing.
@@ -146,8 +146,7 @@ pub(crate) fn script(name: &str) -> Command {
 pub(crate) fn check_node() -> Result<()> {
     let package = std::fs::read(web().join("package.json"))?;
     let package: serde_json::Value = serde_json::from_slice(&package)?;
-    let wanted = package["engines"]["node"].as_str().unwrap_or_default();
-    let wanted = wanted.trim_start_matches(">=");
+    let wanted = text(&package["engines"]["node"]).trim_start_matches(">=");
     match node_version() {
         Some(found) if numbers(&found) >= numbers(wanted) => Ok(()),
         Some(found) => bail!("Node {found} is here; {wanted} or newer is needed"),
@@ -200,23 +199,21 @@ fn install() -> Result<()> {
 fn check_size() -> Result<()> {
     let mut total = 0;
     for file in files(&dist(), &[""])? {
-        let packed = Command::new("gzip")
-            .arg("-9c")
-            .arg(dist().join(&file))
-            .output()?;
+        let mut gzip = Command::new("gzip");
+        let packed = gzip.arg("-9c").arg(dist().join(&file)).output()?;
         total += packed.stdout.len();
     }
     println!("  the page has {total} bytes, compressed");
-    if total > LARGEST {
-        bail!("the page has {total} bytes, compressed; {LARGEST} are allowed");
-    }
+    ensure!(total <= LARGEST, "{LARGEST} bytes are allowed");
     Ok(())
 }
 
 fn check_sums() -> Result<()> {
-    if std::fs::read_to_string(web().join(SUMS)).unwrap_or_default() != sums()? {
-        bail!("web/dist is not the build of the sources beside it; `cargo xtask web` builds it");
-    }
+    let written = std::fs::read_to_string(web().join(SUMS)).unwrap_or_default();
+    ensure!(
+        written == sums()?,
+        "web/dist is not the build of the sources beside it; `cargo xtask web` builds it"
+    );
     Ok(())
 }
 
@@ -241,24 +238,6 @@ fn sum(root: &Path, files: &[String]) -> Result<String> {
         let _ = write!(text, "{byte:02x}");
         text
     }))
-}
-
-/// Returns the sorted files at and below these names.
-pub(crate) fn files(root: &Path, names: &[&str]) -> Result<Vec<String>> {
-    let mut found = Vec::new();
-    let mut left: Vec<PathBuf> = names.iter().map(|name| root.join(name)).collect();
-    while let Some(path) = left.pop() {
-        if path.is_dir() {
-            for entry in std::fs::read_dir(&path)? {
-                left.push(entry?.path());
-            }
-        } else {
-            let name = path.strip_prefix(root)?;
-            found.push(name.to_string_lossy().into_owned());
-        }
-    }
-    found.sort();
-    Ok(found)
 }
 
 #[cfg(test)]

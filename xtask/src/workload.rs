@@ -118,13 +118,10 @@ impl Workload {
     }
 
     fn cycle(&self, store: &FileStore) -> Result<Value> {
-        let (team, text) = (
-            fixture::team()?,
-            "It says what is to be done, and how to check it.",
-        );
+        let team = fixture::team()?;
         let new = NewTask {
             subject: "A task of usual length".to_owned(),
-            description: text.repeat(2),
+            description: "It says what is to be done, and how to check it.".repeat(2),
             ..NewTask::default()
         };
         self.repeat(|| {

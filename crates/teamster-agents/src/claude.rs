@@ -18,9 +18,8 @@ use serde_json::{Value, json};
 
 use crate::detect;
 use crate::driver::{
-    AgentInput, AgentTools, CannotLaunch, Driver, Interrupt, Job, Launch, LineEffects,
-    OUTER_SESSION_VARS, OutputReader, PermissionReply, SERVE_TOOLS, SOCKET, TOOL_SERVER,
-    as_plain_text, task_variables,
+    AgentInput, AgentTools, CannotLaunch, Driver, Interrupt, Job, Launch, LineEffects, OutputReader,
+    PermissionReply, SERVE_TOOLS, SOCKET, TOOL_SERVER, as_plain_text,
 };
 use crate::event::{AgentEvent, AgentSpending, PermissionDecision, Trouble, Usage};
 use crate::outcome::{AgentEnd, AgentOutcome, OutcomeBuilder, TerminalEvent};
@@ -94,12 +93,9 @@ impl Driver for ClaudeDriver {
         ]
         .map(Into::into)
         .to_vec();
-        let mut set = task_variables(job);
         if let Some(tools) = &job.tools {
             args.extend(["--mcp-config".into(), server_config(job, tools).into()]);
             args.extend(["--allowedTools".into(), OWN_TOOLS.into()]);
-            let patience = tools.client_patience().as_millis().to_string();
-            set.push(("MCP_TOOL_TIMEOUT".into(), patience.into()));
         }
         if let Some(model) = job.model {
             args.extend(["--model".into(), model.into()]);
@@ -107,19 +103,20 @@ impl Driver for ClaudeDriver {
         if let Some(resume) = &job.resume {
             args.extend(["--resume".into(), resume.session.into()]);
         }
+        let mut launch = Launch::of_client(job, program, args, &SECRETS);
+        if let Some(tools) = &job.tools {
+            let patience = tools.client_patience().as_millis().to_string();
+            let patience = ("MCP_TOOL_TIMEOUT".into(), patience.into());
+            launch.set.push(patience);
+        }
         // Dozens of workers must not replace their own program while others run it.
-        set.push(("DISABLE_AUTOUPDATER".into(), "1".into()));
-        Ok(Launch {
-            program,
-            args,
-            set,
-            unset: OUTER_SESSION_VARS.to_vec(),
-            secrets: SECRETS.map(str::to_owned).to_vec(),
-            input: AgentInput::Dialogue(line(&json!({
-                "type": "user",
-                "message": { "role": "user", "content": [{ "type": "text", "text": as_plain_text(job.prompt) }] },
-            }))),
-        })
+        let no_updates = ("DISABLE_AUTOUPDATER".into(), "1".into());
+        launch.set.push(no_updates);
+        launch.input = AgentInput::Dialogue(line(&json!({
+            "type": "user",
+            "message": { "role": "user", "content": [{ "type": "text", "text": as_plain_text(job.prompt) }] },
+        })));
+        Ok(launch)
     }
 
     fn reader(&self, job: &Job<'_>) -> Box<dyn OutputReader> {

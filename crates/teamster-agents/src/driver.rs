@@ -6,11 +6,13 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use serde_json::Value;
 use thiserror::Error;
 
 use crate::event::{AgentEvent, AgentSpending};
 use crate::outcome::{AgentEnd, AgentOutcome};
 use crate::permission::Permissions;
+use crate::text::object;
 
 /// One kind of coding agent.
 ///
@@ -76,6 +78,22 @@ pub struct LineEffects {
 }
 
 impl LineEffects {
+    /// Reads a line that is an object with a type, and gives what it means to `events`. A line that is none is an event of
+    /// its own.
+    pub(crate) fn of_object(
+        line: &[u8],
+        events: impl FnOnce(&str, &Value) -> Vec<AgentEvent>,
+    ) -> Self {
+        match object(line) {
+            Ok(Some((kind, value))) => Self {
+                events: events(&kind, &value),
+                ..Self::default()
+            },
+            Ok(None) => Self::default(),
+            Err(unknown) => Self::event(unknown),
+        }
+    }
+
     pub(crate) fn event(event: AgentEvent) -> Self {
         Self {
             events: vec![event],
@@ -194,6 +212,24 @@ pub struct Launch {
 }
 
 impl Launch {
+    /// Starts a client for a job, with what every client gets: what is known about the task, no trace of a session around
+    /// us, its own credentials, and the prompt on its standard input.
+    pub(crate) fn of_client(
+        job: &Job<'_>,
+        program: PathBuf,
+        args: Vec<OsString>,
+        secrets: &[&str],
+    ) -> Self {
+        Self {
+            program,
+            args,
+            set: task_variables(job),
+            unset: OUTER_SESSION_VARS.to_vec(),
+            secrets: secrets.iter().copied().map(str::to_owned).collect(),
+            input: AgentInput::Text(as_plain_text(job.prompt).into_owned().into_bytes()),
+        }
+    }
+
     /// Names of variables that this program must not see, out of a whole environment's names.
     pub fn withheld<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
         names
@@ -208,12 +244,12 @@ impl Launch {
 
     /// The command line as a person would type it, redacted.
     pub fn command_line(&self) -> String {
-        let words = std::iter::once(self.program.as_os_str())
+        let line = std::iter::once(self.program.as_os_str())
             .chain(self.args.iter().map(OsString::as_os_str))
             .map(|word| quoted(&word.to_string_lossy()))
             .collect::<Vec<_>>()
             .join(" ");
-        teamster_types::redact::redact(&words).into_owned()
+        teamster_types::redact::redact(&line).into_owned()
     }
 }
 

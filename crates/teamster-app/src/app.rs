@@ -7,7 +7,7 @@ use std::sync::Arc;
 use teamster_fs::layout::Layout;
 use teamster_store::{FileStore, Read, Store, SystemClock, TeamEntry};
 use teamster_types::TeamName;
-use teamster_types::team::Kind;
+use teamster_types::team::TeamOrigin;
 
 use crate::actor::Actor;
 use crate::config::Config;
@@ -138,7 +138,7 @@ impl App {
 
     fn only_team(&self) -> Result<TeamName> {
         let teams = self.project_teams()?;
-        let of_kind = |kind: Kind| -> Vec<TeamName> {
+        let of_kind = |kind: TeamOrigin| -> Vec<TeamName> {
             let of_kind = teams.iter().filter(|entry| {
                 let config = entry.config.as_ref();
                 config.is_ok_and(|config| config.kind() == kind)
@@ -148,9 +148,9 @@ impl App {
                 .collect()
         };
         // Claude Code leaves a team behind for every session. They count only where there is none of ours.
-        let mut candidates = of_kind(Kind::Teamster);
+        let mut candidates = of_kind(TeamOrigin::Teamster);
         if candidates.is_empty() {
-            candidates = of_kind(Kind::Claude);
+            candidates = of_kind(TeamOrigin::Claude);
         }
         match candidates.as_slice() {
             [team] => Ok(team.clone()),
@@ -172,9 +172,9 @@ impl App {
     }
 
     fn is_of_project(&self, entry: &TeamEntry) -> bool {
-        let project = entry
-            .config
-            .as_ref()
+        let config = entry.config.as_ref();
+        let project = config
+            .inspect_err(|error| tracing::debug!("cannot read team {}: {error}", entry.name))
             .ok()
             .and_then(|config| config.project());
         project.is_some_and(|project| same_folder(Path::new(project), &self.layout.project))
@@ -195,6 +195,10 @@ pub fn recordable<'a>(path: &'a Path, what: &str) -> Result<&'a str> {
 
 /// Whether two paths lead to one folder, links or not.
 fn same_folder(one: &Path, other: &Path) -> bool {
-    let real = |path: &Path| path.canonicalize().ok();
+    let real = |path: &Path| {
+        path.canonicalize()
+            .inspect_err(|error| tracing::debug!("cannot resolve {}: {error}", path.display()))
+            .ok()
+    };
     one == other || matches!((real(one), real(other)), (Some(a), Some(b)) if a == b)
 }

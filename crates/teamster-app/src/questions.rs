@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use teamster_journal::payload::{ProposedTask, QuestionAnswered, QuestionId, QuestionKind};
-use teamster_journal::{EventKind, NewEvent, Question, QuestionFate};
+use teamster_journal::{EventActor, EventKind, NewEvent, Question, QuestionFate};
 use teamster_types::task::NewTask;
 use teamster_types::text::shown_line;
 use teamster_types::{TaskId, TeamName};
@@ -63,7 +63,7 @@ pub fn answer(
         question: id,
         answer: answer.clone(),
     });
-    let mut event = NewEvent::new(app.actor.name(), answered);
+    let mut event = NewEvent::new(EventActor::Person, answered);
     if let Some(task) = &question.task {
         event = event.task(task);
     }

@@ -1,4 +1,4 @@
-//! The trace of a host or a bridge: one file for each, in which whoever looks for the reason of something finds every call
+//! The trace of a host, a bridge or Studio: one file for each, in which whoever looks for the reason of something finds every call
 //! of git, every step, and every error that stopped nothing.
 //!
 //! `TEAMSTER_LOG` says what is written, by module and level: `debug`, `teamster_run=debug,info`, `off`. Secrets are redacted,
@@ -9,7 +9,8 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use teamster_fs::{Dir, FsError, LogFile, layout};
+use teamster_fs::layout::{self, Layout};
+use teamster_fs::{Dir, FsError, LogFile};
 use teamster_store::{Clock as _, SystemClock};
 use teamster_types::redact::redact;
 use teamster_types::{TeamName, WorkerName};
@@ -29,17 +30,30 @@ const LIMIT: u64 = 8 * 1024 * 1024;
 ///
 /// A trace that cannot be written stops nothing: the run matters more.
 pub(crate) fn begin(project: &Path, team: &TeamName, worker: Option<&WorkerName>) {
+    begin_in(|| open(project, team, worker));
+}
+
+/// Begins the trace of Studio, under the same rules.
+pub fn begin_studio(layout: &Layout) {
+    begin_in(|| {
+        let dir = Dir::open_or_create_root(layout.user_folder())?;
+        let (name, old) = (layout::STUDIO_LOG, layout::OLD_STUDIO_LOG);
+        Ok(LogFile::new(dir, name, old, LIMIT))
+    });
+}
+
+fn begin_in(open: impl FnOnce() -> Result<LogFile, FsError>) {
     let Some(targets) = wanted() else {
         return;
     };
-    let Ok(log) = open(project, team, worker) else {
+    let Ok(log) = open() else {
         return;
     };
     let layer = tracing_subscriber::fmt::layer()
         .with_ansi(false)
-        .with_timer(Clock)
+        .with_timer(TraceTime)
         .with_writer(TraceFile(Arc::new(log)));
-    // A process hosts one run or is one worker; a second trace would be that of the same.
+    // A process hosts one run, is one worker or serves one page; a second trace would be that of the same.
     let _ = tracing_subscriber::registry()
         .with(targets)
         .with(layer)
@@ -55,14 +69,15 @@ pub fn of_host(project: &Path, team: &TeamName) -> Option<String> {
 }
 
 /// Returns where traces lie and what they tell, in words.
-pub fn described() -> String {
+pub fn described(layout: &Layout) -> String {
     let Some(targets) = wanted() else {
         return format!("off, by {}", env_vars::LOG);
     };
     format!(
-        "{targets}, in {omc}/logs/TEAM/{} and {omc}/logs/TEAM/WORKER/{}; {} changes it",
+        "{targets}, in {omc}/logs/TEAM/{}, {omc}/logs/TEAM/WORKER/{} and {}; {} changes it",
         layout::HOST_LOG,
         layout::BRIDGE_TRACE,
+        layout.user_folder().join(layout::STUDIO_LOG).display(),
         env_vars::LOG,
         omc = layout::OMC
     )
@@ -109,9 +124,9 @@ fn open(project: &Path, team: &TeamName, worker: Option<&WorkerName>) -> Result<
 }
 
 /// The time of a line, as in the journal.
-struct Clock;
+struct TraceTime;
 
-impl FormatTime for Clock {
+impl FormatTime for TraceTime {
     fn format_time(&self, to: &mut Writer<'_>) -> std::fmt::Result {
         write!(to, "{}", SystemClock.now())
     }

@@ -131,6 +131,14 @@ impl Dir {
         }
     }
 
+    /// Opens the folder that [`Self::descend`] finds from a folder that the user named; `None` when one is missing.
+    pub fn open_at(root: &Path, names: &[&str]) -> Result<Option<Self>, FsError> {
+        match Self::open_root(root)? {
+            Some(dir) => dir.descend(names),
+            None => Ok(None),
+        }
+    }
+
     /// Returns a folder in it, made (0700) if it is missing.
     pub fn child_or_create(&self, name: &str) -> Result<Self, FsError> {
         if let Some(dir) = self.child(name)? {
@@ -140,6 +148,65 @@ impl Dir {
         let path = self.join(name);
         self.child(name)?
             .ok_or_else(|| FsError::io("open", &path, Errno::NOENT))
+    }
+
+    /// Returns the folder that a path of plain names leads to, one below the other; `None` when one of them is missing.
+    pub fn descend(&self, names: &[&str]) -> Result<Option<Self>, FsError> {
+        if let Ok(found) = self.open_path(names) {
+            return Ok(found);
+        }
+        let mut dir = self.again()?;
+        for name in names {
+            match dir.child(name)? {
+                Some(child) => dir = child,
+                None => return Ok(None),
+            }
+        }
+        Ok(Some(dir))
+    }
+
+    /// Returns the folder that a path of plain names leads to, one below the other. Those that are missing are made (0700).
+    pub fn descend_or_create(&self, names: &[&str]) -> Result<Self, FsError> {
+        if let Ok(Some(dir)) = self.open_path(names) {
+            return Ok(dir);
+        }
+        let mut dir = self.again()?;
+        for name in names {
+            dir = dir.child_or_create(name)?;
+        }
+        Ok(dir)
+    }
+
+    /// Opens the folder that a path of plain names leads to with one call, which follows no link either. An error means
+    /// that the path has to be walked, which also tells what is wrong with it.
+    #[cfg(target_os = "linux")]
+    fn open_path(&self, names: &[&str]) -> Result<Option<Self>, FsError> {
+        use rustix::fs::{ResolveFlags, openat2};
+        let relative = names.join("/");
+        let path = self.path.join(&relative);
+        if names.is_empty() || !names.iter().all(|name| is_plain(name)) {
+            return Err(FsError::new("open", &path, FsProblem::Name));
+        }
+        step("open", &path)?;
+        let flags = FOLDER | OFlags::NOFOLLOW;
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+        match retry(|| openat2(&self.fd, &relative, flags, Mode::empty(), resolve)) {
+            Ok(fd) => Ok(Some(Self { fd, path })),
+            Err(Errno::NOENT) => Ok(None),
+            Err(error) => Err(FsError::io("open", &path, error)),
+        }
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn open_path(&self, _names: &[&str]) -> Result<Option<Self>, FsError> {
+        Err(FsError::io("open", &self.path, Errno::NOSYS))
+    }
+
+    fn again(&self) -> Result<Self, FsError> {
+        let fd = self.fd.try_clone();
+        let fd = fd.map_err(|error| FsError::io("open", &self.path, error))?;
+        let path = self.path.clone();
+        Ok(Self { fd, path })
     }
 
     /// Makes a folder (0700), and returns false when the name is taken.
@@ -394,12 +461,7 @@ impl Dir {
     /// folder.
     fn checked(&self, action: &'static str, name: &str) -> Result<PathBuf, FsError> {
         let path = self.path.join(name);
-        let plain = !name.is_empty()
-            && name != "."
-            && name != ".."
-            && !name.contains(['/', '\0'])
-            && name.len() <= 255;
-        if !plain {
+        if !is_plain(name) {
             return Err(FsError::new(action, &path, FsProblem::Name));
         }
         step(action, &path)?;
@@ -412,6 +474,15 @@ impl Dir {
             _ => FsProblem::NotA(wanted),
         }
     }
+}
+
+/// Returns whether a name is one plain component of a path.
+fn is_plain(name: &str) -> bool {
+    !name.is_empty()
+        && name != "."
+        && name != ".."
+        && !name.contains(['/', '\0'])
+        && name.len() <= 255
 }
 
 fn step(action: &'static str, path: &Path) -> Result<(), FsError> {

@@ -1,5 +1,6 @@
-//! What can go wrong with a file, and where it went wrong.
+//! What can go wrong with a file, where it went wrong, and the trace of errors that stop nothing.
 
+use std::fmt::Display;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -7,7 +8,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {action} {}: {problem}", path.display())]
 pub struct FsError {
-    /// What was being done: `read`, `create`, …
+    /// What was being done, as a verb such as `read` or `create`.
     pub action: &'static str,
     /// The file or folder it was done to.
     pub path: PathBuf,
@@ -76,5 +77,25 @@ impl FsError {
             FsProblem::Io(error) => Some(error.kind()),
             _ => None,
         }
+    }
+}
+
+/// A result whose error stops nothing.
+pub trait OrTrace<T> {
+    /// Goes on whatever came of it; an error is noted in the trace with what was being done.
+    fn or_trace(self, doing: &str);
+
+    /// Returns the value, or `None` after an error, which is noted like that of [`OrTrace::or_trace`].
+    fn ok_or_trace(self, doing: &str) -> Option<T>;
+}
+
+impl<T, E: Display> OrTrace<T> for Result<T, E> {
+    fn or_trace(self, doing: &str) {
+        self.ok_or_trace(doing);
+    }
+
+    fn ok_or_trace(self, doing: &str) -> Option<T> {
+        self.inspect_err(|error| tracing::debug!("cannot {doing}: {error}"))
+            .ok()
     }
 }

@@ -58,8 +58,6 @@ pub const TEAM_LOCK: &str = ".teamster.lock";
 pub const INDEX: &str = ".teamster.index";
 /// The highest task id that was ever handed out, shared with Claude Code.
 pub const HIGH_WATER_MARK: &str = ".highwatermark";
-/// The folder that locks Claude Code's task list.
-pub const NATIVE_LIST_LOCK: &str = ".lock.lock";
 
 /// Returns the name of a task's file.
 pub fn task_file(id: &TaskId) -> String {
@@ -331,6 +329,10 @@ pub const TRUST_LOCK: &str = ".trust.lock";
 
 /// What Studio remembers, beside the user's settings: the key of browsers, and recent projects.
 pub const STUDIO: &str = "studio.json";
+/// The trace of Studio, beside what it remembers: it shows every project, and belongs to none.
+pub const STUDIO_LOG: &str = "studio.log";
+/// The part of that trace before the present one.
+pub const OLD_STUDIO_LOG: &str = "studio.old.log";
 
 /// Claude Code's own folder of one agent, in [`agent_folders`].
 pub const AGENT_CLAUDE: &str = "claude";

@@ -13,6 +13,7 @@
 //!   belong together in one group of the kernel's.
 //! - [`socket`] makes sockets that only this user can reach, and tells who connects to them.
 //! - [`stdin`] and [`terminal`] read what a program or a person sends us, without being kept waiting.
+//! - [`OrTrace`] notes errors that stop nothing, for every crate. Nothing is noted while all goes well, so hooks lose no time.
 //! - [`fail`] makes a test's process die between any two operations, and moves its clock.
 //!
 //! # How it works
@@ -64,7 +65,7 @@ mod user_file;
 
 pub use dir::{Dir, DirEntry, FileKind, Stamp, Sync};
 pub use disk::{LEAST_ROOM, free_bytes, left_on_full_disk, real_path};
-pub use error::{FsError, FsProblem};
+pub use error::{FsError, FsProblem, OrTrace};
 pub use folders::{CopyLimits, copy_folder, remove_tree, remove_tree_while};
 pub use in_place_file::InPlaceFile;
 pub use lock::{Lock, Waited};

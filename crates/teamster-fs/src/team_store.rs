@@ -18,11 +18,7 @@ use crate::lock::{Lock, Waited};
 
 /// Notes in a project that a team of it lives in the store `claude`.
 pub fn note_store(project: &Dir, team: &TeamName, claude: &Path) -> Result<(), FsError> {
-    let [first, rest @ ..] = layout::heartbeat_folders(team);
-    let mut dir = project.child_or_create(first)?;
-    for name in rest {
-        dir = dir.child_or_create(name)?;
-    }
+    let dir = project.descend_or_create(&layout::heartbeat_folders(team))?;
     let path = claude.as_os_str().as_bytes();
     match dir.read(layout::TEAM_STORE)? {
         Some((noted, _)) if noted == path => Ok(()),
@@ -64,10 +60,8 @@ pub fn may_be_run(project: &Path, team: &TeamName, own: &Path) -> bool {
 
 /// Returns the store that a project names for a team.
 fn noted(project: &Path, team: &TeamName) -> Option<PathBuf> {
-    let mut dir = Dir::open_root(project).ok()??;
-    for name in layout::heartbeat_folders(team) {
-        dir = dir.child(name).ok()??;
-    }
+    let dir = Dir::open_root(project).ok()??;
+    let dir = dir.descend(&layout::heartbeat_folders(team)).ok()??;
     let (path, _) = dir.read(layout::TEAM_STORE).ok()??;
     Some(PathBuf::from(OsStr::from_bytes(&path)))
 }
@@ -79,12 +73,10 @@ fn is_same(one: &Path, other: &Path) -> bool {
 
 /// Keeps runs from beginning in a project for as long as the lock is held; `None` when a run is going on.
 pub fn hold_off_runs(project: &Path) -> Result<Option<Lock>, FsError> {
-    let Some(mut state) = Dir::open_root(project)? else {
+    let Some(project) = Dir::open_root(project)? else {
         return Ok(None);
     };
-    for name in layout::OUR_STATE {
-        state = state.child_or_create(name)?;
-    }
+    let state = project.descend_or_create(&layout::OUR_STATE)?;
     Ok(
         match Lock::wait(&state, layout::RUN_LOCK, Duration::ZERO, true)? {
             Waited::Held(lock) => Some(lock),
@@ -96,15 +88,12 @@ pub fn hold_off_runs(project: &Path) -> Result<Option<Lock>, FsError> {
 /// Returns whether somebody, from whatever home, runs something in a project. What cannot be told counts as yes.
 fn is_run_in(project: &Path) -> bool {
     let find = || -> Result<bool, FsError> {
-        let Some(mut state) = Dir::open_root(project)? else {
+        let Some(dir) = Dir::open_root(project)? else {
             return Ok(false);
         };
-        for name in layout::OUR_STATE {
-            match state.child(name)? {
-                Some(child) => state = child,
-                None => return Ok(false),
-            }
-        }
+        let Some(state) = dir.descend(&layout::OUR_STATE)? else {
+            return Ok(false);
+        };
         // Asking must not make the file.
         if state.stamp(layout::RUN_LOCK)?.is_none() {
             return Ok(false);

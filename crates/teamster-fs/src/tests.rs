@@ -80,6 +80,36 @@ fn an_append_that_dies_is_seen_as_a_torn_tail_at_worst() {
 }
 
 #[test]
+fn path_of_names_leads_below_its_folder_and_nowhere_else() {
+    let (temp, dir) = Temp::new();
+    let outside = Temp::new().0;
+    std::fs::create_dir(outside.0.join("c")).unwrap();
+    assert!(dir.descend(&["a", "b", "c"]).unwrap().is_none());
+    assert_eq!(temp.names(), [""; 0], "looking makes nothing");
+    let made = dir.descend_or_create(&["a", "b", "c"]).unwrap();
+    assert_eq!(made.path(), temp.0.join("a/b/c"));
+    made.replace("file", b"x", Sync::Fast).unwrap();
+    let found = dir.descend(&["a", "b", "c"]).unwrap().unwrap();
+    assert_eq!(found.own_stamp().unwrap(), made.own_stamp().unwrap());
+    assert_eq!(found.path(), made.path());
+    assert_eq!(dir.descend(&[]).unwrap().unwrap().path(), dir.path());
+    std::os::unix::fs::symlink(&outside.0, temp.0.join("a/link")).unwrap();
+    std::os::unix::fs::symlink(temp.0.join("nowhere"), temp.0.join("a/dangling")).unwrap();
+    for names in [["a", "link", "c"], ["a", "dangling", "c"]] {
+        let problem = dir.descend(&names).unwrap_err().problem;
+        assert!(matches!(problem, FsProblem::Link), "{names:?}: {problem}");
+        let problem = dir.descend_or_create(&names).unwrap_err().problem;
+        assert!(matches!(problem, FsProblem::Link), "{names:?}: {problem}");
+    }
+    for names in [["a", "..", "a"], ["a", "", "b"], ["a", "b/c", "d"]] {
+        let problem = dir.descend(&names).unwrap_err().problem;
+        assert!(matches!(problem, FsProblem::Name), "{names:?}: {problem}");
+    }
+    let problem = dir.descend(&["a", "b", "c", "file"]).unwrap_err().problem;
+    assert!(matches!(problem, FsProblem::NotA("folder")), "{problem}");
+}
+
+#[test]
 fn links_pipes_and_folders_are_refused_and_their_targets_untouched() {
     let (temp, dir) = Temp::new();
     let outside = Temp::new().0;

@@ -38,7 +38,7 @@ pub enum GcError {
     /// The store or a file could not be read or changed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// git failed.
+    /// A call of git failed.
     #[error(transparent)]
     Git(#[from] GitError),
     /// A name is no team's.

@@ -8,22 +8,12 @@ use std::time::Duration;
 
 use teamster_fs::{Dir, FileKind, layout, remove_tree, team_store};
 use teamster_isolate::git::{self, KeptRef, Repo};
-use teamster_journal::payload::RunEnd;
-use teamster_journal::{EventKind, EventType};
+use teamster_journal::{EventType, RunState};
 use teamster_store::Read as _;
 use teamster_types::{TeamName, Time};
 
 use crate::Result;
 use crate::worktrees::{ProjectGc, RUN_GOES_ON};
-
-/// Ends of a run after which it is never taken up again.
-const FINAL: [RunEnd; 3] = [RunEnd::Complete, RunEnd::Rejected, RunEnd::RolledBack];
-/// The kinds of which the last tells whether a run is over.
-const LAST_OF_RUN: [EventType; 3] = [
-    EventType::RunStarted,
-    EventType::RunResumed,
-    EventType::RunFinished,
-];
 
 /// Whether a run may still need what it left.
 enum Need {
@@ -240,14 +230,16 @@ fn need(
     if !there.contains(team.as_str()) {
         return Ok(Need::Nothing);
     }
-    let last = gc
-        .store(gc.layout)?
-        .last_of(team, &LAST_OF_RUN.map(EventType::name))?;
-    let is_over = last.is_some_and(|event| match event.payload() {
-        EventKind::RunFinished(finished) => finished.end().is_some_and(|end| FINAL.contains(&end)),
-        _ => false,
-    });
-    Ok(if is_over { Need::Logs } else { Need::All })
+    let mut run = RunState::default();
+    let kinds = RunState::TURNING_POINTS.map(EventType::name);
+    if let Some(last) = gc.store(gc.layout)?.last_of(team, &kinds)? {
+        run.apply(&last);
+    }
+    Ok(if run.is_over_for_good() {
+        Need::Logs
+    } else {
+        Need::All
+    })
 }
 
 /// Returns a folder below the project; `None` when it is missing, or when a link or a file stands in its place.

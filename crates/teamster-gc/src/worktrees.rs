@@ -244,13 +244,10 @@ fn is_of_a_run(listed: &ListedWorktree) -> bool {
 
 /// Opens the folder of a team in a store.
 fn team_folder(layout: &Layout, team: &TeamName) -> Result<Option<Dir>> {
-    let Some(root) = Dir::open_root(&layout.claude)? else {
-        return Ok(None);
-    };
-    Ok(match root.child(layout::TEAMS)? {
-        Some(teams) => teams.child(team.as_str())?,
-        None => None,
-    })
+    Ok(Dir::open_at(
+        &layout.claude,
+        &[layout::TEAMS, team.as_str()],
+    )?)
 }
 
 fn rows(store: &FileStore, gc: &ProjectGc<'_>, team: &TeamName) -> Result<Vec<WorkerRow>> {

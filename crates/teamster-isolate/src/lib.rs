@@ -10,7 +10,6 @@
 //! - [`probe()`] asks a program a short question, such as its version, and never waits longer than the caller said.
 //! - [`process_tree`] finds and ends everything that one launch started, however it tried to get away.
 //! - [`terminate()`] ends one process that was recorded, and no other one that has its pid by now.
-//! - [`OrTrace`] notes errors that stop nothing.
 //! - [`tmux`] is our own terminal server, which shows workers in panes.
 //!
 //! # How it works
@@ -44,9 +43,8 @@ pub mod process_tree;
 mod spawn;
 mod terminate;
 pub mod tmux;
-mod trace;
 
 pub use probe::{ProbeError, ProbeOutput, find_program, is_program, probe};
 pub use rustix::process::Signal;
+pub use teamster_fs::OrTrace;
 pub use terminate::{GRACE, TerminateError, Termination, terminate};
-pub use trace::OrTrace;

@@ -15,6 +15,7 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Signal, WaitOptions, waitpid};
+use teamster_fs::OrTrace as _;
 use teamster_fs::cgroup::Cgroup;
 use teamster_fs::proc::Machine;
 use teamster_fs::processes::{self, ProcessEntry};
@@ -112,9 +113,9 @@ impl<'a> ProcessTree<'a> {
     pub fn ask(&self, signal: Signal) {
         for member in self.members() {
             if let Ok(Some(held)) = ProcessHandle::open(self.machine, &member) {
-                let _ = held.signal(signal);
+                held.signal(signal).or_trace("send a signal");
                 // One that is stopped hears nothing before it goes on.
-                let _ = held.signal(Signal::CONT);
+                held.signal(Signal::CONT).or_trace("wake a process");
             }
         }
     }
@@ -185,7 +186,7 @@ impl<'a> ProcessTree<'a> {
             let found = known.clone();
             for member in &known {
                 if let Ok(Some(held)) = ProcessHandle::open(self.machine, member) {
-                    let _ = held.signal(Signal::KILL);
+                    held.signal(Signal::KILL).or_trace("kill a process");
                 }
             }
             if self.are_over(&mut known, LOOK_AGAIN) && is_nobody_found {
@@ -210,7 +211,7 @@ impl<'a> ProcessTree<'a> {
                     && let Ok(Some(held)) = ProcessHandle::open(self.machine, &member)
                 {
                     is_new = true;
-                    let _ = held.signal(Signal::STOP);
+                    held.signal(Signal::STOP).or_trace("stop a process");
                 }
             }
             if !is_new {

@@ -141,12 +141,12 @@ mod tests {
     const SHORT: Duration = Duration::from_millis(300);
 
     /// A shell that has said that it is ready, and its record.
-    struct Worker {
+    struct ShellProcess {
         child: Child,
         record: ProcessId,
     }
 
-    impl Worker {
+    impl ShellProcess {
         fn start(script: &str) -> Self {
             let mut child = Command::new("/bin/sh")
                 .args(["-c", &format!("{script} echo ready; read line")])
@@ -171,7 +171,7 @@ mod tests {
         }
     }
 
-    impl Drop for Worker {
+    impl Drop for ShellProcess {
         fn drop(&mut self) {
             let _ = self.child.kill();
             let _ = self.child.wait();
@@ -181,7 +181,7 @@ mod tests {
     #[test]
     fn a_process_that_is_asked_ends_and_is_gone_when_that_is_said() {
         let machine = Machine::read();
-        let worker = Worker::start("");
+        let worker = ShellProcess::start("");
         assert_eq!(
             terminate(&machine, &worker.record, GRACE),
             Ok(Termination::Asked)
@@ -196,7 +196,7 @@ mod tests {
     #[test]
     fn one_that_does_not_listen_is_killed_after_its_grace() {
         let machine = Machine::read();
-        let worker = Worker::start("trap '' TERM;");
+        let worker = ShellProcess::start("trap '' TERM;");
         let began = Instant::now();
         assert_eq!(
             terminate(&machine, &worker.record, SHORT),
@@ -209,7 +209,7 @@ mod tests {
     #[test]
     fn one_that_is_stopped_ends_too() {
         let machine = Machine::read();
-        let worker = Worker::start("");
+        let worker = ShellProcess::start("");
         let pid = i32::try_from(worker.record.pid).unwrap();
         let pid = rustix::process::Pid::from_raw(pid).unwrap();
         rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
@@ -222,7 +222,7 @@ mod tests {
     #[test]
     fn whoever_got_the_pid_of_a_dead_process_is_not_touched() {
         let machine = Machine::read();
-        let mut stranger = Worker::start("");
+        let mut stranger = ShellProcess::start("");
         let of_another = ProcessId {
             process_start_time: stranger.record.process_start_time - 1,
             ..stranger.record.clone()
@@ -237,7 +237,7 @@ mod tests {
     #[test]
     fn half_a_record_ends_nobody() {
         let machine = Machine::read();
-        let mut worker = Worker::start("");
+        let mut worker = ShellProcess::start("");
         let record = &worker.record;
         let halves = [
             ProcessId {

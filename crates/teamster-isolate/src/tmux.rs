@@ -1,6 +1,6 @@
-//! tmux, where a person can watch workers: a server of our own on a socket of our own.
+//! Our own tmux server, on a socket of our own, where a person can watch workers.
 //!
-//! tmux shows, it does not carry: nothing is ever typed into a pane. A worker is a window of its team's session, and
+//! It shows and does not carry: nothing is ever typed into a pane. A worker is a window of its team's session, and
 //! its program is the pane's own process. A pane stays when its program ends, so that its last words can be read and
 //! its exit is known. Only panes of our own socket are ever touched, because no other is ever talked to.
 
@@ -90,7 +90,7 @@ pub struct Pane {
     pub team: TeamName,
     /// Its worker.
     pub worker: WorkerName,
-    /// tmux's own name for it, such as `%3`.
+    /// The name that tmux gives it, such as `%3`.
     pub id: String,
     /// The process in it, or the one that was.
     pub pid: u32,

@@ -169,7 +169,7 @@ pub struct Costs {
     /// Tokens that are set aside for attempts that run.
     pub reserved_tokens: u64,
     /// Attempts that are over, and what is known of them.
-    finished: Finished,
+    finished: FinishedAttempts,
     /// Attempts that go on.
     open: BTreeMap<TaskId, Attempt>,
 }
@@ -202,7 +202,7 @@ struct Attempt {
 
 /// Sums over finished attempts.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Finished {
+struct FinishedAttempts {
     tokens: u64,
     with_tokens: u64,
     money: Money,
@@ -225,13 +225,16 @@ impl Costs {
             let cost = Cost::told(used);
             self.reported.add(cost);
             let by_worker = &mut self.reported_by_worker;
-            by_worker.entry(event.actor.clone()).or_default().add(cost);
+            by_worker
+                .entry(event.actor.to_string())
+                .or_default()
+                .add(cost);
             let by_task = &mut self.reported_by_task;
             by_task.entry(event.task_id.clone()).or_default().add(cost);
-            self.add(&event.actor, event.task_id.as_ref(), cost);
+            self.add(event.actor.as_str(), event.task_id.as_ref(), cost);
             // Whoever plans has no task, and costs all the same.
             if let Some(task) = &event.task_id
-                && let Some(attempt) = self.attempt(task, &event.actor)
+                && let Some(attempt) = self.attempt(task, event.actor.as_str())
             {
                 attempt.told = Some(attempt.told.map_or(cost, |before| before.plus(cost)));
             }
@@ -248,18 +251,20 @@ impl Costs {
                 // Claimed again without an end in between: whoever had it told nothing more.
                 self.close(task, true);
                 let attempt = Attempt {
-                    worker: event.actor.clone(),
+                    worker: event.actor.to_string(),
                     started: false,
                     told: None,
                 };
                 self.open.insert(task.clone(), attempt);
             }
             EventKind::WorkerStarted(_) => {
-                if let Some(attempt) = self.attempt(task, &event.actor) {
+                if let Some(attempt) = self.attempt(task, event.actor.as_str()) {
                     attempt.started = true;
                 }
             }
-            EventKind::TaskCompleted(_) | EventKind::TaskFailed(_) => self.close(task, true),
+            EventKind::TaskCompleted(_) | EventKind::TaskFailed(_) | EventKind::TaskBlocked(_) => {
+                self.close(task, true);
+            }
             EventKind::TaskReleased(_) | EventKind::TaskRequeued(_) | EventKind::TaskDeleted(_) => {
                 self.close(task, false);
             }
@@ -274,7 +279,7 @@ impl Costs {
 
     /// What the next task is to be given in advance: the mean of the attempts so far, and nothing before the first.
     pub fn reservation(&self) -> Reservation {
-        let Finished {
+        let FinishedAttempts {
             tokens,
             with_tokens,
             money,
@@ -327,9 +332,9 @@ impl Costs {
 /// What tasks that run, or are to start, are given in advance.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reservation {
-    /// Tokens.
+    /// The number of tokens.
     pub tokens: u64,
-    /// Money.
+    /// The amount of money.
     pub money: Money,
 }
 

@@ -9,6 +9,7 @@ use teamster_types::process::ProcessId;
 use teamster_types::redact::redact_json;
 use teamster_types::{TaskId, Time};
 
+use crate::actor::EventActor;
 use crate::kind::{EventKind, EventType};
 
 /// The longest line, in bytes; longer texts go to blobs beside the journal.
@@ -53,7 +54,7 @@ pub struct Event {
     #[serde(rename = "type")]
     pub kind: String,
     /// Who did it; `foreign` for a program that is not ours.
-    pub actor: String,
+    pub actor: EventActor,
     /// To which task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_id: Option<TaskId>,
@@ -91,14 +92,14 @@ impl Event {
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewEvent {
     kind: Cow<'static, str>,
-    actor: String,
+    actor: EventActor,
     task_id: Option<TaskId>,
     data: Object,
 }
 
 impl NewEvent {
     /// Returns an event about something that `actor` did.
-    pub fn new(actor: impl Into<String>, what: EventKind) -> Self {
+    pub fn new(actor: impl Into<EventActor>, what: EventKind) -> Self {
         let (kind, data) = what.write();
         Self {
             kind,
@@ -128,7 +129,7 @@ impl NewEvent {
     }
 
     /// Returns who did it.
-    pub fn actor(&self) -> &str {
+    pub fn actor(&self) -> &EventActor {
         &self.actor
     }
 

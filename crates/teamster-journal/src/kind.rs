@@ -9,14 +9,14 @@ use serde_json::Value;
 use teamster_types::json::Object;
 
 use crate::payload::{
-    AgentEventRecorded, BudgetExhausted, BudgetReserved, CaughtUp, CheckResult, CheckStarted,
-    CursorMoved, FindingAdded, GateDecided, GateOpened, GateShown, HookReceived, LeaderAsked,
-    MalformedMessage, MemberJoined, MemberLeft, MergeAdopted, MergeConflict, MergeLost,
-    MergePredicted, Merged, MessageSent, Nothing, PlanMade, QuestionAnswered, QuestionAsked,
-    QuestionExpired, QuestionForwarded, RefsRecorded, RunFinished, RunStarted, SignalSent,
-    StageEntered, TaskChange, TeamCreated, UsageReported, WorkerLaunchFailed, WorkerPaused,
-    WorkerProgress, WorkerQuarantined, WorkerRestarted, WorkerResumed, WorkerSpawned,
-    WorkerStarted, WorkerStopped, WorkerVerdict, ZombieSeen,
+    AgentEventRecorded, BudgetExhausted, BudgetReserved, CandidateChosen, CaughtUp, CheckResult,
+    CheckStarted, CursorMoved, FindingAdded, GateDecided, GateOpened, GateShown, HookReceived,
+    LeaderActed, LeaderAsked, LeaderFailed, LeaderWoken, MalformedMessage, MemberJoined, MemberLeft,
+    MergeAdopted, MergeConflict, MergeLost, MergePredicted, Merged, MessageSent, Nothing, PlanMade,
+    QuestionAnswered, QuestionAsked, QuestionExpired, QuestionForwarded, RefsRecorded, RunFinished,
+    RunStarted, SignalSent, StageEntered, TaskChange, TeamCreated, UsageReported,
+    WorkerLaunchFailed, WorkerPaused, WorkerProgress, WorkerQuarantined, WorkerRestarted,
+    WorkerResumed, WorkerSpawned, WorkerStarted, WorkerStopped, WorkerVerdict, ZombieSeen,
 };
 
 /// An event as it stands in the journal, of which this version understands nothing. Only reading makes one.
@@ -152,6 +152,10 @@ kinds! {
     TaskDeleted(TaskChange) = "task.deleted",
     /// A task is completed and has changed no file, so there is nothing to merge.
     TaskUnchanged(TaskChange) = "task.unchanged",
+    /// The worker of a task cannot go on without somebody's words. Nobody can claim the task until they come.
+    TaskBlocked(TaskChange) = "task.blocked",
+    /// Somebody answered the worker of a blocked task, and it can be claimed again.
+    TaskUnblocked(TaskChange) = "task.unblocked",
     /// A message was sent.
     MessageSent(MessageSent) = "message.sent",
     /// A reader was given messages.
@@ -220,6 +224,12 @@ kinds! {
     RunAsked(LeaderAsked) = "run.asked",
     /// The plan was made and its tasks were created.
     RunPlan(PlanMade) = "run.plan",
+    /// The leader was woken, because something needs its decision.
+    LeaderWoken(LeaderWoken) = "leader.woken",
+    /// The leader decided. Everything that follows from it was done together with this event.
+    LeaderActed(LeaderActed) = "leader.acted",
+    /// The leader was woken and came to no decision.
+    LeaderFailed(LeaderFailed) = "leader.failed",
     /// The run ended.
     RunFinished(RunFinished) = "run.finished",
     /// A check began.
@@ -230,7 +240,9 @@ kinds! {
     VerifyFailed(CheckResult) = "verify.failed",
     /// A check failed and passed when it was run again at once. That is not a pass.
     VerifyFlaky(CheckResult) = "verify.flaky",
-    /// git predicted how a merge would come out.
+    /// One of several results of the same work was chosen. Only that one is merged.
+    CandidateChosen(CandidateChosen) = "candidate.chosen",
+    /// The outcome of a merge was predicted by git.
     MergePredicted(MergePredicted) = "merge.predicted",
     /// The work of a task was merged into the team's branch.
     MergeMerged(Merged) = "merge.merged",
@@ -274,6 +286,7 @@ impl Payload for GateShown {
 impl Payload for AgentEventRecorded {}
 impl Payload for BudgetExhausted {}
 impl Payload for BudgetReserved {}
+impl Payload for CandidateChosen {}
 impl Payload for CaughtUp {}
 impl Payload for CheckResult {}
 impl Payload for CheckStarted {}
@@ -282,7 +295,10 @@ impl Payload for FindingAdded {}
 impl Payload for GateDecided {}
 impl Payload for GateOpened {}
 impl Payload for HookReceived {}
+impl Payload for LeaderActed {}
 impl Payload for LeaderAsked {}
+impl Payload for LeaderFailed {}
+impl Payload for LeaderWoken {}
 impl Payload for MalformedMessage {}
 impl Payload for MemberJoined {}
 impl Payload for MemberLeft {}

@@ -14,6 +14,7 @@
 //! that is not known becomes [`EventKind::Unknown`] and is written again as it was. A value that does not fit its field
 //! counts as not told, and the rest of the event is read. It reads no clock, no file and no environment.
 
+mod actor;
 mod changes;
 pub mod contract;
 pub mod cost;
@@ -25,6 +26,7 @@ mod run_history;
 mod run_state;
 mod team_state;
 
+pub use actor::EventActor;
 pub use changes::{apply, changes};
 pub use event::{Event, LINE_LIMIT, NewEvent, family};
 pub use kind::{EventKind, EventType, Unread};
@@ -32,7 +34,9 @@ pub use questions::{Question, QuestionFate, Questions};
 pub use run_history::{
     CheckRecord, DecisionRecord, GateRecord, MergeRecord, MergeStanding, RunHistory, StageRecord,
 };
-pub use run_state::{Finished, Gate, GateDecision, HOST, ON_BASE, RunState, StageEntry};
+pub use run_state::{
+    Finished, Gate, GateDecision, HOST, LeaderState, ON_BASE, RunState, StageEntry, on_candidate,
+};
 pub use team_state::{
     Mark, PermissionRequest, Span, SpanEnd, TaskHistory, TeamState, WorkerPhase, WorkerState,
 };

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use teamster_types::{TaskId, Time};
 
+use crate::actor::EventActor;
 use crate::event::Event;
 use crate::kind::EventKind;
 use crate::payload::{Addressee, ProposedTask, QuestionId, QuestionKind};
@@ -26,7 +27,7 @@ pub enum QuestionFate {
         /// When it was answered.
         at: Time,
         /// Who answered it.
-        by: String,
+        by: EventActor,
         /// The answer.
         answer: String,
     },
@@ -47,7 +48,7 @@ pub struct Question {
     /// Its name.
     pub id: QuestionId,
     /// Who asks.
-    pub asked_by: String,
+    pub asked_by: EventActor,
     /// When it was asked.
     pub asked_at: Time,
     /// The task that it is about.
@@ -70,6 +71,11 @@ impl Question {
     /// Returns whether it waits for an answer.
     pub fn is_open(&self) -> bool {
         self.fate == QuestionFate::Open
+    }
+
+    /// Returns whether a worker can do nothing until it is answered.
+    fn is_waited_for_by(&self, worker: &str) -> bool {
+        self.kind == QuestionKind::Ask && self.asked_by.as_str() == worker
     }
 
     /// Returns the answer, if it has one that counts.
@@ -115,11 +121,11 @@ impl Questions {
     /// Returns whether somebody waits for an answer to a question of theirs and can do nothing else meanwhile.
     pub fn is_waiting(&self, worker: &str) -> bool {
         self.open()
-            .any(|question| question.kind == QuestionKind::Ask && question.asked_by == worker)
+            .any(|question| question.is_waited_for_by(worker))
     }
 
     /// Takes one event further. Returns who asked the question that it was about.
-    pub fn apply(&mut self, event: &Event, what: &EventKind) -> Option<String> {
+    pub fn apply(&mut self, event: &Event, what: &EventKind) -> Option<EventActor> {
         let id = match what {
             EventKind::QuestionAsked(asked) => {
                 let id = QuestionId::at(event.seq);
@@ -165,16 +171,16 @@ impl Questions {
                 expired.question
             }
             EventKind::WorkerSpawned(_) => {
-                self.give_up(&event.actor, event, "its worker was started anew");
+                self.give_up(event.actor.as_str(), event, "its worker was started anew");
                 return None;
             }
             EventKind::WorkerStopped(stopped) => {
-                let worker = stopped.worker.as_deref().unwrap_or(&event.actor);
+                let worker = stopped.worker.as_deref().unwrap_or(event.actor.as_str());
                 self.give_up(worker, event, "its worker was stopped");
                 return None;
             }
             EventKind::WorkerDead(dead) => {
-                let worker = dead.worker.as_deref().unwrap_or(&event.actor);
+                let worker = dead.worker.as_deref().unwrap_or(event.actor.as_str());
                 self.give_up(worker, event, "its worker is dead");
                 return None;
             }
@@ -190,10 +196,7 @@ impl Questions {
     /// Ends what a worker waited for: the process that waited is gone.
     fn give_up(&mut self, worker: &str, event: &Event, reason: &str) {
         for question in self.all.values_mut() {
-            if question.is_open()
-                && question.kind == QuestionKind::Ask
-                && question.asked_by == worker
-            {
+            if question.is_open() && question.is_waited_for_by(worker) {
                 question.fate = QuestionFate::Expired {
                     seq: event.seq,
                     at: event.ts,

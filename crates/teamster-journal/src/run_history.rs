@@ -5,6 +5,7 @@
 
 use teamster_types::{TaskId, Time};
 
+use crate::actor::EventActor;
 use crate::event::Event;
 use crate::kind::EventKind;
 use crate::payload::{
@@ -158,7 +159,7 @@ pub struct DecisionRecord {
     /// When it was given.
     pub at: Time,
     /// Who wrote the event.
-    pub actor: String,
+    pub actor: EventActor,
     /// Whether the run has taken it. Until then somebody has only said it.
     pub is_taken: bool,
     /// What the event tells.

@@ -1,18 +1,19 @@
 //! The state of a run, folded from its journal alone. Whoever reads the same events knows the same, before a crash and
 //! after it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use teamster_types::flow::Stage;
 use teamster_types::{TaskId, Time};
 
+use crate::actor::EventActor;
 use crate::cost::Costs;
 use crate::event::Event;
-use crate::kind::EventKind;
+use crate::kind::{EventKind, EventType};
 use crate::payload::{
     CheckResult, CheckVerdict, Checked, GateAnswer, GateDecided, MergeConflict, RunEnd,
-    RunFinished, RunSpec, RunStarted,
+    RunFinished, RunSpec, RunStarted, WakeReason,
 };
 use crate::run_history::RunHistory;
 
@@ -20,6 +21,19 @@ use crate::run_history::RunHistory;
 pub const HOST: &str = "lead";
 /// What checks before the work begins are run on, in their events.
 pub const ON_BASE: &str = "base";
+
+/// The word before the number of a task, where the checks of its own result are told.
+const ON_TASK: &str = "task-";
+
+/// Returns the word for what is checked when the result of one task is checked by itself.
+pub fn on_candidate(task: &TaskId) -> String {
+    format!("{ON_TASK}{task}")
+}
+
+/// Returns the task whose own result was checked.
+fn candidate_of(on: &str) -> Option<TaskId> {
+    on.strip_prefix(ON_TASK)?.parse().ok()
+}
 
 /// A stage that was entered.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,6 +105,30 @@ impl Finished {
     }
 }
 
+/// What is known about the agent that leads a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LeaderState {
+    /// The number of times that it was woken.
+    pub wakes: u32,
+    /// The reasons for which it was woken, and that it was done with.
+    pub handled: BTreeSet<WakeReason>,
+    /// The reasons of the wake that is under way, or that a killed host has left.
+    pub open: Vec<WakeReason>,
+    /// The position of the last event before its last finished turn: everything after that is news to it.
+    pub knows_until: u64,
+    /// The position of the event that began the turn that is under way.
+    woken_at: u64,
+    /// The number of wakes in a row that came to nothing.
+    pub failures: u32,
+}
+
+impl LeaderState {
+    fn turn_ended(&mut self) {
+        self.handled.extend(self.open.drain(..));
+        self.knows_until = self.knows_until.max(self.woken_at);
+    }
+}
+
 /// The state of a run.
 #[derive(Clone, Debug, Default)]
 pub struct RunState {
@@ -128,6 +166,8 @@ pub struct RunState {
     pub checks: Vec<Checked>,
     /// The commit that was last checked.
     pub checked: Option<String>,
+    /// What the checks say about each of several results, of which one is chosen.
+    pub candidates: BTreeMap<TaskId, Vec<Checked>>,
     /// The gate, while it is open.
     pub gate: Option<Gate>,
     /// Answers that nobody has judged yet.
@@ -148,11 +188,26 @@ pub struct RunState {
     pub refs: Option<BTreeMap<String, String>>,
     /// Tasks that others than the host have added since the run began, or let begin anew, in this order.
     pub added: Vec<TaskId>,
+    /// What is known about the agent that leads the run.
+    pub leader: LeaderState,
     /// What happened, for whoever looks at the run.
     pub history: RunHistory,
 }
 
 impl RunState {
+    /// The kinds of which the last event alone tells whether a run has finished, for whoever looks at nothing else of it.
+    pub const TURNING_POINTS: [EventType; 3] = [
+        EventType::RunStarted,
+        EventType::RunResumed,
+        EventType::RunFinished,
+    ];
+
+    /// Returns whether the run is over and will not be taken up again.
+    pub fn is_over_for_good(&self) -> bool {
+        let finished = self.finished.as_ref();
+        finished.is_some_and(|finished| !finished.is_resumable())
+    }
+
     /// Takes one event further. What is not about the run changes nothing.
     pub fn apply(&mut self, event: &Event) {
         self.apply_kind(event, &event.payload());
@@ -173,8 +228,25 @@ impl RunState {
                 }
             }
             EventKind::RunAsked(asked) => self.under_way = Some(asked.launch.clone()),
+            EventKind::LeaderWoken(woken) => {
+                self.under_way = Some(woken.launch.clone());
+                self.leader.wakes = self.leader.wakes.max(woken.wake);
+                self.leader.open.clone_from(&woken.reasons);
+                self.leader.woken_at = event.seq;
+            }
+            EventKind::LeaderActed(_) => {
+                self.under_way = None;
+                self.leader.failures = 0;
+                self.leader.turn_ended();
+            }
+            EventKind::LeaderFailed(_) => {
+                self.under_way = None;
+                self.leader.failures += 1;
+                self.leader.turn_ended();
+            }
             EventKind::RunPlan(plan) => {
                 self.under_way = None;
+                self.leader.knows_until = event.seq;
                 self.plan = Some(plan.source.clone());
             }
             EventKind::RunFinished(finished) => {
@@ -216,7 +288,7 @@ impl RunState {
                 }
             }
             EventKind::TaskCreated(_) | EventKind::TaskRetried(_)
-                if self.begun.is_some() && event.actor != HOST =>
+                if self.begun.is_some() && event.actor != EventActor::Lead =>
             {
                 self.added.extend(event.task_id.clone());
             }
@@ -224,7 +296,9 @@ impl RunState {
         }
         self.spent.apply(event, what);
         // What a person or another program does to a run that nobody hosts is no time that the team has used.
-        if self.finished.is_none() && !matches!(event.actor.as_str(), "user" | "foreign") {
+        if self.finished.is_none()
+            && !matches!(event.actor, EventActor::Person | EventActor::Foreign)
+        {
             self.last_sign = Some(event.ts);
         }
     }
@@ -321,6 +395,12 @@ impl RunState {
             self.base.push(checked);
             return;
         }
+        if let Some(task) = candidate_of(&result.on) {
+            let known = self.candidates.entry(task).or_default();
+            known.retain(|known| known.command != checked.command);
+            known.push(checked);
+            return;
+        }
         if self.checked.as_ref() != Some(&result.commit) {
             self.checks.clear();
             self.checked = Some(result.commit.clone());
@@ -378,7 +458,12 @@ mod tests {
         for (seq, (kind, data)) in (1..).zip(events) {
             let what = EventKind::parse(kind, data.as_object().unwrap());
             let at = Time::from_millis(1_000 * i64::try_from(seq).unwrap());
-            state.apply(&NewEvent::new(HOST, what).placed(seq, String::new(), at, "t".into()));
+            state.apply(&NewEvent::new(EventActor::Lead, what).placed(
+                seq,
+                String::new(),
+                at,
+                "t".into(),
+            ));
         }
         state
     }

@@ -194,7 +194,7 @@ pub struct Mark {
     pub seq: u64,
     /// When it happened.
     pub at: Time,
-    /// The type of the event: `worker.spawned`, `worker.dead`, …
+    /// The name of the event's kind, such as `worker.spawned` or `worker.dead`.
     pub what: String,
     /// More about it, in words.
     pub words: String,
@@ -251,8 +251,8 @@ impl TeamState {
         self.team_event(event, what);
         self.task_event(event, what);
         if let Some(asker) = self.questions.apply(event, what) {
-            let is_waiting = self.questions.is_waiting(&asker);
-            if let Some(worker) = self.workers.get_mut(&asker) {
+            let is_waiting = self.questions.is_waiting(asker.as_str());
+            if let Some(worker) = self.workers.get_mut(asker.as_str()) {
                 worker.wait_for_answer(is_waiting, event);
             }
         }
@@ -322,7 +322,7 @@ impl TeamState {
                 }
             }
             EventKind::Usage(used) => {
-                let worker = self.worker(&event.actor);
+                let worker = self.worker(event.actor.as_str());
                 worker.last_event_at = Some(event.ts);
                 if let Some(model) = &used.model {
                     worker.model = Some(model.clone());
@@ -347,16 +347,16 @@ impl TeamState {
                     .asked_to = Some("drain");
             }
             EventKind::AgentEvent(agent) => {
-                let worker = self.worker(&event.actor);
+                let worker = self.worker(event.actor.as_str());
                 worker.last_event_at = Some(event.ts);
                 PermissionRequest::follow(&mut worker.requests, event, agent);
             }
             EventKind::HookReceived(_) | EventKind::MessageSent(_) | EventKind::FindingAdded(_) => {
-                self.is_active(&event.actor, event);
+                self.is_active(event.actor.as_str(), event);
             }
             EventKind::WorkerProgress(progress) => {
-                self.is_active(&event.actor, event);
-                if let Some(worker) = self.workers.get_mut(&event.actor) {
+                self.is_active(event.actor.as_str(), event);
+                if let Some(worker) = self.workers.get_mut(event.actor.as_str()) {
                     worker.progress = worker.holds.as_ref().map(|_| progress.clone());
                 }
             }
@@ -396,7 +396,7 @@ impl TeamState {
             _ => {}
         }
         if event.kind.starts_with(crate::event::family::TASK) {
-            self.is_active(&event.actor, event);
+            self.is_active(event.actor.as_str(), event);
         }
         let Some(end) = end_of_attempt(what) else {
             return;
@@ -410,10 +410,10 @@ impl TeamState {
         let is_claimed = matches!(what, EventKind::TaskClaimed(_));
         if is_claimed {
             task.attempts += 1;
-            task.last_worker = Some(event.actor.clone());
-            task.holder = Some(event.actor.clone());
+            task.last_worker = Some(event.actor.to_string());
+            task.holder = Some(event.actor.to_string());
             let subject = task.subject.clone();
-            self.worker(&event.actor).claim(id, subject, event);
+            self.worker(event.actor.as_str()).claim(id, subject, event);
         } else {
             for worker in self.workers.values_mut() {
                 let requests = &mut worker.requests;
@@ -426,9 +426,10 @@ impl TeamState {
 /// Returns how an attempt at a task ends by an event, or `None` when it goes on.
 fn end_of_attempt(what: &EventKind) -> Option<SpanEnd> {
     match what {
-        EventKind::TaskClaimed(_) | EventKind::TaskReleased(_) | EventKind::TaskDeleted(_) => {
-            Some(SpanEnd::Released)
-        }
+        EventKind::TaskClaimed(_)
+        | EventKind::TaskReleased(_)
+        | EventKind::TaskBlocked(_)
+        | EventKind::TaskDeleted(_) => Some(SpanEnd::Released),
         EventKind::TaskCompleted(_) => Some(SpanEnd::Completed),
         EventKind::TaskFailed(_) => Some(SpanEnd::Failed),
         EventKind::TaskRequeued(_) => Some(SpanEnd::Requeued),
@@ -637,7 +638,7 @@ impl<'a> AboutWorker<'a> {
 fn or_actor<'a>(name: Option<&'a str>, event: &'a Event) -> &'a str {
     match name {
         Some(name) if !name.is_empty() => name,
-        _ => &event.actor,
+        _ => event.actor.as_str(),
     }
 }
 

@@ -14,11 +14,13 @@
 
 mod background;
 mod budget;
+mod chooser;
 mod context;
 mod exclusive_lock;
 mod gate;
 mod integration_guard;
 mod landing;
+mod leader_turn;
 mod merger;
 mod planner;
 mod projector;
@@ -29,9 +31,11 @@ mod task_progress;
 mod verifier;
 mod worker_pool;
 
+use std::ffi::OsStr;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use teamster_agents::{Driver, Provider};
 use teamster_fs::layout::Layout;
 use teamster_fs::proc::Machine;
 use teamster_fs::{Dir, FsError};
@@ -48,10 +52,10 @@ use teamster_types::flow::Stage;
 use teamster_types::health::Limits;
 use teamster_types::task::NewTask;
 use teamster_workers::launch::Launcher;
+use teamster_workers::limits::WorkerLimits;
 use teamster_workers::workplace::{NotTrusted, SetupError, WorktreeSetup};
 
 use crate::observer::{RunObserver, StopLevel};
-use crate::plan::Plan;
 use context::RunContext;
 pub use exclusive_lock::{ExclusiveLock, ProjectLock};
 use gate::ApprovalGate;
@@ -66,20 +70,6 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// How often the loop looks for what is not journalled.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
-/// Asks an agent for a plan.
-pub trait Plans {
-    /// Returns the plan of the leader that the specification names, or why there is none. Whatever is started carries
-    /// `launch`, and is ended at the moment `until`.
-    fn plan(
-        &mut self,
-        order: &RunSpec,
-        folder: &Path,
-        launch: &str,
-        until: Option<Instant>,
-        observer: &mut dyn RunObserver,
-    ) -> Result<Plan, String>;
-}
-
 /// Decides whether what comes with the project may run. It is asked each time before something of it runs, so that a
 /// change of the project's files, or of what the user accepts, counts at once.
 pub trait ProjectTrust {
@@ -87,7 +77,11 @@ pub trait ProjectTrust {
     fn worktree_setup(&self) -> Result<WorktreeSetup, NotTrusted>;
 
     /// Refuses to start the workers of a run when they need something that the user does not accept at this moment.
-    fn workers(&self, order: &RunSpec) -> Result<(), NotTrusted>;
+    fn workers(&self, spec: &RunSpec) -> Result<(), NotTrusted>;
+
+    /// Returns the agent that a word stands for in the settings as they are at this moment, if the user accepts it. The script
+    /// that the driver plays, if any, is the one that was accepted.
+    fn agent(&self, word: &str) -> Result<(Provider, Box<dyn Driver>), NotTrusted>;
 
     /// Refuses a check of the project's that the user does not accept at this moment.
     fn check(&self, check: &Check) -> Result<(), NotTrusted>;
@@ -121,8 +115,10 @@ pub struct HostEnvironment<'a> {
     pub max_tasks: usize,
     /// How long workers may take to stop.
     pub stop_deadline: Duration,
-    /// The way to ask an agent for a plan.
-    pub leader: &'a mut dyn Plans,
+    /// The limits of agents that the host asks itself.
+    pub agent_limits: WorkerLimits,
+    /// Where programs are looked for, as in `PATH`.
+    pub path: &'a OsStr,
     /// The observer of the run.
     pub observer: &'a mut dyn RunObserver,
 }
@@ -189,11 +185,26 @@ pub enum HostExit {
     AtGate {
         /// What would land.
         commit: String,
-        /// The code that the command exits with.
-        exit_code: u8,
+        /// Why the host leaves.
+        exit: GateExit,
         /// Why the host leaves, in words.
         why: String,
     },
+}
+
+/// Why a host leaves an open gate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GateExit {
+    /// The work waits for a person, and the run was ordered not to.
+    Waiting,
+    /// A person stopped the host.
+    Stopped,
+    /// What was decided on is not what would land now, or could not land as the user's branch is.
+    NotLanded,
+    /// The work was not approved without a person, because it is not verified or somebody has to look at it.
+    Unverified,
+    /// The work was not approved without a person, because tasks failed for good.
+    TasksFailed,
 }
 
 /// What a part asks the loop to do.
@@ -201,6 +212,8 @@ pub enum HostExit {
 enum HostCommand {
     /// Adds a task for the team.
     AddTask(Box<NewTask>),
+    /// Chooses one of several results of the same work.
+    ChooseResult,
     /// Stops every worker, for this reason.
     StopWorkers(&'static str),
     /// Enters a stage.
@@ -389,6 +402,15 @@ impl<'a> Host<'a> {
                 self.run.import_tasks(&planned)?;
                 self.run.read()?;
             }
+            HostCommand::ChooseResult => {
+                let commands = chooser::choose(
+                    &mut self.run,
+                    self.merger.guard(),
+                    &mut self.verifier,
+                    &mut self.projector,
+                )?;
+                return self.apply_all(commands);
+            }
             HostCommand::StopWorkers(reason) => self.run.stop_workers(reason)?,
             HostCommand::Enter { stage, reason } => self.enter(stage, &reason)?,
             HostCommand::Complete(reason) => self.complete(&reason)?,
@@ -466,7 +488,7 @@ impl<'a> Host<'a> {
         if let (true, Some(gate)) = (self.run.state().is_at_gate(), &self.run.state().gate) {
             return Ok(Some(HostExit::AtGate {
                 commit: gate.commit.clone(),
-                exit_code: RunEnd::Cancelled.exit_code(),
+                exit: GateExit::Stopped,
                 why: "the gate stays open".to_owned(),
             }));
         }

@@ -1,14 +1,16 @@
 //! The leader: an agent that is asked for a plan.
 //!
 //! ```text
-//! prompt ─▶ agent ─▶ the last JSON object it said ─▶ Plan ─┬─▶ a plan
-//!    ▲                                                     │
-//!    └────────── once more, with what was wrong ◀──────────┘
+//! prompt ─▶ agent ─▶ what it said ─▶ read ─┬─▶ an answer
+//!    ▲                                     │
+//!    └──── once more, with the faults ◀────┘
 //! ```
 //!
-//! It is started in a folder that is nobody's work, may run no command, and is asked at most twice. A plan of its is held
-//! to the same rules as one that a person wrote, and to some more: it names only members of the team, and asks for
-//! nothing that nobody can do. Commands that it would have us run are left out: nobody has agreed to them.
+//! A turn ([`LeaderAgent::turn`]) is one thing that the leader is asked, with the way its answer is read. It is started in
+//! a folder that is nobody's work, may run no command, and is asked at most twice. The one turn there is today asks for a
+//! plan ([`LeaderAgent::plan`]), which is held to the same rules as one that a person wrote, and to some more: it names
+//! only members of the team, and asks for nothing that nobody can do. Commands that it would have us run are left out:
+//! nobody has agreed to them.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -22,65 +24,91 @@ use teamster_types::redact::redact;
 use teamster_workers::ask::{AgentNotStarted, Ask, AskResult, ask};
 use teamster_workers::limits::WorkerLimits;
 
-use crate::document::Fault;
 use crate::plan::Plan;
+use teamster_document::Fault;
 
+pub mod actions;
 mod answer;
 mod prompt;
 
-/// As whom the agent is asked.
+pub(crate) use answer::last_object;
+
+/// The name under which the agent is asked.
 const NAME: &str = "leader";
-/// So often it is asked.
+/// The number of times that it is asked in one turn.
 const ROUNDS: usize = 2;
-/// So much of what it said is shown to a person.
+/// The number of characters of what it said that a person is shown.
 const SHOWN: usize = 600;
-/// No more faults than this are told, to the agent or to a person.
+/// The number of faults that are told, to the agent or to a person.
 const MOST_FAULTS: usize = 20;
 
-/// No more files of a repository than this are named.
+/// The number of files of a repository that are named.
 const MOST_PATHS: usize = 200;
-/// A path that is longer says nothing about the repository.
+/// The longest path that is named, in bytes. A longer one says nothing about the repository.
 const LONGEST_PATH: usize = 200;
-/// The paths that are named take no more bytes together than this.
+/// The number of bytes that all paths that are named may take together.
 const ALL_PATHS: usize = 10_000;
-/// So much of the README is shown.
+/// The number of lines of the README that are shown.
 const README_LINES: usize = 40;
-/// No more characters of the README than this are shown.
+/// The number of characters of the README that are shown.
 const README_CHARS: usize = 4_000;
 
 /// Names by which a README is known, the preferred one first.
 const READMES: [&str; 4] = ["README.md", "README", "README.txt", "README.rst"];
 
-/// Who is asked for a plan, for what, and for whom.
-pub struct LeaderJob<'a> {
-    /// The agent.
+/// How the leader of a run is started, whatever it is asked.
+#[derive(Clone, Copy)]
+pub struct LeaderAgent<'a> {
+    /// The driver of its client.
     pub driver: &'a dyn Driver,
     /// What the user calls it.
     pub provider: &'a str,
-    /// The model; else the client's own choice.
+    /// The model, or `None` for the client's own choice.
     pub model: Option<&'a str>,
-    /// What is to be done, as it was said.
-    pub task: &'a str,
-    /// The team that it plans for.
+    /// The team that it leads.
     pub team: &'a str,
-    /// Who will do it.
-    pub members: &'a [Member],
-    /// What the preset tells it; empty when that is nothing.
-    pub told: &'a str,
-    /// What the repository looks like.
-    pub overview: &'a Overview,
-    /// Where it runs: a folder that it may write to without harm; without one, a temp folder that goes with it.
+    /// A folder that it may write to without harm; without one, it gets a temp folder that goes with it.
     pub folder: Option<&'a Path>,
-    /// How long it may take.
-    pub rules: &'a WorkerLimits,
+    /// The limits of its time and of a prompt's length.
+    pub limits: &'a WorkerLimits,
     /// Variables that it gets besides its own.
     pub exported: &'a [(OsString, OsString)],
-    /// Where programs are looked for.
+    /// Where programs are looked for, as in `PATH`.
     pub path: &'a OsStr,
     /// Our own program.
     pub teamster: &'a Path,
-    /// What everything that it starts carries: by this it is found should we be killed.
+    /// The launch id that everything it starts carries: by this it is found should we be killed.
     pub launch: &'a str,
+}
+
+/// What a leader needs to know to make a plan.
+#[derive(Clone, Copy)]
+pub struct PlanRequest<'a> {
+    /// What is to be done, as it was said.
+    pub task: &'a str,
+    /// The members of the team who will do it.
+    pub members: &'a [Member],
+    /// What the preset tells the leader; empty when that is nothing.
+    pub told: &'a str,
+    /// What the repository looks like.
+    pub overview: &'a RepositoryOverview,
+}
+
+/// How a turn is watched while the agent is at it.
+pub struct TurnWatch<'a> {
+    /// Returns whether somebody wants the agent stopped; looked at all the time.
+    pub stop: &'a dyn Fn() -> bool,
+    /// Receives everything that the agent does.
+    pub hear: &'a mut dyn FnMut(&AgentEvent),
+}
+
+/// What came of one turn.
+#[derive(Debug)]
+pub struct TurnResult<T> {
+    /// The answer, or why there is none.
+    pub answer: Result<T, LeaderError>,
+    /// The cost of each time that the agent was asked.
+    pub spent: Vec<AgentSpending>,
 }
 
 /// A plan of a leader.
@@ -92,24 +120,20 @@ pub struct LeaderPlan {
     pub text: String,
     /// Commands that it would have verified with, and that were left out.
     pub left_out: Vec<String>,
-    /// What each time it was asked has cost.
-    pub spent: Vec<AgentSpending>,
 }
 
-/// Why there is no plan, and what that cost.
+/// The error of a turn that came to no answer.
 #[derive(Debug)]
 pub struct LeaderError {
     /// What went wrong.
-    pub problem: Problem,
-    /// Who was asked.
+    pub problem: LeaderProblem,
+    /// The agent that was asked, as the user calls it.
     pub provider: String,
-    /// What each time it was asked has cost.
-    pub spent: Vec<AgentSpending>,
 }
 
 /// What went wrong with a leader.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Problem {
+pub enum LeaderProblem {
     /// It could not be started.
     NotStarted(AgentNotStarted),
     /// Somebody wanted it stopped.
@@ -118,8 +142,8 @@ pub enum Problem {
     Paused(String),
     /// It failed, or took too long.
     Failed(String),
-    /// It was asked as often as it may be, and what it said is no plan.
-    NoPlan {
+    /// It was asked as often as it may be, and what it said cannot be used.
+    Unusable {
         /// What is wrong with it.
         faults: Vec<Fault>,
         /// The end of what it said.
@@ -133,13 +157,13 @@ impl fmt::Display for LeaderError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let who = &self.provider;
         let what = match &self.problem {
-            Problem::NotStarted(error) => format!("could not be started: {error}; "),
-            Problem::Stopped => {
+            LeaderProblem::NotStarted(error) => format!("could not be started: {error}; "),
+            LeaderProblem::Stopped => {
                 return write!(f, "the leader {who} was stopped before it had a plan");
             }
-            Problem::Paused(reason) => format!("cannot work now: {reason}; "),
-            Problem::Failed(reason) => format!("failed: {reason}; "),
-            Problem::NoPlan { faults, said } => {
+            LeaderProblem::Paused(reason) => format!("cannot work now: {reason}; "),
+            LeaderProblem::Failed(reason) => format!("failed: {reason}; "),
+            LeaderProblem::Unusable { faults, said } => {
                 let faults: Vec<String> = faults
                     .iter()
                     .map(|fault| format!("  line {}: {}\n", fault.line, fault.message))
@@ -160,93 +184,101 @@ impl fmt::Display for LeaderError {
     }
 }
 
-/// Asks an agent for a plan. `stop` is looked at all the time; `hear` is told of everything that the agent does.
-pub fn lead(
-    job: &LeaderJob<'_>,
-    stop: &dyn Fn() -> bool,
-    hear: &mut dyn FnMut(&AgentEvent),
-) -> Result<LeaderPlan, LeaderError> {
-    let mut spent = Vec::new();
-    let outcome = rounds(job, stop, hear, &mut spent);
-    match outcome {
-        Ok((answer, text)) => Ok(LeaderPlan {
-            plan: answer.plan,
-            left_out: answer.left_out,
-            text,
-            spent,
-        }),
-        Err(problem) => Err(LeaderError {
+impl LeaderAgent<'_> {
+    /// Asks for a plan.
+    pub fn plan(
+        &self,
+        request: &PlanRequest<'_>,
+        watch: &mut TurnWatch<'_>,
+    ) -> TurnResult<LeaderPlan> {
+        let prompt = prompt::first(request, self.limits.prompt);
+        self.turn(&prompt, |said| answer::read(said, request.members), watch)
+    }
+
+    /// Asks one thing. What `read` finds wrong with an answer is told to the agent, which is then asked once more.
+    pub fn turn<T>(
+        &self,
+        prompt: &str,
+        read: impl Fn(&str) -> Result<T, Vec<Fault>>,
+        watch: &mut TurnWatch<'_>,
+    ) -> TurnResult<T> {
+        let mut spent = Vec::new();
+        let answer = self.rounds(prompt, read, watch, &mut spent);
+        let answer = answer.map_err(|problem| LeaderError {
             problem,
-            provider: job.provider.to_owned(),
-            spent,
-        }),
+            provider: self.provider.to_owned(),
+        });
+        TurnResult { answer, spent }
     }
-}
 
-fn rounds(
-    job: &LeaderJob<'_>,
-    stop: &dyn Fn() -> bool,
-    hear: &mut dyn FnMut(&AgentEvent),
-    spent: &mut Vec<AgentSpending>,
-) -> Result<(answer::Usable, String), Problem> {
-    let first = prompt::first(job);
-    let mut text = first.clone();
-    let mut round = 1;
-    loop {
-        let asked = ask(&asking(job, &text), stop, hear).map_err(Problem::NotStarted)?;
-        spent.push(asked.outcome.spent);
-        let read = match ended(&asked)? {
-            None => answer::read(&asked.said, job.members),
-            Some(reason) if round == ROUNDS => return Err(failed(&reason)),
-            Some(reason) => Err(vec![Fault::new(1, reason)]),
-        };
-        match read {
-            Ok((usable, text)) => return Ok((usable, text)),
-            Err(mut faults) => {
-                faults.truncate(MOST_FAULTS);
-                if round == ROUNDS {
-                    let said = end_of(&redact(&asked.said), SHOWN);
-                    return Err(Problem::NoPlan { faults, said });
-                }
-                text = prompt::again(&first, &asked.said, &faults, job.rules.prompt);
+    fn rounds<T>(
+        &self,
+        prompt: &str,
+        read: impl Fn(&str) -> Result<T, Vec<Fault>>,
+        watch: &mut TurnWatch<'_>,
+        spent: &mut Vec<AgentSpending>,
+    ) -> Result<T, LeaderProblem> {
+        let mut text = prompt.to_owned();
+        let mut round = 1;
+        loop {
+            let asked = ask(&self.asking(&text), watch.stop, watch.hear)
+                .map_err(LeaderProblem::NotStarted)?;
+            spent.push(asked.outcome.spent);
+            let answer = match failure(&asked)? {
+                None => read(&asked.said),
+                Some(reason) if round == ROUNDS => return Err(failed(&reason)),
+                Some(reason) => Err(vec![Fault::new(1, reason)]),
+            };
+            let mut faults = match answer {
+                Ok(answer) => return Ok(answer),
+                Err(faults) => faults,
+            };
+            faults.truncate(MOST_FAULTS);
+            if round == ROUNDS {
+                let said = end_of(&redact(&asked.said), SHOWN);
+                return Err(LeaderProblem::Unusable { faults, said });
             }
+            text = prompt::again(prompt, &asked.said, &faults, self.limits.prompt);
+            round += 1;
         }
-        round += 1;
+    }
+
+    fn asking<'a>(&'a self, prompt: &'a str) -> Ask<'a> {
+        Ask {
+            driver: self.driver,
+            model: self.model,
+            prompt,
+            folder: self.folder,
+            team: self.team,
+            name: NAME,
+            // Whoever plans needs no command, and one that reads the project with a shell could change it, too.
+            permissions: Permissions {
+                shell: Rule::Deny,
+                other: Rule::Deny,
+                ..Permissions::default()
+            },
+            limits: self.limits,
+            exported: self.exported,
+            path: self.path,
+            teamster: self.teamster,
+            launch: self.launch,
+        }
     }
 }
 
-fn asking<'a>(job: &'a LeaderJob<'_>, prompt: &'a str) -> Ask<'a> {
-    Ask {
-        driver: job.driver,
-        model: job.model,
-        prompt,
-        folder: job.folder,
-        team: job.team,
-        name: NAME,
-        // Whoever plans needs no command, and one that reads the project with a shell could change it, too.
-        permissions: Permissions {
-            shell: Rule::Deny,
-            other: Rule::Deny,
-            ..Permissions::default()
-        },
-        limits: job.rules,
-        exported: job.exported,
-        path: job.path,
-        teamster: job.teamster,
-        launch: job.launch,
-    }
-}
-
-/// `None`: it came to its end. A reason: it failed, and may be asked again.
-fn ended(asked: &AskResult) -> Result<Option<String>, Problem> {
+/// Returns why the agent failed, if it did and may be asked again.
+fn failure(asked: &AskResult) -> Result<Option<String>, LeaderProblem> {
     match &asked.outcome.verdict {
         // It may have finished in the moment in which it was to stop.
-        AgentVerdict::Interrupted => Err(Problem::Stopped),
-        _ if asked.stopped == Some(Stopped::Interrupted) => Err(Problem::Stopped),
+        AgentVerdict::Interrupted => Err(LeaderProblem::Stopped),
+        _ if asked.stopped == Some(Stopped::Interrupted) => Err(LeaderProblem::Stopped),
         AgentVerdict::Done { .. } => Ok(None),
         AgentVerdict::Paused { trouble, reason } => {
             let reason = redact(reason);
-            Err(Problem::Paused(format!("{}: {reason}", trouble.words())))
+            Err(LeaderProblem::Paused(format!(
+                "{}: {reason}",
+                trouble.words()
+            )))
         }
         // One that took too long would take as long again.
         AgentVerdict::Failed { reason } if asked.stopped.is_some() => Err(failed(reason)),
@@ -256,11 +288,11 @@ fn ended(asked: &AskResult) -> Result<Option<String>, Problem> {
     }
 }
 
-fn failed(reason: &str) -> Problem {
-    Problem::Failed(redact(reason).into_owned())
+fn failed(reason: &str) -> LeaderProblem {
+    LeaderProblem::Failed(redact(reason).into_owned())
 }
 
-/// The end of a text, which says most about how it went.
+/// Returns the end of a text, which says most about how it went.
 fn end_of(text: &str, limit: usize) -> String {
     let text = text.trim();
     let length = text.chars().count();
@@ -271,9 +303,9 @@ fn end_of(text: &str, limit: usize) -> String {
     format!("…{end}")
 }
 
-/// What a repository looks like.
+/// What a repository looks like, for whoever plans work on it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Overview {
+pub struct RepositoryOverview {
     /// Some of its files.
     pub paths: Vec<String>,
     /// How many files it has.
@@ -282,9 +314,9 @@ pub struct Overview {
     pub readme: String,
 }
 
-impl Overview {
-    /// From all tracked files and the text of the README. Of many files the ones near the top are named, because they
-    /// tell the most.
+impl RepositoryOverview {
+    /// Returns the overview of all tracked files and the text of the README. Of many files the ones near the top are named,
+    /// because they tell the most.
     pub fn new<S: AsRef<str>>(tracked: &[S], readme: &str) -> Self {
         let mut paths: Vec<&str> = tracked
             .iter()
@@ -308,7 +340,7 @@ impl Overview {
         }
     }
 
-    /// The README among tracked files, if there is one.
+    /// Returns the README among tracked files, if there is one.
     pub fn readme_of<S: AsRef<str>>(tracked: &[S]) -> Option<&'static str> {
         READMES
             .into_iter()

@@ -5,17 +5,17 @@
 //! [`gate_text()`] the text of the approval gate. All of it is pure but [`keep()`], which puts the page where it belongs.
 //!
 //! Names and texts come from agents and from files that anybody may have written. None of them can break a table, draw
-//! over a terminal, or show a secret (`words.rs`).
+//! over a terminal, or show a secret (`markdown.rs`).
 
 mod gate;
 mod journal;
-mod left;
+mod left_behind;
+mod markdown;
 mod page;
 mod sections;
 mod shown;
 #[cfg(test)]
 mod tests;
-mod words;
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ use teamster_types::{TeamName, Time};
 
 pub use gate::gate_text;
 pub use journal::input_from;
-pub use left::Left;
+pub use left_behind::LeftBehind;
 pub use page::page;
 
 /// Everything that a report tells.
@@ -47,7 +47,7 @@ pub struct ReportInput {
     /// How often its host was replaced.
     pub resumed: usize,
     /// How it ended; `None` while it goes on.
-    pub outcome: Option<Outcome>,
+    pub outcome: Option<ReportOutcome>,
     /// What the work began from.
     pub base: Option<Base>,
     /// Files that the user had not committed, and that are no part of the base.
@@ -61,7 +61,7 @@ pub struct ReportInput {
     /// The workers, in order of their names.
     pub workers: Vec<WorkerLine>,
     /// The stages, in the order in which they were entered.
-    pub stages: Vec<Stage>,
+    pub stages: Vec<StageLine>,
     /// The checks that are to be run.
     pub wanted: Vec<Check>,
     /// Checks before the work began.
@@ -79,7 +79,7 @@ pub struct ReportInput {
     /// What was shown when the gate was last opened.
     pub shown: Option<Shown>,
     /// What was decided at the gate, in order.
-    pub decisions: Vec<Decision>,
+    pub decisions: Vec<DecisionLine>,
     /// What the run cost.
     pub cost: Cost,
     /// What it might have cost.
@@ -91,17 +91,17 @@ pub struct ReportInput {
     /// What became of the user's branches while the run was at work, one sentence each.
     pub references: Vec<String>,
     /// What is left behind, and how to get at it.
-    pub left: Vec<Left>,
+    pub left: Vec<LeftBehind>,
 }
 
 /// How a run ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Outcome {
+pub struct ReportOutcome {
     /// `complete`, `rejected`, `rolled_back`, `failed`, `cancelled`, `budget_exhausted`, `tasks_failed`.
     pub word: String,
     /// The exit code of `teamster run`.
     pub exit_code: Option<i64>,
-    /// Why.
+    /// Why it ended so.
     pub reason: String,
     /// The commit with the work.
     pub commit: Option<String>,
@@ -131,7 +131,7 @@ pub enum TaskState {
     Behind(Vec<String>),
 }
 
-/// One task.
+/// One task in a report.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TaskLine {
     /// Its number.
@@ -154,7 +154,7 @@ pub struct TaskLine {
     pub cost: Cost,
 }
 
-/// One worker.
+/// One worker in a report.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct WorkerLine {
     /// Its name.
@@ -173,16 +173,16 @@ pub struct WorkerLine {
     pub cost: Cost,
 }
 
-/// One stage.
+/// One stage in a report.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stage {
+pub struct StageLine {
     /// Its name.
     pub name: String,
     /// Why it was entered.
     pub reason: String,
-    /// In which round of fixing.
+    /// The round of fixing.
     pub round: u64,
-    /// When.
+    /// When it was entered.
     pub at: Time,
     /// How long it took; `None` while it goes on.
     pub lasted: Option<Duration>,
@@ -193,9 +193,9 @@ pub struct Stage {
 pub struct CheckRun {
     /// What came of it.
     pub checked: Checked,
-    /// In which round of fixing.
+    /// The round of fixing.
     pub round: u64,
-    /// On which commit.
+    /// The commit that it was run on.
     pub commit: String,
     /// It fails, and the team has to answer for that.
     pub charged: bool,
@@ -203,14 +203,14 @@ pub struct CheckRun {
 
 /// What was decided at the gate.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Decision {
+pub struct DecisionLine {
     /// `approved`, `rejected`, `rejected and rolled back`, `to be revised`.
     pub answer: String,
-    /// By whom.
+    /// Who decided.
     pub by: String,
-    /// When.
+    /// When it was decided.
     pub at: Time,
-    /// About which commit.
+    /// The commit that it is about.
     pub commit: String,
     /// What was said.
     pub text: String,
@@ -219,7 +219,7 @@ pub struct Decision {
 /// A conflict that merging met.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conflict {
-    /// Merging which task.
+    /// The task that was being merged.
     pub task: String,
     /// The files.
     pub files: Vec<String>,
@@ -229,7 +229,7 @@ pub struct Conflict {
     pub is_final: bool,
 }
 
-/// Puts a report into the project, in place of an earlier one; its path there.
+/// Puts a report into the project, in place of an earlier one, and returns its path there.
 pub fn keep(project: &Dir, team: &TeamName, page: &str) -> Result<String, FsError> {
     let mut path = String::new();
     let mut folder = None;
@@ -243,7 +243,7 @@ pub fn keep(project: &Dir, team: &TeamName, page: &str) -> Result<String, FsErro
 }
 
 impl ReportInput {
-    /// The checks that were run last: of one round and one commit, each command as it was run last.
+    /// Returns the checks that were run last: of one round and one commit, each command as it was run last.
     pub fn last_checks(&self) -> Vec<&CheckRun> {
         let Some(last) = self.checks.last() else {
             return Vec::new();
@@ -260,12 +260,12 @@ impl ReportInput {
         checks
     }
 
-    /// How long the run took, if it is over.
+    /// Returns how long the run took, if it is over.
     pub fn took(&self) -> Option<Duration> {
         Some(self.ended?.since(self.started?))
     }
 
-    /// Whether the work was verified, in one sentence that never says more than is so.
+    /// Returns whether the work was verified, in one sentence that never says more than is so.
     pub fn verified_words(&self) -> String {
         let checks = self.last_checks();
         if checks.is_empty() {
@@ -276,7 +276,7 @@ impl ReportInput {
             asked.is_some_and(|asked| asked != *commit)
         });
         if let Some(commit) = elsewhere {
-            let commit = words::short(commit);
+            let commit = markdown::short(commit);
             return format!("Not verified: the checks looked at another commit, {commit}.");
         }
         let count = |is: &dyn Fn(&CheckRun) -> bool| checks.iter().filter(|run| is(run)).count();
@@ -292,7 +292,7 @@ impl ReportInput {
             .count();
         let all = checks.len() + not_run;
         if passed == all {
-            return format!("Verified: {} passed.", words::counted(passed, "check"));
+            return format!("Verified: {} passed.", markdown::counted(passed, "check"));
         }
         let parts: Vec<String> = [
             (
@@ -318,7 +318,7 @@ impl ReportInput {
         .filter(|(number, _)| *number > 0)
         .map(|(number, what)| format!("{number} {what}"))
         .collect();
-        let all = words::counted(all, "check");
+        let all = markdown::counted(all, "check");
         format!("Not fully verified: of {all}, {}.", parts.join("; "))
     }
 }

@@ -67,9 +67,9 @@ pub struct Crew {
 /// One worker of a crew.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestedMember {
-    /// Its name: `worker-1`, `worker-2`, …
+    /// The name, such as `worker-1`.
     pub name: WorkerName,
-    /// Which agent.
+    /// The agent that it is.
     pub agent: String,
     /// What it is to be in the team.
     pub role: Option<String>,

@@ -50,7 +50,6 @@
 pub mod backend;
 mod error;
 mod file;
-mod folders;
 pub mod rebuild;
 mod rules;
 mod store;
@@ -59,9 +58,9 @@ mod watch;
 pub use backend::{Backend, Candidates, Clock, MailCursor, Position, SystemClock, Txn};
 pub use error::{Kind, Result, StoreError};
 pub use file::{FileStore, Settings, client_sessions, each_event, keep_journal};
-pub use folders::Folders;
 pub use store::{
     ClaimRequest, Claimed, Damaged, DeletedTeam, Delivery, Filed, JournalPage, LostMerge, Merge,
-    Outgoing, PlannedTask, Read, Reader, Recipient, Signal, Store, TaskList, TeamEntry,
+    Outgoing, PlannedTask, Read, Reader, Recipient, Signal, Store, TaskList, TeamChanges,
+    TeamEntry,
 };
-pub use watch::{Change, Heard, Listen, Pulse, Watch};
+pub use watch::{Change, Folders, Heard, Listen, Pulse, Watch};

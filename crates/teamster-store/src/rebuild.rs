@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::Value;
+use teamster_fs::OrTrace as _;
 use teamster_journal::{Event, apply};
 use teamster_types::TaskId;
 use teamster_types::json::Object;
@@ -41,7 +42,8 @@ impl Tasks {
     fn change(&mut self, id: &TaskId, data: &Object) {
         // An event that cannot be applied tells of a task that is not known any more.
         let before = self.tasks.remove(id).map(Arc::unwrap_or_clone);
-        if let Ok(Some(task)) = apply(before, id, data) {
+        let after = apply(before, id, data).ok_or_trace("apply an event to a task");
+        if let Some(task) = after.flatten() {
             self.tasks.insert(id.clone(), Arc::new(task));
         }
     }

@@ -79,6 +79,28 @@ pub struct PlannedTask {
     pub after: Vec<usize>,
 }
 
+/// Changes of a team that belong together: all of them are made, or none. They are made in the order of the fields.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TeamChanges {
+    /// New tasks, as of a plan.
+    pub create: Vec<PlannedTask>,
+    /// Tasks that are replaced by new ones, each with the places of those in `create`. Whoever waited for it waits for all
+    /// of them.
+    pub split: Vec<(TaskId, Vec<usize>)>,
+    /// Tasks whose fields change.
+    pub update: Vec<(TaskId, Edit)>,
+    /// Tasks that are removed, because nobody needs them any more. Whoever waited for one does so no longer.
+    pub remove: Vec<TaskId>,
+    /// Blocked tasks, each with what is answered to its worker.
+    pub unblock: Vec<(TaskId, String)>,
+    /// Results of which one was chosen, each with whether it is that one.
+    pub choose: Vec<(TaskId, bool)>,
+    /// Messages.
+    pub send: Vec<Outgoing>,
+    /// Events that change nothing else.
+    pub record: Vec<NewEvent>,
+}
+
 /// How the work of a task was merged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Merge {
@@ -115,9 +137,9 @@ pub enum Recipient {
 pub struct Outgoing {
     /// Who sends it: a worker's name, `lead`, `user`, `system`.
     pub from: String,
-    /// To whom.
+    /// The recipient.
     pub to: Recipient,
-    /// `message`, `context`, `task_complete`, …
+    /// The type of the message, such as `message`, `context` or `task_complete`.
     pub kind: String,
     /// What it says.
     pub content: String,
@@ -156,15 +178,15 @@ pub struct Filed {
     pub acked_at: Option<Time>,
 }
 
-/// A wish that a worker stop.
+/// A request that a worker stop.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Signal {
-    /// Names the wish in the answer.
+    /// The id by which the worker's answer names the request.
     pub request_id: String,
-    /// Why.
+    /// Why the worker is to stop.
     pub reason: String,
-    /// Since when.
+    /// When the request was made.
     pub timestamp: Time,
     /// Whether the current task is finished first.
     #[serde(skip)]
@@ -311,6 +333,9 @@ pub trait Store: Read {
     fn import_tasks(&self, team: &TeamName, actor: &str, plan: &[PlannedTask])
     -> Result<Vec<Task>>;
 
+    /// Makes several changes, or none; returns the new tasks.
+    fn apply(&self, team: &TeamName, actor: &str, changes: &TeamChanges) -> Result<Vec<Task>>;
+
     /// Changes fields of a task and the mirrors that follow from them.
     fn update_task(&self, team: &TeamName, actor: &str, id: &TaskId, edit: &Edit) -> Result<Task>;
 
@@ -340,6 +365,13 @@ pub trait Store: Read {
 
     /// Records a failed attempt.
     fn fail(&self, team: &TeamName, id: &TaskId, token: &Token, error: &str) -> Result<Task>;
+
+    /// Puts a claimed task back because its worker cannot go on without an answer, and lets nobody claim it until
+    /// somebody has answered. It loses no attempt.
+    fn block(&self, team: &TeamName, id: &TaskId, token: &Token, reason: &str) -> Result<Task>;
+
+    /// Answers the worker of a blocked task: the task can be claimed again, and whoever claims it is told.
+    fn unblock(&self, team: &TeamName, actor: &str, id: &TaskId, answer: &str) -> Result<Task>;
 
     /// Gives a task back. Without a token it is a person (`actor`) who insists.
     fn release(

@@ -1,7 +1,14 @@
-//! Noticing changes: all changes of a team as they happen, and what one worker listens for.
+//! Noticing changes: all changes of a team as they happen, what one worker listens for, and in which of many folders
+//! something happened.
 
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
+use notify::event::EventKind;
+use notify::{RecursiveMode, Watcher};
+use teamster_fs::OrTrace as _;
 use teamster_journal::Event;
 use teamster_types::{TaskId, WorkerName};
 
@@ -53,4 +60,85 @@ pub struct Heard {
 pub trait Listen: Send {
     /// Returns what there is to hear now.
     fn hear(&mut self) -> Result<Heard>;
+}
+
+/// Folders that are watched, each without those in it. One notification of the system serves them all.
+///
+/// A notice may be missed (too many watches, a network file system), so whoever relies on it looks by itself now and then.
+pub struct Folders {
+    watcher: Option<notify::RecommendedWatcher>,
+    notices: Receiver<PathBuf>,
+    watched: BTreeSet<PathBuf>,
+}
+
+impl Folders {
+    /// Watches no folder yet.
+    pub fn new() -> Self {
+        let (sender, notices) = channel();
+        let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
+            // That a file was opened or read is no news, and our own looks would be told to us for ever.
+            if let Ok(event) = event
+                && !matches!(event.kind, EventKind::Access(_))
+            {
+                for path in event.paths {
+                    let _ = sender.send(path);
+                }
+            }
+        });
+        Self {
+            watcher: watcher.ok_or_trace("be notified of changes"),
+            notices,
+            watched: BTreeSet::new(),
+        }
+    }
+
+    /// Watches these folders and no others. Returns those that were not watched before, in which something may have
+    /// happened unnoticed. One that is not there is tried again the next time.
+    pub fn watch_only(&mut self, wanted: &BTreeSet<PathBuf>) -> Vec<PathBuf> {
+        let mut new = Vec::new();
+        let Some(watcher) = &mut self.watcher else {
+            return new;
+        };
+        self.watched.retain(|folder| {
+            let stays = wanted.contains(folder) && folder.is_dir();
+            if !stays {
+                watcher.unwatch(folder).or_trace("stop watching a folder");
+            }
+            stays
+        });
+        for folder in wanted {
+            if self.watched.contains(folder) {
+                continue;
+            }
+            let begun = watcher.watch(folder, RecursiveMode::NonRecursive);
+            if begun.ok_or_trace("watch a folder").is_some() {
+                self.watched.insert(folder.clone());
+                new.push(folder.clone());
+            }
+        }
+        new
+    }
+
+    /// Tells whether a folder is watched.
+    pub fn is_watched(&self, folder: &Path) -> bool {
+        self.watched.contains(folder)
+    }
+
+    /// Waits up to `patience` for something to happen, and returns the files that it happened to.
+    pub fn wait(&self, patience: Duration) -> BTreeSet<PathBuf> {
+        match self.notices.recv_timeout(patience) {
+            Ok(first) => self.notices.try_iter().chain([first]).collect(),
+            Err(RecvTimeoutError::Timeout) => BTreeSet::new(),
+            Err(RecvTimeoutError::Disconnected) => {
+                std::thread::sleep(patience);
+                BTreeSet::new()
+            }
+        }
+    }
+}
+
+impl Default for Folders {
+    fn default() -> Self {
+        Self::new()
+    }
 }

@@ -3,7 +3,7 @@
 use teamster_app::{AppError, ErrorKind};
 use teamster_store::{Kind, StoreError};
 
-use crate::api::{Refusal, RefusalReason};
+use crate::api::{ApiRefusal, ApiRefusalReason};
 
 /// Why a request was not carried out, in the words of the command line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -43,9 +43,9 @@ impl ApiError {
     }
 
     /// Returns the body of the answer.
-    pub fn body(&self) -> Refusal {
-        Refusal {
-            error: RefusalReason {
+    pub fn body(&self) -> ApiRefusal {
+        ApiRefusal {
+            error: ApiRefusalReason {
                 kind: self.kind.word().to_owned(),
                 message: self.message.clone(),
                 hint: self.hint.clone(),

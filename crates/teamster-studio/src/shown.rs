@@ -8,12 +8,12 @@ use teamster_types::text::clean;
 /// The longest text that is passed on as a part of an answer, in characters. More is asked for by its own route.
 const LONGEST: usize = 64 * 1024;
 
-/// The value as JSON: secrets redacted, nothing in it that would drive a terminal or deceive the eye.
+/// Returns the value as JSON: secrets redacted, nothing in it that would drive a terminal or deceive the eye.
 pub fn to_json(value: &impl Serialize) -> Value {
     up_to(value, LONGEST)
 }
 
-/// The same for an answer whose maker has limited its texts.
+/// Returns the value as JSON text, redacted and cleaned but not shortened: its maker has limited its texts.
 pub(crate) fn whole(value: &impl Serialize) -> String {
     up_to(value, usize::MAX).to_string()
 }
@@ -25,7 +25,7 @@ fn up_to(value: &impl Serialize, longest: usize) -> Value {
     value
 }
 
-/// The same as a text.
+/// Returns the value as JSON text: redacted, cleaned, and with no text longer than a page needs.
 pub fn fit_to_see(value: &impl Serialize) -> String {
     to_json(value).to_string()
 }

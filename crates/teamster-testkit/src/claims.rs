@@ -15,7 +15,7 @@ pub enum Ticket {
 
 /// Who asks for the task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Asker {
+pub struct Claimant {
     /// Which worker.
     pub worker: u8,
     /// Whether its process is gone by the time anybody looks.
@@ -24,13 +24,13 @@ pub struct Asker {
 
 /// What is asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Call {
+pub enum ClaimCall {
     /// Any task: this one may be it.
-    Next(Asker),
+    Next(Claimant),
     /// Any task, and it was not this one, though it would have come before what was given.
-    PassedBy(Asker),
+    PassedBy(Claimant),
     /// This very task.
-    ById(Asker),
+    ById(Claimant),
     /// A longer lease.
     Renew(Ticket),
     /// It is done.
@@ -49,10 +49,10 @@ pub enum Call {
 
 /// What is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum ClaimAnswer {
     /// The task, under this proof.
     Given(Ticket),
-    /// Done.
+    /// It was done.
     Yes,
     /// Nothing was changed.
     No,
@@ -71,7 +71,7 @@ pub enum Holder {
         /// Its proof.
         ticket: Ticket,
         /// Who it is.
-        by: Asker,
+        by: Claimant,
         /// Whether the lease ran out.
         expired: bool,
     },
@@ -114,7 +114,7 @@ impl State {
     }
 
     /// Returns what somebody who looks for work makes of it before anything is given: a dead worker loses it.
-    fn looked_at(&self, asker: Asker, by_id: bool) -> Self {
+    fn looked_at(&self, asker: Claimant, by_id: bool) -> Self {
         match &self.holder {
             Holder::Held { by, .. } if by.ghost && by_id && by.worker == asker.worker => {
                 self.with(Holder::Nobody { resting: false })
@@ -130,7 +130,7 @@ impl State {
         self.holder == Holder::Nobody { resting: false }
     }
 
-    fn given(&self, asker: Asker, ticket: Ticket) -> Self {
+    fn given(&self, asker: Claimant, ticket: Ticket) -> Self {
         self.with(Holder::Held {
             ticket,
             by: asker,
@@ -141,44 +141,48 @@ impl State {
 
 /// The model of one task.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Task;
+pub struct ClaimModel;
 
-impl Task {
+impl ClaimModel {
     /// Returns what becomes of the state, and what is answered, where that does not depend on who is lucky.
-    fn turn(state: &State, call: &Call) -> (State, Answer) {
-        let refused = (state.clone(), Answer::No);
+    fn turn(state: &State, call: &ClaimCall) -> (State, ClaimAnswer) {
+        let refused = (state.clone(), ClaimAnswer::No);
         match call {
-            Call::Renew(ticket) => match &state.holder {
+            ClaimCall::Renew(ticket) => match &state.holder {
                 Holder::Held {
                     ticket: held, by, ..
-                } if held == ticket => (state.given(*by, *ticket), Answer::Yes),
+                } if held == ticket => (state.given(*by, *ticket), ClaimAnswer::Yes),
                 _ => refused,
             },
-            Call::Complete(ticket) => {
+            ClaimCall::Complete(ticket) => {
                 if state.is_held(*ticket) || state.holder == Holder::Done(*ticket) {
-                    (state.with(Holder::Done(*ticket)), Answer::Yes)
+                    (state.with(Holder::Done(*ticket)), ClaimAnswer::Yes)
                 } else {
                     refused
                 }
             }
-            Call::Fail(ticket) if state.is_held(*ticket) => (state.failed(true), Answer::Yes),
-            Call::Release(ticket) if state.is_held(*ticket) => {
-                (state.with(Holder::Nobody { resting: false }), Answer::Yes)
+            ClaimCall::Fail(ticket) if state.is_held(*ticket) => {
+                (state.failed(true), ClaimAnswer::Yes)
             }
-            Call::Force if matches!(state.holder, Holder::Held { .. }) => {
-                (state.with(Holder::Nobody { resting: false }), Answer::Yes)
-            }
-            Call::Retry => match state.holder {
+            ClaimCall::Release(ticket) if state.is_held(*ticket) => (
+                state.with(Holder::Nobody { resting: false }),
+                ClaimAnswer::Yes,
+            ),
+            ClaimCall::Force if matches!(state.holder, Holder::Held { .. }) => (
+                state.with(Holder::Nobody { resting: false }),
+                ClaimAnswer::Yes,
+            ),
+            ClaimCall::Retry => match state.holder {
                 Holder::Failed | Holder::Nobody { .. } if state.failures > 0 => {
                     let fresh = State {
                         holder: Holder::Nobody { resting: false },
                         failures: 0,
                     };
-                    (fresh, Answer::Yes)
+                    (fresh, ClaimAnswer::Yes)
                 }
                 _ => refused,
             },
-            Call::Pass => {
+            ClaimCall::Pass => {
                 let holder = match &state.holder {
                     Holder::Nobody { .. } => Holder::Nobody { resting: false },
                     Holder::Held { ticket, by, .. } => Holder::Held {
@@ -188,17 +192,17 @@ impl Task {
                     },
                     other => other.clone(),
                 };
-                (state.with(holder), Answer::Yes)
+                (state.with(holder), ClaimAnswer::Yes)
             }
             _ => refused,
         }
     }
 }
 
-impl Model for Task {
+impl Model for ClaimModel {
     type State = State;
-    type Call = (usize, Call);
-    type Answer = Answer;
+    type Call = (usize, ClaimCall);
+    type Answer = ClaimAnswer;
 
     fn start(&self) -> State {
         State {
@@ -207,11 +211,16 @@ impl Model for Task {
         }
     }
 
-    fn step(&self, state: &State, call: &(usize, Call), answer: Option<&Answer>) -> Vec<State> {
+    fn step(
+        &self,
+        state: &State,
+        call: &(usize, ClaimCall),
+        answer: Option<&ClaimAnswer>,
+    ) -> Vec<State> {
         let (place, call) = call;
         match (call, answer) {
-            (Call::Next(asker) | Call::ById(asker), Some(Answer::Given(ticket))) => {
-                let looked = state.looked_at(*asker, matches!(call, Call::ById(_)));
+            (ClaimCall::Next(asker) | ClaimCall::ById(asker), Some(ClaimAnswer::Given(ticket))) => {
+                let looked = state.looked_at(*asker, matches!(call, ClaimCall::ById(_)));
                 if looked.is_free() {
                     vec![looked.given(*asker, *ticket)]
                 } else {
@@ -220,24 +229,24 @@ impl Model for Task {
             }
             // Whoever died may have got it, or may have left it as it found it, or, on its way to another task, may
             // have taken it from the dead.
-            (Call::Next(asker) | Call::ById(asker), None) => {
-                let looked = state.looked_at(*asker, matches!(call, Call::ById(_)));
+            (ClaimCall::Next(asker) | ClaimCall::ById(asker), None) => {
+                let looked = state.looked_at(*asker, matches!(call, ClaimCall::ById(_)));
                 let mut possible = vec![state.clone()];
                 if looked.is_free() {
                     possible.push(looked.given(*asker, Ticket::Unheard(*place)));
-                } else if matches!(call, Call::Next(_)) {
+                } else if matches!(call, ClaimCall::Next(_)) {
                     possible.push(looked);
                 }
                 possible
             }
-            (Call::ById(asker), Some(_)) => {
+            (ClaimCall::ById(asker), Some(_)) => {
                 if state.looked_at(*asker, true).is_free() {
                     Vec::new()
                 } else {
                     vec![state.clone()]
                 }
             }
-            (Call::PassedBy(asker), _) => {
+            (ClaimCall::PassedBy(asker), _) => {
                 let looked = state.looked_at(*asker, false);
                 if looked.is_free() {
                     Vec::new()

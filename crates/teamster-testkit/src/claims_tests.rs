@@ -1,30 +1,30 @@
 use super::*;
 use crate::linear::{Operation, check};
 
-const ADA: Asker = Asker {
+const ADA: Claimant = Claimant {
     worker: 0,
     ghost: false,
 };
-const BOB: Asker = Asker {
+const BOB: Claimant = Claimant {
     worker: 1,
     ghost: false,
 };
-const GHOST: Asker = Asker {
+const GHOST: Claimant = Claimant {
     worker: 2,
     ghost: true,
 };
 
-type Done = Operation<(usize, Call), Answer>;
+type Done = Operation<(usize, ClaimCall), ClaimAnswer>;
 
 /// Operations one after the other.
-fn in_turn(operations: &[(Call, Answer)]) -> Vec<Done> {
+fn in_turn(operations: &[(ClaimCall, ClaimAnswer)]) -> Vec<Done> {
     let numbered = operations.iter().enumerate();
     numbered
         .map(|(place, (call, answer))| at(place, place as u64 * 2, 1, call.clone(), *answer))
         .collect()
 }
 
-fn at(place: usize, called: u64, length: u64, call: Call, answer: Answer) -> Done {
+fn at(place: usize, called: u64, length: u64, call: ClaimCall, answer: ClaimAnswer) -> Done {
     Operation {
         called,
         returned: Some(called + length),
@@ -33,7 +33,7 @@ fn at(place: usize, called: u64, length: u64, call: Call, answer: Answer) -> Don
     }
 }
 
-fn died(place: usize, called: u64, call: Call) -> Done {
+fn died(place: usize, called: u64, call: ClaimCall) -> Done {
     Operation {
         called,
         returned: None,
@@ -46,28 +46,31 @@ fn token(number: usize) -> Ticket {
     Ticket::Token(number)
 }
 
-fn given(number: usize) -> Answer {
-    Answer::Given(token(number))
+fn given(number: usize) -> ClaimAnswer {
+    ClaimAnswer::Given(token(number))
 }
 
 fn is_good(history: &[Done]) -> bool {
-    check(&Task, history).is_ok()
+    check(&ClaimModel, history).is_ok()
 }
 
 #[test]
 fn a_task_that_is_given_twice_is_noticed() {
-    let twice = in_turn(&[(Call::Next(ADA), given(1)), (Call::ById(BOB), given(2))]);
+    let twice = in_turn(&[
+        (ClaimCall::Next(ADA), given(1)),
+        (ClaimCall::ById(BOB), given(2)),
+    ]);
     assert!(!is_good(&twice));
     let at_once = [
-        at(0, 0, 9, Call::Next(ADA), given(1)),
-        at(1, 1, 9, Call::Next(BOB), given(2)),
+        at(0, 0, 9, ClaimCall::Next(ADA), given(1)),
+        at(1, 1, 9, ClaimCall::Next(BOB), given(2)),
     ];
     assert!(!is_good(&at_once), "not even at the same time");
     let fairly = in_turn(&[
-        (Call::Next(ADA), given(1)),
-        (Call::ById(BOB), Answer::No),
-        (Call::Release(token(1)), Answer::Yes),
-        (Call::ById(BOB), given(2)),
+        (ClaimCall::Next(ADA), given(1)),
+        (ClaimCall::ById(BOB), ClaimAnswer::No),
+        (ClaimCall::Release(token(1)), ClaimAnswer::Yes),
+        (ClaimCall::ById(BOB), given(2)),
     ]);
     assert!(is_good(&fairly));
 }
@@ -75,39 +78,44 @@ fn a_task_that_is_given_twice_is_noticed() {
 #[test]
 fn a_completion_that_is_lost_is_noticed() {
     let lost = in_turn(&[
-        (Call::Next(ADA), given(1)),
-        (Call::Complete(token(1)), Answer::Yes),
-        (Call::Next(BOB), given(2)),
+        (ClaimCall::Next(ADA), given(1)),
+        (ClaimCall::Complete(token(1)), ClaimAnswer::Yes),
+        (ClaimCall::Next(BOB), given(2)),
     ]);
     assert!(!is_good(&lost));
     let forgotten = in_turn(&[
-        (Call::Next(ADA), given(1)),
-        (Call::Complete(token(1)), Answer::Yes),
-        (Call::Complete(token(1)), Answer::No),
+        (ClaimCall::Next(ADA), given(1)),
+        (ClaimCall::Complete(token(1)), ClaimAnswer::Yes),
+        (ClaimCall::Complete(token(1)), ClaimAnswer::No),
     ]);
     assert!(!is_good(&forgotten), "the same token completes it again");
     let refused = in_turn(&[
-        (Call::Next(ADA), given(1)),
-        (Call::Complete(token(1)), Answer::No),
+        (ClaimCall::Next(ADA), given(1)),
+        (ClaimCall::Complete(token(1)), ClaimAnswer::No),
     ]);
     assert!(!is_good(&refused), "its holder must be able to complete it");
 }
 
 #[test]
 fn an_old_token_that_is_believed_is_noticed() {
-    let finishes = [Call::Complete, Call::Renew, Call::Fail, Call::Release];
+    let finishes = [
+        ClaimCall::Complete,
+        ClaimCall::Renew,
+        ClaimCall::Fail,
+        ClaimCall::Release,
+    ];
     for finish in finishes {
         let begin = [
-            (Call::Next(ADA), given(1)),
-            (Call::Force, Answer::Yes),
-            (Call::Next(BOB), given(2)),
+            (ClaimCall::Next(ADA), given(1)),
+            (ClaimCall::Force, ClaimAnswer::Yes),
+            (ClaimCall::Next(BOB), given(2)),
         ];
         let mut believed = begin.to_vec();
-        believed.push((finish(token(1)), Answer::Yes));
+        believed.push((finish(token(1)), ClaimAnswer::Yes));
         assert!(!is_good(&in_turn(&believed)), "{believed:?}");
         let mut refused = begin.to_vec();
-        refused.push((finish(token(1)), Answer::No));
-        refused.push((Call::Complete(token(2)), Answer::Yes));
+        refused.push((finish(token(1)), ClaimAnswer::No));
+        refused.push((ClaimCall::Complete(token(2)), ClaimAnswer::Yes));
         assert!(is_good(&in_turn(&refused)), "{refused:?}");
     }
 }
@@ -115,33 +123,36 @@ fn an_old_token_that_is_believed_is_noticed() {
 #[test]
 fn a_living_worker_that_loses_its_task_is_noticed() {
     let robbed = in_turn(&[
-        (Call::Next(ADA), given(1)),
-        (Call::Pass, Answer::Yes),
-        (Call::Next(BOB), given(2)),
+        (ClaimCall::Next(ADA), given(1)),
+        (ClaimCall::Pass, ClaimAnswer::Yes),
+        (ClaimCall::Next(BOB), given(2)),
     ]);
     assert!(!is_good(&robbed));
     let from_the_dead = in_turn(&[
-        (Call::Next(GHOST), given(1)),
-        (Call::PassedBy(BOB), Answer::No),
-        (Call::Pass, Answer::Yes),
-        (Call::Next(BOB), given(2)),
-        (Call::Complete(token(1)), Answer::No),
-        (Call::Complete(token(2)), Answer::Yes),
+        (ClaimCall::Next(GHOST), given(1)),
+        (ClaimCall::PassedBy(BOB), ClaimAnswer::No),
+        (ClaimCall::Pass, ClaimAnswer::Yes),
+        (ClaimCall::Next(BOB), given(2)),
+        (ClaimCall::Complete(token(1)), ClaimAnswer::No),
+        (ClaimCall::Complete(token(2)), ClaimAnswer::Yes),
     ]);
     assert!(is_good(&from_the_dead));
-    let too_early = in_turn(&[(Call::Next(GHOST), given(1)), (Call::Next(BOB), given(2))]);
+    let too_early = in_turn(&[
+        (ClaimCall::Next(GHOST), given(1)),
+        (ClaimCall::Next(BOB), given(2)),
+    ]);
     assert!(!is_good(&too_early));
     let restarted = in_turn(&[
-        (Call::Next(GHOST), given(1)),
-        (Call::ById(GHOST), given(2)),
-        (Call::Renew(token(1)), Answer::No),
+        (ClaimCall::Next(GHOST), given(1)),
+        (ClaimCall::ById(GHOST), given(2)),
+        (ClaimCall::Renew(token(1)), ClaimAnswer::No),
     ]);
     assert!(is_good(&restarted));
     let renewed = in_turn(&[
-        (Call::Next(GHOST), given(1)),
-        (Call::Pass, Answer::Yes),
-        (Call::Renew(token(1)), Answer::Yes),
-        (Call::Next(BOB), given(2)),
+        (ClaimCall::Next(GHOST), given(1)),
+        (ClaimCall::Pass, ClaimAnswer::Yes),
+        (ClaimCall::Renew(token(1)), ClaimAnswer::Yes),
+        (ClaimCall::Next(BOB), given(2)),
     ]);
     assert!(!is_good(&renewed), "a renewed lease holds again");
 }
@@ -149,20 +160,20 @@ fn a_living_worker_that_loses_its_task_is_noticed() {
 #[test]
 fn a_task_that_is_given_while_it_rests_is_noticed() {
     let restless = in_turn(&[
-        (Call::Next(ADA), given(1)),
-        (Call::Fail(token(1)), Answer::Yes),
-        (Call::Next(BOB), given(2)),
+        (ClaimCall::Next(ADA), given(1)),
+        (ClaimCall::Fail(token(1)), ClaimAnswer::Yes),
+        (ClaimCall::Next(BOB), given(2)),
     ]);
     assert!(!is_good(&restless));
     let rested = in_turn(&[
-        (Call::Next(ADA), given(1)),
-        (Call::Fail(token(1)), Answer::Yes),
-        (Call::PassedBy(BOB), Answer::No),
-        (Call::Pass, Answer::Yes),
-        (Call::Next(BOB), given(2)),
-        (Call::Fail(token(2)), Answer::Yes),
-        (Call::Retry, Answer::Yes),
-        (Call::Next(ADA), given(3)),
+        (ClaimCall::Next(ADA), given(1)),
+        (ClaimCall::Fail(token(1)), ClaimAnswer::Yes),
+        (ClaimCall::PassedBy(BOB), ClaimAnswer::No),
+        (ClaimCall::Pass, ClaimAnswer::Yes),
+        (ClaimCall::Next(BOB), given(2)),
+        (ClaimCall::Fail(token(2)), ClaimAnswer::Yes),
+        (ClaimCall::Retry, ClaimAnswer::Yes),
+        (ClaimCall::Next(ADA), given(3)),
     ]);
     assert!(is_good(&rested));
 }
@@ -171,26 +182,29 @@ fn a_task_that_is_given_while_it_rests_is_noticed() {
 fn a_sixth_attempt_is_noticed() {
     let mut attempts = Vec::new();
     for number in 1..=5 {
-        attempts.push((Call::Next(ADA), given(number)));
-        attempts.push((Call::Fail(token(number)), Answer::Yes));
-        attempts.push((Call::Pass, Answer::Yes));
+        attempts.push((ClaimCall::Next(ADA), given(number)));
+        attempts.push((ClaimCall::Fail(token(number)), ClaimAnswer::Yes));
+        attempts.push((ClaimCall::Pass, ClaimAnswer::Yes));
     }
     assert!(is_good(&in_turn(&attempts)));
     let mut sixth = attempts.clone();
-    sixth.push((Call::Next(ADA), given(6)));
+    sixth.push((ClaimCall::Next(ADA), given(6)));
     assert!(!is_good(&in_turn(&sixth)));
-    attempts.push((Call::Retry, Answer::Yes));
-    attempts.push((Call::Next(ADA), given(6)));
+    attempts.push((ClaimCall::Retry, ClaimAnswer::Yes));
+    attempts.push((ClaimCall::Next(ADA), given(6)));
     assert!(is_good(&in_turn(&attempts)));
 }
 
 #[test]
 fn a_free_task_that_is_passed_by_is_noticed() {
-    assert!(!is_good(&in_turn(&[(Call::PassedBy(ADA), Answer::No)])));
+    assert!(!is_good(&in_turn(&[(
+        ClaimCall::PassedBy(ADA),
+        ClaimAnswer::No
+    )])));
     let beside = [
-        at(0, 0, 9, Call::PassedBy(ADA), Answer::No),
-        at(1, 1, 2, Call::Next(BOB), given(1)),
-        at(2, 4, 2, Call::Release(token(1)), Answer::Yes),
+        at(0, 0, 9, ClaimCall::PassedBy(ADA), ClaimAnswer::No),
+        at(1, 1, 2, ClaimCall::Next(BOB), given(1)),
+        at(2, 4, 2, ClaimCall::Release(token(1)), ClaimAnswer::Yes),
     ];
     assert!(is_good(&beside), "it may have looked while another had it");
 }
@@ -198,32 +212,32 @@ fn a_free_task_that_is_passed_by_is_noticed() {
 #[test]
 fn a_dead_client_explains_what_it_may_have_done_and_nothing_else() {
     let claimed = [
-        died(0, 0, Call::Next(ADA)),
-        at(1, 2, 1, Call::ById(BOB), Answer::No),
+        died(0, 0, ClaimCall::Next(ADA)),
+        at(1, 2, 1, ClaimCall::ById(BOB), ClaimAnswer::No),
     ];
     assert!(is_good(&claimed), "it may have got the task before it died");
     let not_claimed = [
-        died(0, 0, Call::Next(ADA)),
-        at(1, 2, 1, Call::ById(BOB), given(1)),
+        died(0, 0, ClaimCall::Next(ADA)),
+        at(1, 2, 1, ClaimCall::ById(BOB), given(1)),
     ];
     assert!(is_good(&not_claimed), "or not");
     let too_late = [
-        at(0, 0, 1, Call::ById(BOB), Answer::No),
-        died(1, 2, Call::Next(ADA)),
+        at(0, 0, 1, ClaimCall::ById(BOB), ClaimAnswer::No),
+        died(1, 2, ClaimCall::Next(ADA)),
     ];
     assert!(!is_good(&too_late), "but not before it asked");
     let completed = [
-        at(0, 0, 1, Call::Next(ADA), given(1)),
-        died(1, 2, Call::Complete(token(1))),
-        at(2, 4, 1, Call::Renew(token(1)), Answer::No),
-        at(3, 6, 1, Call::Complete(token(1)), Answer::Yes),
+        at(0, 0, 1, ClaimCall::Next(ADA), given(1)),
+        died(1, 2, ClaimCall::Complete(token(1))),
+        at(2, 4, 1, ClaimCall::Renew(token(1)), ClaimAnswer::No),
+        at(3, 6, 1, ClaimCall::Complete(token(1)), ClaimAnswer::Yes),
     ];
     assert!(is_good(&completed));
     let half = [
-        at(0, 0, 1, Call::Next(ADA), given(1)),
-        died(1, 2, Call::Complete(token(1))),
-        at(2, 4, 1, Call::Renew(token(1)), Answer::No),
-        at(3, 6, 1, Call::Renew(token(1)), Answer::Yes),
+        at(0, 0, 1, ClaimCall::Next(ADA), given(1)),
+        died(1, 2, ClaimCall::Complete(token(1))),
+        at(2, 4, 1, ClaimCall::Renew(token(1)), ClaimAnswer::No),
+        at(3, 6, 1, ClaimCall::Renew(token(1)), ClaimAnswer::Yes),
     ];
     assert!(!is_good(&half), "what happened stays happened");
 }

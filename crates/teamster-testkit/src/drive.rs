@@ -4,15 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use teamster_fs::fail;
-use teamster_store::{ClaimRequest, Kind, PlannedTask, Result, Store, StoreError};
+use teamster_store::{ClaimRequest, Kind, PlannedTask, Result, Store};
 use teamster_types::task::{NewTask, Token};
 use teamster_types::team::NewTeam;
 use teamster_types::transitions::LEASE;
 use teamster_types::{TaskId, TeamName};
 
 use crate::ManualClock;
-use crate::claims::Asker;
-use crate::history::{Asked, Entry, History, Said};
+use crate::claims::Claimant;
+use crate::history::{Asked, ClaimHistory, Entry, StoreReply};
 
 /// How many ask at once.
 pub const CLIENTS: usize = 8;
@@ -32,9 +32,9 @@ pub struct Faces {
 }
 
 /// Small, quick and the same for the same seed.
-struct Dice(u64);
+struct SeededDice(u64);
 
-impl Dice {
+impl SeededDice {
     fn roll(&mut self, sides: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -47,7 +47,7 @@ impl Dice {
 #[derive(Clone, Debug, Default)]
 pub struct Driven {
     /// What happened.
-    pub history: History,
+    pub history: ClaimHistory,
     /// How many operations died.
     pub deaths: u64,
 }
@@ -76,7 +76,7 @@ pub fn drive(faces: &Faces, number: u64, project: &str) -> Driven {
             .collect()
     });
     let deaths = parts.iter().map(|(_, deaths)| deaths).sum();
-    let history = History {
+    let history = ClaimHistory {
         tasks: TASKS,
         entries: parts.into_iter().flat_map(|(entries, _)| entries).collect(),
         nothing_hidden: faces.deaths == 0,
@@ -112,7 +112,7 @@ struct Client<'a> {
     faces: &'a Faces,
     team: &'a TeamName,
     number: usize,
-    dice: Dice,
+    dice: SeededDice,
     /// Tokens it was given, the last one last.
     tickets: Vec<(usize, String)>,
 }
@@ -123,7 +123,7 @@ impl<'a> Client<'a> {
             .wrapping_mul(0x9e37_79b9_7f4a_7c15)
             .wrapping_add(number as u64 * 0x1234_5677)
             | 1;
-        let mut dice = Dice(seed);
+        let mut dice = SeededDice(seed);
         // The first numbers of similar seeds are similar.
         for _ in 0..20 {
             dice.roll(2);
@@ -154,11 +154,11 @@ impl<'a> Client<'a> {
                 Ok(said) => Some(said),
                 Err(_) if died => None,
                 // It waited in vain for somebody's lock: nothing happened, and nothing was learnt.
-                Err(error) if is_busy(&error) => continue,
-                Err(error) if error.kind == Kind::Conflict => Some(Said::No),
+                Err(error) if error.busy => continue,
+                Err(error) if error.kind == Kind::Conflict => Some(StoreReply::No),
                 Err(error) => panic!("{asked:?}: {error}"),
             };
-            if let Some(Said::Given(task, token)) = &said {
+            if let Some(StoreReply::Given(task, token)) = &said {
                 self.tickets.push((*task, token.clone()));
             }
             entries.push(Entry {
@@ -172,8 +172,8 @@ impl<'a> Client<'a> {
         (entries, deaths)
     }
 
-    fn asker(&mut self) -> Asker {
-        Asker {
+    fn asker(&mut self) -> Claimant {
+        Claimant {
             worker: u8::try_from(self.number).unwrap_or(0) % 5,
             ghost: self.dice.roll(3) == 0,
         }
@@ -210,11 +210,11 @@ impl<'a> Client<'a> {
         }
     }
 
-    fn ask(&self, asked: &Asked) -> Result<Said> {
+    fn ask(&self, asked: &Asked) -> Result<StoreReply> {
         let (living, gone) = &self.faces.faces[self.number];
         let (store, team) = (living, self.team);
         let id = |task: &usize| TaskId::from_number(*task as u64 + 1);
-        let claim = |asker: &Asker, task: Option<&usize>| {
+        let claim = |asker: &Claimant, task: Option<&usize>| {
             let store = if asker.ghost { gone } else { living };
             let worker = format!("worker-{}", asker.worker);
             let request = ClaimRequest {
@@ -223,18 +223,18 @@ impl<'a> Client<'a> {
                 lease: None,
             };
             let claimed = store.claim(team, &request)?;
-            Ok(claimed.map_or(Said::Nothing, |claimed| {
+            Ok(claimed.map_or(StoreReply::Nothing, |claimed| {
                 let number = usize::try_from(claimed.task.id().number()).unwrap_or(0);
-                Said::Given(number - 1, claimed.token.reveal().to_owned())
+                StoreReply::Given(number - 1, claimed.token.reveal().to_owned())
             }))
         };
-        let yes = |_| Said::Yes;
+        let yes = |_| StoreReply::Yes;
         match asked {
             Asked::Next(who) => claim(who, None),
             Asked::ById(who, task) => claim(who, Some(task)),
             Asked::Renew(task, token) => {
                 let renewed = store.renew(team, &id(task), &Token::new(token), None);
-                renewed.map(|_| Said::Yes)
+                renewed.map(|_| StoreReply::Yes)
             }
             Asked::Complete(task, token) => {
                 let done = store.complete(team, &id(task), &Token::new(token), None);
@@ -253,12 +253,8 @@ impl<'a> Client<'a> {
             Asked::Pass => {
                 let span = i64::try_from(LEASE.as_millis()).unwrap_or(0) + 60_000;
                 self.faces.clock.advance(span);
-                Ok(Said::Yes)
+                Ok(StoreReply::Yes)
             }
         }
     }
-}
-
-fn is_busy(error: &StoreError) -> bool {
-    error.busy || error.message.starts_with("the lock of team")
 }

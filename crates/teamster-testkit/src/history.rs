@@ -3,16 +3,16 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
-use crate::claims::{Answer, Asker, Call, Task, Ticket};
+use crate::claims::{ClaimAnswer, ClaimCall, ClaimModel, Claimant, Ticket};
 use crate::linear::{Operation, check};
 
 /// What a client asked of the store. Tasks are counted from 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Asked {
     /// The next task.
-    Next(Asker),
+    Next(Claimant),
     /// A certain task.
-    ById(Asker, usize),
+    ById(Claimant, usize),
     /// A longer lease.
     Renew(usize, String),
     /// It is done.
@@ -31,12 +31,12 @@ pub enum Asked {
 
 /// What it was told.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Said {
+pub enum StoreReply {
     /// This task, under this token.
     Given(usize, String),
     /// There is nothing to do.
     Nothing,
-    /// Done.
+    /// It was done.
     Yes,
     /// Nothing was changed.
     No,
@@ -45,7 +45,7 @@ pub enum Said {
 /// One operation of one client.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// Who.
+    /// The number of the client.
     pub client: usize,
     /// When it was called, on a clock that all share.
     pub called: u64,
@@ -54,12 +54,12 @@ pub struct Entry {
     /// What was asked.
     pub asked: Asked,
     /// What was answered.
-    pub said: Option<Said>,
+    pub said: Option<StoreReply>,
 }
 
 /// What a number of clients did to a number of tasks.
 #[derive(Clone, Debug, Default)]
-pub struct History {
+pub struct ClaimHistory {
     /// How many tasks there were.
     pub tasks: usize,
     /// What was done, in any order.
@@ -69,15 +69,15 @@ pub struct History {
     pub nothing_hidden: bool,
 }
 
-type Part = Vec<Operation<(usize, Call), Answer>>;
+type Part = Vec<Operation<(usize, ClaimCall), ClaimAnswer>>;
 
-impl History {
+impl ClaimHistory {
     /// Tells whether every task, by itself, was treated as if everyone had asked one after the other; otherwise what cannot
     /// be.
     pub fn judge(&self) -> Result<(), String> {
         for task in 0..self.tasks {
             let part = self.part(task);
-            if let Err(stuck) = check(&Task, &part) {
+            if let Err(stuck) = check(&ClaimModel, &part) {
                 let mut told = format!("task {task} is not linearizable; one gets as far as\n");
                 for place in &stuck.order {
                     let _ = writeln!(told, "  {}", self.line(part[*place].call.0));
@@ -123,7 +123,7 @@ impl History {
     fn tokens(&self) -> HashMap<&str, usize> {
         let mut tokens = HashMap::new();
         for entry in &self.entries {
-            if let Some(Said::Given(_, token)) = &entry.said {
+            if let Some(StoreReply::Given(_, token)) = &entry.said {
                 let number = tokens.len();
                 tokens.entry(token.as_str()).or_insert(number);
             }
@@ -136,7 +136,7 @@ impl History {
         entry: &Entry,
         task: usize,
         tokens: &HashMap<&str, usize>,
-    ) -> Option<(Call, Option<Answer>)> {
+    ) -> Option<(ClaimCall, Option<ClaimAnswer>)> {
         // A token that nobody was given proves nothing.
         let ticket = |token: &String| {
             let known = tokens.get(token.as_str()).copied();
@@ -144,27 +144,29 @@ impl History {
         };
         let answer = match &entry.said {
             None => None,
-            Some(Said::Given(_, token)) => Some(Answer::Given(ticket(token))),
-            Some(Said::Yes) => Some(Answer::Yes),
-            Some(Said::No | Said::Nothing) => Some(Answer::No),
+            Some(StoreReply::Given(_, token)) => Some(ClaimAnswer::Given(ticket(token))),
+            Some(StoreReply::Yes) => Some(ClaimAnswer::Yes),
+            Some(StoreReply::No | StoreReply::Nothing) => Some(ClaimAnswer::No),
         };
-        let mine = |number: &usize, call: Call| (*number == task).then_some((call, answer));
+        let mine = |number: &usize, call: ClaimCall| (*number == task).then_some((call, answer));
         match &entry.asked {
             Asked::Next(asker) => match &entry.said {
-                None => Some((Call::Next(*asker), None)),
-                Some(Said::Given(given, _)) if *given == task => Some((Call::Next(*asker), answer)),
-                Some(Said::Given(given, _)) if *given < task => None,
-                Some(_) if self.nothing_hidden => Some((Call::PassedBy(*asker), answer)),
+                None => Some((ClaimCall::Next(*asker), None)),
+                Some(StoreReply::Given(given, _)) if *given == task => {
+                    Some((ClaimCall::Next(*asker), answer))
+                }
+                Some(StoreReply::Given(given, _)) if *given < task => None,
+                Some(_) if self.nothing_hidden => Some((ClaimCall::PassedBy(*asker), answer)),
                 Some(_) => None,
             },
-            Asked::ById(asker, number) => mine(number, Call::ById(*asker)),
-            Asked::Renew(number, token) => mine(number, Call::Renew(ticket(token))),
-            Asked::Complete(number, token) => mine(number, Call::Complete(ticket(token))),
-            Asked::Fail(number, token) => mine(number, Call::Fail(ticket(token))),
-            Asked::Release(number, token) => mine(number, Call::Release(ticket(token))),
-            Asked::Force(number) => mine(number, Call::Force),
-            Asked::Retry(number) => mine(number, Call::Retry),
-            Asked::Pass => Some((Call::Pass, Some(Answer::Yes))),
+            Asked::ById(asker, number) => mine(number, ClaimCall::ById(*asker)),
+            Asked::Renew(number, token) => mine(number, ClaimCall::Renew(ticket(token))),
+            Asked::Complete(number, token) => mine(number, ClaimCall::Complete(ticket(token))),
+            Asked::Fail(number, token) => mine(number, ClaimCall::Fail(ticket(token))),
+            Asked::Release(number, token) => mine(number, ClaimCall::Release(ticket(token))),
+            Asked::Force(number) => mine(number, ClaimCall::Force),
+            Asked::Retry(number) => mine(number, ClaimCall::Retry),
+            Asked::Pass => Some((ClaimCall::Pass, Some(ClaimAnswer::Yes))),
         }
     }
 }
@@ -173,7 +175,7 @@ impl History {
 mod tests {
     use super::*;
 
-    fn entry(client: usize, called: u64, asked: Asked, said: Said) -> Entry {
+    fn entry(client: usize, called: u64, asked: Asked, said: StoreReply) -> Entry {
         Entry {
             client,
             called,
@@ -183,8 +185,8 @@ mod tests {
         }
     }
 
-    fn ada() -> Asker {
-        Asker {
+    fn ada() -> Claimant {
+        Claimant {
             worker: 0,
             ghost: false,
         }
@@ -192,14 +194,14 @@ mod tests {
 
     #[test]
     fn the_next_task_is_the_lowest_that_is_free() {
-        let history = |given: [usize; 2], nothing_hidden: bool| History {
+        let history = |given: [usize; 2], nothing_hidden: bool| ClaimHistory {
             tasks: 2,
             nothing_hidden,
             entries: given
                 .iter()
                 .enumerate()
                 .map(|(place, task)| {
-                    let said = Said::Given(*task, format!("token {place}"));
+                    let said = StoreReply::Given(*task, format!("token {place}"));
                     entry(place, place as u64 * 2, Asked::Next(ada()), said)
                 })
                 .collect(),
@@ -219,12 +221,17 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_told_with_client_and_time() {
-        let history = History {
+        let history = ClaimHistory {
             tasks: 1,
             nothing_hidden: true,
             entries: vec![
-                entry(4, 0, Asked::Next(ada()), Said::Given(0, "a".to_owned())),
-                entry(5, 2, Asked::Renew(0, "made up".to_owned()), Said::Yes),
+                entry(
+                    4,
+                    0,
+                    Asked::Next(ada()),
+                    StoreReply::Given(0, "a".to_owned()),
+                ),
+                entry(5, 2, Asked::Renew(0, "made up".to_owned()), StoreReply::Yes),
             ],
         };
         let told = history.judge().unwrap_err();

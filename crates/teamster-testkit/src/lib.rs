@@ -10,8 +10,9 @@
 //! - [`claims`]: that model for one task: claim, renew, complete, fail, release, retry.
 //! - [`history`]: what clients did, when they began and when they had their answer; and its parts, task by task.
 //! - [`drive`]: clients that make such histories on a real store.
+//! - [`Dice`]: numbers that look random and are the same in every run.
 //! - [`recorded()`]: events as somebody wrote them into a journal, complete or not.
-//! - [`RunCmd`]: the words of a whole `teamster run …` call.
+//! - [`RunCmd`]: the arguments of a whole `teamster run …` call.
 //! - [`skip()`]: the one rule for checks that a machine cannot make.
 //!
 //! It knows the store only through its public face. A product crate may name it as a dev-dependency only.
@@ -59,4 +60,19 @@ pub fn skip(what: &str) -> Result<(), String> {
 pub fn recorded(kind: &str, actor: &str, data: &Value) -> NewEvent {
     let data = data.as_object().cloned().unwrap_or_default();
     NewEvent::new(actor, EventKind::parse(kind, &data))
+}
+
+/// Numbers that look random and are the same in every run with the same seed (`SplitMix64`).
+#[derive(Clone, Debug)]
+pub struct Dice(pub u64);
+
+impl Dice {
+    /// Returns a number below `limit`.
+    pub fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (mixed ^ (mixed >> 31)) % limit
+    }
 }

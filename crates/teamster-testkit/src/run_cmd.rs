@@ -1,17 +1,17 @@
-//! The words of a whole `teamster run …` call.
+//! The arguments of a whole `teamster run …` call.
 
-/// Builds the words of one `teamster run …` call, in the order in which they are given.
+/// Builds the arguments of one `teamster run …` call, in the order in which they are given.
 #[derive(Clone, Debug)]
 pub struct RunCmd {
-    words: Vec<String>,
+    args: Vec<String>,
 }
 
 impl RunCmd {
     /// Begins a run of this team: who works (`2:w`), and on what.
     pub fn new(team: &str, agents: &str, request: &str) -> Self {
-        let words = ["run", agents, request, "--team", team];
+        let args = ["run", agents, request, "--team", team];
         Self {
-            words: words.map(str::to_owned).to_vec(),
+            args: args.map(str::to_owned).to_vec(),
         }
     }
 
@@ -45,17 +45,16 @@ impl RunCmd {
         self.more(&["--approve", mode])
     }
 
-    /// Adds any other words.
+    /// Adds any other arguments.
     #[must_use]
-    pub fn more(mut self, words: &[&str]) -> Self {
-        self.words
-            .extend(words.iter().map(|word| (*word).to_owned()));
+    pub fn more(mut self, args: &[&str]) -> Self {
+        self.args.extend(args.iter().map(|word| (*word).to_owned()));
         self
     }
 
-    /// Returns the words.
+    /// Returns the arguments.
     pub fn iter(&self) -> std::slice::Iter<'_, String> {
-        self.words.iter()
+        self.args.iter()
     }
 }
 
@@ -73,6 +72,6 @@ impl IntoIterator for RunCmd {
     type IntoIter = std::vec::IntoIter<String>;
 
     fn into_iter(self) -> Self::IntoIter {
-        self.words.into_iter()
+        self.args.into_iter()
     }
 }

@@ -32,7 +32,7 @@ pub const MAX_REVISIONS: u32 = 3;
 /// Tells what being in a state means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Kind {
+pub enum StateKind {
     /// Nothing has begun.
     Idle,
     /// Work goes on.
@@ -48,11 +48,11 @@ pub enum Kind {
 /// One state of a flow.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct State {
+pub struct FlowState {
     /// Its name, as it is written in the state file.
     pub name: String,
     /// What being in it means.
-    pub kind: Kind,
+    pub kind: StateKind,
 }
 
 /// Names what must be true before an edge is taken.
@@ -82,7 +82,7 @@ pub enum Round {
 /// A step that a flow knows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Edge {
+pub struct FlowEdge {
     /// The state that is left, or [`ANY`].
     pub from: String,
     /// The state that is entered.
@@ -107,9 +107,9 @@ pub struct Flow {
     /// The state it begins in.
     pub initial: String,
     /// Every state.
-    pub states: Vec<State>,
+    pub states: Vec<FlowState>,
     /// Every step.
-    pub edges: Vec<Edge>,
+    pub edges: Vec<FlowEdge>,
 }
 
 /// Holds what the guards and the counters of a flow look at.
@@ -177,7 +177,7 @@ impl Flow {
     }
 
     /// Returns what being in this state means; nothing for a state that the flow does not have.
-    pub fn kind(&self, state: &str) -> Option<Kind> {
+    pub fn kind(&self, state: &str) -> Option<StateKind> {
         self.states
             .iter()
             .find(|known| known.name == state)
@@ -186,7 +186,10 @@ impl Flow {
 
     /// Returns whether a run in this state is under way: active, or waiting for a person.
     pub fn is_active(&self, state: &str) -> bool {
-        matches!(self.kind(state), Some(Kind::Active | Kind::Waiting))
+        matches!(
+            self.kind(state),
+            Some(StateKind::Active | StateKind::Waiting)
+        )
     }
 
     /// Returns the states that can be asked for in this one, in the order of the flow's edges.
@@ -235,7 +238,7 @@ impl Flow {
         }
     }
 
-    fn leaves(&self, edge: &Edge, from: &str) -> bool {
+    fn leaves(&self, edge: &FlowEdge, from: &str) -> bool {
         edge.from == from || (edge.from == ANY && edge.to != from && self.is_active(from))
     }
 
@@ -256,7 +259,7 @@ impl Flow {
     }
 }
 
-impl Edge {
+impl FlowEdge {
     /// Returns the step along this edge, its guards being met.
     fn take(&self, from: &str, facts: &Facts) -> Step {
         let mut step = Step {

@@ -16,11 +16,12 @@ pub enum State {
     Claimable,
     /// It will be claimable by itself: blockers at work, or a pause after a failure.
     Waiting,
-    /// It will not be claimable unless somebody acts: a blocker failed for good or does not exist.
+    /// It will not be claimable unless somebody acts: a blocker failed for good or does not exist, or its worker waits for
+    /// an answer.
     Blocked,
     /// Its owner works on it.
     InProgress,
-    /// Done.
+    /// It is done.
     Completed,
     /// Failed for good.
     Failed,
@@ -106,9 +107,12 @@ pub fn standing(task: &Task, now: Time, mut blocker: impl FnMut(&TaskId) -> Bloc
                 .collect();
             // Nobody has to wait longer than the longest pause, wherever the clock was when it began.
             let backoff = task
-                .moment("notBefore")
+                .not_before()
                 .filter(|moment| *moment > now && moment.since(now) <= LONGEST_BACKOFF);
-            if by.keys().any(|word| word.starts_with("blocked")) {
+            if let Some(block) = task.block() {
+                let words = format!("waits for an answer to {}: {}", block.by, block.reason);
+                (State::Blocked, words)
+            } else if by.keys().any(|word| word.starts_with("blocked")) {
                 (State::Blocked, reason.join("; "))
             } else if !reason.is_empty() {
                 (State::Waiting, reason.join("; "))
@@ -312,7 +316,7 @@ mod tests {
     fn a_failed_blocker_blocks_visibly_and_an_open_one_waits() {
         let mut failed = task(1, &[]);
         failed.set_status(Status::Completed);
-        failed.set_metadata("permanentlyFailed", Some(true.into()));
+        failed.set_permanently_failed(true);
         let mut done = task(2, &[]);
         done.set_status(Status::Completed);
         let tasks = [

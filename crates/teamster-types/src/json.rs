@@ -1,5 +1,7 @@
 //! JSON objects that other programs write too: kept as they came, changed in place.
 
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 /// A JSON object whose keys keep their order.
@@ -52,6 +54,28 @@ pub fn set(object: &mut Object, key: &str, value: Option<Value>) {
             object.shift_remove(key);
         }
     }
+}
+
+/// Returns the texts in a list; whatever is no text, or no list, has none.
+pub fn texts_in(value: &Value) -> Vec<String> {
+    let list = value.as_array().into_iter().flatten();
+    list.filter_map(|item| item.as_str().map(str::to_owned))
+        .collect()
+}
+
+/// Reads a value for serde; one of the wrong type counts as not told.
+pub fn or_default<'de, D, T>(from: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: DeserializeOwned + Default,
+{
+    let value = Value::deserialize(from)?;
+    Ok(T::deserialize(value).unwrap_or_default())
+}
+
+/// Reads the texts of a list for serde, as [`texts_in`] does.
+pub fn texts<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+    Ok(texts_in(&Value::deserialize(from)?))
 }
 
 /// Returns what must be merged into `before` to get `after` (RFC 7396: `null` removes); `None` when they are equal.

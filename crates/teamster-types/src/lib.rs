@@ -11,7 +11,7 @@
 //! | which stage may follow which | [`flow`] |
 //! | who gets a task, and how healthy a worker is | [`routing`], [`health`] |
 //! | which paths no agent may touch, and which tasks reserve the same files | [`denied`], [`paths`] |
-//! | what people see of foreign texts | [`redact`], [`text`], [`quote`] |
+//! | what people see of foreign texts | [`redact`], [`text`] |
 //!
 //! # How it works
 //!
@@ -49,7 +49,6 @@ pub mod message;
 pub mod paths;
 pub mod process;
 pub mod progress;
-pub mod quote;
 pub mod redact;
 pub mod routing;
 pub mod session;

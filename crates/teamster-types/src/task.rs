@@ -5,6 +5,7 @@
 //! task, but keeps `metadata`.
 
 mod claim;
+mod metadata;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -13,9 +14,8 @@ use crate::json::{self, Object};
 use crate::{TaskId, Time, WorkerName};
 
 pub use claim::{Claim, Token};
+pub use metadata::{MergeMark, TaskConflict, TaskFix, TaskNotes, TaskResult};
 
-/// The value of `merged` for a task that was completed without a change.
-pub const NO_CHANGE: &str = "no change";
 /// The longest subject, in characters.
 pub const SUBJECT_LIMIT: usize = 500;
 /// The longest description, in characters.
@@ -80,8 +80,8 @@ pub struct NewTask {
     pub paths: Vec<String>,
     /// Commands that prove it done.
     pub verify: Vec<String>,
-    /// What a run notes about it under `metadata.teamster`, such as `merged: false` until its work is merged.
-    pub notes: Object,
+    /// What a run notes about it.
+    pub notes: TaskNotes,
     /// What the plan that it came from calls it.
     pub label: Option<String>,
 }
@@ -89,25 +89,6 @@ pub struct NewTask {
 impl Task {
     /// Returns a fresh, pending task.
     pub fn new(id: TaskId, new: &NewTask, now: Time) -> Self {
-        let mut ours = Object::new();
-        ours.insert("version".into(), json!(1));
-        ours.insert("fence".into(), json!(0));
-        ours.insert("createdAt".into(), json!(now));
-        if let Some(label) = &new.label {
-            ours.insert("label".into(), json!(label));
-        }
-        for (key, list) in [
-            ("capabilities", &new.capabilities),
-            ("paths", &new.paths),
-            ("verify", &new.verify),
-        ] {
-            if !list.is_empty() {
-                ours.insert(key.into(), json!(list));
-            }
-        }
-        for (key, value) in &new.notes {
-            ours.entry(key.clone()).or_insert_with(|| value.clone());
-        }
         let mut raw = Object::new();
         raw.insert("id".into(), json!(id));
         raw.insert("subject".into(), json!(new.subject));
@@ -121,10 +102,7 @@ impl Task {
         }
         raw.insert("blocks".into(), json!([]));
         raw.insert("blockedBy".into(), json!(new.blocked_by));
-        raw.insert(
-            "metadata".into(),
-            json!({"permanentlyFailed": false, "failedAttempts": 0, "teamster": ours}),
-        );
+        raw.insert("metadata".into(), metadata::fresh(new, now));
         Self {
             id,
             status: Status::Pending,
@@ -185,13 +163,7 @@ impl Task {
     /// Returns the object as it may be shown: without the claim's token.
     pub fn public(&self) -> Object {
         let mut shown = self.raw.clone();
-        if let Some(Value::Object(claim)) = shown
-            .get_mut("metadata")
-            .and_then(|metadata| metadata.get_mut("teamster"))
-            .and_then(|ours| ours.get_mut("claim"))
-        {
-            claim.shift_remove("token");
-        }
+        metadata::hide_token(&mut shown);
         shown
     }
 
@@ -200,12 +172,12 @@ impl Task {
         &self.id
     }
 
-    /// One line that says what to do.
+    /// Returns the one line that says what to do.
     pub fn subject(&self) -> &str {
         self.text("subject").unwrap_or_default()
     }
 
-    /// Everything a worker needs to know.
+    /// Returns everything that a worker needs to know.
     pub fn description(&self) -> &str {
         self.text("description").unwrap_or_default()
     }
@@ -215,116 +187,28 @@ impl Task {
         self.status
     }
 
-    /// Whoever has it, by the name in the file (a foreign program may write any).
+    /// Returns whoever has it, by the name in the file (a foreign program may write any).
     pub fn owner(&self) -> Option<&str> {
         self.text("owner").filter(|owner| !owner.is_empty())
     }
 
-    /// Tasks that must be completed first.
+    /// Returns the tasks that must be completed first.
     pub fn blocked_by(&self) -> &[TaskId] {
         &self.blocked_by
     }
 
-    /// Tasks that wait for this one.
+    /// Returns the tasks that wait for this one.
     pub fn blocks(&self) -> &[TaskId] {
         &self.blocks
     }
 
-    /// `metadata._internal`: not counted, and claimed only by id.
-    pub fn is_internal(&self) -> bool {
-        self.metadata("_internal") == Some(&Value::Bool(true))
-    }
-
-    /// `metadata.permanentlyFailed`: it will not be tried again.
-    pub fn is_failed(&self) -> bool {
-        self.metadata("permanentlyFailed") == Some(&Value::Bool(true))
-    }
-
-    /// Completed, and not because it failed for good.
+    /// Returns whether it is completed, and not because it failed for good.
     pub fn is_done(&self) -> bool {
         self.status == Status::Completed && !self.is_failed()
     }
 
-    /// Returns whether its work has to be merged before others can build on it, and is not yet.
-    pub fn is_unmerged(&self) -> bool {
-        self.ours("merged") == Some(&Value::Bool(false))
-    }
-
-    /// Returns whether its work is said to be where others begin.
-    pub fn is_merged(&self) -> bool {
-        self.ours("merged") == Some(&Value::Bool(true))
-    }
-
-    /// Returns whether it was completed without a change, so that there is nothing of it to merge.
-    pub fn is_unchanged(&self) -> bool {
-        self.ours("merged").and_then(Value::as_str) == Some(NO_CHANGE)
-    }
-
-    /// Returns the error that ended it, when it failed for good.
-    pub fn error(&self) -> Option<&str> {
-        self.metadata("error").and_then(Value::as_str)
-    }
-
-    /// `metadata.failedAttempts`: how often it failed so far.
-    pub fn failed_attempts(&self) -> u32 {
-        let count = self.metadata("failedAttempts").and_then(Value::as_u64);
-        count.map_or(0, |count| u32::try_from(count).unwrap_or(u32::MAX))
-    }
-
-    /// Returns how often it was written by us.
-    pub fn version(&self) -> u64 {
-        self.ours("version").and_then(Value::as_u64).unwrap_or(0)
-    }
-
-    /// Returns how often it was claimed. Grows with each claim, so that an old holder can be told from the present one.
-    pub fn fence(&self) -> u64 {
-        self.ours("fence").and_then(Value::as_u64).unwrap_or(0)
-    }
-
-    /// Returns the present claim, or the one it was completed under.
-    pub fn claim(&self) -> Option<Claim> {
-        Claim::deserialize(self.ours("claim")?).ok()
-    }
-
-    /// Returns what the plan that it came from calls it.
-    pub fn label(&self) -> Option<&str> {
-        self.ours("label")?.as_str()
-    }
-
-    /// Returns what its worker must be able to do.
-    pub fn capabilities(&self) -> Vec<String> {
-        self.texts("capabilities")
-    }
-
-    /// Returns the files it will change.
-    pub fn paths(&self) -> Vec<String> {
-        self.texts("paths")
-    }
-
-    /// Returns a moment of ours: `createdAt`, `notBefore`, `completedAt`.
-    pub fn moment(&self, key: &str) -> Option<Time> {
-        self.ours(key)?.as_str()?.parse().ok()
-    }
-
-    /// Returns a value under `metadata.teamster`.
-    pub fn ours(&self, key: &str) -> Option<&Value> {
-        self.metadata("teamster")?.get(key)
-    }
-
-    fn metadata(&self, key: &str) -> Option<&Value> {
-        self.raw.get("metadata")?.get(key)
-    }
-
     fn text(&self, key: &str) -> Option<&str> {
         self.raw.get(key)?.as_str()
-    }
-
-    fn texts(&self, key: &str) -> Vec<String> {
-        let list = self.ours(key).and_then(Value::as_array);
-        list.into_iter()
-            .flatten()
-            .filter_map(|value| value.as_str().map(str::to_owned))
-            .collect()
     }
 
     pub(crate) fn set_status(&mut self, status: Status) {
@@ -349,29 +233,9 @@ impl Task {
         self.raw.insert("blocks".into(), json!(ids));
         self.blocks = ids;
     }
-
-    pub(crate) fn set_metadata(&mut self, key: &str, value: Option<Value>) {
-        let metadata = self.raw.entry("metadata").or_insert(Value::Null);
-        if !metadata.is_object() {
-            *metadata = Value::Object(Object::new());
-        }
-        if let Value::Object(metadata) = metadata {
-            json::set(metadata, key, value);
-        }
-    }
-
-    /// Sets a value under `metadata.teamster`; `None` removes it.
-    pub fn set_ours(&mut self, key: &str, value: Option<Value>) {
-        let mut ours = match self.metadata("teamster") {
-            Some(Value::Object(ours)) => ours.clone(),
-            _ => Object::new(),
-        };
-        json::set(&mut ours, key, value);
-        self.set_metadata("teamster", Some(Value::Object(ours)));
-    }
 }
 
-/// Ids in a foreign list: texts, or numbers as some programs write them.
+/// Returns the ids in a foreign list: texts, or numbers as some programs write them.
 fn ids(raw: &Object, key: &str) -> Result<Vec<TaskId>, String> {
     let list = match raw.get(key) {
         None | Some(Value::Null) => return Ok(Vec::new()),
@@ -431,10 +295,10 @@ mod tests {
     fn our_changes_leave_foreign_keys_and_their_order_alone() {
         let mut task = Task::parse(&id("3"), FOREIGN.as_bytes()).unwrap();
         task.set_status(Status::Completed);
-        task.set_ours("fence", Some(json!(1)));
+        task.count_version();
         let expected = FOREIGN.replace("\"pending\"", "\"completed\"").replace(
             "\"a\": 2\n      }\n",
-            "\"a\": 2\n      },\n      \"fence\": 1\n",
+            "\"a\": 2\n      },\n      \"version\": 1\n",
         );
         assert_eq!(String::from_utf8(task.to_file()).unwrap(), expected);
     }

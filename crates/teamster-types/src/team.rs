@@ -11,14 +11,14 @@ use crate::{TeamName, Time, WorkerName};
 /// Whose team it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum TeamOrigin {
     /// Made by teamster.
     Teamster,
     /// Made by Claude Code; read-only for us but for tasks and plain messages.
     Claude,
 }
 
-impl Kind {
+impl TeamOrigin {
     /// Returns the word in `--json`.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -57,7 +57,7 @@ pub struct NewMember {
 
 /// A member as the registry lists it. Names of foreign teams are data, not paths.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Member {
+pub struct TeamMember {
     /// Its name.
     pub name: String,
     /// Which client it drives, or the agent type of a native teammate.
@@ -151,10 +151,10 @@ impl TeamConfig {
     }
 
     /// Ours or Claude Code's.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> TeamOrigin {
         match self.raw.get("teamster") {
-            Some(Value::Object(_)) => Kind::Teamster,
-            _ => Kind::Claude,
+            Some(Value::Object(_)) => TeamOrigin::Teamster,
+            _ => TeamOrigin::Claude,
         }
     }
 
@@ -246,7 +246,7 @@ impl TeamConfig {
     }
 
     /// Everyone but the lead.
-    pub fn members(&self) -> Vec<Member> {
+    pub fn members(&self) -> Vec<TeamMember> {
         let lead = self.text("leadAgentId");
         let list = self.raw.get("members").and_then(Value::as_array);
         list.into_iter()
@@ -257,11 +257,13 @@ impl TeamConfig {
             })
             .filter_map(|member| {
                 let name = text(member, "name");
-                (!name.is_empty()).then(|| Member {
+                (!name.is_empty()).then(|| TeamMember {
                     name: name.to_owned(),
                     provider: match text(member, "provider") {
                         // Claude Code knows no provider; what its teammate is for tells most.
-                        "" if self.kind() == Kind::Claude => text(member, "agentType").to_owned(),
+                        "" if self.kind() == TeamOrigin::Claude => {
+                            text(member, "agentType").to_owned()
+                        }
                         provider => provider.to_owned(),
                     },
                     backend: text(member, "backendType").to_owned(),

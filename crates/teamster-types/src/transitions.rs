@@ -3,11 +3,12 @@
 //! Each is a function of the task, the time and what the caller proves. Both stores call these inside their own
 //! critical section, so the rules exist once. A refused step changes nothing.
 
+mod block;
 mod merge;
 
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::failure::Failure;
 use crate::graph::{Blocker, State, standing};
@@ -15,7 +16,8 @@ use crate::process::{Life, ProcessId};
 use crate::task::{Claim, DESCRIPTION_LIMIT, NewTask, SUBJECT_LIMIT, Status, Task, Token};
 use crate::{TaskId, Time, WorkerName};
 
-pub use merge::{give_up, merge_lost, merged, unchanged};
+pub use block::{Block, BlockAnswer, WORDS_LIMIT, answer_block, block};
+pub use merge::{choose, give_up, merge_lost, merged, unchanged};
 
 /// The time that a claim lasts without being renewed.
 pub const LEASE: Duration = Duration::from_secs(120);
@@ -200,9 +202,7 @@ pub fn claim(
     let claim = Claim::new(worker.clone(), proof, now.after(lease), process);
     task.set_status(Status::InProgress);
     task.set_owner(Some(worker));
-    task.set_ours("fence", Some(json!(task.fence() + 1)));
-    task.set_ours("claim", Some(json!(claim)));
-    task.set_ours("notBefore", None);
+    task.set_new_claim(&claim);
     written(task);
     claim
 }
@@ -254,21 +254,9 @@ fn held(task: &Task, token: &Token, step: &'static str) -> Result<Claim, Refusal
 pub fn renew(task: &mut Task, token: &Token, now: Time, lease: Duration) -> Result<Claim, Refusal> {
     let mut claim = held(task, token, "renewed")?;
     claim.leased_until = now.after(lease);
-    task.set_ours("claim", Some(merged_claim(task, &claim)));
+    task.set_lease(&claim);
     written(task);
     Ok(claim)
-}
-
-/// Returns the claim's object with a new lease; keys that a later version may have added stay.
-fn merged_claim(task: &Task, claim: &Claim) -> Value {
-    match task.ours("claim") {
-        Some(Value::Object(old)) => {
-            let mut merged = old.clone();
-            merged.insert("leasedUntil".into(), json!(claim.leased_until));
-            Value::Object(merged)
-        }
-        _ => json!(claim),
-    }
 }
 
 /// Completes the task. `Ok(false)` when it already was, under the same token.
@@ -279,15 +267,15 @@ pub fn complete(
     now: Time,
 ) -> Result<bool, Refusal> {
     proven(task, token)?;
-    let known = task.ours("result").is_some();
+    let known = task.raw_result().is_some();
     if task.status() == Status::Completed && (result.is_none() || known) {
         return Ok(false);
     }
     // Another program may have called it completed before its worker could; what the worker made still counts.
     task.set_status(Status::Completed);
-    task.set_ours("completedAt", Some(json!(now)));
+    task.set_completed_at(Some(now));
     if result.is_some() {
-        task.set_ours("result", result);
+        task.set_result(result);
     }
     written(task);
     Ok(true)
@@ -316,18 +304,18 @@ pub fn requeue(task: &mut Task, before: Option<&Failure>, error: &str, now: Time
 }
 
 fn ended_attempt(task: &mut Task, failure: &Failure, pause: Option<Time>, now: Time) {
-    task.set_metadata("failedAttempts", Some(json!(failure.retry_count)));
+    task.set_failed_attempts(failure.retry_count);
     if failure.is_final() {
         task.set_status(Status::Completed);
-        task.set_metadata("permanentlyFailed", Some(json!(true)));
-        task.set_metadata("error", Some(json!(failure.last_error)));
-        task.set_ours("completedAt", Some(json!(now)));
+        task.set_permanently_failed(true);
+        task.set_error(Some(&failure.last_error));
+        task.set_completed_at(Some(now));
     } else {
         task.set_status(Status::Pending);
         task.set_owner(None);
     }
-    task.set_ours("claim", None);
-    task.set_ours("notBefore", pause.map(|moment| json!(moment)));
+    task.remove_claim();
+    task.set_not_before(pause);
     written(task);
 }
 
@@ -347,7 +335,7 @@ pub fn release(task: &mut Task, token: Option<&Token>) -> Result<(), Refusal> {
     }
     task.set_status(Status::Pending);
     task.set_owner(None);
-    task.set_ours("claim", None);
+    task.remove_claim();
     written(task);
     Ok(())
 }
@@ -355,7 +343,7 @@ pub fn release(task: &mut Task, token: Option<&Token>) -> Result<(), Refusal> {
 /// Begins anew, as if it had never failed. Refused while somebody works on it or after it was done.
 pub fn retry(task: &mut Task, failure: Option<&Failure>) -> Result<(), Refusal> {
     let waits =
-        task.status() == Status::Pending && (failure.is_some() || task.ours("notBefore").is_some());
+        task.status() == Status::Pending && (failure.is_some() || task.not_before().is_some());
     if !(task.is_failed() || waits) {
         let state = match task.status() {
             Status::Pending => "pending and has not failed",
@@ -370,12 +358,14 @@ pub fn retry(task: &mut Task, failure: Option<&Failure>) -> Result<(), Refusal> 
     }
     task.set_status(Status::Pending);
     task.set_owner(None);
-    task.set_metadata("permanentlyFailed", Some(json!(false)));
-    task.set_metadata("failedAttempts", Some(json!(0)));
-    task.set_metadata("error", None);
-    for key in ["claim", "notBefore", "completedAt", "result"] {
-        task.set_ours(key, None);
-    }
+    task.set_permanently_failed(false);
+    task.set_failed_attempts(0);
+    task.set_error(None);
+    task.remove_claim();
+    task.set_not_before(None);
+    task.set_completed_at(None);
+    task.set_result(None);
+    task.set_block(None);
     written(task);
     Ok(())
 }
@@ -431,10 +421,11 @@ pub fn edit(task: &mut Task, edit: &Edit) -> Result<(), Refusal> {
     if let Some(blockers) = &edit.blocked_by {
         task.set_blocked_by(blockers.clone());
     }
-    for (key, list) in [("capabilities", &edit.capabilities), ("paths", &edit.paths)] {
-        if let Some(list) = list {
-            task.set_ours(key, (!list.is_empty()).then(|| json!(list)));
-        }
+    if let Some(capabilities) = &edit.capabilities {
+        task.set_capabilities(capabilities);
+    }
+    if let Some(paths) = &edit.paths {
+        task.set_paths(paths);
     }
     written(task);
     Ok(())
@@ -479,5 +470,5 @@ pub fn check_new(new: &NewTask) -> Result<(), Refusal> {
 }
 
 fn written(task: &mut Task) {
-    task.set_ours("version", Some(json!(task.version() + 1)));
+    task.count_version();
 }

@@ -15,16 +15,16 @@ use crate::tasks::{self, TaskView};
 #[serde(rename_all = "camelCase")]
 pub struct GraphView {
     /// Every task, and every blocker that a foreign program named and that does not exist.
-    pub nodes: Vec<Node>,
+    pub nodes: Vec<GraphNode>,
     /// `to` waits for `from`.
-    pub edges: Vec<Edge>,
+    pub edges: Vec<GraphEdge>,
     /// The longest chain of tasks that are not completed.
     pub critical_path: Vec<TaskId>,
 }
 
 /// One task of the graph.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Node {
+pub struct GraphNode {
     /// Its id.
     pub id: TaskId,
     /// What to do.
@@ -41,7 +41,7 @@ pub struct Node {
 
 /// One dependency.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Edge {
+pub struct GraphEdge {
     /// The blocker.
     pub from: TaskId,
     /// The one that waits.
@@ -54,7 +54,7 @@ pub fn graph(read: &dyn Read, team: &TeamName) -> Result<GraphView> {
 }
 
 fn of(views: &[TaskView]) -> GraphView {
-    let mut nodes: BTreeMap<TaskId, Node> = views
+    let mut nodes: BTreeMap<TaskId, GraphNode> = views
         .iter()
         .map(|view| (view.task().id().clone(), node(view)))
         .collect();
@@ -63,7 +63,7 @@ fn of(views: &[TaskView]) -> GraphView {
         let to = view.task().id();
         for from in view.task().blocked_by() {
             nodes.entry(from.clone()).or_insert_with(|| missing(from));
-            edges.push(Edge {
+            edges.push(GraphEdge {
                 from: from.clone(),
                 to: to.clone(),
             });
@@ -77,9 +77,9 @@ fn of(views: &[TaskView]) -> GraphView {
     }
 }
 
-fn node(view: &TaskView) -> Node {
+fn node(view: &TaskView) -> GraphNode {
     let task = view.task();
-    Node {
+    GraphNode {
         id: task.id().clone(),
         subject: task.subject().to_owned(),
         status: Some(task.status().as_str()),
@@ -89,8 +89,8 @@ fn node(view: &TaskView) -> Node {
     }
 }
 
-fn missing(id: &TaskId) -> Node {
-    Node {
+fn missing(id: &TaskId) -> GraphNode {
+    GraphNode {
         id: id.clone(),
         subject: String::new(),
         status: None,

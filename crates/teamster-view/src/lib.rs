@@ -8,16 +8,14 @@
 //! - [`workers`]: how each worker is, with the evidence; [`routes`]: who should get a task
 //! - `native`: the same for teammates of Claude Code, which have no heartbeats
 //! - [`messages`]: what was sent and whether it arrived
-//! - [`requests`]: what agents want to do and a person has to decide
+//! - [`requests`]: what agents want to do, and what a run waits for at its gate: a person has to decide
 //! - [`questions`]: what somebody asked and nobody has answered
-//! - [`gate`]: whether a run waits for a person
 //! - [`teams`]: which teams there are and whether anybody of them lives
 //! - [`model`]: all of it for one team, now and at any past moment
 //! - [`status`]: all of it in short, fast enough to be asked every second
 //!
 //! Texts are passed on as they were written. Whoever shows them cleans and redacts them.
 
-pub mod gate;
 pub mod graph;
 pub mod messages;
 pub mod model;

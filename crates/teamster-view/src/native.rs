@@ -12,7 +12,7 @@ use teamster_store::Read;
 use teamster_types::health::{Assessment, Verdict};
 use teamster_types::process::{Life, ProcessId};
 use teamster_types::session::ClientSession;
-use teamster_types::team::{Member, TeamConfig};
+use teamster_types::team::{TeamConfig, TeamMember};
 
 /// What is known about the lead of a team of Claude Code.
 pub(crate) struct Lead {
@@ -56,7 +56,7 @@ impl Lead {
     }
 
     /// How one teammate is.
-    pub(crate) fn assess(&self, read: &dyn Read, member: &Member) -> Assessment {
+    pub(crate) fn assess(&self, read: &dyn Read, member: &TeamMember) -> Assessment {
         let mut evidence = Vec::new();
         let in_process = member.backend == "in-process" || member.pane == "in-process";
         let verdict = if in_process {
@@ -76,7 +76,7 @@ impl Lead {
         Assessment { verdict, evidence }
     }
 
-    fn in_pane(&self, read: &dyn Read, member: &Member, evidence: &mut Vec<String>) -> Verdict {
+    fn in_pane(&self, read: &dyn Read, member: &TeamMember, evidence: &mut Vec<String>) -> Verdict {
         let its = |session: &&ClientSession| {
             !member.pane.is_empty() && session.pane.as_deref() == Some(member.pane.as_str())
         };

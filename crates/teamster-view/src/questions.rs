@@ -36,7 +36,7 @@ impl OpenQuestion {
     fn of(question: &Question) -> Self {
         Self {
             id: question.id.to_string(),
-            from: question.asked_by.clone(),
+            from: question.asked_by.as_str().to_owned(),
             task_id: question.task.clone(),
             kind: question.kind.as_str(),
             to: question.to.as_str(),

@@ -5,7 +5,7 @@ use teamster_store::{Read, Result};
 use teamster_types::health::{Limits, Verdict};
 use teamster_types::routing::{Candidate, Scored, default_capabilities, rank};
 use teamster_types::task::{Status, Task};
-use teamster_types::team::{Member, TeamConfig};
+use teamster_types::team::{TeamConfig, TeamMember};
 use teamster_types::{TeamName, WorkerName};
 
 use crate::workers::{self, WorkerRow};
@@ -13,8 +13,8 @@ use crate::workers::{self, WorkerRow};
 /// One worker's place for a task, the best first.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Route {
-    /// Who.
+pub struct WorkerRoute {
+    /// The name of the worker.
     pub worker: WorkerName,
     /// How much of what the task needs it can do.
     pub fitness: f64,
@@ -37,7 +37,7 @@ pub fn routes(
     config: &TeamConfig,
     task: &Task,
     limits: &Limits,
-) -> Result<Vec<Route>> {
+) -> Result<Vec<WorkerRoute>> {
     let tasks = read.tasks(team)?.tasks;
     let members = config.members();
     let candidates: Vec<Candidate> = workers::list(read, team, config, limits)?
@@ -46,11 +46,11 @@ pub fn routes(
         .filter_map(|row| candidate(row, &members, &tasks))
         .collect();
     let ranked = rank(&task.capabilities(), &candidates);
-    Ok(ranked.into_iter().map(Route::from).collect())
+    Ok(ranked.into_iter().map(WorkerRoute::from).collect())
 }
 
 /// A teammate whose name could not be a worker's is none that tasks are routed to.
-fn candidate(row: &WorkerRow, members: &[Member], tasks: &[Task]) -> Option<Candidate> {
+fn candidate(row: &WorkerRow, members: &[TeamMember], tasks: &[Task]) -> Option<Candidate> {
     let held = tasks.iter().filter(|task| {
         task.status() == Status::InProgress && task.owner() == Some(row.name.as_str())
     });
@@ -71,7 +71,7 @@ fn candidate(row: &WorkerRow, members: &[Member], tasks: &[Task]) -> Option<Cand
     })
 }
 
-impl From<Scored> for Route {
+impl From<Scored> for WorkerRoute {
     fn from(scored: Scored) -> Self {
         Self {
             worker: scored.name,

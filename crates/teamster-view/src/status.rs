@@ -7,14 +7,14 @@ use teamster_journal::WorkerPhase;
 use teamster_store::{Damaged, Filed, Read, Result, TeamEntry};
 use teamster_types::health::Limits;
 use teamster_types::progress::Progress;
-use teamster_types::team::{Kind, TeamConfig};
+use teamster_types::team::{TeamConfig, TeamOrigin};
 use teamster_types::time::say_span;
 use teamster_types::{TeamName, Time};
 
-use crate::gate::open_gate;
 use crate::messages;
 use crate::model::{RunNow, run_now};
 use crate::questions::{self, OpenQuestion};
+use crate::requests::open_gate;
 use crate::teams::RunOf;
 use crate::workers::{self, WorkerRow, Workers};
 
@@ -26,7 +26,7 @@ pub struct TeamStatus {
     /// The project it works on.
     pub project: Option<String>,
     /// Whose team; `None` when its registry cannot be read.
-    pub kind: Option<Kind>,
+    pub kind: Option<TeamOrigin>,
     /// The stage of its run; `None` while it has no run.
     pub stage: Option<String>,
     /// Where the run stands, for whoever wants more than its stage.
@@ -37,14 +37,15 @@ pub struct TeamStatus {
     /// Its workers.
     pub workers: Vec<WorkerRow>,
     /// What needs a person.
-    pub problems: Vec<Problem>,
+    pub problems: Vec<TeamProblem>,
     /// What somebody asked and nobody has answered.
     pub questions: Vec<OpenQuestion>,
 }
 
 /// Something that needs a person.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
-pub struct Problem {
+#[schemars(rename = "Problem")]
+pub struct TeamProblem {
     /// What sort of problem.
     pub kind: ProblemKind,
     /// What it is about: a worker, a message's box, a file.
@@ -73,7 +74,7 @@ pub fn of_entry(read: &dyn Read, entry: &TeamEntry, limits: &Limits) -> Result<T
     of_entry_by(read, entry, limits, &|team| run_now(read, team))
 }
 
-/// The same, with where its run stands found out so.
+/// Returns the status of one team that was found. `run` is asked where its run stands.
 pub(crate) fn of_entry_by(
     read: &dyn Read,
     entry: &TeamEntry,
@@ -137,7 +138,7 @@ fn of_team(
 }
 
 /// Files that cannot be understood, and workers that are not well.
-pub(crate) fn with_workers(broken: &[Damaged], workers: &Workers) -> Vec<Problem> {
+pub(crate) fn with_workers(broken: &[Damaged], workers: &Workers) -> Vec<TeamProblem> {
     let files = broken.iter().chain(&workers.problems);
     files
         .map(|file| damaged(&file.file, &file.error))
@@ -146,7 +147,7 @@ pub(crate) fn with_workers(broken: &[Damaged], workers: &Workers) -> Vec<Problem
 }
 
 /// Messages that nobody has read in time.
-pub(crate) fn unread(read: &dyn Read, team: &TeamName) -> Result<Vec<Problem>> {
+pub(crate) fn unread(read: &dyn Read, team: &TeamName) -> Result<Vec<TeamProblem>> {
     Ok(undelivered(&messages::overdue(read, team)?, read.now()))
 }
 
@@ -164,17 +165,17 @@ fn empty(name: &str) -> TeamStatus {
     }
 }
 
-fn damaged(file: &str, error: &str) -> Problem {
-    Problem {
+fn damaged(file: &str, error: &str) -> TeamProblem {
+    TeamProblem {
         kind: ProblemKind::Damaged,
         about: file.to_owned(),
         error: error.to_owned(),
     }
 }
 
-pub(crate) fn at_gate(read: &dyn Read, team: &TeamName) -> Result<Option<Problem>> {
+pub(crate) fn at_gate(read: &dyn Read, team: &TeamName) -> Result<Option<TeamProblem>> {
     let gate = open_gate(read, team)?;
-    Ok(gate.map(|gate| Problem {
+    Ok(gate.map(|gate| TeamProblem {
         kind: ProblemKind::Approval,
         about: "approval".to_owned(),
         error: format!(
@@ -185,8 +186,8 @@ pub(crate) fn at_gate(read: &dyn Read, team: &TeamName) -> Result<Option<Problem
     }))
 }
 
-fn unwell(row: &WorkerRow) -> Option<Problem> {
-    row.needs_a_person().then(|| Problem {
+fn unwell(row: &WorkerRow) -> Option<TeamProblem> {
+    row.needs_a_person().then(|| TeamProblem {
         kind: ProblemKind::Worker,
         about: row.name.clone(),
         error: format!("{}: {}", row.verdict, row.evidence.join(", ")),
@@ -194,7 +195,7 @@ fn unwell(row: &WorkerRow) -> Option<Problem> {
 }
 
 /// One problem for each box, however many messages wait in it.
-fn undelivered(overdue: &[Filed], now: Time) -> Vec<Problem> {
+fn undelivered(overdue: &[Filed], now: Time) -> Vec<TeamProblem> {
     let mut boxes: BTreeMap<&str, Vec<&Filed>> = BTreeMap::new();
     for filed in overdue {
         boxes.entry(&filed.mailbox).or_default().push(filed);
@@ -208,7 +209,7 @@ fn undelivered(overdue: &[Filed], now: Time) -> Vec<Problem> {
                 1 => "message is",
                 _ => "messages are",
             };
-            Problem {
+            TeamProblem {
                 kind: ProblemKind::Undelivered,
                 about: mailbox.to_owned(),
                 error: format!(

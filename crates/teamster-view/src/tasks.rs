@@ -55,12 +55,12 @@ pub struct TaskListView {
     pub progress: Progress,
 }
 
-/// One task, judged by those it waits for.
+/// Returns one task, judged by those it waits for.
 pub fn task(read: &dyn Read, team: &TeamName, id: &TaskId) -> Result<TaskView> {
     Ok(judged(read, team, read.task(team, id)?))
 }
 
-/// The same for a task that was just read or changed.
+/// Returns a task that was just read or changed, judged by those it waits for.
 pub fn judged(read: &dyn Read, team: &TeamName, task: Task) -> TaskView {
     // A blocker that cannot be read blocks, like one that is missing.
     let standing = standing(&task, read.now(), |id| {

@@ -9,50 +9,26 @@ use teamster_types::heartbeat::Heartbeat;
 use teamster_types::process::{Life, ProcessId};
 use teamster_types::progress::Progress;
 use teamster_types::task::Status;
-use teamster_types::team::{Kind, TeamConfig};
+use teamster_types::team::{TeamConfig, TeamOrigin};
 use teamster_types::transitions::HEARTBEAT_FRESH;
 
-use crate::model::{RunNow, run_now};
+use crate::model::{RunNow, Viewed, run_now};
 use crate::native::Lead;
 use crate::workers::{is_fresh, life_behind};
 
-/// Whether a team still does something.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum TeamState {
-    /// Somebody of it is proven alive: a fresh heartbeat, a living host or lead process, or a claim whose lease runs.
-    Live,
-    /// Nobody is proven alive, and work or a decision is left, or none was ever given.
-    Stale,
-    /// Nobody is proven alive, and its run has finished or, without a run, all its tasks are completed or failed for
-    /// good.
-    Ended,
-}
-
-impl TeamState {
-    /// The word in `--json`.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Live => "live",
-            Self::Stale => "stale",
-            Self::Ended => "ended",
-        }
-    }
-}
-
 /// One team, as `team list` shows it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct TeamRow {
+pub struct TeamListRow {
     /// Its folder's name.
     pub name: String,
     /// Whose team; `None` when its registry cannot be read.
-    pub kind: Option<Kind>,
+    pub kind: Option<TeamOrigin>,
     /// The project it works on.
     pub project: Option<String>,
     /// How many workers it has.
     pub members: usize,
     /// Whether it still does something.
-    pub state: TeamState,
+    pub state: Viewed,
     /// What is wrong with its registry.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
@@ -61,15 +37,15 @@ pub struct TeamRow {
 /// How it is found out where a team's run stands.
 pub(crate) type RunOf<'a> = &'a dyn Fn(&TeamName) -> Result<RunNow>;
 
-/// One row for a team that was found.
-pub fn row(read: &dyn Read, entry: &TeamEntry) -> TeamRow {
+/// Returns the row of a team that was found.
+pub fn row(read: &dyn Read, entry: &TeamEntry) -> TeamListRow {
     row_by(read, entry, &|team| run_now(read, team))
 }
 
-/// The same, with where its run stands found out so, if nothing else tells whether it is over.
-pub(crate) fn row_by(read: &dyn Read, entry: &TeamEntry, run: RunOf<'_>) -> TeamRow {
+/// Returns the row of a team that was found. `run` is asked where its run stands, if nothing else tells whether it is over.
+pub(crate) fn row_by(read: &dyn Read, entry: &TeamEntry, run: RunOf<'_>) -> TeamListRow {
     let config = entry.config.as_ref();
-    TeamRow {
+    TeamListRow {
         name: entry.name.clone(),
         kind: config.ok().map(TeamConfig::kind),
         project: config
@@ -81,13 +57,15 @@ pub(crate) fn row_by(read: &dyn Read, entry: &TeamEntry, run: RunOf<'_>) -> Team
     }
 }
 
-/// What is not readable proves no life and no end: such a team is stale.
-pub(crate) fn state(read: &dyn Read, entry: &TeamEntry, run: RunOf<'_>) -> TeamState {
+/// Returns whether a team still does something. It is live when somebody of it is proven alive: by a fresh heartbeat, a
+/// living host or lead process, or a claim whose lease runs. It is ended when nobody is, and its run has finished or,
+/// without a run, all its tasks are completed or failed for good. Otherwise it is stale, also when it cannot be read.
+pub(crate) fn state(read: &dyn Read, entry: &TeamEntry, run: RunOf<'_>) -> Viewed {
     let (Ok(team), Ok(config)) = (entry.name.parse::<TeamName>(), &entry.config) else {
-        return TeamState::Stale;
+        return Viewed::Stale;
     };
     if is_live(read, &team, config) {
-        return TeamState::Live;
+        return Viewed::Live;
     }
     let progress = read
         .progress(&team)
@@ -97,9 +75,9 @@ pub(crate) fn state(read: &dyn Read, entry: &TeamEntry, run: RunOf<'_>) -> TeamS
     // A run that waits at its gate has no task left, and is not over: a person has to decide.
     let is_under_way = run.stage.is_some() && !run.finished;
     if run.finished || (progress.total_tasks > 0 && left == 0 && !is_under_way) {
-        TeamState::Ended
+        Viewed::Ended
     } else {
-        TeamState::Stale
+        Viewed::Stale
     }
 }
 
@@ -124,8 +102,8 @@ fn is_at_work(read: &dyn Read, team: &TeamName) -> bool {
 /// Whether the process that hosts a team runs: the one we recorded, or the lead of a team of Claude Code.
 fn is_hosted(read: &dyn Read, team: &TeamName, config: &TeamConfig) -> bool {
     match config.kind() {
-        Kind::Claude => Lead::find(read, team.as_str(), config).is_alive(),
-        Kind::Teamster => {
+        TeamOrigin::Claude => Lead::find(read, team.as_str(), config).is_alive(),
+        TeamOrigin::Teamster => {
             let host = config.host();
             // Whoever hosted a run that is over may do other things now.
             host.is_some_and(|host| read.life(&host) == Life::Alive)
@@ -142,7 +120,7 @@ fn host_of(config: &TeamConfig) -> Option<ProcessId> {
 /// Somebody of a team who is proven alive, and what proves it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Alive {
-    /// Who.
+    /// The name of the worker, or `host`.
     pub name: String,
     /// What proves it, in words.
     pub evidence: String,

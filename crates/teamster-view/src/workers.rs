@@ -9,7 +9,7 @@ use teamster_store::{Damaged, Read, Result};
 use teamster_types::health::{Limits, Verdict, assess};
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::process::Life;
-use teamster_types::team::{Kind, Member, TeamConfig};
+use teamster_types::team::{TeamConfig, TeamMember, TeamOrigin};
 use teamster_types::{TaskId, TeamName, Time};
 
 use crate::native::Lead;
@@ -73,7 +73,7 @@ pub fn list(
     let mut ends = None;
     for member in config.members() {
         let beat = beats.remove(&member.name);
-        let is_native = config.kind() == Kind::Claude && beat.is_none();
+        let is_native = config.kind() == TeamOrigin::Claude && beat.is_none();
         let is_away = beat.is_none() && !is_native;
         let mut row = row(read, Some(&member), beat, limits);
         if is_away {
@@ -111,7 +111,9 @@ impl Ends {
         let events = read.last_events(team, ENDS_WITHIN)?.events.into_iter();
         let steps = events.filter(|event| event.kind.starts_with(family::WORKER));
         Ok(Self(
-            steps.map(|event| (event.actor.clone(), event)).collect(),
+            steps
+                .map(|event| (event.actor.to_string(), event))
+                .collect(),
         ))
     }
 
@@ -128,7 +130,7 @@ impl Ends {
 
 fn row(
     read: &dyn Read,
-    member: Option<&Member>,
+    member: Option<&TeamMember>,
     beat: Option<Heartbeat>,
     limits: &Limits,
 ) -> WorkerRow {

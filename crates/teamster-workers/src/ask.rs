@@ -16,7 +16,7 @@ use teamster_isolate::OrTrace as _;
 use teamster_isolate::child::ChildEvent;
 use teamster_isolate::process_tree::ProcessTree;
 use teamster_journal::payload::UsageReported;
-use teamster_journal::{EventKind, NewEvent};
+use teamster_journal::{EventActor, EventKind, NewEvent};
 
 use crate::attempt::{AgentAttempt, AttemptCommand, StopCause};
 use crate::limits::WorkerLimits;
@@ -259,7 +259,7 @@ impl Conversation<'_> {
 
 /// Returns the event that tells what `actor` has used. What is unknown is `null`, never 0.
 pub fn usage_event(
-    actor: &str,
+    actor: impl Into<EventActor>,
     provider: &str,
     model: Option<&str>,
     spent: &AgentSpending,

@@ -32,8 +32,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use teamster_agents::{AgentEvent, PermissionDecision};
-use teamster_fs::Dir;
 use teamster_fs::proc::Machine;
+use teamster_fs::{Dir, OrTrace as _};
 use teamster_isolate::child::ChildEvent;
 use teamster_isolate::process_tree::{self, ProcessTree};
 use teamster_journal::EventKind;
@@ -399,7 +399,8 @@ impl Bridge {
         let signals = self
             .reporter
             .store()
-            .signals(self.reporter.team(), self.reporter.name());
+            .signals(self.reporter.team(), self.reporter.name())
+            .ok_or_trace("read stop signals");
         for signal in signals.unwrap_or_default() {
             self.request_stop(signal);
         }
@@ -514,7 +515,10 @@ impl Bridge {
         self.mailbox.begin_attempt();
         self.requests.begin_attempt();
         let (store, id) = (self.reporter.store(), claimed.task.id());
-        let failure = store.failure(self.reporter.team(), id).ok().flatten();
+        let failure = store.failure(self.reporter.team(), id);
+        let failure = failure
+            .ok_or_trace("read how the task failed before")
+            .flatten();
         let input = AttemptInput {
             folder: self.workplace.folder(),
             mail: self.mailbox.mail_for_prompt(self.launcher.limits().prompt),

@@ -66,10 +66,8 @@ impl Launcher<'_> {
     pub fn start(&self, wanted: &WorkerSpec, restarts: u32) -> Result<Heartbeat, LaunchError> {
         let launch = teamster_fs::random_hex();
         let project = Dir::open_or_create_root(self.project)?;
-        let mut logs = project.child_or_create(layout::OMC)?;
-        for name in layout::log_folders(&wanted.team, &wanted.worker) {
-            logs = logs.child_or_create(name)?;
-        }
+        let logs = project.child_or_create(layout::OMC)?;
+        let logs = logs.descend_or_create(&layout::log_folders(&wanted.team, &wanted.worker))?;
         let is_long = |stamp: &teamster_fs::Stamp| stamp.size > LONGEST_LOG;
         if logs
             .stamp(layout::BRIDGE_LOG)?
@@ -114,10 +112,9 @@ impl Launcher<'_> {
             Ok(tmux) => tmux.clone(),
             Err(error) => return Err(LaunchError::Tmux(format!("{error}; {}", error.hint()))),
         };
-        let mut folder = project.child_or_create(layout::OMC)?;
-        for name in layout::agent_folders(&wanted.team, &wanted.worker) {
-            folder = folder.child_or_create(name)?;
-        }
+        let ours = project.child_or_create(layout::OMC)?;
+        let folder =
+            ours.descend_or_create(&layout::agent_folders(&wanted.team, &wanted.worker))?;
         folder.replace(layout::AGENT_ENVIRONMENT, &environment(launch), Sync::Fast)?;
         args.push("--environment".into());
         args.push(folder.join(layout::AGENT_ENVIRONMENT).into());

@@ -177,8 +177,10 @@ impl Drop for TempFolder {
 }
 
 fn make_temp_folder(name: &str) -> Option<PathBuf> {
-    let system = system_temp_folder().ok()??;
-    let is_new = system.make_dir(name).ok()?;
+    let system = system_temp_folder().ok_or_trace("open the folder for temporary files")??;
+    let is_new = system
+        .make_dir(name)
+        .ok_or_trace("make the temporary folder of a launch")?;
     let is_ours = is_new
         || system
             .child(name)

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use teamster_types::WorkerName;
 use teamster_types::ids::RESERVED_WORKERS;
 use teamster_types::message::Message;
-use teamster_types::quote::quoted;
 use teamster_types::task::Task;
+use teamster_types::text::quoted;
 
 /// The most characters that a prompt adds around a message, with its sender's name.
 const AROUND_A_MESSAGE: usize = 100;

@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use teamster_fs::Dir;
 use teamster_fs::proc::Machine;
+use teamster_fs::{Dir, OrTrace as _};
 use teamster_isolate::process_tree::{ProcessTree, SurvivingProcesses};
 use teamster_journal::payload::WorkerVerdict;
 use teamster_journal::{EventKind, NewEvent};
@@ -13,7 +13,7 @@ use teamster_store::{Kind, Store, StoreError};
 use teamster_types::health::{self, Assessment, Limits, Verdict};
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::process::{Life, ProcessId};
-use teamster_types::task::Status;
+use teamster_types::task::{Claim, Status};
 use teamster_types::{TaskId, TeamName, WorkerName};
 
 use crate::process;
@@ -83,14 +83,30 @@ pub fn reclaim(
         tree.forget();
         process::remove_temp_folder(launch);
     }
-    for task in store.tasks(team)?.tasks {
-        let is_theirs = task.status() == Status::InProgress
-            && task.claim().is_some_and(|claim| claim.worker == *worker);
-        if is_theirs && store.requeue(team, actor, task.id()).is_ok() {
-            reclaimed.tasks.push(task.id().clone());
+    for (task, _) in held_tasks(store, team, worker)? {
+        let requeued = store.requeue(team, actor, &task);
+        if requeued
+            .ok_or_trace("requeue a task of a dead worker")
+            .is_some()
+        {
+            reclaimed.tasks.push(task);
         }
     }
     Ok(reclaimed)
+}
+
+/// Returns the tasks that a worker is at work on, each with its claim.
+pub(crate) fn held_tasks(
+    store: &dyn Store,
+    team: &TeamName,
+    worker: &WorkerName,
+) -> Result<Vec<(TaskId, Claim)>, StoreError> {
+    let tasks = store.tasks(team)?.tasks.into_iter();
+    Ok(tasks
+        .filter(|task| task.status() == Status::InProgress)
+        .filter_map(|task| Some((task.id().clone(), task.claim()?)))
+        .filter(|(_, claim)| claim.worker == *worker)
+        .collect())
 }
 
 /// Reclaims what every dead worker of a team holds, and returns those that held something. Workers that have nothing else
@@ -174,15 +190,12 @@ pub(crate) fn give_back(
     processes: &[ProcessId],
 ) -> Result<Vec<TaskId>, StoreError> {
     let mut given = Vec::new();
-    for task in store.tasks(team)?.tasks {
-        let claim = task.claim().filter(|claim| {
-            task.status() == Status::InProgress
-                && claim.worker == *worker
-                && processes.contains(&claim.process())
-        });
-        let Some(claim) = claim else { continue };
-        match store.release(team, worker.as_str(), task.id(), Some(&claim.token)) {
-            Ok(_) => given.push(task.id().clone()),
+    for (task, claim) in held_tasks(store, team, worker)? {
+        if !processes.contains(&claim.process()) {
+            continue;
+        }
+        match store.release(team, worker.as_str(), &task, Some(&claim.token)) {
+            Ok(_) => given.push(task),
             Err(error) if !error.busy && matches!(error.kind, Kind::Conflict | Kind::NotFound) => {}
             Err(error) => return Err(error),
         }

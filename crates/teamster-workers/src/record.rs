@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use teamster_fs::{Dir, FsError, Lock, Sync, Waited, layout};
+use teamster_fs::{Dir, FsError, Lock, OrTrace as _, Sync, Waited, layout};
 use teamster_types::process::ProcessId;
 use teamster_types::{TeamName, Time, WorkerName};
 
@@ -73,30 +73,14 @@ pub struct LaunchRecord {
     pub restarts: u32,
 }
 
-fn folder(project: &Dir, team: &TeamName, make: bool) -> Result<Option<Dir>, FsError> {
-    let step = |dir: &Dir, name: &str| {
-        if make {
-            dir.child_or_create(name).map(Some)
-        } else {
-            dir.child(name)
-        }
-    };
-    let [first, rest @ ..] = layout::heartbeat_folders(team);
-    let mut dir = step(project, first)?;
-    for name in rest {
-        dir = match dir {
-            Some(dir) => step(&dir, name)?,
-            None => return Ok(None),
-        };
-    }
-    Ok(dir)
+/// Returns the folder of a team's records, or `None` when there is none yet.
+fn folder(project: &Dir, team: &TeamName) -> Result<Option<Dir>, FsError> {
+    project.descend(&layout::heartbeat_folders(team))
 }
 
 /// Writes the record of a launch.
 pub fn write(project: &Dir, record: &LaunchRecord) -> Result<(), FsError> {
-    let Some(dir) = folder(project, &record.spec.team, true)? else {
-        return Ok(());
-    };
+    let dir = project.descend_or_create(&layout::heartbeat_folders(&record.spec.team))?;
     let bytes = serde_json::to_vec_pretty(record).unwrap_or_default();
     dir.replace(
         &layout::launch_file(&record.spec.worker),
@@ -113,7 +97,7 @@ pub fn remove(
     launch: &str,
 ) -> Result<(), FsError> {
     let is_it = read(project, team, worker)?.is_some_and(|record| record.launch == launch);
-    if is_it && let Some(dir) = folder(project, team, false)? {
+    if is_it && let Some(dir) = folder(project, team)? {
         dir.remove(&layout::launch_file(worker))?;
     }
     Ok(())
@@ -125,17 +109,19 @@ pub fn read(
     team: &TeamName,
     worker: &WorkerName,
 ) -> Result<Option<LaunchRecord>, FsError> {
-    let Some(dir) = folder(project, team, false)? else {
+    let Some(dir) = folder(project, team)? else {
         return Ok(None);
     };
     let found = dir.read(&layout::launch_file(worker))?;
-    Ok(found.and_then(|(bytes, _)| serde_json::from_slice(&bytes).ok()))
+    Ok(found.and_then(|(bytes, _)| {
+        serde_json::from_slice(&bytes).ok_or_trace("parse the record of a launch")
+    }))
 }
 
 /// Returns every record of a team, by worker.
 pub fn all(project: &Dir, team: &TeamName) -> Result<Vec<LaunchRecord>, FsError> {
     let mut found = Vec::new();
-    let Some(dir) = folder(project, team, false)? else {
+    let Some(dir) = folder(project, team)? else {
         return Ok(found);
     };
     for entry in dir.entries()? {

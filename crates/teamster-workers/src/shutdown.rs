@@ -5,7 +5,8 @@
 //!        └─ half of the deadline, or refused ─▶ asked again ─▶ deadline ─▶ killed; not gone ─▶ alive
 //! ```
 //!
-//! A shutdown is over when nobody is left, and that is looked at, not assumed.
+//! A shutdown is over when nobody is left, and that is looked at, not assumed. Whoever cannot even be asked, because a worker
+//! that hangs holds the team's lock, is ended at the deadline like everybody else.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -23,7 +24,6 @@ use teamster_store::{Outgoing, Recipient, Signal, Store, StoreError};
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::json::Object;
 use teamster_types::process::{Life, ProcessId};
-use teamster_types::task::Status;
 use teamster_types::{TeamName, WorkerName};
 
 use crate::{process, reclaim, record};
@@ -88,7 +88,7 @@ pub struct StoppedWorker {
     pub worker: WorkerName,
     /// How it ended.
     pub how: EndKind,
-    /// What the worker answered, or what of it is still there.
+    /// What the worker answered, what of it is still there, or what is not given back yet.
     pub note: String,
 }
 
@@ -100,8 +100,35 @@ struct KnownWorker {
     /// The process that our own record of the launch names. A heartbeat alone could be written by anybody.
     root: Option<ProcessId>,
     launch: Option<String>,
-    asked: BTreeSet<String>,
+    /// Whether nothing more is to be asked of it now.
+    is_asked: bool,
+    /// The requests that it was sent.
+    requests: BTreeSet<String>,
     answer: Option<(bool, String)>,
+}
+
+/// The end of a worker, with what is known of it.
+struct WorkerEnd {
+    known: KnownWorker,
+    how: EndKind,
+    note: String,
+}
+
+impl WorkerEnd {
+    fn new(known: KnownWorker, how: EndKind, note: impl Into<String>) -> Self {
+        let note = note.into();
+        Self { known, how, note }
+    }
+}
+
+impl From<WorkerEnd> for StoppedWorker {
+    fn from(end: WorkerEnd) -> Self {
+        Self {
+            worker: end.known.worker,
+            how: end.how,
+            note: end.note,
+        }
+    }
 }
 
 /// Stops the workers of a team, and proves that they are gone.
@@ -128,71 +155,97 @@ pub fn no_hurry() -> bool {
 
 impl ShutdownCoordinator<'_> {
     /// Stops the workers, and returns how each ended.
+    ///
+    /// Nothing is written about anybody before everybody has ended: a worker that was stopped in the middle of a change
+    /// holds the team's lock until it is gone.
     pub fn run(&mut self, request: &ShutdownRequest) -> Result<Vec<StoppedWorker>, StoreError> {
-        let everyone = self.everyone(request)?;
-        let (mut living, gone): (Vec<KnownWorker>, Vec<KnownWorker>) = everyone
-            .iter()
-            .cloned()
+        let (living, gone): (Vec<KnownWorker>, Vec<KnownWorker>) = self
+            .everyone(request)?
+            .into_iter()
             .partition(|known| self.lives(known));
-        let mut ends: Vec<StoppedWorker> = Vec::new();
-        for known in &gone {
-            self.put_in_order(request, known)?;
-            ends.push(end(known, EndKind::Gone, ""));
-        }
+        let mut ends: Vec<WorkerEnd> = gone
+            .into_iter()
+            .map(|known| WorkerEnd::new(known, EndKind::Gone, ""))
+            .collect();
         let start = Instant::now();
-        if !request.force && !living.is_empty() {
-            // Answers from before are none to this question.
-            let mut read = self.store.position(&request.team)? + 1;
-            for known in &mut living {
-                self.ask(request, known)?;
-            }
-            let mut asked_again = false;
-            while !living.is_empty() && start.elapsed() < request.deadline && !(self.hurry)() {
-                self.hear(request, &mut living, &mut read)?;
-                let (still, over): (Vec<KnownWorker>, Vec<KnownWorker>) =
-                    living.into_iter().partition(|known| self.lives(known));
-                for known in &over {
-                    let how = match known.answer {
-                        Some((true, _)) => EndKind::Confirmed,
-                        _ => EndKind::Ended,
-                    };
-                    let why = known.answer.as_ref().map_or("", |(_, why)| why.as_str());
-                    if how == EndKind::Ended {
-                        self.put_in_order(request, known)?;
-                    }
-                    (self.tell)(&format!("{} has ended", known.worker));
-                    ends.push(end(known, how, why));
-                }
-                living = still;
-                let refused = living
-                    .iter()
-                    .any(|known| matches!(known.answer, Some((false, _))));
-                if !asked_again && (refused || start.elapsed() >= request.deadline / 2) {
-                    asked_again = true;
-                    for known in &mut living {
-                        if let Some((false, why)) = &known.answer {
-                            (self.tell)(&format!("{} does not want to: {why}", known.worker));
-                        }
-                        (self.tell)(&format!("{} is asked once more", known.worker));
-                        self.ask(request, known)?;
-                    }
-                }
-                if !living.is_empty() {
-                    std::thread::sleep(LOOK_AGAIN);
-                }
-            }
-        }
+        let living = if request.force {
+            living
+        } else {
+            self.wait_for_ends(request, living, start, &mut ends)?
+        };
         let is_left = !request.force && start.elapsed() < request.deadline;
-        for known in &living {
+        for known in living {
             ends.push(if is_left {
-                end(known, EndKind::Alive, "it was not waited for")
+                WorkerEnd::new(known, EndKind::Alive, "it was not waited for")
             } else {
-                self.end(request, known)?
+                self.end(request, known)
             });
         }
-        self.tidy(request, &everyone, &ends)?;
-        ends.sort_by(|a, b| a.worker.cmp(&b.worker));
-        Ok(ends)
+        self.settle_all(request, &mut ends)?;
+        let mut stopped: Vec<StoppedWorker> = ends.into_iter().map(StoppedWorker::from).collect();
+        stopped.sort_by(|a, b| a.worker.cmp(&b.worker));
+        Ok(stopped)
+    }
+
+    /// Asks workers to end, and waits for that until the deadline. Adds those that ended to `ends`, and returns the others.
+    fn wait_for_ends(
+        &mut self,
+        request: &ShutdownRequest,
+        mut living: Vec<KnownWorker>,
+        start: Instant,
+        ends: &mut Vec<WorkerEnd>,
+    ) -> Result<Vec<KnownWorker>, StoreError> {
+        if living.is_empty() {
+            return Ok(living);
+        }
+        // Answers from before are none to this question.
+        let mut read = self.store.position(&request.team)? + 1;
+        let (mut asked_again, mut told_of_lock) = (false, false);
+        loop {
+            for known in living.iter_mut().filter(|known| !known.is_asked) {
+                match self.ask(request, known) {
+                    Err(error) if error.busy => {
+                        if !std::mem::replace(&mut told_of_lock, true) {
+                            (self.tell)(&format!("{} cannot be asked yet: {error}", known.worker));
+                        }
+                        break;
+                    }
+                    asked => asked?,
+                }
+            }
+            self.hear(request, &mut living, &mut read)?;
+            let (still, over): (Vec<KnownWorker>, Vec<KnownWorker>) =
+                living.into_iter().partition(|known| self.lives(known));
+            living = still;
+            for mut known in over {
+                let (how, why) = match known.answer.take() {
+                    Some((true, why)) => (EndKind::Confirmed, why),
+                    Some((false, why)) => (EndKind::Ended, why),
+                    None => (EndKind::Ended, String::new()),
+                };
+                (self.tell)(&format!("{} has ended", known.worker));
+                ends.push(WorkerEnd::new(known, how, why));
+            }
+            let is_over = start.elapsed() >= request.deadline || (self.hurry)();
+            if living.is_empty() || is_over {
+                return Ok(living);
+            }
+            let refused = living
+                .iter()
+                .any(|known| matches!(known.answer, Some((false, _))));
+            if !asked_again && (refused || start.elapsed() >= request.deadline / 2) {
+                asked_again = true;
+                for known in living.iter_mut().filter(|known| known.is_asked) {
+                    if let Some((false, why)) = &known.answer {
+                        (self.tell)(&format!("{} does not want to: {why}", known.worker));
+                    }
+                    (self.tell)(&format!("{} is asked once more", known.worker));
+                    known.is_asked = false;
+                }
+            } else {
+                std::thread::sleep(LOOK_AGAIN);
+            }
+        }
     }
 
     /// Ends every process of the team that teamster has started, and writes nothing: for when nothing can be written. Returns
@@ -239,7 +292,8 @@ impl ShutdownCoordinator<'_> {
                     process: Some(record.process.clone()),
                     root: Some(record.process),
                     launch: Some(record.launch),
-                    asked: BTreeSet::new(),
+                    is_asked: false,
+                    requests: BTreeSet::new(),
                     answer: None,
                 }),
             }
@@ -283,8 +337,10 @@ impl ShutdownCoordinator<'_> {
         };
         self.store
             .signal(&request.team, &request.actor, &known.worker, &signal)?;
+        known.requests.insert(signal.request_id.clone());
+        known.answer = None;
         let mut extra = Object::new();
-        extra.insert("requestId".into(), signal.request_id.clone().into());
+        extra.insert("requestId".into(), signal.request_id.into());
         extra.insert("drain".into(), request.drain.into());
         self.store.send(
             &request.team,
@@ -296,8 +352,7 @@ impl ShutdownCoordinator<'_> {
                 extra,
             },
         )?;
-        known.asked.insert(signal.request_id);
-        known.answer = None;
+        known.is_asked = true;
         Ok(())
     }
 
@@ -323,7 +378,7 @@ impl ShutdownCoordinator<'_> {
                     .and_then(Value::as_str)
                     .unwrap_or_default();
                 if matches!(sent.message_type.as_str(), "shutdown_ack" | "drain_ack")
-                    && (request.is_empty() || known.asked.contains(request))
+                    && (request.is_empty() || known.requests.contains(request))
                 {
                     let approve = extra("approve").and_then(Value::as_bool);
                     let why = extra("reason").and_then(Value::as_str).unwrap_or_default();
@@ -334,36 +389,103 @@ impl ShutdownCoordinator<'_> {
         Ok(())
     }
 
-    /// Ends a worker that did not end by itself, with everything it started.
-    fn end(
-        &mut self,
-        request: &ShutdownRequest,
-        known: &KnownWorker,
-    ) -> Result<StoppedWorker, StoreError> {
+    /// Ends a worker that did not end by itself, with everything it started. Nothing is written.
+    fn end(&mut self, request: &ShutdownRequest, known: KnownWorker) -> WorkerEnd {
         let Some(number) = &known.launch else {
             let note = "it was not started by teamster, which ends only what it started";
-            return Ok(end(known, EndKind::Alive, note));
+            return WorkerEnd::new(known, EndKind::Alive, note);
         };
         (self.tell)(&format!("{} is ended", known.worker));
         let tree = ProcessTree::of_launch(self.machine, number, known.root.as_ref());
         tree.ask(teamster_isolate::Signal::INT);
         if let Err(still) = tree.end(GRACE) {
-            return Ok(end(known, EndKind::Alive, &still.to_string()));
+            return WorkerEnd::new(known, EndKind::Alive, still.to_string());
         }
-        if self.lives(known) {
+        if self.lives(&known) {
             let note = "its heartbeat names a process that its launch did not start";
-            return Ok(end(known, EndKind::Alive, note));
+            return WorkerEnd::new(known, EndKind::Alive, note);
         }
-        process::remove_temp_folder(number);
-        for task in self.store.tasks(&request.team)?.tasks {
-            let is_theirs = task.status() == Status::InProgress
-                && task
-                    .claim()
-                    .is_some_and(|claim| claim.worker == known.worker);
-            if is_theirs {
-                self.store
-                    .release(&request.team, &request.actor, task.id(), None)?;
+        let note = if request.force {
+            ""
+        } else {
+            "it did not end when asked"
+        };
+        WorkerEnd::new(known, EndKind::Killed, note)
+    }
+
+    /// Writes what follows from the end of each worker.
+    ///
+    /// Where somebody else holds the team's lock, the ends stay as they are and say so: what is left of a worker is
+    /// put in order by the next shutdown, or by whoever looks after the team.
+    fn settle_all(
+        &mut self,
+        request: &ShutdownRequest,
+        ends: &mut [WorkerEnd],
+    ) -> Result<(), StoreError> {
+        let alive: Vec<WorkerName> = ends
+            .iter()
+            .filter(|end| end.how == EndKind::Alive)
+            .map(|end| end.known.worker.clone())
+            .collect();
+        let mut held: Option<StoreError> = None;
+        for end in ends.iter_mut().filter(|end| end.how != EndKind::Alive) {
+            if held.is_none() {
+                let is_over = !alive.contains(&end.known.worker);
+                match self.settle(request, end, is_over) {
+                    Err(error) if error.busy => held = Some(error),
+                    settled => settled?,
+                }
             }
+            if let Some(error) = &held {
+                if !end.note.is_empty() {
+                    end.note.push_str("; ");
+                }
+                end.note.push_str("what it held is not given back yet: ");
+                end.note.push_str(&error.message);
+            }
+            self.close_pane(request, &end.known.worker);
+        }
+        if let Some(tmux) = self.tmux {
+            tmux.end_if_empty().or_trace("end the tmux server");
+        }
+        Ok(())
+    }
+
+    /// Gives back what a launch of a worker held that has ended, and removes what it left: signals, and, when no other
+    /// launch of the worker is alive (`is_over`), heartbeat and record.
+    fn settle(
+        &self,
+        request: &ShutdownRequest,
+        end: &WorkerEnd,
+        is_over: bool,
+    ) -> Result<(), StoreError> {
+        let known = &end.known;
+        match end.how {
+            EndKind::Gone | EndKind::Ended => self.put_in_order(request, known)?,
+            EndKind::Killed => self.release_tasks(request, known)?,
+            EndKind::Confirmed | EndKind::Alive => {}
+        }
+        self.store.clear_signals(&request.team, &known.worker)?;
+        if is_over {
+            let launch = known.launch.as_deref();
+            let (team, worker) = (&request.team, &known.worker);
+            reclaim::forget(self.store, self.project, team, worker, launch)?;
+        }
+        Ok(())
+    }
+
+    /// Gives back every task of a worker that was killed, and records its end.
+    fn release_tasks(
+        &self,
+        request: &ShutdownRequest,
+        known: &KnownWorker,
+    ) -> Result<(), StoreError> {
+        if let Some(launch) = &known.launch {
+            process::remove_temp_folder(launch);
+        }
+        for (task, _) in reclaim::held_tasks(self.store, &request.team, &known.worker)? {
+            self.store
+                .release(&request.team, &request.actor, &task, None)?;
         }
         let stopped = WorkerStopped {
             worker: Some(known.worker.to_string()),
@@ -372,12 +494,7 @@ impl ShutdownCoordinator<'_> {
         };
         let event = NewEvent::new(&request.actor, EventKind::WorkerStopped(stopped));
         self.store.record(&request.team, event)?;
-        let note = if request.force {
-            ""
-        } else {
-            "it did not end when asked"
-        };
-        Ok(end(known, EndKind::Killed, note))
+        Ok(())
     }
 
     /// Does for a worker that is gone what it could not do itself: its tasks go back, its temp files go. After this nobody
@@ -401,40 +518,14 @@ impl ShutdownCoordinator<'_> {
         process.is_none_or(|process| self.machine.life(&process) == Life::Gone)
     }
 
-    /// Removes what ended workers left: heartbeats, records, signals, dead panes.
-    fn tidy(
-        &self,
-        request: &ShutdownRequest,
-        everyone: &[KnownWorker],
-        ends: &[StoppedWorker],
-    ) -> Result<(), StoreError> {
-        let is_alive = |worker: &WorkerName| {
-            ends.iter()
-                .any(|end| end.worker == *worker && end.how == EndKind::Alive)
-        };
-        for known in everyone.iter().filter(|known| !is_alive(&known.worker)) {
-            let launch = known.launch.as_deref();
-            reclaim::forget(
-                self.store,
-                self.project,
-                &request.team,
-                &known.worker,
-                launch,
-            )?;
+    /// Closes the pane of a worker that ended.
+    fn close_pane(&self, request: &ShutdownRequest, worker: &WorkerName) {
+        if let Some(tmux) = self.tmux
+            && let Ok(Some(pane)) = tmux.pane_of(&request.team, worker)
+            && (pane.dead || self.is_gone(pane.pid))
+        {
+            tmux.close_pane(&pane).or_trace("close a pane");
         }
-        for end in ends.iter().filter(|end| end.how != EndKind::Alive) {
-            self.store.clear_signals(&request.team, &end.worker)?;
-            if let Some(tmux) = self.tmux
-                && let Ok(Some(pane)) = tmux.pane_of(&request.team, &end.worker)
-                && (pane.dead || self.is_gone(pane.pid))
-            {
-                tmux.close_pane(&pane).or_trace("close a pane");
-            }
-        }
-        if let Some(tmux) = self.tmux {
-            tmux.end_if_empty().or_trace("end the tmux server");
-        }
-        Ok(())
     }
 }
 
@@ -444,15 +535,8 @@ fn of_beat(beat: Heartbeat) -> KnownWorker {
         root: None,
         launch: beat.launch,
         worker: beat.worker_name,
-        asked: BTreeSet::new(),
+        is_asked: false,
+        requests: BTreeSet::new(),
         answer: None,
-    }
-}
-
-fn end(known: &KnownWorker, how: EndKind, note: &str) -> StoppedWorker {
-    StoppedWorker {
-        worker: known.worker.clone(),
-        how,
-        note: note.to_owned(),
     }
 }

@@ -8,9 +8,9 @@ use teamster_fs::Dir;
 use teamster_fs::proc::Machine;
 use teamster_isolate::process_tree::{ProcessTree, SurvivingProcesses};
 use teamster_journal::payload::{WorkerRestarted, WorkerVerdict};
-use teamster_journal::{EventKind, NewEvent};
+use teamster_journal::{EventActor, EventKind, NewEvent};
 use teamster_store::{Store, StoreError};
-use teamster_types::health::{Limits, Verdict};
+use teamster_types::health::{Assessment, Limits, Verdict};
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::{TeamName, Time, WorkerName};
 
@@ -135,59 +135,95 @@ impl<'a> Supervisor<'a> {
     }
 
     /// Looks at every worker once, and does what is to be done.
+    ///
+    /// Hung workers are ended before anything is recorded about anybody: one that was stopped in the middle of a change
+    /// holds the lock of the team, and nobody could record anything.
     pub fn look(&mut self) -> Result<Vec<SupervisorFinding>, StoreError> {
-        let mut found = Vec::new();
+        let mut looks = Vec::new();
         self.in_doubt = false;
         let (beats, _) = self.store.heartbeats(&self.team)?;
         for record in record::all(self.project, &self.team)? {
-            let worker = record.spec.worker.clone();
             let beat = beats
                 .iter()
-                .find(|beat| beat.worker_name == worker)
+                .find(|beat| beat.worker_name == record.spec.worker)
                 // The heartbeat of an earlier launch says nothing about this one.
                 .filter(|beat| beat.launch.as_deref() == Some(record.launch.as_str()));
             let assessment = reclaim::assess(self.store, beat, Some(&record), &self.limits);
-            let verdict = assessment.verdict;
-            let why = assessment.evidence.join(", ");
-            let state = self.known.entry(worker.clone()).or_default();
+            let state = self.known.entry(record.spec.worker.clone()).or_default();
             if state.launch != record.launch {
                 *state = LaunchHistory::of(&record, beat);
             }
-            if verdict == Verdict::Hung && state.is_in_doubt(beat) {
-                self.in_doubt = true;
-                continue;
-            }
-            // Not proven dead, so it is made so, before anything is recorded: one that was stopped in the middle of a change
-            // holds the lock of the team, and nobody could record anything.
-            let survivors = match verdict {
-                Verdict::Hung => {
-                    let process = Some(&record.process);
-                    let tree = ProcessTree::of_launch(self.machine, &record.launch, process);
-                    tree.end(HUNG_GRACE).err()
+            let mut survivors = None;
+            if assessment.verdict == Verdict::Hung {
+                if state.is_in_doubt(beat) {
+                    self.in_doubt = true;
+                    continue;
                 }
-                _ => None,
-            };
-            if state.told != Some(verdict) {
-                state.told = Some(verdict);
-                let told = WorkerVerdict {
-                    worker: Some(worker.to_string()),
-                    verdict: verdict.as_str().to_owned(),
-                    evidence: assessment.evidence.clone(),
-                    ..WorkerVerdict::default()
-                };
-                if let Some(what) = event_of(verdict, told) {
-                    let event = NewEvent::new("system", what);
-                    self.store.record(&self.team, event)?;
-                    found.push(SupervisorFinding::Verdict(worker.clone(), verdict, why));
-                }
+                // Not proven dead, so it is made so.
+                let process = Some(&record.process);
+                let tree = ProcessTree::of_launch(self.machine, &record.launch, process);
+                survivors = tree.end(HUNG_GRACE).err();
             }
-            match verdict {
-                Verdict::Dead | Verdict::Hung => found.extend(self.mend(&record, survivors)?),
-                Verdict::Healthy => self.is_well(&record),
-                _ => {}
+            looks.push((record, assessment, survivors));
+        }
+        let mut found = Vec::new();
+        for (record, assessment, survivors) in looks {
+            match self.attend(&record, &assessment, survivors, &mut found) {
+                // Whoever is in doubt may hold the lock, and is judged by the next look.
+                Err(error) if error.busy && self.in_doubt => {
+                    tracing::debug!("cannot look after {} yet: {error}", record.spec.worker);
+                    break;
+                }
+                attended => attended?,
             }
         }
         Ok(found)
+    }
+
+    /// Does what follows from a verdict.
+    fn attend(
+        &mut self,
+        record: &LaunchRecord,
+        assessment: &Assessment,
+        survivors: Option<SurvivingProcesses>,
+        found: &mut Vec<SupervisorFinding>,
+    ) -> Result<(), StoreError> {
+        found.extend(self.tell(&record.spec.worker, assessment)?);
+        match assessment.verdict {
+            Verdict::Dead | Verdict::Hung => found.extend(self.mend(record, survivors)?),
+            Verdict::Healthy => self.is_well(record),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Records a verdict that was not recorded yet.
+    fn tell(
+        &mut self,
+        worker: &WorkerName,
+        assessment: &Assessment,
+    ) -> Result<Option<SupervisorFinding>, StoreError> {
+        let verdict = assessment.verdict;
+        let state = self.known.entry(worker.clone()).or_default();
+        if state.told == Some(verdict) {
+            return Ok(None);
+        }
+        let told = WorkerVerdict {
+            worker: Some(worker.to_string()),
+            verdict: verdict.as_str().to_owned(),
+            evidence: assessment.evidence.clone(),
+            ..WorkerVerdict::default()
+        };
+        let Some(what) = event_of(verdict, told) else {
+            state.told = Some(verdict);
+            return Ok(None);
+        };
+        self.store
+            .record(&self.team, NewEvent::new(EventActor::System, what))?;
+        state.told = Some(verdict);
+        let why = assessment.evidence.join(", ");
+        let worker = worker.clone();
+        Ok(Some(SupervisorFinding::Verdict(worker, verdict, why)))
     }
 
     /// Forgets the restarts of a worker that has been healthy for long.
@@ -255,7 +291,8 @@ impl<'a> Supervisor<'a> {
                     worker: worker.to_string(),
                     times: restarts,
                 };
-                let event = NewEvent::new("system", EventKind::WorkerRestarted(restarted));
+                let event =
+                    NewEvent::new(EventActor::System, EventKind::WorkerRestarted(restarted));
                 self.store.record(&self.team, event)?;
                 Ok(Some(SupervisorFinding::Restarted(worker.clone(), restarts)))
             }

@@ -7,11 +7,12 @@ use std::process::ExitCode;
 use clap::error::ErrorKind as ParseErrorKind;
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use teamster_app::env_vars;
+use teamster_types::TeamName;
 
 use crate::commands::{
-    ask, completions, config, demo, doctor, flow, gate, hook, install, journal, man, mcp, message,
-    party, plan, plugin, replay, run, shutdown, state_file, status, studio, task, team, top, trust,
-    uninstall, worker, worktree, zombies,
+    ask, config, demo, doctor, flow, gate, generate, hook, install, journal, mcp, message, party,
+    plan, plugin, replay, run, shutdown, state_file, status, studio, task, team, top, trust, worker,
+    worktree, zombies,
 };
 use crate::context::Context;
 use crate::error::{AppError, ErrorKind, Result, report};
@@ -40,42 +41,42 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Status(status::Status),
-    Top(top::Top),
-    Studio(studio::Studio),
-    Replay(replay::Replay),
-    Team(team::Team),
-    Task(task::Task),
-    Run(run::Run),
-    Demo(demo::Demo),
-    Approve(gate::Approve),
-    Reject(gate::Reject),
-    Revise(gate::Revise),
-    Plan(plan::Plan),
-    Message(message::Message),
-    Ask(ask::Ask),
-    Answer(ask::Answer),
-    Worker(worker::Worker),
-    Shutdown(shutdown::Shutdown),
-    Worktree(worktree::Worktree),
-    Zombies(zombies::Zombies),
-    Journal(journal::Journal),
-    Session(party::Session),
-    State(party::State),
-    Ticket(party::Ticket),
-    Finding(party::Finding),
-    Flow(flow::Flow),
-    Install(install::Install),
-    Uninstall(uninstall::Uninstall),
-    Plugin(plugin::Plugin),
-    Mcp(mcp::Mcp),
-    Hook(hook::Hook),
-    StateFile(state_file::StateFile),
-    Doctor(doctor::Doctor),
-    Config(config::Config),
-    Trust(trust::Trust),
-    Completions(completions::Completions),
-    Man(man::Man),
+    Status(status::StatusArgs),
+    Top(top::TopArgs),
+    Studio(studio::StudioArgs),
+    Replay(replay::ReplayArgs),
+    Team(team::TeamArgs),
+    Task(task::TaskArgs),
+    Run(run::RunArgs),
+    Demo(demo::DemoArgs),
+    Approve(gate::ApproveArgs),
+    Reject(gate::RejectArgs),
+    Revise(gate::ReviseArgs),
+    Plan(plan::PlanArgs),
+    Message(message::MessageArgs),
+    Ask(ask::AskArgs),
+    Answer(ask::AnswerArgs),
+    Worker(worker::WorkerArgs),
+    Shutdown(shutdown::ShutdownArgs),
+    Worktree(worktree::WorktreeArgs),
+    Zombies(zombies::ZombiesArgs),
+    Journal(journal::JournalArgs),
+    Session(party::SessionArgs),
+    State(party::StateArgs),
+    Ticket(party::TicketArgs),
+    Finding(party::FindingArgs),
+    Flow(flow::FlowArgs),
+    Install(install::InstallArgs),
+    Uninstall(install::UninstallArgs),
+    Plugin(plugin::PluginArgs),
+    Mcp(mcp::McpArgs),
+    Hook(hook::HookArgs),
+    StateFile(state_file::StateFileArgs),
+    Doctor(doctor::DoctorArgs),
+    Config(config::ConfigArgs),
+    Trust(trust::TrustArgs),
+    Completions(generate::CompletionsArgs),
+    Man(generate::ManArgs),
 }
 
 /// Every command in its group, in the order in which `teamster --help` lists them. clap has no headings for
@@ -116,7 +117,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
         ],
     ),
 ];
-/// clap adds this command itself, after the others were built.
+/// The command that clap adds itself, after the others were built.
 const HELP: &str = "help";
 const ABOUT_HELP: &str = "Print this message or the help of the given subcommand(s)";
 
@@ -154,27 +155,34 @@ fn help_template(command: &clap::Command) -> String {
     )
 }
 
-fn parse(words: Vec<OsString>) -> std::result::Result<Cli, clap::Error> {
-    let matches = command().try_get_matches_from(words)?;
+fn parse(args: Vec<OsString>) -> std::result::Result<Cli, clap::Error> {
+    let matches = command().try_get_matches_from(args)?;
     Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command()))
 }
 
 /// Which team a command acts on.
 #[derive(Args, Debug)]
-pub struct TeamArg {
+pub struct TeamSelector {
     /// The team [default: `TEAMSTER_TEAM`, else the only team of this project]
     #[arg(long, value_name = "TEAM")]
     pub team: Option<String>,
 }
 
-/// Parses the words of a call, does it, and says how it ended.
-pub fn run(words: Vec<OsString>) -> ExitCode {
+impl TeamSelector {
+    /// Returns the name of the team that is meant.
+    pub fn find(&self, context: &Context) -> Result<TeamName> {
+        context.team(self.team.as_deref())
+    }
+}
+
+/// Parses the arguments of a call, does it, and returns the exit code.
+pub fn run(args: Vec<OsString>) -> ExitCode {
     // A call that cannot be parsed must still be answered in the form it asks for.
-    let wants_json = words
+    let wants_json = args
         .iter()
         .take_while(|word| *word != "--")
         .any(|word| word == "--json");
-    let code = match parse(words) {
+    let code = match parse(args) {
         Ok(cli) => match dispatch(cli) {
             Ok(()) => exit_codes::DONE,
             Err(error) => report(&error, wants_json),

@@ -3,11 +3,11 @@
 use std::io::IsTerminal as _;
 use std::ops::Deref;
 
-use teamster_app::App;
+use teamster_app::{App, env_vars};
 
 use crate::error::Result;
+use crate::input::says_yes;
 use crate::output::Output;
-use crate::prompt::says_yes;
 
 /// What a command works with: the use cases it calls, and where their answers go.
 pub struct Context {
@@ -33,6 +33,11 @@ impl Context {
             !out.is_json() && std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
         app.confirm = can_ask.then_some(says_yes);
         Ok(Self { out, app })
+    }
+
+    /// Returns whether one team is meant, by an argument or by `TEAMSTER_TEAM`, instead of those of the project.
+    pub fn names_team(&self, named: Option<&str>) -> bool {
+        named.is_some() || env_vars::get(env_vars::TEAM).is_some()
     }
 
     /// Finds the same for a command that needs settings it can rely on.

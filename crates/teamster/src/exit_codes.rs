@@ -19,8 +19,10 @@
 //! `teamster hook` always exits with 0.
 
 use teamster_app::ErrorKind;
+use teamster_journal::payload::RunEnd;
+use teamster_run::host::GateExit;
 
-/// Done.
+/// The command did what it was asked.
 pub const DONE: u8 = 0;
 /// Failed, for a reason that none of the others names.
 pub const FAILED: u8 = 1;
@@ -54,6 +56,17 @@ pub const fn of(kind: ErrorKind) -> u8 {
     }
 }
 
+/// Returns the exit code of a command whose host left an open gate for this reason.
+pub const fn of_gate(exit: GateExit) -> u8 {
+    match exit {
+        GateExit::Waiting => DONE,
+        GateExit::NotLanded => CONFLICT,
+        GateExit::Stopped => RunEnd::Cancelled.exit_code(),
+        GateExit::Unverified => RunEnd::Unverified.exit_code(),
+        GateExit::TasksFailed => RunEnd::TasksFailed.exit_code(),
+    }
+}
+
 /// The table as `teamster --help` shows it.
 pub const HELP: &str = "\
 Exit codes:
@@ -68,8 +81,6 @@ Exit codes:
 
 #[cfg(test)]
 mod tests {
-    use teamster_journal::payload::RunEnd;
-
     use super::*;
 
     #[test]
@@ -85,6 +96,20 @@ mod tests {
                 RunEnd::CompleteInPart | RunEnd::TasksFailed => 14,
             };
             assert_eq!(of(ErrorKind::Ended(end.exit_code())), expected, "{end:?}");
+        }
+    }
+
+    #[test]
+    fn codes_at_an_open_gate_are_those_of_the_table() {
+        let codes = [
+            (GateExit::Waiting, 0),
+            (GateExit::NotLanded, 4),
+            (GateExit::Unverified, 11),
+            (GateExit::Stopped, 13),
+            (GateExit::TasksFailed, 14),
+        ];
+        for (exit, code) in codes {
+            assert_eq!(of_gate(exit), code, "{exit:?}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The `teamster` command: argument parsing, one file for each subcommand, exit codes.
+//! The `teamster` command: argument parsing, a file or folder for each subcommand, exit codes.
 //!
 //! There is no logic here. What happens to a team is decided by `teamster-store`, what a person sees of it by
 //! `teamster-view`; a subcommand turns its arguments into one call of these and its answer into text or JSON.
@@ -17,10 +17,9 @@ mod commands;
 mod context;
 mod error;
 mod exit_codes;
-mod files;
+mod input;
 mod notify;
 mod output;
-mod prompt;
 mod shown;
 mod table;
 

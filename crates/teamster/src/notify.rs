@@ -12,7 +12,7 @@ use crate::shown::viewed_line;
 
 /// What a person is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum Notification {
     /// The gate is open.
     ApprovalNeeded,
     /// The run ended without the work.
@@ -21,7 +21,7 @@ pub enum Kind {
     Done,
 }
 
-impl Kind {
+impl Notification {
     fn title(self) -> &'static str {
         match self {
             Self::ApprovalNeeded => "teamster: approval needed",
@@ -32,7 +32,7 @@ impl Kind {
 }
 
 /// Tells it. Nothing depends on whether that works.
-pub fn notify(context: &Context, kind: Kind, text: &str) {
+pub fn notify(context: &Context, kind: Notification, text: &str) {
     let way = context.config.notify.value;
     if way == NotifyWay::Off {
         return;

@@ -13,29 +13,29 @@ use teamster_types::progress::Progress;
 use teamster_types::redact::{redact, redact_json};
 use teamster_types::time::say_span;
 
-/// A text for people who watch: redacted and cleaned.
+/// Returns a text for people who watch: redacted and cleaned.
 pub fn viewed(text: &str) -> String {
     plain(&redact(text))
 }
 
-/// The same on one line.
+/// Returns a text for people who watch, redacted and cleaned, on one line.
 pub fn viewed_line(text: &str) -> String {
     line(&redact(text))
 }
 
-/// Every text in a value, redacted. JSON's own escapes make it harmless to a terminal.
+/// Returns a value with every text in it redacted. JSON's own escapes make it harmless to a terminal.
 pub fn redacted(mut value: Value) -> Value {
     redact_json(&mut value);
     value
 }
 
-/// A moment in short, in UTC: `2026-02-07 12:00:00`.
+/// Returns a moment in short, in UTC: `2026-02-07 12:00:00`.
 pub fn moment(time: Time) -> String {
     let iso = time.to_string();
     iso.split('.').next().unwrap_or(&iso).replace('T', " ")
 }
 
-/// How long ago, as a person would say it.
+/// Returns how long ago a moment was, as a person would say it.
 pub fn ago(now: Time, then: Option<Time>) -> String {
     match then {
         None => String::new(),
@@ -43,7 +43,7 @@ pub fn ago(now: Time, then: Option<Time>) -> String {
     }
 }
 
-/// Counts of tasks in words.
+/// Returns how many tasks are completed, in progress, pending and failed, in one sentence.
 pub fn say_progress(progress: &Progress) -> String {
     if progress.total_tasks == 0 {
         return "no tasks".to_owned();

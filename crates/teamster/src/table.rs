@@ -14,7 +14,7 @@ pub enum Tone {
     Good,
     /// On its way, or worth a look.
     Notable,
-    /// Wrong.
+    /// Something is wrong.
     Bad,
     /// Less important than the rest.
     Faint,
@@ -66,11 +66,11 @@ impl<T: Into<String>> From<T> for Cell {
 
 /// A table with one line for its headings.
 #[derive(Clone, Debug)]
-pub struct Table {
+pub struct TextTable {
     lines: Vec<Vec<Cell>>,
 }
 
-impl Table {
+impl TextTable {
     /// A table with these headings and no rows.
     pub fn new<const N: usize>(headings: [&str; N]) -> Self {
         let headings = headings.map(|heading| Cell::new(heading, Tone::Faint));
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn columns_are_aligned_by_what_a_terminal_shows() {
-        let mut table = Table::new(["NAME", "STATE", "SUBJECT"]);
+        let mut table = TextTable::new(["NAME", "STATE", "SUBJECT"]);
         table.row(["작업자".into(), "live".into(), "고치다".into()]);
         table.row(["w".into(), "".into(), "🦀 crab".into()]);
         table.row(["worker-1".into(), "stale".into(), "".into()]);
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn colours_take_no_room_and_no_colour_leaves_no_trace() {
-        let mut table = Table::new(["A", "B"]);
+        let mut table = TextTable::new(["A", "B"]);
         table.row([Cell::new("x", Tone::Bad), "y".into()]);
         assert!(table.render(true).contains("\u{1b}[31mx\u{1b}[0m  y\n"));
         assert!(!table.render(false).contains('\u{1b}'));

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use super::{Canary, runs};
 use crate::kit::{Call, Ran};
-use crate::run::shop::Shop;
+use crate::run::Shop;
 
 fn program(path: &Path, text: &str) {
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use super::{Canary, runs};
 use crate::kit::Call;
-use crate::run::shop::Shop;
+use crate::run::Shop;
 
 const AUTO: [&str; 2] = ["--approve", "auto"];
 

@@ -1,7 +1,7 @@
 //! `worktree.link`: folders of the user's that agents get to see.
 
 use super::runs;
-use crate::run::shop::Shop;
+use crate::run::Shop;
 
 const AUTO: [&str; 4] = ["--verify", "test -e deps/lib.txt", "--approve", "auto"];
 

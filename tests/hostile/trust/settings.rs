@@ -4,7 +4,7 @@ use std::process::Command;
 
 use super::runs;
 use crate::kit::Ran;
-use crate::run::shop::Shop;
+use crate::run::Shop;
 
 const BAD: &str = "[claim]\nlease = \"soon\"\n[store]\npatience = 3\n";
 

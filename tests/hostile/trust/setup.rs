@@ -1,7 +1,7 @@
 //! `worktree.setup` of a project, wherever a worktree is made ready.
 
 use super::{Canary, runs};
-use crate::run::shop::Shop;
+use crate::run::Shop;
 
 const NEVER: [&str; 4] = ["--verify", "true", "--approve", "never"];
 

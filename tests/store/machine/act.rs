@@ -7,8 +7,8 @@ use teamster_types::TaskId;
 use teamster_types::task::{NewTask, Token};
 use teamster_types::transitions::Edit;
 
-use super::mail::Mail;
-use super::model::{self, Asker, Tasks};
+use super::Mail;
+use super::model::{self, Claimant, Tasks};
 use super::world::{World, number, reader};
 
 #[derive(Clone, Debug)]
@@ -57,7 +57,7 @@ pub enum Act {
 
 /// What an operation answers, as far as the model can know it.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Answer {
+pub enum ActResult {
     Done,
     /// A task, or nothing to do.
     Task(Option<u64>),
@@ -67,12 +67,12 @@ pub enum Answer {
 
 impl Act {
     /// Does it. A token that was given out is put on the pile.
-    pub fn perform(&self, world: &World, tickets: &mut Vec<(u64, String)>) -> Result<Answer> {
+    pub fn perform(&self, world: &World, tickets: &mut Vec<(u64, String)>) -> Result<ActResult> {
         let (store, team) = (&world.store, &world.team);
         let task = TaskId::from_number;
         let edited = |id: &u64, edit: Edit| {
             let done = store.update_task(team, "lead", &task(*id), &edit);
-            done.map(|_| Answer::Done)
+            done.map(|_| ActResult::Done)
         };
         match self {
             Self::Create {
@@ -87,39 +87,41 @@ impl Act {
                     ..NewTask::default()
                 };
                 let made = store.create_task(team, "lead", &new)?;
-                Ok(Answer::Task(Some(number(made.id()))))
+                Ok(ActResult::Task(Some(number(made.id()))))
             }
             Self::Claim { worker, ghost, id } => {
                 let claimed = world.claim(worker, *ghost, *id)?;
                 let id = claimed.as_ref().map(|claimed| claimed.id);
                 tickets.extend(claimed.map(|claimed| (claimed.id, claimed.token)));
-                Ok(Answer::Task(id))
+                Ok(ActResult::Task(id))
             }
             Self::Renew(id, token) => {
                 let renewed = store.renew(team, &task(*id), &Token::new(token), None);
-                renewed.map(|_| Answer::Done)
+                renewed.map(|_| ActResult::Done)
             }
             Self::Complete(id, token) => {
                 let done = store.complete(team, &task(*id), &Token::new(token), None);
-                done.map(|_| Answer::Done)
+                done.map(|_| ActResult::Done)
             }
             Self::Fail(id, token) => {
                 let failed = store.fail(team, &task(*id), &Token::new(token), "boom");
-                failed.map(|_| Answer::Done)
+                failed.map(|_| ActResult::Done)
             }
             Self::Release(id, token) => {
                 let token = Token::new(token);
                 let free = store.release(team, "-", &task(*id), Some(&token));
-                free.map(|_| Answer::Done)
+                free.map(|_| ActResult::Done)
             }
             Self::Force(id) => {
                 let free = store.release(team, "lead", &task(*id), None);
-                free.map(|_| Answer::Done)
+                free.map(|_| ActResult::Done)
             }
-            Self::Retry(id) => store.retry(team, "lead", &task(*id)).map(|_| Answer::Done),
+            Self::Retry(id) => store
+                .retry(team, "lead", &task(*id))
+                .map(|_| ActResult::Done),
             Self::Delete(id) => {
                 let gone = store.delete_task(team, "lead", &task(*id));
-                gone.map(|_| Answer::Done)
+                gone.map(|_| ActResult::Done)
             }
             Self::Retitle(id, subject) => edited(
                 id,
@@ -150,16 +152,16 @@ impl Act {
                 ..
             } => {
                 let content = format!("{tag} {}", "x".repeat(*size));
-                world.send(from, to.clone(), content).map(Answer::Count)
+                world.send(from, to.clone(), content).map(ActResult::Count)
             }
             Self::Receive { who, limit, ack } => {
-                world.receive(who, *limit, *ack).map(Answer::Texts)
+                world.receive(who, *limit, *ack).map(ActResult::Texts)
             }
             Self::Acknowledge { who, id, .. } => {
                 let acked = store.acknowledge(team, &reader(who), id)?;
-                Ok(Answer::Count(usize::try_from(acked).unwrap()))
+                Ok(ActResult::Count(usize::try_from(acked).unwrap()))
             }
-            Self::Notice => world.notice().map(|()| Answer::Done),
+            Self::Notice => world.notice().map(|()| ActResult::Done),
         }
     }
 
@@ -171,7 +173,7 @@ impl Act {
         now: i64,
         made: u64,
         locked: &BTreeSet<u64>,
-    ) -> Result<Answer, Kind> {
+    ) -> Result<ActResult, Kind> {
         match self {
             Self::Create {
                 subject,
@@ -184,10 +186,10 @@ impl Act {
                     ..model::Task::new(subject.clone())
                 };
                 tasks.create(made, new)?;
-                return Ok(Answer::Task(Some(made)));
+                return Ok(ActResult::Task(Some(made)));
             }
             Self::Claim { worker, ghost, id } => {
-                let who = Asker {
+                let who = Claimant {
                     worker,
                     ghost: *ghost,
                     now,
@@ -204,7 +206,7 @@ impl Act {
                         Some(got)
                     }
                 };
-                return Ok(Answer::Task(got));
+                return Ok(ActResult::Task(got));
             }
             Self::Renew(id, token) => tasks.renew(*id, token, now)?,
             Self::Complete(id, token) => tasks.complete(*id, token)?,
@@ -220,23 +222,23 @@ impl Act {
                 for label in boxes {
                     mail.put(label, tag);
                 }
-                return Ok(Answer::Count(boxes.len()));
+                return Ok(ActResult::Count(boxes.len()));
             }
             Self::Receive { who, limit, ack } => {
                 let got = mail.unread(who, *limit);
                 if *ack {
                     mail.ack(who, got.len());
                 }
-                return Ok(Answer::Texts(got));
+                return Ok(ActResult::Texts(got));
             }
             Self::Acknowledge { label, place, .. } => {
                 let before = mail.boxes.get(label).map_or(0, |mailbox| mailbox.acked);
                 mail.ack_up_to(label, *place);
-                return Ok(Answer::Count((place + 1).saturating_sub(before)));
+                return Ok(ActResult::Count((place + 1).saturating_sub(before)));
             }
             Self::Notice => {}
         }
-        Ok(Answer::Done)
+        Ok(ActResult::Done)
     }
 
     /// Whether it is about messages.

@@ -90,7 +90,7 @@ impl Task {
         self.claim = None;
     }
 
-    fn give(&mut self, who: &Asker<'_>) {
+    fn give(&mut self, who: &Claimant<'_>) {
         self.status = Status::InProgress;
         self.owner = Some(who.worker.to_owned());
         self.fence += 1;
@@ -106,7 +106,7 @@ impl Task {
 
 /// Who asks for work, and when.
 #[derive(Clone, Copy, Debug)]
-pub struct Asker<'a> {
+pub struct Claimant<'a> {
     pub worker: &'a str,
     pub ghost: bool,
     pub now: i64,
@@ -125,21 +125,21 @@ pub struct Tasks {
     pub tasks: BTreeMap<u64, Task>,
 }
 
-type Answer<T> = Result<T, Kind>;
+type ModelResult<T> = Result<T, Kind>;
 
 impl Tasks {
-    fn get(&mut self, id: u64) -> Answer<&mut Task> {
+    fn get(&mut self, id: u64) -> ModelResult<&mut Task> {
         self.tasks.get_mut(&id).ok_or(Kind::NotFound)
     }
 
-    pub fn create(&mut self, id: u64, new: Task) -> Answer<()> {
+    pub fn create(&mut self, id: u64, new: Task) -> ModelResult<()> {
         let blockers = new.blocked_by.clone();
         self.mirror(id, &[], &blockers)?;
         self.tasks.insert(id, new);
         Ok(())
     }
 
-    fn mirror(&mut self, id: u64, before: &[u64], after: &[u64]) -> Answer<()> {
+    fn mirror(&mut self, id: u64, before: &[u64], after: &[u64]) -> ModelResult<()> {
         if after
             .iter()
             .any(|blocker| !before.contains(blocker) && !self.tasks.contains_key(blocker))
@@ -161,7 +161,7 @@ impl Tasks {
     }
 
     /// Whether a pending task could be given to this worker now.
-    pub fn is_claimable(&self, id: u64, who: &Asker<'_>) -> bool {
+    pub fn is_claimable(&self, id: u64, who: &Claimant<'_>) -> bool {
         let Some(task) = self.tasks.get(&id) else {
             return false;
         };
@@ -175,7 +175,7 @@ impl Tasks {
                 .is_none_or(|owner| owner == who.worker)
     }
 
-    fn takeover(task: &Task, who: &Asker<'_>, by_id: bool) -> Takeover {
+    fn takeover(task: &Task, who: &Claimant<'_>, by_id: bool) -> Takeover {
         match &task.claim {
             Some(claim) if claim.ghost && task.status == Status::InProgress => {
                 if by_id && claim.worker == who.worker && task.owner.as_deref() == Some(who.worker)
@@ -193,7 +193,7 @@ impl Tasks {
 
     /// Whether the task is held by a dead process whose lease is over.
     pub fn is_abandoned(&self, id: u64, now: i64) -> bool {
-        let asker = Asker {
+        let asker = Claimant {
             worker: "",
             ghost: false,
             now,
@@ -204,7 +204,7 @@ impl Tasks {
     }
 
     /// The worker's own tasks first, then free ones, the lowest number first. Locked ones are passed by.
-    pub fn claim_next(&mut self, who: &Asker<'_>, locked: &BTreeSet<u64>) -> Option<u64> {
+    pub fn claim_next(&mut self, who: &Claimant<'_>, locked: &BTreeSet<u64>) -> Option<u64> {
         let ids: Vec<u64> = self.tasks.keys().copied().collect();
         let free = ids.iter().filter(|id| !locked.contains(id));
         for id in free.clone() {
@@ -226,7 +226,7 @@ impl Tasks {
         None
     }
 
-    pub fn claim_id(&mut self, id: u64, who: &Asker<'_>) -> Answer<u64> {
+    pub fn claim_id(&mut self, id: u64, who: &Claimant<'_>) -> ModelResult<u64> {
         let task = self.get(id)?;
         match Self::takeover(task, who, true) {
             Takeover::No => {}
@@ -240,7 +240,7 @@ impl Tasks {
         Ok(id)
     }
 
-    fn held(&mut self, id: u64, token: &str) -> Answer<&mut Task> {
+    fn held(&mut self, id: u64, token: &str) -> ModelResult<&mut Task> {
         let task = self.get(id)?;
         if task.proves(token) && task.status == Status::InProgress {
             Ok(task)
@@ -249,14 +249,14 @@ impl Tasks {
         }
     }
 
-    pub fn renew(&mut self, id: u64, token: &str, now: i64) -> Answer<()> {
+    pub fn renew(&mut self, id: u64, token: &str, now: i64) -> ModelResult<()> {
         if let Some(claim) = &mut self.held(id, token)?.claim {
             claim.until = now + i64::try_from(LEASE.as_millis()).unwrap();
         }
         Ok(())
     }
 
-    pub fn complete(&mut self, id: u64, token: &str) -> Answer<()> {
+    pub fn complete(&mut self, id: u64, token: &str) -> ModelResult<()> {
         let task = self.get(id)?;
         if !task.proves(token) {
             return Err(Kind::Conflict);
@@ -265,19 +265,19 @@ impl Tasks {
         Ok(())
     }
 
-    pub fn fail(&mut self, id: u64, token: &str, now: i64) -> Answer<()> {
+    pub fn fail(&mut self, id: u64, token: &str, now: i64) -> ModelResult<()> {
         let task = self.held(id, token)?;
         let pause = backoff(task.failures + 1).as_millis();
         task.attempt_ended(Some(now + i64::try_from(pause).unwrap()));
         Ok(())
     }
 
-    pub fn release(&mut self, id: u64, token: &str) -> Answer<()> {
+    pub fn release(&mut self, id: u64, token: &str) -> ModelResult<()> {
         self.held(id, token)?.put_back();
         Ok(())
     }
 
-    pub fn force(&mut self, id: u64) -> Answer<()> {
+    pub fn force(&mut self, id: u64) -> ModelResult<()> {
         let task = self.get(id)?;
         if task.status != Status::InProgress {
             return Err(Kind::Conflict);
@@ -286,7 +286,7 @@ impl Tasks {
         Ok(())
     }
 
-    pub fn retry(&mut self, id: u64) -> Answer<()> {
+    pub fn retry(&mut self, id: u64) -> ModelResult<()> {
         let task = self.get(id)?;
         let waits =
             task.status == Status::Pending && (task.failures > 0 || task.not_before.is_some());
@@ -301,7 +301,7 @@ impl Tasks {
         Ok(())
     }
 
-    pub fn delete(&mut self, id: u64) -> Answer<()> {
+    pub fn delete(&mut self, id: u64) -> ModelResult<()> {
         let task = self.get(id)?.clone();
         if task.status == Status::InProgress {
             return Err(Kind::Conflict);
@@ -316,12 +316,12 @@ impl Tasks {
         Ok(())
     }
 
-    pub fn retitle(&mut self, id: u64, subject: &str) -> Answer<()> {
+    pub fn retitle(&mut self, id: u64, subject: &str) -> ModelResult<()> {
         subject.clone_into(&mut self.get(id)?.subject);
         Ok(())
     }
 
-    pub fn assign(&mut self, id: u64, owner: Option<&str>) -> Answer<()> {
+    pub fn assign(&mut self, id: u64, owner: Option<&str>) -> ModelResult<()> {
         let task = self.get(id)?;
         if task.status != Status::Pending {
             return Err(Kind::Conflict);
@@ -330,7 +330,7 @@ impl Tasks {
         Ok(())
     }
 
-    pub fn block(&mut self, id: u64, blockers: &[u64]) -> Answer<()> {
+    pub fn block(&mut self, id: u64, blockers: &[u64]) -> ModelResult<()> {
         let before = self.get(id)?.blocked_by.clone();
         if self.reaches(blockers, id) {
             return Err(Kind::Refused);

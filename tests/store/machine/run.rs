@@ -6,9 +6,9 @@ use teamster_fs::fail;
 use teamster_store::{Kind, StoreError};
 use teamster_types::task::Status;
 
-use super::act::{Act, Answer};
-use super::mail::Mail;
-use super::model::{self, Asker, Tasks};
+use super::Mail;
+use super::act::{Act, ActResult};
+use super::model::{self, Claimant, Tasks};
 use super::ops::{Op, Step};
 use super::world::{Told, WORKERS, World};
 
@@ -16,13 +16,13 @@ use super::world::{Told, WORKERS, World};
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counts {
     pub steps: u64,
-    /// Operations that were killed,
+    /// Operations that were killed.
     pub deaths: u64,
-    /// that had happened nevertheless,
+    /// Operations that were killed and had happened nevertheless.
     pub committed: u64,
-    /// that had not.
+    /// Operations that were killed and had not happened.
     pub undone: u64,
-    /// Killed while they mended what another left.
+    /// Operations that were killed while they mended what another left.
     pub menders: u64,
     pub rotations: u64,
     pub foreign: u64,
@@ -202,8 +202,8 @@ impl Run {
     fn judge(
         &mut self,
         act: &Act,
-        got: Result<Answer, StoreError>,
-        expected: &Result<Answer, Kind>,
+        got: Result<ActResult, StoreError>,
+        expected: &Result<ActResult, Kind>,
         tasks: Tasks,
         mail: Mail,
         there: &Tasks,
@@ -216,7 +216,7 @@ impl Run {
             self.tasks = tasks;
             self.mail = mail;
         } else if self.unnoticed
-            && let (Act::Claim { worker, ghost, .. }, Ok(Answer::Task(Some(id)))) = (act, &said)
+            && let (Act::Claim { worker, ghost, .. }, Ok(ActResult::Task(Some(id)))) = (act, &said)
         {
             self.judge_hasty_claim(worker, *ghost, *id, there)?;
         } else {
@@ -240,7 +240,7 @@ impl Run {
         id: u64,
         there: &Tasks,
     ) -> Result<(), Wrong> {
-        let who = Asker {
+        let who = Claimant {
             worker,
             ghost,
             now: self.world.now(),

@@ -18,8 +18,8 @@ use teamster_types::task::Task;
 use teamster_types::team::{NewMember, NewTeam};
 use teamster_types::{TaskId, TeamName, WorkerName};
 
-use super::super::files::leftovers;
-use super::mail::Mail;
+use super::super::leftovers;
+use super::Mail;
 use super::model::{self, Tasks};
 
 pub const WORKERS: [&str; 3] = ["ada", "bob", "cyd"];
@@ -241,9 +241,7 @@ impl World {
                 .and_then(|metadata| metadata.get("failedAttempts")?.as_u64())
                 .unwrap_or(0),
             failures,
-            not_before: task
-                .moment("notBefore")
-                .map(teamster_types::Time::as_millis),
+            not_before: task.not_before().map(teamster_types::Time::as_millis),
             fence: task.fence(),
             claim: task.claim().map(|claim| model::Claim {
                 token: claim.token.reveal().to_owned(),

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, ensure};
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use serde_json::{Value, json};
 use teamster_fs::proc::Machine;
@@ -15,7 +15,7 @@ use teamster_types::heartbeat::{Heartbeat, WorkerStatus};
 
 use super::{Programs, Row, Size, TASKS, WORKERS, median};
 use crate::fixture;
-use crate::product::{Finished, TempProject, on_path};
+use crate::product::{Finished, TempProject, files, list, on_path, text, words};
 
 /// Teammates in a full state.
 const AGENTS: usize = 10;
@@ -35,27 +35,23 @@ pub(super) fn hooks(programs: &Programs, size: Size) -> Result<Vec<Row>> {
     let mut counted = state(&project)?;
     counted["runs"] = json!(0);
     std::fs::write(&file, serde_json::to_string_pretty(&counted)?)?;
-    let interpreter = |program: Option<&Path>, words: &[&str]| -> Result<Option<Used>> {
-        let Some(program) = program else {
-            return Ok(None);
+    let interpreter = |program: &Option<PathBuf>, words: &[&str]| -> Result<Option<Started>> {
+        let start = |program| {
+            let mut command = Command::new(program);
+            // Nothing of the caller's environment makes it slower than it is.
+            command.args(words).env_clear().env("HOME", project.home());
+            Started::new(command, None)
         };
-        let mut command = Command::new(program);
-        // Nothing of the caller's environment makes it slower than it is.
-        command.args(words).env_clear().env("HOME", project.home());
-        Started::new(command, None)?.end().map(Some)
+        program.as_ref().map(start).transpose()
     };
     let (node, python) = (on_path("node"), python());
-    let sides: [&dyn Fn(usize) -> Result<Option<Used>>; 4] = [
-        &|turn| hook(&project, turn % AGENTS)?.end().map(Some),
-        &|_| {
-            Started::new(floor(&programs.floor, &file), None)?
-                .end()
-                .map(Some)
-        },
-        &|_| interpreter(node.as_deref(), &["-e", "0"]),
-        &|_| interpreter(python.as_deref(), &["-S", "-c", "pass"]),
+    let sides: [&dyn Fn(usize) -> Result<Option<Started>>; 4] = [
+        &|turn| hook(&project, turn % AGENTS).map(Some),
+        &|_| Started::new(floor(&programs.floor, &file), None).map(Some),
+        &|_| interpreter(&node, &["-e", "0"]),
+        &|_| interpreter(&python, &["-S", "-c", "pass"]),
     ];
-    let mut used: [Vec<Used>; 4] = Default::default();
+    let (mut walls, mut cpus): ([Vec<f64>; 4], [Vec<f64>; 4]) = Default::default();
     for turn in 0..=size.of(101, 11) {
         let mut order = [0, 1, 2, 3];
         // To and fro: whoever follows an interpreter finds the caches cold.
@@ -63,28 +59,22 @@ pub(super) fn hooks(programs: &Programs, size: Size) -> Result<Vec<Row>> {
             order.reverse();
         }
         for side in order {
-            let one = sides[side](turn)?;
+            let used = sides[side](turn)?.map(Started::end).transpose()?;
             // The first turn only warms up.
-            if turn > 0 {
-                used[side].extend(one);
+            if let Some((wall, cpu)) = used.filter(|_| turn > 0) {
+                walls[side].push(wall);
+                cpus[side].push(cpu);
             }
         }
     }
     check_roster(&project, "after one hook after the other")?;
-    let wall = used
-        .each_ref()
-        .map(|used| median(&used.iter().map(|one| one.wall).collect::<Vec<_>>()));
-    let cpu = used
-        .each_ref()
-        .map(|used| median(&used.iter().map(|one| one.cpu).collect::<Vec<_>>()));
+    let wall = walls.map(|times| median(&times));
+    let cpu = cpus.map(|times| median(&times));
     let what = |of: &str| format!("{of} of `hook SubagentStart`, {AGENTS} rows");
     let against_idle = |key, program: &str, side: usize, limit: f64| {
         let row = Row::of_times(key, what("CPU"), format!("`{program}`"), cpu[0], cpu[side]);
-        if used[side].is_empty() {
-            row
-        } else {
-            row.at_most(limit)
-        }
+        let is_there = !cpu[side].is_nan();
+        if is_there { row.at_most(limit) } else { row }
     };
     let same = "the floor, on the same file";
     Ok(vec![
@@ -151,18 +141,15 @@ fn state(project: &TempProject) -> Result<Value> {
 /// Checks that there is one row for each agent, and nothing left beside the state: what is fast must also be right.
 fn check_roster(project: &TempProject, when: &str) -> Result<()> {
     let state = state(project)?;
-    let rows = state["teammates"].as_array().into_iter().flatten();
-    let mut names: Vec<&str> = rows.filter_map(|row| row["name"].as_str()).collect();
+    let mut names: Vec<&str> = list(&state["teammates"])
+        .map(|row| text(&row["name"]))
+        .collect();
     names.sort_unstable();
     let expected: Vec<String> = (0..AGENTS).map(|number| format!("w{number}")).collect();
-    if names != expected {
-        bail!("{when} the roster is {names:?}");
-    }
-    let mut others = crate::web::files(&project.folder().join(".bkit"), &[""])?;
+    ensure!(names == expected, "{when} the roster is {names:?}");
+    let mut others = files(&project.folder().join(".bkit"), &[""])?;
     others.retain(|name| name != "agent-state.json" && name != ".agent-state.lock");
-    if !others.is_empty() {
-        bail!("{when} there are also {others:?}");
-    }
+    ensure!(others.is_empty(), "{when} there are also {others:?}");
     Ok(())
 }
 
@@ -174,15 +161,6 @@ fn python() -> Option<PathBuf> {
     path.is_file().then_some(path)
 }
 
-/// What a program has used, in seconds.
-#[derive(Clone, Copy, Debug)]
-struct Used {
-    wall: f64,
-    /// User and system time of its first thread. Hooks and the floor have no other; a program that has is taken for
-    /// cheaper than it is.
-    cpu: f64,
-}
-
 /// A program that runs.
 struct Started {
     child: Child,
@@ -191,15 +169,9 @@ struct Started {
 
 impl Started {
     fn new(mut command: Command, input: Option<String>) -> Result<Self> {
-        let stdin = if input.is_some() {
-            Stdio::piped()
-        } else {
-            Stdio::null()
-        };
-        command
-            .stdin(stdin)
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped());
+        let stdin = input.as_ref().map_or_else(Stdio::null, |_| Stdio::piped());
+        command.stdin(stdin).stdout(Stdio::null());
+        command.stderr(Stdio::piped());
         let began = Instant::now();
         let mut child = command
             .spawn()
@@ -210,8 +182,11 @@ impl Started {
         Ok(Self { child, began })
     }
 
-    /// Waits for the end; an error unless the program succeeds.
-    fn end(self) -> Result<Used> {
+    /// Waits for the end and returns the seconds by the clock and those of CPU; an error unless the program succeeds.
+    ///
+    /// The CPU is that of its first thread. Hooks and the floor have no other; a program that has is taken for cheaper
+    /// than it is.
+    fn end(self) -> Result<(f64, f64)> {
         let Self { child, began } = self;
         let id = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         let id = WaitId::Pid(id.context("a program without a process id")?);
@@ -224,15 +199,12 @@ impl Started {
         let wall = began.elapsed().as_secs_f64();
         let used = std::fs::read_to_string(format!("/proc/{}/schedstat", child.id()));
         let output = child.wait_with_output()?;
-        if !output.status.success() {
-            let stderr = String::from_utf8_lossy(&output.stderr);
-            bail!("a measured program ended with {}: {stderr}", output.status);
-        }
+        let (status, stderr) = (output.status, String::from_utf8_lossy(&output.stderr));
+        ensure!(status.success(), "a measured program: {status}: {stderr}");
         let used = used.context("this kernel does not tell how much CPU a process has used")?;
         let nanoseconds = used.split_whitespace().next();
         let nanoseconds: f64 = nanoseconds.context("an empty schedstat")?.parse()?;
-        let cpu = nanoseconds / 1e9;
-        Ok(Used { wall, cpu })
+        Ok((wall, nanoseconds / 1e9))
     }
 }
 
@@ -249,14 +221,16 @@ pub(super) fn commands(programs: &Programs, size: Size) -> Result<Vec<Row>> {
     let mut status = None;
     for turn in 0..=size.of(41, 5) {
         beat_all(&store)?;
-        let run =
-            |words: &[&str]| Finished::checked(&mut programs.product.command(&project, words));
-        let ended = [
-            Finished::checked(&mut floor(&programs.floor, &state))?,
-            run(&["--version"])?,
-            run(&["task", "list", "--json"])?,
-            run(&["status", "--json"])?,
-        ];
+        let call = |line: &str| programs.product.command(&project, words(line));
+        let mut ended = Vec::new();
+        for mut command in [
+            floor(&programs.floor, &state),
+            call("--version"),
+            call("task list --json"),
+            call("status --json"),
+        ] {
+            ended.push(Finished::checked(&mut command)?);
+        }
         // The first turn only warms up.
         if turn > 0 {
             for (times, ended) in times.iter_mut().zip(&ended) {
@@ -266,22 +240,18 @@ pub(super) fn commands(programs: &Programs, size: Size) -> Result<Vec<Row>> {
         status = ended[3].json();
     }
     let team = &status.context("status printed no JSON")?["teams"][0];
-    let workers = team["workers"].as_array().map_or(0, Vec::len);
-    let tasks = &team["progress"]["totalTasks"];
-    if *tasks != TASKS || workers != WORKERS {
-        bail!("status shows {tasks} tasks and {workers} workers");
-    }
+    let (tasks, workers) = (
+        &team["progress"]["totalTasks"],
+        list(&team["workers"]).count(),
+    );
+    let is_all = *tasks == TASKS && workers == WORKERS;
+    ensure!(is_all, "status shows {tasks} tasks and {workers} workers");
     let [floor, version, list, status] = times.map(|times| median(&times));
     let team = format!("{TASKS} tasks and {WORKERS} workers");
     let least = "the floor: parse, write, rename";
     let on_team = |key, line: &str, time| {
-        Row::of_times(
-            key,
-            format!("`{line}`, {team}"),
-            "`--version`",
-            time,
-            version,
-        )
+        let what = format!("`{line}`, {team}");
+        Row::of_times(key, what, "`--version`", time, version)
     };
     Ok(vec![
         Row::of_times("version", "`teamster --version`", least, version, floor),

@@ -1,17 +1,17 @@
 //! Long-lived processes: what many workers cost at work and while they wait, and what the host of a large run costs.
 
-use std::collections::HashMap;
 use std::fmt::Write as _;
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
-use teamster_fs::Sync;
-use teamster_store::{FileStore, Read};
+use anyhow::{Context, Result, ensure};
+use teamster_store::Read;
+use teamster_testkit::RunCmd;
 
 use super::{Programs, Row, Size, TASKS, float};
 use crate::fixture::{self, WorkerTeam, until_quiet};
-use crate::product::{Finished, TEAM, TempProject, wait_for};
+use crate::product::TEAM;
+use crate::race::journalled;
 
 /// The most memory of a worker process and of a host.
 const WORKER_MEGABYTES: f64 = 25.0;
@@ -21,16 +21,29 @@ const IDLE_HUNDRED: f64 = 0.02;
 const IDLE_HOST: f64 = 0.01;
 /// One worker for each core is what many are compared with.
 const FEW: usize = 2;
-/// Nothing here takes so long unless it hangs.
-const LONG: Duration = Duration::from_secs(300);
 /// What every worker does with every task: it says something, changes a file and tells what it used.
 const WORK: &str = r#"
-steps = [
-  { say = "working on {subject}" },
-  { write = "notes/{id}.md", text = "{subject}\n" },
-  { usage = { input = 1200, output = 80, cost_usd = 0.01 } },
-  { done = "task {id} is done" },
-]
+[[step]]
+fill = true
+do = "say"
+text = "working on {subject}"
+
+[[step]]
+fill = true
+do = "edit"
+path = "notes/{id}.md"
+content = "{subject}\n"
+
+[[step]]
+do = "usage"
+tokens_in = 1200
+tokens_out = 80
+usd = 0.01
+
+[[step]]
+fill = true
+do = "done"
+text = "task {id} is done"
 "#;
 /// Keeps every worker of a run busy with its first task until it is stopped.
 const BUSY: &str = r#"
@@ -47,53 +60,46 @@ seconds = 3600
 pub(super) fn workers(programs: &Programs, size: Size) -> Result<Vec<Row>> {
     let (busy, tasks, idle, watched) = size.of((50, 500, 100, 60), (6, 60, 10, 15));
     let watched = Duration::from_secs(watched);
-    let few = {
+    let grown = |workers: usize, tasks: usize| -> Result<(WorkerTeam<'_>, f64)> {
         let mut team = WorkerTeam::create(&programs.product)?;
-        team.grow(FEW, &team.script(WORK)?, &[])?;
-        let tasks = (tasks / 5).max(FEW);
+        team.grow(workers, &team.script(WORK)?)?;
         let took = do_tasks(&team, tasks)?;
-        team.shut_down()?;
-        took.as_secs_f64() / float(tasks)
+        Ok((team, took.as_secs_f64()))
     };
-    let mut team = WorkerTeam::create(&programs.product)?;
-    team.grow(busy, &team.script(WORK)?, &[])?;
-    let took = do_tasks(&team, tasks)?.as_secs_f64();
+    let few_tasks = (tasks / 5).max(FEW);
+    let (team, took) = grown(FEW, few_tasks)?;
+    team.shut_down()?;
+    let few = took / float(few_tasks);
+    let (mut team, took) = grown(busy, tasks)?;
     let many = took / float(tasks);
     let most_memory = |team: &WorkerTeam<'_>| -> Result<f64> {
-        let each = team.pids.iter().map(|pid| most_megabytes(*pid));
-        Ok(each
-            .collect::<Result<Vec<_>>>()?
-            .into_iter()
-            .fold(0.0, f64::max))
+        let mut each = team.pids.iter().map(|pid| most_megabytes(*pid));
+        each.try_fold(0.0, |most: f64, one| Ok(most.max(one?)))
     };
-    let cpu = |team: &WorkerTeam<'_>| -> Result<Duration> {
-        team.pids.iter().map(|pid| cpu_of(*pid)).sum()
-    };
+    let cpu =
+        |team: &WorkerTeam<'_>| -> Result<f64> { team.pids.iter().map(|pid| cpu_of(*pid)).sum() };
     let worked = most_memory(&team)?;
-    team.grow(idle, &team.script(WORK)?, &[])?;
+    team.grow(idle, &team.script(WORK)?)?;
     team.until_idle()?;
     // Every worker is told of each new one; what has just been told is not idle yet. What that costs is shown.
     let (before, start) = (cpu(&team)?, Instant::now());
     until_quiet(&team.store, watched / 3)?;
     let settled = cpu(&team)?;
-    let settling = settled.saturating_sub(before).as_secs_f64() / start.elapsed().as_secs_f64();
+    let settling = (settled - before) / start.elapsed().as_secs_f64();
     std::thread::sleep(watched);
-    let used = cpu(&team)?.saturating_sub(settled);
-    let share = used.as_secs_f64() / watched.as_secs_f64();
+    let share = (cpu(&team)? - settled) / watched.as_secs_f64();
     let allowed = IDLE_HUNDRED * float(idle) / 100.0;
     let waited = most_memory(&team)?;
     team.shut_down()?;
+    let (seconds, quiet) = (watched.as_secs(), (watched / 3).as_secs());
+    let [many_ms, few_ms] = [many, few].map(|time| time * 1e3);
     Ok(vec![
         Row::new(
             "workers-500",
             format!("a task of {busy} scripted workers that do {tasks} tasks, each once"),
             format!("of {FEW} workers"),
             many / few,
-            format!(
-                "{:.1} ms : {:.1} ms, all in {took:.1} s",
-                many * 1e3,
-                few * 1e3
-            ),
+            format!("{many_ms:.1} ms : {few_ms:.1} ms, all in {took:.1} s"),
         ),
         Row::new(
             "workers-memory",
@@ -105,12 +111,7 @@ pub(super) fn workers(programs: &Programs, size: Size) -> Result<Vec<Row>> {
         .at_most(1.0),
         Row::new(
             "workers-idle",
-            format!(
-                "CPU of {} idle workers over {} s, after {} s without news",
-                idle,
-                watched.as_secs(),
-                (watched / 3).as_secs()
-            ),
+            format!("CPU of {idle} idle workers over {seconds} s, after {quiet} s without news"),
             format!("{:.1} % of a core", allowed * 100.0),
             share / allowed,
             format!(
@@ -123,33 +124,22 @@ pub(super) fn workers(programs: &Programs, size: Size) -> Result<Vec<Row>> {
     ])
 }
 
-/// Has a team do so many new tasks; an error unless each was done, and once.
+/// Has a team do so many new tasks; an error unless each was claimed and done, and once.
 fn do_tasks(team: &WorkerTeam<'_>, tasks: usize) -> Result<Duration> {
     let start = Instant::now();
     fixture::create_tasks(&team.store, tasks)?;
     team.until_done(tasks)?;
     let took = start.elapsed();
-    // How often each task was completed, and claims that came to nothing.
-    let mut completed: HashMap<String, usize> = HashMap::new();
-    let (mut claims, mut others) = (0_usize, Vec::new());
-    for event in team.journal()? {
-        let task = event.task_id.map(|id| id.to_string()).unwrap_or_default();
-        match event.kind.as_str() {
-            "task.claimed" => claims += 1,
-            "task.completed" => *completed.entry(task).or_default() += 1,
-            "task.failed" | "task.released" | "task.requeued" => {
-                others.push(format!("{} {task}", event.kind));
-            }
-            _ => {}
-        }
-    }
-    let twice = completed.values().filter(|times| **times > 1).count();
-    if completed.len() != tasks || twice > 0 || claims != tasks || !others.is_empty() {
-        bail!(
-            "{tasks} tasks: {claims} claims, {} completed, {twice} of them more than once; {}",
-            completed.len(),
-            others.join(", ")
-        );
+    for (kind, expected) in [
+        ("task.claimed", tasks),
+        ("task.completed", tasks),
+        ("task.failed", 0),
+        ("task.released", 0),
+        ("task.requeued", 0),
+    ] {
+        let counts = journalled(&team.store, kind)?;
+        let is_once = counts.len() == expected && counts.values().all(|times| *times == 1);
+        ensure!(is_once, "{tasks} tasks, and {kind}: {counts:?}");
     }
     Ok(took)
 }
@@ -158,21 +148,20 @@ fn do_tasks(team: &WorkerTeam<'_>, tasks: usize) -> Result<Duration> {
 pub(super) fn host(programs: &Programs, size: Size) -> Result<Vec<Row>> {
     let (workers, watched) = size.of((100, 30), (5, 5));
     let watched = Duration::from_secs(watched);
-    let run = HostedRun::start(programs, workers)?;
-    let team = fixture::team()?;
-    wait_for("every worker has a task", LONG, || {
-        let progress = run.store.progress(&team);
-        let is_busy = progress.is_ok_and(|(all, _)| all.in_progress_tasks == workers);
-        Ok(is_busy.then_some(()))
+    let mut team = WorkerTeam::new(&programs.product)?;
+    let host = start_run(programs, &mut team, workers)?;
+    let name = fixture::team()?;
+    team.until("every worker has a task", |team| {
+        let progress = team.store.progress(&name);
+        Ok(progress.is_ok_and(|(all, _)| all.in_progress_tasks == workers))
     })?;
     // Who has just been told that everybody is at work is not idle yet.
-    until_quiet(&run.store, watched / 3)?;
-    let (before, start) = (cpu_of(run.host.id())?, Instant::now());
+    until_quiet(&team.store, watched / 3)?;
+    let (before, start) = (cpu_of(host)?, Instant::now());
     std::thread::sleep(watched);
-    let used = cpu_of(run.host.id())?.saturating_sub(before);
-    let share = used.as_secs_f64() / start.elapsed().as_secs_f64();
-    let memory = most_megabytes(run.host.id())?;
-    run.end()?;
+    let share = (cpu_of(host)? - before) / start.elapsed().as_secs_f64();
+    let memory = most_megabytes(host)?;
+    team.shut_down()?;
     let what = format!("{TASKS} tasks and {workers} scripted workers");
     let seconds = watched.as_secs();
     Ok(vec![
@@ -195,78 +184,27 @@ pub(super) fn host(programs: &Programs, size: Size) -> Result<Vec<Row>> {
     ])
 }
 
-/// A run whose workers are all busy, in a repository of its own. Everything is stopped when it is dropped.
-struct HostedRun<'a> {
-    programs: &'a Programs,
-    project: TempProject,
-    store: FileStore,
-    host: Child,
-    ended: bool,
+/// Starts a run whose workers are all busy, and returns the process id of its host.
+fn start_run(programs: &Programs, team: &mut WorkerTeam<'_>, workers: usize) -> Result<u32> {
+    let plan = team.project.root().join("plan.toml");
+    let mut tasks = String::new();
+    for n in 1..=TASKS {
+        writeln!(tasks, "[[tasks]]\nid = \"t{n}\"\nsubject = \"task {n}\"\n")?;
+    }
+    std::fs::write(&plan, tasks)?;
+    let run = RunCmd::new(TEAM, &format!("{workers}:actor"), "the plan")
+        .plan(&plan.display().to_string())
+        .provider(&format!("actor={}", team.script(BUSY)?))
+        .approve("never")
+        .more(&["--yes"]);
+    let mut command = programs.product.command(&team.project, &run);
+    command.env_remove("TEAMSTER_TEAM").stdin(Stdio::null());
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    Ok(team.host.insert(command.spawn()?).id())
 }
 
-impl<'a> HostedRun<'a> {
-    fn start(programs: &'a Programs, workers: usize) -> Result<Self> {
-        let project = TempProject::on_disk()?;
-        fixture::create_repository(&project)?;
-        let script = project.root().join("script.toml");
-        let plan = project.root().join("plan.toml");
-        std::fs::write(&script, BUSY)?;
-        let mut tasks = String::new();
-        for n in 1..=TASKS {
-            writeln!(tasks, "[[tasks]]\nid = \"t{n}\"\nsubject = \"task {n}\"\n")?;
-        }
-        std::fs::write(&plan, tasks)?;
-        let provider = format!("actor=scripted:{}", script.display());
-        let members = format!("{workers}:actor");
-        let plan = plan.display().to_string();
-        let mut words = vec!["run", &members, "the plan", "--team", TEAM, "--plan", &plan];
-        words.extend(["--provider", &provider, "--approve", "never", "--yes"]);
-        let mut command = programs.product.command(&project, words);
-        command.env_remove("TEAMSTER_TEAM").stdin(Stdio::null());
-        let host = command
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()?;
-        Ok(Self {
-            programs,
-            store: project.store(Sync::Fast)?,
-            project,
-            host,
-            ended: false,
-        })
-    }
-
-    /// Ends the host, and then its workers; an error if one of them is left.
-    fn end(mut self) -> Result<()> {
-        self.ended = true;
-        self.stop()
-    }
-
-    fn stop(&mut self) -> Result<()> {
-        // No worker is to be started again by a host that sees its workers end.
-        self.host.kill()?;
-        self.host.wait()?;
-        let words = ["shutdown", "--team", TEAM, "--force", "--json"];
-        let printed =
-            Finished::of(&mut self.programs.product.command(&self.project, words))?.json();
-        let printed = printed.context("the shutdown printed nothing")?;
-        if printed["verified"] != true {
-            bail!("the shutdown is not verified: {printed}");
-        }
-        Ok(())
-    }
-}
-
-impl Drop for HostedRun<'_> {
-    fn drop(&mut self) {
-        if !self.ended {
-            let _ = self.stop();
-        }
-    }
-}
-
-/// Returns the user and system time of a process so far, without that of its children.
-fn cpu_of(pid: u32) -> Result<Duration> {
+/// Returns the user and system time of a process so far, in seconds, without that of its children.
+fn cpu_of(pid: u32) -> Result<f64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))
         .with_context(|| format!("the process {pid} has ended"))?;
     // The name in brackets may have spaces; user and system time are the 14th and 15th field of all.
@@ -274,7 +212,7 @@ fn cpu_of(pid: u32) -> Result<Duration> {
     let times = fields.split_whitespace().skip(11).take(2);
     let ticks: u64 = times.map(str::parse::<u64>).sum::<Result<_, _>>()?;
     let per_second = rustix::param::clock_ticks_per_second();
-    Ok(Duration::from_millis(ticks * 1000 / per_second))
+    Ok(Duration::from_millis(ticks * 1000 / per_second).as_secs_f64())
 }
 
 /// Returns the most memory that a process ever had, in MB.

@@ -4,13 +4,13 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use teamster_fs::Sync;
 
 use super::{Programs, Row, Size, by_turns, float, median};
 use crate::fixture;
-use crate::product::{Finished, TempProject};
+use crate::product::{Finished, TempProject, list};
 use crate::workload::{BATCH, CONTENT, Flush, Write};
 
 /// Processes that drain a team together.
@@ -68,11 +68,8 @@ fn against_raw(
         || {
             let project = TempProject::on_disk()?;
             std::fs::write(project.claude().join("lines"), lines)?;
-            let work = if lines.is_empty() {
-                "raw"
-            } else {
-                "raw-receive"
-            };
+            let with_lines = !lines.is_empty();
+            let work = if with_lines { "raw-receive" } else { "raw" };
             programs.seconds(&project, &[work, "--count", &text, "--recipe", &file])
         },
     )?;
@@ -91,8 +88,9 @@ fn changes(
     let project = TempProject::on_disk()?;
     fixture::create_team(&project, workers)?;
     let warm_up = || {
-        let seconds = programs.seconds(&project, &[work, "--count", "1"]);
-        seconds.map(drop)
+        programs
+            .seconds(&project, &[work, "--count", "1"])
+            .map(drop)
     };
     against_raw(programs, row, &project, (work, count), samples, warm_up, "")
 }
@@ -109,16 +107,8 @@ fn receive(programs: &Programs, size: Size) -> Result<Row> {
     });
     let lines = format!("{line}\n").repeat(messages);
     let what = format!("message read with acknowledgement, durable, {BATCH} at a time");
-    let row = ("receive", what.as_str());
-    let mut row = against_raw(
-        programs,
-        row,
-        &project,
-        ("receive", count),
-        samples,
-        fill,
-        &lines,
-    )?;
+    let (row, work) = (("receive", what.as_str()), ("receive", count));
+    let mut row = against_raw(programs, row, &project, work, samples, fill, &lines)?;
     row.against += ", reading and parsing the same lines";
     Ok(row)
 }
@@ -134,10 +124,11 @@ fn several(programs: &Programs, size: Size) -> Result<Row> {
         let all = ids.len();
         ids.sort_unstable();
         ids.dedup();
-        if all != tasks || ids.len() != tasks {
-            let different = ids.len();
-            bail!("{processes} processes claimed {all} tasks, {different} different, of {tasks}");
-        }
+        let different = ids.len();
+        ensure!(
+            all == tasks && different == tasks,
+            "{processes} processes claimed {all} tasks, {different} different, of {tasks}"
+        );
         Ok(took.as_secs_f64())
     };
     let (together, alone) = by_turns(samples, || drain(PROCESSES), || drain(1))?;
@@ -169,8 +160,8 @@ fn growth(programs: &Programs, size: Size, behind: bool) -> Result<Row> {
     let count = count.to_string();
     let cpu = |project: &TempProject| -> Result<f64> {
         let figures = programs.figures(project, &["claims", "--count", &count])?;
-        let each = figures["cpu"].as_array().into_iter().flatten();
-        Ok(median(&each.filter_map(Value::as_f64).collect::<Vec<_>>()))
+        let each = list(&figures["cpu"]).filter_map(Value::as_f64);
+        Ok(median(&each.collect::<Vec<_>>()))
     };
     for project in [&small, &middle, &large] {
         cpu(project)?;
@@ -187,11 +178,8 @@ fn growth(programs: &Programs, size: Size, behind: bool) -> Result<Row> {
     let what = format!("CPU of a claim in a team of {largest} tasks");
     let against = "in a team of 100";
     let ratio = of_large / of_small;
-    let [large, small] = [of_large, of_small].map(|time| format!("{:.0} µs", time * 1e6));
-    let times = format!(
-        "{large} : {small}; {:.0} µs with 1,000",
-        median(&middles) * 1e6
-    );
+    let [large, small, middle] = [of_large, of_small, median(&middles)].map(|time| time * 1e6);
+    let times = format!("{large:.0} µs : {small:.0} µs; {middle:.0} µs with 1,000");
     Ok(if behind {
         let what = format!("{what}, nine of ten tasks waiting");
         Row::new("claims-behind", what, against, ratio, times)
@@ -215,21 +203,12 @@ fn journal(programs: &Programs, size: Size) -> Result<Row> {
     Ok(Row::new("journal", what, "of 1,000", of_long / of_short, times).at_most(4.0))
 }
 
-/// Makes a team whose journal has so many events. They are written as the store writes them, but all at once.
+/// Makes a team whose journal has so many events.
 fn with_events(count: usize) -> Result<TempProject> {
     let project = TempProject::on_disk()?;
     fixture::create_team(&project, 1)?;
-    let file = project.team().join("events.jsonl");
-    let mut text = std::fs::read_to_string(&file)?;
-    let mut event: Value = serde_json::from_str(text.trim())?;
-    event["type"] = json!("agent.event");
-    event["data"] = json!({"text": CONTENT});
-    for seq in 2..=count {
-        event["seq"] = json!(seq);
-        text.push_str(&event.to_string());
-        text.push('\n');
-    }
-    std::fs::write(&file, text)?;
+    let event = |_| ("w1".to_owned(), "agent.event", json!({"text": CONTENT}));
+    fixture::fill_journal(&project, count, event)?;
     project.store(Sync::Fast)?;
     Ok(project)
 }
@@ -246,20 +225,16 @@ impl Recipe {
         let trace = project.root().join("trace");
         let workload = fixture::workload(&programs.workloads, project, words);
         let mut command = Command::new("strace");
-        command
-            .args(["-qq", "-y", "-s", "0", "-e"])
-            .arg("trace=write,pwrite64,fsync,fdatasync,rename,renameat,renameat2")
-            .arg("-o")
-            .arg(&trace)
-            .arg(workload.get_program())
-            .args(workload.get_args());
+        let calls = "trace=write,pwrite64,fsync,fdatasync,rename,renameat,renameat2";
+        command.args(["-qq", "-y", "-s", "0", "-e", calls, "-o"]);
+        command.arg(&trace).arg(workload.get_program());
+        command.args(workload.get_args());
         project.enter(&mut command);
         Finished::checked(&mut command)?;
         let trace = std::fs::read_to_string(&trace).context("strace left no trace")?;
         let writes = writes(&trace);
-        if writes.is_empty() {
-            bail!("the workload {words:?} brought nothing to the disk");
-        }
+        let has_written = !writes.is_empty();
+        ensure!(has_written, "{words:?} brought nothing to the disk");
         let file = project.root().join(format!("recipe-{}.json", words[0]));
         std::fs::write(&file, serde_json::to_vec(&writes)?)?;
         Ok(Self { writes, file })
@@ -283,15 +258,10 @@ fn writes(trace: &str) -> Vec<Write> {
         let Some((call, rest)) = line.split_once('(') else {
             continue;
         };
-        let path = rest
-            .split_once('<')
-            .and_then(|(_, path)| path.split_once('>'));
-        let path = path.map_or("", |(path, _)| path);
+        let path = rest.split(['<', '>']).nth(1).unwrap_or_default();
         let how = match call {
             "write" | "pwrite64" => {
-                let size = rest
-                    .rsplit_once("= ")
-                    .and_then(|(_, size)| size.parse().ok());
+                let size = rest.rsplit("= ").next().and_then(|size| size.parse().ok());
                 *written.entry(path).or_insert(0) += size.unwrap_or(0);
                 continue;
             }

@@ -4,16 +4,16 @@
 //! `web/e2e/latency.mjs` drives the page and says when each change was painted; each change carries its own time, of the
 //! one clock of the machine.
 
-use std::io::{BufRead, BufReader, BufWriter, Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
-use teamster_fs::{Sync, layout};
+use teamster_fs::Sync;
 use teamster_journal::payload::AgentEventRecorded;
 use teamster_journal::{EventKind, NewEvent};
 use teamster_store::{FileStore, Store};
@@ -23,7 +23,7 @@ use super::commands::beat_all;
 use super::processes::most_megabytes;
 use super::{Programs, Row, Size, TASKS, WORKERS, percentile};
 use crate::fixture;
-use crate::product::{TEAM, TempProject, wait_for};
+use crate::product::{TEAM, TempProject, list, text, wait_for};
 use crate::workload::CONTENT;
 use crate::{ci, web};
 
@@ -33,45 +33,34 @@ const FIRST_VIEW: f64 = 1.0;
 const CHANGE: f64 = 0.1;
 /// The most memory of the server with a journal of the usual length.
 const MEGABYTES: f64 = 150.0;
-/// The size at which a writer begins a new segment of the journal.
-const SEGMENT: usize = 64 * 1024 * 1024;
 /// Changes that are made in a second.
 const PER_SECOND: u32 = 100;
 
 /// Measures the server, as a client of its stream sees it.
 pub(super) fn server(programs: &Programs, size: Size) -> Result<Vec<Row>> {
-    let events = size.of(100_000, 20_000);
-    let project = large_team(events)?;
-    let server = Server::start(programs, &project)?;
+    let (usual, many) = size.of((100_000, 1_000_000), (20_000, 50_000));
+    let (project, server) = Server::with_team(programs, usual)?;
     let first = server.first_view()?;
-    let what = format!("the first view of {TASKS} tasks, {WORKERS} workers and {events} events");
+    let what = format!("the first view of {TASKS} tasks, {WORKERS} workers and {usual} events");
     let times = format!("{:.0} ms with the server's start", first * 1e3);
     let mut rows =
         vec![Row::new("studio-first", what, "1 s", first / FIRST_VIEW, times).at_most(1.0)];
     let store = project.store(Sync::Fast)?;
-    rows.extend(events_at_server(&server, &store, size)?);
-    rows.push(state_file_at_server(&server, &project, size)?);
+    let changes = size.of(2_000, 300);
+    rows.extend(events_at_server(&server, &store, changes)?);
+    rows.push(state_file_at_server(&server, &project, changes)?);
     let memory = most_megabytes(server.child.id())?;
-    rows.push(
-        Row::new(
-            "studio-memory",
-            "the most memory that the server ever had for this",
-            format!("{MEGABYTES} MB"),
-            memory / MEGABYTES,
-            format!("{memory:.1} MB"),
-        )
-        .at_most(1.0),
-    );
+    let what = "the most memory that the server ever had for this";
+    let (limit, times) = (format!("{MEGABYTES} MB"), format!("{memory:.1} MB"));
+    rows.push(Row::new("studio-memory", what, limit, memory / MEGABYTES, times).at_most(1.0));
     drop((server, project));
-    let events = size.of(1_000_000, 50_000);
-    let project = large_team(events)?;
-    let server = Server::start(programs, &project)?;
+    let (_project, server) = Server::with_team(programs, many)?;
     let first = server.first_view()?;
     wait_for("the journal is read", Duration::from_secs(300), || {
         let view = server.get(&format!("/api/v1/teams/{TEAM}"))?;
         Ok((view["history"]["complete"] == true).then_some(()))
     })?;
-    let what = format!("the first view with a journal of {events} events");
+    let what = format!("the first view with a journal of {many} events");
     let times = format!(
         "{:.0} ms, all of it counted in after {:.1} s, {:.1} MB at most",
         first * 1e3,
@@ -91,19 +80,41 @@ pub(super) fn browser(programs: &Programs, size: Size) -> Result<Vec<Row>> {
             return Ok(Vec::new());
         }
     };
-    let events = size.of(100_000, 20_000);
-    let project = large_team(events)?;
+    // Few enough changes for the quick run, and enough for a p99 in the full one.
+    let (events, changes) = size.of((100_000, 1_333), (20_000, 200));
+    let (project, server) = Server::with_team(programs, events)?;
     let store = project.store(Sync::Fast)?;
-    let server = Server::start(programs, &project)?;
     let mut page = Page::open(&chromium)?;
-    // Few enough for the quick run, and enough for a p99 in the full one.
-    let changes = size.of(1_333, 200);
-    Ok(vec![
-        first_view_in_page(&mut page, &server, events)?,
-        state_file_in_page(&mut page, &project, changes)?,
-        task_in_page(&mut page, &store, changes)?,
-        event_in_page(&mut page, &store, changes)?,
-    ])
+    let (team, task) = (fixture::team()?, "1".parse()?);
+    let view = format!("#/team/{TEAM}/team");
+    let mut rows = vec![first_view_in_page(&mut page, &server, &view, events)?];
+    write_state(&project, "a feature")?;
+    // The session's id in the API is decided by the server: a person follows the link.
+    page.ask(&json!({ "wish": "follow", "name": "foreign" }))?;
+    page.ask(&json!({ "wish": "watch", "selector": ".head" }))?;
+    let took = page.times(changes, |text| write_state(&project, text))?;
+    let what = "a change of a state file → the screen";
+    rows.push(latency("browser-file", what, &took));
+    let selector = "[role=list][aria-label=Tasks] button.task";
+    page.ask(&json!({ "wish": "watch", "view": view, "selector": selector }))?;
+    let took = page.times(changes, |text| {
+        let edit = Edit {
+            subject: Some(text.to_owned()),
+            ..Edit::default()
+        };
+        Ok(store.update_task(&team, "user", &task, &edit).map(drop)?)
+    })?;
+    let what = "a change of a task → the screen";
+    rows.push(latency("browser-task", what, &took));
+    page.ask(&json!({
+        "wish": "watch", "view": view, "press": "Activity", "selector": "[data-event]",
+    }))?;
+    let took = page.times(changes, |text| {
+        Ok(store.record(&team, tool_used("w1", text)).map(drop)?)
+    })?;
+    let what = "an event of the journal → the screen";
+    rows.push(latency("browser-event", what, &took));
+    Ok(rows)
 }
 
 /// Makes a team with tasks, workers that beat, and a journal of this length as a run leaves it: most events are of agents.
@@ -111,56 +122,24 @@ fn large_team(events: usize) -> Result<TempProject> {
     let project = TempProject::on_disk()?;
     let store = fixture::create_team(&project, WORKERS)?;
     fixture::create_tasks(&store, TASKS)?;
-    let file = project.team().join("events.jsonl");
-    let text = std::fs::read_to_string(&file)?;
-    let mut event: Value = serde_json::from_str(text.lines().last().context("an empty journal")?)?;
-    let begun = event["seq"].as_u64().context("no position")?;
-    if let Some(object) = event.as_object_mut() {
-        object.shift_remove("taskId");
-    }
-    let append = || {
-        std::fs::OpenOptions::new()
-            .append(true)
-            .create(true)
-            .open(&file)
-    };
-    let mut out = BufWriter::new(append()?);
-    let (mut written, mut segments) = (text.len(), 0);
-    for seq in begun + 1..=(events as u64).max(begun + 1) {
+    fixture::fill_journal(&project, events, |seq| {
         let (kind, data) = match seq % 10 {
-            0 => (
-                "usage",
-                json!({
+            0 => {
+                let usage = json!({
                     "provider": "scripted", "model": null, "tokensIn": 1200, "tokensOut": 80, "cachedIn": 300,
                     "cacheWrite": 0, "reasoning": 0, "usd": 0.01, "atLeast": false,
-                }),
-            ),
-            5 => (
-                "message.sent",
-                json!({ "content": CONTENT, "to": "lead", "messageId": seq.to_string() }),
-            ),
+                });
+                ("usage", usage)
+            }
+            5 => {
+                let message =
+                    json!({ "content": CONTENT, "to": "lead", "messageId": seq.to_string() });
+                ("message.sent", message)
+            }
             _ => ("agent.event", json!({ "what": "tool", "text": CONTENT })),
         };
-        event["seq"] = json!(seq);
-        event["actor"] = json!(format!("w{}", seq % WORKERS as u64 + 1));
-        event["type"] = json!(kind);
-        event["data"] = data;
-        if written > SEGMENT {
-            out.flush()?;
-            segments += 1;
-            std::fs::rename(
-                &file,
-                project.team().join(layout::journal_segment(segments)),
-            )?;
-            out = BufWriter::new(append()?);
-            written = 0;
-        }
-        let line = format!("{event}\n");
-        written += line.len();
-        out.write_all(line.as_bytes())?;
-    }
-    out.flush()?;
-    drop(out);
+        (format!("w{}", seq % WORKERS + 1), kind, data)
+    })?;
     beat_all(&store)?;
     Ok(project)
 }
@@ -173,65 +152,54 @@ fn write_state(project: &TempProject, feature: &str) -> Result<()> {
         "version": "1.0", "enabled": true, "teamName": "foreign", "feature": feature,
         "lastUpdated": fixture::now(), "sessionId": "bench", "teammates": [],
     });
-    std::fs::write(folder.join(".new"), state.to_string())?;
-    Ok(std::fs::rename(
-        folder.join(".new"),
-        folder.join("agent-state.json"),
-    )?)
+    let (new, file) = (folder.join(".new"), folder.join("agent-state.json"));
+    std::fs::write(&new, state.to_string())?;
+    Ok(std::fs::rename(new, file)?)
 }
 
 /// Measures events of the journal on their way to a client: by themselves, and as what they change in the view.
-fn events_at_server(server: &Server, store: &FileStore, size: Size) -> Result<[Row; 2]> {
+fn events_at_server(server: &Server, store: &FileStore, changes: usize) -> Result<[Row; 2]> {
     let team = fixture::team()?;
     let listen = |wanted: &'static str| {
-        server.listen(&format!("team={TEAM}"), move |name, data| {
+        server.listen(TEAM, move |name, data| {
             (name == wanted).then(|| data["seq"].as_u64()).flatten()
         })
     };
     let (journal, patches) = (listen("journal")?, listen("patch")?);
     let workers = WORKERS as u64;
-    let sent = paced(size.of(2_000, 300), |number| {
+    let sent = paced(changes, |number| {
         let worker = format!("w{}", number % workers + 1);
         Ok(store.record(&team, tool_used(&worker, CONTENT))?)
     })?;
+    let events = arrival_times(&sent, &journal, true)?;
+    let views = arrival_times(&sent, &patches, false)?;
+    let what = "an event of the journal → a client of the stream";
+    let changed = "an event of the journal → the view of a client, changed";
     Ok([
-        latency(
-            "studio-event",
-            "an event of the journal → a client of the stream",
-            &arrival_times(&sent, &journal, true)?,
-        ),
-        latency(
-            "studio-patch",
-            "an event of the journal → the view of a client, changed",
-            &arrival_times(&sent, &patches, false)?,
-        ),
+        latency("studio-event", what, &events),
+        latency("studio-patch", changed, &views),
     ])
 }
 
 /// Measures a state file that another program writes, on its way to a client. Several changes may arrive as one.
-fn state_file_at_server(server: &Server, project: &TempProject, size: Size) -> Result<Row> {
+fn state_file_at_server(server: &Server, project: &TempProject, changes: usize) -> Result<Row> {
     write_state(project, "0")?;
     let session = wait_for("the state file is shown", Duration::from_secs(30), || {
-        let mut answer = server.get("/api/v1/teams")?;
-        let rows = answer["teams"].take();
-        let mut rows = rows.as_array().into_iter().flatten();
-        let found = rows.find(|row| row["kind"] == "state-file");
-        Ok(found.and_then(|row| Some(row["id"].as_str()?.to_owned())))
+        let answer = server.get("/api/v1/teams")?;
+        let found = list(&answer["teams"]).find(|row| row["kind"] == "state-file");
+        Ok(found.map(|row| text(&row["id"]).to_owned()))
     })?;
-    let arrivals = server.listen(&format!("team={session}"), |name, data| {
+    let arrivals = server.listen(&session, |name, data| {
         let feature = data["session"]["feature"].as_str()?;
         (name == "view").then(|| feature.parse().ok()).flatten()
     })?;
-    let sent = paced(size.of(2_000, 300), |number| {
+    let sent = paced(changes, |number| {
         write_state(project, &(number + 1).to_string())?;
         Ok(number + 1)
     })?;
     let what = "a change of a state file → a client of the stream";
-    Ok(latency(
-        "studio-file",
-        what,
-        &arrival_times(&sent, &arrivals, false)?,
-    ))
+    let took = arrival_times(&sent, &arrivals, false)?;
+    Ok(latency("studio-file", what, &took))
 }
 
 /// Makes changes at an even pace and returns what each returned, with the time when it was begun.
@@ -260,36 +228,29 @@ fn arrival_times(
         let arrival = arrivals.recv_timeout(Duration::from_secs(30));
         came.push(arrival.context("a change did not arrive")?);
     }
-    if each && came.windows(2).any(|two| two[0].0 >= two[1].0) {
-        bail!("an event came twice");
-    }
-    sent.iter()
-        .map(|(number, at)| {
-            let later = came.iter().find(|(other, _)| other >= number);
-            let found = later.filter(|(other, _)| !each || other == number);
-            let (_, arrived) = found.with_context(|| format!("change {number} did not arrive"))?;
-            Ok(arrived.saturating_duration_since(*at).as_secs_f64())
-        })
-        .collect()
+    let is_twice = came.windows(2).any(|two| two[0].0 >= two[1].0);
+    ensure!(!each || !is_twice, "an event came twice");
+    let time = |(number, at): &(u64, Instant)| {
+        let later = came.iter().find(|(other, _)| other >= number);
+        let found = later.filter(|(other, _)| !each || other == number);
+        let (_, arrived) = found.with_context(|| format!("change {number} did not arrive"))?;
+        Ok(arrived.saturating_duration_since(*at).as_secs_f64())
+    };
+    sent.iter().map(time).collect()
 }
 
 fn latency(key: &'static str, what: &str, took: &[f64]) -> Row {
-    let p99 = percentile(took, 99);
-    let times = format!(
-        "p50 {:.1} ms, p99 {:.1} ms, the slowest {:.1} ms of {}",
-        percentile(took, 50) * 1e3,
-        p99 * 1e3,
-        percentile(took, 100) * 1e3,
-        took.len()
-    );
+    let [p50, p99, slowest] = [50, 99, 100].map(|percent| percentile(took, percent) * 1e3);
+    let count = took.len();
+    let times = format!("p50 {p50:.1} ms, p99 {p99:.1} ms, the slowest {slowest:.1} ms of {count}");
     let what = format!("{what}, p99 at {PER_SECOND} in a second");
-    Row::new(key, what, "100 ms", p99 / CHANGE, times).at_most(1.0)
+    Row::new(key, what, "100 ms", p99 / 1e3 / CHANGE, times).at_most(1.0)
 }
 
-fn first_view_in_page(page: &mut Page, server: &Server, events: usize) -> Result<Row> {
+fn first_view_in_page(page: &mut Page, server: &Server, view: &str, events: usize) -> Result<Row> {
     let answer = page.ask(&json!({
         "wish": "first", "address": server.printed["address"], "port": server.printed["port"],
-        "bearer": server.printed["bearer"], "view": format!("#/team/{TEAM}/team"),
+        "bearer": server.printed["bearer"], "view": view,
         "words": ["task 1", "w1", format!("0 of {} tasks done", TASKS)],
     }))?;
     let took = answer["milliseconds"].as_f64().context("no time")? / 1e3;
@@ -297,39 +258,6 @@ fn first_view_in_page(page: &mut Page, server: &Server, events: usize) -> Result
         format!("the first view in a browser: {TASKS} tasks, {WORKERS} workers, {events} events");
     let times = format!("{:.0} ms from the address to the screen", took * 1e3);
     Ok(Row::new("browser-first", what, "1 s", took / FIRST_VIEW, times).at_most(1.0))
-}
-
-fn state_file_in_page(page: &mut Page, project: &TempProject, changes: usize) -> Result<Row> {
-    write_state(project, "a feature")?;
-    // The session's id in the API is decided by the server: a person follows the link.
-    page.ask(&json!({ "wish": "follow", "name": "foreign" }))?;
-    page.ask(&json!({ "wish": "watch", "selector": ".head" }))?;
-    let took = page.times(changes, |text| write_state(project, text))?;
-    Ok(latency(
-        "browser-file",
-        "a change of a state file → the screen",
-        &took,
-    ))
-}
-
-fn task_in_page(page: &mut Page, store: &FileStore, changes: usize) -> Result<Row> {
-    let (team, task) = (fixture::team()?, "1".parse()?);
-    let selector = "[role=list][aria-label=Tasks] button.task";
-    let view = format!("#/team/{TEAM}/team");
-    page.ask(&json!({ "wish": "watch", "view": view, "selector": selector }))?;
-    let took = page.times(changes, |text| {
-        let edit = Edit {
-            subject: Some(text.to_owned()),
-            ..Edit::default()
-        };
-        store.update_task(&team, "user", &task, &edit)?;
-        Ok(())
-    })?;
-    Ok(latency(
-        "browser-task",
-        "a change of a task → the screen",
-        &took,
-    ))
 }
 
 /// Returns an event that says that an agent used a tool.
@@ -340,22 +268,6 @@ fn tool_used(worker: &str, text: &str) -> NewEvent {
         ..AgentEventRecorded::default()
     };
     NewEvent::new(worker, EventKind::AgentEvent(event))
-}
-
-fn event_in_page(page: &mut Page, store: &FileStore, changes: usize) -> Result<Row> {
-    let team = fixture::team()?;
-    page.ask(&json!({
-        "wish": "watch", "view": format!("#/team/{TEAM}/team"), "press": "Activity", "selector": "[data-event]",
-    }))?;
-    let took = page.times(changes, |text| {
-        store.record(&team, tool_used("w1", text))?;
-        Ok(())
-    })?;
-    Ok(latency(
-        "browser-event",
-        "an event of the journal → the screen",
-        &took,
-    ))
 }
 
 /// A browser with one page, and the script that drives it.
@@ -414,16 +326,14 @@ impl Page {
         let answer = self.ask(&json!({ "wish": "seen", "last": last }))?;
         let mut seen: Vec<(u64, f64)> = serde_json::from_value(answer["seen"].clone())?;
         seen.sort_unstable_by_key(|(sent, _)| *sent);
-        sent.iter()
-            .map(|(sent, _)| {
-                let later = seen.partition_point(|(shown, _)| shown < sent);
-                let first = seen[later..].iter().map(|(_, at)| *at);
-                let at = Duration::try_from_secs_f64(first.fold(f64::INFINITY, f64::min) / 1e3)?;
-                Ok(at
-                    .saturating_sub(Duration::from_micros(*sent))
-                    .as_secs_f64())
-            })
-            .collect()
+        let time = |(sent, _): &(u64, Instant)| {
+            let later = seen.partition_point(|(shown, _)| shown < sent);
+            let first = seen[later..].iter().map(|(_, at)| *at);
+            let at = Duration::try_from_secs_f64(first.fold(f64::INFINITY, f64::min) / 1e3)?;
+            let took = at.saturating_sub(Duration::from_micros(*sent));
+            Ok(took.as_secs_f64())
+        };
+        sent.iter().map(time).collect()
     }
 }
 
@@ -444,27 +354,27 @@ struct Server {
 }
 
 impl Server {
-    fn start(programs: &Programs, project: &TempProject) -> Result<Self> {
+    /// Starts a server for a large team with a journal of this length.
+    fn with_team(programs: &Programs, events: usize) -> Result<(TempProject, Self)> {
+        let project = large_team(events)?;
         let started = Instant::now();
         let words = ["studio", "--port", "0", "--json"];
-        let mut command = programs.product.command(project, words);
-        let mut child = command
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .spawn()?;
+        let mut command = programs.product.command(&project, words);
+        command.stdin(Stdio::null()).stdout(Stdio::piped());
+        let mut child = command.spawn()?;
         let mut line = String::new();
         BufReader::new(child.stdout.take().context("no output")?).read_line(&mut line)?;
-        let printed = serde_json::from_str(&line).context("the server printed nothing")?;
-        Ok(Self {
+        let server = Self {
             child,
-            printed,
+            printed: serde_json::from_str(&line).context("the server printed nothing")?,
             started,
-        })
+        };
+        Ok((project, server))
     }
 
     fn ask(&self, path: &str) -> Result<BufReader<TcpStream>> {
         let port = u16::try_from(self.printed["port"].as_u64().context("no port")?)?;
-        let key = self.printed["bearer"].as_str().context("no key")?;
+        let key = text(&self.printed["bearer"]);
         let mut stream = TcpStream::connect(("127.0.0.1", port))?;
         stream.set_read_timeout(Some(Duration::from_secs(60)))?;
         write!(
@@ -474,9 +384,7 @@ impl Server {
         let mut reader = BufReader::new(stream);
         let mut line = String::new();
         reader.read_line(&mut line)?;
-        if !line.contains(" 200 ") {
-            bail!("{path}: {line}");
-        }
+        ensure!(line.contains(" 200 "), "{path}: {line}");
         while line.trim() != "" {
             line.clear();
             reader.read_line(&mut line)?;
@@ -494,21 +402,20 @@ impl Server {
     fn first_view(&self) -> Result<f64> {
         let view = self.get(&format!("/api/v1/teams/{TEAM}"))?;
         let took = self.started.elapsed();
-        let count = |key: &str| view[key].as_array().map_or(0, Vec::len);
-        if (count("tasks"), count("workers")) != (TASKS, WORKERS) {
-            bail!("{} tasks and {} workers", count("tasks"), count("workers"));
-        }
+        let [tasks, workers] = ["tasks", "workers"].map(|key| list(&view[key]).count());
+        let is_all = tasks == TASKS && workers == WORKERS;
+        ensure!(is_all, "{tasks} tasks and {workers} workers");
         Ok(took.as_secs_f64())
     }
 
-    /// Listens to the stream and returns when it has shown the present. Whatever `number` finds in an event arrives with
-    /// its time.
+    /// Listens to the stream of a team and returns when it has shown the present. Whatever `number` finds in an event
+    /// arrives with its time.
     fn listen(
         &self,
-        query: &str,
+        team: &str,
         number: impl Fn(&str, &Value) -> Option<u64> + Send + 'static,
     ) -> Result<Receiver<(u64, Instant)>> {
-        let mut reader = self.ask(&format!("/api/v1/events?{query}"))?;
+        let mut reader = self.ask(&format!("/api/v1/events?team={team}"))?;
         let (sender, arrivals) = channel();
         let (ready, is_ready) = channel();
         std::thread::spawn(move || {
@@ -531,9 +438,8 @@ impl Server {
                 line.clear();
             }
         });
-        is_ready
-            .recv_timeout(Duration::from_secs(60))
-            .context("the stream shows nothing")?;
+        let shown = is_ready.recv_timeout(Duration::from_secs(60));
+        shown.context("the stream shows nothing")?;
         Ok(arrivals)
     }
 }

@@ -9,12 +9,12 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 use serde_json::{Value, json};
 
-use super::{Case, Fault, Run, Struck};
+use super::{Case, Fault, Run, Struck, Target};
 use crate::fixture;
-use crate::product::{Finished, Product, TempProject, words};
+use crate::product::{Finished, Product, TempProject, check, list, text, words};
 
 /// No hook takes longer, whatever happens to it or to others.
 const WITHIN: Duration = Duration::from_secs(2);
@@ -49,25 +49,21 @@ enum Before {
 
 /// One hook call.
 pub(super) struct HookCase {
-    pub(super) name: &'static str,
-    /// Whether even a sample goes through every call.
-    pub(super) is_central: bool,
-    event: &'static str,
-    before: Before,
-}
-
-const fn case(
     name: &'static str,
     is_central: bool,
     event: &'static str,
     before: Before,
-) -> HookCase {
-    HookCase {
-        name,
-        is_central,
-        event,
-        before,
-    }
+}
+
+macro_rules! case {
+    ($name:expr, $is_central:expr, $event:expr, $before:ident) => {
+        HookCase {
+            name: $name,
+            is_central: $is_central,
+            event: $event,
+            before: Before::$before,
+        }
+    };
 }
 
 const START: &str = "SubagentStart";
@@ -75,29 +71,26 @@ const STOP: &str = "SubagentStop";
 
 /// All hook calls. After a stop without a state only the end is recorded.
 pub(super) const CASES: [HookCase; 6] = [
-    case("hook SubagentStart, cold", true, START, Before::Nothing),
-    case("hook SubagentStart, warm", true, START, Before::Others),
-    case(
-        "hook SubagentStart, after",
-        false,
-        START,
-        Before::EndedSession,
-    ),
-    case("hook SubagentStart, late", false, START, Before::LateChange),
-    case("hook SubagentStop, cold", false, STOP, Before::Nothing),
-    case("hook SubagentStop, warm", true, STOP, Before::Others),
+    case!("hook SubagentStart, cold", true, START, Nothing),
+    case!("hook SubagentStart, warm", true, START, Others),
+    case!("hook SubagentStart, after", false, START, EndedSession),
+    case!("hook SubagentStart, late", false, START, LateChange),
+    case!("hook SubagentStop, cold", false, STOP, Nothing),
+    case!("hook SubagentStop, warm", true, STOP, Others),
 ];
 
-impl HookCase {
-    /// Makes a project in which the hook can be called once.
-    pub(super) fn prepare(&self, product: &Product) -> Result<Case> {
+impl Target for HookCase {
+    fn name(&self) -> (&'static str, bool) {
+        (self.name, self.is_central)
+    }
+
+    fn prepare(&self, product: &Product) -> Result<Case> {
         let project = TempProject::new()?;
         register_team(&project)?;
         let tell = |event: &str, session: &str, name: &str| -> Result<()> {
             let finished = call(product, &project, event, session, name)?;
-            if !finished.success() {
-                bail!("the case cannot be prepared: {}", finished.describe());
-            }
+            let (is_good, end) = (finished.success(), finished.describe());
+            ensure!(is_good, "the case cannot be prepared: {end}");
             Ok(())
         };
         match self.before {
@@ -129,65 +122,51 @@ impl HookCase {
         })
     }
 
-    /// Applies the rules to a call that got a fault.
-    pub(super) fn judge(&self, struck: &Struck<'_>, run: &mut Run) -> Result<()> {
+    fn judge(&self, struck: &Struck<'_>, run: &mut Run) -> Result<()> {
         let (finished, is_runtime) = (&struck.finished, struck.point.is_runtime());
+        let (took, stdout, end) = (finished.took, &finished.stdout, finished.describe());
         if struck.fault != Fault::Kill {
-            run.check(finished.code() == Some(0) || is_runtime, || {
-                format!("it must end with 0: {}", finished.describe())
-            });
-            let lets_go_on = finished.stdout.trim().is_empty() || finished.json().is_some();
-            run.check(lets_go_on, || {
-                format!("the output is no JSON: {:?}", finished.stdout)
-            });
-            run.check(finished.took <= WITHIN, || {
-                format!("it took {:?}", finished.took)
-            });
+            let found = &mut run.violations;
+            check!(found, finished.code() == Some(0) || is_runtime => "it must end with 0: {end}");
+            let lets_go_on = stdout.trim().is_empty() || finished.json().is_some();
+            check!(found, lets_go_on => "the output is no JSON: {stdout:?}");
+            check!(found, took <= WITHIN => "it took {took:?}");
         }
         let happened = self.go_on(struck.product, &struck.case.project, run)?;
-        match struck.fault {
+        let (holds, otherwise) = match struck.fault {
             // The output comes last.
-            Fault::Kill => run.check(happened || finished.json().is_none(), || {
-                "it printed its result, but did not happen".to_owned()
-            }),
+            Fault::Kill => (finished.json().is_none(), "printed its result"),
             // A call that was only interrupted is made again.
-            Fault::Error("EINTR") => run.check(happened || is_runtime, || {
-                "it was interrupted, and did not happen".to_owned()
-            }),
-            Fault::Error(_) => {}
-        }
+            Fault::Error("EINTR") => (is_runtime, "was interrupted"),
+            Fault::Error(_) => (true, ""),
+        };
+        check!(run.violations, happened || holds => "it {otherwise}, but did not happen");
         Ok(())
     }
+}
 
+impl HookCase {
     /// Looks at the files, lets another session's hook follow, looks again, and returns whether the change is there.
     fn go_on(&self, product: &Product, project: &TempProject, run: &mut Run) -> Result<bool> {
         let before = States::read(project)?;
-        run.violations.extend(before.problems.iter().cloned());
         let at_once = self.happened(&before)?;
         let next = call(product, project, START, NEXT_SESSION, NEXT_NAME)?;
         run.next = next.took;
-        run.check(next.code() == Some(0) && next.json().is_some(), || {
-            let (end, stdout) = (next.describe(), &next.stdout);
-            format!("the next hook failed: {end}, {stdout:?}")
-        });
-        run.check(next.took <= WITHIN, || {
-            format!("the next hook took {:?}", next.took)
-        });
         let after = States::read(project)?;
-        run.violations.extend(after.problems.iter().cloned());
+        let found = &mut run.violations;
+        found.extend(before.problems.iter().chain(&after.problems).cloned());
+        let (took, end, stdout) = (next.took, next.describe(), &next.stdout);
+        let is_good = next.code() == Some(0) && next.json().is_some();
+        check!(found, is_good => "the next hook failed: {end}, {stdout:?}");
+        check!(found, took <= WITHIN => "the next hook took {took:?}");
         let row = after.sessions.get(NEXT_SESSION).map(names);
-        run.check(row.is_some_and(|names| names.contains(&NEXT_NAME)), || {
-            "the next hook's row is not there".to_owned()
-        });
-        for name in &after.leftovers {
-            run.violations
-                .push(format!("{name} is left after the next hook"));
-        }
-        self.check_nothing_lost(&after, run);
+        let has_row = row.is_some_and(|names| names.contains(&NEXT_NAME));
+        check!(found, has_row => "the next hook's row is not there");
+        let left = after.leftovers.iter();
+        found.extend(left.map(|name| format!("{name} is left after the next hook")));
+        self.check_nothing_lost(&after, found);
         let happened = self.happened(&after)?;
-        run.check(happened || !at_once, || {
-            "it had happened, and is gone".to_owned()
-        });
+        check!(found, happened || !at_once => "it had happened, and is gone");
         run.late = happened && !at_once;
         run.happened = Some(happened);
         Ok(happened)
@@ -213,20 +192,17 @@ impl HookCase {
             bail!("the state that was there is gone");
         };
         let shown_as = |name: &str| -> Option<&str> {
-            let mut rows = state["teammates"].as_array()?.iter();
-            let row = rows.find(|row| row["name"] == name)?;
-            Some(row["status"].as_str().unwrap_or_default())
+            let row = list(&state["teammates"]).find(|row| row["name"] == name)?;
+            Some(text(&row["status"]))
         };
         let is = shown_as(NAME);
         let mut expected: Vec<&str> = is.map(|_| NAME).into_iter().collect();
         expected.extend(others);
-        if names(state) != expected {
-            bail!("the roster is {:?}", names(state));
-        }
+        let names = names(state);
+        ensure!(names == expected, "the roster is {names:?}");
         let are_spawning = others.iter().all(|name| shown_as(name) == Some("spawning"));
-        if state["enabled"] != true || !are_spawning {
-            bail!("the others are not as they were: {state}");
-        }
+        let is_same = state["enabled"] == true && are_spawning;
+        ensure!(is_same, "the others are not as they were: {state}");
         match (self.event, is) {
             (START, Some("spawning")) | (STOP, Some("completed")) => Ok(true),
             (START, None) | (STOP, Some("spawning")) => Ok(false),
@@ -235,24 +211,20 @@ impl HookCase {
     }
 
     /// Checks that what others did before is still there.
-    fn check_nothing_lost(&self, states: &States, run: &mut Run) {
+    fn check_nothing_lost(&self, states: &States, found: &mut Vec<String>) {
         if self.before == Before::EndedSession {
-            run.check(states.sessions.contains_key(OLD_SESSION), || {
-                "the ended session is lost".to_owned()
-            });
+            check!(found, states.sessions.contains_key(OLD_SESSION) => "the ended session is lost");
         }
         if self.before == Before::LateChange {
             let state = states.sessions.get(SESSION);
-            let messages = state.and_then(|state| state["recentMessages"].as_array());
-            let messages = messages.into_iter().flatten();
+            let messages = state
+                .into_iter()
+                .flat_map(|state| list(&state["recentMessages"]));
             let count = messages.filter(|one| one["content"] == LATE).count();
-            run.check(count == 1, || {
-                format!("the late change was applied {count} times")
-            });
+            check!(found, count == 1 => "the late change was applied {count} times");
         }
-        run.check(states.records.len() <= 1, || {
-            format!("one end, and {} records", states.records.len())
-        });
+        let ends = states.records.len();
+        check!(found, ends <= 1 => "one end, and {ends} records");
     }
 }
 
@@ -325,10 +297,7 @@ impl States {
     }
 
     fn read_folder(&mut self, folder: &Path) -> Result<()> {
-        if !folder.is_dir() {
-            return Ok(());
-        }
-        for entry in std::fs::read_dir(folder)? {
+        for entry in std::fs::read_dir(folder).into_iter().flatten() {
             let path = entry?.path();
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             if USUAL.contains(&name.as_ref()) {
@@ -342,11 +311,10 @@ impl States {
                 Ok(state) => {
                     let fields = state.as_object().into_iter().flat_map(|o| o.keys());
                     let fields: Vec<&str> = fields.map(String::as_str).collect();
-                    if fields != words(FIELDS) {
-                        self.problems.push(format!("{name} has fields {fields:?}"));
-                    }
-                    let session = state["sessionId"].as_str().unwrap_or_default();
-                    self.sessions.insert(session.to_owned(), state);
+                    let is_whole = fields == words(FIELDS);
+                    check!(self.problems, is_whole => "{name} has fields {fields:?}");
+                    let session = text(&state["sessionId"]).to_owned();
+                    self.sessions.insert(session, state);
                 }
                 Err(error) => self.problems.push(format!("{name} is torn: {error}")),
             }
@@ -356,9 +324,7 @@ impl States {
 
     fn read_records(&mut self, file: &Path) {
         let text = std::fs::read_to_string(file).unwrap_or_default();
-        if !text.is_empty() && !text.ends_with('\n') {
-            self.problems.push("the last record is torn".to_owned());
-        }
+        check!(self.problems, text.is_empty() || text.ends_with('\n') => "the last record is torn");
         for line in text.lines() {
             match serde_json::from_str(line) {
                 Ok(record) => self.records.push(record),
@@ -370,8 +336,8 @@ impl States {
 
 /// Returns the sorted names of the teammates in a state.
 fn names(state: &Value) -> Vec<&str> {
-    let rows = state["teammates"].as_array().into_iter().flatten();
-    let mut names: Vec<&str> = rows.filter_map(|row| row["name"].as_str()).collect();
+    let rows = list(&state["teammates"]);
+    let mut names: Vec<&str> = rows.map(|row| text(&row["name"])).collect();
     names.sort_unstable();
     names
 }

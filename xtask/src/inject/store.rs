@@ -7,13 +7,13 @@ mod files;
 
 use std::time::{Duration, SystemTime};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 use teamster_store::Store;
 
-use super::{Case, Fault, Run, Struck};
+use super::{Case, Fault, Run, Struck, Target};
 use crate::fixture;
-use crate::product::{Finished, Product, TempProject};
+use crate::product::{Finished, Product, TempProject, check, list, text};
 use files::{Files, inbox_contents, short};
 
 /// The next operation must succeed within this time.
@@ -36,18 +36,18 @@ const PLAN: &str = r#"{"tasks": [
     {"id": "c", "subject": "right", "blockedBy": ["a"]},
     {"id": "d", "subject": "top", "blockedBy": ["b", "c"]}
 ]}"#;
+/// What is wrong where messages are handed out and lost.
+const UNSEEN: &str = "messages were acknowledged that the reader never got";
 const SUBJECTS: [&str; 4] = ["root", "left", "right", "top"];
 
 /// One operation that gets faults.
 pub(super) struct Operation {
-    /// The operation, as a person types it.
-    pub(super) name: &'static str,
-    /// Whether even a sample goes through every call.
-    pub(super) is_central: bool,
+    name: &'static str,
+    is_central: bool,
     /// Whether its output is what it is about: nothing may count as handed out that the caller never got.
     hands_out: bool,
     /// Makes a team on which the operation can be done once.
-    pub(super) prepare: fn() -> Result<Case>,
+    prepare: fn() -> Result<Case>,
     /// Tells whether the files say that it happened; an error when they say neither.
     happened: fn(&Case, &Files) -> Result<bool>,
     /// Counts how often the journal tells of it.
@@ -132,15 +132,13 @@ pub(super) const OPERATIONS: [Operation; 7] = [
             if is_same { counts[0] } else { usize::MAX }
         },
         is_seen: |caller| {
-            let tasks = caller.ask("task list --json")?["tasks"].take();
-            Ok(tasks.as_array().is_some_and(|all| all.len() == 5))
+            let printed = caller.ask("task list --json")?;
+            Ok(list(&printed["tasks"]).count() == 5)
         },
         next: NEXT_CLAIM,
         finish: |caller, happened, next, run| {
             let got = next.json().unwrap_or_default()["task"]["subject"].take();
-            run.check(got == "first", || {
-                format!("the next claimer got {got}, not the first task")
-            });
+            check!(run.violations, got == "first" => "the next claimer got {got}");
             // Of the four only the root is free, and only when they were made.
             let code = if happened { 0 } else { 5 };
             caller.expect("task claim --worker w1 --json", code, run)?;
@@ -186,15 +184,22 @@ pub(super) const OPERATIONS: [Operation; 7] = [
         finish: |caller, happened, _, run| {
             caller.expect_inbox(ACKED + 1..=FILL, happened, run)?;
             let rotated = caller.case.project.team().join("inbox/w2.1.jsonl");
-            run.check(rotated.exists(), || "the inbox did not rotate".to_owned());
+            check!(run.violations, rotated.exists() => "the inbox did not rotate");
             Ok(())
         },
     },
 ];
 
-impl Operation {
-    /// Applies the rules to a call that got a fault.
-    pub(super) fn judge(&self, struck: &Struck<'_>, run: &mut Run) -> Result<()> {
+impl Target for Operation {
+    fn name(&self) -> (&'static str, bool) {
+        (self.name, self.is_central)
+    }
+
+    fn prepare(&self, _: &Product) -> Result<Case> {
+        (self.prepare)()
+    }
+
+    fn judge(&self, struck: &Struck<'_>, run: &mut Run) -> Result<()> {
         let &Struck { product, case, .. } = struck;
         let before = Files::read(&case.project)?;
         run.violations.extend(before.problems.iter().cloned());
@@ -210,55 +215,48 @@ impl Operation {
             Fault::Kill => self.judge_killed(&struck.finished, happened, run),
             Fault::Error(_) => {
                 run.late = happened && !is_seen && struck.finished.success();
-                run.violations
-                    .extend(self.complaint_about_error(struck, happened));
+                let complaint = self.complaint_about_error(struck, happened);
+                run.violations.extend(complaint);
             }
         }
         Ok(())
     }
+}
 
+impl Operation {
     /// Lets another worker go on, checks that the team is whole, and returns whether the operation happened.
     fn go_on(&self, caller: &Caller<'_>, run: &mut Run) -> Result<bool> {
         let project = &caller.case.project;
         let next = caller.product.call(project, self.next)?;
         run.next = next.took;
-        run.check(next.success(), || {
-            format!("the next operation failed: {}", next.describe())
-        });
-        run.check(next.took <= NEXT_WITHIN, || {
-            format!("the next operation took {:?}", next.took)
-        });
+        let (took, end, found) = (next.took, next.describe(), &mut run.violations);
+        check!(found, next.success() => "the next operation failed: {end}");
+        check!(found, took <= NEXT_WITHIN => "the next one took {took:?}");
         let mut after = Files::read(project)?;
         after.check_whole();
-        run.violations.append(&mut after.problems);
+        found.append(&mut after.problems);
         let happened = (self.happened)(caller.case, &after)?;
-        let journalled = (self.journalled)(&after);
-        run.check(journalled == usize::from(happened), || {
-            format!("happened by the files: {happened}; told by the journal {journalled} times")
-        });
+        let told = (self.journalled)(&after);
+        let is_told = told == usize::from(happened);
+        check!(found, is_told => "happened: {happened}, and told {told} times");
         (self.finish)(caller, happened, &next, run)?;
         Ok(happened)
     }
 
     /// What a killed call has printed must be true.
     fn judge_killed(&self, finished: &Finished, happened: bool, run: &mut Run) {
-        let is_answered = finished.json().is_some();
+        let (is_answered, found) = (finished.json().is_some(), &mut run.violations);
         // A message that was handed out but not acknowledged comes again.
-        run.check(!is_answered || happened || self.hands_out, || {
-            "it printed its result, but did not happen".to_owned()
-        });
-        run.check(!self.hands_out || !happened || is_answered, || {
-            "messages were acknowledged that the reader never got".to_owned()
-        });
+        let is_true = !is_answered || happened || self.hands_out;
+        check!(found, is_true => "it printed its result, but did not happen");
+        check!(found, !self.hands_out || !happened || is_answered => "{UNSEEN}");
     }
 
     /// Returns what is wrong with the end of a call after an injected error.
     fn complaint_about_error(&self, struck: &Struck<'_>, happened: bool) -> Option<String> {
         let finished = &struck.finished;
-        let is_printing = struck
-            .hit
-            .as_ref()
-            .is_some_and(|line| line.starts_with("write(1,"));
+        let hit = struck.hit.as_ref();
+        let is_printing = hit.is_some_and(|line| line.starts_with("write(1,"));
         match finished.code() {
             Some(0) if happened => None,
             Some(0) => Some("exit 0, but it did not happen".to_owned()),
@@ -266,9 +264,7 @@ impl Operation {
             None => Some(format!("it died: {}", finished.describe())),
             Some(_) if finished.stderr.contains("panicked") => Some(finished.describe()),
             // The operation is done, and the error says that only its output is lost.
-            Some(_) if happened && is_printing => self
-                .hands_out
-                .then(|| "messages were acknowledged that the reader never got".to_owned()),
+            Some(_) if happened && is_printing => self.hands_out.then(|| UNSEEN.to_owned()),
             Some(_) if happened => Some(format!("it happened, but {}", finished.describe())),
             Some(_) => {
                 let stderr = finished.stderr.trim();
@@ -300,9 +296,8 @@ impl Caller<'_> {
     fn expect(&self, line: &str, code: i32, run: &mut Run) -> Result<()> {
         let line = line.replace("TOKEN", &self.case.token);
         let finished = self.product.call(&self.case.project, &line)?;
-        run.check(finished.code() == Some(code), || {
-            format!("`{line}` should exit {code}: {}", finished.describe())
-        });
+        let (is_it, end) = (finished.code() == Some(code), finished.describe());
+        check!(run.violations, is_it => "`{line}` should exit {code}: {end}");
         Ok(())
     }
 
@@ -320,9 +315,7 @@ impl Caller<'_> {
         let files = Files::read(&self.case.project)?;
         let count = files.count(kind, |event| event["taskId"] == "1");
         let is_once = happened(self.case, &files)? && count == 1;
-        run.check(is_once, || {
-            format!("doing it again did not end with one {kind}")
-        });
+        check!(run.violations, is_once => "done again, it is not one {kind}");
         Ok(())
     }
 
@@ -337,16 +330,13 @@ impl Caller<'_> {
         expected.extend(with_struck.then(|| STRUCK.to_owned()));
         expected.push(NEXT.to_owned());
         let got = self.contents("message read --as w2 --json")?;
-        run.check(got == expected, || {
-            format!("the reader should get {expected:?} and got {got:?}")
-        });
+        check!(run.violations, got == expected => "a reader got {got:?}, not {expected:?}");
         Ok(())
     }
 
     fn contents(&self, line: &str) -> Result<Vec<String>> {
         let printed = self.ask(line)?;
-        let messages = printed["messages"].as_array().into_iter().flatten();
-        Ok(messages.map(short).collect())
+        Ok(list(&printed["messages"]).map(short).collect())
     }
 }
 
@@ -391,9 +381,7 @@ fn with_full_inbox() -> Result<Case> {
     fixture::receive(&store, 2, ACKED, true)?;
     fixture::receive(&store, 2, READ, false)?;
     let size = std::fs::metadata(case.project.team().join("inbox/w2.jsonl"))?.len();
-    if size < 1024 * 1024 {
-        bail!("the inbox has only {size} bytes");
-    }
+    ensure!(size >= 1024 * 1024, "the inbox has only {size} bytes");
     Ok(case)
 }
 
@@ -421,32 +409,23 @@ fn finish_claim(caller: &Caller<'_>, happened: bool, next: &Finished, run: &mut 
 fn finish_passed_over(caller: &Caller<'_>, run: &mut Run) -> Result<()> {
     let file = caller.case.project.tasks().join("1.lock");
     let lock = std::fs::metadata(&file).context("task 1 was passed over without a lock")?;
-    if lock.len() > 0 {
-        bail!("a lock with a name in it was left");
-    }
+    ensure!(lock.len() == 0, "a lock with a name in it was left");
     caller.expect("task claim --worker w3 1 --json", 4, run)?;
     let lock = std::fs::File::options().write(true).open(&file)?;
     lock.set_modified(SystemTime::now() - STALE)?;
     caller.expect("task claim --worker w3 1 --json", 0, run)?;
-    run.check(!file.exists(), || {
-        "the claim that took the lock over left it".to_owned()
-    });
+    check!(run.violations, !file.exists() => "the claim that took it over left it");
     Ok(())
 }
 
 fn claimed_id(next: &Finished) -> String {
     let printed = next.json().unwrap_or_default();
-    printed["task"]["id"]
-        .as_str()
-        .unwrap_or_default()
-        .to_owned()
+    text(&printed["task"]["id"]).to_owned()
 }
 
 fn expect_claimed(next: &Finished, wanted: &str, run: &mut Run) {
     let got = claimed_id(next);
-    run.check(got == wanted, || {
-        format!("the next claimer got {got:?}, not task {wanted}")
-    });
+    check!(run.violations, got == wanted => "the next claimer got {got:?}, not {wanted}");
 }
 
 fn complete_happened(_: &Case, files: &Files) -> Result<bool> {

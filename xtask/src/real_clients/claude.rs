@@ -11,8 +11,8 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 
 use super::{Lab, RealRun, Report};
-use crate::product::Finished;
-use client::Client;
+use crate::product::{Finished, check, files, text};
+use client::ClaudeSession;
 use ours::{Ours, Watch};
 
 /// How a hook of teamster looks in the client's words.
@@ -21,26 +21,22 @@ const HOOK: &str = "/teamster hook ";
 /// Returns all sessions: the client's version, where teammates live, and the scenario.
 pub(super) fn sessions() -> Vec<RealRun> {
     const NEW: &[&str] = &["claude-2.1.325"];
-    let sessions: [(&'static [&'static str], &'static str, &'static str); 5] = [
-        (NEW, "in-process", "team"),
-        (NEW, "tmux", "team"),
-        (&["claude-2.1.197"], "tmux", "team"),
-        (NEW, "in-process", "subagent"),
-        (NEW, "in-process", "error"),
-    ];
-    let run = |(clients, mode, scenario): (&'static [&'static str], _, _)| RealRun {
-        name: format!(
-            "{}-{}",
-            clients[0],
-            if scenario == "team" { mode } else { scenario }
-        ),
-        clients,
-        run: Box::new(move |lab| {
-            let version = clients[0].trim_start_matches("claude-");
-            run_session(lab, [version, mode, scenario])
-        }),
+    let session = |clients: &'static [&'static str], mode: &'static str, scenario: &'static str| {
+        let what = if scenario == "team" { mode } else { scenario };
+        let version = clients[0].trim_start_matches("claude-");
+        RealRun {
+            name: format!("{}-{what}", clients[0]),
+            clients,
+            run: Box::new(move |lab| run_session(lab, [version, mode, scenario])),
+        }
     };
-    sessions.into_iter().map(run).collect()
+    vec![
+        session(NEW, "in-process", "team"),
+        session(NEW, "tmux", "team"),
+        session(&["claude-2.1.197"], "tmux", "team"),
+        session(NEW, "in-process", "subagent"),
+        session(NEW, "in-process", "error"),
+    ]
 }
 
 fn run_session(lab: &Lab, words: [&str; 3]) -> Result<Report> {
@@ -58,19 +54,14 @@ fn run_session(lab: &Lab, words: [&str; 3]) -> Result<Report> {
     let settings = home.join(".claude/settings.json").display().to_string();
     let variables = format!("TEAMSTER_DEBUG=1 TEAMSTER_LOG={}", log.display());
     let watch = Watch::begin(session.join("project/.bkit/agent-state.json"));
-    let ended = lab.run(
-        "claude-team",
-        &words,
-        &[("SETTINGS", &settings), ("XENV", &variables)],
-    );
-    let seen = watch.end();
-    let ended = ended?;
+    let variables = [("SETTINGS", &*settings), ("XENV", &variables)];
+    let ended = lab.run("claude-team", &words, &variables);
+    let (seen, ended) = (watch.end(), ended?);
     let mut report = Report::default();
-    report.check(ended.success(), || {
-        let last = ended.stdout.trim().lines().last().unwrap_or_default();
-        format!("the session failed: {last} {}", ended.describe())
-    });
-    let client = Client::read(&session).context("what the client left")?;
+    let last = ended.stdout.trim().lines().last().unwrap_or_default();
+    let (is_good, end) = (ended.success(), ended.describe());
+    check!(report.differences, is_good => "the session failed: {last} {end}");
+    let client = ClaudeSession::read(&session).context("what the client left")?;
     let ours = Ours::read(&session, &log, seen).context("what teamster left")?;
     compare::all(&client, &ours, &mut report);
     check_client_log(&session, &mut report)?;
@@ -81,36 +72,34 @@ fn run_session(lab: &Lab, words: [&str; 3]) -> Result<Report> {
 /// have too.
 fn check_client_log(session: &Path, report: &mut Report) -> Result<()> {
     let log = std::fs::read_to_string(session.join("debug.log")).context("no debug log")?;
-    for complaint in log.lines().filter(|line| is_complaint(line)) {
-        let complaint = format!("the client's debug log: {complaint}");
-        report.differences.push(complaint);
+    let found = &mut report.differences;
+    for line in log.lines() {
+        check!(found, !is_complaint(line) => "the client's debug log: {line}");
     }
     let lines = log.lines().filter(|line| line.contains(HOOK)).count();
     let mut entries = 0;
     let folder = session.join("home/.claude/projects");
-    for name in crate::web::files(&folder, &[""]).unwrap_or_default() {
-        let is_transcript = Path::new(&name)
+    let mut transcripts = files(&folder, &[""]).unwrap_or_default();
+    transcripts.retain(|name| {
+        Path::new(name)
             .extension()
-            .is_some_and(|end| end == "jsonl");
-        let text = std::fs::read_to_string(folder.join(&name));
-        for line in text.unwrap_or_default().lines().filter(|_| is_transcript) {
+            .is_some_and(|end| end == "jsonl")
+    });
+    for name in transcripts {
+        for line in std::fs::read_to_string(folder.join(&name))?.lines() {
             let entry: Value = serde_json::from_str(line).unwrap_or_default();
             let attachment = &entry["attachment"];
-            let text = |key: &str| attachment[key].as_str().unwrap_or_default();
-            if text("command").contains(HOOK) && text("type").starts_with("hook_") {
+            let (command, kind) = (text(&attachment["command"]), text(&attachment["type"]));
+            if command.contains(HOOK) && kind.starts_with("hook_") {
                 entries += 1;
-                let is_good = matches!(text("type"), "hook_success" | "hook_system_message");
-                report.check(is_good, || format!("the client's transcript: {attachment}"));
+                let is_good = matches!(kind, "hook_success" | "hook_system_message");
+                check!(found, is_good => "the client's transcript: {attachment}");
             }
         }
     }
-    report.check(lines + entries > 0, || {
-        "the client never mentions a hook of teamster".to_owned()
-    });
-    report.saw(
-        "client log",
-        format!("{lines} lines and {entries} transcript entries about the hooks"),
-    );
+    check!(found, lines + entries > 0 => "the client never mentions a hook of teamster");
+    let seen = format!("{lines} lines and {entries} transcript entries about the hooks");
+    report.saw("client log", seen);
     Ok(())
 }
 

@@ -8,11 +8,11 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
-use clap::Args;
 use serde_json::Value;
+use teamster_testkit::RunCmd;
 
-use super::{Lab, RealRun, Report, write_report};
-use crate::product::Finished;
+use super::{Lab, RealRun, Report};
+use crate::product::{Finished, check, list, words};
 
 const TEAM: &str = "whole";
 /// The longest that a run may take, in seconds.
@@ -39,9 +39,9 @@ fn start(lab: &Lab) -> Result<Report> {
     ];
     let has_space = surroundings.iter().any(|variable| variable.contains(' '));
     ensure!(!has_space, "the lab takes no paths with spaces");
-    let words = ["/bin/bash", "-c", INNER, "inner", "XTASK", "run-scene"];
     let variables = [("XENV", &*surroundings.join(" ")), ("TMO", LONG)];
-    lab.run_inside("codex", &words, &variables)
+    let shell = ["/bin/bash", "-c", INNER, "inner"];
+    lab.play("codex", &shell, "run", &variables)
 }
 
 /// Returns the folder that the lab's installer puts the clients into.
@@ -54,112 +54,78 @@ fn clients_home() -> Result<PathBuf> {
     Ok(cache.context("HOME is not set")?.join("teamster-lab"))
 }
 
+fn call(program: &str, line: &str) -> Result<Finished> {
+    Finished::checked(Command::new(program).args(words(line)))
+}
+
+/// Returns what the binary prints as JSON about the team.
+fn ask(line: &str) -> Result<Value> {
+    let printed = call("teamster", &format!("{line} --json"))?.json();
+    printed.with_context(|| format!("`teamster {line}` printed no JSON"))
+}
+
 /// Runs the team inside the lab and judges what it left.
-#[derive(Args, Debug)]
-pub(crate) struct RunScene {
-    #[arg(long)]
-    report: PathBuf,
-}
-
-impl RunScene {
-    pub(crate) fn run(&self) -> Result<()> {
-        write_report(&self.report, play)
-    }
-}
-
-fn teamster(words: &[&str]) -> Result<Finished> {
-    Finished::of(Command::new("teamster").args(words))
-}
-
-fn play() -> Result<Report> {
+pub(super) fn play() -> Result<Report> {
     let project = std::env::current_dir()?;
     let worktree = project.join(format!(".omc/worktrees/{TEAM}/worker-2"));
     let plan = project.with_file_name("plan.toml");
-    std::fs::write(
-        &plan,
-        format!(
-            "[[tasks]]\nid = \"a\"\nsubject = \"Patch a file\"\nowner = \"worker-1\"\n\
-             description = \"[[scenario:patch]]\"\n\n\
-             [[tasks]]\nid = \"b\"\nsubject = \"Write a file\"\nowner = \"worker-2\"\n\
-             description = \"[[scenario:write]] [[dir:{}]]\"\n",
-            worktree.display()
-        ),
-    )?;
-    let (plan, check) = (
-        plan.display().to_string(),
-        "test -s patched.txt && test -s written.txt",
+    let tasks = format!(
+        "[[tasks]]\nid = \"a\"\nsubject = \"Patch a file\"\nowner = \"worker-1\"\n\
+         description = \"[[scenario:patch]]\"\n\n\
+         [[tasks]]\nid = \"b\"\nsubject = \"Write a file\"\nowner = \"worker-2\"\n\
+         description = \"[[scenario:write]] [[dir:{}]]\"\n",
+        worktree.display()
     );
-    let mut words = vec!["run", "1:codex,1:claude", "make two files", "--team", TEAM];
-    words.extend([
-        "--plan",
-        &plan,
-        "--verify",
-        check,
-        "--approve",
-        "auto",
-        "--json",
-    ]);
-    let run = teamster(&words)?;
+    std::fs::write(&plan, tasks)?;
+    let run = RunCmd::new(TEAM, "1:codex,1:claude", "make two files")
+        .plan(&plan.display().to_string())
+        .verify("test -s patched.txt && test -s written.txt")
+        .approve("auto")
+        .more(&["--json"]);
+    let run = Finished::of(Command::new("teamster").args(&run))?;
     let mut report = Report::default();
-    report.check(run.success(), || {
-        format!("the run fails: {}", run.describe())
-    });
-    let git = |words: &[&str]| -> Result<String> {
-        Ok(Finished::checked(Command::new("git").args(words))?.stdout)
-    };
-    let files = git(&["ls-tree", "-r", "--name-only", "HEAD"])?;
+    let found = &mut report.differences;
+    check!(found, run.success() => "the run fails: {}", run.describe());
+    let git = |line: &str| -> Result<String> { Ok(call("git", line)?.stdout) };
+    let (files, log) = (git("ls-tree -r --name-only HEAD")?, git("log --format=%s")?);
     for file in ["patched.txt", "written.txt"] {
-        let is_there = files.lines().any(|line| line == file);
-        report.check(is_there, || format!("{file} is not on the branch"));
+        check!(found, files.lines().any(|line| line == file) => "{file} is not on the branch");
     }
-    let log = git(&["log", "--format=%s"])?;
     for subject in ["Merge task 1 of worker-1", "Merge task 2 of worker-2"] {
-        let is_there = log.lines().any(|line| line == subject);
-        report.check(is_there, || format!("the history has no {subject:?}"));
+        check!(found, log.lines().any(|line| line == subject) => "the history has no {subject:?}");
     }
-    let status = git(&["status", "--porcelain"])?;
-    report.check(status.is_empty(), || format!("the user's tree: {status}"));
-    let worktrees = git(&["worktree", "list"])?;
-    report.check(worktrees.lines().count() == 1, || {
-        format!("left: {worktrees}")
-    });
-    judge_tasks(&mut report)?;
+    let (status, worktrees) = (git("status --porcelain")?, git("worktree list")?);
+    check!(found, status.is_empty() => "the user's tree: {status}");
+    check!(found, worktrees.lines().count() == 1 => "left: {worktrees}");
+    judge_tasks(found)?;
     let text = std::fs::read_to_string(format!(".omc/reports/{TEAM}/report.md"))?;
     let is_cost = |line: &&str| line.contains('$') || line.to_lowercase().contains("tokens");
     let cost = text.lines().find(is_cost).unwrap_or_default();
-    report.check(!cost.is_empty(), || "the report shows no cost".to_owned());
-    let zombies = teamster(&["zombies", "scan", "--json"])?
-        .json()
-        .unwrap_or_default();
-    let left = zombies["zombies"].as_array().map_or(0, Vec::len);
-    report.check(left == 0, || format!("left over: {zombies}"));
+    check!(found, !cost.is_empty() => "the report shows no cost");
+    let zombies = ask("zombies scan")?;
+    check!(found, list(&zombies["zombies"]).next().is_none() => "left over: {zombies}");
     report.saw("landed", "both files, two merges");
     report.saw("cost", cost.trim());
     Ok(report)
 }
 
 /// Checks that both tasks are completed and merged, and that each worker has used something.
-fn judge_tasks(report: &mut Report) -> Result<()> {
-    let tasks = teamster(&["task", "list", "--team", TEAM, "--json"])?.json();
-    let tasks = tasks.context("no tasks")?;
-    for task in tasks["tasks"].as_array().context("no tasks")? {
+fn judge_tasks(found: &mut Vec<String>) -> Result<()> {
+    let tasks = ask(&format!("task list --team {TEAM}"))?;
+    check!(found, list(&tasks["tasks"]).count() == 2 => "tasks: {tasks}");
+    for task in list(&tasks["tasks"]) {
+        let (id, state) = (&task["id"], &task["state"]);
         let merged = &task["metadata"]["teamster"]["merged"];
-        report.check(task["state"] == "completed" && *merged == true, || {
-            format!("task {} is {}, merged {merged}", task["id"], task["state"])
-        });
+        let is_good = state == "completed" && merged == true;
+        check!(found, is_good => "task {id} is {state}, merged {merged}");
     }
-    let usage = teamster(&["journal", "--team", TEAM, "--type", "usage", "--json"])?.json();
-    let usage = usage.unwrap_or_default();
-    let events: Vec<&Value> = usage["events"].as_array().into_iter().flatten().collect();
+    let usage = ask(&format!("journal --team {TEAM} --type usage"))?;
     let uses = |worker: &str, key: &str| {
-        let mut events = events.iter().filter(|event| event["actor"] == worker);
+        let mut events = list(&usage["events"]).filter(|event| event["actor"] == worker);
         events.any(|event| event["data"][key].as_f64() > Some(0.0))
     };
-    report.check(uses("worker-1", "tokensIn"), || {
-        format!("codex used nothing: {usage}")
-    });
-    report.check(uses("worker-2", "usd"), || {
-        format!("claude cost nothing: {usage}")
-    });
+    let (codex, claude) = (uses("worker-1", "tokensIn"), uses("worker-2", "usd"));
+    check!(found, codex => "codex used nothing: {usage}");
+    check!(found, claude => "claude cost nothing: {usage}");
     Ok(())
 }

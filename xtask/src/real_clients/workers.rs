@@ -10,14 +10,13 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use clap::Args;
 use serde_json::Value;
 use teamster_fs::proc::Machine;
 use teamster_fs::processes;
 use teamster_types::process::ProcessId;
 
-use super::{RealRun, Report, write_report};
-use crate::product::{Finished, wait_for};
+use super::{RealRun, Report};
+use crate::product::{Finished, check, list, text, wait_for, words};
 
 /// The longest that all scenes of a client may take, in seconds.
 const LONG: &str = "600";
@@ -30,191 +29,194 @@ const WORKER: &str = "ann";
 /// The command of a scripted model that never ends.
 const ENDLESS: &str = "tail -f /dev/null";
 /// How long an agent may say nothing; one that tries again gets longer, so that it can say so once.
-const SILENT: (&str, &str) = ("TEAMSTER_WORKER_IDLE_LIMIT", "5s");
-const TRYING: (&str, &str) = ("TEAMSTER_WORKER_IDLE_LIMIT", "20s");
+const IDLE_LIMIT: &str = "TEAMSTER_WORKER_IDLE_LIMIT";
+const SILENT: &str = "5s";
+const TRYING: &str = "20s";
 
-/// A client that is driven as a worker.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Client {
-    Codex,
-    Gemini,
-    Claude,
+/// A client that is driven as a worker, and where it prints what it used.
+struct Client {
+    name: &'static str,
+    /// What it needs, as the lab's installer calls it.
+    installed: &'static [&'static str],
+    /// The scenario in which it edits a file with a tool, and the file.
+    edit: (&'static str, &'static str),
+    /// The event with the figures, and their object in it.
+    figures: (&'static str, &'static str),
+    /// The figures that are all tokens together, and the one of the cache.
+    tokens: &'static str,
+    cached: &'static str,
 }
 
+const CLIENTS: [Client; 3] = [
+    Client {
+        name: "codex",
+        installed: &["codex"],
+        edit: ("patch", "patched.txt"),
+        figures: ("turn.completed", "usage"),
+        tokens: "input_tokens output_tokens",
+        cached: "cached_input_tokens",
+    },
+    Client {
+        name: "gemini",
+        installed: &["gemini"],
+        edit: ("write", "written.txt"),
+        figures: ("result", "stats"),
+        tokens: "total_tokens",
+        cached: "cached",
+    },
+    Client {
+        name: "claude",
+        installed: &["claude-2.1.325"],
+        edit: ("write", "written.txt"),
+        figures: ("result", "usage"),
+        tokens: "input_tokens cache_read_input_tokens cache_creation_input_tokens output_tokens",
+        cached: "cache_read_input_tokens",
+    },
+];
+
 /// Returns one run for each client.
-pub(super) fn runs() -> Vec<RealRun> {
-    let clients: [(&'static str, &'static [&'static str]); 3] = [
-        ("codex", &["codex"]),
-        ("gemini", &["gemini"]),
-        ("claude", &["claude-2.1.325"]),
-    ];
-    let run = |(word, clients)| RealRun {
-        name: format!("worker-{word}"),
-        clients,
-        run: Box::new(move |lab| {
-            let words = ["XTASK", "worker-scenes", word];
-            lab.run_inside(word, &words, &[("TMO", LONG)])
-        }),
-    };
-    clients.into_iter().map(run).collect()
+pub(super) fn runs() -> impl Iterator<Item = RealRun> {
+    CLIENTS.iter().map(|client| RealRun {
+        name: format!("worker-{}", client.name),
+        clients: client.installed,
+        run: Box::new(|lab| lab.play(client.name, &[], client.name, &[("TMO", LONG)])),
+    })
 }
 
 /// Plays every scene with a client, inside the lab.
-#[derive(Args, Debug)]
-pub(crate) struct WorkerScenes {
-    client: Client,
-    #[arg(long)]
-    report: PathBuf,
-}
-
-impl WorkerScenes {
-    pub(crate) fn run(&self) -> Result<()> {
-        write_report(&self.report, || {
-            let mut report = Report::default();
-            for (name, play) in SCENES {
-                let mut scene = Scene {
-                    name,
-                    client: self.client,
-                    report: Report::default(),
-                };
-                if let Err(error) = play(&mut scene) {
-                    scene.report.differences.push(format!("{error:#}"));
-                }
-                let seen = scene.report.seen.iter().map(|(_, what)| what.as_str());
-                report.saw(name, seen.collect::<Vec<_>>().join("; "));
-                let differences = scene.report.differences.iter();
-                report
-                    .differences
-                    .extend(differences.map(|difference| format!("{name}: {difference}")));
-            }
-            Ok(report)
-        })
+pub(super) fn play(client: &str) -> Result<Report> {
+    let client = CLIENTS.iter().find(|known| known.name == client);
+    let client = client.context("no such client")?;
+    let mut report = Report::default();
+    for (name, play) in SCENES {
+        let mut scene = Scene {
+            name,
+            client,
+            seen: Vec::new(),
+            found: Vec::new(),
+        };
+        if let Err(error) = play(&mut scene) {
+            scene.found.push(format!("{error:#}"));
+        }
+        report.saw(name, scene.seen.join("; "));
+        let found = scene.found.iter();
+        let found = found.map(|difference| format!("{name}: {difference}"));
+        report.differences.extend(found);
     }
+    Ok(report)
 }
 
 /// One scene, whose name is the name of its team, too.
 struct Scene {
     name: &'static str,
-    client: Client,
-    report: Report,
+    client: &'static Client,
+    seen: Vec<String>,
+    /// Where teamster and the client disagree.
+    found: Vec<String>,
 }
 
 type Play = fn(&mut Scene) -> Result<()>;
 
 const SCENES: [(&str, Play); 8] = [
     ("command", |scene| scene.edit("ok", "hello.txt")),
-    ("edit", |scene| match scene.client {
-        Client::Codex => scene.edit("patch", "patched.txt"),
-        Client::Gemini | Client::Claude => scene.edit("write", "written.txt"),
+    ("edit", |scene| {
+        scene.edit(scene.client.edit.0, scene.client.edit.1)
     }),
     ("fail", Scene::fail),
-    ("hang", |scene| scene.hang("[[scenario:hang]]", None)),
-    ("stuck", |scene| {
-        scene.hang("[[scenario:sleep]]", Some(ENDLESS))
-    }),
+    ("hang", |scene| scene.hang("hang", None)),
+    ("stuck", |scene| scene.hang("sleep", Some(ENDLESS))),
     ("stop", Scene::stop),
     ("limit", |scene| scene.trouble("err429", "rate limit: ")),
     ("outage", |scene| scene.trouble("err500", "outage: ")),
 ];
 
 impl Scene {
-    fn saw(&mut self, what: impl Into<String>) {
-        self.report.saw("", what);
-    }
-
-    fn check(&mut self, holds: bool, otherwise: impl FnOnce() -> String) {
-        self.report.check(holds, otherwise);
-    }
-
-    fn start(&self, tags: &str, limits: &[(&str, &str)]) -> Result<RealWorker> {
-        RealWorker::start(self.client, self.name, tags, limits)
+    fn start(&self, scenario: &str, idle_limit: Option<&str>) -> Result<RealWorker> {
+        let tags = format!("[[scenario:{scenario}]]");
+        RealWorker::start(self.client.name, self.name, &tags, idle_limit)
     }
 
     /// Shuts the worker down; no process of it may be left.
     fn shut_down(&mut self, worker: &RealWorker) -> Result<()> {
         let ended = worker.call(&["shutdown", "--team", worker.team, "--json"])?;
         let printed = ended.json().unwrap_or_default();
-        self.check(ended.success() && printed["verified"] == true, || {
-            format!("the shutdown failed: {} {printed}", ended.describe())
-        });
+        let (is_good, end) = (printed["verified"] == true, ended.describe());
+        check!(self.found, ended.success() && is_good => "the shutdown failed: {end} {printed}");
         let left = worker.processes();
-        self.check(left.is_empty(), || {
-            format!("left after the shutdown: {left:?}")
-        });
+        check!(self.found, left.is_empty() => "left after it: {left:?}");
         Ok(())
+    }
+
+    /// Checks that none of the processes of an agent runs any more.
+    fn check_gone(&mut self, known: &[(ProcessId, String)], start: Instant) -> Duration {
+        let took = start.elapsed();
+        let all = processes::all(&Machine::read());
+        let runs = |id: &ProcessId| all.iter().any(|seen| seen.id == *id && !seen.over);
+        let left: Vec<_> = known.iter().filter(|(id, _)| runs(id)).collect();
+        check!(self.found, left.is_empty() => "left of the agent: {left:?}");
+        let (count, seconds) = (known.len(), took.as_secs_f64());
+        self.seen
+            .push(format!("{count} processes gone after {seconds:.1} s"));
+        took
     }
 
     /// A file is changed in the worktree and committed, and the task is done; the user's own tree is as it was.
     fn edit(&mut self, scenario: &str, file: &str) -> Result<()> {
-        let worker = self.start(&format!("[[scenario:{scenario}]]"), &[])?;
-        let head = worker.git(&["rev-parse", "HEAD"])?;
+        let worker = self.start(scenario, None)?;
+        let head = worker.git("rev-parse HEAD")?;
         let ended = worker.until(&["task.completed", "task.failed", "task.released"])?;
         let task = worker.task()?;
-        self.check(task["status"] == "completed", || {
-            format!("the task is {}: {ended}", task["status"])
-        });
+        let status = &task["status"];
+        let found = &mut self.found;
+        check!(found, status == "completed" => "it is {status}: {ended}");
         let result = &task["metadata"]["teamster"]["result"];
-        let pinned = format!("refs/teamster/{}/task-1", self.name);
-        let commit = worker.git(&["rev-parse", &pinned])?;
-        self.check(result["commit"] == commit.as_str(), || {
-            format!("the result names {}, pinned is {commit}", result["commit"])
-        });
-        let files = worker.git(&["diff", "--name-only", &head, &commit])?;
-        self.check(files == file, || {
-            format!("changed is {files:?}, not {file}")
-        });
-        let text = worker.git(&["show", &format!("{commit}:{file}")])?;
-        self.check(text.contains("mock"), || {
-            format!("{file} is not what the model wrote: {text:?}")
-        });
-        let now = worker.git(&["rev-parse", "HEAD"])?;
-        let status = worker.git(&["status", "--porcelain"])?;
-        self.check(now == head && status.is_empty(), || {
-            format!("the user's own tree changed: {now} {status}")
-        });
+        let commit = worker.git(&format!("rev-parse refs/teamster/{}/task-1", self.name))?;
+        let named = &result["commit"];
+        check!(found, *named == *commit => "result {named}, pinned {commit}");
+        let files = worker.git(&format!("diff --name-only {head} {commit}"))?;
+        check!(found, files == file => "changed is {files:?}, not {file}");
+        let written = worker.git(&format!("show {commit}:{file}"))?;
+        check!(found, written.contains("mock") =>
+            "{file} is not what the model wrote: {written:?}");
+        let (now, status) = (
+            worker.git("rev-parse HEAD")?,
+            worker.git("status --porcelain")?,
+        );
+        let is_same = now == head && status.is_empty();
+        check!(found, is_same => "the user's tree changed: {now} {status}");
         let usage = worker.events("usage")?;
-        self.check(usage.len() == 1, || format!("{} usage events", usage.len()));
-        let ours = Used::by_teamster(usage.first().context("no usage event")?)?;
-        let theirs = Used::by_client(self.client, &worker.printed()?)?;
-        self.check(ours == theirs, || {
-            format!("teamster counts {ours:?}, the client {theirs:?}")
-        });
-        self.saw(format!("{file} committed, {}", result["summary"]));
-        self.saw(format!("{ours:?}"));
+        check!(found, usage.len() == 1 => "{} usage events", usage.len());
+        let ours = TokenUsage::by_teamster(usage.first().context("no usage event")?)?;
+        let theirs = TokenUsage::by_client(self.client, &worker.printed()?)?;
+        check!(found, ours == theirs => "we count {ours:?}, the client {theirs:?}");
+        let summary = &result["summary"];
+        self.seen
+            .push(format!("{file} committed, {summary}; {ours:?}"));
         self.shut_down(&worker)
     }
 
     /// An error that the task itself causes fails the attempt, with its reason.
     fn fail(&mut self) -> Result<()> {
-        let worker = self.start("[[scenario:err400]]", &[TRYING])?;
+        let worker = self.start("err400", Some(TRYING))?;
         let why = reason(&worker.until(&["task.failed"])?);
         let attempts = worker.task()?["metadata"]["failedAttempts"].take();
-        self.check(attempts == 1, || format!("it cost {attempts} attempts"));
-        self.check(why.contains("400") && why.contains("mock err400"), || {
-            format!("not the reason: {why}")
-        });
-        self.saw(why);
+        check!(self.found, attempts == 1 => "it cost {attempts} attempts");
+        let is_reason = why.contains("400") && why.contains("mock err400");
+        check!(self.found, is_reason => "not the reason: {why}");
+        self.seen.push(why);
         self.shut_down(&worker)
     }
 
     /// An agent that says nothing is ended, with everything it started.
-    fn hang(&mut self, tags: &str, tool: Option<&str>) -> Result<()> {
-        let worker = self.start(tags, &[SILENT])?;
+    fn hang(&mut self, scenario: &str, tool: Option<&str>) -> Result<()> {
+        let worker = self.start(scenario, Some(SILENT))?;
         worker.until(&["worker.started"])?;
         let running = worker.until_running(tool)?;
         let start = Instant::now();
         let why = reason(&worker.until(&["task.failed"])?);
-        let left = still_running(&running);
-        self.check(left.is_empty(), || format!("left of the agent: {left:?}"));
-        self.check(why.contains("no event for too long"), || {
-            format!("not the reason: {why}")
-        });
-        let seconds = start.elapsed().as_secs_f64();
-        self.saw(format!(
-            "{} processes gone after {seconds:.1} s",
-            running.len()
-        ));
-        self.saw(why);
+        self.check_gone(&running, start);
+        check!(self.found, why.contains("no event for too long") => "not the reason: {why}");
+        self.seen.push(why);
         self.shut_down(&worker)
     }
 
@@ -222,42 +224,34 @@ impl Scene {
     fn stop(&mut self) -> Result<()> {
         let command = format!("echo half > half.txt; timeout 300 {ENDLESS}");
         let tags = format!("[[scenario:sleep]] [[cmd:{command}]]");
-        let worker = self.start(&tags, &[])?;
+        let worker = RealWorker::start(self.client.name, self.name, &tags, None)?;
         let running = worker.until_running(Some(ENDLESS))?;
         let start = Instant::now();
         self.shut_down(&worker)?;
-        let took = start.elapsed();
-        self.check(took <= SHUTDOWN_WITHIN, || {
-            format!("the shutdown took {took:?}")
-        });
-        let left = still_running(&running);
-        self.check(left.is_empty(), || format!("left of the agent: {left:?}"));
+        let took = self.check_gone(&running, start);
+        check!(self.found, took <= SHUTDOWN_WITHIN => "the shutdown took {took:?}");
         let task = worker.task()?;
-        self.check(task["status"] == "pending" && is_unharmed(&task), || {
-            format!("the task is not as it was: {task}")
-        });
-        let kept = format!("refs/teamster/{}/task-1.attempt-1:half.txt", self.name);
-        let text = worker.git(&["show", &kept])?;
-        self.check(text == "half", || format!("kept is {text:?}"));
-        self.saw(format!(
-            "{} processes gone after {:.1} s, the unfinished file kept",
-            running.len(),
-            took.as_secs_f64()
-        ));
+        let is_same = task["status"] == "pending" && is_unharmed(&task);
+        check!(self.found, is_same => "the task is not as it was: {task}");
+        let name = self.name;
+        let kept = worker.git(&format!(
+            "show refs/teamster/{name}/task-1.attempt-1:half.txt"
+        ))?;
+        check!(self.found, kept == "half" => "kept is {kept:?}");
+        self.seen.push("the unfinished file kept".to_owned());
         Ok(())
     }
 
     /// Trouble of the model's server pauses the worker and costs the task nothing.
-    fn trouble(&mut self, scenario: &str, words: &str) -> Result<()> {
-        let worker = self.start(&format!("[[scenario:{scenario}]]"), &[TRYING])?;
+    fn trouble(&mut self, scenario: &str, begins: &str) -> Result<()> {
+        let worker = self.start(scenario, Some(TRYING))?;
         let ended = worker.until(&["worker.paused", "task.failed"])?;
-        let (task, why) = (worker.task()?, reason(&ended));
-        self.check(
-            ended["type"] == "worker.paused" && is_unharmed(&task),
-            || format!("it cost an attempt: {why}"),
-        );
-        self.check(why.starts_with(words), || format!("not the reason: {why}"));
-        self.saw(format!("pauses {} s, {why}", ended["data"]["seconds"]));
+        let why = reason(&ended);
+        let is_paused = ended["type"] == "worker.paused" && is_unharmed(&worker.task()?);
+        check!(self.found, is_paused => "it cost an attempt: {why}");
+        check!(self.found, why.starts_with(begins) => "not the reason: {why}");
+        self.seen
+            .push(format!("pauses {} s, {why}", ended["data"]["seconds"]));
         self.shut_down(&worker)
     }
 }
@@ -272,8 +266,7 @@ fn is_unharmed(task: &Value) -> bool {
 fn reason(event: &Value) -> String {
     let data = &event["data"];
     let why = data["failure"]["lastError"].as_str();
-    let why = why.or(data["reason"].as_str());
-    why.unwrap_or_default().to_owned()
+    why.unwrap_or_else(|| text(&data["reason"])).to_owned()
 }
 
 /// A team of one real worker with one task. It is shut down when this is dropped.
@@ -287,10 +280,10 @@ struct RealWorker {
 
 impl RealWorker {
     fn start(
-        client: Client,
+        client: &str,
         team: &'static str,
         tags: &str,
-        limits: &[(&str, &str)],
+        idle_limit: Option<&str>,
     ) -> Result<Self> {
         let mut worker = Self {
             team,
@@ -298,30 +291,20 @@ impl RealWorker {
             bridge: 0,
             launch: String::new(),
         };
-        worker.must(&["team", "create", team])?;
+        worker.ask(&["team", "create", team])?;
         let worktree = format!(".omc/worktrees/{team}/{WORKER}");
         let worktree = worker.project.join(worktree);
         // One of the scripted models writes where it is told.
         let description = format!("Do it. {tags} [[dir:{}]]", worktree.display());
         let task = ["task", "create", "--subject", "Change a file"];
-        worker.must(&[&task[..], &["--description", &description]].concat())?;
-        let client = format!("{client:?}").to_lowercase();
-        let words = [
-            "worker",
-            "start",
-            "--name",
-            WORKER,
-            "--json",
-            "--provider",
-            &client,
-        ];
-        let mut command = worker.command(&words);
-        let started = Finished::checked(command.envs(limits.iter().copied()))?.json();
-        let pid = started.and_then(|started| started["pid"].as_u64());
+        worker.ask(&[&task[..], &["--description", &description]].concat())?;
+        let start = format!("worker start --name {WORKER} --json --provider {client}");
+        let mut command = worker.command(&words(&start));
+        let started = Finished::checked(command.envs(idle_limit.map(|limit| (IDLE_LIMIT, limit))))?;
+        let pid = started.json().and_then(|started| started["pid"].as_u64());
         worker.bridge = u32::try_from(pid.context("no pid")?)?;
-        let launch = worker.until(&["worker.spawned"])?["data"]["launch"].take();
-        let launch = launch.as_str().context("no launch")?;
-        launch.clone_into(&mut worker.launch);
+        let spawned = worker.until(&["worker.spawned"])?;
+        text(&spawned["data"]["launch"]).clone_into(&mut worker.launch);
         Ok(worker)
     }
 
@@ -335,15 +318,16 @@ impl RealWorker {
         Finished::of(&mut self.command(words))
     }
 
-    fn must(&self, words: &[&str]) -> Result<Value> {
+    /// Returns what a call prints, which must succeed.
+    fn ask(&self, words: &[&str]) -> Result<Value> {
         let finished = Finished::checked(&mut self.command(words))?;
         Ok(finished.json().unwrap_or_default())
     }
 
     /// Returns every event of this type so far.
     fn events(&self, kind: &str) -> Result<Vec<Value>> {
-        let printed = self.must(&["journal", "--type", kind, "--json"])?;
-        Ok(printed["events"].as_array().cloned().unwrap_or_default())
+        let printed = self.ask(&["journal", "--type", kind, "--json"])?;
+        Ok(list(&printed["events"]).cloned().collect())
     }
 
     /// Waits for the first event of one of these types.
@@ -360,56 +344,49 @@ impl RealWorker {
     }
 
     fn task(&self) -> Result<Value> {
-        Ok(self.must(&["task", "show", "1", "--json"])?["task"].take())
+        Ok(self.ask(&["task", "show", "1", "--json"])?["task"].take())
     }
 
     /// Returns what the client itself printed for the task, line by line.
     fn printed(&self) -> Result<Vec<Value>> {
         let file = format!(".omc/logs/{}/{WORKER}/1.jsonl", self.team);
-        let text = std::fs::read_to_string(self.project.join(file)).context("the log")?;
-        let mut events = Vec::new();
-        for line in text.lines() {
-            let mut line: Value = serde_json::from_str(line).context("a line of the log")?;
-            if line["from"] == "agent" {
-                events.push(line["event"].take());
-            }
-        }
-        Ok(events)
+        let log = std::fs::read_to_string(self.project.join(file)).context("the log")?;
+        let lines: Result<Vec<Value>, _> = log.lines().map(serde_json::from_str).collect();
+        let mut lines = lines.context("a line of the log")?;
+        lines.retain(|line| line["from"] == "agent");
+        let events = lines.iter_mut().map(|line| line["event"].take());
+        Ok(events.collect())
     }
 
     /// Runs git in the user's own work tree and returns what it prints.
-    fn git(&self, words: &[&str]) -> Result<String> {
+    fn git(&self, line: &str) -> Result<String> {
         let mut git = Command::new("git");
-        let finished = Finished::checked(git.args(words).current_dir(&self.project))?;
+        let finished = Finished::checked(git.args(words(line)).current_dir(&self.project))?;
         Ok(finished.stdout.trim().to_owned())
     }
 
     /// Returns every process that descends from the bridge or carries its launch, with its command line.
     fn processes(&self) -> Vec<(ProcessId, String)> {
-        let all = processes::all(&Machine::read());
+        let mut all = processes::all(&Machine::read());
         let descended = processes::descendants(&all, &BTreeSet::from([self.bridge]));
         let is_ours = |pid: u32| {
             descended.contains(&pid) || processes::carries(pid, "TEAMSTER_LAUNCH", &self.launch)
         };
-        all.into_iter()
-            .filter(|seen| !seen.over && seen.id.pid != self.bridge && is_ours(seen.id.pid))
-            .map(|seen| {
-                let file = format!("/proc/{}/cmdline", seen.id.pid);
-                let bytes = std::fs::read(file).unwrap_or_default();
-                let line = String::from_utf8_lossy(&bytes).replace('\0', " ");
-                (seen.id, line.chars().take(120).collect())
-            })
-            .collect()
+        all.retain(|seen| !seen.over && seen.id.pid != self.bridge && is_ours(seen.id.pid));
+        let with_line = all.into_iter().map(|seen| {
+            let bytes = std::fs::read(format!("/proc/{}/cmdline", seen.id.pid));
+            let line = String::from_utf8_lossy(&bytes.unwrap_or_default()).replace('\0', " ");
+            (seen.id, line.chars().take(120).collect())
+        });
+        with_line.collect()
     }
 
     /// Waits until the agent runs, with this command of a tool where one is named, and returns its processes.
     fn until_running(&self, tool: Option<&str>) -> Result<Vec<(ProcessId, String)>> {
         wait_for("the agent and its tool", WAIT, || {
             let all = self.processes();
-            let is_there = match tool {
-                Some(tool) => all.iter().any(|(_, line)| line.trim_end() == tool),
-                None => !all.is_empty(),
-            };
+            let is_tool = |line: &str| tool.is_none_or(|tool| line.trim_end() == tool);
+            let is_there = all.iter().any(|(_, line)| is_tool(line));
             Ok(is_there.then_some(all))
         })
     }
@@ -421,16 +398,9 @@ impl Drop for RealWorker {
     }
 }
 
-/// Returns those of the known processes that still run.
-fn still_running(known: &[(ProcessId, String)]) -> Vec<&(ProcessId, String)> {
-    let all = processes::all(&Machine::read());
-    let runs = |id: &ProcessId| all.iter().any(|seen| seen.id == *id && !seen.over);
-    known.iter().filter(|(id, _)| runs(id)).collect()
-}
-
 /// Tokens and money of one run.
 #[derive(Debug, PartialEq)]
-struct Used {
+struct TokenUsage {
     /// Everything that was read and written.
     tokens: u64,
     /// The part of it that came from a cache.
@@ -438,27 +408,14 @@ struct Used {
     dollars: Option<f64>,
 }
 
-impl Used {
+impl TokenUsage {
     /// Returns what the client printed last, read without the help of the drivers.
-    fn by_client(client: Client, printed: &[Value]) -> Result<Self> {
-        let (kind, figures, tokens, cached) = match client {
-            Client::Codex => (
-                "turn.completed",
-                "usage",
-                "input_tokens output_tokens",
-                "cached_input_tokens",
-            ),
-            Client::Gemini => ("result", "stats", "total_tokens", "cached"),
-            Client::Claude => (
-                "result",
-                "usage",
-                "input_tokens cache_read_input_tokens cache_creation_input_tokens output_tokens",
-                "cache_read_input_tokens",
-            ),
-        };
+    fn by_client(client: &Client, printed: &[Value]) -> Result<Self> {
+        let (kind, figures) = client.figures;
         let last = printed.iter().rfind(|event| event["type"] == kind);
         let last = last.with_context(|| format!("the client printed no {kind}"))?;
-        Self::read(&last[figures], tokens, cached, &last["total_cost_usd"])
+        let dollars = &last["total_cost_usd"];
+        Self::read(&last[figures], client.tokens, client.cached, dollars)
     }
 
     /// Returns what the `usage` event says.

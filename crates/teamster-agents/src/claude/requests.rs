@@ -54,7 +54,7 @@ impl Requests {
         let mut decision = if self.has_own_tools && tool.starts_with(OWN_TOOL) {
             PermissionDecision::Allowed
         } else {
-            let wanted = wish(tool, input, text(request, "blocked_path"));
+            let wanted = tool_request(tool, input, text(request, "blocked_path"));
             self.permissions.decide(&self.worktree, &wanted)
         };
         let mut replies = Vec::new();
@@ -98,7 +98,7 @@ impl Requests {
 }
 
 /// Returns what a tool of Claude Code wants to touch.
-fn wish(tool: &str, input: &Value, blocked: Option<&str>) -> ToolRequest {
+fn tool_request(tool: &str, input: &Value, blocked: Option<&str>) -> ToolRequest {
     let path_of = |key: &str| text(input, key).map(PathBuf::from);
     let named = match tool {
         "Bash" | "BashOutput" | "KillBash" | "KillShell" | "PowerShell" => {
@@ -177,10 +177,10 @@ mod tests {
             ),
         ];
         for (tool, input, expected) in cases {
-            assert_eq!(wish(tool, &input, None), expected, "{tool} {input}");
+            assert_eq!(tool_request(tool, &input, None), expected, "{tool} {input}");
         }
         assert_eq!(
-            wish("Write", &json!({"file_path": "a"}), Some("/etc/x")),
+            tool_request("Write", &json!({"file_path": "a"}), Some("/etc/x")),
             files(&["a", "/etc/x"])
         );
     }

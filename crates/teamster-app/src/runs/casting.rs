@@ -1,6 +1,7 @@
 //! Who works: what the command, the presets, the configuration and this machine come to.
 
 use teamster_agents::detect;
+use teamster_journal::payload::RunSpec;
 use teamster_run::cast::{self, Cast, CastOutcome, Casting, Role};
 use teamster_run::request::Request;
 
@@ -11,7 +12,7 @@ use crate::error::{AppError, Result};
 use crate::presets::Presets;
 
 /// A team, and whoever plans for it.
-pub(super) struct Team {
+pub(super) struct CastTeam {
     pub(super) cast: Cast,
     /// `engine`, or the provider of an agent.
     pub(super) leader: String,
@@ -22,7 +23,7 @@ pub(super) struct Team {
 
 impl RunRequest {
     /// The team; asks when nobody has named it and none suits.
-    pub(super) fn cast(&self, app: &App, request: &Request, team: &str) -> Result<Team> {
+    pub(super) fn cast(&self, app: &App, request: &Request, team: &str) -> Result<CastTeam> {
         let presets = Presets::load(&app.layout, &app.config)?;
         presets.check()?;
         let all = presets.all();
@@ -58,14 +59,14 @@ impl RunRequest {
             CastOutcome::Ask(cast) => self.confirm(app, cast)?,
         };
         let (leader, leader_model) = match (self.leader.as_deref(), &cast.leader) {
-            (Some("engine"), _) | (None, None) => ("engine".to_owned(), None),
+            (Some(RunSpec::ENGINE), _) | (None, None) => (RunSpec::ENGINE.to_owned(), None),
             (Some(word), _) => {
                 let leader = cast::leader(&casting, word).map_err(refused)?;
                 (leader.provider, leader.model)
             }
             (None, Some(leader)) => (leader.provider.clone(), leader.model.clone()),
         };
-        Ok(Team {
+        Ok(CastTeam {
             cast,
             leader,
             leader_model,

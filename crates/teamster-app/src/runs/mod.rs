@@ -6,7 +6,6 @@
 
 mod casting;
 mod detached;
-mod leader;
 mod prepare;
 
 use std::path::Path;
@@ -32,7 +31,6 @@ use crate::trace_log;
 use crate::trust::{self, CurrentTrust, Unknown};
 use crate::workers;
 pub use detached::{DetachedHost, begin_detached};
-use leader::Leader;
 pub use prepare::{PreparedRun, RunRequest, StartedRun, prepare};
 
 /// How long one run of a check may take.
@@ -94,11 +92,7 @@ fn check_budget(budget: &Budget) -> Result {
 /// that must be possible without trust when it is to reject the work.
 fn goes_on(app: &App, team: &TeamName) -> Result<bool> {
     let (state, _) = state_of(app.read()?, team)?;
-    let is_over = state
-        .finished
-        .as_ref()
-        .is_some_and(|end| !end.is_resumable());
-    Ok(!is_over && state.stage != Some(Stage::Approval))
+    Ok(!state.is_over_for_good() && state.stage != Some(Stage::Approval))
 }
 
 /// Returns where a run is, by its journal, and the position of the last event.
@@ -120,14 +114,14 @@ pub fn state_of(from: &dyn Read, team: &TeamName) -> Result<(RunState, u64)> {
 /// Returns the specification of a team's run.
 pub fn spec_of(app: &App, team: &TeamName) -> Result<RunSpec> {
     let config = app.read()?.team(team)?;
-    let order = config.run().ok_or_else(|| {
+    let recorded = config.run().ok_or_else(|| {
         AppError::not_found(format!("team {team} was not made by a run"))
             .hint("`teamster run` makes a team of its own")
     })?;
-    RunSpec::strict(order).map_err(|error| {
+    RunSpec::strict(recorded).map_err(|error| {
         AppError::new(
             ErrorKind::Failed,
-            format!("the order of {team} cannot be read: {error}"),
+            format!("what team {team} is to do cannot be read: {error}"),
         )
         .hint("look at config.json of the team; a newer teamster may have written it")
     })
@@ -197,20 +191,15 @@ pub fn host(
         setup: workers::setup_time(app, &project),
     };
     let tmux = workers::tmux(&project).ok();
+    let path = env_vars::get(env_vars::PATH).unwrap_or_default();
     let repo = match (&spec.base, spec.in_place) {
         (Some(_), false) => {
-            let path = env_vars::get(env_vars::PATH).unwrap_or_default();
             let found = Git::find(&path).and_then(|git| Repo::find(&git, &project));
             Some(found.map_err(|error| AppError::refused(error.message).hint(error.hint))?)
         }
         _ => None,
     };
     let trust = CurrentTrust::new(layout.clone());
-    let mut leader = Leader {
-        app,
-        team: team.clone(),
-        repo: repo.as_ref().map(|found| &found.repo),
-    };
     let environment = HostEnvironment {
         store: app.store()?,
         machine: &machine,
@@ -225,7 +214,8 @@ pub fn host(
         check_limit: CHECK_LIMIT,
         max_tasks: app.config.run_max_tasks.value,
         stop_deadline: STOP_DEADLINE,
-        leader: &mut leader,
+        agent_limits: workers::unchecked(app, &project).config.rules(),
+        path: &path,
         observer,
     };
     #[cfg(debug_assertions)]

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 use teamster_fs::Dir;
 use teamster_isolate::git::{FoundRepo, Git, GitProblem, Repo};
-use teamster_journal::payload::{Approve, Base, Budget, Check, MAX_FIX, RunSpec};
+use teamster_journal::payload::{Approve, Base, Budget, Check, Distribution, MAX_FIX, RunSpec};
 use teamster_run::cast::nobody_can;
 use teamster_run::host::{ExclusiveLock, ProjectLock};
 use teamster_run::plan::Plan;
@@ -16,7 +16,7 @@ use teamster_store::Clock;
 use teamster_types::TeamName;
 use teamster_types::team::{NewMember, NewTeam};
 
-use super::casting::Team;
+use super::casting::CastTeam;
 use super::{busy, check_budget};
 use crate::app::{App, recordable};
 use crate::env_vars;
@@ -49,6 +49,8 @@ pub struct RunRequest {
     pub flow: String,
     /// Who plans: `engine`, or an agent; `None` for whom the preset names.
     pub leader: Option<String>,
+    /// What becomes of a sentence that nobody plans.
+    pub distribution: Distribution,
     /// Who decides at the gate.
     pub approve: Option<Approve>,
     /// How often what the checks find is worked on.
@@ -83,7 +85,7 @@ pub struct PreparedRun {
     project: PathBuf,
     spec: RunSpec,
     plan: Option<Plan>,
-    cast: Team,
+    cast: CastTeam,
 }
 
 /// A run that was begun: its team is there, and its lock is ours.
@@ -135,6 +137,7 @@ impl RunRequest {
             leader: cast.leader.clone(),
             leader_model: cast.leader_model.clone(),
             leader_prompt: cast.cast.leader_prompt.clone(),
+            distribution: self.distribution,
             how: cast.cast.how.clone(),
             requirements: self.requirements,
             plan: plan_file,
@@ -147,6 +150,10 @@ impl RunRequest {
         if let Some(why) = plan.as_ref().and_then(|plan| nobody_can(&spec, plan)) {
             return Err(AppError::refused(why)
                 .hint("change the plan, or name a team that can do it, as in `2:codex,1:claude`"));
+        }
+        if spec.distribution == Distribution::BestOf && (spec.in_place || spec.base.is_none()) {
+            return Err(AppError::usage("--best-of needs a worktree for each worker")
+                .hint("use it in a git repository and without --no-worktrees"));
         }
         if spec.approve_plan && !app.can_ask() {
             return Err(AppError::usage("--approve-plan needs a terminal to ask at")
@@ -242,12 +249,12 @@ impl RunRequest {
         Ok((Some(plan), Some(name)))
     }
 
-    fn checks(&self, project: &Path, team: &Team) -> Result<(Vec<Check>, Vec<String>)> {
+    fn checks(&self, project: &Path, team: &CastTeam) -> Result<(Vec<Check>, Vec<String>)> {
         if !self.verify.is_empty() {
             let given = self.verify.iter();
             return Ok((
                 given
-                    .map(|command| Check::new(command, "--verify"))
+                    .map(|command| Check::new(command, "--verify").as_target())
                     .collect(),
                 Vec::new(),
             ));
@@ -368,11 +375,12 @@ impl PreparedRun {
         let (plan, planned_by) = if let (Some(plan), Some(file)) = (&self.plan, &self.spec.plan) {
             (plan, file.clone())
         } else {
-            let names: Vec<_> = self.spec.members.iter().map(|m| m.name.clone()).collect();
-            sentence = Plan::of_sentence(&self.spec.task, &names).map_err(AppError::refused)?;
-            let by = match self.spec.leader.as_str() {
-                "engine" => "the sentence as it is".to_owned(),
-                leader => format!("the sentence as it is; in the run {leader} makes the plan"),
+            sentence = Plan::unplanned(&self.spec).map_err(AppError::refused)?;
+            let by = match self.spec.leading_agent() {
+                None => "the sentence as it is".to_owned(),
+                Some(leader) => {
+                    format!("the sentence as it is; in the run {leader} makes the plan")
+                }
             };
             (&sentence, by)
         };

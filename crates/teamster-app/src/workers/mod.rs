@@ -110,7 +110,7 @@ pub fn settings<'a>(app: &'a App, project: &Path) -> Result<ProjectSettings<'a>>
 }
 
 /// Reads the settings that hold for a project, with defaults for what cannot be used.
-fn unchecked<'a>(app: &'a App, project: &Path) -> ProjectSettings<'a> {
+pub(crate) fn unchecked<'a>(app: &'a App, project: &Path) -> ProjectSettings<'a> {
     let layout = app.layout.of_project(project);
     let config = if project == app.layout.project {
         Cow::Borrowed(&app.config)
@@ -214,7 +214,9 @@ pub fn stop(
         return Ok(Vec::new());
     };
     let machine = Machine::read();
-    let tmux = tmux(&project).ok();
+    let tmux = tmux(&project)
+        .inspect_err(|error| tracing::debug!("no panes are looked at: {error}"))
+        .ok();
     let mut stopping = ShutdownCoordinator {
         store: app.store()?,
         machine: &machine,

@@ -28,7 +28,7 @@ use teamster_fs::proc::Machine;
 use teamster_journal::payload::HookReceived;
 use teamster_journal::{EventKind, NewEvent};
 use teamster_store::{FileStore, Read as _, Settings, Store as _, StoreError, SystemClock};
-use teamster_types::team::Kind as TeamKind;
+use teamster_types::team::TeamOrigin;
 use teamster_types::{TeamName, Time};
 
 use crate::native::{InboxNote, NativeRegistry, TaskFolder, pdca, structured};
@@ -677,7 +677,7 @@ fn record_in_journal(
         ..Settings::default()
     };
     let store = FileStore::open(&context.layout, Arc::new(SystemClock), settings)?;
-    if store.team(team)?.kind() != TeamKind::Teamster {
+    if store.team(team)?.kind() != TeamOrigin::Teamster {
         return Ok(false);
     }
     store.record(team, event)?;

@@ -14,11 +14,7 @@ pub(super) fn run_of(context: &HookContext) -> Result<Option<String>, FsError> {
     let Some(project) = Dir::open_root(&context.layout.project)? else {
         return Ok(None);
     };
-    let [first, second] = layout::OUR_STATE;
-    let Some(state) = project.child(first)? else {
-        return Ok(None);
-    };
-    let Some(state) = state.child(second)? else {
+    let Some(state) = project.descend(&layout::OUR_STATE)? else {
         return Ok(None);
     };
     let Some((bytes, _)) = state.read(layout::TEAM_STATE)? else {

@@ -359,13 +359,7 @@ pub fn pdca(layout: &Layout) -> Option<Pdca> {
         .iter()
         .find_map(|(folders, name)| match folders {
             [] => project.read(name).ok()?,
-            [first, rest @ ..] => {
-                let mut folder = project.child(first).ok()??;
-                for name in rest {
-                    folder = folder.child(name).ok()??;
-                }
-                folder.read(name).ok()?
-            }
+            folders => project.descend(folders).ok()??.read(name).ok()?,
         })?;
     let status: Value = serde_json::from_slice(&bytes).ok()?;
     let feature = status.get("primaryFeature")?.as_str()?.to_owned();

@@ -8,7 +8,7 @@ use rustix::fs::{Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 
 use super::{Dir, FileKind, Sync, retry, step};
-use crate::error::FsError;
+use crate::error::{FsError, OrTrace as _};
 use crate::fail;
 
 impl Dir {
@@ -40,7 +40,7 @@ impl Dir {
         });
         if let Err(error) = written {
             // Half a file must not stay under a name that others wait for.
-            let _ = self.remove(name);
+            self.remove(name).or_trace("take half a file away");
             return Err(error);
         }
         Ok(true)
@@ -63,7 +63,7 @@ impl Dir {
             temp = new_name();
         }
         if let Err(error) = self.rename(&temp, self, name) {
-            let _ = self.remove(&temp);
+            self.remove(&temp).or_trace("take a temp file away");
             return Err(error);
         }
         if sync == Sync::Durable {
@@ -108,7 +108,7 @@ impl Dir {
         });
         if let Err(error) = written {
             if step("cut", &path).is_ok() {
-                let _ = retry(|| rustix::fs::ftruncate(&fd, stamp.size));
+                retry(|| rustix::fs::ftruncate(&fd, stamp.size)).or_trace("take half a line back");
             }
             return Err(error);
         }
@@ -132,15 +132,6 @@ impl Dir {
             return Ok(());
         };
         retry(|| rustix::fs::ftruncate(&fd, size)).map_err(|error| FsError::io("cut", &path, error))
-    }
-
-    /// Brings a file's content to the disk.
-    pub fn sync_file(&self, name: &str) -> Result<(), FsError> {
-        let path = self.checked("sync", name)?;
-        match self.open_plain("sync", name, OFlags::RDONLY)? {
-            Some((fd, _)) => sync_fd(&fd, &path),
-            None => Ok(()),
-        }
     }
 
     /// Brings the folder's names to the disk.

@@ -1,7 +1,7 @@
 //! The two folders of one team, opened, and when they were last changed.
 
 use teamster_fs::{Dir, FsError, FsProblem, layout};
-use teamster_types::team::{Kind, TeamConfig};
+use teamster_types::team::{TeamConfig, TeamOrigin};
 
 use super::scanner::{TimeBudget, ZombieScanner};
 
@@ -155,7 +155,7 @@ impl TeamFolder {
     /// Returns whether teamster made it.
     pub(super) fn is_ours(&self) -> bool {
         self.config()
-            .is_some_and(|config| config.kind() == Kind::Teamster)
+            .is_some_and(|config| config.kind() == TeamOrigin::Teamster)
     }
 
     /// Returns the state of all its files. Something newer than `enough` is enough to know that the team is young.

@@ -28,15 +28,9 @@ pub(super) fn of_team(
     project: &Path,
     team: &TeamName,
 ) -> Result<Vec<(String, Heartbeat)>, FsError> {
-    let Some(mut dir) = Dir::open_root(project)? else {
+    let Some(dir) = Dir::open_at(project, &layout::heartbeat_folders(team))? else {
         return Ok(Vec::new());
     };
-    for name in layout::heartbeat_folders(team) {
-        match dir.child(name)? {
-            Some(child) => dir = child,
-            None => return Ok(Vec::new()),
-        }
-    }
     let mut beats = Vec::new();
     for entry in dir.entries()? {
         // One that cannot be read proves nothing and hides no other.

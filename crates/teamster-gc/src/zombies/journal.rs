@@ -8,7 +8,7 @@ use std::sync::Arc;
 use teamster_fs::{Dir, FsError, Sync, layout};
 use teamster_isolate::OrTrace as _;
 use teamster_journal::payload::ZombieSeen;
-use teamster_journal::{Event, EventKind, LINE_LIMIT, NewEvent};
+use teamster_journal::{Event, EventActor, EventKind, LINE_LIMIT, NewEvent};
 use teamster_store::{FileStore, Read as _, Settings, Store as _, SystemClock};
 use teamster_types::json;
 use teamster_types::{TeamName, Time};
@@ -86,9 +86,9 @@ fn event(
         .map(|why| shown_line(why, LONGEST_TEXT))
         .collect();
     let actor = if scanner.is_thorough() {
-        "user"
+        EventActor::Person
     } else {
-        "system"
+        EventActor::System
     };
     let seen = ZombieSeen {
         kind: zombie.kind.as_str().to_owned(),

@@ -123,7 +123,7 @@ pub(super) fn unfinished_teams(scanner: &ZombieScanner<'_>, names: &[String]) ->
     .collect()
 }
 
-/// Heartbeats of workers that are gone, and workers that go on without their run. Where a run is alive they are its
+/// Returns the heartbeats of workers that are gone, and workers that go on without their run. Where a run is alive they are its
 /// own business.
 pub(super) fn workers(
     scanner: &ZombieScanner<'_>,
@@ -185,18 +185,12 @@ fn is_running(scanner: &ZombieScanner<'_>, beat: &Heartbeat) -> bool {
     process.is_some_and(|process| scanner.options.machine.life(&process) == Life::Alive)
 }
 
-/// Heartbeats in this project whose team is gone.
+/// Returns the heartbeats in this project whose team is gone.
 pub(super) fn workers_without_team(scanner: &ZombieScanner<'_>) -> Result<Vec<Leftover>, FsError> {
     let project = &scanner.options.layout.project;
-    let Some(mut dir) = Dir::open_root(project)? else {
+    let Some(dir) = Dir::open_at(project, &layout::BRIDGES)? else {
         return Ok(Vec::new());
     };
-    for name in layout::BRIDGES {
-        match dir.child(name)? {
-            Some(child) => dir = child,
-            None => return Ok(Vec::new()),
-        }
-    }
     let mut found = Vec::new();
     for entry in dir.entries()? {
         let Ok(team) = entry.name.parse::<TeamName>() else {
@@ -273,27 +267,11 @@ fn dead_worker(
     beat: &Heartbeat,
     task: Option<String>,
 ) -> Result<Option<Leftover>, FsError> {
-    let place = FileLocation {
-        root: project.to_owned(),
-        folders: layout::heartbeat_folders(&beat.team_name)
-            .iter()
-            .map(ToString::to_string)
-            .collect(),
-        name: file.to_owned(),
-        stamp: Stamp {
-            kind: FileKind::File,
-            inode: 0,
-            size: 0,
-            modified: 0,
-        },
-        team: String::new(),
+    let folders = layout::heartbeat_folders(&beat.team_name);
+    let Some(dir) = Dir::open_at(project, &folders)? else {
+        return Ok(None);
     };
-    let Some(stamp) = place
-        .open()?
-        .map(|dir| dir.stamp(file))
-        .transpose()?
-        .flatten()
-    else {
+    let Some(stamp) = dir.stamp(file)? else {
         return Ok(None);
     };
     let age = scanner.options.now.since(beat.last_poll_at);
@@ -324,7 +302,13 @@ fn dead_worker(
             action,
             command,
         },
-        place: (action == ZombieAction::Reap).then_some(FileLocation { stamp, ..place }),
+        place: (action == ZombieAction::Reap).then(|| FileLocation {
+            root: project.to_owned(),
+            folders: folders.map(str::to_owned).into(),
+            name: file.to_owned(),
+            stamp,
+            team: String::new(),
+        }),
         process: None,
     }))
 }
@@ -351,22 +335,10 @@ fn held_task(team: &TeamFolder, beat: &Heartbeat) -> Result<Option<String>, FsEr
 }
 
 impl FileLocation {
-    fn open(&self) -> Result<Option<Dir>, FsError> {
-        let Some(mut dir) = Dir::open_root(&self.root)? else {
-            return Ok(None);
-        };
-        for folder in &self.folders {
-            match dir.child(folder)? {
-                Some(child) => dir = child,
-                None => return Ok(None),
-            }
-        }
-        Ok(Some(dir))
-    }
-
     /// Removes it if it is still what was judged, and returns false when it is not, or somebody is at work in its team.
     pub(super) fn remove(&self, scanner: &ZombieScanner<'_>) -> Result<bool, FsError> {
-        let Some(dir) = self.open()? else {
+        let folders: Vec<&str> = self.folders.iter().map(String::as_str).collect();
+        let Some(dir) = Dir::open_at(&self.root, &folders)? else {
             return Ok(false);
         };
         // Whoever takes over a stale claim lock holds the team's lock; two must not judge the same one at once.

@@ -206,15 +206,10 @@ pub(super) fn close(scanner: &ZombieScanner<'_>, pane: &ListedPane, zombie: Zomb
 /// Returns whether the socket of the project's server is one. A project may come with a link in this place, and then
 /// the panes behind it are somebody else's.
 fn is_our_socket(scanner: &ZombieScanner<'_>) -> bool {
-    let Ok(Some(mut dir)) = Dir::open_root(&scanner.options.layout.project) else {
+    let project = &scanner.options.layout.project;
+    let Ok(Some(dir)) = Dir::open_at(project, &layout::OUR_STATE) else {
         return false;
     };
-    for folder in layout::OUR_STATE {
-        match dir.child(folder) {
-            Ok(Some(child)) => dir = child,
-            _ => return false,
-        }
-    }
     let stamp = dir.stamp(layout::TMUX_SOCKET);
     let is_socket = matches!(stamp, Ok(Some(stamp)) if stamp.kind == FileKind::Other);
     is_socket && dir.owner().is_ok_and(|owner| owner == scanner.user)

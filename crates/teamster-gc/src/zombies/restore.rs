@@ -3,7 +3,7 @@
 use serde::Serialize;
 use teamster_fs::{Dir, FsError, Sync, layout};
 use teamster_journal::payload::Nothing;
-use teamster_journal::{EventKind, EventType, NewEvent};
+use teamster_journal::{EventActor, EventKind, EventType, NewEvent};
 use teamster_store::{Result, StoreError};
 
 use super::journal;
@@ -82,7 +82,7 @@ fn prepare(scanner: &ZombieScanner<'_>, entry: &TrashEntry) -> Result<()> {
     )?;
     if let Some(registry) = entry.dir.child(layout::TEAMS)? {
         // Whoever finds a journal that ends with the team's end would remove the team again.
-        let event = NewEvent::new("user", EventKind::TeamRestored(Nothing {}));
+        let event = NewEvent::new(EventActor::Person, EventKind::TeamRestored(Nothing {}));
         journal::append(&registry, scanner.options.now, event, |last| {
             last.is(EventType::TeamDeleted)
         })?;

@@ -17,7 +17,7 @@ use crate::shell;
 /// What `zombies reap` would have to do with an item.
 #[derive(Debug)]
 pub(super) enum RemovalTarget {
-    /// Nothing.
+    /// Leave it to a person.
     None,
     /// Move this team to the trash.
     Team,
@@ -126,15 +126,9 @@ fn odd_names(scanner: &ZombieScanner<'_>) -> Result<Vec<Zombie>> {
 /// Returns the worktrees in this project whose team is gone. Whether one is clean and merged only git can say.
 fn worktrees_without_team(scanner: &ZombieScanner<'_>) -> Result<Vec<Zombie>, FsError> {
     let project = &scanner.options.layout.project;
-    let Some(mut dir) = Dir::open_root(project)? else {
+    let Some(dir) = Dir::open_at(project, &layout::WORKTREES)? else {
         return Ok(Vec::new());
     };
-    for name in layout::WORKTREES {
-        match dir.child(name)? {
-            Some(child) => dir = child,
-            None => return Ok(Vec::new()),
-        }
-    }
     let mut found = Vec::new();
     for team in dir.entries()? {
         let team = team.name;

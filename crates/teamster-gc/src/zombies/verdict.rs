@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use teamster_fs::layout;
-use teamster_journal::EventType;
+use teamster_journal::TeamState;
 use teamster_store::{FileStore, Read, Settings, SystemClock};
 use teamster_types::process::Life;
 use teamster_types::team::TeamConfig;
@@ -240,6 +240,7 @@ fn is_stalled(scanner: &ZombieScanner<'_>, team: &TeamFolder) -> bool {
         )
 }
 
+/// Returns how far the run of a team is, as the end of its journal tells.
 pub(super) fn run_of(scanner: &ZombieScanner<'_>, team: &TeamFolder) -> RunProgress {
     let Ok(name) = team.name.parse::<TeamName>() else {
         return RunProgress::None;
@@ -252,26 +253,19 @@ pub(super) fn run_of(scanner: &ZombieScanner<'_>, team: &TeamFolder) -> RunProgr
     let Ok(page) = store.and_then(|store| store.last_events(&name, LAST_EVENTS)) else {
         return RunProgress::None;
     };
-    if page
-        .events
-        .last()
-        .is_some_and(|event| event.is(EventType::TeamDeleted))
-    {
-        return RunProgress::Deleted;
+    let mut state = TeamState::default();
+    for event in &page.events {
+        state.apply(event, &event.payload());
     }
-    let last = page
-        .events
-        .iter()
-        .rev()
-        .find_map(|event| match event.known_kind()? {
-            EventType::RunStarted | EventType::RunResumed => Some(RunProgress::Started),
-            EventType::RunFinished => Some(RunProgress::Finished),
-            _ => None,
-        });
-    last.unwrap_or(RunProgress::None)
+    match (&state.run.begun, &state.run.finished) {
+        _ if state.is_deleted => RunProgress::Deleted,
+        (_, Some(_)) => RunProgress::Finished,
+        (Some(_), None) => RunProgress::Started,
+        (None, None) => RunProgress::None,
+    }
 }
 
-/// Something that is never touched.
+/// Returns the verdict on something that is never touched.
 pub(super) fn odd(scanner: &ZombieScanner<'_>, name: &str, why: String) -> TeamVerdict {
     let stamp = scanner
         .teams

@@ -29,7 +29,7 @@ pub enum GitProblem {
     TimedOut,
     /// A disk is full.
     NoRoom,
-    /// git said no, or could not be understood.
+    /// The call of git failed, or its output could not be understood.
     Failed,
 }
 

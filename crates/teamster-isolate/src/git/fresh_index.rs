@@ -53,7 +53,7 @@ static LAST_INDEX: Mutex<Option<RememberedIndex>> = Mutex::new(None);
 
 /// An index as it was after a look at a worktree.
 struct RememberedIndex {
-    /// git's own folder of the worktree.
+    /// The worktree's folder within the folder of git.
     admin: PathBuf,
     index: Vec<u8>,
     /// When the index was written, in nanoseconds since 1970. git reads files again that changed at the same moment.

@@ -19,6 +19,15 @@ pub(super) fn names(listed: &[u8]) -> Vec<String> {
         .collect()
 }
 
+/// An entry that two commits do not have in common.
+pub(super) struct ChangedEntry {
+    /// Whether the older commit has nothing at this path.
+    pub(super) is_new: bool,
+    /// The commit of the repository in the repository that the newer commit has at this path, if it has one.
+    pub(super) repository: Option<String>,
+    pub(super) path: Vec<u8>,
+}
+
 impl Repo {
     /// Returns how many files of the user's are not committed: changed, staged or new. Nothing is touched, not even the
     /// index.
@@ -44,12 +53,8 @@ impl Repo {
         let Some(folder) = there.map(|entry| entry.path).filter(|path| path.is_dir()) else {
             return Ok(Vec::new());
         };
-        let changed = self
-            .call()
-            .args(["diff", "--name-only", "-z", "--no-ext-diff", "--no-renames"])
-            .args([tip.as_str(), commit.as_str(), "--"])
-            .bytes()?;
-        let changed: BTreeSet<String> = names(&changed).into_iter().collect();
+        let changed = self.differing(&["--no-renames", tip.as_str(), commit.as_str()])?;
+        let changed: BTreeSet<String> = changed.into_iter().collect();
         let listed = self
             .call_in(&folder)
             .args(["--no-optional-locks", "status", "--porcelain=v1", "-z"])
@@ -86,12 +91,7 @@ impl Repo {
 
     /// Returns the files that changed between two commits.
     pub fn changed_files(&self, from: &CommitId, to: &CommitId) -> Result<Vec<String>, GitError> {
-        let listed = self
-            .call()
-            .args(["diff", "--name-only", "-z", "--no-ext-diff"])
-            .args([from.as_str(), to.as_str(), "--"])
-            .bytes()?;
-        Ok(names(&listed))
+        self.differing(&[from.as_str(), to.as_str()])
     }
 
     /// Returns the files that a commit changed since it and `other` went apart.
@@ -100,37 +100,49 @@ impl Repo {
         other: &CommitId,
         commit: &CommitId,
     ) -> Result<Vec<String>, GitError> {
+        self.differing(&["--no-renames", &format!("{other}...{commit}")])
+    }
+
+    /// Returns the names of the files that `git diff` lists for these arguments.
+    fn differing(&self, args: &[&str]) -> Result<Vec<String>, GitError> {
         let listed = self
             .call()
-            .args(["diff", "--name-only", "-z", "--no-ext-diff", "--no-renames"])
-            .arg(format!("{other}...{commit}"))
+            .args(["diff", "--name-only", "-z", "--no-ext-diff"])
+            .args(args)
             .arg("--")
             .bytes()?;
         Ok(names(&listed))
     }
 
-    /// Repositories in the repository that a commit brings along since it and `other` went apart, and does not register
-    /// as submodules: whoever gets the commit gets nothing but their names.
-    pub fn nested_since_fork(
+    /// Returns every entry that a commit changed since it and `other` went apart, repositories in the repository among
+    /// them whatever the settings say.
+    pub(super) fn entries_since_fork(
         &self,
         other: &CommitId,
         commit: &CommitId,
-    ) -> Result<Vec<String>, GitError> {
+    ) -> Result<Vec<ChangedEntry>, GitError> {
         let listed = self
             .call()
-            .args(["diff", "--raw", "-z", "--no-ext-diff", "--no-renames"])
+            .args(["diff", "--raw", "-z", "--no-abbrev", "--no-ext-diff"])
+            .args(["--no-renames", "--ignore-submodules=none"])
             .arg(format!("{other}...{commit}"))
             .arg("--")
-            .text()?;
-        let mut fields = listed.split('\0');
-        let (mut nested, mut registers) = (Vec::new(), false);
-        while let (Some(modes), Some(path)) = (fields.next(), fields.next()) {
-            registers |= path == ".gitmodules";
-            if modes.starts_with(":000000 160000") {
-                nested.push(path.to_owned());
+            .bytes()?;
+        let mut fields = listed.split(|byte| *byte == 0);
+        let mut entries = Vec::new();
+        while let (Some(change), Some(path)) = (fields.next(), fields.next()) {
+            // `:OLD-MODE NEW-MODE OLD-ID NEW-ID LETTER`
+            let change = String::from_utf8_lossy(change);
+            let words: Vec<&str> = change.split(' ').collect();
+            if let [old_mode, new_mode, _, id, _] = words.as_slice() {
+                entries.push(ChangedEntry {
+                    is_new: *old_mode == ":000000",
+                    repository: (*new_mode == "160000").then(|| (*id).to_owned()),
+                    path: path.to_vec(),
+                });
             }
         }
-        Ok(if registers { Vec::new() } else { nested })
+        Ok(entries)
     }
 
     /// Returns the files that a commit has, by path.
@@ -146,31 +158,5 @@ impl Repo {
     pub fn rejected(&self, team: &TeamName) -> Result<Option<(String, CommitId)>, GitError> {
         let name = rejected_ref(team);
         Ok(self.resolve(&name)?.map(|commit| (name, commit)))
-    }
-
-    /// Returns every file of a commit that has a name in UTF-8, seen from the root.
-    pub fn files_at(&self, commit: &CommitId) -> Result<Vec<String>, GitError> {
-        let listed = self
-            .call()
-            .args(["ls-tree", "-r", "-z", "--full-tree", "--name-only"])
-            .arg(commit.as_str())
-            .bytes()?;
-        let names = listed.split(|byte| *byte == 0);
-        Ok(names
-            .filter(|name| !name.is_empty())
-            .filter_map(|name| std::str::from_utf8(name).ok())
-            .map(str::to_owned)
-            .collect())
-    }
-
-    /// Returns the text of a file of a commit; `None` when there is no such file.
-    pub fn text_at(&self, commit: &CommitId, path: &str) -> Result<Option<String>, GitError> {
-        let name = format!("{}:{path}", commit.as_str());
-        let is_there = self.call().args(["cat-file", "-e"]).arg(&name).run()?;
-        if !is_there.status.success() {
-            return Ok(None);
-        }
-        let bytes = self.call().args(["cat-file", "blob"]).arg(&name).bytes()?;
-        Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
     }
 }

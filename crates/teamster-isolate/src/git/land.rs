@@ -41,7 +41,7 @@ pub enum Landed {
         /// Where it is.
         now: CommitId,
     },
-    /// git refused, for what the user has there; nothing was changed, but for the files that are named.
+    /// Git refused because of what the user has there. Nothing was changed but the files that are named.
     Refused {
         /// What git said.
         why: String,

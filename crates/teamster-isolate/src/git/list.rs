@@ -291,14 +291,10 @@ fn folders(repo: &Repo, team: &TeamName) -> Result<Vec<String>, GitError> {
 
 /// Returns a folder beneath the project; `None` when it is missing.
 fn beneath(repo: &Repo, names: &[&str]) -> Result<Option<Dir>, GitError> {
-    let mut dir = Dir::open_root(repo.project())?;
-    for name in names {
-        dir = match dir {
-            Some(dir) => dir.child(name)?,
-            None => return Ok(None),
-        };
+    match Dir::open_root(repo.project())? {
+        Some(project) => Ok(project.descend(names)?),
+        None => Ok(None),
     }
-    Ok(dir)
 }
 
 /// Returns the branches whose names begin with `prefix`, which ends with a slash.

@@ -23,7 +23,7 @@ pub enum MergePrediction {
     Already,
     /// It fits; the tree that comes of it.
     Clean {
-        /// git's id of the tree.
+        /// The id of the tree.
         tree: String,
     },
     /// Both sides have changed the same.

@@ -1,4 +1,4 @@
-//! git, by its command line: the repository, each worker's worktree, what a worker has changed, and the merge train.
+//! Calls git by its command line: the repository, each worker's worktree, what a worker has changed, and the merge train.
 //!
 //! What always holds: the user's index, stash and checked-out branch are never touched, but for [`Integration::land`],
 //! which a person has asked for; no hook, no `fsmonitor` and no

@@ -118,30 +118,38 @@ impl Repo {
         Ok(is_top.then_some(call))
     }
 
-    /// Repositories in the repository that a commit brings along since it and `other` went apart, at a commit that
-    /// nobody can fetch as far as can be told here: no remote-tracking branch of any checkout of them has it.
+    /// Returns the repositories in the repository that a commit brings along since it and `other` went apart, and does not
+    /// register as submodules: whoever gets the commit gets nothing but their names.
+    pub fn nested_since_fork(
+        &self,
+        other: &CommitId,
+        commit: &CommitId,
+    ) -> Result<Vec<String>, GitError> {
+        let entries = self.entries_since_fork(other, commit)?;
+        if entries.iter().any(|entry| entry.path == b".gitmodules") {
+            return Ok(Vec::new());
+        }
+        Ok(entries
+            .iter()
+            .filter(|entry| entry.is_new && entry.repository.is_some())
+            .map(|entry| String::from_utf8_lossy(&entry.path).into_owned())
+            .collect())
+    }
+
+    /// Returns the repositories in the repository that a commit brings along since it and `other` went apart, at a commit
+    /// that nobody can fetch as far as can be told here: no remote-tracking branch of any checkout of them has it.
     pub fn unfetchable_since_fork(
         &self,
         other: &CommitId,
         commit: &CommitId,
     ) -> Result<Vec<String>, GitError> {
-        let listed = self
-            .call()
-            .args(["diff", "--raw", "-z", "--no-abbrev", "--no-ext-diff"])
-            .args(["--no-renames", "--ignore-submodules=none"])
-            .arg(format!("{other}...{commit}"))
-            .arg("--")
-            .bytes()?;
-        let mut fields = listed.split(|byte| *byte == 0);
         let mut found = Vec::new();
-        while let (Some(change), Some(path)) = (fields.next(), fields.next()) {
-            // `:OLD-MODE NEW-MODE OLD-ID NEW-ID LETTER`
-            let change = String::from_utf8_lossy(change);
-            let words: Vec<&str> = change.split(' ').collect();
-            if let [_, "160000", _, id, _] = words.as_slice()
-                && !self.can_be_fetched(Path::new(OsStr::from_bytes(path)), id)?
+        for entry in self.entries_since_fork(other, commit)? {
+            let path = Path::new(OsStr::from_bytes(&entry.path));
+            if let Some(id) = &entry.repository
+                && !self.can_be_fetched(path, id)?
             {
-                found.push(String::from_utf8_lossy(path).into_owned());
+                found.push(String::from_utf8_lossy(&entry.path).into_owned());
             }
         }
         Ok(found)

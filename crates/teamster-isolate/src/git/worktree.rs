@@ -37,7 +37,7 @@ pub struct Worktree {
     /// The worker's name, or that of a worktree that was moved aside.
     pub(super) name: String,
     pub(super) path: PathBuf,
-    /// git's own folder for it. Calls name it, so that nothing a worker writes into the worktree leads them elsewhere.
+    /// The worktree's folder within the folder of git. Calls name it, so that nothing a worker writes into the worktree leads them elsewhere.
     admin: PathBuf,
     /// The rules by which its files count as changed, where they are in memory.
     pub(super) rules: Arc<Mutex<Option<Arc<TrackingRules>>>>,
@@ -149,7 +149,8 @@ impl Worktree {
         &self.path
     }
 
-    /// git's own folder for it, which an agent in a sandbox must be allowed to write to commit there itself.
+    /// Returns the worktree's folder within the folder of git. An agent in a sandbox must be allowed to write to it to
+    /// commit there itself.
     pub fn admin(&self) -> &Path {
         &self.admin
     }
@@ -177,16 +178,6 @@ impl Worktree {
     /// Returns whether all that is in it is committed.
     pub fn is_clean(&self) -> Result<bool, GitError> {
         Ok(self.unsaved()?.is_none())
-    }
-
-    /// Returns whether all its commits are in `commit` too.
-    pub fn is_merged_into(&self, commit: &CommitId) -> Result<bool, GitError> {
-        for tip in self.tips()? {
-            if !self.repo.is_ancestor(&tip, commit)? {
-                return Ok(false);
-            }
-        }
-        Ok(true)
     }
 
     /// Brings the worker's branch to `commit` before a task, as far as nothing can be lost by it.
@@ -430,11 +421,8 @@ pub(super) fn unmerged_words(count: u64) -> String {
 
 /// Returns the folder of a team's worktrees, made if it is missing.
 pub(super) fn team_folder(repo: &Repo, team: &TeamName) -> Result<Dir, GitError> {
-    let mut dir = Dir::open_root(repo.project())?.ok_or_else(|| vanished(repo.project()))?;
-    for name in layout::worktree_folders(team) {
-        dir = dir.child_or_create(name)?;
-    }
-    Ok(dir)
+    let project = Dir::open_root(repo.project())?.ok_or_else(|| vanished(repo.project()))?;
+    Ok(project.descend_or_create(&layout::worktree_folders(team))?)
 }
 
 /// Keeps every other teamster away from a worktree.
@@ -460,7 +448,8 @@ fn open_beneath(project: &Path, team: &TeamName, name: &str) -> Result<Option<Di
     Ok(dir)
 }
 
-/// git's own folder for the worktree in `dir`; `None` when it is no worktree of this repository, as both sides say.
+/// Returns the folder, within the folder of git, of the worktree in `dir`, or `None` when `dir` and the repository do not
+/// both say that it is a worktree.
 pub(super) fn admin_folder(repo: &Repo, dir: &Dir) -> Option<PathBuf> {
     let admin = named_in(dir, ".git", "gitdir: ")?.canonicalize().ok()?;
     let worktrees = repo.common().canonicalize().ok()?.join("worktrees");

@@ -24,9 +24,9 @@ impl Limit {
 /// A limit that was reached.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Exceeded {
-    /// Which.
+    /// The limit that was reached.
     pub what: Limit,
-    /// Where it was.
+    /// The figure that was set.
     pub limit: f64,
     /// How much was used.
     pub used: f64,

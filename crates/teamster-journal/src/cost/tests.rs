@@ -17,7 +17,7 @@ fn event(kind: &str, actor: &str, task: &str, data: &Value) -> Event {
         ts: Time::from_millis(0),
         team: "fix".to_owned(),
         kind: kind.to_owned(),
-        actor: actor.to_owned(),
+        actor: actor.into(),
         task_id: task.parse().ok(),
         more: false,
         data: data.as_object().cloned().unwrap_or_default(),

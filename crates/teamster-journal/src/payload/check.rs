@@ -17,6 +17,9 @@ pub struct Check {
     /// Whether a person asked for it. A run of an older version does not say, and its check is treated as the project's.
     #[serde(default)]
     pub origin: CheckOrigin,
+    /// Whether it is a target of the work: it is to pass in the end even if it failed before the work began.
+    #[serde(default, rename = "target", skip_serializing_if = "std::ops::Not::not")]
+    pub is_target: bool,
 }
 
 /// Whose command a check is.
@@ -37,6 +40,16 @@ impl Check {
             command: command.into(),
             source: source.into(),
             origin: CheckOrigin::Person,
+            is_target: false,
+        }
+    }
+
+    /// Returns the same check as a target of the work.
+    #[must_use]
+    pub fn as_target(self) -> Self {
+        Self {
+            is_target: true,
+            ..self
         }
     }
 

@@ -6,6 +6,7 @@
 mod check;
 mod cost;
 mod gate;
+mod leader;
 mod merge;
 mod question;
 mod run;
@@ -24,6 +25,10 @@ pub use gate::{
     FileChange, Finding, GateAnswer, GateDecided, GateOpened, GateShown, GivenUp, LONGEST_FINDING,
     MOST_FILES, Outside, Shown, Unverified,
 };
+pub use leader::{
+    CancelledTask, CandidateChosen, LeaderActed, LeaderFailed, LeaderWoken, OtherResult, WakeKind,
+    WakeReason,
+};
 pub use merge::{
     CaughtUp, MergeAdopted, MergeConflict, MergeLost, MergePredicted, Merged, Prediction,
 };
@@ -32,8 +37,8 @@ pub use question::{
     QuestionExpired, QuestionForwarded, QuestionId, QuestionKind, Severity, WorkerProgress,
 };
 pub use run::{
-    Approve, Base, LeaderAsked, MAX_FIX, Member, PlanMade, PlannedTask, RefsRecorded, RunEnd,
-    RunFinished, RunSpec, RunStarted, StageEntered,
+    Approve, Base, Distribution, LeaderAsked, MAX_FIX, Member, PlanMade, PlanSource,
+    PlannedTaskEntry, RefsRecorded, RunEnd, RunFinished, RunSpec, RunStarted, StageEntered,
 };
 pub use task::TaskChange;
 pub use team::{

@@ -51,6 +51,9 @@ pub struct RunSpec {
     pub leader_model: Option<String>,
     /// What the preset tells the leader.
     pub leader_prompt: String,
+    /// What becomes of a sentence that nobody plans.
+    #[serde(skip_serializing_if = "Distribution::is_one")]
+    pub distribution: Distribution,
     /// Why this team was chosen, in words.
     pub how: String,
     /// Whether what is wanted is written down before it is worked on.
@@ -82,9 +85,10 @@ impl Default for RunSpec {
             approve: Approve::default(),
             max_fix: MAX_FIX,
             flow: "staged".to_owned(),
-            leader: "engine".to_owned(),
+            leader: Self::ENGINE.to_owned(),
             leader_model: None,
             leader_prompt: String::new(),
+            distribution: Distribution::default(),
             how: String::new(),
             requirements: false,
             plan: None,
@@ -97,10 +101,44 @@ impl Default for RunSpec {
     }
 }
 
+/// Where the plan of a run comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlanSource<'a> {
+    /// A file of the user's, at this path.
+    File(&'a str),
+    /// The agent of this provider.
+    Leader(&'a str),
+    /// The sentence that the run was begun with.
+    Sentence,
+}
+
+impl PlanSource<'_> {
+    /// Returns the word in the journal.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::File(_) => "file",
+            Self::Leader(_) => "leader",
+            Self::Sentence => "sentence",
+        }
+    }
+}
+
 impl RunSpec {
-    /// Returns whether an agent leads the run.
-    pub fn has_leader(&self) -> bool {
-        !matches!(self.leader.as_str(), "" | "engine")
+    /// The value of `leader` for a run that no agent leads.
+    pub const ENGINE: &str = "engine";
+
+    /// Returns the provider of the agent that leads the run, or `None` when no agent does.
+    pub fn leading_agent(&self) -> Option<&str> {
+        (self.leader != Self::ENGINE).then_some(self.leader.as_str())
+    }
+
+    /// Returns where the plan comes from.
+    pub fn plan_source(&self) -> PlanSource<'_> {
+        match (&self.plan, self.leading_agent()) {
+            (Some(file), _) => PlanSource::File(file),
+            (None, Some(leader)) => PlanSource::Leader(leader),
+            (None, None) => PlanSource::Sentence,
+        }
     }
 
     /// Reads what a run is to do where everything must be right: a limit or a worker that cannot be read would be missing
@@ -129,9 +167,48 @@ impl RunSpec {
         Ok(spec)
     }
 
+    /// Returns the members who do tasks that are for nobody in particular: a reviewer or a judge is kept for its own stage,
+    /// unless there is nobody else.
+    pub fn working_members(&self) -> Vec<&Member> {
+        let working: Vec<&Member> = self
+            .members
+            .iter()
+            .filter(|member| !member.is_reserved())
+            .collect();
+        if working.is_empty() {
+            self.members.iter().collect()
+        } else {
+            working
+        }
+    }
+
     /// Returns whether there is anybody who could do it. A journal that was written by hand may leave that out.
     pub fn can_be_run(&self) -> bool {
         !self.members.is_empty()
+    }
+}
+
+/// What becomes of a sentence that nobody plans.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Distribution {
+    /// It is one task, for whoever takes it.
+    #[default]
+    One,
+    /// Every worker does it, each for itself.
+    Each,
+    /// Every worker does it, and the best result is taken.
+    BestOf,
+}
+
+impl Distribution {
+    /// Returns whether it is one task.
+    #[allow(
+        clippy::trivially_copy_pass_by_ref,
+        reason = "serde passes a reference"
+    )]
+    pub fn is_one(&self) -> bool {
+        *self == Self::One
     }
 }
 
@@ -158,6 +235,16 @@ pub struct Member {
     /// What the preset tells it; empty when that is nothing.
     #[serde(default)]
     pub prompt: String,
+}
+
+impl Member {
+    /// Returns whether it is kept for a stage of its own: a reviewer or a judge does no task unless the plan names it.
+    pub fn is_reserved(&self) -> bool {
+        let role = self.role.as_deref().unwrap_or_default();
+        ["reviewer", "judge"]
+            .iter()
+            .any(|kept| role.eq_ignore_ascii_case(kept))
+    }
 }
 
 /// The commit where the work of a run begins.
@@ -291,13 +378,13 @@ pub struct PlanMade {
     pub path: Option<String>,
     /// Its tasks, in order.
     #[serde(deserialize_with = "list")]
-    pub tasks: Vec<PlannedTask>,
+    pub tasks: Vec<PlannedTaskEntry>,
 }
 
 /// A task of a plan, as it was created.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-pub struct PlannedTask {
+pub struct PlannedTaskEntry {
     /// Its id in the team.
     pub id: Option<TaskId>,
     /// Its name in the plan.

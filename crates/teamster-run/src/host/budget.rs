@@ -57,14 +57,6 @@ impl WorkClock {
     }
 }
 
-/// Returns how long the run may still take, or `None` without a limit of minutes. `hosted` is how long the present host was
-/// at work.
-pub(super) fn time_left(spec: &RunSpec, state: &RunState, hosted: Duration) -> Option<Duration> {
-    let minutes = spec.budget.minutes?;
-    let limit = Duration::try_from_secs_f64(minutes * 60.0).unwrap_or(Duration::MAX);
-    Some(limit.saturating_sub(state.worked(hosted)))
-}
-
 /// Returns the limit of minutes, if it was reached. It holds in every stage but at the gate, which waits for a person.
 pub(super) fn out_of_time(spec: &RunSpec, state: &RunState, hosted: Duration) -> Option<Exceeded> {
     let is_at_work = !matches!(state.stage, Some(Stage::Approval | Stage::End(_)));

@@ -9,7 +9,7 @@ use serde_json::json;
 use teamster_isolate::git::Repo;
 use teamster_journal::cost::Exceeded;
 use teamster_journal::payload::{Check, Member, RunSpec, RunStarted};
-use teamster_journal::{Event, EventKind, EventType, HOST, NewEvent, RunState, family};
+use teamster_journal::{Event, EventActor, EventKind, EventType, HOST, NewEvent, RunState, family};
 use teamster_store::{PlannedTask, Store};
 use teamster_types::TeamName;
 use teamster_types::heartbeat::Heartbeat;
@@ -203,7 +203,7 @@ impl<'a> RunContext<'a> {
 
     /// Records something that the host did.
     pub(super) fn journal(&mut self, what: EventKind) -> Result<()> {
-        self.record(NewEvent::new(HOST, what))
+        self.record(NewEvent::new(EventActor::Lead, what))
     }
 
     /// Registers this process as the host of the run, with what the run is to do.
@@ -214,7 +214,7 @@ impl<'a> RunContext<'a> {
     ) -> Result<()> {
         let spec = self.spec.clone();
         let stored = json!(spec);
-        let event = NewEvent::new(HOST, what(RunStarted { spec, replacements }));
+        let event = NewEvent::new(EventActor::Lead, what(RunStarted { spec, replacements }));
         self.env.store.host_team(&self.team, Some(&stored), event)?;
         Ok(())
     }
@@ -343,11 +343,6 @@ impl<'a> RunContext<'a> {
         }
     }
 
-    /// Returns how long the run may still take, or `None` without a limit of minutes.
-    pub(super) fn time_left(&self) -> Option<Duration> {
-        budget::time_left(&self.spec, &self.state, self.hosted())
-    }
-
     /// Returns the limit of minutes, if it was reached.
     pub(super) fn out_of_time(&self) -> Option<Exceeded> {
         budget::out_of_time(&self.spec, &self.state, self.hosted())
@@ -375,21 +370,6 @@ impl<'a> RunContext<'a> {
             }
         }
         Ok(())
-    }
-
-    /// Asks an agent for a plan.
-    pub(super) fn ask_leader(
-        &mut self,
-        folder: &std::path::Path,
-        launch: &str,
-    ) -> std::result::Result<crate::plan::Plan, String> {
-        let until = self
-            .time_left()
-            .and_then(|left| self.now().checked_add(left));
-        let observer = &mut *self.env.observer;
-        self.env
-            .leader
-            .plan(&self.spec, folder, launch, until, observer)
     }
 
     /// Notes that a stage was entered, for which nobody was started yet.
@@ -447,9 +427,9 @@ impl<'a> RunContext<'a> {
 fn trace(event: &Event) {
     let (seq, kind, task) = (event.seq, &event.kind, event.task_id.as_ref());
     let task = task.map(tracing::field::display);
-    if event.actor == HOST {
+    if event.actor == EventActor::Lead {
         tracing::info!(seq, task, "{kind}");
     } else {
-        tracing::debug!(seq, task, actor = event.actor, "{kind}");
+        tracing::debug!(seq, task, actor = event.actor.as_str(), "{kind}");
     }
 }

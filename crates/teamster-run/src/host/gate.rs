@@ -6,23 +6,20 @@ use serde_json::json;
 use teamster_journal::payload::{
     Approve, GateAnswer, GateDecided, GateOpened, GateShown, MergeAdopted, RunEnd, RunSpec,
 };
-use teamster_journal::{EventKind, Gate, GateDecision, NewEvent, RunState};
+use teamster_journal::{EventActor, EventKind, Gate, GateDecision, NewEvent, RunState};
 use teamster_party::{ApprovalDecision, NewApproval, Party, Via};
 use teamster_store::{Outgoing, Recipient};
 use teamster_types::flow::{MAX_REVISIONS, Stage};
 use teamster_types::json::Object;
-use teamster_types::task::{NewTask, SUBJECT_LIMIT, Task};
+use teamster_types::task::{NewTask, SUBJECT_LIMIT, Task, TaskNotes};
+use teamster_types::text::clip;
 
 use super::context::RunContext;
 use super::integration_guard::IntegrationGuard;
 use super::landing::{Landing, land};
-use super::render::short;
 use super::task_progress::{hopeless, needs_review, open};
-use super::{HostCommand, HostExit, LOOK_AGAIN, Result, render, repository_audit};
+use super::{GateExit, HostCommand, HostExit, LOOK_AGAIN, Result, render, repository_audit};
 use crate::verify::compare_with_base;
-
-/// The exit code of a run whose work could not land as things are.
-const CONFLICT: u8 = 4;
 
 /// Asks a person about the merged work, and carries out what they decide.
 #[derive(Debug, Default)]
@@ -42,8 +39,8 @@ enum GateStep {
     Decide(GateDecision),
     /// A decision is waited for.
     Wait,
-    /// Nobody waits: the host leaves the gate open, with an exit code and a reason.
-    Leave(u8, String),
+    /// Nobody waits: the host leaves the gate open, for a reason that is also told in words.
+    Leave(GateExit, String),
 }
 
 impl ApprovalGate {
@@ -135,7 +132,7 @@ impl ApprovalGate {
                 Vec::new()
             }
             GateStep::Wait => vec![HostCommand::Wait],
-            GateStep::Leave(exit_code, why) => vec![leave(&gate.commit, exit_code, why)],
+            GateStep::Leave(exit, why) => vec![leave(&gate.commit, exit, why)],
         })
     }
 
@@ -158,7 +155,7 @@ impl ApprovalGate {
                 Landing::Refused(why) => {
                     // The gate is opened again, for any answer.
                     open_gate(run, commit, Some(&why))?;
-                    vec![leave(commit, CONFLICT, why)]
+                    vec![leave(commit, GateExit::NotLanded, why)]
                 }
             }),
             GateAnswer::Reject { rollback, text } => {
@@ -186,7 +183,7 @@ fn next_step(
     gate: &Gate,
     answered: Option<GateDecision>,
     approve: Approve,
-    not_auto: Option<(u8, String)>,
+    not_auto: Option<(GateExit, String)>,
     waits_for_answer: bool,
     has_not_landed: bool,
 ) -> GateStep {
@@ -195,27 +192,24 @@ fn next_step(
             return GateStep::Decide(decision);
         }
         let why = "what was decided on is not what would land now: look at it again";
-        return GateStep::Leave(CONFLICT, why.to_owned());
+        return GateStep::Leave(GateExit::NotLanded, why.to_owned());
     }
     match (approve, not_auto) {
         (Approve::Auto, None) => GateStep::Decide(answer(gate, GateAnswer::Approve, "flag")),
-        (Approve::Auto, Some((code, why))) => GateStep::Leave(code, why),
+        (Approve::Auto, Some((exit, why))) => GateStep::Leave(exit, why),
         (Approve::Ask, _) if waits_for_answer => GateStep::Wait,
         _ if has_not_landed => {
             let why = "it has not landed, and is asked about again";
-            GateStep::Leave(CONFLICT, why.to_owned())
+            GateStep::Leave(GateExit::NotLanded, why.to_owned())
         }
-        _ => GateStep::Leave(
-            RunEnd::Complete.exit_code(),
-            "the work waits for a person".to_owned(),
-        ),
+        _ => GateStep::Leave(GateExit::Waiting, "the work waits for a person".to_owned()),
     }
 }
 
-fn leave(commit: &str, exit_code: u8, why: String) -> HostCommand {
+fn leave(commit: &str, exit: GateExit, why: String) -> HostCommand {
     HostCommand::Leave(HostExit::AtGate {
         commit: commit.to_owned(),
-        exit_code,
+        exit,
         why,
     })
 }
@@ -242,12 +236,15 @@ fn adopt_a_persons_work(run: &mut RunContext<'_>, guard: &IntegrationGuard) -> R
         merge: Some(head.to_string()),
         files,
     };
-    run.record(NewEvent::new("user", EventKind::MergeAdopted(adopted)))
+    run.record(NewEvent::new(
+        EventActor::Person,
+        EventKind::MergeAdopted(adopted),
+    ))
 }
 
 /// Returns the end of a run that changed nothing: there is nothing to ask about, but what was to pass must pass.
 fn nothing_changed(spec: &RunSpec, state: &RunState) -> HostCommand {
-    let report = compare_with_base(&state.base, &state.checks);
+    let report = compare_with_base(&spec.verify, &state.base, &state.checks);
     if spec.verify.is_empty() || report.all_passed() {
         return HostCommand::Complete("nothing was changed".to_owned());
     }
@@ -257,7 +254,7 @@ fn nothing_changed(spec: &RunSpec, state: &RunState) -> HostCommand {
 
 /// Asks about a commit; again, if it could not land.
 fn open_gate(run: &mut RunContext<'_>, commit: &str, refused: Option<&str>) -> Result<Gate> {
-    let report = compare_with_base(&run.state().base, &run.state().checks);
+    let report = compare_with_base(&run.spec().verify, &run.state().base, &run.state().checks);
     let verified = run.state().checked.as_deref() == Some(commit) && report.all_passed();
     let words = match (verified, run.spec().verify.is_empty()) {
         (true, _) => "verified: every check passed",
@@ -302,13 +299,13 @@ fn heard(run: &mut RunContext<'_>, gate: &Gate) -> Option<GateDecision> {
 }
 
 /// Returns why nobody but a person can approve this, with the exit code that tells it.
-fn why_not_auto(run: &RunContext<'_>, gate: &Gate) -> Result<Option<(u8, String)>> {
+fn why_not_auto(run: &RunContext<'_>, gate: &Gate) -> Result<Option<(GateExit, String)>> {
     if let Some(why) = why_not_by_tasks(run.spec(), &run.tasks()?, gate.verified) {
         return Ok(Some(why));
     }
     if let Some(first) = repository_audit::new_replacements(run).first() {
         let why = format!("{first} was added during the run, so a person has to look");
-        return Ok(Some((RunEnd::Unverified.exit_code(), why)));
+        return Ok(Some((GateExit::Unverified, why)));
     }
     let changed = repository_audit::changed_rules(run);
     if !changed.is_empty() {
@@ -316,17 +313,21 @@ fn why_not_auto(run: &RunContext<'_>, gate: &Gate) -> Result<Option<(u8, String)
             "{} of git changed during the run, so a person has to look",
             changed.join(", ")
         );
-        return Ok(Some((RunEnd::Unverified.exit_code(), why)));
+        return Ok(Some((GateExit::Unverified, why)));
     }
     Ok(None)
 }
 
-/// Returns why the tasks or the checks need a person, with the exit code that tells it.
-fn why_not_by_tasks(spec: &RunSpec, tasks: &[Task], is_verified: bool) -> Option<(u8, String)> {
+/// Returns why the tasks or the checks need a person, also in words.
+fn why_not_by_tasks(
+    spec: &RunSpec,
+    tasks: &[Task],
+    is_verified: bool,
+) -> Option<(GateExit, String)> {
     let failed = hopeless(tasks).len();
     if failed > 0 {
         let why = format!("{failed} tasks failed for good or wait for one that did");
-        return Some((RunEnd::TasksFailed.exit_code(), why));
+        return Some((GateExit::TasksFailed, why));
     }
     if !is_verified {
         let why = if spec.verify.is_empty() {
@@ -334,7 +335,7 @@ fn why_not_by_tasks(spec: &RunSpec, tasks: &[Task], is_verified: bool) -> Option
         } else {
             "not every check passed, so it was not approved"
         };
-        return Some((RunEnd::Unverified.exit_code(), why.to_owned()));
+        return Some((GateExit::Unverified, why.to_owned()));
     }
     let outside: Vec<&str> = tasks
         .iter()
@@ -348,7 +349,7 @@ fn why_not_by_tasks(spec: &RunSpec, tasks: &[Task], is_verified: bool) -> Option
         "task {} changed files that it had not reserved, so a person has to look",
         outside.join(", ")
     );
-    Some((RunEnd::Unverified.exit_code(), why))
+    Some((GateExit::Unverified, why))
 }
 
 /// Journals a decision, and tells it to those who should know.
@@ -377,7 +378,7 @@ fn decide(run: &mut RunContext<'_>, answered: &GateDecision) -> Result<()> {
             text.as_str(),
         ),
     };
-    run.record(NewEvent::new("user", what))?;
+    run.record(NewEvent::new(EventActor::Person, what))?;
     publish_decision(run, decision, text, answered);
     Ok(())
 }
@@ -447,7 +448,7 @@ fn revise(
         return vec![HostCommand::finish(RunEnd::Unverified, why)];
     }
     let mut commands = Vec::new();
-    let is_made = |task: &Task| task.ours("revision") == Some(&json!(gate));
+    let is_made = |task: &Task| task.revision() == Some(gate);
     if !tasks.iter().any(is_made) {
         commands.push(HostCommand::add_task(revising(gate, text, task)));
     }
@@ -476,17 +477,18 @@ fn answer(gate: &Gate, answer: GateAnswer, via: &str) -> GateDecision {
 /// Returns the task to revise the work as a person wants it.
 fn revising(gate: &str, text: &str, task: &str) -> NewTask {
     let first = text.trim().lines().next().unwrap_or_default();
-    let mut notes = Object::new();
-    notes.insert("revision".into(), json!(gate));
     NewTask {
-        subject: short(&format!("Revise: {first}"), SUBJECT_LIMIT - 1),
+        subject: clip(&format!("Revise: {first}"), SUBJECT_LIMIT - 1),
         description: format!(
             "A person has looked at the team's merged work and wants this changed before it is taken:\n\n{}\n\nThe work \
              was: {}",
-            short(text, 6_000),
-            short(task, 2_000)
+            clip(text, 6_000),
+            clip(task, 2_000)
         ),
-        notes,
+        notes: TaskNotes {
+            revision: Some(gate.to_owned()),
+            ..TaskNotes::default()
+        },
         ..NewTask::default()
     }
 }
@@ -511,10 +513,9 @@ mod tests {
             gate: "g1".to_owned(),
             ..approved.clone()
         };
-        let unverified = (RunEnd::Unverified.exit_code(), "why".to_owned());
+        let unverified = (GateExit::Unverified, "why".to_owned());
         let by_flag = answer(&gate, GateAnswer::Approve, "flag");
-        let leave =
-            |code: u8| move |step: &GateStep| matches!(step, GateStep::Leave(is, _) if *is == code);
+        let is_left = |step: &GateStep, exit: GateExit| matches!(step, GateStep::Leave(why, _) if *why == exit);
         let step = |answered, approve, not_auto, waits, not_landed| {
             next_step(&gate, answered, approve, not_auto, waits, not_landed)
         };
@@ -523,47 +524,27 @@ mod tests {
             step(some, Approve::Never, None, false, false),
             GateStep::Decide(approved)
         );
-        assert!(leave(CONFLICT)(&step(
-            Some(about_another),
-            Approve::Auto,
-            None,
-            true,
-            false
-        )));
+        let next = step(Some(about_another), Approve::Auto, None, true, false);
+        assert!(is_left(&next, GateExit::NotLanded));
         assert_eq!(
             step(None, Approve::Auto, None, true, true),
             GateStep::Decide(by_flag)
         );
         let not_auto = Some(unverified);
-        assert!(leave(RunEnd::Unverified.exit_code())(&step(
-            None,
-            Approve::Auto,
-            not_auto,
-            true,
-            false
-        )));
-        for (approve, waits, not_landed, code) in [
+        let next = step(None, Approve::Auto, not_auto, true, false);
+        assert!(is_left(&next, GateExit::Unverified));
+        for (approve, waits, not_landed, exit) in [
             (Approve::Ask, true, true, None),
             (Approve::Ask, true, false, None),
-            (Approve::Ask, false, true, Some(CONFLICT)),
-            (
-                Approve::Ask,
-                false,
-                false,
-                Some(RunEnd::Complete.exit_code()),
-            ),
-            (Approve::Never, true, true, Some(CONFLICT)),
-            (
-                Approve::Never,
-                true,
-                false,
-                Some(RunEnd::Complete.exit_code()),
-            ),
+            (Approve::Ask, false, true, Some(GateExit::NotLanded)),
+            (Approve::Ask, false, false, Some(GateExit::Waiting)),
+            (Approve::Never, true, true, Some(GateExit::NotLanded)),
+            (Approve::Never, true, false, Some(GateExit::Waiting)),
         ] {
             let next = step(None, approve, None, waits, not_landed);
-            match code {
+            match exit {
                 None => assert_eq!(next, GateStep::Wait),
-                Some(code) => assert!(leave(code)(&next), "{approve:?}: {next:?}"),
+                Some(exit) => assert!(is_left(&next, exit), "{approve:?}: {next:?}"),
             }
         }
     }

@@ -19,7 +19,7 @@ use teamster_types::task::Task;
 use teamster_types::{TaskId, TeamName};
 
 use super::context::RunContext;
-use super::task_progress::{commit_of, resolves, root, to_merge};
+use super::task_progress::{root, to_merge};
 use super::{HostCommand, Result, RunError};
 
 /// Work that gets lost more often than this stops the run.
@@ -315,7 +315,7 @@ fn is_unnoted(
     let tasks = run.tasks()?;
     let mut candidates: Vec<CommitId> = to_merge(&tasks)
         .into_iter()
-        .filter_map(|task| commit_of(task)?.parse().ok())
+        .filter_map(|task| task.commit()?.parse().ok())
         .collect();
     if let (Some(repo), Some(branch)) = (run.repo(), run.branch()) {
         candidates.extend(repo.resolve(&format!("refs/heads/{branch}"))?);
@@ -332,12 +332,12 @@ fn is_unnoted(
 /// conflict.
 fn commits_for(task: &Task, tasks: &[Task]) -> Vec<CommitId> {
     let root = root(task);
-    let own = commit_of(task).and_then(|commit| commit.parse().ok());
+    let own = task.commit().and_then(|commit| commit.parse().ok());
     let resolved = tasks
         .iter()
         .filter(|other| other.is_done() && other.is_merged() && other.id() != task.id())
-        .filter(|other| resolves(other).as_ref() == Some(&root))
-        .filter_map(|other| commit_of(other)?.parse().ok());
+        .filter(|other| other.resolves().as_ref() == Some(&root))
+        .filter_map(|other| other.commit()?.parse().ok());
     own.into_iter().chain(resolved).collect()
 }
 

@@ -1,16 +1,14 @@
 //! Landing what was approved on the user's branch, as that is by now.
 
-use serde_json::json;
 use teamster_isolate::git::{CommitId, Integration, Landed, MergeOutcome};
 use teamster_journal::EventKind;
 use teamster_journal::payload::CaughtUp;
 use teamster_types::flow::Stage;
-use teamster_types::json::Object;
-use teamster_types::task::{NewTask, SUBJECT_LIMIT, Status, Task};
+use teamster_types::task::{NewTask, SUBJECT_LIMIT, Status, Task, TaskNotes};
+use teamster_types::text::clip;
 
 use super::context::RunContext;
 use super::integration_guard::IntegrationGuard;
-use super::render::short;
 use super::{HostCommand, Result, RunError};
 
 /// What came of landing approved work.
@@ -173,7 +171,7 @@ fn catch_up(
 
 /// Returns what follows when the user's branch conflicts with the work: a task brings them together, once.
 fn after_conflict(tasks: &[Task], branch: &str, tip: &CommitId, files: &[String]) -> Landing {
-    let is_made = |task: &&Task| task.ours("update") == Some(&json!(tip.as_str()));
+    let is_made = |task: &&Task| task.update() == Some(tip.as_str());
     let mut commands = Vec::new();
     match tasks.iter().find(is_made) {
         None => commands.push(HostCommand::add_task(updating(branch, tip, files))),
@@ -199,10 +197,8 @@ fn updating(branch: &str, tip: &CommitId, files: &[String]) -> NewTask {
         .iter()
         .take(100)
         .fold(String::new(), |list, file| list + "- " + file + "\n");
-    let mut notes = Object::new();
-    notes.insert("update".into(), json!(tip.as_str()));
     NewTask {
-        subject: short(
+        subject: clip(
             &format!("Bring in what is new on {branch}"),
             SUBJECT_LIMIT - 1,
         ),
@@ -211,7 +207,10 @@ fn updating(branch: &str, tip: &CommitId, files: &[String]) -> NewTask {
              Run `git merge {tip}`, resolve the conflicts so that what both sides wanted holds, and commit the merge. \
              Both sides changed:\n\n{list}"
         ),
-        notes,
+        notes: TaskNotes {
+            update: Some(tip.to_string()),
+            ..TaskNotes::default()
+        },
         ..NewTask::default()
     }
 }

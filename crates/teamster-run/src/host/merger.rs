@@ -2,23 +2,20 @@
 
 use std::path::Path;
 
-use serde_json::{Value, json};
 use teamster_isolate::git::{
     CommitId, Integration, MergeOutcome, MergePrediction, Repo, UNFETCHABLE,
 };
 use teamster_journal::payload::{MergeConflict, MergePredicted, Prediction};
-use teamster_journal::{EventKind, HOST, NewEvent};
+use teamster_journal::{EventActor, EventKind, HOST, NewEvent};
 use teamster_store::{Kind, Merge, PlannedTask};
-use teamster_types::json::Object;
-use teamster_types::quote::quoted;
-use teamster_types::task::{NewTask, SUBJECT_LIMIT, Task};
+use teamster_types::task::{NewTask, SUBJECT_LIMIT, Task, TaskConflict, TaskNotes};
+use teamster_types::text::{clip, quoted};
 use teamster_types::{TaskId, TeamName, denied};
 
 use super::Result;
 use super::context::RunContext;
 use super::integration_guard::IntegrationGuard;
-use super::render::short;
-use super::task_progress::{self, commit_of, resolves, root, to_merge, waits_for_merge};
+use super::task_progress::{self, root, to_merge, waits_for_merge};
 
 /// A conflict is resolved at most so often; the next one ends the task.
 const MOST_CONFLICTS: usize = 2;
@@ -99,7 +96,7 @@ impl Merger {
         task: &Task,
         tasks: &[Task],
     ) -> Result<()> {
-        let Some(commit) = commit_of(task) else {
+        let Some(commit) = task.commit() else {
             return note_unchanged(run, task, tasks);
         };
         let Ok(id) = commit.parse::<CommitId>() else {
@@ -125,7 +122,9 @@ impl Merger {
             commit: commit.to_owned(),
             result: Some(prediction(&predicted)),
         };
-        run.record(NewEvent::new(HOST, EventKind::MergePredicted(payload)).task(task.id()))?;
+        run.record(
+            NewEvent::new(EventActor::Lead, EventKind::MergePredicted(payload)).task(task.id()),
+        )?;
         let worker = task.owner().unwrap_or("worker").parse();
         let Ok(worker) = worker else {
             let why = format!("its owner {:?} is no worker", task.owner());
@@ -194,16 +193,16 @@ impl Merger {
 fn unrecorded_conflicts<'t>(
     tasks: &'t [Task],
     recorded: &[(TaskId, MergeConflict)],
-) -> Vec<(TaskId, &'t Value, &'t TaskId)> {
-    let mut unrecorded: Vec<(TaskId, &Value, &TaskId)> = Vec::new();
+) -> Vec<(TaskId, TaskConflict, &'t TaskId)> {
+    let mut unrecorded: Vec<(TaskId, TaskConflict, &TaskId)> = Vec::new();
     for task in tasks {
-        let (Some(root), Some(conflict)) = (resolves(task), task.ours("conflict")) else {
+        let (Some(root), Some(conflict)) = (task.resolves(), task.conflict()) else {
             continue;
         };
         let before = recorded.iter().filter(|(id, _)| *id == root).count();
         let now = unrecorded.iter().filter(|(id, _, _)| *id == root).count();
         let known = (before + now) as u64;
-        if conflict.get("times").and_then(Value::as_u64) > Some(known) {
+        if conflict.times > known {
             unrecorded.push((root, conflict, task.id()));
         }
     }
@@ -215,7 +214,9 @@ fn unrecorded_conflicts<'t>(
 fn unresolvable(tasks: &[Task]) -> Vec<(TaskId, String)> {
     let mut given_up = Vec::new();
     for task in tasks {
-        let Some(root) = resolves(task) else { continue };
+        let Some(root) = task.resolves() else {
+            continue;
+        };
         let Some(whole) = tasks.iter().find(|other| *other.id() == root) else {
             continue;
         };
@@ -235,7 +236,7 @@ fn unresolvable(tasks: &[Task]) -> Vec<(TaskId, String)> {
 /// Returns a resolution that is over and has brought nothing in, while the task whose conflict it was to resolve waits.
 fn stuck_resolution(tasks: &[Task]) -> Option<&Task> {
     tasks.iter().find(|task| {
-        resolves(task).is_some_and(|root| {
+        task.resolves().is_some_and(|root| {
             let whole = tasks.iter().find(|other| *other.id() == root);
             whole.is_some_and(waits_for_merge)
         }) && task.is_done()
@@ -247,12 +248,12 @@ fn stuck_resolution(tasks: &[Task]) -> Option<&Task> {
 /// Returns the tasks whose work is in once a task is merged: those whose conflict it resolved, and itself as the last.
 fn merged_together<'t>(task: &'t Task, tasks: &'t [Task]) -> Vec<&'t TaskId> {
     let mut all: Vec<&TaskId> = Vec::new();
-    if let Some(root) = resolves(task) {
+    if let Some(root) = task.resolves() {
         let of_it = |other: &&Task| {
             other.id() != task.id()
                 && other.is_done()
                 && waits_for_merge(other)
-                && (*other.id() == root || resolves(other).as_ref() == Some(&root))
+                && (*other.id() == root || other.resolves().as_ref() == Some(&root))
         };
         all.extend(tasks.iter().filter(of_it).map(Task::id));
     }
@@ -262,7 +263,7 @@ fn merged_together<'t>(task: &'t Task, tasks: &'t [Task]) -> Vec<&'t TaskId> {
 
 /// Returns how many tasks were made to resolve the conflict of a task.
 fn resolutions(tasks: &[Task], root: &TaskId) -> usize {
-    let of_it = |task: &&Task| resolves(task).as_ref() == Some(root);
+    let of_it = |task: &&Task| task.resolves().as_ref() == Some(root);
     tasks.iter().filter(of_it).count()
 }
 
@@ -302,10 +303,7 @@ fn inspect(repo: &Repo, task: &Task, head: &CommitId, id: &CommitId) -> Result<I
 
 /// Returns whether the commit of a task is older than where the task began: then nothing of it is new.
 fn began_behind(repo: &Repo, task: &Task, commit: &CommitId) -> Result<bool> {
-    let base = task
-        .ours("result")
-        .and_then(|result| result.get("base")?.as_str());
-    match base.and_then(|base| base.parse::<CommitId>().ok()) {
+    match begun_at(task) {
         Some(base) => Ok(repo.is_ancestor(commit, &base)?),
         None => Ok(false),
     }
@@ -313,7 +311,7 @@ fn began_behind(repo: &Repo, task: &Task, commit: &CommitId) -> Result<bool> {
 
 /// Notes that a task changed nothing: it is done and not merged. Where it was to resolve a conflict, it has failed to.
 fn note_unchanged(run: &mut RunContext<'_>, task: &Task, tasks: &[Task]) -> Result<()> {
-    if resolves(task).is_some() {
+    if task.resolves().is_some() {
         return not_resolved(run, task, tasks, "it changed nothing");
     }
     run.store().unchanged(run.team(), HOST, task.id())?;
@@ -323,22 +321,16 @@ fn note_unchanged(run: &mut RunContext<'_>, task: &Task, tasks: &[Task]) -> Resu
 /// Deals with a resolution that does not bring in what it should: another one is asked for, as long as there may be one
 /// more. The work itself stays where it is, and is called merged by nobody.
 fn not_resolved(run: &mut RunContext<'_>, task: &Task, tasks: &[Task], why: &str) -> Result<()> {
-    let (Some(root), Some(conflict)) = (resolves(task), task.ours("conflict").cloned()) else {
+    let (Some(root), Some(conflict)) = (task.resolves(), task.conflict()) else {
         return give_up(run, task.id(), why);
     };
-    let commit = conflict["commit"].as_str().unwrap_or_default();
-    let files: Vec<String> = conflict["files"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter_map(|file| file.as_str().map(str::to_owned))
-        .collect();
-    let source = tasks.iter().find(|other| commit_of(other) == Some(commit));
+    let (commit, files) = (conflict.commit.as_str(), &conflict.files);
+    let source = tasks.iter().find(|other| other.commit() == Some(commit));
     let times = resolutions(tasks, &root);
     if times < MOST_CONFLICTS
         && let Some(source) = source
     {
-        let mut new = resolving(run.team(), source, &root, commit, &files, times + 1);
+        let mut new = resolving(run.team(), source, &root, commit, files, times + 1);
         new.description = format!(
             "Task {} was to do this before, and did not: {why}.\n\n{}",
             task.id(),
@@ -354,7 +346,7 @@ fn not_resolved(run: &mut RunContext<'_>, task: &Task, tasks: &[Task], why: &str
     let kept = source.map_or_else(|| commit.to_owned(), |source| kept_as(source, commit));
     let why = format!(
         "its conflict in {} was not resolved (task {}: {why})",
-        named(&files),
+        named(files),
         task.id(),
     );
     give_up(run, &root, &not_merged(&kept, &why))
@@ -381,8 +373,12 @@ fn conflict(
     }
     let mut known = run.state().conflicts.iter();
     if !known.any(|(id, conflict)| *id == root && conflict.is_final) {
-        let conflict = json!({ "commit": commit, "files": files, "times": times + 1 });
-        record_conflict(run, &root, &conflict, None)?;
+        let conflict = TaskConflict {
+            commit: commit.to_owned(),
+            files: files.to_vec(),
+            times: times as u64 + 1,
+        };
+        record_conflict(run, &root, conflict, None)?;
     }
     let why = format!(
         "it conflicts with that of others for the third time, in {}",
@@ -395,22 +391,18 @@ fn conflict(
 fn record_conflict(
     run: &mut RunContext<'_>,
     root: &TaskId,
-    conflict: &Value,
+    conflict: TaskConflict,
     fix_task: Option<&TaskId>,
 ) -> Result<()> {
-    let files = conflict["files"].as_array().into_iter().flatten();
-    let files: Vec<String> = files
-        .filter_map(|file| file.as_str().map(str::to_owned))
-        .collect();
     let conflict = MergeConflict {
-        commit: conflict["commit"].as_str().map(str::to_owned),
-        conflicts: files.len(),
-        files,
-        times: conflict["times"].as_u64().unwrap_or(1),
+        commit: Some(conflict.commit),
+        conflicts: conflict.files.len(),
+        files: conflict.files,
+        times: conflict.times,
         is_final: fix_task.is_none(),
         fix_task: fix_task.cloned(),
     };
-    run.record(NewEvent::new(HOST, EventKind::MergeConflict(conflict)).task(root))
+    run.record(NewEvent::new(EventActor::Lead, EventKind::MergeConflict(conflict)).task(root))
 }
 
 fn give_up(run: &mut RunContext<'_>, id: &TaskId, why: &str) -> Result<()> {
@@ -428,11 +420,7 @@ fn resolving(
     times: usize,
 ) -> NewTask {
     let name = format!("refs/teamster/{team}/task-{}", task.id());
-    let mut subject = format!("Resolve the conflict of task {root}: {}", task.subject());
-    if subject.chars().count() > SUBJECT_LIMIT {
-        subject = subject.chars().take(SUBJECT_LIMIT - 1).collect();
-        subject.push('…');
-    }
+    let subject = format!("Resolve the conflict of task {root}: {}", task.subject());
     let list: Vec<&str> = files.iter().take(100).map(String::as_str).collect();
     let description = format!(
         "The work of task {} does not fit what the team has merged meanwhile. Your worktree is at the merged state \
@@ -444,19 +432,21 @@ fn resolving(
         quoted(&format!(
             "{}\n\n{}",
             task.subject(),
-            short(task.description(), 4_000)
+            clip(task.description(), 4_000)
         )),
     );
-    let mut notes = Object::new();
-    notes.insert("merged".into(), json!(false));
-    notes.insert("resolves".into(), json!(root));
-    let most: Vec<&String> = files.iter().take(100).collect();
-    notes.insert(
-        "conflict".into(),
-        json!({ "commit": commit, "files": most, "times": times }),
-    );
+    let notes = TaskNotes {
+        is_to_be_merged: true,
+        resolves: Some(root.clone()),
+        conflict: Some(TaskConflict {
+            commit: commit.to_owned(),
+            files: files.iter().take(100).cloned().collect(),
+            times: times as u64,
+        }),
+        ..TaskNotes::default()
+    };
     NewTask {
-        subject,
+        subject: clip(&subject, SUBJECT_LIMIT - 1),
         description,
         owner: task.owner().and_then(|owner| owner.parse().ok()),
         paths: task.paths(),
@@ -481,11 +471,13 @@ fn named(files: &[String]) -> String {
 
 /// Returns the reference that keeps the work of a task.
 fn kept_as(task: &Task, commit: &str) -> String {
-    task.ours("result")
-        .and_then(|result| result.get("ref"))
-        .and_then(Value::as_str)
-        .unwrap_or(commit)
-        .to_owned()
+    let kept = task.result().and_then(|result| result.kept_as);
+    kept.unwrap_or_else(|| commit.to_owned())
+}
+
+/// Returns the commit that the work of a task began at.
+fn begun_at(task: &Task) -> Option<CommitId> {
+    task.result()?.base?.parse().ok()
 }
 
 /// Returns why a commit does not resolve the conflict that its task was made for; `None` when it may, and when the task is about
@@ -497,16 +489,13 @@ fn no_resolution(
     commit: &CommitId,
     files: &[String],
 ) -> Result<Option<String>> {
-    let (Some(_), Some(conflict)) = (resolves(task), task.ours("conflict")) else {
+    let (Some(_), Some(conflict)) = (task.resolves(), task.conflict()) else {
         return Ok(None);
     };
-    let Some(Ok(other)) = conflict["commit"].as_str().map(str::parse::<CommitId>) else {
+    let Ok(other) = conflict.commit.parse::<CommitId>() else {
         return Ok(None);
     };
-    let base = task
-        .ours("result")
-        .and_then(|result| result.get("base")?.as_str()?.parse().ok());
-    let base = match base {
+    let base = match begun_at(task) {
         Some(base) => base,
         None => repo
             .fork_point(head, commit)?
@@ -542,23 +531,12 @@ fn prediction(predicted: &MergePrediction) -> Prediction {
 
 #[cfg(test)]
 mod tests {
-    use teamster_types::Time;
+    use serde_json::{Value, json};
 
     use super::*;
 
     fn task(number: u64, status: &str, notes: &Value) -> Task {
-        let id = TaskId::from_number(number);
-        let new = NewTask {
-            notes: notes.as_object().cloned().unwrap_or_default(),
-            ..NewTask::default()
-        };
-        let made = Task::new(id.clone(), &new, Time::from_millis(0));
-        let mut raw = made.as_object().clone();
-        raw.insert("status".into(), json!(status));
-        if notes.get("failed").is_some() {
-            raw["metadata"]["permanentlyFailed"] = json!(true);
-        }
-        Task::from_object(&id, raw).unwrap()
+        task_progress::example(number, &[], status, notes)
     }
 
     fn resolution(number: u64, status: &str, times: u64, more: &Value) -> Task {

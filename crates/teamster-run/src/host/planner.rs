@@ -2,16 +2,16 @@
 
 use std::path::Path;
 
-use serde_json::json;
 use teamster_fs::Dir;
 use teamster_journal::EventKind;
-use teamster_journal::payload::{self, Check, LeaderAsked, PlanMade, RunEnd, RunSpec};
+use teamster_journal::payload::{self, Check, PlanMade, PlanSource, RunEnd, RunSpec};
 use teamster_store::PlannedTask;
 use teamster_types::flow::Stage;
 use teamster_types::task::Task;
 
 use super::context::RunContext;
 use super::integration_guard::IntegrationGuard;
+use super::leader_turn::{self, TurnError};
 use super::projector::Projector;
 use super::verifier::Verifier;
 use super::{HostCommand, Result};
@@ -22,7 +22,7 @@ use crate::plan::Plan;
 #[derive(Default)]
 pub(super) struct Planner {
     /// The plan that a person is asked about: what they accept is what they were shown.
-    proposed: Option<(Plan, &'static str)>,
+    proposed: Option<Plan>,
 }
 
 impl Planner {
@@ -48,10 +48,13 @@ impl Planner {
                 .proposed
                 .take()
                 .map_or_else(|| make_plan(run, guard), Ok);
-            let (plan, source) = match made {
+            let plan = match made {
                 Ok(made) => made,
+                Err(PlanError::Leader(TurnError::Host(error))) => return Err(error),
                 Err(_) if run.must_stop() => return Ok(vec![HostCommand::Wait]),
-                Err(why) => return Ok(vec![HostCommand::finish(RunEnd::Failed, why)]),
+                Err(why) => {
+                    return Ok(vec![HostCommand::finish(RunEnd::Failed, why.to_string())]);
+                }
             };
             if let Some(why) = nobody_can(run.spec(), &plan) {
                 return Ok(vec![HostCommand::finish(RunEnd::Failed, why)]);
@@ -61,7 +64,7 @@ impl Planner {
                     None => {
                         // Whoever reads the plan uses none of the team's time.
                         run.set_waiting(true);
-                        self.proposed = Some((plan, source));
+                        self.proposed = Some(plan);
                         return Ok(vec![HostCommand::Wait]);
                     }
                     Some(true) => run.set_waiting(false),
@@ -75,68 +78,52 @@ impl Planner {
                 verifier.check_base(run, guard, projector)?;
             }
             let made = run.import_tasks(&with_merge_note(guard, plan.tasks))?;
-            record_plan(run, &made, source)?;
+            record_plan(run, &made)?;
+            if let Some(note) = not_split(run.spec()) {
+                run.say(&note);
+            }
         } else if run.state().plan.is_none() {
             // A host was killed after it had made them and before it could say so.
-            let source = source(run.spec());
-            record_plan(run, &known, source)?;
+            record_plan(run, &known)?;
         }
         Ok(vec![HostCommand::enter(Stage::Execute, "the plan is made")])
     }
 }
 
-/// Returns where the plan comes from, as the journal calls it.
-fn source(spec: &RunSpec) -> &'static str {
-    match (&spec.plan, spec.leader.as_str()) {
-        (Some(_), _) => "file",
-        (None, "engine") => "sentence",
-        (None, _) => "leader",
-    }
+/// Returns that a sentence is one task although there are several workers, and how to get more tasks.
+fn not_split(spec: &RunSpec) -> Option<String> {
+    let workers = spec.working_members().len();
+    let is_sentence = spec.plan_source() == PlanSource::Sentence;
+    let is_one = is_sentence && spec.distribution.is_one() && workers > 1;
+    is_one.then(|| {
+        format!(
+            "one task for {workers} workers, because nobody plans: `--leader AGENT` has it split, `--plan FILE` takes \
+             your plan, `--each` gives it to every worker, `--best-of` takes the best of their results"
+        )
+    })
+}
+
+/// Why there is no plan.
+#[derive(Debug, thiserror::Error)]
+enum PlanError {
+    /// The plan that a person gave cannot be used.
+    #[error("{0}")]
+    Unusable(String),
+    /// The leader made none.
+    #[error(transparent)]
+    Leader(#[from] TurnError),
 }
 
 fn make_plan(
     run: &mut RunContext<'_>,
     guard: &IntegrationGuard,
-) -> std::result::Result<(Plan, &'static str), String> {
-    let source = source(run.spec());
-    let plan = match (&run.spec().plan, source) {
-        (Some(file), _) => {
-            let bytes = read(Path::new(file))?;
-            Plan::parse(Path::new(file), &bytes).map_err(|faults| faults.to_string())
-        }
-        (None, "leader") => ask_leader(run, guard),
-        _ => {
-            let members = run.spec().members.iter();
-            let names: Vec<_> = members.map(|member| member.name.clone()).collect();
-            Plan::of_sentence(&run.spec().task, &names)
-        }
-    }?;
-    Ok((plan, source))
-}
-
-fn ask_leader(
-    run: &mut RunContext<'_>,
-    guard: &IntegrationGuard,
-) -> std::result::Result<Plan, String> {
-    // A leader plans; what it writes meanwhile is nobody's work.
-    let base = run.spec().base.as_ref().map(|base| base.commit.clone());
-    let tree = match base {
-        Some(base) => guard
-            .fresh_tree(run, &base)
-            .map_err(|error| error.to_string())?,
-        None => None,
-    };
-    let folder = match &tree {
-        Some(tree) => tree.work_folder(),
-        None => run.env().folder.to_owned(),
-    };
-    let launch = teamster_fs::random_hex();
-    let asked = EventKind::RunAsked(LeaderAsked {
-        leader: run.spec().leader.clone(),
-        launch: launch.clone(),
-    });
-    run.journal(asked).map_err(|error| error.to_string())?;
-    run.ask_leader(&folder, &launch)
+) -> std::result::Result<Plan, PlanError> {
+    let spec = run.spec();
+    match spec.plan_source() {
+        PlanSource::File(file) => read_plan(Path::new(file)).map_err(PlanError::Unusable),
+        PlanSource::Leader(_) => Ok(leader_turn::plan(run, guard)?),
+        PlanSource::Sentence => Plan::unplanned(spec).map_err(PlanError::Unusable),
+    }
 }
 
 /// Returns the checks that the plan itself and its single tasks ask for: they are run in the end and on the base.
@@ -160,33 +147,29 @@ pub(super) fn with_merge_note(
 ) -> Vec<PlannedTask> {
     if guard.is_active() {
         for planned in &mut tasks {
-            planned.task.notes.insert("merged".into(), json!(false));
+            planned.task.notes.is_to_be_merged = !planned.task.notes.is_candidate;
         }
     }
     tasks
 }
 
-fn record_plan(run: &mut RunContext<'_>, tasks: &[Task], source: &str) -> Result<()> {
-    let tasks = tasks.iter().map(|task| payload::PlannedTask {
+fn record_plan(run: &mut RunContext<'_>, tasks: &[Task]) -> Result<()> {
+    let tasks = tasks.iter().map(|task| payload::PlannedTaskEntry {
         id: Some(task.id().clone()),
-        label: task
-            .ours("label")
-            .and_then(serde_json::Value::as_str)
-            .unwrap_or_default()
-            .to_owned(),
+        label: task.label().unwrap_or_default().to_owned(),
         subject: task.subject().to_owned(),
         owner: task.owner().map(str::to_owned),
         blocked_by: task.blocked_by().iter().map(ToString::to_string).collect(),
     });
     run.journal(EventKind::RunPlan(PlanMade {
-        source: source.to_owned(),
+        source: run.spec().plan_source().word().to_owned(),
         path: run.spec().plan.clone(),
         tasks: tasks.collect(),
     }))
 }
 
 /// Reads the plan's file. Links on the way to a file that the user named are the user's own.
-fn read(file: &Path) -> std::result::Result<Vec<u8>, String> {
+fn read_plan(file: &Path) -> std::result::Result<Plan, String> {
     let missing = || format!("the plan {} is not there any more", file.display());
     let real = file.canonicalize().map_err(|_| missing())?;
     let (Some(folder), Some(name)) = (
@@ -201,5 +184,6 @@ fn read(file: &Path) -> std::result::Result<Vec<u8>, String> {
             None => Ok(None),
         })
         .map_err(|error| error.to_string())?;
-    found.map(|(bytes, _)| bytes).ok_or_else(missing)
+    let (bytes, _) = found.ok_or_else(missing)?;
+    Plan::parse(file, &bytes).map_err(|faults| faults.to_string())
 }

@@ -1,6 +1,5 @@
 //! Renders what a person reads: the gate, and the report.
 
-use serde_json::Value;
 use teamster_isolate::git::{self, CommitId, Count, WorktreeKind, WorktreeState};
 use teamster_journal::Event;
 use teamster_journal::Gate;
@@ -12,7 +11,7 @@ use super::context::RunContext;
 use super::integration_guard::IntegrationGuard;
 use super::repository_audit;
 use super::task_progress::needs_review;
-use crate::report::{Left, ReportInput, gate_text, input_from, keep, page};
+use crate::report::{LeftBehind, ReportInput, gate_text, input_from, keep, page};
 
 /// Events that are read at once.
 const PAGE: usize = 1_000;
@@ -120,7 +119,7 @@ fn diff_stat(run: &RunContext<'_>, commit: &str) -> String {
 }
 
 /// Returns the worktrees and branches that are still there, and why.
-fn left_behind(run: &RunContext<'_>) -> Vec<Left> {
+fn left_behind(run: &RunContext<'_>) -> Vec<LeftBehind> {
     let Some(repo) = run.repo() else {
         return Vec::new();
     };
@@ -133,7 +132,7 @@ fn left_behind(run: &RunContext<'_>) -> Vec<Left> {
         let is_there = !matches!(listed.state, WorktreeState::Gone);
         if is_there && listed.kind != WorktreeKind::Foreign {
             let path = listed.path.display().to_string();
-            left.push(Left::worktree(
+            left.push(LeftBehind::worktree(
                 run.team().as_str(),
                 &listed.name,
                 &path,
@@ -141,11 +140,11 @@ fn left_behind(run: &RunContext<'_>) -> Vec<Left> {
             ));
         }
         if let Some(branch) = &listed.branch {
-            left.push(Left::branch(branch, base, &why));
+            left.push(LeftBehind::branch(branch, base, &why));
         }
     }
     if let Ok(Some((name, _))) = repo.rejected(run.team()) {
-        left.push(Left::reference(&name, "a person did not want it"));
+        left.push(LeftBehind::reference(&name, "a person did not want it"));
     }
     left
 }
@@ -160,18 +159,7 @@ fn change(count: Count) -> FileChange {
 
 /// Returns the files of a task that it had not reserved.
 fn files_outside(task: &Task) -> Vec<String> {
-    let result = task.ours("result");
-    let files = result.and_then(|result| result.get("outsideReservation")?.as_array());
-    let files = files.into_iter().flatten().filter_map(Value::as_str);
-    files.take(MOST_FILES).map(str::to_owned).collect()
-}
-
-/// Returns a text of at most `limit` characters, and an ellipsis where it was cut.
-pub(super) fn short(text: &str, limit: usize) -> String {
-    if text.chars().count() <= limit {
-        return text.to_owned();
-    }
-    let mut cut: String = text.chars().take(limit).collect();
-    cut.push('…');
-    cut
+    let mut files = task.result().unwrap_or_default().outside_reservation;
+    files.truncate(MOST_FILES);
+    files
 }

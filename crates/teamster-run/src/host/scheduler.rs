@@ -13,7 +13,7 @@ use teamster_workers::reclaim;
 
 use super::context::RunContext;
 use super::merger::Merger;
-use super::task_progress::{hopeless, open};
+use super::task_progress::{candidates, hopeless, open};
 use super::worker_pool::WorkerStart;
 use super::{HostCommand, Result};
 use crate::observer::StopLevel;
@@ -61,6 +61,9 @@ impl Scheduler {
         }
         if merger.step(run, &tasks)? {
             return Ok(Vec::new());
+        }
+        if still.is_empty() && !candidates(&tasks).is_empty() {
+            return Ok(vec![HostCommand::ChooseResult]);
         }
         if still.is_empty() {
             return Ok(after_work(&tasks));
@@ -140,7 +143,14 @@ fn start_workers(run: &mut RunContext<'_>) -> Result<Option<HostCommand>> {
     let mut why_not = Vec::new();
     let mut there = 0;
     let mut leaving = false;
+    let tasks = run.tasks()?;
     for member in run.spec().members.clone() {
+        // Who is kept for the review has nothing to do until then, unless the plan names it.
+        let is_kept = !run.spec().working_members().contains(&&member);
+        let owns = |task: &&Task| task.owner() == Some(member.name.as_str());
+        if is_kept && !open(&tasks).iter().any(owns) {
+            continue;
+        }
         if run.stop_level() > StopLevel::GoOn {
             return Ok(None);
         }
@@ -160,7 +170,15 @@ fn start_workers(run: &mut RunContext<'_>) -> Result<Option<HostCommand>> {
         run.show()?;
     }
     run.all_started(leaving);
-    Ok((there == 0).then(|| HostCommand::finish(RunEnd::Failed, why_not.join("; "))))
+    if there > 0 {
+        return Ok(None);
+    }
+    // A full disk is the most common reason, and no failure of the team.
+    run.require_room()?;
+    Ok(Some(HostCommand::finish(
+        RunEnd::Failed,
+        why_not.join("; "),
+    )))
 }
 
 /// Returns whether a member of the team can take a task, now or after a restart.

@@ -2,43 +2,31 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::Value;
 use teamster_types::TaskId;
-use teamster_types::task::{Status, Task};
-
-/// Returns the task whose conflict this one is to resolve.
-pub(super) fn resolves(task: &Task) -> Option<TaskId> {
-    task.ours("resolves")?.as_str()?.parse().ok()
-}
+use teamster_types::task::{MergeMark, Status, Task};
 
 /// Returns the task that the work of this one belongs to: itself, or the one whose conflict it resolves.
 pub(super) fn root(task: &Task) -> TaskId {
-    resolves(task).unwrap_or_else(|| task.id().clone())
-}
-
-/// Returns the commit that a completed task ended with, or `None` when it changed nothing.
-pub(super) fn commit_of(task: &Task) -> Option<&str> {
-    task.ours("result")?.get("commit")?.as_str()
+    task.resolves().unwrap_or_else(|| task.id().clone())
 }
 
 /// Returns whether a task was done and its work is not where others begin. A task that somebody added to the run by hand has no note
 /// about that, but a commit.
 pub(super) fn waits_for_merge(task: &Task) -> bool {
-    let unnoted = || task.ours("merged").is_none() && commit_of(task).is_some();
+    let unnoted = || task.merge_mark().is_none() && task.commit().is_some();
     task.is_done() && (task.is_unmerged() || unnoted())
 }
 
 /// Returns whether a task changed what it had not reserved.
 pub(super) fn needs_review(task: &Task) -> bool {
-    let review = task.ours("result").and_then(|result| result.get("review"));
-    review == Some(&Value::Bool(true))
+    task.result().is_some_and(|result| result.needs_review)
 }
 
 /// Returns whether a later task has taken over what this one was to bring.
 pub(super) fn is_superseded(task: &Task, tasks: &[Task]) -> bool {
     let root = root(task);
     tasks.iter().any(|other| {
-        other.id().number() > task.id().number() && resolves(other).as_ref() == Some(&root)
+        other.id().number() > task.id().number() && other.resolves().as_ref() == Some(&root)
     })
 }
 
@@ -57,8 +45,8 @@ pub(super) fn hopeless(tasks: &[Task]) -> BTreeSet<TaskId> {
     let known: BTreeSet<&TaskId> = tasks.iter().map(Task::id).collect();
     let mut hopeless: BTreeSet<TaskId> = tasks
         .iter()
-        .filter(|task| task.is_failed())
-        .filter(|task| resolves(task).is_none() || !is_superseded(task, tasks))
+        .filter(|task| task.is_failed() && task.merge_mark() != Some(MergeMark::NotChosen))
+        .filter(|task| task.resolves().is_none() || !is_superseded(task, tasks))
         .map(|task| task.id().clone())
         .collect();
     loop {
@@ -78,6 +66,14 @@ pub(super) fn hopeless(tasks: &[Task]) -> BTreeSet<TaskId> {
     }
 }
 
+/// Returns the results of which one is still to be chosen, those of tasks that failed included.
+pub(super) fn candidates(tasks: &[Task]) -> Vec<&Task> {
+    tasks
+        .iter()
+        .filter(|task| task.merge_mark() == Some(MergeMark::Candidate))
+        .collect()
+}
+
 /// Returns the tasks that somebody still has to do something about.
 pub(super) fn open(tasks: &[Task]) -> Vec<&Task> {
     let hopeless = hopeless(tasks);
@@ -88,35 +84,40 @@ pub(super) fn open(tasks: &[Task]) -> Vec<&Task> {
         .collect()
 }
 
+/// Returns a task of which a run has noted this under `metadata.teamster`; one with the note `failed` has failed for good.
+#[cfg(test)]
+pub(super) fn example(
+    number: u64,
+    blocked_by: &[u64],
+    status: &str,
+    notes: &serde_json::Value,
+) -> Task {
+    use serde_json::json;
+    let blocked_by = blocked_by.iter().copied().map(TaskId::from_number);
+    let new = teamster_types::task::NewTask {
+        subject: format!("task {number}"),
+        blocked_by: blocked_by.collect(),
+        ..Default::default()
+    };
+    let id = TaskId::from_number(number);
+    let made = Task::new(id.clone(), &new, teamster_types::Time::from_millis(0));
+    let mut raw = made.as_object().clone();
+    raw.insert("status".into(), json!(status));
+    for (key, value) in notes.as_object().unwrap() {
+        raw["metadata"]["teamster"][key] = value.clone();
+    }
+    if notes.get("failed").is_some() {
+        raw["metadata"]["permanentlyFailed"] = json!(true);
+    }
+    Task::from_object(&id, raw).unwrap()
+}
+
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-    use teamster_types::Time;
-    use teamster_types::json::Object;
-    use teamster_types::task::NewTask;
+    use serde_json::{Value, json};
 
+    use super::example as task;
     use super::*;
-
-    fn task(number: u64, blocked_by: &[u64], status: &str, notes: &Value) -> Task {
-        let new = NewTask {
-            subject: format!("task {number}"),
-            blocked_by: blocked_by
-                .iter()
-                .copied()
-                .map(TaskId::from_number)
-                .collect(),
-            notes: notes.as_object().cloned().unwrap_or_else(Object::new),
-            ..NewTask::default()
-        };
-        let id = TaskId::from_number(number);
-        let made = Task::new(id.clone(), &new, Time::from_millis(0));
-        let mut raw = made.as_object().clone();
-        raw.insert("status".into(), json!(status));
-        if notes.get("failed").is_some() {
-            raw["metadata"]["permanentlyFailed"] = json!(true);
-        }
-        Task::from_object(&id, raw).unwrap()
-    }
 
     fn numbers(tasks: &[&Task]) -> Vec<u128> {
         tasks.iter().map(|task| task.id().number()).collect()

@@ -2,20 +2,18 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Value, json};
 use teamster_isolate::git::CheckTree;
 use teamster_journal::payload::{Check, CheckResult, CheckStarted, Checked, RunEnd, RunSpec};
-use teamster_journal::{EventKind, ON_BASE, RunState};
+use teamster_journal::{EventKind, ON_BASE, RunState, on_candidate};
+use teamster_types::TaskId;
 use teamster_types::flow::Stage;
-use teamster_types::json::Object;
-use teamster_types::quote::quoted;
-use teamster_types::task::{NewTask, SUBJECT_LIMIT, Task};
+use teamster_types::task::{NewTask, SUBJECT_LIMIT, Task, TaskFix, TaskNotes};
+use teamster_types::text::{clip, quoted};
 use teamster_workers::workplace::make_usable;
 
 use super::context::RunContext;
 use super::integration_guard::IntegrationGuard;
 use super::projector::Projector;
-use super::render::short;
 use super::{HostCommand, Result, RunError};
 use crate::verify::{CheckPlace, CheckRunner, compare_with_base};
 
@@ -57,6 +55,34 @@ impl Verifier {
                 number,
             };
             if !self.check(run, guard, projector, &place, &commit, check)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Runs the checks on the result of one task by itself, each once; returns whether that is done.
+    pub(super) fn check_candidate(
+        &mut self,
+        run: &mut RunContext<'_>,
+        guard: &IntegrationGuard,
+        projector: &mut Projector,
+        task: &TaskId,
+        commit: &str,
+    ) -> Result<bool> {
+        let on = on_candidate(task);
+        for (number, check) in run.spec().verify.clone().iter().enumerate() {
+            let known = |checked: &Checked| checked.command == check.command;
+            let checks = run.state().candidates.get(task);
+            if checks.is_some_and(|checks| checks.iter().any(known)) {
+                continue;
+            }
+            let place = CheckPlace {
+                on: &on,
+                round: run.state().round,
+                number,
+            };
+            if !self.check(run, guard, projector, &place, commit, check)? {
                 return Ok(false);
             }
         }
@@ -166,8 +192,8 @@ impl Verifier {
             run.say(remark);
         }
         let one = [checked];
-        let report = compare_with_base(&run.state().base, &one);
-        let charged = place.on != ON_BASE && !report.regressions.is_empty();
+        let report = compare_with_base(&run.spec().verify, &run.state().base, &one);
+        let charged = place.on != ON_BASE && report.to_fix().next().is_some();
         let [checked] = &one;
         match CheckResult::new(place.on, commit, place.round, checked, charged).event() {
             Some(what) => run.journal(what).map(|()| true),
@@ -183,8 +209,8 @@ fn after_checks(
     tasks: &[Task],
     commit: &str,
 ) -> Vec<HostCommand> {
-    let report = compare_with_base(&state.base, &state.checks);
-    if report.regressions.is_empty() {
+    let report = compare_with_base(&spec.verify, &state.base, &state.checks);
+    if report.to_fix().next().is_none() {
         let reason = if spec.verify.is_empty() {
             "nothing was verified: no command is given, and none was found"
         } else if report.all_passed() {
@@ -199,8 +225,7 @@ fn after_checks(
         ];
     }
     let names: Vec<&str> = report
-        .regressions
-        .iter()
+        .to_fix()
         .map(|checked| checked.command.as_str())
         .collect();
     let names = names.join(", ");
@@ -215,17 +240,18 @@ fn after_checks(
         ];
     }
     let mut commands = Vec::new();
-    for checked in report.regressions {
-        let fix = json!({
-            "round": state.round + 1,
-            "revision": state.revisions,
-            "command": checked.command,
-            "exitCode": checked.exit_code,
-            "commit": commit,
-        });
+    for checked in report.to_fix() {
+        let fix = TaskFix {
+            round: state.round + 1,
+            revision: state.revisions,
+            command: checked.command.clone(),
+            exit_code: checked.exit_code,
+            commit: commit.to_owned(),
+        };
         // A host that was killed half-way has made some of them already.
-        if !tasks.iter().any(|task| task.ours("fix") == Some(&fix)) {
-            commands.push(HostCommand::add_task(fixing(checked, fix)));
+        if !tasks.iter().any(|task| task.fix().as_ref() == Some(&fix)) {
+            let is_target = report.missed_targets.contains(&checked);
+            commands.push(HostCommand::add_task(fixing(checked, is_target, fix)));
         }
     }
     let reason = format!("verification failed: {names}");
@@ -249,16 +275,18 @@ fn ready_for_checks(run: &mut RunContext<'_>, tree: &CheckTree) -> Result<bool> 
 }
 
 /// Returns the task to fix what a check finds.
-fn fixing(checked: &Checked, fix: Value) -> NewTask {
+fn fixing(checked: &Checked, is_target: bool, fix: TaskFix) -> NewTask {
+    let since = if is_target {
+        "it failed before the work began, and to make it pass is what the work is for"
+    } else {
+        "it did not fail before"
+    };
     let how = match (checked.exit_code, checked.signal) {
         (Some(code), _) => format!("with exit code {code}"),
         (None, Some(signal)) => format!("by signal {signal}"),
         (None, None) => checked.verdict.words().to_owned(),
     };
-    let mut subject = format!("Fix what `{}` finds", checked.command);
-    if subject.chars().count() > SUBJECT_LIMIT {
-        subject = short(&subject, SUBJECT_LIMIT - 1);
-    }
+    let subject = format!("Fix what `{}` finds", checked.command);
     let lines: Vec<&str> = checked.last.lines().collect();
     let mut last = String::new();
     for line in lines.iter().rev() {
@@ -268,17 +296,18 @@ fn fixing(checked: &Checked, fix: Value) -> NewTask {
         last = format!("{line}\n{last}");
     }
     let description = format!(
-        "The team's work is merged, and `{}` fails on it ({how}); it did not fail before. Find out why and mend the \
+        "The team's work is merged, and `{}` fails on it ({how}); {since}. Find out why and mend the \
          cause, not the check. Run it yourself before you are done.\n\nThe last lines it printed:\n\n{}",
-        short(&checked.command, 500),
+        clip(&checked.command, 500),
         quoted(&last),
     );
-    let mut notes = Object::new();
-    notes.insert("fix".into(), fix);
     NewTask {
-        subject,
+        subject: clip(&subject, SUBJECT_LIMIT - 1),
         description,
-        notes,
+        notes: TaskNotes {
+            fix: Some(fix),
+            ..TaskNotes::default()
+        },
         ..NewTask::default()
     }
 }

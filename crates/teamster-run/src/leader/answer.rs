@@ -1,33 +1,26 @@
-//! From what a leader said to a plan.
+//! Reads a plan out of what a leader said.
 
 use std::path::Path;
-use teamster_journal::payload::Member;
 
 use serde_json::Value;
+use teamster_journal::payload::Member;
 
+use super::LeaderPlan;
 use crate::cast::misfits;
-use crate::document::Fault;
 use crate::plan::Plan;
+use teamster_document::Fault;
 
-/// A leader that wants more of them has not understood the work.
+/// The largest number of tasks. A leader that wants more has not understood the work.
 const MOST_TASKS: usize = 1_000;
-/// Places where an object seems to begin and none does: with more of them it is no answer but noise.
+/// The number of places where an object may seem to begin and none does: with more of them it is no answer but noise.
 const MOST_WRONG_PLACES: usize = 50_000;
-/// Where the plan is said to lie, by the end of its name.
+/// The name of the file that the plan is said to lie in; its end tells the format.
 const FILE: &str = "answer.json";
 const TASKS: &str = "tasks";
 
-/// A plan that can be used.
-#[derive(Debug)]
-pub(super) struct Usable {
-    pub(super) plan: Plan,
-    /// Commands that were left out of it.
-    pub(super) left_out: Vec<String>,
-}
-
-/// The plan in an answer, and its text.
-pub(super) fn read(said: &str, members: &[Member]) -> Result<(Usable, String), Vec<Fault>> {
-    let Some(text) = object(said) else {
+/// Reads the plan in an answer.
+pub(super) fn read(said: &str, members: &[Member]) -> Result<LeaderPlan, Vec<Fault>> {
+    let Some(text) = last_object(said, TASKS) else {
         let message = "there is no JSON object in the answer";
         return Err(vec![Fault::new(1, message)]);
     };
@@ -40,14 +33,18 @@ pub(super) fn read(said: &str, members: &[Member]) -> Result<(Usable, String), V
     for task in &mut plan.tasks {
         left_out.append(&mut task.task.verify);
     }
-    Ok((Usable { plan, left_out }, text.to_owned()))
+    Ok(LeaderPlan {
+        plan,
+        text: text.to_owned(),
+        left_out,
+    })
 }
 
-/// The last object that has tasks. Where none can be read, what was meant to be one, so that its fault can be told; else
-/// the last object of any kind.
-fn object(said: &str) -> Option<&str> {
+/// Returns the last JSON object in a text that has this key. Where none can be read, what was meant to be one, so that its
+/// fault can be told; else the last object of any kind.
+pub(crate) fn last_object<'a>(said: &'a str, key: &str) -> Option<&'a str> {
     let (mut at, mut wrong) = (0, 0);
-    let (mut plan, mut broken, mut last) = (None, None, None);
+    let (mut with_key, mut broken, mut last) = (None, None, None);
     for (place, _) in said.match_indices('{') {
         if place < at {
             continue;
@@ -60,35 +57,38 @@ fn object(said: &str) -> Option<&str> {
             at = place + values.byte_offset();
             let text = &said[place..at];
             last = Some(text);
-            if value.get(TASKS).is_some() {
-                plan = Some(text);
+            if value.get(key).is_some() {
+                with_key = Some(text);
             }
         } else {
             wrong += 1;
-            if names_tasks(&said[place..]) {
+            if begins_with_key(&said[place..], key) {
                 broken = Some(place);
             }
         }
     }
-    plan.or_else(|| broken.map(|place| until_fence(&said[place..])))
+    with_key
+        .or_else(|| broken.map(|place| until_fence(&said[place..])))
         .or(last)
 }
 
-/// Whether the first key of what begins here could be that of a plan.
-fn names_tasks(text: &str) -> bool {
-    let key = text[1..].trim_start();
-    ["\"tasks\"", "\"verify\"", "tasks", "'tasks'"]
+/// Returns whether what begins here was meant to be an object with this key: the key stands before anything that is nested.
+fn begins_with_key(text: &str, key: &str) -> bool {
+    let inside = &text[1..];
+    let head = inside.split('{').next().unwrap_or_default();
+    let is_quoted = [format!("\"{key}\""), format!("'{key}'")]
         .iter()
-        .any(|name| key.starts_with(name))
+        .any(|quoted| head.contains(quoted));
+    is_quoted || head.trim_start().starts_with(key)
 }
 
-/// What is broken ends with its fence.
+/// Returns the text up to its fence, where a broken object ends.
 fn until_fence(text: &str) -> &str {
     let end = text.find("\n```").unwrap_or(text.len());
     text[..end].trim_end()
 }
 
-/// What no leader may ask for, though a person may.
+/// Returns what a plan asks for that no leader may ask for, though a person may.
 fn strange(plan: &Plan, members: &[Member]) -> Vec<Fault> {
     let mut faults = Vec::new();
     if plan.tasks.len() > MOST_TASKS {

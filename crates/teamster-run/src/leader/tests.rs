@@ -1,43 +1,27 @@
-use std::path::PathBuf;
-
-use teamster_agents::CommandDriver;
-
 use super::*;
 
-fn told(told: &str, overview: &Overview) -> (String, String) {
-    let driver = CommandDriver::new("true", Vec::new());
-    let rules = WorkerLimits::default();
+fn told(told: &str, overview: &RepositoryOverview) -> (String, String) {
+    let limit = WorkerLimits::default().prompt;
     let members = [
         crate::cast::example("worker-1", Some("executor"), &["code-edit", "general"]),
         crate::cast::example("worker-2", None, &["testing"]),
     ];
-    let folder = PathBuf::from("/nowhere");
-    let job = LeaderJob {
-        driver: &driver,
-        provider: "command:true",
-        model: None,
+    let request = PlanRequest {
         task: "로그인 폼을 고쳐줘\nand mind the tests",
-        team: "crew",
         members: &members,
         told,
         overview,
-        folder: Some(&folder),
-        rules: &rules,
-        exported: &[],
-        path: OsStr::new(""),
-        teamster: &folder,
-        launch: "0a1b",
     };
-    let first = prompt::first(&job);
+    let first = prompt::first(&request, limit);
     let faults = [Fault::new(3, "task \"a\" has no `subject`")];
-    let again = prompt::again(&first, "{\"tasks\":\n[{}]}", &faults, rules.prompt);
+    let again = prompt::again(&first, "{\"tasks\":\n[{}]}", &faults, limit);
     let rest = again.strip_prefix(&first).unwrap().to_owned();
     (first, rest)
 }
 
 #[test]
 fn a_leader_is_told_the_work_the_team_the_repository_and_the_schema() {
-    let overview = Overview::new(&["src/login.rs", "README.md"], "# Login\n\nA form.\n");
+    let overview = RepositoryOverview::new(&["src/login.rs", "README.md"], "# Login\n\nA form.\n");
     let (first, again) = told("One task for each page.", &overview);
     let (words, schema) = first.split_once("```json\n").unwrap();
     let schema: serde_json::Value =
@@ -95,7 +79,7 @@ fn a_leader_is_told_the_work_the_team_the_repository_and_the_schema() {
 
     Answer again, with the whole plan.
     "#);
-    let (empty, _) = told("", &Overview::default());
+    let (empty, _) = told("", &RepositoryOverview::default());
     assert!(
         empty.contains("The repository has no files yet."),
         "{empty}"
@@ -109,7 +93,7 @@ fn of_many_files_those_near_the_top_are_named() {
         .collect();
     tracked.push("Cargo.toml".to_owned());
     tracked.push("odd\nname".to_owned());
-    let overview = Overview::new(&tracked, &"line\n".repeat(100));
+    let overview = RepositoryOverview::new(&tracked, &"line\n".repeat(100));
     assert_eq!((overview.paths.len(), overview.files), (200, 502));
     assert!(overview.paths.contains(&"Cargo.toml".to_owned()));
     assert_eq!(overview.readme.lines().count(), 40);
@@ -119,15 +103,14 @@ fn of_many_files_those_near_the_top_are_named() {
         "{first}"
     );
     assert_eq!(
-        Overview::readme_of(&["a/README.md", "README"]),
+        RepositoryOverview::readme_of(&["a/README.md", "README"]),
         Some("README")
     );
 }
 
 #[test]
 fn the_longest_work_of_the_largest_team_still_fits_into_a_prompt() {
-    let driver = CommandDriver::new("true", Vec::new());
-    let rules = WorkerLimits::default();
+    let limit = WorkerLimits::default().prompt;
     let can = vec!["x".repeat(50); 20];
     let can: Vec<&str> = can.iter().map(String::as_str).collect();
     let members: Vec<Member> = (0..50)
@@ -136,36 +119,25 @@ fn the_longest_work_of_the_largest_team_still_fits_into_a_prompt() {
     let tracked: Vec<String> = (0..500)
         .map(|number| format!("{number}/{}", "p".repeat(180)))
         .collect();
-    let overview = Overview::new(&tracked, &"가\n".repeat(9_000));
+    let overview = RepositoryOverview::new(&tracked, &"가\n".repeat(9_000));
     assert!(overview.paths.len() > 20, "{}", overview.paths.len());
-    let folder = PathBuf::from("/nowhere");
     let told = "t".repeat(100_000);
     // Lines of one letter are the longest once they are set in.
     for task in ["가".repeat(10_000), "a\n".repeat(5_000)] {
-        let job = LeaderJob {
-            launch: "abc",
-            driver: &driver,
-            provider: "command:true",
-            model: None,
+        let request = PlanRequest {
             task: &task,
-            team: "crew",
             members: &members,
             told: &told,
             overview: &overview,
-            folder: None,
-            rules: &rules,
-            exported: &[],
-            path: OsStr::new(""),
-            teamster: &folder,
         };
-        let first = prompt::first(&job);
+        let first = prompt::first(&request, limit);
         assert!(first.contains("\"$schema\""), "{first}");
         let faults = vec![Fault::new(1, "f".repeat(5_000)); MOST_FAULTS];
-        let again = prompt::again(&first, &"b\n".repeat(50_000), &faults, rules.prompt);
+        let again = prompt::again(&first, &"b\n".repeat(50_000), &faults, limit);
         assert!(again.ends_with("Answer again, with the whole plan.\n"));
         for text in [first, again] {
             let length = text.chars().count();
-            assert!(length <= rules.prompt, "{length}");
+            assert!(length <= limit, "{length}");
         }
     }
 }
@@ -173,18 +145,18 @@ fn the_longest_work_of_the_largest_team_still_fits_into_a_prompt() {
 #[test]
 fn every_error_names_the_ways_on() {
     let problems = [
-        Problem::NotStarted(AgentNotStarted {
+        LeaderProblem::NotStarted(AgentNotStarted {
             command: "codex".to_owned(),
             why: "`codex` is not on PATH".to_owned(),
         }),
-        Problem::Stopped,
-        Problem::Paused("rate limit: 429".to_owned()),
-        Problem::Failed("exit code 3".to_owned()),
-        Problem::NoPlan {
+        LeaderProblem::Stopped,
+        LeaderProblem::Paused("rate limit: 429".to_owned()),
+        LeaderProblem::Failed("exit code 3".to_owned()),
+        LeaderProblem::Unusable {
             faults: vec![Fault::new(1, "the plan has no tasks")],
             said: "{\"tasks\": []}".to_owned(),
         },
-        Problem::NoPlan {
+        LeaderProblem::Unusable {
             faults: vec![Fault::new(1, "there is no JSON object in the answer")],
             said: String::new(),
         },
@@ -195,7 +167,6 @@ fn every_error_names_the_ways_on() {
             let error = LeaderError {
                 problem,
                 provider: "codex".to_owned(),
-                spent: Vec::new(),
             };
             error.to_string()
         })

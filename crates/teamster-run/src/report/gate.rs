@@ -7,9 +7,9 @@ use teamster_journal::payload::Shown;
 use teamster_types::text::fit;
 use unicode_width::UnicodeWidthStr;
 
+use super::markdown::{last_lines, line, plain, short, span};
 use super::page::{plan_source, tasks_words, uncommitted_words};
 use super::sections::{exit_words, state_words, verdict_words};
-use super::words::{last_lines, line, plain, short, span};
 use super::{CheckRun, ReportInput};
 
 /// Columns that a line takes at most, where it can be cut.

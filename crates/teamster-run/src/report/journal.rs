@@ -10,8 +10,8 @@ use teamster_types::task::{Status, Task};
 use teamster_types::{TaskId, TeamName};
 
 use super::{
-    CheckRun, Conflict, Decision, Left, Outcome, ReportInput, Stage, TaskLine, TaskState,
-    WorkerLine,
+    CheckRun, Conflict, DecisionLine, LeftBehind, ReportInput, ReportOutcome, StageLine, TaskLine,
+    TaskState, WorkerLine,
 };
 
 /// Makes as much of the input as the journal knows. `tasks` are the team's tasks as they stand, or as
@@ -30,12 +30,15 @@ pub fn input_from(team: &TeamName, events: &[Event], tasks: &[Task]) -> ReportIn
         started: history.started,
         ended: history.finished.as_ref().map(|(at, _)| *at),
         resumed: history.resumptions,
-        outcome: history.finished.as_ref().map(|(_, finished)| Outcome {
-            word: finished.outcome.clone(),
-            exit_code: finished.exit_code,
-            reason: finished.reason.clone(),
-            commit: finished.commit.as_deref().and_then(filled),
-        }),
+        outcome: history
+            .finished
+            .as_ref()
+            .map(|(_, finished)| ReportOutcome {
+                word: finished.outcome.clone(),
+                exit_code: finished.exit_code,
+                reason: finished.reason.clone(),
+                commit: finished.commit.as_deref().and_then(filled),
+            }),
         plan_source: plan.and_then(|plan| filled(&plan.source)),
         plan_path: plan.and_then(|plan| plan.path.as_deref().and_then(filled)),
         tasks: task_lines(tasks, &state),
@@ -72,10 +75,10 @@ fn asked_for(spec: &RunSpec) -> ReportInput {
 }
 
 /// Returns the stages. One lasts until the next begins, the last until the run ends.
-fn stages(history: &RunHistory) -> Vec<Stage> {
+fn stages(history: &RunHistory) -> Vec<StageLine> {
     history
         .stage_spans()
-        .map(|(record, end)| Stage {
+        .map(|(record, end)| StageLine {
             name: record.entered.stage.clone(),
             reason: record.entered.reason.clone(),
             round: record.entered.round.into(),
@@ -111,7 +114,7 @@ fn checks(history: &RunHistory, on_base: bool) -> Vec<CheckRun> {
         .collect()
 }
 
-fn decision(record: &DecisionRecord) -> Decision {
+fn decision(record: &DecisionRecord) -> DecisionLine {
     let decided = &record.decided;
     let answer = match decided.answer() {
         Some(GateAnswer::Approve) => "approved",
@@ -120,7 +123,7 @@ fn decision(record: &DecisionRecord) -> Decision {
         Some(GateAnswer::Reject { .. }) => "rejected",
         None => &decided.answer,
     };
-    Decision {
+    DecisionLine {
         answer: answer.to_owned(),
         by: decided.by.clone().unwrap_or_default(),
         at: record.at,
@@ -253,7 +256,7 @@ fn failed_before(task: &Task, by_id: &BTreeMap<&TaskId, &Task>) -> BTreeSet<Task
 }
 
 /// Finished work that is in nobody's branch.
-fn unmerged(team: &TeamName, tasks: &[Task], state: &TeamState) -> Vec<Left> {
+fn unmerged(team: &TeamName, tasks: &[Task], state: &TeamState) -> Vec<LeftBehind> {
     let is_merged = |task: &Task| {
         let history = state.tasks.get(task.id());
         history.is_some_and(|history| history.is_merged) || state.merged_by(task.id()).is_some()
@@ -267,11 +270,11 @@ fn unmerged(team: &TeamName, tasks: &[Task], state: &TeamState) -> Vec<Left> {
         .into_iter()
         .map(|task| {
             let why = format!("the work of task {}, which was not merged", task.id());
-            Left::reference(&pin_ref(team, task.id()), &why)
+            LeftBehind::reference(&pin_ref(team, task.id()), &why)
         })
         .collect()
 }
 
 fn commit_of(task: &Task) -> Option<String> {
-    filled(task.ours("result")?.get("commit")?.as_str()?)
+    filled(task.commit()?)
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::words::{cell, code, counted, escaped, inside, moment, quoted, short, span};
+use super::markdown::{cell, code, counted, escaped, inside, moment, quoted, short, span};
 use super::{ReportInput, TaskState, sections};
 
 /// The whole report.

@@ -5,9 +5,9 @@ use std::time::Duration;
 use teamster_journal::cost::{say_usd, with_commas};
 use teamster_journal::payload::CheckVerdict;
 
-use super::words::{
-    Table, block, cell, code, code_cell, counted, escaped, inside, last_lines, moment, plain,
-    quoted, short, span,
+use super::markdown::{
+    MarkdownTable, block, cell, code, code_cell, counted, escaped, inside, last_lines, moment,
+    plain, quoted, short, span,
 };
 use super::{CheckRun, ReportInput, TaskLine, TaskState};
 
@@ -35,7 +35,7 @@ pub(super) fn tasks(input: &ReportInput) -> String {
     if input.tasks.is_empty() {
         return String::new();
     }
-    let mut table = Table::new([
+    let mut table = MarkdownTable::new([
         "Task",
         "Subject",
         "Status",
@@ -106,7 +106,7 @@ pub(super) fn workers(input: &ReportInput) -> String {
     if input.workers.is_empty() {
         return String::new();
     }
-    let mut table = Table::new([
+    let mut table = MarkdownTable::new([
         "Worker",
         "Agent",
         "Role",
@@ -135,7 +135,7 @@ pub(super) fn timeline(input: &ReportInput) -> String {
     if input.stages.is_empty() {
         return String::new();
     }
-    let mut table = Table::new(["Entered", "Stage", "Round", "Took", "Why"]);
+    let mut table = MarkdownTable::new(["Entered", "Stage", "Round", "Took", "Why"]);
     for stage in &input.stages {
         table.row([
             moment(stage.at),
@@ -149,7 +149,7 @@ pub(super) fn timeline(input: &ReportInput) -> String {
 }
 
 pub(super) fn cost(input: &ReportInput) -> String {
-    let mut table = Table::new(["What", "Used", "Budget"]);
+    let mut table = MarkdownTable::new(["What", "Used", "Budget"]);
     let cost = &input.cost;
     // A part of the tokens is not said more surely than the whole.
     let part = |count: u64| {
@@ -271,7 +271,7 @@ fn remarked(input: &ReportInput) -> String {
 }
 
 fn checks(runs: &[CheckRun], say: fn(&CheckRun) -> &'static str) -> String {
-    let mut table = Table::new([
+    let mut table = MarkdownTable::new([
         "Command", "From", "Round", "Verdict", "Code", "Took", "Commit",
     ]);
     for run in runs {
@@ -385,7 +385,7 @@ pub(super) fn left(input: &ReportInput) -> String {
     if input.left.is_empty() {
         return "Nothing.\n".to_owned();
     }
-    let mut table = Table::new(["What", "Name", "Why", "Get at it with"]);
+    let mut table = MarkdownTable::new(["What", "Name", "Why", "Get at it with"]);
     for left in &input.left {
         table.row([
             left.what.to_owned(),

@@ -1,13 +1,15 @@
 //! What is shown at the gate, made from all that is known when it opens.
 
-use teamster_journal::payload::CheckVerdict;
-use teamster_journal::payload::{Finding, GivenUp, LONGEST_FINDING, Shown, Unverified};
+use teamster_journal::payload::{
+    CheckVerdict, Finding, GivenUp, LONGEST_FINDING, Shown, Unverified,
+};
 use teamster_types::redact::redact;
+use teamster_types::text::clip;
 
 use super::{CheckRun, ReportInput, TaskState};
 
 impl ReportInput {
-    /// What a person has to be shown. What only git knows is for the caller to add: the files, and those in the way.
+    /// Returns what a person has to be shown. What only git knows is for the caller to add: the files, and those in the way.
     pub fn to_show(&self) -> Shown {
         Shown {
             verification: self.verified_words(),
@@ -25,7 +27,7 @@ impl ReportInput {
         }
     }
 
-    /// Checks that do not count as passed: those that were wanted and not run, too.
+    /// Returns the checks that do not count as passed: those that were wanted and not run, too.
     fn unverified(&self) -> Vec<Unverified> {
         let ran = self.last_checks();
         let mut found: Vec<Unverified> = ran
@@ -91,13 +93,7 @@ impl ReportInput {
     }
 }
 
-/// Redacted before it is cut: half a secret is no longer seen as one.
+/// Redacts a text before it is cut: half a secret is no longer seen as one.
 fn shortened(text: &str) -> String {
-    let text = redact(text);
-    if text.chars().count() <= LONGEST_FINDING {
-        return text.into_owned();
-    }
-    let mut cut: String = text.chars().take(LONGEST_FINDING - 1).collect();
-    cut.push('…');
-    cut
+    clip(&redact(text), LONGEST_FINDING - 1)
 }

@@ -11,7 +11,7 @@ use teamster_journal::{EventKind, NewEvent};
 use teamster_store::rebuild::Tasks;
 use teamster_types::Time;
 
-use super::words::{block, cell, code_cell, escaped, moment, span};
+use super::markdown::{block, cell, code_cell, escaped, moment, span};
 use super::*;
 use story::{BASE, Story, WORK, check, rich, rich_and_over};
 
@@ -25,18 +25,18 @@ fn with_the_hosts_part(mut input: ReportInput) -> ReportInput {
         "# Review\n\nThe parser is fine.".to_owned(),
     )];
     input.left.extend([
-        Left::branch(
+        LeftBehind::branch(
             "omc-team/fix-auth/integration",
             Some(BASE),
             "the work of all tasks",
         ),
-        Left::worktree(
+        LeftBehind::worktree(
             "fix-auth",
             "worker-2",
             ".omc/worktrees/fix-auth/worker-2",
             "1 file is not committed",
         ),
-        Left::salvaged(
+        LeftBehind::salvaged(
             "omc-team/fix-auth/integration.salvaged-1",
             "a check wrote into the project",
         ),
@@ -118,7 +118,9 @@ fn hostile() -> ReportInput {
     let mut input = story.input();
     input.diff_stat = format!("{evil}\n```\n");
     input.findings = vec![(evil.to_owned(), format!("{evil}\n{token}"))];
-    input.left.push(Left::branch("a'b; rm -rf ~", None, evil));
+    input
+        .left
+        .push(LeftBehind::branch("a'b; rm -rf ~", None, evil));
     input
 }
 
@@ -350,7 +352,7 @@ fn moments_and_spans_are_said_to_the_second() {
 
 #[test]
 fn what_can_be_pasted_is_quoted() {
-    let left = Left::branch("a'b; rm -rf ~", Some("main"), "");
+    let left = LeftBehind::branch("a'b; rm -rf ~", Some("main"), "");
     assert_eq!(
         left.command,
         r"git log --stat 'main..refs/heads/a'\''b; rm -rf ~' --"

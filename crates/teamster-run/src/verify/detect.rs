@@ -30,7 +30,7 @@ pub struct Detected {
 pub struct Skipped {
     /// The command, or the file that could not be looked into.
     pub command: String,
-    /// Why.
+    /// Why it was left out.
     pub why: String,
 }
 

@@ -13,14 +13,15 @@ use teamster_types::text::clean;
 
 use super::run::CheckPlace;
 
-/// The first part of the output that is kept,
+/// The number of bytes from the beginning of the output that are kept.
 const FIRST: usize = 4 * 1024 * 1024;
-/// and the last part, less some room for what is said about what lies between.
+/// The number of bytes from its end that are kept, less some room for what is said about what lies between.
 const LAST: usize = 4 * 1024 * 1024 - 4 * 1024;
-/// Lines that are remembered, and how much of each.
+/// The number of last lines that are remembered.
 const LAST_LINES: usize = 200;
+/// The number of characters of each remembered line.
 const LAST_LINE: usize = 2_000;
-/// Of a longer line only the beginning is kept.
+/// The number of bytes of a line that are kept, from its beginning.
 const LINE: usize = 64 * 1024;
 /// A secret that reaches behind that is seen as a whole if it is not longer than this.
 const LOOK_AHEAD: usize = 8 * 1024;
@@ -28,15 +29,15 @@ const LOOK_AHEAD: usize = 8 * 1024;
 const WRITE: usize = 64 * 1024;
 /// A check that goes on printing is shown this often.
 const SHOW: Duration = Duration::from_millis(50);
-/// So many tries at the same check have logs of their own.
+/// The number of tries at the same check that have logs of their own.
 const MOST_LOGS: u32 = 1_000;
 
 /// The output of one check, of all its runs.
 pub(super) struct CheckOutput<'a> {
     say: &'a mut dyn FnMut(&str),
-    /// Lines that were not shown yet,
+    /// Lines that were not shown yet.
     waiting: String,
-    /// and when some were last shown.
+    /// When lines were last shown.
     shown_at: Option<Instant>,
     log: Option<CheckLog>,
     last: VecDeque<String>,

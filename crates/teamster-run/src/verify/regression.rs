@@ -1,6 +1,6 @@
 //! Tells failures that the team caused from those that were there before.
 
-use teamster_journal::payload::{CheckVerdict, Checked};
+use teamster_journal::payload::{Check, CheckVerdict, Checked};
 
 /// The checks of a team's work, by what they mean for it. Each is in exactly one of the lists, in its order.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -9,7 +9,9 @@ pub struct RegressionReport<'a> {
     pub passed: Vec<&'a Checked>,
     /// The checks that fail now and did not fail before the work began: these are to be fixed.
     pub regressions: Vec<&'a Checked>,
-    /// The checks that fail as they did before the work began.
+    /// The checks that fail as they did before the work began, and that the work was to make pass: these are to be fixed, too.
+    pub missed_targets: Vec<&'a Checked>,
+    /// The checks that fail as they did before the work began, and that nobody asked the team to mend.
     pub failed_before: Vec<&'a Checked>,
     /// The checks that fail sometimes.
     pub flaky: Vec<&'a Checked>,
@@ -17,11 +19,17 @@ pub struct RegressionReport<'a> {
     pub stopped: Vec<&'a Checked>,
 }
 
-impl RegressionReport<'_> {
+impl<'a> RegressionReport<'a> {
+    /// Returns the checks that the team has to fix: what it broke, and what it was to make pass.
+    pub fn to_fix(&self) -> impl Iterator<Item = &'a Checked> + '_ {
+        self.regressions.iter().chain(&self.missed_targets).copied()
+    }
+
     /// Returns whether there was something to check and all of it passed. What is flaky, or failed before, has not passed.
     pub fn all_passed(&self) -> bool {
         let others = [
             &self.regressions,
+            &self.missed_targets,
             &self.failed_before,
             &self.flaky,
             &self.stopped,
@@ -31,15 +39,23 @@ impl RegressionReport<'_> {
 
     /// Returns whether there is nothing to fix, and nothing that was not checked.
     pub fn needs_no_fix(&self) -> bool {
-        self.regressions.is_empty() && self.stopped.is_empty()
+        self.to_fix().next().is_none() && self.stopped.is_empty()
     }
 }
 
-/// Compares what the checks say now with what they said on the base.
+/// Compares what the checks say now with what they said on the base. `wanted` tells which of them are targets of the work.
 ///
-/// Only a command that failed there, and never passed, is excused. One that was flaky there, was stopped, or was not run
+/// Only a command that failed there, never passed, and is no target is excused. One that was flaky there, was stopped, or was not run
 /// is a regression when it fails now: rather one fix too many than a failure that nobody looks at.
-pub fn compare_with_base<'a>(base: &[Checked], now: &'a [Checked]) -> RegressionReport<'a> {
+pub fn compare_with_base<'a>(
+    wanted: &[Check],
+    base: &[Checked],
+    now: &'a [Checked],
+) -> RegressionReport<'a> {
+    let is_target = |command: &str| {
+        let mut wanted = wanted.iter().filter(|check| check.is_target);
+        wanted.any(|check| check.command == command)
+    };
     let failed_before = |command: &str| {
         let mut before = base.iter().filter(|checked| checked.command == command);
         let (mut any, mut all) = (false, true);
@@ -56,7 +72,11 @@ pub fn compare_with_base<'a>(base: &[Checked], now: &'a [Checked]) -> Regression
             CheckVerdict::Flaky => &mut report.flaky,
             CheckVerdict::Stopped => &mut report.stopped,
             CheckVerdict::Failed | CheckVerdict::TimedOut if failed_before(&checked.command) => {
-                &mut report.failed_before
+                if is_target(&checked.command) {
+                    &mut report.missed_targets
+                } else {
+                    &mut report.failed_before
+                }
             }
             CheckVerdict::Failed | CheckVerdict::TimedOut => &mut report.regressions,
         };
@@ -115,7 +135,7 @@ mod tests {
                 .map(|verdict| checked("x", verdict))
                 .collect();
             let now = [checked("x", now)];
-            let report = compare_with_base(&base, &now);
+            let report = compare_with_base(&[], &base, &now);
             let what = format!("{before:?}, then {:?}", now[0].verdict);
             assert_eq!(
                 report.regressions.len(),
@@ -126,26 +146,45 @@ mod tests {
     }
 
     #[test]
+    fn target_that_failed_before_has_to_be_fixed() {
+        let wanted = [
+            Check::new("x", "--verify").as_target(),
+            Check::of_project("y", "Makefile"),
+        ];
+        let failed = CheckVerdict::Failed;
+        let base = [checked("x", failed), checked("y", failed)];
+        let now = [checked("x", failed), checked("y", failed)];
+        let report = compare_with_base(&wanted, &base, &now);
+        assert_eq!(report.missed_targets, [&now[0]]);
+        assert_eq!(report.failed_before, [&now[1]]);
+        assert_eq!(report.to_fix().collect::<Vec<_>>(), [&now[0]]);
+        let now = [checked("x", CheckVerdict::Passed)];
+        assert!(compare_with_base(&wanted, &base, &now).all_passed());
+    }
+
+    #[test]
     fn another_command_that_failed_excuses_nothing() {
         let base = [checked("cargo test", CheckVerdict::Failed)];
         let now = [checked("cargo test --all", CheckVerdict::Failed)];
-        assert_eq!(compare_with_base(&base, &now).regressions, [&now[0]]);
+        assert_eq!(compare_with_base(&[], &base, &now).regressions, [&now[0]]);
     }
 
     #[test]
     fn nothing_checked_is_not_passed() {
-        assert!(!compare_with_base(&[], &[]).all_passed());
-        assert!(compare_with_base(&[], &[checked("x", CheckVerdict::Passed)]).all_passed());
+        assert!(!compare_with_base(&[], &[], &[]).all_passed());
+        assert!(compare_with_base(&[], &[], &[checked("x", CheckVerdict::Passed)]).all_passed());
         let now = [
             checked("x", CheckVerdict::Passed),
             checked("y", CheckVerdict::Flaky),
         ];
         assert!(
-            !compare_with_base(&[], &now).all_passed(),
+            !compare_with_base(&[], &[], &now).all_passed(),
             "flaky is not passed, beside others either"
         );
-        assert!(compare_with_base(&[], &now).needs_no_fix());
-        assert!(!compare_with_base(&[], &[checked("x", CheckVerdict::Stopped)]).needs_no_fix());
+        assert!(compare_with_base(&[], &[], &now).needs_no_fix());
+        assert!(
+            !compare_with_base(&[], &[], &[checked("x", CheckVerdict::Stopped)]).needs_no_fix()
+        );
     }
 
     fn any_checks() -> impl Strategy<Value = Vec<Checked>> {
@@ -157,8 +196,8 @@ mod tests {
     proptest! {
         #[test]
         fn every_check_is_in_one_list_and_only_failures_are_regressions(base in any_checks(), now in any_checks()) {
-            let report = compare_with_base(&base, &now);
-            let lists = [&report.passed, &report.regressions, &report.failed_before, &report.flaky, &report.stopped];
+            let report = compare_with_base(&[], &base, &now);
+            let lists = [&report.passed, &report.regressions, &report.missed_targets, &report.failed_before, &report.flaky, &report.stopped];
             prop_assert_eq!(lists.iter().map(|list| list.len()).sum::<usize>(), now.len());
             for regression in &report.regressions {
                 prop_assert!(regression.verdict.is_failure());

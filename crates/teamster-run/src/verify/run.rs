@@ -54,9 +54,9 @@ pub struct CheckRunner<'a> {
 pub struct CheckPlace<'a> {
     /// `base` or `integration`.
     pub on: &'a str,
-    /// In which round of fixing.
+    /// The round of fixing.
     pub round: u32,
-    /// As which of the checks.
+    /// The place among the checks.
     pub number: usize,
 }
 
@@ -66,7 +66,7 @@ pub struct CheckPlace<'a> {
 pub struct NotRun {
     /// The command.
     pub command: String,
-    /// Where.
+    /// The folder that it was to run in.
     pub folder: String,
     /// What the system said.
     pub why: String,

@@ -1,6 +1,6 @@
 //! The commit: how a change ends, well or not.
 
-use teamster_fs::{Sync, layout};
+use teamster_fs::{OrTrace as _, Sync, layout};
 use teamster_journal::Event;
 use teamster_types::task::Task;
 
@@ -34,7 +34,8 @@ impl FileTxn<'_> {
         self.refuse_taken_ids()?;
         self.write_all(&staged, &events)?;
         // From here on it has happened. What cannot be finished now is finished by the next holder of the lock.
-        if self.finish(&staged).is_err() {
+        let finished = self.finish(&staged);
+        if finished.ok_or_trace("finish a change").is_none() {
             self.held.leave_open();
         }
         Ok(())
@@ -116,7 +117,8 @@ impl FileTxn<'_> {
 
     /// Leaves everything as it was.
     pub(super) fn abandon(&mut self) {
-        let _ = self.end();
+        self.end()
+            .or_trace("leave everything as it was before a change");
     }
 
     /// Brings the index up to date with what we did; `None` when there is nothing to say, or no index to say it to.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use teamster_fs::{Dir, Sync, layout, team_store};
+use teamster_fs::{Dir, OrTrace as _, Sync, layout, team_store};
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::{TeamName, WorkerName};
 
@@ -14,16 +14,10 @@ pub(super) fn folder(project: Option<&str>, team: &TeamName) -> Result<Option<Di
     let Some(project) = project.filter(|project| !project.is_empty()) else {
         return Ok(None);
     };
-    let Some(mut dir) = Dir::open_root(Path::new(project))? else {
+    let Some(project) = Dir::open_root(Path::new(project))? else {
         return Ok(None);
     };
-    for name in layout::heartbeat_folders(team) {
-        match dir.child(name)? {
-            Some(child) => dir = child,
-            None => return Ok(None),
-        }
-    }
-    Ok(Some(dir))
+    Ok(project.descend(&layout::heartbeat_folders(team))?)
 }
 
 pub(super) fn write(claude: &Path, project: Option<&str>, heartbeat: &Heartbeat) -> Result<()> {
@@ -36,11 +30,7 @@ pub(super) fn write(claude: &Path, project: Option<&str>, heartbeat: &Heartbeat)
         )));
     };
     let file = layout::heartbeat_file(&heartbeat.worker_name);
-    let [first, rest @ ..] = layout::heartbeat_folders(&heartbeat.team_name);
-    let mut dir = root.child_or_create(first)?;
-    for name in rest {
-        dir = dir.child_or_create(name)?;
-    }
+    let dir = root.descend_or_create(&layout::heartbeat_folders(&heartbeat.team_name))?;
     if dir.stamp(&file)?.is_none() {
         team_store::note_store(&root, &heartbeat.team_name, claude)?;
     }
@@ -70,7 +60,7 @@ pub(super) fn read(
         Err(error) if error.is_unsafe() => None,
         Err(error) => return Err(error.into()),
     };
-    Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
+    Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok_or_trace("read a heartbeat")))
 }
 
 /// Returns all heartbeats of a team, and those that could not be read.

@@ -25,7 +25,8 @@ pub(super) struct HeldTeam {
 }
 
 impl HeldTeam {
-    /// Waits for the lock, then makes the team whole if its last holder was killed.
+    /// Waits for the lock, then makes the team whole if its last holder was killed. Busy when somebody else has it all
+    /// the time.
     pub(super) fn take(
         store: &FileStore,
         team: &TeamName,
@@ -132,7 +133,7 @@ fn timed_out(team: &TeamName, tasks: &Dir) -> StoreError {
         .map_or_else(String::new, |note| {
             format!(" by pid {} ({})", note.pid, note.what)
         });
-    StoreError::conflict(format!(
+    StoreError::busy(format!(
         "the lock of team {team} is held{holder}; nothing was changed"
     ))
     .hint("try again; a lock is freed by itself when its process ends")

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use teamster_fs::{Dir, Stamp, layout};
+use teamster_fs::{Dir, OrTrace as _, Stamp, layout};
 use teamster_types::{TeamName, WorkerName};
 
 use super::record::hash_of;
@@ -113,7 +113,8 @@ impl Listen for FileListener {
     fn hear(&mut self) -> Result<Heard> {
         let open = self.folders()?;
         // A signal that cannot be read must not make the worker deaf; it is read again at the next look.
-        let signals = self.signals(&open.team).unwrap_or_default();
+        let signals = self.signals(&open.team);
+        let signals = signals.ok_or_trace("read stop signals").unwrap_or_default();
         let tasks = match &open.all_tasks {
             Some(all) => all.stamp(self.team.as_str())?,
             None => None,

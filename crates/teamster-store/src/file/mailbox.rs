@@ -6,7 +6,7 @@
 //! between the two steps changes nothing.
 
 use serde::{Deserialize, Serialize};
-use teamster_fs::{Dir, FileKind, Sync, layout};
+use teamster_fs::{Dir, FileKind, OrTrace as _, Sync, layout};
 use teamster_journal::payload::MessageSent;
 use teamster_journal::{EventKind, NewEvent};
 use teamster_types::WorkerName;
@@ -136,7 +136,9 @@ pub(super) fn all(team: &Dir) -> Result<Vec<Mailbox>> {
 /// Returns the cursor; one that cannot be understood is none: a message again is better than a message lost.
 fn read_cursor(dir: &Dir, mailbox: &Mailbox) -> Result<Option<CursorFile>> {
     let read = dir.read(&layout::mail_cursor(mailbox))?;
-    Ok(read.and_then(|(bytes, _)| serde_json::from_slice(&bytes).ok()))
+    Ok(read.and_then(|(bytes, _)| {
+        serde_json::from_slice(&bytes).ok_or_trace("parse the cursor of a mailbox")
+    }))
 }
 
 /// Returns how far a mailbox has been read.
@@ -307,7 +309,10 @@ pub(super) fn append_all(
     }
     if written.is_err() {
         let undone = boxes.iter().zip(&held.note.mail).take(appended);
-        let stuck = undone.filter(|((dir, name, _), open)| dir.truncate(name, open.size).is_err());
+        let stuck = undone.filter(|((dir, name, _), open)| {
+            let cut = dir.truncate(name, open.size);
+            cut.ok_or_trace("take a message back").is_none()
+        });
         if stuck.count() > 0 {
             // Some have it and it cannot be taken back: the next holder gives it to the others too.
             held.leave_open();

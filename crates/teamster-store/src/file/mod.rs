@@ -89,7 +89,7 @@ pub struct FileStore {
     claude: PathBuf,
     clock: Arc<dyn Clock>,
     machine: Machine,
-    /// Who claims.
+    /// The process in whose name tasks are claimed.
     me: ProcessId,
     settings: Settings,
     /// A team, how its configuration looked, and the project that this says.
@@ -166,16 +166,20 @@ impl FileStore {
         Ok(())
     }
 
-    /// Returns the two folders for a reader, who makes nothing: a team may have no task folder yet.
-    fn folders_to_read(&self, team: &TeamName) -> Result<(Dir, Option<Dir>)> {
+    /// Returns a team's own folder for a reader, who makes nothing.
+    fn folder_to_read(&self, team: &TeamName) -> Result<Dir> {
         let root = Dir::open_root(&self.claude)?.ok_or_else(|| no_team(team))?;
-        let teams = root.child(layout::TEAMS)?.ok_or_else(|| no_team(team))?;
-        let folder = teams.child(team.as_str())?.ok_or_else(|| no_team(team))?;
-        let tasks = match root.child(layout::TASKS)? {
-            Some(tasks) => tasks.child(team.as_str())?,
-            None => None,
-        };
-        Ok((folder, tasks))
+        let folder = root.descend(&[layout::TEAMS, team.as_str()])?;
+        folder.ok_or_else(|| no_team(team))
+    }
+
+    /// Returns the folder of a team's tasks for a reader; `None` when the team has none yet.
+    fn tasks_to_read(&self, team: &TeamName) -> Result<Option<Dir>> {
+        let root = Dir::open_root(&self.claude)?.ok_or_else(|| no_team(team))?;
+        let tasks = root.descend(&[layout::TASKS, team.as_str()])?;
+        // A removed team may have left its tasks behind.
+        let folder = root.descend(&[layout::TEAMS, team.as_str()])?;
+        folder.map(|_| tasks).ok_or_else(|| no_team(team))
     }
 
     fn attempt(
@@ -199,18 +203,18 @@ impl FileStore {
 
 /// The open folders of one team.
 struct TeamFolders {
-    /// `teams/{team}`
+    /// The team's own folder, `teams/{team}`.
     team: Dir,
-    /// `tasks/{team}`
+    /// The folder of the team's tasks, `tasks/{team}`.
     tasks: Dir,
-    /// `teams`
+    /// The folder of all teams, `teams`.
     teams: Dir,
-    /// `tasks`
+    /// The folder of the tasks of all teams, `tasks`.
     all_tasks: Dir,
 }
 
 impl TeamFolders {
-    /// Tells whether the open folders are still the team's: it may have been removed, or removed and made anew.
+    /// Returns whether the open folders are still the team's: it may have been removed, or removed and made anew.
     fn are_current(&self, team: &TeamName) -> Result<bool> {
         for (parent, folder) in [(&self.teams, &self.team), (&self.all_tasks, &self.tasks)] {
             let there = parent.stamp(team.as_str())?.map(|stamp| stamp.inode);

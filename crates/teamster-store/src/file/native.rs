@@ -2,7 +2,7 @@
 //! record named by its process.
 
 use serde_json::{Value, json};
-use teamster_fs::{Dir, layout};
+use teamster_fs::{Dir, OrTrace as _, layout};
 use teamster_types::message::Message;
 use teamster_types::session::ClientSession;
 
@@ -16,20 +16,29 @@ const LARGEST_RECORD: u64 = 1024 * 1024;
 /// Returns every running session whose record below the Claude folder can be read. The `.key` file beside one is a secret and
 /// never opened.
 pub fn client_sessions(root: &Dir) -> Vec<ClientSession> {
-    let Ok(Some(folder)) = root.child(layout::NATIVE_SESSIONS) else {
+    let folder = root.child(layout::NATIVE_SESSIONS);
+    let Some(folder) = folder
+        .ok_or_trace("open the folder of the client's sessions")
+        .flatten()
+    else {
         return Vec::new();
     };
-    let entries = folder.entries().unwrap_or_default();
+    let entries = folder
+        .entries()
+        .ok_or_trace("list the client's sessions")
+        .unwrap_or_default();
     entries
         .iter()
         .filter_map(|entry| {
             let pid = layout::pid_of_session_file(&entry.name)?;
             folder
                 .stamp(&entry.name)
-                .ok()?
+                .ok_or_trace("look at a session of the client")?
                 .filter(|stamp| stamp.size <= LARGEST_RECORD)?;
-            let (bytes, _) = folder.read(&entry.name).ok()??;
-            ClientSession::parse(pid, &serde_json::from_slice(&bytes).ok()?)
+            let read = folder.read(&entry.name);
+            let (bytes, _) = read.ok_or_trace("read a session of the client")??;
+            let parsed = serde_json::from_slice(&bytes);
+            ClientSession::parse(pid, &parsed.ok_or_trace("parse a session of the client")?)
         })
         .collect()
 }
@@ -88,12 +97,17 @@ pub(super) fn messages(team: &Dir) -> Result<Vec<(String, Message)>> {
             continue;
         };
         // A torn or foreign file is the client's business; it hides no other inbox.
-        let Ok(Some((bytes, _))) = inboxes.read(&name) else {
+        let read = inboxes.read(&name);
+        let Some((bytes, _)) = read.ok_or_trace("read an inbox of the client").flatten() else {
             continue;
         };
-        let entries: Vec<Value> = serde_json::from_slice(&bytes).unwrap_or_default();
-        for entry in entries {
-            if let Ok(message) = Message::parse(entry.to_string().as_bytes()) {
+        let entries = serde_json::from_slice::<Vec<Value>>(&bytes);
+        for entry in entries
+            .ok_or_trace("parse an inbox of the client")
+            .unwrap_or_default()
+        {
+            let message = Message::parse(entry.to_string().as_bytes());
+            if let Some(message) = message.ok_or_trace("parse a message of the client") {
                 found.push((owner.to_owned(), message.with("to", json!(owner))));
             }
         }

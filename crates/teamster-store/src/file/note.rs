@@ -16,7 +16,7 @@ const USUAL: usize = 4096;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct LockNote {
-    /// Nothing is left to finish or undo.
+    /// Whether nothing is left to finish or undo.
     pub(super) clean: bool,
     /// The boot it was written in.
     pub(super) boot: String,
@@ -24,9 +24,9 @@ pub(super) struct LockNote {
     pub(super) seq: u64,
     /// The size of the journal's live segment.
     pub(super) journal: u64,
-    /// Who holds the lock.
+    /// The process that holds the lock.
     pub(super) pid: u32,
-    /// To do what.
+    /// What the holder of the lock is doing, in the words of the command line.
     pub(super) what: String,
     /// Tasks whose files are being changed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -47,7 +47,7 @@ pub(super) struct LockNote {
 pub(super) struct ChangedTask {
     /// The task.
     pub(super) id: String,
-    /// Of the new content; 0 when the file is removed.
+    /// The hash of the new content; 0 when the file is removed.
     pub(super) hash: u64,
     /// Known to be committed: somebody who was mending the team found that out, and was killed in turn.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -68,7 +68,7 @@ impl ChangedTask {
 /// A lock folder of ours, told from a foreign one by its exact modification time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct PlacedFolder {
-    /// Where: `tasks` or `inboxes`.
+    /// The folder that it was put into: `tasks` or `inboxes`.
     pub(super) within: String,
     /// Its name.
     pub(super) name: String,
@@ -81,18 +81,18 @@ pub(super) struct PlacedFolder {
 pub(super) struct MadeClaim {
     /// The task.
     pub(super) id: String,
-    /// What stands in the lock.
+    /// The nonce that stands in the lock.
     pub(super) nonce: String,
 }
 
 /// A mailbox that gets a line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct OpenMailbox {
-    /// `inbox` or `outbox`.
+    /// The folder of the mailbox: `inbox` or `outbox`.
     pub(super) folder: String,
-    /// Whose.
+    /// The name of the owner: a worker, or the lead.
     pub(super) owner: String,
-    /// Its size before.
+    /// The size of its file before.
     pub(super) size: u64,
 }
 

@@ -274,10 +274,7 @@ impl JournalFiles {
                             lasts.push((file, at, end));
                             page.events.push(event);
                         }
-                        Err(error) => page.damaged.push(Damaged {
-                            file: format!("{name} at byte {at}"),
-                            error: error.to_string(),
-                        }),
+                        Err(error) => page.damaged.push(damaged(name, at, &error)),
                     }
                 }
                 offset = chunk.end();
@@ -341,10 +338,7 @@ fn last_in(team: &Dir, files: &JournalFiles, count: usize) -> Result<JournalPage
                     journal::inflate(team, &mut event)?;
                     page.events.push(event);
                 }
-                Err(error) => page.damaged.push(Damaged {
-                    file: format!("{name} at byte {at}"),
-                    error: error.to_string(),
-                }),
+                Err(error) => page.damaged.push(damaged(name, at, &error)),
             }
         }
     }
@@ -366,7 +360,7 @@ pub fn each_event(
     } else {
         vec![name.to_owned()]
     };
-    let mut damaged = Vec::new();
+    let mut lines = Vec::new();
     for name in names {
         let mut offset = 0;
         loop {
@@ -379,19 +373,24 @@ pub fn each_event(
                     Ok(mut event) => {
                         journal::inflate(folder, &mut event)?;
                         if !tell(event) {
-                            return Ok(damaged);
+                            return Ok(lines);
                         }
                     }
-                    Err(error) => damaged.push(Damaged {
-                        file: format!("{name} at byte {at}"),
-                        error: error.to_string(),
-                    }),
+                    Err(error) => lines.push(damaged(&name, at, &error)),
                 }
             }
             offset = chunk.end();
         }
     }
-    Ok(damaged)
+    Ok(lines)
+}
+
+/// Returns the report of a line that is no event.
+fn damaged(file: &str, at: u64, error: &serde_json::Error) -> Damaged {
+    Damaged {
+        file: format!("{file} at byte {at}"),
+        error: error.to_string(),
+    }
 }
 
 /// Returns the first event whose line begins at or after `offset` (at 0) or behind the line that `offset` lies in: where it

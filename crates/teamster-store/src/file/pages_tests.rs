@@ -67,7 +67,7 @@ fn event(seq: u64, kind: &str) -> Event {
         ts: Time::from_millis(1_700_000_000_000),
         team: "crew".to_owned(),
         kind: kind.to_owned(),
-        actor: "worker-1".to_owned(),
+        actor: "worker-1".into(),
         task_id: None,
         more: false,
         data,

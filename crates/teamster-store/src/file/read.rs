@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
-use teamster_fs::{Dir, layout};
+use teamster_fs::{Dir, OrTrace as _, layout};
 use teamster_journal::{Event, EventKind};
 use teamster_types::failure::Failure;
 use teamster_types::heartbeat::Heartbeat;
@@ -25,6 +25,11 @@ use crate::error::{Kind, Result, StoreError};
 use crate::rules::no_task;
 use crate::store::{Damaged, Filed, JournalPage, Read, Signal, TaskList, TeamEntry};
 use crate::watch::{Listen, Watch};
+
+/// What cannot be done with a line of a mailbox that is no message.
+const DAMAGED_LINE: &str = "parse a line of a mailbox";
+/// A writer that holds the lock for longer than this hangs, and readers go on without it.
+const LONG_WRITE: Duration = Duration::from_millis(500);
 
 /// Returns the error for a file that cannot be understood.
 pub(super) fn damaged(file: &str, error: &str) -> StoreError {
@@ -216,7 +221,7 @@ impl FileStore {
         team: &TeamName,
         mut read: impl FnMut(&Dir) -> Result<T>,
     ) -> Result<Option<T>> {
-        let Some(tasks) = self.folders_to_read(team)?.1 else {
+        let Some(tasks) = self.tasks_to_read(team)? else {
             return Ok(None);
         };
         let start = Instant::now();
@@ -229,11 +234,19 @@ impl FileStore {
                 }
                 std::thread::sleep(Duration::from_micros(500));
             }
-            match HeldTeam::take(self, team, "read", Duration::from_millis(500)) {
-                Err(error) if error.busy && start.elapsed() < self.settings.patience => {}
+            let asked = Instant::now();
+            match HeldTeam::take(self, team, "read", LONG_WRITE) {
+                // Taking it was disturbed, not waited for in vain.
+                Err(error)
+                    if error.busy
+                        && asked.elapsed() < LONG_WRITE
+                        && start.elapsed() < self.settings.patience => {}
                 // Where it cannot be taken (a read-only disk, a writer that hangs), what is there now is the best there
                 // is.
-                _held => return read(&tasks).map(Some),
+                held => {
+                    let _held = held.ok_or_trace("take the lock of the team to read");
+                    return read(&tasks).map(Some);
+                }
             }
         }
     }
@@ -241,7 +254,7 @@ impl FileStore {
     /// Returns the team's project. It is asked for at every heartbeat, and a large team's configuration takes long to parse, so
     /// it is read again only when that file has changed.
     fn project(&self, team: &TeamName) -> Result<Option<String>> {
-        let stamp = self.folders_to_read(team)?.0.stamp(layout::CONFIG)?;
+        let stamp = self.folder_to_read(team)?.stamp(layout::CONFIG)?;
         let known = || self.project.lock().unwrap_or_else(PoisonError::into_inner);
         if let (Some((known_team, known_stamp, project)), Some(stamp)) = (&*known(), stamp)
             && known_team == team
@@ -293,7 +306,7 @@ impl Read for FileStore {
     }
 
     fn team(&self, team: &TeamName) -> Result<TeamConfig> {
-        config(&self.folders_to_read(team)?.0, team)
+        config(&self.folder_to_read(team)?, team)
     }
 
     fn task(&self, team: &TeamName, id: &TaskId) -> Result<Task> {
@@ -316,7 +329,7 @@ impl Read for FileStore {
     }
 
     fn messages(&self, team: &TeamName) -> Result<Vec<Filed>> {
-        let dir = self.folders_to_read(team)?.0;
+        let dir = self.folder_to_read(team)?;
         let mut receipts = Receipts::default();
         let mut from = 1;
         loop {
@@ -335,7 +348,8 @@ impl Read for FileStore {
                 let Some((last, _)) = lines.last() else { break };
                 position = *last;
                 found.extend(lines.into_iter().filter_map(|(behind, line)| {
-                    Some(filed(&mailbox, behind.0, line.ok()?, &receipts))
+                    let message = line.ok_or_trace(DAMAGED_LINE)?;
+                    Some(filed(&mailbox, behind.0, message, &receipts))
                 }));
             }
         }
@@ -353,7 +367,7 @@ impl Read for FileStore {
     }
 
     fn undelivered(&self, team: &TeamName, before: Time) -> Result<Vec<Filed>> {
-        let dir = self.folders_to_read(team)?.0;
+        let dir = self.folder_to_read(team)?;
         let mut found = Vec::new();
         for mailbox in mailbox::all(&dir)? {
             let mut position = mailbox::cursor(&dir, &mailbox)?.delivered;
@@ -364,7 +378,7 @@ impl Read for FileStore {
                 position = *last;
                 let messages = lines
                     .into_iter()
-                    .filter_map(|(behind, line)| Some((behind, line.ok()?)));
+                    .filter_map(|(behind, line)| Some((behind, line.ok_or_trace(DAMAGED_LINE)?)));
                 let old = messages
                     .filter(|(_, message)| message.timestamp().is_some_and(|sent| sent < before));
                 found.extend(old.map(|(behind, message)| {
@@ -394,28 +408,22 @@ impl Read for FileStore {
 
     fn keep_journal(&self, team: &TeamName) -> Result<Option<String>> {
         let config = Read::team(self, team)?;
-        let folder = Dir::open_root(&self.claude)?
-            .map(|root| root.child(layout::TEAMS))
-            .transpose()?
-            .flatten()
-            .map(|teams| teams.child(team.as_str()))
-            .transpose()?
-            .flatten();
-        match (config.project(), folder) {
-            (Some(project), Some(folder)) => super::team::keep_journal(project, team, &folder),
-            _ => Ok(None),
+        let folder = self.folder_to_read(team)?;
+        match config.project() {
+            Some(project) => super::team::keep_journal(project, team, &folder),
+            None => Ok(None),
         }
     }
 
     fn client_sessions(&self) -> Vec<ClientSession> {
         Dir::open_root(&self.claude)
-            .ok()
+            .ok_or_trace("open the Claude folder")
             .flatten()
             .map_or_else(Vec::new, |root| native::client_sessions(&root))
     }
 
     fn signals(&self, team: &TeamName, worker: &WorkerName) -> Result<Vec<Signal>> {
-        let dir = self.folders_to_read(team)?.0;
+        let dir = self.folder_to_read(team)?;
         listen::read(&dir, worker, self.clock.as_ref())
     }
 
@@ -424,16 +432,16 @@ impl Read for FileStore {
     }
 
     fn position(&self, team: &TeamName) -> Result<u64> {
-        journal::position(&self.folders_to_read(team)?.0)
+        journal::position(&self.folder_to_read(team)?)
     }
 
     fn events(&self, team: &TeamName, from: u64, limit: usize) -> Result<JournalPage> {
-        let dir = self.folders_to_read(team)?.0;
+        let dir = self.folder_to_read(team)?;
         self.places.read(&dir, from.max(1), limit)
     }
 
     fn last_events(&self, team: &TeamName, count: usize) -> Result<JournalPage> {
-        pages::last(&self.folders_to_read(team)?.0, count)
+        pages::last(&self.folder_to_read(team)?, count)
     }
 
     fn last_of(&self, team: &TeamName, kinds: &[&str]) -> Result<Option<Event>> {
@@ -442,7 +450,7 @@ impl Read for FileStore {
     }
 
     fn last_of_each(&self, team: &TeamName, asked: &[&[&str]]) -> Result<Vec<Option<Event>>> {
-        let dir = self.folders_to_read(team)?.0;
+        let dir = self.folder_to_read(team)?;
         self.known.last_of_each(&dir, &self.places, asked)
     }
 

@@ -89,9 +89,7 @@ impl IndexRecord {
         record.capabilities = capability_bits(&task.capabilities());
         match task.status() {
             Status::Pending => {
-                record.when = task
-                    .moment("notBefore")
-                    .map_or(0, teamster_types::Time::as_millis);
+                record.when = task.not_before().map_or(0, teamster_types::Time::as_millis);
                 record.flags |= if blocked { flag::BLOCKED } else { 0 };
             }
             Status::InProgress => {

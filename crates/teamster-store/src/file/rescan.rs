@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use teamster_fs::{Stamp, layout};
 use teamster_journal::payload::TaskChange;
-use teamster_journal::{EventKind, NewEvent};
+use teamster_journal::{EventActor, EventKind, NewEvent};
 use teamster_types::TaskId;
 use teamster_types::task::{Status, Task};
 
@@ -109,7 +109,7 @@ pub(super) fn rescan(
         if own.get(&record.id) != Some(&0) {
             events.push(
                 NewEvent::new(
-                    FOREIGN,
+                    EventActor::Foreign,
                     EventKind::TaskDeleted(TaskChange::removed(status_of(record))),
                 )
                 .task(&record.id),
@@ -176,13 +176,13 @@ fn rebuild_index(store: &FileStore, held: &mut HeldTeam, index: &mut Index) -> R
             } else {
                 EventKind::TaskCreated(change)
             };
-            events.push(NewEvent::new(FOREIGN, what).task(&id));
+            events.push(NewEvent::new(EventActor::Foreign, what).task(&id));
         }
         found.push(file);
     }
     for gone in told.rest() {
         let deleted = EventKind::TaskDeleted(TaskChange::between(Some(&gone), None));
-        events.push(NewEvent::new(FOREIGN, deleted).task(gone.id()));
+        events.push(NewEvent::new(EventActor::Foreign, deleted).task(gone.id()));
     }
     if !events.is_empty() {
         staged::journal_now(store, held, &events)?;
@@ -232,11 +232,8 @@ pub(super) fn foreign_change(task: &Task, before: Option<&IndexRecord>) -> NewEv
         Some(before) => EventKind::TaskUpdated(change.whole(status_of(before))),
         None => EventKind::TaskCreated(change),
     };
-    NewEvent::new(FOREIGN, what).task(task.id())
+    NewEvent::new(EventActor::Foreign, what).task(task.id())
 }
-
-/// The actor of changes by programs that are not ours.
-const FOREIGN: &str = "foreign";
 
 fn status_of(record: &IndexRecord) -> Status {
     if record.has(flag::COMPLETED) {

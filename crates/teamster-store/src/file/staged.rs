@@ -1,6 +1,6 @@
 //! Files that a change writes: new contents beside the old ones, made real by the event that names them.
 
-use teamster_fs::{Dir, Sync, layout};
+use teamster_fs::{Dir, OrTrace as _, Sync, layout};
 use teamster_journal::{Event, NewEvent};
 use teamster_types::Time;
 
@@ -135,7 +135,7 @@ impl<'a> StagedPlaces<'a> {
                 Some(_) => layout::next_file(&file.name, seq),
                 None => layout::gone_file(&file.name, seq),
             };
-            let _ = dir.remove(&name);
+            dir.remove(&name).or_trace("take a prepared file away");
         }
     }
 

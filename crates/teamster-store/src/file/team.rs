@@ -2,19 +2,22 @@
 
 use std::path::Path;
 
-use teamster_fs::{Dir, Sync, layout, remove_tree};
+use teamster_fs::{Dir, OrTrace as _, Sync, layout, remove_tree};
 use teamster_journal::payload::Nothing;
 use teamster_journal::{EventKind, NewEvent};
 use teamster_types::TeamName;
 use teamster_types::json;
 use teamster_types::process::ProcessId;
-use teamster_types::team::{Kind, NewTeam, TeamConfig};
+use teamster_types::team::{NewTeam, TeamConfig, TeamOrigin};
 
 use super::held_team::HeldTeam;
 use super::{FileStore, heartbeat, journal, staged};
 use crate::error::{Result, StoreError};
 use crate::rules;
 use crate::store::DeletedTeam;
+
+/// What cannot be done with the configuration of a team that is removed all the same.
+const NO_CONFIG: &str = "read the configuration of a team to delete";
 
 /// Builds the team's folder under another name and then gives it its own.
 pub(super) fn create(store: &FileStore, new: &NewTeam, base: Option<&str>) -> Result<TeamConfig> {
@@ -51,7 +54,7 @@ pub(super) fn create(store: &FileStore, new: &NewTeam, base: Option<&str>) -> Re
     let built = build(store, &teams, &temp, new, &config)
         .and_then(|()| Ok(teams.rename_new(&temp, &teams, new.name.as_str())?));
     if !matches!(built, Ok(true)) {
-        let _ = remove_tree(&teams, &temp);
+        remove_tree(&teams, &temp).or_trace("remove the folder of a team that was not made");
     }
     if !built? {
         return Err(taken());
@@ -112,10 +115,10 @@ pub(super) fn delete(
     force: bool,
 ) -> Result<DeletedTeam> {
     let mut held = HeldTeam::take(store, team, "team delete", store.settings.patience)?;
-    let config = super::read::config(&held.folders.team, team).ok();
+    let config = super::read::config(&held.folders.team, team).ok_or_trace(NO_CONFIG);
     if config
         .as_ref()
-        .is_some_and(|config| config.kind() == Kind::Claude)
+        .is_some_and(|config| config.kind() == TeamOrigin::Claude)
     {
         return Err(StoreError::refused(format!(
             "team {team} belongs to Claude Code, which removes it itself"
@@ -139,11 +142,11 @@ pub(super) fn finish_delete(store: &FileStore, team: &TeamName, held: &mut HeldT
 }
 
 fn move_aside(store: &FileStore, team: &TeamName, held: &HeldTeam) -> Result<DeletedTeam> {
-    let config = super::read::config(&held.folders.team, team).ok();
+    let config = super::read::config(&held.folders.team, team).ok_or_trace(NO_CONFIG);
     let project = config.as_ref().and_then(TeamConfig::project);
     let journal = project.and_then(|project| {
         keep_journal(project, team, &held.folders.team)
-            .ok()
+            .ok_or_trace("keep the journal of a deleted team")
             .flatten()
     });
     let root = Dir::open_or_create_root(&store.claude)?;
@@ -187,12 +190,10 @@ fn trash_for(root: &Dir, team: &TeamName, held: &HeldTeam) -> Result<Dir> {
 
 /// Copies the journal to the project's reports, so that a finished run can be replayed.
 pub fn keep_journal(project: &str, team: &TeamName, from: &Dir) -> Result<Option<String>> {
-    let Some(mut dir) = Dir::open_root(Path::new(project))? else {
+    let Some(project) = Dir::open_root(Path::new(project))? else {
         return Ok(None);
     };
-    for folder in layout::report_folders(team) {
-        dir = dir.child_or_create(folder)?;
-    }
+    let dir = project.descend_or_create(&layout::report_folders(team))?;
     for entry in from.entries()? {
         if entry.name.starts_with("events.")
             && let Some((bytes, _)) = from.read(&entry.name)?

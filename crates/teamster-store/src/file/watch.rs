@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use notify::event::{EventKind, ModifyKind};
 use notify::{RecursiveMode, Watcher};
-use teamster_fs::{Dir, Stamp, layout};
+use teamster_fs::{Dir, OrTrace as _, Stamp, layout};
 use teamster_types::{TaskId, TeamName, WorkerName};
 
 use super::pages::ReadPlaces;
@@ -36,7 +36,7 @@ pub(super) fn open(store: &FileStore, team: &TeamName, after: u64) -> Result<Box
             let _ = sender.send(notice);
         }
     });
-    let (dir, tasks) = store.folders_to_read(team)?;
+    let (dir, tasks) = (store.folder_to_read(team)?, store.tasks_to_read(team)?);
     let mut watching = FileWatch {
         dir,
         tasks,
@@ -45,7 +45,7 @@ pub(super) fn open(store: &FileStore, team: &TeamName, after: u64) -> Result<Box
         seen: after,
         places: ReadPlaces::default(),
         notices,
-        watcher: watcher.ok(),
+        watcher: watcher.ok_or_trace("be notified of changes"),
         beats: HashMap::new(),
         beats_seen: Instant::now(),
         folder: None,
@@ -115,9 +115,13 @@ struct FileWatch {
 impl FileWatch {
     fn begin(&mut self) -> Result<()> {
         if let Some(watcher) = &mut self.watcher {
-            let _ = watcher.watch(self.dir.path(), RecursiveMode::NonRecursive);
+            watcher
+                .watch(self.dir.path(), RecursiveMode::NonRecursive)
+                .or_trace("watch the folder of a team");
             if let Some(tasks) = &self.tasks {
-                let _ = watcher.watch(tasks.path(), RecursiveMode::NonRecursive);
+                watcher
+                    .watch(tasks.path(), RecursiveMode::NonRecursive)
+                    .or_trace("watch the tasks of a team");
             }
         }
         self.beat_changes()?;
@@ -172,7 +176,8 @@ impl FileWatch {
             {
                 self.watched_beats = watcher
                     .watch(dir.path(), RecursiveMode::NonRecursive)
-                    .is_ok();
+                    .ok_or_trace("watch the heartbeats of a team")
+                    .is_some();
             }
             for entry in dir.entries()? {
                 if let Some(worker) = layout::worker_of_heartbeat(&entry.name)
@@ -314,7 +319,8 @@ mod tests {
             run: None,
         };
         store.create_team(&new, None).unwrap();
-        let (dir, tasks) = store.folders_to_read(&team).unwrap();
+        let dir = store.folder_to_read(&team).unwrap();
+        let tasks = store.tasks_to_read(&team).unwrap();
         let (_sender, notices) = channel();
         let mut watch = FileWatch {
             dir,

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use teamster_fs::OrTrace as _;
 use teamster_journal::payload::TaskChange;
-use teamster_journal::{EventKind, NewEvent};
+use teamster_journal::{EventActor, EventKind, NewEvent};
 use teamster_types::graph::Blocker;
 use teamster_types::health::{self, Limits, Verdict};
 use teamster_types::heartbeat::Heartbeat;
@@ -11,7 +12,7 @@ use teamster_types::paths::{Reservations, may_overlap};
 use teamster_types::process::Life;
 use teamster_types::routing::{self, Candidate};
 use teamster_types::task::{Status, Task, Token};
-use teamster_types::team::Member;
+use teamster_types::team::TeamMember;
 use teamster_types::transitions::{self, Edit, Takeover};
 use teamster_types::{TaskId, Time, WorkerName};
 
@@ -188,7 +189,7 @@ fn free_of(tx: &mut dyn Txn, task: Task, lost: &[WorkerName]) -> Result<(Task, b
     };
     let change =
         TaskChange::between(Some(&task), Some(&free)).reason("its owner is dead or quarantined");
-    tx.event(NewEvent::new("system", EventKind::TaskUpdated(change)).task(task.id()));
+    tx.event(NewEvent::new(EventActor::System, EventKind::TaskUpdated(change)).task(task.id()));
     Ok((free, true))
 }
 
@@ -196,7 +197,9 @@ fn free_of(tx: &mut dyn Txn, task: Task, lost: &[WorkerName]) -> Result<(Task, b
 fn passable<T>(read: Result<T>) -> Result<Option<T>> {
     match read {
         Ok(value) => Ok(Some(value)),
-        Err(error) if error.busy || matches!(error.kind, Kind::Failed | Kind::Refused) => Ok(None),
+        Err(error) if error.busy || matches!(error.kind, Kind::Failed | Kind::Refused) => {
+            Ok(Err(error).ok_or_trace("claim a task"))
+        }
         Err(error) => Err(error),
     }
 }
@@ -404,7 +407,7 @@ fn table(provider: &str) -> Vec<String> {
         .collect()
 }
 
-fn member_capabilities(member: &Member) -> Vec<String> {
+fn member_capabilities(member: &TeamMember) -> Vec<String> {
     match &member.capabilities {
         Some(list) => list.clone(),
         None => table(&member.provider),
@@ -464,12 +467,12 @@ fn may_pull(
 /// Since when the task could have been taken: made, put back, or its last blocker done.
 fn free_since(tx: &mut dyn Txn, task: &Task) -> Result<Time> {
     let mut since = Time::from_millis(0);
-    for key in ["createdAt", "notBefore"] {
-        since = since.max(task.moment(key).unwrap_or(since));
+    for moment in [task.created_at(), task.not_before()] {
+        since = since.max(moment.unwrap_or(since));
     }
     for blocker in task.blocked_by() {
         if let Some(done) = passable(tx.look(blocker))?.flatten() {
-            since = since.max(done.moment("completedAt").unwrap_or(since));
+            since = since.max(done.completed_at().unwrap_or(since));
         }
     }
     Ok(since)

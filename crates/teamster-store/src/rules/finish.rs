@@ -47,6 +47,26 @@ pub(super) fn fail(tx: &mut dyn Txn, id: &TaskId, token: &Token, error: &str) ->
     Ok(task)
 }
 
+pub(super) fn block(tx: &mut dyn Txn, id: &TaskId, token: &Token, reason: &str) -> Result<Task> {
+    let before = must_open(tx, id)?;
+    let mut task = before.clone();
+    let block = transitions::block(&mut task, token, reason, tx.now())?;
+    tx.put(task.clone());
+    let change = TaskChange::between(Some(&before), Some(&task)).reason(&block.reason);
+    tx.event(NewEvent::new(owner(&before), EventKind::TaskBlocked(change)).task(id));
+    Ok(task)
+}
+
+pub(super) fn unblock(tx: &mut dyn Txn, actor: &str, id: &TaskId, answer: &str) -> Result<Task> {
+    let before = must_open(tx, id)?;
+    let mut task = before.clone();
+    transitions::answer_block(&mut task, actor, answer, tx.now())?;
+    tx.put(task.clone());
+    let change = TaskChange::between(Some(&before), Some(&task)).reason(answer);
+    tx.event(NewEvent::new(actor, EventKind::TaskUnblocked(change)).task(id));
+    Ok(task)
+}
+
 pub(super) fn release(
     tx: &mut dyn Txn,
     actor: &str,
@@ -116,6 +136,21 @@ pub(super) fn unchanged(tx: &mut dyn Txn, actor: &str, id: &TaskId) -> Result<Ta
             .task(id),
         );
     }
+    Ok(task)
+}
+
+pub(super) fn choose(
+    tx: &mut dyn Txn,
+    actor: &str,
+    id: &TaskId,
+    is_chosen: bool,
+) -> Result<Task> {
+    let before = must_open(tx, id)?;
+    let mut task = before.clone();
+    transitions::choose(&mut task, is_chosen)?;
+    tx.put(task.clone());
+    let change = TaskChange::between(Some(&before), Some(&task));
+    tx.event(NewEvent::new(actor, EventKind::TaskUpdated(change)).task(id));
     Ok(task)
 }
 

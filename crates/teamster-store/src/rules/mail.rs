@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 use teamster_journal::payload::{CursorMoved, MalformedMessage, MessageSent};
-use teamster_journal::{EventKind, NewEvent};
+use teamster_journal::{EventActor, EventKind, NewEvent};
 use teamster_types::WorkerName;
 use teamster_types::message::{CONTENT_LIMIT, Mailbox, Message};
-use teamster_types::team::{Kind as TeamKind, TeamConfig};
+use teamster_types::team::{TeamConfig, TeamOrigin};
 
 use crate::backend::{MailCursor, Position, Txn};
 use crate::error::{Kind, Result, StoreError};
@@ -143,7 +143,7 @@ fn routes(tx: &mut dyn Txn, config: &TeamConfig, outgoing: &Outgoing) -> Result<
 }
 
 fn route_to(config: &TeamConfig, name: &str, backend: &str) -> Option<MailRoute> {
-    if config.kind() == TeamKind::Claude || backend == "claude-native" {
+    if config.kind() == TeamOrigin::Claude || backend == "claude-native" {
         return Some(MailRoute::Native(name.to_owned()));
     }
     let worker = name.parse().ok()?;
@@ -260,7 +260,7 @@ fn malformed(mailbox: &Mailbox, at: Position, reason: &str) -> NewEvent {
         at: at.0,
         error: reason.to_owned(),
     };
-    NewEvent::new("system", EventKind::MessageMalformed(malformed))
+    NewEvent::new(EventActor::System, EventKind::MessageMalformed(malformed))
 }
 
 fn move_cursor(

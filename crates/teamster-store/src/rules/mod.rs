@@ -1,5 +1,6 @@
 //! The rules, once for every back end.
 
+mod batch;
 mod claim;
 mod finish;
 mod mail;
@@ -23,7 +24,7 @@ use crate::backend::{Backend, Txn};
 use crate::error::{Kind, Result, StoreError};
 use crate::store::{
     ClaimRequest, Claimed, DeletedTeam, Delivery, LostMerge, Merge, Outgoing, PlannedTask, Reader,
-    Signal, Store,
+    Signal, Store, TeamChanges,
 };
 
 impl<B: Backend> Store for B {
@@ -69,6 +70,12 @@ impl<B: Backend> Store for B {
         })
     }
 
+    fn apply(&self, team: &TeamName, actor: &str, changes: &TeamChanges) -> Result<Vec<Task>> {
+        make(self, team, "team change", |tx| {
+            batch::apply(tx, actor, changes)
+        })
+    }
+
     fn update_task(&self, team: &TeamName, actor: &str, id: &TaskId, edit: &Edit) -> Result<Task> {
         make(self, team, "task update", |tx| {
             tasks::update(tx, actor, id, edit)
@@ -110,6 +117,18 @@ impl<B: Backend> Store for B {
     fn fail(&self, team: &TeamName, id: &TaskId, token: &Token, error: &str) -> Result<Task> {
         make(self, team, "task fail", |tx| {
             finish::fail(tx, id, token, error)
+        })
+    }
+
+    fn block(&self, team: &TeamName, id: &TaskId, token: &Token, reason: &str) -> Result<Task> {
+        make(self, team, "task block", |tx| {
+            finish::block(tx, id, token, reason)
+        })
+    }
+
+    fn unblock(&self, team: &TeamName, actor: &str, id: &TaskId, answer: &str) -> Result<Task> {
+        make(self, team, "task unblock", |tx| {
+            finish::unblock(tx, actor, id, answer)
         })
     }
 

@@ -1,6 +1,7 @@
 //! Making, changing and removing tasks, with the mirrors that follow.
 
 use serde_json::Value;
+use teamster_fs::OrTrace as _;
 use teamster_journal::payload::TaskChange;
 use teamster_journal::{EventKind, NewEvent, changes};
 use teamster_types::graph::{find_cycle, plan_cycle};
@@ -211,7 +212,10 @@ fn must_exist(tx: &dyn Txn, blocker: &TaskId) -> StoreError {
 fn refuse_cycle(tx: &mut dyn Txn, id: &TaskId, blockers: &[TaskId]) -> Result<()> {
     let cycle = find_cycle(id, blockers, |asked| {
         // What cannot be read waits for nothing that we know of.
-        let task = tx.look(asked).ok().flatten();
+        let task = tx.look(asked);
+        let task = task
+            .ok_or_trace("read a task that others wait for")
+            .flatten();
         Ok::<_, StoreError>(
             task.map(|task| task.blocked_by().to_vec())
                 .unwrap_or_default(),

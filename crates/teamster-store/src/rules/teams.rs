@@ -2,11 +2,11 @@
 
 use serde_json::Value;
 use teamster_journal::payload::{MemberJoined, SignalSent, TeamCreated};
-use teamster_journal::{EventKind, NewEvent};
+use teamster_journal::{EventActor, EventKind, NewEvent};
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::process::{Life, ProcessId};
 use teamster_types::task::{Status, Task};
-use teamster_types::team::{Kind, NewMember, NewTeam, TeamConfig};
+use teamster_types::team::{NewMember, NewTeam, TeamConfig, TeamOrigin};
 use teamster_types::transitions::HEARTBEAT_FRESH;
 use teamster_types::{TeamName, Time, WorkerName};
 
@@ -18,7 +18,7 @@ use crate::store::Signal;
 pub fn created(new: &NewTeam) -> NewEvent {
     let members = new.members.iter().map(|member| member.name.to_string());
     NewEvent::new(
-        "user",
+        EventActor::Person,
         EventKind::TeamCreated(TeamCreated {
             members: members.collect(),
             project: Some(new.project.clone()),
@@ -29,8 +29,8 @@ pub fn created(new: &NewTeam) -> NewEvent {
 /// Refuses a team of Claude Code.
 pub(super) fn may_be_joined(team: &TeamName, config: &TeamConfig) -> Result<()> {
     match config.kind() {
-        Kind::Teamster => Ok(()),
-        Kind::Claude => Err(StoreError::refused(format!(
+        TeamOrigin::Teamster => Ok(()),
+        TeamOrigin::Claude => Err(StoreError::refused(format!(
             "team {team} belongs to Claude Code, which alone says who is in it"
         ))
         .hint("make a team of your own with `teamster team create`")),

@@ -1,19 +1,277 @@
-//! The API under `/api/v1`: its types, its routes, and the documents that are made from them.
+//! The API under `/api/v1`: what is asked and answered beyond the model itself, its routes, and the documents that are made from
+//! them.
 
 mod openapi;
 mod routes;
-mod types;
 mod typescript;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use teamster_journal::Event;
+use teamster_types::{TaskId, Time};
+use teamster_view::model::{MessageView, Spent, TaskRow};
+use teamster_view::status::TeamProblem;
 
 pub use teamster_app::diffs::{Branch, ChangedFile, Changes, Diff};
 pub use teamster_app::logs::{Log, LogLine, LogPart};
 
 pub use openapi::openapi;
-pub use routes::{Describe, Method, Parameter, ROUTES, Route};
-pub use types::*;
+pub use routes::{ApiRoute, Describe, Method, Parameter, ROUTES};
 pub use typescript::typescript;
 
 /// Where the `OpenAPI` document lies, in the project.
 pub const OPENAPI_FILE: &str = "docs/openapi.json";
 /// Where the page's types lie, in the project.
 pub const TYPESCRIPT_FILE: &str = "web/src/api.ts";
+
+/// Why something was not done. The status of the answer follows from `kind`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "Refusal")]
+pub struct ApiRefusal {
+    /// What went wrong.
+    pub error: ApiRefusalReason,
+}
+
+/// What went wrong, in the words of the command line's `--json`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "RefusalReason")]
+pub struct ApiRefusalReason {
+    /// `usage`, `not_found`, `conflict`, `nothing`, `refused`, `unreachable` or `failed`.
+    pub kind: String,
+    /// What happened, to what.
+    pub message: String,
+    /// What to do.
+    pub hint: Option<String>,
+}
+
+/// The server itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Server {
+    /// The version of teamster.
+    pub version: String,
+    /// When it was started.
+    pub started_at: Time,
+    /// What time it is here: ages are counted from this.
+    pub now: Time,
+}
+
+/// Everything about one task.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TaskDetail {
+    /// The task as the team shows it.
+    pub task: TaskRow,
+    /// What to do, in full: this is what the agent is told.
+    pub description: String,
+    /// What a worker must be able to do.
+    pub capabilities: Vec<String>,
+    /// What it reserves.
+    pub paths: Vec<String>,
+    /// The tasks that wait for it.
+    pub blocks: Vec<TaskId>,
+    /// Until when its claim lasts.
+    pub leased_until: Option<Time>,
+    /// What came of it, in words.
+    pub summary: Option<String>,
+    /// The commit that holds what came of it.
+    pub commit: Option<String>,
+    /// The files that were changed, at most 200.
+    pub files: Vec<String>,
+    /// The last error.
+    pub error: Option<String>,
+    /// What was spent on it.
+    pub spent: Spent,
+    /// What happened to it, the newest last, at most 200.
+    pub events: Vec<Event>,
+}
+
+/// Messages from the journal, for whoever wants more than the last 50.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Messages {
+    /// The messages, the oldest first.
+    pub messages: Vec<MessageView>,
+    /// Whether there are older ones: ask again with `before` set to the `seq` of the first.
+    pub more: bool,
+}
+
+/// A part of the journal.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+pub struct Journal {
+    /// The events, in order, redacted.
+    pub events: Vec<Event>,
+    /// Lines that are no events.
+    pub problems: Vec<TeamProblem>,
+    /// The last position of the journal.
+    pub last: u64,
+}
+
+/// Something that is over but still there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "Zombie")]
+pub struct ZombieRow {
+    /// `team`, `worker`, `worktree`, `lock` or `pane`.
+    pub kind: String,
+    /// Its name. A foreign program may have chosen any.
+    pub name: String,
+    /// The team it belongs to.
+    pub team: String,
+    /// Its age in seconds.
+    pub age: u64,
+    /// Why this is said.
+    pub evidence: Vec<String>,
+    /// What reaping does with it: `reap` or `keep`.
+    pub action: String,
+    /// What removes it, for a shell.
+    pub command: String,
+}
+
+/// What is over but still there.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Zombies {
+    /// All of it.
+    pub zombies: Vec<ZombieRow>,
+}
+
+/// What became of one of them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct ReapedOne {
+    /// What it was.
+    pub zombie: ZombieRow,
+    /// Whether it is gone.
+    pub reaped: bool,
+    /// Why it could not be removed.
+    pub problem: Option<String>,
+}
+
+/// What was reaped.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Reaped {
+    /// Each that was found.
+    pub zombies: Vec<ReapedOne>,
+    /// Whether it was only looked.
+    pub dry_run: bool,
+}
+
+/// A request to remove what is over.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "ReapWish")]
+pub struct ReapBody {
+    /// Only say what would be removed.
+    #[serde(default)]
+    pub dry_run: bool,
+}
+
+/// A message to be sent.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewMessage {
+    /// A worker's name, `lead` or `all`.
+    pub to: String,
+    /// What it says, at most 64 KiB.
+    pub text: String,
+}
+
+/// What was sent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Sent {
+    /// The ids of the messages, one for each recipient.
+    pub ids: Vec<String>,
+}
+
+/// A request that a worker stop.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "StopWish")]
+pub struct StopBody {
+    /// Let it finish its current task.
+    #[serde(default)]
+    pub drain: bool,
+    /// Do not ask.
+    #[serde(default)]
+    pub force: bool,
+}
+
+/// How a worker ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct WorkerEnd {
+    /// The name of the worker.
+    pub worker: String,
+    /// How it ended, in one word.
+    pub how: String,
+    /// More about it.
+    pub note: String,
+}
+
+/// What came of a request to stop. Stopping goes on for up to a minute; the stream of events tells.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Stopping {
+    /// How each ended.
+    pub workers: Vec<WorkerEnd>,
+    /// Whether everyone is proven gone.
+    pub verified: bool,
+}
+
+/// An answer at the gate.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ApprovalAnswer {
+    /// Which gate: an answer for one that is closed is refused.
+    pub gate: String,
+    /// The commit that was looked at.
+    pub commit: String,
+    /// `approve`, `reject` or `revise`.
+    pub answer: ApprovalWord,
+    /// With `reject`: take the work back.
+    #[serde(default)]
+    pub rollback: bool,
+    /// With `revise`: what to change.
+    #[serde(default)]
+    pub text: String,
+}
+
+/// What is answered at the gate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ApprovalWord {
+    /// Land it.
+    Approve,
+    /// Do not.
+    Reject,
+    /// Change something first.
+    Revise,
+}
+
+/// An answer that was handed to the run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Answered {
+    /// Its place in the journal.
+    pub seq: u64,
+}
+
+/// Sent as the event `hello` at the beginning of every stream.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Hello {
+    /// The version of teamster: a page of another one should load itself anew.
+    pub version: String,
+    /// The team that the stream is about; `null` for the stream of all teams.
+    pub team: Option<String>,
+}
+
+/// Sent as the event `lagging` to a client that reads too slowly, before the stream ends. The client comes back with its
+/// last event id and misses nothing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Lagging {
+    /// In words.
+    pub message: String,
+}
+
+/// Sent as the event `gone` when the team is not there any more, before the stream ends.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Gone {
+    /// In words.
+    pub message: String,
+}

@@ -4,8 +4,8 @@ use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
-use super::routes::{Describe, ROUTES, Route, STREAMED};
-use super::types::Refusal;
+use super::ApiRefusal;
+use super::routes::{ApiRoute, Describe, ROUTES, STREAMED};
 
 /// The `OpenAPI` document of `/api/v1`.
 pub fn openapi() -> Value {
@@ -63,11 +63,11 @@ pub(super) fn definitions() -> Map<String, Value> {
     for describe in all {
         describe(&mut generator);
     }
-    generator.subschema_for::<Refusal>();
+    generator.subschema_for::<ApiRefusal>();
     generator.take_definitions(true)
 }
 
-fn operation(generator: &mut SchemaGenerator, route: &Route) -> Value {
+fn operation(generator: &mut SchemaGenerator, route: &ApiRoute) -> Value {
     let mut parameters: Vec<Value> = names_in(route.path)
         .map(|name| {
             json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" } })
@@ -85,7 +85,7 @@ fn operation(generator: &mut SchemaGenerator, route: &Route) -> Value {
         Some(describe) => json!({ route.media: { "schema": describe(generator) } }),
         None => json!({ route.media: {} }),
     };
-    let refusal = generator.subschema_for::<Refusal>();
+    let refusal = generator.subschema_for::<ApiRefusal>();
     let mut operation = json!({
         "operationId": route.id,
         "summary": route.about,

@@ -1,11 +1,11 @@
 //! Every route in one table: the documents are made from it, and the server is tested against it.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
-use teamster_view::model::{Overview, Patch, TeamView, Timeline};
+use teamster_view::model::{Patch, TeamView, TeamsOverview, Timeline};
 
 use super::{
     Answered, ApprovalAnswer, Changes, Diff, Gone, Hello, Journal, Lagging, Log, LogPart, Messages,
-    NewMessage, ReapWish, Reaped, Sent, Server, StopWish, Stopping, TaskDetail, Zombies,
+    NewMessage, ReapBody, Reaped, Sent, Server, StopBody, Stopping, TaskDetail, Zombies,
 };
 
 /// How a route is called.
@@ -43,7 +43,7 @@ pub type Describe = fn(&mut SchemaGenerator) -> Schema;
 
 /// One route.
 #[derive(Clone, Copy, Debug)]
-pub struct Route {
+pub struct ApiRoute {
     /// How it is called.
     pub method: Method,
     /// Where, with `{names}` for parts that vary.
@@ -78,8 +78,8 @@ const fn get(
     about: &'static str,
     query: &'static [Parameter],
     answer: Describe,
-) -> Route {
-    Route {
+) -> ApiRoute {
+    ApiRoute {
         method: Method::Get,
         path,
         id,
@@ -97,8 +97,8 @@ const fn post(
     about: &'static str,
     body: Describe,
     answer: Describe,
-) -> Route {
-    Route {
+) -> ApiRoute {
+    ApiRoute {
         method: Method::Post,
         path,
         id,
@@ -111,7 +111,7 @@ const fn post(
 }
 
 /// Every route that is part of the contract.
-pub const ROUTES: &[Route] = &[
+pub const ROUTES: &[ApiRoute] = &[
     get(
         "/api/v1/server",
         "server",
@@ -124,7 +124,7 @@ pub const ROUTES: &[Route] = &[
         "teams",
         "Every team and every watched project, in short",
         &[],
-        of::<Overview>,
+        of::<TeamsOverview>,
     ),
     get(
         "/api/v1/teams/{team}",
@@ -213,7 +213,7 @@ pub const ROUTES: &[Route] = &[
         ],
         of::<Log>,
     ),
-    Route {
+    ApiRoute {
         method: Method::Get,
         path: "/api/v1/teams/{team}/workers/{worker}/log/stream",
         id: "logStream",
@@ -253,7 +253,7 @@ pub const ROUTES: &[Route] = &[
         &[],
         of::<Zombies>,
     ),
-    Route {
+    ApiRoute {
         method: Method::Get,
         path: "/api/v1/events",
         id: "events",
@@ -292,14 +292,14 @@ pub const ROUTES: &[Route] = &[
         "/api/v1/teams/{team}/workers/{worker}/stop",
         "stop",
         "Stop a worker, as `teamster worker stop` does",
-        of::<StopWish>,
+        of::<StopBody>,
         of::<Stopping>,
     ),
     post(
         "/api/v1/teams/{team}/drain",
         "drain",
         "Let everyone finish the current task and stop, as `teamster shutdown --drain` does",
-        of::<StopWish>,
+        of::<StopBody>,
         of::<Stopping>,
     ),
     post(
@@ -313,10 +313,10 @@ pub const ROUTES: &[Route] = &[
         "/api/v1/zombies/reap",
         "reap",
         "Remove what is over, as `teamster zombies reap` does",
-        of::<ReapWish>,
+        of::<ReapBody>,
         of::<Reaped>,
     ),
-    Route {
+    ApiRoute {
         method: Method::Get,
         path: "/api/v1/openapi.json",
         id: "openapi",
@@ -326,7 +326,7 @@ pub const ROUTES: &[Route] = &[
         answer: None,
         media: "application/json",
     },
-    Route {
+    ApiRoute {
         method: Method::Get,
         path: "/metrics",
         id: "metrics",

@@ -52,8 +52,8 @@ fn comment(schema: &Value, indent: &str) -> String {
     match about {
         None => format!("{indent}/** */"),
         Some(about) => {
-            let words: Vec<&str> = about.split_whitespace().collect();
-            format!("{indent}/** {} */", words.join(" ").replace("*/", "* /"))
+            let about: Vec<&str> = about.split_whitespace().collect();
+            format!("{indent}/** {} */", about.join(" ").replace("*/", "* /"))
         }
     }
 }
@@ -86,9 +86,9 @@ fn type_of(schema: &Value) -> String {
     if let Some(constant) = schema.get("const") {
         return constant.to_string();
     }
-    if let Some(words) = schema.get("enum").and_then(Value::as_array) {
-        let words: Vec<String> = words.iter().map(Value::to_string).collect();
-        return words.join(" | ");
+    if let Some(values) = schema.get("enum").and_then(Value::as_array) {
+        let values: Vec<String> = values.iter().map(Value::to_string).collect();
+        return values.join(" | ");
     }
     for several in ["anyOf", "oneOf"] {
         if let Some(choices) = schema.get(several).and_then(Value::as_array) {
@@ -138,7 +138,7 @@ mod tests {
                 format!("export type {name} = "),
             ];
             assert!(
-                is_there.iter().any(|words| text.contains(words)),
+                is_there.iter().any(|declared| text.contains(declared)),
                 "{name} is missing"
             );
         }

@@ -15,12 +15,12 @@ use teamster_journal::payload::GateAnswer;
 use teamster_types::{TeamName, WorkerName};
 use teamster_workers::shutdown::{EndKind, StoppedWorker};
 
-use super::Studio;
+use super::StudioServer;
 use super::handlers::{named, task_named, work_on};
 use super::middleware::{answered, answered_whole};
 use crate::api::{
-    Answered, ApprovalAnswer, ApprovalWord, NewMessage, ReapWish, Reaped, ReapedOne, Sent,
-    StopWish, Stopping, WorkerEnd, Zombie, Zombies,
+    Answered, ApprovalAnswer, ApprovalWord, NewMessage, ReapBody, Reaped, ReapedOne, Sent,
+    StopBody, Stopping, WorkerEnd, ZombieRow, Zombies,
 };
 use crate::error::ApiError;
 
@@ -43,13 +43,13 @@ fn app_to_stop() -> Result<App, ApiError> {
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct LogOf {
+pub(super) struct LogQuery {
     task: Option<String>,
     after: Option<u64>,
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct DiffOf {
+pub(super) struct DiffQuery {
     path: Option<String>,
 }
 
@@ -58,16 +58,20 @@ fn stopping(
     app: &App,
     team: TeamName,
     only: Option<WorkerName>,
-    wish: &StopWish,
+    request: &StopBody,
 ) -> Result<Stopping, ApiError> {
-    let request = StopRequest {
+    let stop = StopRequest {
         team,
         only,
-        drain: wish.drain,
-        force: wish.force,
-        deadline: if wish.drain { DRAIN_DEADLINE } else { DEADLINE },
+        drain: request.drain,
+        force: request.force,
+        deadline: if request.drain {
+            DRAIN_DEADLINE
+        } else {
+            DEADLINE
+        },
     };
-    let ends = workers::stop(app, request, &mut |_| {})?;
+    let ends = workers::stop(app, stop, &mut |_| {})?;
     Ok(Stopping {
         verified: ends.iter().all(|end| end.how != EndKind::Alive),
         workers: ends.iter().map(ended).collect(),
@@ -82,8 +86,8 @@ fn ended(end: &StoppedWorker) -> WorkerEnd {
     }
 }
 
-fn zombie(found: &zombies::Zombie) -> Zombie {
-    Zombie {
+fn zombie(found: &zombies::Zombie) -> ZombieRow {
+    ZombieRow {
         kind: found.kind.as_str().to_owned(),
         name: found.name.clone(),
         team: found.team.clone(),
@@ -118,22 +122,22 @@ pub(super) async fn stop(
     bytes: Bytes,
 ) -> Response<Body> {
     answered(move || {
-        let wish: StopWish = body(&bytes)?;
+        let request: StopBody = body(&bytes)?;
         let (team, app) = (named(&key)?, app_to_stop()?);
         let worker = workers::find(&app, team.clone(), &worker)?.worker;
-        stopping(&app, team, Some(worker), &wish)
+        stopping(&app, team, Some(worker), &request)
     })
     .await
 }
 
 pub(super) async fn drain(Path(key): Path<String>, bytes: Bytes) -> Response<Body> {
     answered(move || {
-        let wish: StopWish = body(&bytes)?;
-        let wish = StopWish {
-            drain: !wish.force,
-            ..wish
+        let request: StopBody = body(&bytes)?;
+        let request = StopBody {
+            drain: !request.force,
+            ..request
         };
-        stopping(&app_to_stop()?, named(&key)?, None, &wish)
+        stopping(&app_to_stop()?, named(&key)?, None, &request)
     })
     .await
 }
@@ -163,8 +167,8 @@ pub(super) async fn approval(Path(key): Path<String>, bytes: Bytes) -> Response<
 
 pub(super) async fn reap(bytes: Bytes) -> Response<Body> {
     answered(move || {
-        let wish: ReapWish = body(&bytes)?;
-        let dry_run = wish.dry_run;
+        let request: ReapBody = body(&bytes)?;
+        let dry_run = request.dry_run;
         // Processes are never ended from a page: only `zombies reap --kill` does that.
         let options = ReapOptions {
             dry_run,
@@ -199,7 +203,7 @@ pub(super) async fn zombies() -> Response<Body> {
 
 pub(super) async fn log(
     Path((key, worker)): Path<(String, String)>,
-    Query(wanted): Query<LogOf>,
+    Query(wanted): Query<LogQuery>,
 ) -> Response<Body> {
     answered(move || {
         let task = wanted.task.as_deref().map(task_named).transpose()?;
@@ -216,7 +220,7 @@ pub(super) async fn changes(Path(key): Path<String>) -> Response<Body> {
 
 pub(super) async fn diff(
     Path((key, branch)): Path<(String, String)>,
-    Query(wanted): Query<DiffOf>,
+    Query(wanted): Query<DiffQuery>,
 ) -> Response<Body> {
     answered_whole(move || {
         let path = wanted.path.as_deref();
@@ -226,9 +230,9 @@ pub(super) async fn diff(
 }
 
 pub(super) async fn task_diff(
-    State(studio): State<Arc<Studio>>,
+    State(studio): State<Arc<StudioServer>>,
     Path((key, id)): Path<(String, String)>,
-    Query(wanted): Query<DiffOf>,
+    Query(wanted): Query<DiffQuery>,
 ) -> Response<Body> {
     answered_whole(move || {
         let team = named(&key)?;

@@ -6,15 +6,14 @@ use axum::body::Body;
 use axum::extract::{Path, Query, State};
 use axum::http::{Response, StatusCode};
 use serde::Deserialize;
-use serde_json::Value;
 use teamster_app::diffs::TaskWork;
 use teamster_journal::Event;
 use teamster_types::task::{Status, Task};
 use teamster_types::{TaskId, TeamName};
 use teamster_view::model::{MergeState, Sessions, TeamView, Timeline, message_of};
-use teamster_view::status::{Problem, ProblemKind};
+use teamster_view::status::{ProblemKind, TeamProblem};
 
-use super::Studio;
+use super::StudioServer;
 use super::middleware::{answered, json, text};
 use crate::api::{self, Journal, Messages, Server, TaskDetail};
 use crate::error::ApiError;
@@ -26,18 +25,18 @@ const REACH: usize = 20_000;
 
 /// A position of the journal.
 #[derive(Debug, Deserialize)]
-pub(super) struct At {
+pub(super) struct MomentQuery {
     at: Option<u64>,
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Page {
+pub(super) struct PageQuery {
     before: Option<u64>,
     from: Option<u64>,
     limit: Option<usize>,
 }
 
-pub(super) async fn server(State(studio): State<Arc<Studio>>) -> Response<Body> {
+pub(super) async fn server(State(studio): State<Arc<StudioServer>>) -> Response<Body> {
     let server = Server {
         version: studio.version.to_owned(),
         started_at: studio.started_at,
@@ -54,19 +53,19 @@ pub(super) async fn openapi() -> Response<Body> {
     )
 }
 
-pub(super) async fn teams(State(studio): State<Arc<Studio>>) -> Response<Body> {
+pub(super) async fn teams(State(studio): State<Arc<StudioServer>>) -> Response<Body> {
     json(StatusCode::OK, &studio.hub.overview())
 }
 
 pub(super) async fn team(
-    State(studio): State<Arc<Studio>>,
+    State(studio): State<Arc<StudioServer>>,
     Path(key): Path<String>,
-    Query(moment): Query<At>,
+    Query(moment): Query<MomentQuery>,
 ) -> Response<Body> {
     answered(move || view(&studio, &key, moment.at)).await
 }
 
-fn view(studio: &Studio, key: &str, at: Option<u64>) -> Result<TeamView, ApiError> {
+fn view(studio: &StudioServer, key: &str, at: Option<u64>) -> Result<TeamView, ApiError> {
     if Sessions::is_id(key) {
         return studio.hub.session(key);
     }
@@ -87,9 +86,9 @@ fn view(studio: &Studio, key: &str, at: Option<u64>) -> Result<TeamView, ApiErro
 }
 
 pub(super) async fn timeline(
-    State(studio): State<Arc<Studio>>,
+    State(studio): State<Arc<StudioServer>>,
     Path(key): Path<String>,
-    Query(moment): Query<At>,
+    Query(moment): Query<MomentQuery>,
 ) -> Response<Body> {
     answered(move || {
         if Sessions::is_id(&key) {
@@ -99,27 +98,27 @@ pub(super) async fn timeline(
         let feed = studio.hub.feed(&named(&key)?)?;
         Ok(match moment.at {
             None => feed.timeline(),
-            Some(seq) => feed.story_at(seq)?.timeline(),
+            Some(seq) => feed.projection_at(seq)?.timeline(),
         })
     })
     .await
 }
 
 pub(super) async fn task(
-    State(studio): State<Arc<Studio>>,
+    State(studio): State<Arc<StudioServer>>,
     Path((key, id)): Path<(String, String)>,
-    Query(moment): Query<At>,
+    Query(moment): Query<MomentQuery>,
 ) -> Response<Body> {
     answered(move || {
         let team = named(&key)?;
         let id = task_named(&id)?;
         let feed = studio.hub.feed(&team)?;
-        let (story, view) = match moment.at {
-            None => (feed.story(), feed.view()),
+        let (projection, view) = match moment.at {
+            None => (feed.projection(), feed.view()),
             Some(seq) => {
-                let story = feed.story_at(seq)?;
-                let view = story.view();
-                (story, view)
+                let projection = feed.projection_at(seq)?;
+                let view = projection.view();
+                (projection, view)
             }
         };
         let missing = || ApiError::not_found(format!("team {team} has no task {id}"));
@@ -128,7 +127,7 @@ pub(super) async fn task(
         let read = studio.hub.read();
         let task = match moment.at {
             None => read.task(&team, &id)?,
-            Some(_) => story.task(&id).ok_or_else(missing)?.clone(),
+            Some(_) => projection.task(&id).ok_or_else(missing)?.clone(),
         };
         // The end of the journal, or what lies before the moment.
         let events = match moment.at {
@@ -145,7 +144,7 @@ pub(super) async fn task(
             .collect();
         events.drain(..events.len().saturating_sub(MOST_EVENTS));
         Ok(TaskDetail {
-            spent: story.spent_on(&id),
+            spent: projection.spent_on(&id),
             task: row,
             events,
             ..detail(&task)
@@ -155,10 +154,13 @@ pub(super) async fn task(
 }
 
 /// What one task has brought, by the store and the journal.
-pub(super) fn work_on(studio: &Studio, team: &TeamName, id: &TaskId) -> Result<TaskWork, ApiError> {
+pub(super) fn work_on(
+    studio: &StudioServer,
+    team: &TeamName,
+    id: &TaskId,
+) -> Result<TaskWork, ApiError> {
     let task = studio.hub.read().task(team, id)?;
-    let result = task.ours("result");
-    let word = |key: &str| result.and_then(|result| Some(result.get(key)?.as_str()?.to_owned()));
+    let result = task.result().unwrap_or_default();
     let merges = studio.hub.feed(team)?.view().merges;
     let merge = merges.into_iter().rev().find_map(|merge| {
         let is_its = merge.task_id.as_ref() == Some(id) && merge.state == MergeState::Merged;
@@ -166,8 +168,8 @@ pub(super) fn work_on(studio: &Studio, team: &TeamName, id: &TaskId) -> Result<T
     });
     Ok(TaskWork {
         task: id.clone(),
-        commit: word("commit"),
-        base: word("base"),
+        commit: result.commit,
+        base: result.base,
         merge,
         at_work: task
             .owner()
@@ -178,12 +180,8 @@ pub(super) fn work_on(studio: &Studio, team: &TeamName, id: &TaskId) -> Result<T
 
 /// What the task itself says.
 fn detail(task: &Task) -> TaskDetail {
-    let result = task.ours("result");
-    let word = |key: &str| {
-        let word = result.and_then(|result| result.get(key)?.as_str());
-        word.map(str::to_owned)
-    };
-    let files = result.and_then(|result| result.get("files")?.as_array());
+    let mut result = task.result().unwrap_or_default();
+    result.files.truncate(200);
     TaskDetail {
         task: teamster_view::model::TaskRow::plain(task),
         description: task.description().to_owned(),
@@ -191,15 +189,9 @@ fn detail(task: &Task) -> TaskDetail {
         paths: task.paths(),
         blocks: task.blocks().to_vec(),
         leased_until: task.claim().map(|claim| claim.leased_until),
-        summary: word("summary"),
-        commit: word("commit"),
-        files: files
-            .into_iter()
-            .flatten()
-            .filter_map(Value::as_str)
-            .take(200)
-            .map(str::to_owned)
-            .collect(),
+        summary: result.summary,
+        commit: result.commit,
+        files: result.files,
         error: task.error().map(str::to_owned),
         spent: teamster_view::model::Spent::default(),
         events: Vec::new(),
@@ -207,9 +199,9 @@ fn detail(task: &Task) -> TaskDetail {
 }
 
 pub(super) async fn messages(
-    State(studio): State<Arc<Studio>>,
+    State(studio): State<Arc<StudioServer>>,
     Path(key): Path<String>,
-    Query(page): Query<Page>,
+    Query(page): Query<PageQuery>,
 ) -> Response<Body> {
     answered(move || {
         let limit = page.limit.unwrap_or(50).clamp(1, 500);
@@ -248,9 +240,9 @@ pub(super) async fn messages(
 }
 
 pub(super) async fn journal(
-    State(studio): State<Arc<Studio>>,
+    State(studio): State<Arc<StudioServer>>,
     Path(key): Path<String>,
-    Query(page): Query<Page>,
+    Query(page): Query<PageQuery>,
 ) -> Response<Body> {
     answered(move || {
         let team = named(&key)?;
@@ -265,7 +257,7 @@ pub(super) async fn journal(
         Ok(Journal {
             events: found.events,
             problems: problems
-                .map(|damaged| Problem {
+                .map(|damaged| TeamProblem {
                     kind: ProblemKind::Damaged,
                     about: damaged.file,
                     error: damaged.error,

@@ -9,29 +9,30 @@ use axum::extract::State;
 use axum::http::{Response, StatusCode};
 use teamster_types::text::shown;
 use teamster_view::model::{TeamView, Viewed};
+use tracing::debug;
 
-use super::Studio;
-use super::middleware::text;
+use super::StudioServer;
+use super::middleware::{failed, text};
 
 /// Teams that are told in full: those that live, at most so many.
 const MOST_TEAMS: usize = 32;
 
-pub(super) async fn metrics(State(studio): State<Arc<Studio>>) -> Response<Body> {
+pub(super) async fn metrics(State(studio): State<Arc<StudioServer>>) -> Response<Body> {
     let figures = tokio::task::spawn_blocking(move || page(&figures(&studio))).await;
     match figures {
         Ok(figures) => text(StatusCode::OK, "text/plain; version=0.0.4", figures),
-        Err(_) => text(
+        Err(error) => text(
             StatusCode::INTERNAL_SERVER_ERROR,
             "text/plain; charset=utf-8",
-            "the figures could not be made",
+            failed("the figures could not be made", &error).message,
         ),
     }
 }
 
 /// Every figure that there is now.
-pub(super) fn figures(studio: &Studio) -> Figures {
+pub(super) fn figures(studio: &StudioServer) -> Figures {
     let overview = studio.hub.overview();
-    let mut page = Page::default();
+    let mut page = MetricsPage::default();
     for state in [Viewed::Live, Viewed::Stale, Viewed::Ended] {
         let count = overview.teams.iter().filter(|row| row.state == state);
         let labels = [("state", state.as_str())];
@@ -68,14 +69,15 @@ pub(super) fn figures(studio: &Studio) -> Figures {
         .filter(|row| row.state == Viewed::Live);
     let live = live.filter_map(|row| row.id.parse().ok()).take(MOST_TEAMS);
     for team in live {
-        if let Ok(feed) = studio.hub.feed(&team) {
-            of_team(&mut page, &feed.view());
+        match studio.hub.feed(&team) {
+            Ok(feed) => of_team(&mut page, &feed.view()),
+            Err(error) => debug!("no figures of team {team}: {error}"),
         }
     }
     page.figures
 }
 
-fn of_team(page: &mut Page, view: &TeamView) {
+fn of_team(page: &mut MetricsPage, view: &TeamView) {
     let labels = [("team", view.id.as_str())];
     page.gauge(
         "teamster_journal_position",
@@ -134,17 +136,17 @@ impl From<f64> for Figure {
 }
 
 /// Labels that were made fit to be seen, and the figure that they belong to.
-type Row = (Vec<(&'static str, String)>, Figure);
+type MetricsRow = (Vec<(&'static str, String)>, Figure);
 
 /// Figures by name, with what they mean: all of one name stand together.
-pub(super) type Figures = BTreeMap<&'static str, (&'static str, Vec<Row>)>;
+pub(super) type Figures = BTreeMap<&'static str, (&'static str, Vec<MetricsRow>)>;
 
 #[derive(Default)]
-struct Page {
+struct MetricsPage {
     figures: Figures,
 }
 
-impl Page {
+impl MetricsPage {
     fn gauge(
         &mut self,
         name: &'static str,

@@ -11,8 +11,9 @@ use axum::http::header::{
 use axum::http::{Response, StatusCode};
 use axum::middleware::Next;
 use teamster_app::ErrorKind;
+use tracing::{debug, warn};
 
-use super::Studio;
+use super::StudioServer;
 use crate::error::ApiError;
 use crate::guard::{Ruling, cookie_name, rule};
 use crate::shown::{fit_to_see, whole};
@@ -29,7 +30,7 @@ const A_MONTH: u32 = 30 * 24 * 60 * 60;
 
 /// Lets a request in or not, and gives every answer its headers.
 pub(super) async fn pass(
-    State(studio): State<Arc<Studio>>,
+    State(studio): State<Arc<StudioServer>>,
     request: Request,
     next: Next,
 ) -> Response<Body> {
@@ -52,11 +53,11 @@ pub(super) async fn pass(
         }
         Ruling::Welcome { key, led_here } => welcome(&key, led_here, studio.port),
         Ruling::GoOn => to_the_page(),
-        Ruling::Refuse(status, words) if is_api => {
-            let refused = ApiError::new(ErrorKind::Refused, words);
+        Ruling::Refuse(status, message) if is_api => {
+            let refused = ApiError::new(ErrorKind::Refused, message);
             json(status, &refused.body())
         }
-        Ruling::Refuse(status, words) => text(status, "text/plain; charset=utf-8", words),
+        Ruling::Refuse(status, message) => text(status, "text/plain; charset=utf-8", message),
     };
     for (name, value) in [
         (CONTENT_SECURITY_POLICY, POLICY),
@@ -94,7 +95,7 @@ async fn in_our_words(answer: Response<Body>) -> Response<Body> {
     if is_ours || !(status.is_client_error() || status.is_server_error()) {
         return answer;
     }
-    let (kind, words) = match status {
+    let (kind, usual) = match status {
         StatusCode::NOT_FOUND => (ErrorKind::NotFound, "there is nothing of that name"),
         StatusCode::METHOD_NOT_ALLOWED => (ErrorKind::Usage, "this route takes another method"),
         StatusCode::PAYLOAD_TOO_LARGE => (ErrorKind::Usage, "the body is too long"),
@@ -106,7 +107,7 @@ async fn in_our_words(answer: Response<Body>) -> Response<Body> {
     let refused = ApiError {
         kind,
         message: if said.is_empty() {
-            words.to_owned()
+            usual.to_owned()
         } else {
             said
         },
@@ -142,12 +143,12 @@ fn to_the_page() -> Response<Body> {
     answer
 }
 
-/// An answer as JSON, fit to be seen.
+/// Returns an answer as JSON, redacted and cleaned.
 pub(super) fn json(status: StatusCode, value: &impl serde::Serialize) -> Response<Body> {
     text(status, "application/json", fit_to_see(value))
 }
 
-/// An answer as it is.
+/// Returns an answer with this body, as it is.
 pub(super) fn text(
     status: StatusCode,
     kind: &'static str,
@@ -161,8 +162,9 @@ pub(super) fn text(
     answer
 }
 
-/// Why something was not done.
+/// Returns the answer to a request that was not carried out.
 pub(super) fn refused(refused: &ApiError) -> Response<Body> {
+    debug!(kind = refused.kind.word(), "{refused}");
     let status = match refused.kind {
         ErrorKind::Usage => StatusCode::BAD_REQUEST,
         ErrorKind::Refused => StatusCode::FORBIDDEN,
@@ -176,7 +178,7 @@ pub(super) fn refused(refused: &ApiError) -> Response<Body> {
     json(status, &refused.body())
 }
 
-/// What `work` answers, made on a thread that may wait for files and processes.
+/// Answers with what `work` makes, on a thread that may wait for files and processes.
 pub(super) async fn answered<T, F>(work: F) -> Response<Body>
 where
     T: serde::Serialize + Send + 'static,
@@ -185,7 +187,7 @@ where
     made_by(move || work().map(|answer| fit_to_see(&answer))).await
 }
 
-/// The same for an answer whose texts may be long, because `work` has limited them.
+/// Answers with what `work` makes, without shortening its texts: `work` has limited them.
 pub(super) async fn answered_whole<T, F>(work: F) -> Response<Body>
 where
     T: serde::Serialize + Send + 'static,
@@ -202,10 +204,16 @@ async fn made_by(
         Err(error) => refused(&error),
     });
     done.await
-        .unwrap_or_else(|_| refused(&ApiError::failed("the answer could not be made")))
+        .unwrap_or_else(|error| refused(&failed("the answer could not be made", &error)))
 }
 
-/// A route that nobody answers.
+/// Returns the error of a thread that ended before it had an answer, and leaves its cause in the trace.
+pub(super) fn failed(what: &str, cause: &tokio::task::JoinError) -> ApiError {
+    warn!("{what}: {cause}");
+    ApiError::failed(what)
+}
+
+/// Answers a route of the table that has no handler.
 pub(super) async fn not_built() -> Response<Body> {
     text(StatusCode::NOT_IMPLEMENTED, "text/plain; charset=utf-8", "")
 }

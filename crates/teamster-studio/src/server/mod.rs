@@ -20,6 +20,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use teamster_types::Time;
 use tokio::sync::Semaphore;
+use tracing::{debug, info};
 
 use crate::api::{Method, ROUTES};
 use crate::keys::Keys;
@@ -37,7 +38,7 @@ const HEADERS: Duration = Duration::from_secs(5);
 const OUT_OF_BREATH: Duration = Duration::from_millis(100);
 
 /// What every answer is made from.
-pub struct Studio {
+pub struct StudioServer {
     /// All teams.
     pub hub: Arc<Hub>,
     /// Who may ask.
@@ -60,12 +61,13 @@ pub fn listen(port: u16) -> std::io::Result<TcpListener> {
 }
 
 /// Serves until the process ends.
-pub fn serve(studio: Studio, listener: TcpListener) -> std::io::Result<()> {
+pub fn serve(studio: StudioServer, listener: TcpListener) -> std::io::Result<()> {
     // Answers are short and what takes long runs on threads of its own, so two are enough.
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
         .build()?;
+    info!("Studio {} answers on port {}", studio.version, studio.port);
     let studio = Arc::new(studio);
     if let Some(otlp) = studio.otlp.clone() {
         otlp::begin(studio.clone(), otlp)?;
@@ -79,24 +81,30 @@ pub fn serve(studio: Studio, listener: TcpListener) -> std::io::Result<()> {
             let Ok(place) = room.clone().acquire_owned().await else {
                 return Ok(());
             };
-            let Ok((socket, _)) = listener.accept().await else {
-                // Out of descriptors, or a client that left at once: neither may end the server.
-                tokio::time::sleep(OUT_OF_BREATH).await;
-                continue;
+            let socket = match listener.accept().await {
+                Ok((socket, _)) => socket,
+                Err(error) => {
+                    // Out of descriptors, or a client that left at once: neither may end the server.
+                    debug!("cannot accept a connection: {error}");
+                    tokio::time::sleep(OUT_OF_BREATH).await;
+                    continue;
+                }
             };
             let service = service.clone();
             tokio::spawn(async move {
                 let mut http = http1::Builder::new();
                 http.timer(TokioTimer::new()).header_read_timeout(HEADERS);
-                let _ = http.serve_connection(TokioIo::new(socket), service).await;
+                if let Err(error) = http.serve_connection(TokioIo::new(socket), service).await {
+                    debug!("a connection ended: {error}");
+                }
                 drop(place);
             });
         }
     })
 }
 
-/// Every route of the table, behind the one door.
-fn router(studio: Arc<Studio>) -> Router {
+/// Returns every route of the table, behind the middleware that guards them all.
+fn router(studio: Arc<StudioServer>) -> Router {
     let mut router = Router::new();
     for route in ROUTES {
         router = router.route(route.path, handler(route.id, route.method));
@@ -112,7 +120,7 @@ fn router(studio: Arc<Studio>) -> Router {
 }
 
 /// Whoever answers a route. A route without one would be refused by the test that asks for all of them.
-fn handler(id: &str, method: Method) -> MethodRouter<Arc<Studio>> {
+fn handler(id: &str, method: Method) -> MethodRouter<Arc<StudioServer>> {
     match (method, id) {
         (Method::Get, "server") => get(handlers::server),
         (Method::Get, "teams") => get(handlers::teams),

@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde_json::{Value, json};
 use teamster_app::config::Endpoint;
 
-use super::Studio;
+use super::StudioServer;
 use super::metrics::{Figure, Figures, figures};
 
 /// How long a collector may take.
@@ -31,7 +31,7 @@ pub struct Otlp {
 }
 
 /// Sends until the process ends.
-pub(super) fn begin(studio: Arc<Studio>, otlp: Otlp) -> std::io::Result<()> {
+pub(super) fn begin(studio: Arc<StudioServer>, otlp: Otlp) -> std::io::Result<()> {
     let sending = std::thread::Builder::new().name("otlp".to_owned());
     sending
         .spawn(move || {
@@ -48,7 +48,7 @@ pub(super) fn begin(studio: Arc<Studio>, otlp: Otlp) -> std::io::Result<()> {
                             otlp.every.as_secs_f32()
                         ));
                     }
-                    Err(_) => {}
+                    Err(error) => tracing::debug!("figures still do not arrive: {error}"),
                 }
                 std::thread::sleep(otlp.every);
             }

@@ -9,16 +9,17 @@ use serde::Deserialize;
 use teamster_app::logs::LogFollower;
 use teamster_app::workers;
 use teamster_view::model::Sessions;
+use tracing::debug;
 
-use super::Studio;
+use super::StudioServer;
 use super::commands::app;
 use super::handlers::{named, task_named};
-use super::middleware::{refused, text};
+use super::middleware::{failed, refused, text};
 use crate::error::ApiError;
 use crate::watch::{PARTS, follow_log, stream, stream_of};
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Wanted {
+pub(super) struct EventsQuery {
     team: Option<String>,
     after: Option<u64>,
     #[serde(default)]
@@ -26,8 +27,8 @@ pub(super) struct Wanted {
 }
 
 pub(super) async fn events(
-    State(studio): State<Arc<Studio>>,
-    Query(wanted): Query<Wanted>,
+    State(studio): State<Arc<StudioServer>>,
+    Query(wanted): Query<EventsQuery>,
     headers: HeaderMap,
 ) -> Response<Body> {
     // What the browser itself remembers is newer than the address, which it repeats unchanged.
@@ -58,15 +59,17 @@ pub(super) async fn events(
                     // It ends when the client has caught up, or is gone.
                     tokio::task::spawn_blocking(move || {
                         let begun = feed.subscribe(subscriber.clone(), after);
-                        // Not before it has caught up: what does not wait for a client would cut it off meanwhile.
-                        if begun.is_ok() && wanted.overview {
-                            hub.also(subscriber);
+                        match begun {
+                            // Not before it has caught up: what does not wait for a client would cut it off meanwhile.
+                            Ok(()) if wanted.overview => hub.also(subscriber),
+                            Ok(()) => {}
+                            Err(error) => debug!("a client cannot follow its team: {error}"),
                         }
                     });
                     Ok(())
                 }
                 Ok(Err(error)) => Err(error),
-                Err(_) => Err(ApiError::failed("the team could not be opened")),
+                Err(error) => Err(failed("the team could not be opened", &error)),
             }
         }
     };
@@ -77,13 +80,13 @@ pub(super) async fn events(
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct LogOf {
+pub(super) struct LogStreamQuery {
     task: Option<String>,
 }
 
 pub(super) async fn log(
     Path((key, worker)): Path<(String, String)>,
-    Query(wanted): Query<LogOf>,
+    Query(wanted): Query<LogStreamQuery>,
     headers: HeaderMap,
 ) -> Response<Body> {
     let last = headers.get("last-event-id");
@@ -107,6 +110,6 @@ pub(super) async fn log(
             }
         }
         Ok(Err(error)) => refused(&error),
-        Err(_) => refused(&ApiError::failed("the log could not be opened")),
+        Err(error) => refused(&failed("the log could not be opened", &error)),
     }
 }

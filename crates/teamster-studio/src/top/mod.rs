@@ -2,10 +2,166 @@
 //!
 //! A frame is made from a [`Scene`] alone, so `--once`, a replay and the live screen draw the same.
 
-mod frame;
 mod panes;
 mod render;
 mod screen;
 
-pub use frame::{Scene, once};
-pub use screen::{Key, Screen, size};
+use std::fmt::Write as _;
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Modifier, Style};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Paragraph, Widget};
+use teamster_types::Time;
+use teamster_view::model::{TeamView, Timeline};
+
+use crate::api::LogLine;
+pub use screen::{KeyPress, TerminalScreen, size};
+
+/// What a frame shows.
+#[derive(Clone, Debug)]
+pub struct Scene {
+    /// The team.
+    pub view: TeamView,
+    /// What happened when.
+    pub timeline: Timeline,
+    /// What time it is: ages are counted from this.
+    pub now: Time,
+    /// The place of the team among all, from 1, and how many there are.
+    pub place: (usize, usize),
+    /// The worker that is selected, by its place.
+    pub worker: usize,
+    /// The first task that is shown, by its place.
+    pub first_task: usize,
+    /// What the selected worker's agent sent, the newest last.
+    pub log: Vec<LogLine>,
+    /// What the last line says, after the keys.
+    pub keys: String,
+}
+
+impl Scene {
+    /// Returns a scene of one team with nothing selected, no log and no keys.
+    pub fn new(view: TeamView, timeline: Timeline, now: Time) -> Self {
+        Self {
+            view,
+            timeline,
+            now,
+            place: (1, 1),
+            worker: 0,
+            first_task: 0,
+            log: Vec::new(),
+            keys: String::new(),
+        }
+    }
+
+    /// Draws it.
+    pub fn draw(&self, area: Rect, buffer: &mut Buffer) {
+        let lanes = u16::try_from(self.timeline.lanes.len()).unwrap_or(u16::MAX);
+        let [head, upper, strip, lower, foot] = Layout::vertical([
+            Constraint::Length(2),
+            Constraint::Fill(3),
+            Constraint::Length(lanes.clamp(1, 4) + 1),
+            Constraint::Fill(2),
+            Constraint::Length(1),
+        ])
+        .areas(area);
+        let halves = [Constraint::Percentage(50), Constraint::Percentage(50)];
+        let [roster, tasks] = Layout::horizontal(halves).areas(upper);
+        let [messages, log] = Layout::horizontal(halves).areas(lower);
+        self.head(head, buffer);
+        panes::roster(self, roster, buffer);
+        panes::tasks(self, tasks, buffer);
+        panes::strip(self, strip, buffer);
+        panes::messages(self, messages, buffer);
+        panes::log(self, log, buffer);
+        Paragraph::new(self.keys.as_str())
+            .style(Style::new().add_modifier(Modifier::DIM))
+            .render(foot, buffer);
+    }
+
+    fn head(&self, area: Rect, buffer: &mut Buffer) {
+        let view = &self.view;
+        let mut first = vec![
+            Span::styled(
+                render::line(&view.name),
+                Style::new().add_modifier(Modifier::BOLD),
+            ),
+            Span::raw(format!("  {}", view.state.as_str())),
+        ];
+        let finished = view.run.as_ref().and_then(|run| run.finished.as_ref());
+        if let Some(finished) = finished {
+            let outcome = finished.outcome.replace('_', " ");
+            first.push(Span::raw(format!("  {}", render::line(&outcome))));
+        } else if let Some(stage) = view.stage() {
+            first.push(Span::raw(format!("  {}", render::line(stage))));
+        }
+        if view.past {
+            first.push(Span::raw(format!("  as it was at event {}", view.seq)));
+        }
+        if view.awaits_approval() {
+            first.push(Span::styled(
+                "  waits for your approval",
+                Style::new().add_modifier(Modifier::REVERSED),
+            ));
+        }
+        if self.place.1 > 1 {
+            first.push(Span::raw(format!(
+                "  team {} of {}",
+                self.place.0, self.place.1
+            )));
+        }
+        let mut second = render::progress(&view.progress);
+        let spent = render::spent(&view.cost.total);
+        if !spent.is_empty() {
+            second.push_str("  ");
+            second.push_str(&spent);
+        }
+        if !view.history.complete {
+            let _ = write!(
+                second,
+                "  reading the journal: {} of {}",
+                view.history.read, view.history.last
+            );
+        }
+        if let Some(problem) = view.problems.first() {
+            let more = match view.problems.len() {
+                1 => String::new(),
+                count => format!(" (1 of {count})"),
+            };
+            let _ = write!(
+                second,
+                "  ! {}: {}{more}",
+                render::line(&problem.about),
+                render::line(&problem.error)
+            );
+        }
+        Paragraph::new(vec![Line::from(first), Line::from(second)]).render(area, buffer);
+    }
+}
+
+/// One frame as text, without anything that a terminal would act on.
+pub fn once(scene: &Scene, width: u16, height: u16) -> String {
+    let area = Rect::new(0, 0, width, height);
+    let mut buffer = Buffer::empty(area);
+    scene.draw(area, &mut buffer);
+    let mut text = String::new();
+    for y in 0..height {
+        let mut line = String::new();
+        let mut covered = 0;
+        for x in 0..width {
+            // A wide letter covers the cell behind it.
+            if covered > 0 {
+                covered -= 1;
+                continue;
+            }
+            let cell = &buffer[(x, y)];
+            let symbol = cell.symbol();
+            covered = Span::raw(symbol).width().saturating_sub(1);
+            line.push_str(symbol);
+        }
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}

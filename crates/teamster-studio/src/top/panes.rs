@@ -8,9 +8,9 @@ use ratatui::widgets::{Block, Borders, Paragraph, Widget};
 use teamster_journal::EventType;
 use teamster_types::graph::State;
 use teamster_types::health::Verdict;
-use teamster_view::model::{Lane, SpanEnd, TaskRow, Worker};
+use teamster_view::model::{Lane, SpanEnd, TaskRow, WorkerView};
 
-use super::frame::Scene;
+use super::Scene;
 use super::render;
 
 fn block(title: &str) -> Block<'_> {
@@ -43,7 +43,7 @@ pub(super) fn roster(scene: &Scene, area: Rect, buffer: &mut Buffer) {
     Paragraph::new(lines).render(inner, buffer);
 }
 
-fn worker_line<'a>(scene: &Scene, worker: &Worker, is_selected: bool) -> Line<'a> {
+fn worker_line<'a>(scene: &Scene, worker: &WorkerView, is_selected: bool) -> Line<'a> {
     let mark = if is_selected { ">" } else { " " };
     let does = match (&worker.current_task_id, &worker.current_task) {
         (Some(id), Some(task)) => format!("{id} {}", render::line(task)),
@@ -231,7 +231,7 @@ pub(super) fn log(scene: &Scene, area: Rect, buffer: &mut Buffer) {
             worker
                 .evidence
                 .iter()
-                .map(|words| Line::from(render::line(words))),
+                .map(|text| Line::from(render::line(text))),
         );
     }
     let first = scene.log.len().saturating_sub(usize::from(inner.height));

@@ -16,7 +16,7 @@ use ratatui::crossterm::terminal::{
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use super::frame::Scene;
+use super::Scene;
 
 /// The terminal's size: columns and lines.
 pub fn size() -> std::io::Result<(u16, u16)> {
@@ -25,8 +25,8 @@ pub fn size() -> std::io::Result<(u16, u16)> {
 
 /// What was typed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Key {
-    /// End.
+pub enum KeyPress {
+    /// The person wants to leave.
     Quit,
     /// The worker above.
     Up,
@@ -47,13 +47,13 @@ pub enum Key {
 }
 
 /// The whole screen, until it is dropped: then the terminal is as it was.
-pub struct Screen {
+pub struct TerminalScreen {
     terminal: Terminal<CrosstermBackend<Stdout>>,
     /// Somebody wants an end, and not by a key.
     ends: Arc<AtomicBool>,
 }
 
-impl Screen {
+impl TerminalScreen {
     /// Takes the screen.
     pub fn take() -> std::io::Result<Self> {
         enable_raw_mode()?;
@@ -83,7 +83,7 @@ impl Screen {
     }
 
     /// What is typed in this time; `None` when nothing is.
-    pub fn key(&self, patience: Duration) -> std::io::Result<Option<Key>> {
+    pub fn key(&self, patience: Duration) -> std::io::Result<Option<KeyPress>> {
         let is_typed = match event::poll(patience) {
             // A signal cuts the wait short.
             Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error),
@@ -91,7 +91,7 @@ impl Screen {
             Ok(is_typed) => is_typed,
         };
         if self.ends.load(Ordering::Relaxed) {
-            return Ok(Some(Key::Quit));
+            return Ok(Some(KeyPress::Quit));
         }
         if !is_typed {
             return Ok(None);
@@ -99,24 +99,24 @@ impl Screen {
         Ok(Some(match event::read()? {
             Event::Key(key) if key.kind != KeyEventKind::Release => match key.code {
                 KeyCode::Char('c' | 'd') if key.modifiers.contains(KeyModifiers::CONTROL) => {
-                    Key::Quit
+                    KeyPress::Quit
                 }
-                KeyCode::Char('q') | KeyCode::Esc => Key::Quit,
-                KeyCode::Up | KeyCode::Char('k') => Key::Up,
-                KeyCode::Down | KeyCode::Char('j') => Key::Down,
-                KeyCode::Left | KeyCode::Char('h') => Key::Left,
-                KeyCode::Right | KeyCode::Char('l') | KeyCode::Enter => Key::Right,
-                KeyCode::PageUp => Key::PageUp,
-                KeyCode::PageDown => Key::PageDown,
-                KeyCode::Char(' ') => Key::Space,
-                _ => Key::Other,
+                KeyCode::Char('q') | KeyCode::Esc => KeyPress::Quit,
+                KeyCode::Up | KeyCode::Char('k') => KeyPress::Up,
+                KeyCode::Down | KeyCode::Char('j') => KeyPress::Down,
+                KeyCode::Left | KeyCode::Char('h') => KeyPress::Left,
+                KeyCode::Right | KeyCode::Char('l') | KeyCode::Enter => KeyPress::Right,
+                KeyCode::PageUp => KeyPress::PageUp,
+                KeyCode::PageDown => KeyPress::PageDown,
+                KeyCode::Char(' ') => KeyPress::Space,
+                _ => KeyPress::Other,
             },
-            _ => Key::Other,
+            _ => KeyPress::Other,
         }))
     }
 }
 
-impl Drop for Screen {
+impl Drop for TerminalScreen {
     fn drop(&mut self) {
         give_back();
     }

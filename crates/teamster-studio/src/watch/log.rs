@@ -15,7 +15,7 @@ use crate::api::{Gone, Hello};
 
 /// A notice may be missed; so often is looked without one.
 const TICK: Duration = Duration::from_secs(1);
-/// The same while there is no folder to be told about.
+/// How often is looked while there is no folder to be told about.
 const NO_FOLDER: Duration = Duration::from_millis(50);
 /// A connection that nothing is sent on looks dead to some proxies and browsers.
 const QUIET: Duration = Duration::from_secs(15);

@@ -12,7 +12,7 @@ use teamster_fs::layout;
 use teamster_store::Folders;
 use teamster_view::model::{Sessions, TeamView};
 
-use super::hub::Hub;
+use super::Hub;
 use super::subscriber::{Subscriber, message};
 use crate::api::{Gone, Hello};
 use crate::error::ApiError;
@@ -27,9 +27,9 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(10);
 
 /// Clients that listen to one session each.
 #[derive(Default)]
-pub(super) struct Listeners(Mutex<Vec<Listener>>);
+pub(super) struct SessionListeners(Mutex<Vec<SessionListener>>);
 
-struct Listener {
+struct SessionListener {
     key: String,
     project: PathBuf,
     subscriber: Subscriber,
@@ -37,7 +37,7 @@ struct Listener {
     shown: Option<TeamView>,
 }
 
-impl Listeners {
+impl SessionListeners {
     pub(super) fn count(&self) -> usize {
         let listeners = self.lock();
         let here = listeners.iter().filter(|one| !one.subscriber.is_gone());
@@ -49,12 +49,12 @@ impl Listeners {
             .retain(|listener| listener.subscriber.offer(event));
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Listener>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<SessionListener>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Listener {
+impl SessionListener {
     /// Sends what there is now, if it is something else than before. A state file is small, so the whole view is sent.
     /// `false`: there is nothing more to tell.
     fn show(&mut self, now: Option<&TeamView>) -> bool {
@@ -93,7 +93,7 @@ impl Hub {
         };
         subscriber.offer(&message("hello", None, &hello));
         subscriber.offer(&message("view", None, &view));
-        self.sessions.lock().push(Listener {
+        self.sessions.lock().push(SessionListener {
             key: key.to_owned(),
             project: project.clone(),
             subscriber,
@@ -150,7 +150,7 @@ impl Hub {
     }
 
     /// Sends sessions that changed to those who listen to them, of those that are wanted.
-    fn show_sessions(&self, wanted: impl Fn(&Listener) -> bool) {
+    fn show_sessions(&self, wanted: impl Fn(&SessionListener) -> bool) {
         let keys: BTreeSet<(String, PathBuf)> = {
             let listeners = self.sessions.lock();
             let wanted = listeners.iter().filter(|listener| wanted(listener));

@@ -18,9 +18,9 @@ use tokio::sync::mpsc::error::TrySendError;
 use crate::api::Lagging;
 use crate::shown::fit_to_see;
 
-/// How many events may be on their way to one client,
+/// How many events may be on their way to one client.
 const QUEUE: usize = 1_024;
-/// and how many bytes of them, unless a single one is longer.
+/// How many bytes may be on their way to one client, unless a single event is longer.
 const MOST_BYTES: usize = 4 * 1024 * 1024;
 /// So long a client that is told what it missed may take for the next event.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -49,12 +49,12 @@ pub struct Stream {
 #[derive(Debug, PartialEq, Eq)]
 struct Full;
 
-/// Both ends of one stream.
+/// Returns both ends of one stream, with room for the usual number of events.
 pub fn stream() -> (Subscriber, Stream) {
     stream_of(QUEUE)
 }
 
-/// The same for so many events that may be on their way.
+/// Returns both ends of one stream, with room for so many events on their way.
 pub fn stream_of(queue: usize) -> (Subscriber, Stream) {
     let (sender, receiver) = mpsc::channel(queue);
     let lags = Arc::new(AtomicBool::new(false));
@@ -76,12 +76,12 @@ pub fn stream_of(queue: usize) -> (Subscriber, Stream) {
     (subscriber, stream)
 }
 
-/// One event in the form of the stream.
+/// Returns one event in the form of the stream.
 pub(super) fn message(name: &str, id: Option<u64>, data: &impl Serialize) -> Bytes {
     message_at(name, id.map(|id| id.to_string()).as_deref(), data)
 }
 
-/// The same with an id that is no number.
+/// Returns one event in the form of the stream, with an id that may be any text.
 pub(super) fn message_at(name: &str, id: Option<&str>, data: &impl Serialize) -> Bytes {
     // JSON on one line has no line end in it, so one `data` line is enough.
     let data = fit_to_see(data);
@@ -107,7 +107,7 @@ impl Subscriber {
         self.offer(event);
     }
 
-    /// The same for whoever has some time to wait for the client. `false`: it is gone, or does not read at all.
+    /// Puts an event on its way, and waits for the client where its queue is full. `false`: it is gone, or does not read at all.
     pub(super) fn give(&self, event: &Bytes) -> bool {
         let until = Instant::now() + PATIENCE;
         while self.put(event) == Err(Full) {

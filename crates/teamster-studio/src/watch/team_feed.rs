@@ -11,7 +11,8 @@ use teamster_store::{Change, Kind, Read, Result, Watch};
 use teamster_types::TeamName;
 use teamster_types::health::Limits;
 use teamster_types::team::TeamConfig;
-use teamster_view::model::{LiveTeam, PAGE, Story, TeamView, Timeline};
+use teamster_view::model::{LiveTeam, PAGE, TeamProjection, TeamView, Timeline};
+use tracing::debug;
 
 use super::subscriber::{Subscriber, message};
 use crate::api::{Gone, Hello};
@@ -26,17 +27,17 @@ const TIMES_ITS_COST: u32 = 2;
 const QUIET: Duration = Duration::from_secs(15);
 /// How long a first view waits for the journal to be read.
 const FIRST_READ: Duration = Duration::from_millis(100);
-/// Stories of earlier moments that are kept in mind, for going back in time quickly.
+/// Projections of earlier moments that are kept in mind, for going back in time quickly.
 const MOST_MARKERS: usize = 24;
 
 /// One team that somebody looks at.
 pub struct TeamFeed {
     team: TeamName,
     read: Arc<dyn Read>,
-    /// Taken before `ears` by whoever needs both.
-    seen: Mutex<Seen>,
+    /// Taken before `clients` by whoever needs both.
+    seen: Mutex<FeedState>,
     /// Never held while something is read or made, so that an event does not wait.
-    ears: Mutex<Ears>,
+    clients: Mutex<FeedClients>,
     ended: AtomicBool,
     /// When somebody last asked, in milliseconds since the feed was opened.
     asked: AtomicU64,
@@ -44,14 +45,14 @@ pub struct TeamFeed {
 }
 
 /// What is seen of the team.
-struct Seen {
+struct FeedState {
     live: LiveTeam,
-    markers: Vec<Story>,
+    markers: Vec<TeamProjection>,
     every: u64,
 }
 
 /// Who listens.
-struct Ears {
+struct FeedClients {
     /// The last event that was sent to subscribers.
     sent: u64,
     subscribers: Vec<Subscriber>,
@@ -67,12 +68,12 @@ impl TeamFeed {
         let feed = Arc::new(Self {
             team: team.clone(),
             read,
-            seen: Mutex::new(Seen {
+            seen: Mutex::new(FeedState {
                 live,
                 markers: Vec::new(),
                 every: PAGE as u64,
             }),
-            ears: Mutex::new(Ears {
+            clients: Mutex::new(FeedClients {
                 sent,
                 subscribers: Vec::new(),
                 spoke: Instant::now(),
@@ -113,8 +114,8 @@ impl TeamFeed {
 
     /// How many clients listen.
     pub fn listeners(&self) -> usize {
-        let ears = self.ears();
-        let here = ears.subscribers.iter().filter(|one| !one.is_gone());
+        let clients = self.clients();
+        let here = clients.subscribers.iter().filter(|one| !one.is_gone());
         here.count()
     }
 
@@ -125,33 +126,33 @@ impl TeamFeed {
 
     /// The team at a past moment, from the journal alone.
     pub fn view_at(&self, seq: u64) -> Result<TeamView> {
-        Ok(self.story_at(seq)?.view())
+        Ok(self.projection_at(seq)?.view())
     }
 
     /// What happened when, up to now.
     pub fn timeline(&self) -> Timeline {
-        self.seen_for_answer().live.story().timeline()
+        self.seen_for_answer().live.projection().timeline()
     }
 
     /// What the journal tells up to a position.
-    pub fn story_at(&self, seq: u64) -> Result<Story> {
+    pub fn projection_at(&self, seq: u64) -> Result<TeamProjection> {
         let nearest = {
             let seen = self.seen_for_answer();
-            let now = seen.live.story();
+            let now = seen.live.projection();
             let markers = seen.markers.iter().chain([now]);
             markers
-                .filter(|story| story.seq() <= seq)
-                .max_by_key(|story| story.seq())
+                .filter(|projection| projection.seq() <= seq)
+                .max_by_key(|projection| projection.seq())
                 .cloned()
         };
-        let mut story = nearest.unwrap_or_else(|| Story::of(self.team.as_str()));
-        story.tell_up_to(&*self.read, &self.team, seq)?;
-        Ok(story)
+        let mut projection = nearest.unwrap_or_else(|| TeamProjection::of(self.team.as_str()));
+        projection.advance_to(&*self.read, &self.team, seq)?;
+        Ok(projection)
     }
 
     /// What the journal tells now.
-    pub fn story(&self) -> Story {
-        self.seen_for_answer().live.story().clone()
+    pub fn projection(&self) -> TeamProjection {
+        self.seen_for_answer().live.projection().clone()
     }
 
     /// Lets a client listen: first the events after `after`, each once, then the view, then what comes. Returns when the
@@ -171,22 +172,22 @@ impl TeamFeed {
                 // No patch can be made until the client has the view that it changes.
                 let seen = self.seen_for_answer();
                 let view = message("view", None, seen.live.view());
-                let mut ears = self.ears();
+                let mut clients = self.clients();
                 // Whoever ends the feed says so first, and then tells those who listen.
                 if self.is_closed() {
                     subscriber.end_with(&self.gone());
                     return Ok(());
                 }
-                let wanted = next.unwrap_or(ears.sent + 1);
+                let wanted = next.unwrap_or(clients.sent + 1);
                 // Nothing is missing, so the client can join without a gap and without a double.
-                if wanted > ears.sent {
+                if wanted > clients.sent {
                     subscriber.offer(&view);
-                    ears.subscribers.push(subscriber);
+                    clients.subscribers.push(subscriber);
                     return Ok(());
                 }
             }
             let Some(from) = next else { continue };
-            let up_to = self.ears().sent;
+            let up_to = self.clients().sent;
             let page = self.read.events(&self.team, from, PAGE)?;
             let events = page.events.iter().filter(|event| event.seq <= up_to);
             let mut reached = from;
@@ -202,18 +203,18 @@ impl TeamFeed {
         Ok(())
     }
 
-    fn seen(&self) -> MutexGuard<'_, Seen> {
+    fn seen(&self) -> MutexGuard<'_, FeedState> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn seen_for_answer(&self) -> MutexGuard<'_, Seen> {
+    fn seen_for_answer(&self) -> MutexGuard<'_, FeedState> {
         let now = u64::try_from(self.opened.elapsed().as_millis()).unwrap_or(u64::MAX);
         self.asked.store(now, Ordering::Relaxed);
         self.seen()
     }
 
-    fn ears(&self) -> MutexGuard<'_, Ears> {
-        self.ears.lock().unwrap_or_else(PoisonError::into_inner)
+    fn clients(&self) -> MutexGuard<'_, FeedClients> {
+        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Reads a part of a long journal; whether there is more. Whoever asks meanwhile waits only while it is counted in.
@@ -221,12 +222,19 @@ impl TeamFeed {
         let Some((from, count)) = self.seen().live.wanted() else {
             return false;
         };
-        let Ok(page) = self.read.events(&self.team, from, count) else {
-            return false;
+        let page = match self.read.events(&self.team, from, count) {
+            Ok(page) => page,
+            Err(error) => {
+                debug!(
+                    "cannot read the journal of {} from {from}: {error}",
+                    self.team
+                );
+                return false;
+            }
         };
         let mut seen = self.seen();
         if let Some(patch) = seen.live.count_in(&*self.read, &page) {
-            self.ears().tell_all(&message("patch", None, &patch));
+            self.clients().tell_all(&message("patch", None, &patch));
         }
         seen.mark();
         !seen.live.is_read()
@@ -238,7 +246,8 @@ impl TeamFeed {
             let changes = match watch.wait(TICK) {
                 Ok(changes) => changes,
                 Err(error) if error.kind == Kind::NotFound => return self.is_gone(),
-                Err(_) => {
+                Err(error) => {
+                    debug!("cannot watch team {}: {error}", self.team);
                     std::thread::sleep(TICK);
                     continue;
                 }
@@ -254,15 +263,15 @@ impl TeamFeed {
     }
 
     fn send_events(&self, changes: &[Change]) {
-        let mut ears = self.ears();
+        let mut clients = self.clients();
         for change in changes {
             if let Change::Event(event) = change
-                && event.seq > ears.sent
+                && event.seq > clients.sent
             {
-                if !ears.subscribers.is_empty() {
-                    ears.tell_all(&message("journal", Some(event.seq), event));
+                if !clients.subscribers.is_empty() {
+                    clients.tell_all(&message("journal", Some(event.seq), event));
                 }
-                ears.sent = event.seq;
+                clients.sent = event.seq;
             }
         }
     }
@@ -303,10 +312,13 @@ impl TeamFeed {
         match seen.live.apply(&*self.read, changes) {
             Ok(Some(patch)) => {
                 let patch = message("patch", None, &patch);
-                self.ears().tell_all(&patch);
+                self.clients().tell_all(&patch);
             }
-            Ok(None) => self.ears().still_here(),
-            Err(error) => return error.kind != Kind::NotFound,
+            Ok(None) => self.clients().still_here(),
+            Err(error) => {
+                debug!("cannot update the view of {}: {error}", self.team);
+                return error.kind != Kind::NotFound;
+            }
         }
         seen.mark();
         true
@@ -328,9 +340,9 @@ impl TeamFeed {
     pub(super) fn is_gone(&self) {
         // First: whoever hears it and asks again must not be answered from here.
         self.close();
-        let mut ears = self.ears();
+        let mut clients = self.clients();
         let gone = self.gone();
-        for subscriber in ears.subscribers.drain(..) {
+        for subscriber in clients.subscribers.drain(..) {
             subscriber.end_with(&gone);
         }
     }
@@ -343,7 +355,7 @@ pub(super) fn start(name: String, work: impl FnOnce() + Send + 'static) -> Resul
     })
 }
 
-impl Ears {
+impl FeedClients {
     fn tell_all(&mut self, event: &Bytes) {
         self.spoke = Instant::now();
         self.subscribers
@@ -357,12 +369,12 @@ impl Ears {
     }
 }
 
-impl Seen {
-    /// Keeps the story of this moment in mind, if the last one that was kept is far enough back. When there are too many,
+impl FeedState {
+    /// Keeps the projection of this moment in mind, if the last one that was kept is far enough back. When there are too many,
     /// every other one goes.
     fn mark(&mut self) {
-        let now = self.live.story();
-        let last = self.markers.last().map_or(0, Story::seq);
+        let now = self.live.projection();
+        let last = self.markers.last().map_or(0, TeamProjection::seq);
         if now.seq() < last + self.every {
             return;
         }

@@ -49,7 +49,7 @@ pub(super) fn a_diamond_opens_from_the_top(fixture: &StoreFixture) {
 
 pub(super) fn in_a_run_a_task_waits_for_the_merge_of_its_blockers(fixture: &StoreFixture) {
     let unmerged = |new: &mut NewTask| {
-        new.notes.insert("merged".into(), json!(false));
+        new.notes.is_to_be_merged = true;
     };
     fixture.create_with("first", unmerged);
     fixture.create_with("second", |new| {
@@ -78,7 +78,7 @@ pub(super) fn in_a_run_a_task_waits_for_the_merge_of_its_blockers(fixture: &Stor
     for _ in 0..2 {
         let noted = store.merged(&fixture.team, "lead", &id(1), &merge);
         let task = fixture.step("merged", noted);
-        assert_eq!(task.ours("merged"), Some(&json!(true)));
+        assert!(task.is_merged());
     }
     let kinds = fixture.kinds_after(position);
     assert_eq!(kinds, ["merge.merged"], "it is told once");

@@ -81,7 +81,7 @@ impl StoreFixture {
             .advance(i64::try_from(span.as_millis()).unwrap_or(i64::MAX));
     }
 
-    /// The same, in seconds.
+    /// Moves the clock on by so many seconds.
     pub(super) fn wait_secs(&self, seconds: u64) {
         self.wait(Duration::from_secs(seconds));
     }

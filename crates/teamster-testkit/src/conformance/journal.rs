@@ -81,7 +81,7 @@ pub(super) fn every_step_has_its_event_and_its_actor(fixture: &StoreFixture) {
         .events()
         .into_iter()
         .filter(|event| event.seq > position)
-        .map(|event| (event.kind, event.actor))
+        .map(|event| (event.kind, event.actor.to_string()))
         .collect();
     let expected = [
         ("task.created", "lead"),

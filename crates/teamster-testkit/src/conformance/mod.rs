@@ -23,6 +23,7 @@ mod routing;
 mod snapshot;
 mod tasks;
 mod teams;
+mod teamwork;
 mod watch;
 mod workers;
 
@@ -93,6 +94,13 @@ const CASES: &[TestCase] = table! {
             a_retry_ends_a_pause,
             only_what_failed_is_retried,
             a_clock_set_back_makes_no_pause_longer,
+        }
+        teamwork {
+            blocked_task_waits_for_an_answer_and_loses_no_attempt,
+            block_without_the_claim_is_refused,
+            changes_are_made_together,
+            one_of_several_results_is_chosen_once,
+            one_bad_change_undoes_all,
         }
         dependencies {
             a_task_waits_for_its_blockers,

@@ -43,7 +43,7 @@ pub(super) fn a_new_task_is_pending_and_whole(fixture: &StoreFixture) {
     assert_eq!(ours["capabilities"], json!(["testing"]));
     assert_eq!(ours["paths"], json!(["src/auth/**"]));
     assert_eq!(ours["verify"], json!(["cargo check"]));
-    assert_eq!(task.moment("createdAt"), Some(fixture.store.now()));
+    assert_eq!(task.created_at(), Some(fixture.store.now()));
     assert!(task.claim().is_none());
 }
 

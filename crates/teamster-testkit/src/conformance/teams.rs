@@ -2,13 +2,13 @@
 
 use serde_json::json;
 use teamster_store::Kind;
-use teamster_types::team::{Kind as TeamKind, NewMember};
+use teamster_types::team::{NewMember, TeamOrigin};
 
 use super::fixture::{MEMBERS, StoreFixture, id, name, worker};
 
 pub(super) fn a_team_is_made_once(fixture: &StoreFixture) {
     let config = fixture.step("team", fixture.store.team(&fixture.team));
-    assert_eq!(config.kind(), TeamKind::Teamster);
+    assert_eq!(config.kind(), TeamOrigin::Teamster);
     assert_eq!(config.project(), Some(fixture.project.as_str()));
     assert_eq!(config.description(), "fix type errors");
     let members: Vec<String> = config.members().into_iter().map(|m| m.name).collect();

@@ -4,8 +4,8 @@
 //! `pdca` is the `pdcaPhase` of `agent-state.json`.
 
 use super::Guard::{Finding, Plan, Tasks, Tickets};
-use super::Kind::{Active, Cancelled, Final, Idle, Waiting};
-use super::{ANY, Edge, Flow, Guard, Kind, Round, State};
+use super::StateKind::{Active, Cancelled, Final, Idle, Waiting};
+use super::{ANY, Flow, FlowEdge, FlowState, Guard, Round, StateKind};
 
 pub(super) const FLOWS: &[BuiltinFlow] = &[
     BuiltinFlow {
@@ -106,7 +106,7 @@ pub(super) const FLOWS: &[BuiltinFlow] = &[
 pub(super) struct BuiltinFlow {
     pub(super) name: &'static str,
     initial: &'static str,
-    states: &'static [(&'static str, Kind)],
+    states: &'static [(&'static str, StateKind)],
     edges: &'static [BuiltinEdge],
 }
 
@@ -145,13 +145,13 @@ impl BuiltinFlow {
             name: self.name.to_owned(),
             initial: self.initial.to_owned(),
             states: (self.states.iter())
-                .map(|&(name, kind)| State {
+                .map(|&(name, kind)| FlowState {
                     name: name.to_owned(),
                     kind,
                 })
                 .collect(),
             edges: (self.edges.iter())
-                .map(|row| Edge {
+                .map(|row| FlowEdge {
                     from: row.from.to_owned(),
                     to: row.to.to_owned(),
                     needs: row.needs.to_vec(),

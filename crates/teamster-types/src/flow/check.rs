@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{ANY, Flow, Kind};
+use super::{ANY, Flow, StateKind};
 
 /// One thing that is wrong with a flow.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -75,7 +75,11 @@ pub(super) fn faults(flow: &Flow) -> Vec<FlowFault> {
         }
     }
     edge_faults(flow, &names, &mut faults);
-    if !flow.states.iter().any(|state| state.kind == Kind::Final) {
+    if !flow
+        .states
+        .iter()
+        .any(|state| state.kind == StateKind::Final)
+    {
         faults.push(FlowFault::NoFinal);
     }
     if !names.contains(flow.initial.as_str()) {
@@ -87,7 +91,7 @@ pub(super) fn faults(flow: &Flow) -> Vec<FlowFault> {
     for state in &flow.states {
         if !reachable.contains(state.name.as_str()) {
             faults.push(FlowFault::Unreachable(state.name.clone()));
-        } else if state.kind != Kind::Final && flow.next_states(&state.name).is_empty() {
+        } else if state.kind != StateKind::Final && flow.next_states(&state.name).is_empty() {
             faults.push(FlowFault::DeadEnd(state.name.clone()));
         }
     }
@@ -120,7 +124,7 @@ fn edge_faults(flow: &Flow, names: &BTreeSet<&str>, faults: &mut Vec<FlowFault>)
                 to: to.clone(),
             });
         }
-        if flow.kind(&edge.from) == Some(Kind::Final) {
+        if flow.kind(&edge.from) == Some(StateKind::Final) {
             faults.push(FlowFault::LeavesFinal { from, to });
         }
     }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Flow, Kind};
+use super::{Flow, StateKind};
 
 /// Names what is still missing before a step may be taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -141,7 +141,7 @@ impl StepError {
     }
 
     pub(super) fn illegal(flow: &Flow, from: &str, to: &str) -> Self {
-        if flow.kind(from) == Some(Kind::Final) {
+        if flow.kind(from) == Some(StateKind::Final) {
             return Self::Final {
                 flow: flow.name.clone(),
                 from: from.to_owned(),

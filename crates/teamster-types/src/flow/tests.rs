@@ -389,9 +389,9 @@ fn everything_wrong_with_a_declared_flow_is_found() {
 #[test]
 fn a_misspelt_key_of_a_declared_flow_is_refused() {
     let edge = serde_json::json!({"from": "a", "to": "b", "need": ["plan"]});
-    assert!(serde_json::from_value::<Edge>(edge).is_err());
+    assert!(serde_json::from_value::<FlowEdge>(edge).is_err());
     let guard = serde_json::json!({"from": "a", "to": "b", "needs": ["plann"]});
-    assert!(serde_json::from_value::<Edge>(guard).is_err());
+    assert!(serde_json::from_value::<FlowEdge>(guard).is_err());
 }
 
 fn any_flow() -> impl Strategy<Value = Flow> {
@@ -431,7 +431,7 @@ proptest! {
             let asked = &flow.states[pick.index(flow.states.len())].name;
             match flow.step(&at, asked, &facts) {
                 Ok(step) => {
-                    prop_assert_ne!(flow.kind(&at), Some(Kind::Final));
+                    prop_assert_ne!(flow.kind(&at), Some(StateKind::Final));
                     prop_assert!(flow.kind(&step.to).is_some());
                     prop_assert!(flow.next_states(&at).contains(&asked.as_str()));
                     prop_assert_eq!(step.instead_of.is_some(), step.to != *asked);
@@ -463,18 +463,18 @@ proptest! {
         initial in "[a-d*]", states in prop::collection::vec(("[a-d*]", 0..5_usize), 0..6),
         edges in prop::collection::vec(("[a-e*]", "[a-e*]", prop::option::of("[a-e]")), 0..10),
     ) {
-        let kinds = [Kind::Idle, Kind::Active, Kind::Waiting, Kind::Cancelled, Kind::Final];
+        let kinds = [StateKind::Idle, StateKind::Active, StateKind::Waiting, StateKind::Cancelled, StateKind::Final];
         let flow = Flow {
             name: "any".to_owned(),
             initial,
-            states: states.into_iter().map(|(name, kind)| State { name, kind: kinds[kind] }).collect(),
-            edges: edges.into_iter().map(|(from, to, beyond)| Edge {
+            states: states.into_iter().map(|(name, kind)| FlowState { name, kind: kinds[kind] }).collect(),
+            edges: edges.into_iter().map(|(from, to, beyond)| FlowEdge {
                 from, to, needs: Vec::new(), round: beyond.is_some().then_some(Round::Fix), beyond,
             }).collect(),
         };
         if flow.check().is_ok() {
             for state in &flow.states {
-                prop_assert_eq!(flow.next_states(&state.name).is_empty(), state.kind == Kind::Final);
+                prop_assert_eq!(flow.next_states(&state.name).is_empty(), state.kind == StateKind::Final);
             }
         }
     }

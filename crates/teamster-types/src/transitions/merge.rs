@@ -1,11 +1,9 @@
 //! What can still happen to a task that nobody works on: its work is merged, or it is given up.
 
-use serde_json::json;
-
 use super::{Refusal, ended_attempt, written};
 use crate::Time;
 use crate::failure::{ATTEMPTS, Failure};
-use crate::task::{NO_CHANGE, Status, Task};
+use crate::task::{MergeMark, Status, Task};
 
 /// Notes that the work of a completed task is merged, by this commit if it took one. Noting it twice changes nothing.
 pub fn merged(task: &mut Task, commit: Option<&str>) -> Result<bool, Refusal> {
@@ -16,11 +14,10 @@ pub fn merged(task: &mut Task, commit: Option<&str>) -> Result<bool, Refusal> {
             step: "merged",
         });
     }
-    if task.ours("merged") == Some(&json!(true)) {
+    if task.is_merged() {
         return Ok(false);
     }
-    task.set_ours("merged", Some(json!(true)));
-    task.set_ours("mergeCommit", commit.map(|commit| json!(commit)));
+    task.set_merge_mark(MergeMark::Merged, commit);
     written(task);
     Ok(true)
 }
@@ -38,20 +35,44 @@ pub fn unchanged(task: &mut Task) -> Result<bool, Refusal> {
     if task.is_unchanged() {
         return Ok(false);
     }
-    task.set_ours("merged", Some(json!(NO_CHANGE)));
-    task.set_ours("mergeCommit", None);
+    task.set_merge_mark(MergeMark::NoChange, None);
     written(task);
     Ok(true)
+}
+
+/// Notes whether one of several results was chosen: the one that was is merged next, the others are kept.
+pub fn choose(task: &mut Task, is_chosen: bool) -> Result<(), Refusal> {
+    let may_be = task.status() == Status::Completed && !(is_chosen && task.is_failed());
+    if !may_be || task.merge_mark() != Some(MergeMark::Candidate) {
+        return Err(Refusal::IllegalStep {
+            id: task.id().clone(),
+            state: format!(
+                "{} and no result to choose",
+                task.status().as_str().replace('_', " ")
+            ),
+            step: "chosen",
+        });
+    }
+    let mark = if is_chosen {
+        MergeMark::Pending
+    } else {
+        MergeMark::NotChosen
+    };
+    task.set_merge_mark(mark, None);
+    written(task);
+    Ok(())
 }
 
 /// Takes back that the work of a task is merged: whatever was noted, it is not where others begin. A task whose merge is
 /// still to come stays as it is.
 pub fn merge_lost(task: &mut Task) -> bool {
-    if task.is_unmerged() || task.ours("merged").is_none() {
+    if !matches!(
+        task.merge_mark(),
+        Some(MergeMark::Merged | MergeMark::NoChange)
+    ) {
         return false;
     }
-    task.set_ours("merged", Some(json!(false)));
-    task.set_ours("mergeCommit", None);
+    task.set_merge_mark(MergeMark::Pending, None);
     written(task);
     true
 }
@@ -84,12 +105,9 @@ mod tests {
     use super::*;
     use crate::TaskId;
     use crate::graph::{Blocker, State, standing};
-    use crate::json::Object;
-    use crate::task::NewTask;
+    use crate::task::{NewTask, TaskNotes};
 
     fn task(number: u64, blocked_by: &[u64]) -> Task {
-        let mut notes = Object::new();
-        notes.insert("merged".into(), json!(false));
         let new = NewTask {
             subject: "x".to_owned(),
             blocked_by: blocked_by
@@ -97,7 +115,10 @@ mod tests {
                 .copied()
                 .map(TaskId::from_number)
                 .collect(),
-            notes,
+            notes: TaskNotes {
+                is_to_be_merged: true,
+                ..TaskNotes::default()
+            },
             ..NewTask::default()
         };
         Task::new(TaskId::from_number(number), &new, Time::from_millis(0))
@@ -115,9 +136,9 @@ mod tests {
         assert_eq!(judge(&blocker).reason, "waits for the merge of 1");
         assert!(merged(&mut blocker, Some("abc")).unwrap());
         assert_eq!(judge(&blocker).state, State::Claimable);
-        assert_eq!(blocker.ours("mergeCommit"), Some(&json!("abc")));
+        assert_eq!(blocker.merge_commit(), Some("abc"));
         assert!(!merged(&mut blocker, Some("def")).unwrap(), "once");
-        assert_eq!(blocker.ours("mergeCommit"), Some(&json!("abc")));
+        assert_eq!(blocker.merge_commit(), Some("abc"));
     }
 
     #[test]
@@ -141,7 +162,7 @@ mod tests {
         assert!(!merge_lost(&mut blocker), "it was never merged");
         merged(&mut blocker, Some("abc")).unwrap();
         assert!(merge_lost(&mut blocker));
-        assert!(blocker.is_unmerged() && blocker.ours("mergeCommit").is_none());
+        assert!(blocker.is_unmerged() && blocker.merge_commit().is_none());
         assert!(merged(&mut blocker, Some("def")).unwrap());
     }
 

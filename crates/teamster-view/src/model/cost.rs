@@ -31,9 +31,9 @@ pub struct Spent {
 /// What a worker spent.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct WorkerCost {
-    /// Who.
+    /// The name of the worker.
     pub worker: String,
-    /// What.
+    /// All that it spent.
     pub spent: Spent,
 }
 
@@ -41,9 +41,9 @@ pub struct WorkerCost {
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskCost {
-    /// On which; `null` for what belongs to no task.
+    /// The id of the task; `null` for what belongs to no task.
     pub task_id: Option<TaskId>,
-    /// What.
+    /// All that was spent on it.
     pub spent: Spent,
 }
 
@@ -63,12 +63,13 @@ pub struct CostPoint {
 
 /// What a run may spend; `null` is no limit.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
-pub struct Budget {
-    /// Tokens.
+#[schemars(rename = "Budget")]
+pub struct BudgetView {
+    /// How many tokens it may use.
     pub tokens: Option<u64>,
-    /// US dollars.
+    /// How many US dollars it may spend.
     pub usd: Option<f64>,
-    /// Minutes.
+    /// How many minutes it may take.
     pub minutes: Option<f64>,
 }
 
@@ -81,14 +82,15 @@ pub struct Exhausted {
     pub limit: Option<f64>,
     /// How much was used.
     pub used: Option<f64>,
-    /// When.
+    /// When it stopped the run.
     pub at: Time,
 }
 
 /// What a team spent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Cost {
+#[schemars(rename = "Cost")]
+pub struct CostView {
     /// All of it.
     pub total: Spent,
     /// By worker, in the order of their names.
@@ -98,7 +100,7 @@ pub struct Cost {
     /// Over time, at most 200 points, the last one the newest.
     pub over_time: Vec<CostPoint>,
     /// What the run may spend; `null` when there is no run.
-    pub budget: Option<Budget>,
+    pub budget: Option<BudgetView>,
     /// Tokens that are set aside for running attempts.
     pub reserved_tokens: u64,
     /// The budget that stopped the run.

@@ -49,7 +49,7 @@ pub(super) fn levels(tasks: &[Task]) -> HashMap<TaskId, usize> {
 
 /// The task whose work did not fit what was merged, and that this one was made to mend.
 pub(super) fn repaired(task: &Task) -> Option<TaskId> {
-    task.ours("resolves")?.as_str()?.parse().ok()
+    task.resolves()
 }
 
 #[cfg(test)]

@@ -10,18 +10,18 @@ use teamster_types::graph::critical_path;
 use teamster_types::health::Limits;
 use teamster_types::progress::Progress;
 use teamster_types::task::Task;
-use teamster_types::team::{Kind, TeamConfig};
+use teamster_types::team::{TeamConfig, TeamOrigin};
 use teamster_types::{TaskId, TeamName};
 
 use super::graph::levels;
 use super::patch::Patch;
-use super::rows::{TaskRow, Worker};
+use super::projection::{PAGE, TeamProjection};
+use super::rows::{TaskRow, WorkerView};
 use super::stage::{RunNow, run_lately};
-use super::story::{PAGE, Story};
 use super::team::{TeamKind, TeamView, Viewed};
-use crate::status::{self, Problem};
+use crate::status::{self, TeamProblem};
 use crate::tasks::judge;
-use crate::teams::{self, TeamState};
+use crate::teams;
 use crate::workers::{self, Workers};
 
 /// When more tasks than this changed at once, all are read together.
@@ -36,10 +36,10 @@ pub struct LiveTeam {
     tasks: BTreeMap<TaskId, Task>,
     broken: Vec<Damaged>,
     workers: Workers,
-    unread: Vec<Problem>,
-    gate: Option<Problem>,
+    unread: Vec<TeamProblem>,
+    gate: Option<TeamProblem>,
     state: Viewed,
-    story: Story,
+    projection: TeamProjection,
     last: u64,
     view: TeamView,
 }
@@ -60,9 +60,9 @@ impl LiveTeam {
             unread: status::unread(read, team)?,
             gate: status::at_gate(read, team)?,
             state: Viewed::Stale,
-            story: Story::of(team.as_str()),
+            projection: TeamProjection::of(team.as_str()),
             last,
-            view: Story::of(team.as_str()).view(),
+            view: TeamProjection::of(team.as_str()).view(),
             config,
         };
         live.state = live.state_now(read);
@@ -86,18 +86,18 @@ impl LiveTeam {
     }
 
     /// What the journal tells, as far as it is read.
-    pub fn story(&self) -> &Story {
-        &self.story
+    pub fn projection(&self) -> &TeamProjection {
+        &self.projection
     }
 
     /// Whether the whole journal is counted in.
     pub fn is_read(&self) -> bool {
-        self.story.seq() >= self.last
+        self.projection.seq() >= self.last
     }
 
     /// The next part of the journal that is to be counted in: from which position on, and how many events.
     pub fn wanted(&self) -> Option<(u64, usize)> {
-        let from = self.story.seq() + 1;
+        let from = self.projection.seq() + 1;
         let left = (self.last + 1).saturating_sub(from);
         let count = usize::try_from(left).unwrap_or(PAGE).min(PAGE);
         (count > 0).then_some((from, count))
@@ -115,11 +115,11 @@ impl LiveTeam {
     /// Counts in the part of the journal that was [wanted](Self::wanted), for whoever reads it beforehand; what that
     /// changed.
     pub fn count_in(&mut self, read: &dyn Read, page: &JournalPage) -> Option<Patch> {
-        let before = self.story.seq();
+        let before = self.projection.seq();
         for event in &page.events {
-            self.story.apply(event);
+            self.projection.apply(event);
         }
-        if self.story.seq() == before {
+        if self.projection.seq() == before {
             // Positions that nobody can read will not be there later either.
             self.last = before;
         }
@@ -128,7 +128,7 @@ impl LiveTeam {
             return self.update(read, true);
         }
         // A view for each page would cost more than the pages; how far it is read is told all the same.
-        self.view.history = self.story.history(self.last);
+        self.view.history = self.projection.history(self.last);
         None
     }
 
@@ -142,8 +142,8 @@ impl LiveTeam {
         for change in changes {
             match change {
                 Change::Event(event) => {
-                    if event.seq == self.story.seq() + 1 {
-                        self.story.apply(event);
+                    if event.seq == self.projection.seq() + 1 {
+                        self.projection.apply(event);
                     }
                     self.last = self.last.max(event.seq);
                     tasks_of(event, &mut touched);
@@ -232,7 +232,7 @@ impl LiveTeam {
             name: self.team.as_str().to_owned(),
             config: Ok(self.config.clone()),
         };
-        viewed(teams::state(read, &entry, &|team| self.run_of(read, team)))
+        teams::state(read, &entry, &|team| self.run_of(read, team))
     }
 
     /// Where the run stands, by what is told of it so far. A journal that is not read yet is not searched either: the end
@@ -242,7 +242,7 @@ impl LiveTeam {
             return run_lately(read, team);
         }
         Ok(RunNow {
-            finished: self.story.is_finished(),
+            finished: self.projection.is_finished(),
             ..RunNow::default()
         })
     }
@@ -261,7 +261,7 @@ impl LiveTeam {
                 let mut row = TaskRow::of(task, judged.state(), judged.reason().to_owned());
                 row.level = levels.get(task.id()).copied().unwrap_or(0);
                 row.critical = on_it.contains(task.id());
-                self.story.add_times(&mut row);
+                self.projection.add_times(&mut row);
                 row
             })
             .collect();
@@ -281,20 +281,20 @@ impl LiveTeam {
             description: self.config.description().to_owned(),
             state: self.state,
             seq: self.last,
-            at: self.story.last(),
+            at: self.projection.last(),
             past: false,
             workers: self.roster(),
             problems,
-            ..Story::of(self.team.as_str()).view()
+            ..TeamProjection::of(self.team.as_str()).view()
         };
-        self.story.complete(&mut view);
+        self.projection.complete(&mut view);
         view
     }
 
-    fn roster(&self) -> Vec<Worker> {
+    fn roster(&self) -> Vec<WorkerView> {
         let rows = self.workers.rows.iter().cloned();
         rows.map(|row| {
-            let mut worker = Worker::of(row);
+            let mut worker = WorkerView::of(row);
             let task = worker.current_task_id.as_ref();
             worker.current_task = task
                 .and_then(|id| self.tasks.get(id))
@@ -338,18 +338,9 @@ fn by_id(tasks: Vec<Task>) -> BTreeMap<TaskId, Task> {
 }
 
 /// Whose team it is, in the words of the model.
-pub(super) fn kind(kind: Kind) -> TeamKind {
+pub(super) fn kind(kind: TeamOrigin) -> TeamKind {
     match kind {
-        Kind::Teamster => TeamKind::Teamster,
-        Kind::Claude => TeamKind::Claude,
-    }
-}
-
-/// Whether a team of the store still does something, in the words of the model.
-pub(super) fn viewed(state: TeamState) -> Viewed {
-    match state {
-        TeamState::Live => Viewed::Live,
-        TeamState::Stale => Viewed::Stale,
-        TeamState::Ended => Viewed::Ended,
+        TeamOrigin::Teamster => TeamKind::Teamster,
+        TeamOrigin::Claude => TeamKind::Claude,
     }
 }

@@ -14,7 +14,7 @@ use teamster_types::task::NewTask;
 use teamster_types::team::{NewMember, NewTeam};
 use teamster_types::{TeamName, Time};
 
-use super::{LiveTeam, Patch, RunNow, Story, Viewed, run_lately, run_now};
+use super::{LiveTeam, Patch, RunNow, TeamProjection, Viewed, run_lately, run_now};
 
 fn store() -> (MemStore, TeamName) {
     store_whose_host(Life::Alive)
@@ -168,7 +168,9 @@ fn patches_put_in_place_give_the_view_and_patches_twice_change_nothing() {
         assert_eq!(page, json!(live.view()), "after step {step}");
         assert_eq!(live.apply(&store, &changes).unwrap(), None, "told twice");
     }
-    let whole = Story::at(&store, &team, live.last()).unwrap().view();
+    let whole = TeamProjection::at(&store, &team, live.last())
+        .unwrap()
+        .view();
     let view = live.view();
     assert_eq!(whole.seq, view.seq);
     assert_eq!(whole.progress, view.progress);
@@ -286,9 +288,9 @@ fn gate_of_a_run_that_was_cancelled_there_and_resumed_is_awaited_in_every_view()
         store.record(&team, NewEvent::new("lead", what)).unwrap();
         let now = run_now(&store, &team).unwrap();
         let lately = run_lately(&store, &team).unwrap();
-        let gate = crate::gate::open_gate(&store, &team).unwrap();
+        let gate = crate::requests::open_gate(&store, &team).unwrap();
         let position = store.position(&team).unwrap();
-        let told = Story::at(&store, &team, position).unwrap();
+        let told = TeamProjection::at(&store, &team, position).unwrap();
         let page = told.view().approval.is_some_and(|approval| approval.waits);
         let all = [
             now.awaits_approval,

@@ -7,7 +7,7 @@ use teamster_types::health::Limits;
 use teamster_types::progress::Progress;
 use teamster_types::{TeamName, Time};
 
-use super::live::{kind, viewed};
+use super::live::kind;
 use super::stage::{RunNow, run_lately, run_now};
 use super::team::{TeamKind, Viewed};
 use crate::{status, teams};
@@ -49,7 +49,8 @@ pub struct TeamRow {
 /// A project that is watched.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Project {
+#[schemars(rename = "Project")]
+pub struct ProjectView {
     /// Its folder.
     pub path: String,
     /// Its last part, for people.
@@ -64,11 +65,12 @@ pub struct Project {
 
 /// All teams and projects.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
-pub struct Overview {
+#[schemars(rename = "Overview")]
+pub struct TeamsOverview {
     /// The teams: those that wait for a person first, then live ones, then by name.
     pub teams: Vec<TeamRow>,
     /// The projects that are watched, by path.
-    pub projects: Vec<Project>,
+    pub projects: Vec<ProjectView>,
 }
 
 /// What the name of a team in the API begins with when its folder's name is no team's name.
@@ -78,12 +80,12 @@ const ODD: &str = "odd~";
 const LONG: u64 = 100_000;
 
 impl TeamRow {
-    /// One team of the store in short.
+    /// Returns one team of the store in short.
     pub fn of_entry(read: &dyn Read, entry: &TeamEntry, limits: &Limits) -> Result<Self> {
         Self::by(read, entry, limits, &|team| run_now(read, team))
     }
 
-    /// The same in no time, and whether that is all: of a long journal only the end is looked at, so the stage of a run
+    /// Returns one team in short without delay, and whether that is all: of a long journal only the end is looked at, so the stage of a run
     /// may be missing.
     pub fn at_first(read: &dyn Read, entry: &TeamEntry, limits: &Limits) -> Result<(Self, bool)> {
         let team = entry.name.parse::<TeamName>();
@@ -116,7 +118,7 @@ impl TeamRow {
             name: short.name,
             kind: short.kind.map(kind),
             project: short.project,
-            state: viewed(short.state),
+            state: short.state,
             stage: status.stage,
             members: short.members,
             progress: status.progress,
@@ -130,7 +132,7 @@ impl TeamRow {
     }
 }
 
-impl Overview {
+impl TeamsOverview {
     /// Puts rows in order, tells which sessions tell of a team that is there anyway, and sums the projects up.
     pub fn of(mut teams: Vec<TeamRow>, projects: &[(String, bool)]) -> Self {
         let known: Vec<(String, String, Option<String>)> = teams
@@ -160,7 +162,7 @@ impl Overview {
                 let here = teams
                     .iter()
                     .filter(|row| row.project.as_deref() == Some(path));
-                Project {
+                ProjectView {
                     name: path.rsplit('/').next().unwrap_or(path).to_owned(),
                     state: here
                         .clone()
@@ -182,10 +184,10 @@ fn natural(name: &str) -> Vec<(String, u128)> {
     let mut parts = Vec::new();
     let mut rest = name;
     while !rest.is_empty() {
-        let words = rest
+        let letters = rest
             .find(|c: char| c.is_ascii_digit())
             .unwrap_or(rest.len());
-        let (word, behind) = rest.split_at(words);
+        let (word, behind) = rest.split_at(letters);
         let digits = behind.find(|c: char| !c.is_ascii_digit());
         let (number, behind) = behind.split_at(digits.unwrap_or(behind.len()));
         // One that is too long for a number is larger than any.

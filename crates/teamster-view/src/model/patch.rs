@@ -5,11 +5,11 @@ use serde::Serialize;
 use teamster_types::progress::Progress;
 use teamster_types::{TaskId, Time};
 
-use super::cost::Cost;
-use super::rows::{Message, TaskRow, Worker};
-use super::run::{Approval, Merge, Run, Verification};
+use super::cost::CostView;
+use super::rows::{MessageView, TaskRow, WorkerView};
+use super::run::{Approval, MergeView, RunView, Verification};
 use super::team::{History, TeamView, Viewed};
-use crate::status::Problem;
+use crate::status::TeamProblem;
 
 /// What changed between two views of one team. A part that is left out is as it was; applying a patch twice changes
 /// nothing.
@@ -32,7 +32,7 @@ pub struct Patch {
     pub history: Option<History>,
     /// Workers that are new or changed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub workers: Vec<Worker>,
+    pub workers: Vec<WorkerView>,
     /// Every worker in order, when one came or went.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub worker_names: Option<Vec<String>>,
@@ -47,13 +47,13 @@ pub struct Patch {
     pub critical_path: Option<Vec<TaskId>>,
     /// Messages that are new.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub messages: Vec<Message>,
+    pub messages: Vec<MessageView>,
     /// How many messages there were in all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message_count: Option<u64>,
     /// The run.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub run: Option<Run>,
+    pub run: Option<RunView>,
     /// The gate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub approval: Option<Approval>,
@@ -62,13 +62,13 @@ pub struct Patch {
     pub verifications: Option<Vec<Verification>>,
     /// Every merge.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub merges: Option<Vec<Merge>>,
+    pub merges: Option<Vec<MergeView>>,
     /// What was spent.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub cost: Option<Cost>,
+    pub cost: Option<CostView>,
     /// What needs a person.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub problems: Option<Vec<Problem>>,
+    pub problems: Option<Vec<TeamProblem>>,
 }
 
 fn changed<T: PartialEq + Clone>(before: &T, after: &T) -> Option<T> {

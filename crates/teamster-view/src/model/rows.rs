@@ -14,7 +14,8 @@ pub use teamster_journal::PermissionRequest;
 /// One worker, or a teammate of a session.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Worker {
+#[schemars(rename = "Worker")]
+pub struct WorkerView {
     /// Its name.
     pub name: String,
     /// What it is for, where a run or a session says so.
@@ -26,7 +27,7 @@ pub struct Worker {
     /// How it runs.
     pub backend_type: String,
     /// What it is doing, as its bridge, its client or the journal says: `polling`, `executing`, `idle`, `spawning`,
-    /// `working`, `completed`, `failed`, `stopped`, …
+    /// `working`, `completed`, `failed`, `stopped` and others.
     pub status: Option<String>,
     /// How it is.
     pub verdict: Verdict,
@@ -36,7 +37,7 @@ pub struct Worker {
     pub pid: Option<u32>,
     /// The task it works on.
     pub current_task_id: Option<TaskId>,
-    /// The same in words.
+    /// What that task is, in words.
     pub current_task: Option<String>,
     /// Since when it works on that, or does nothing.
     pub since: Option<Time>,
@@ -95,12 +96,13 @@ pub struct TaskRow {
 /// One message.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Message {
+#[schemars(rename = "Message")]
+pub struct MessageView {
     /// Its place in the journal; 0 in a session's state file, which has none.
     pub seq: u64,
     /// Its id; empty for one that went to everybody.
     pub id: String,
-    /// `message`, `context`, `task_complete`, …
+    /// What sort of message it is: `message`, `context`, `task_complete` and others.
     #[serde(rename = "type")]
     pub kind: String,
     /// Who sent it.
@@ -109,13 +111,13 @@ pub struct Message {
     pub to: String,
     /// What it says.
     pub content: String,
-    /// When.
+    /// When it was sent.
     pub sent_at: Option<Time>,
     /// About which task.
     pub task_id: Option<TaskId>,
 }
 
-impl Worker {
+impl WorkerView {
     /// Somebody of whom only the name is known.
     pub fn named(name: &str) -> Self {
         Self {

@@ -5,12 +5,13 @@ use serde::Serialize;
 use teamster_journal::payload::Shown;
 use teamster_types::{TaskId, Time};
 
-use super::cost::Budget;
+use super::cost::BudgetView;
 
 /// A run, as its events tell it. What was not told is `null`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Run {
+#[schemars(rename = "Run")]
+pub struct RunView {
     /// The sentence.
     pub task: String,
     /// Who was asked for: `3:executor`.
@@ -18,7 +19,7 @@ pub struct Run {
     /// Who takes part.
     pub members: Vec<RunMember>,
     /// What the work starts from.
-    pub base: Option<Base>,
+    pub base: Option<BaseView>,
     /// What is run to verify the work.
     pub verify: Vec<VerifyCommand>,
     /// `ask`, `auto` or `never`.
@@ -32,7 +33,7 @@ pub struct Run {
     /// Whether the workers share the project's own folder.
     pub in_place: bool,
     /// What it may spend.
-    pub budget: Option<Budget>,
+    pub budget: Option<BudgetView>,
     /// How many files of the user's are not part of the base.
     pub uncommitted: u64,
     /// The stage it is in: `plan`, `requirements`, `execute`, `verify`, `fix`, `approval` or `end`.
@@ -40,15 +41,15 @@ pub struct Run {
     /// The round of fixing.
     pub round: u64,
     /// Every stage it entered, in order.
-    pub stages: Vec<Stage>,
+    pub stages: Vec<StageView>,
     /// Its plan.
-    pub plan: Option<Plan>,
+    pub plan: Option<PlanView>,
     /// When it began.
     pub started_at: Option<Time>,
     /// When a host last took it over.
     pub resumed_at: Option<Time>,
     /// How it ended.
-    pub finished: Option<Finished>,
+    pub finished: Option<FinishedView>,
 }
 
 /// Somebody who takes part in a run.
@@ -66,7 +67,8 @@ pub struct RunMember {
 
 /// What the work of a run starts from.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct Base {
+#[schemars(rename = "Base")]
+pub struct BaseView {
     /// The commit.
     pub commit: String,
     /// The branch.
@@ -84,14 +86,15 @@ pub struct VerifyCommand {
 
 /// A stage that a run entered.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct Stage {
-    /// Which.
+#[schemars(rename = "Stage")]
+pub struct StageView {
+    /// The name of the stage.
     pub stage: String,
-    /// When.
+    /// When the run entered it.
     pub at: Time,
     /// Its place in the journal.
     pub seq: u64,
-    /// Why.
+    /// Why the run entered it.
     pub reason: String,
     /// The round of fixing.
     pub round: u64,
@@ -99,7 +102,8 @@ pub struct Stage {
 
 /// The plan of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct Plan {
+#[schemars(rename = "Plan")]
+pub struct PlanView {
     /// `file`, `leader` or `sentence`.
     pub source: String,
     /// Its file.
@@ -125,16 +129,17 @@ pub struct PlanTask {
 /// How a run ended.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Finished {
+#[schemars(rename = "Finished")]
+pub struct FinishedView {
     /// `complete`, `rejected`, `rolled_back`, `failed`, `cancelled`, `budget_exhausted` or `tasks_failed`.
     pub outcome: String,
     /// The exit code of `teamster run`.
     pub exit_code: Option<i64>,
-    /// Why.
+    /// Why it ended so.
     pub reason: String,
     /// The commit that landed.
     pub commit: Option<String>,
-    /// When.
+    /// When it ended.
     pub at: Time,
 }
 
@@ -205,7 +210,8 @@ pub enum MergeState {
 /// The merge of one task's work.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Merge {
+#[schemars(rename = "Merge")]
+pub struct MergeView {
     /// Its place in the journal.
     pub seq: u64,
     /// Of which task.
@@ -228,7 +234,7 @@ pub struct Merge {
     pub is_final: bool,
     /// The task that repairs it.
     pub fix_task: Option<TaskId>,
-    /// When.
+    /// When this was last recorded.
     pub at: Time,
 }
 
@@ -259,22 +265,23 @@ pub struct Approval {
     /// Whether an answer is still waited for.
     pub waits: bool,
     /// What was answered.
-    pub answer: Option<Answer>,
+    pub answer: Option<AnswerView>,
 }
 
 /// An answer at the gate.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct Answer {
+#[schemars(rename = "Answer")]
+pub struct AnswerView {
     /// `approve`, `reject` or `revise`.
     pub answer: String,
     /// Whether the run has taken it. Until then somebody has only said it.
     pub taken: bool,
-    /// Who.
+    /// Who gave it.
     pub by: String,
     /// Whether the work is to be taken back.
     pub rollback: bool,
     /// What to change.
     pub text: String,
-    /// When.
+    /// When it was given.
     pub at: Time,
 }

@@ -8,9 +8,9 @@ use teamster_types::Time;
 use teamster_types::health::Verdict;
 
 use super::overview::TeamRow;
-use super::rows::{Message, Worker};
-use super::story::Story;
-use super::team::{Session, TeamKind, TeamView, Viewed};
+use super::projection::TeamProjection;
+use super::rows::{MessageView, WorkerView};
+use super::team::{SessionView, TeamKind, TeamView, Viewed};
 
 /// What the name of a session in the API begins with. No team's name can.
 const PREFIX: &str = "session~";
@@ -123,7 +123,7 @@ impl Sessions {
                 .iter()
                 .map(|row| {
                     let (verdict, evidence) = judged(row.status, view, &row.last_activity_at, now);
-                    Worker {
+                    WorkerView {
                         role: Some(row.role.clone()),
                         model: Some(row.model.as_str().to_owned()),
                         status: Some(row.status.as_str().to_owned()),
@@ -133,14 +133,14 @@ impl Sessions {
                         current_task: row.current_task.clone(),
                         since: row.started_at.parse().ok(),
                         last_event_at: row.last_activity_at.parse().ok(),
-                        ..Worker::named(&row.name)
+                        ..WorkerView::named(&row.name)
                     }
                 })
                 .collect(),
             messages: state
                 .recent_messages
                 .iter()
-                .map(|letter| Message {
+                .map(|letter| MessageView {
                     seq: 0,
                     id: String::new(),
                     kind: "message".to_owned(),
@@ -152,7 +152,7 @@ impl Sessions {
                 })
                 .collect(),
             message_count: state.recent_messages.len() as u64,
-            session: Some(Session {
+            session: Some(SessionView {
                 file: if shown.is_main {
                     format!("{}/{}", layout::BKIT, layout::AGENT_STATE)
                 } else {
@@ -167,7 +167,7 @@ impl Sessions {
                 started_at: state.started_at.parse().ok(),
                 last_updated: state.updated(),
             }),
-            ..Story::of(&id).view()
+            ..TeamProjection::of(&id).view()
         }
     }
 }

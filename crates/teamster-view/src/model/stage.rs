@@ -34,14 +34,15 @@ const ASKED: [&[&str]; 4] = [
     ],
 ];
 
-/// Where the run of a team stands, from the end of its journal. The same as a whole story would tell. A run that has not
+/// Returns where the run of a team stands, from the end of its journal: what a projection of the whole journal would tell. A run that has not
 /// said anything for long is looked for far back, which takes a while in a long journal.
 pub fn run_now(read: &dyn Read, team: &TeamName) -> Result<RunNow> {
     let found = read.last_of_each(team, &ASKED)?;
     Ok(standing(found.into_iter().flatten().collect()))
 }
 
-/// The same by the last events alone, which takes no time: what was said before them is not known.
+/// Returns where the run of a team stands by the last events alone, which takes no time: what was said before them is not
+/// known.
 pub fn run_lately(read: &dyn Read, team: &TeamName) -> Result<RunNow> {
     let events = read.last_events(team, LATELY)?.events;
     let last = |kinds: &[&str]| {

@@ -1,14 +1,15 @@
-//! One team as a whole.
+//! One team as a whole, and what happened in it when.
 
 use schemars::JsonSchema;
 use serde::Serialize;
+pub use teamster_journal::{Mark, Span, SpanEnd};
 use teamster_types::progress::Progress;
 use teamster_types::{TaskId, Time};
 
-use super::cost::Cost;
-use super::rows::{Message, TaskRow, Worker};
-use super::run::{Approval, Merge, Run, Verification};
-use crate::status::Problem;
+use super::cost::CostView;
+use super::rows::{MessageView, TaskRow, WorkerView};
+use super::run::{Approval, MergeView, RunView, Verification};
+use crate::status::TeamProblem;
 
 /// Whose team it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -63,7 +64,8 @@ pub struct History {
 /// What a session's state file says of the session itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Session {
+#[schemars(rename = "Session")]
+pub struct SessionView {
     /// The file, in the project.
     pub file: String,
     /// The session.
@@ -109,29 +111,29 @@ pub struct TeamView {
     /// How far it is.
     pub progress: Progress,
     /// Its workers.
-    pub workers: Vec<Worker>,
+    pub workers: Vec<WorkerView>,
     /// Its tasks, in the order of their numbers.
     pub tasks: Vec<TaskRow>,
     /// The longest chain of tasks that are not completed.
     pub critical_path: Vec<TaskId>,
     /// The last 50 messages, the oldest first.
-    pub messages: Vec<Message>,
+    pub messages: Vec<MessageView>,
     /// How many messages there were in all.
     pub message_count: u64,
     /// Its run; `null` while it has none.
-    pub run: Option<Run>,
+    pub run: Option<RunView>,
     /// The gate; `null` while it was never open.
     pub approval: Option<Approval>,
     /// What was run to verify, in order.
     pub verifications: Vec<Verification>,
     /// What was merged or could not be, in order.
-    pub merges: Vec<Merge>,
+    pub merges: Vec<MergeView>,
     /// What was spent.
-    pub cost: Cost,
+    pub cost: CostView,
     /// What needs a person.
-    pub problems: Vec<Problem>,
+    pub problems: Vec<TeamProblem>,
     /// What a state file says of its session; `null` for other teams.
-    pub session: Option<Session>,
+    pub session: Option<SessionView>,
 }
 
 impl TeamView {
@@ -144,4 +146,54 @@ impl TeamView {
     pub fn awaits_approval(&self) -> bool {
         self.approval.as_ref().is_some_and(|gate| gate.waits)
     }
+}
+
+/// What one worker did.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+pub struct Lane {
+    /// The name of the worker.
+    pub worker: String,
+    /// Its work, in order.
+    pub spans: Vec<Span>,
+    /// What happened to it, in order.
+    pub marks: Vec<Mark>,
+}
+
+/// A stage of the run.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct StageSpan {
+    /// The name of the stage.
+    pub stage: String,
+    /// The position of the journal at which it began.
+    pub seq: u64,
+    /// When it began.
+    pub from: Time,
+    /// When it ended; `null` while it goes on.
+    pub to: Option<Time>,
+}
+
+/// A position of the journal and its time, for whoever goes from a moment to a position.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Tick {
+    /// The position.
+    pub seq: u64,
+    /// Its time.
+    pub at: Time,
+}
+
+/// What happened when.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+pub struct Timeline {
+    /// The position of the journal that this shows.
+    pub seq: u64,
+    /// The moment of the first event.
+    pub from: Option<Time>,
+    /// The moment of the last event.
+    pub to: Option<Time>,
+    /// A lane for each worker, in the order of their names.
+    pub lanes: Vec<Lane>,
+    /// The stages of the run.
+    pub stages: Vec<StageSpan>,
+    /// At most 512 positions, evenly spread, the first and the last among them.
+    pub ticks: Vec<Tick>,
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use teamster_isolate::OrTrace as _;
 use teamster_journal::payload::{Addressee, QuestionExpired, QuestionId};
-use teamster_journal::{EventKind, QuestionFate, Questions};
+use teamster_journal::{EventActor, EventKind, QuestionFate, Questions};
 use teamster_store::Read;
 use teamster_types::json::Object;
 use teamster_types::message::Message;
@@ -85,7 +85,7 @@ struct MailOnItsWay {
 #[derive(Debug)]
 struct SettledProposal {
     id: QuestionId,
-    by: String,
+    by: EventActor,
     answer: String,
 }
 

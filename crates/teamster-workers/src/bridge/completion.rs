@@ -12,7 +12,7 @@ use teamster_store::{Claimed, Kind, StoreError};
 use teamster_types::denied;
 use teamster_types::json::Object;
 use teamster_types::paths::{Glob, any_matches};
-use teamster_types::task::Task;
+use teamster_types::task::{Task, TaskResult};
 use teamster_types::text::shown;
 
 use super::reporter::Reporter;
@@ -20,7 +20,7 @@ use crate::attempt::{AttemptEnd, StopCause};
 use crate::workplace::{KeepAs, KeptWork, Workplace};
 
 /// The longest summary that goes into a task and a message, in characters.
-const SUMMARY: usize = 4_000;
+pub(super) const SUMMARY: usize = 4_000;
 /// The most changed files that are named in a result.
 const NAMED_FILES: usize = 200;
 
@@ -84,7 +84,7 @@ impl TaskResolution {
         }
         match &end.outcome.verdict {
             // An agent that had finished when it was asked to stop has finished.
-            AgentVerdict::Done { summary } => Self::Completed(short(summary)),
+            AgentVerdict::Done { summary } => Self::Completed(shown(summary, SUMMARY)),
             AgentVerdict::Interrupted => Self::stopping(),
             AgentVerdict::Paused { trouble, reason } => Self::Released {
                 why: format!("{}: {reason}", trouble.words()),
@@ -94,12 +94,13 @@ impl TaskResolution {
                 why: reason.clone(),
                 cause: ReleaseCause::Worker,
             },
-            AgentVerdict::Failed { reason } if !end.outcome.started => Self::Failed(short(
-                &format!("{reason}: {}", end.describe_failed_launch()),
-            )),
+            AgentVerdict::Failed { reason } if !end.outcome.started => {
+                let reason = format!("{reason}: {}", end.describe_failed_launch());
+                Self::Failed(shown(&reason, SUMMARY))
+            }
             AgentVerdict::Failed { reason } => match &end.cause {
                 Some(StopCause::Requested) => Self::stopping(),
-                _ => Self::Failed(short(reason)),
+                _ => Self::Failed(shown(reason, SUMMARY)),
             },
         }
     }
@@ -190,15 +191,16 @@ impl<'a> Completion<'a> {
         extra.insert("taskId".into(), json!(id));
         match &self.resolution {
             TaskResolution::Completed(summary) => {
-                let result = json!({
-                    "summary": summary,
-                    "commit": self.kept.commit,
-                    "base": self.kept.base,
-                    "ref": self.kept.name,
-                    "files": self.kept.files.iter().take(NAMED_FILES).collect::<Vec<_>>(),
-                    "fileCount": self.kept.files.len(),
-                    "outsideReservation": self.outside,
-                    "review": !self.outside.is_empty(),
+                let files = &self.kept.files;
+                let result = json!(TaskResult {
+                    summary: Some(summary.clone()),
+                    commit: self.kept.commit.clone(),
+                    base: self.kept.base.clone(),
+                    kept_as: self.kept.name.clone(),
+                    files: files.iter().take(NAMED_FILES).cloned().collect(),
+                    file_count: files.len(),
+                    needs_review: !self.outside.is_empty(),
+                    outside_reservation: self.outside.clone(),
                 });
                 reporter.store().complete(&team, id, token, Some(result))?;
                 extra.insert("summary".into(), json!(summary));
@@ -325,11 +327,6 @@ fn keep(
     workplace
         .keep(task, keep, &message)
         .map_err(|error| format!("what the agent did cannot be committed: {error}"))
-}
-
-/// Returns a text without secrets and control characters, short enough for a task and a message.
-pub(super) fn short(text: &str) -> String {
-    shown(text, SUMMARY)
 }
 
 #[cfg(test)]

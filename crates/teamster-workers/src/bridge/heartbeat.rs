@@ -9,6 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use teamster_fs::OrTrace as _;
 use teamster_fs::proc::Machine;
 use teamster_store::{Kind, Listen, Pulse, Store};
 use teamster_types::TaskId;
@@ -209,14 +210,15 @@ impl HeartbeatLoop {
             if urgent {
                 self.stirred = Instant::now();
             }
-            // A beat that is due soon is written now: one waking is cheaper than two.
+            // A beat or a look that is due soon is made now: one waking is cheaper than two.
             if urgent || beaten.elapsed() + self.limits.look / 2 >= self.limits.beat {
                 // A beat that could not be written is tried again soon: others judge us by it.
-                if self.beat().is_ok() {
+                let written = self.beat();
+                if written.ok_or_trace("write the heartbeat").is_some() {
                     beaten = Instant::now();
                 }
             }
-            if last_looked.elapsed() >= look {
+            if last_looked.elapsed() >= look / 2 {
                 last_looked = Instant::now();
                 self.look();
             }
@@ -291,7 +293,10 @@ impl HeartbeatLoop {
         let heard = match self.listener.hear() {
             Ok(heard) => heard,
             Err(error) if error.kind == Kind::NotFound => return self.tell(BridgeEvent::TeamGone),
-            Err(_) => return,
+            Err(error) => {
+                tracing::debug!("cannot look for news: {error}");
+                return;
+            }
         };
         for signal in heard.signals {
             let known = (signal.request_id.clone(), signal.drain);
@@ -312,12 +317,14 @@ impl HeartbeatLoop {
     fn renew(&self, task: &TaskId, token: &Token) -> bool {
         match self.store.renew(&self.identity.team, task, token, None) {
             Ok(_) => true,
-            Err(error) if error.busy => false,
-            Err(error) if matches!(error.kind, Kind::Conflict | Kind::NotFound) => {
+            Err(error) if !error.busy && matches!(error.kind, Kind::Conflict | Kind::NotFound) => {
                 self.tell(BridgeEvent::ClaimLost(task.clone(), error.message));
                 true
             }
-            Err(_) => false,
+            Err(error) => {
+                tracing::debug!("cannot renew the lease of task {task} now: {error}");
+                false
+            }
         }
     }
 

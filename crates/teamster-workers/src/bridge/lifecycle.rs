@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
+use teamster_fs::OrTrace as _;
 use teamster_fs::proc::Machine;
 use teamster_journal::EventKind;
 use teamster_journal::payload::{WorkerPaused, WorkerQuarantined};
@@ -19,9 +20,10 @@ use teamster_types::TaskId;
 use teamster_types::health::Verdict;
 use teamster_types::heartbeat::WorkerStatus;
 use teamster_types::task::Token;
+use teamster_types::text::shown;
 
 use super::BridgeEvent;
-use super::completion::{ReleaseCause, TaskResolution, short};
+use super::completion::{ReleaseCause, SUMMARY, TaskResolution};
 use super::heartbeat::HeartbeatThread;
 use super::reporter::Reporter;
 use crate::limits::WorkerLimits;
@@ -54,7 +56,7 @@ impl Consequence {
                 reporter.say(&format!("waits {seconds} s: {why}"));
                 EventKind::WorkerPaused(WorkerPaused {
                     seconds,
-                    reason: short(&why),
+                    reason: shown(&why, SUMMARY),
                 })
             }
             Self::Quarantined { errors, why } => {
@@ -67,7 +69,7 @@ impl Consequence {
                     verdict: Verdict::Quarantined.as_str().to_owned(),
                     evidence: vec![format!("{errors} errors in a row")],
                     errors,
-                    reason: short(&why),
+                    reason: shown(&why, SUMMARY),
                 })
             }
         };
@@ -318,7 +320,8 @@ impl WorkOutlook {
     /// Looks whether tasks wait for a time that no event tells of. Tasks of a dead colleague are put back.
     pub(super) fn look(reporter: &mut Reporter, machine: &Machine) -> Self {
         let (store, team) = (reporter.store(), reporter.team());
-        let Ok((progress, _)) = store.progress(team) else {
+        let progress = store.progress(team);
+        let Some((progress, _)) = progress.ok_or_trace("count the tasks of the team") else {
             return Self::Later;
         };
         if progress.in_progress_tasks > 0 {

@@ -240,7 +240,7 @@ impl Notable {
 
 /// Where a line of a task's log comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum LogSource {
+pub(super) enum TaskLogSource {
     /// The agent's standard output.
     Agent,
     /// The agent's standard error.
@@ -249,7 +249,7 @@ pub(super) enum LogSource {
     Bridge,
 }
 
-impl LogSource {
+impl TaskLogSource {
     fn word(self) -> &'static str {
         match self {
             Self::Agent => "agent",
@@ -266,7 +266,7 @@ pub(super) struct TaskLog {
     folder: Option<Dir>,
     task: TaskId,
     limit: u64,
-    /// One redactor for each [`LogSource`].
+    /// One redactor for each [`TaskLogSource`].
     redactors: [LineRedactor; 3],
 }
 
@@ -288,12 +288,18 @@ impl TaskLog {
     /// Adds a line of the bridge itself.
     pub(super) fn note(&mut self, now: Time, text: &str) {
         let line = json!({ "teamster": text }).to_string();
-        self.line(now, LogSource::Bridge, line.as_bytes(), None);
+        self.line(now, TaskLogSource::Bridge, line.as_bytes(), None);
     }
 
     /// Adds a line; `shown` is what it says to a person, where that is known. A line that cannot be written is lost:
     /// that must not stop the work.
-    pub(super) fn line(&mut self, now: Time, source: LogSource, line: &[u8], shown: Option<&str>) {
+    pub(super) fn line(
+        &mut self,
+        now: Time,
+        source: TaskLogSource,
+        line: &[u8],
+        shown: Option<&str>,
+    ) {
         self.append(now, source, line, shown)
             .or_trace("write the log of a task");
     }
@@ -301,7 +307,7 @@ impl TaskLog {
     fn append(
         &mut self,
         now: Time,
-        source: LogSource,
+        source: TaskLogSource,
         line: &[u8],
         shown: Option<&str>,
     ) -> Result<(), FsError> {
@@ -333,9 +339,6 @@ impl TaskLog {
 }
 
 fn log_folder(project: &Dir, identity: &WorkerIdentity) -> Result<Dir, FsError> {
-    let mut folder = project.child_or_create(layout::OMC)?;
-    for name in layout::log_folders(&identity.team, &identity.name) {
-        folder = folder.child_or_create(name)?;
-    }
-    Ok(folder)
+    let folder = project.child_or_create(layout::OMC)?;
+    folder.descend_or_create(&layout::log_folders(&identity.team, &identity.name))
 }

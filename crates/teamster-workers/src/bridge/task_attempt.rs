@@ -23,7 +23,7 @@ use teamster_types::task::Task;
 use teamster_types::{TaskId, Time};
 
 use super::BridgeEvent;
-use super::reporter::{LogSource, Reporter, TaskLog, WorkerIdentity};
+use super::reporter::{Reporter, TaskLog, TaskLogSource, WorkerIdentity};
 use super::socket::WorkerSocket;
 use crate::attempt::{AgentAttempt, AttemptCommand, AttemptEnd, StopCause};
 use crate::limits::WorkerLimits;
@@ -311,8 +311,8 @@ impl TaskAttempt<'_> {
                 shown,
             } => {
                 let source = match stream {
-                    OutputStream::Output => LogSource::Agent,
-                    OutputStream::Error => LogSource::Stderr,
+                    OutputStream::Output => TaskLogSource::Agent,
+                    OutputStream::Error => TaskLogSource::Stderr,
                 };
                 self.log.line(now, source, &line, shown.as_deref());
             }

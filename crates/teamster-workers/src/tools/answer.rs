@@ -292,7 +292,7 @@ impl Caller<'_> {
     }
 
     fn record(&self, kind: EventKind) -> Result<u64, ToolFailure> {
-        let event = NewEvent::new(self.worker.as_str(), kind).task(self.task);
+        let event = NewEvent::new(self.worker, kind).task(self.task);
         Ok(self.store.record(self.team, event)?)
     }
 }

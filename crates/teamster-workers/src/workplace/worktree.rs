@@ -62,6 +62,11 @@ impl InWorktree {
 
     fn bring_up_to_date(&mut self) -> Result<(), GitError> {
         let target = work_so_far(&self.repo, &self.team)?.unwrap_or_else(|| self.start.clone());
+        // A worktree that could not be made anew, on a full disk for example, left nothing behind.
+        if !self.folder.is_dir() {
+            self.set_aside(target)?;
+            return Ok(());
+        }
         match self.tree.move_to(&target)? {
             BranchUpdate::Already | BranchUpdate::To(_) => self.base = target,
             // What is in the way is work that nobody kept. It is moved aside whole, and a new worktree takes its place.

@@ -1,4 +1,4 @@
-//! `teamster ask` and `teamster answer`: a question of an agent, and what a person says to it.
+//! Implements `teamster ask` and `teamster answer`: a question of an agent, and what a person says to it.
 
 use clap::Args;
 use serde_json::json;
@@ -6,7 +6,7 @@ use teamster_app::questions::{self, Reply};
 use teamster_journal::payload::QuestionId;
 
 use super::agent::BridgeClient;
-use crate::cli::TeamArg;
+use crate::cli::TeamSelector;
 use crate::context::Context;
 use crate::error::{AppError, Result};
 use crate::shown::viewed_line;
@@ -19,7 +19,7 @@ use crate::shown::viewed_line;
 #[command(after_help = "\
 Examples:
   teamster ask \"Which of the two date formats should the export use?\"   # exits 6")]
-pub struct Ask {
+pub struct AskArgs {
     /// The question, with what one needs to know to answer it
     question: String,
 }
@@ -32,7 +32,7 @@ pub struct Ask {
 Examples:
   teamster answer q17 \"ISO 8601\"   # exits 3
   teamster answer q21 --accept   # exits 3")]
-pub struct Answer {
+pub struct AnswerArgs {
     /// The question, such as q17
     question: String,
     /// What the agent is told
@@ -46,10 +46,10 @@ pub struct Answer {
     #[arg(long)]
     accept: bool,
     #[command(flatten)]
-    team: TeamArg,
+    team: TeamSelector,
 }
 
-impl Ask {
+impl AskArgs {
     pub fn run(self, context: &Context) -> Result {
         match BridgeClient::find() {
             Some(bridge) => bridge.ask(context, &self.question),
@@ -61,11 +61,11 @@ impl Ask {
     }
 }
 
-impl Answer {
+impl AnswerArgs {
     pub fn run(self, context: &Context) -> Result {
         context.must_be_a_person("answering a question")?;
         let id: QuestionId = self.question.parse()?;
-        let team = context.team(self.team.team.as_deref())?;
+        let team = self.team.find(context)?;
         let reply = if self.accept {
             Reply::Accept(self.answer)
         } else {
@@ -80,8 +80,8 @@ impl Answer {
                 })
             },
             || match &answered.task {
-                Some(task) => format!("made task {task}, as {} proposed", viewed_line(asker)),
-                None => format!("{} has the answer", viewed_line(asker)),
+                Some(task) => format!("made task {task}, as {} proposed", viewed_line(asker.as_str())),
+                None => format!("{} has the answer", viewed_line(asker.as_str())),
             },
         )
     }

@@ -1,9 +1,9 @@
-//! `teamster flow …`
+//! Implements `teamster flow show`.
 
 use std::fmt::Write as _;
 
 use clap::{Args, Subcommand};
-use teamster_types::flow::{self, Edge};
+use teamster_types::flow::{self, FlowEdge};
 
 use crate::error::{AppError, Result};
 use crate::output::Output;
@@ -13,14 +13,14 @@ use crate::output::Output;
 #[command(after_help = "\
 Examples:
   teamster flow show party")]
-pub struct Flow {
+pub struct FlowArgs {
     #[command(subcommand)]
-    command: Command,
+    command: FlowCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
-    Show(Show),
+enum FlowCommand {
+    Show(FlowShowArgs),
 }
 
 /// Draw a flow: its states, its steps, and what each step needs
@@ -30,29 +30,29 @@ Examples:
   teamster flow show party
   teamster flow show staged --json
   teamster flow show pdca --format mermaid")]
-struct Show {
-    /// staged, party or pdca
+struct FlowShowArgs {
+    /// The flow: staged, party or pdca
     name: String,
     /// How it is drawn
     #[arg(long, value_enum, default_value = "text")]
-    format: Format,
+    format: FlowFormat,
 }
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum Format {
+enum FlowFormat {
     Text,
     Mermaid,
 }
 
-impl Flow {
+impl FlowArgs {
     pub fn run(self, out: Output) -> Result {
         match self.command {
-            Command::Show(command) => command.run(out),
+            FlowCommand::Show(command) => command.run(out),
         }
     }
 }
 
-impl Show {
+impl FlowShowArgs {
     fn run(self, out: Output) -> Result {
         let Some(flow) = flow::Flow::builtin(&self.name) else {
             let names: Vec<&str> = flow::Flow::builtin_names().collect();
@@ -64,8 +64,8 @@ impl Show {
         out.answer(
             || serde_json::json!({ "flow": flow }),
             || match self.format {
-                Format::Text => as_text(&flow),
-                Format::Mermaid => as_mermaid(&flow),
+                FlowFormat::Text => as_text(&flow),
+                FlowFormat::Mermaid => as_mermaid(&flow),
             },
         )
     }
@@ -95,7 +95,7 @@ fn as_text(flow: &flow::Flow) -> String {
 }
 
 /// A step with what it needs and what it counts as.
-fn say(edge: &Edge) -> String {
+fn say(edge: &FlowEdge) -> String {
     let mut notes: Vec<String> = Vec::new();
     if !edge.needs.is_empty() {
         let needs: Vec<String> = edge
@@ -127,7 +127,7 @@ fn as_mermaid(flow: &flow::Flow) -> String {
     for state in flow
         .states
         .iter()
-        .filter(|state| state.kind == flow::Kind::Final)
+        .filter(|state| state.kind == flow::StateKind::Final)
     {
         let _ = writeln!(text, "  {} --> [*]", name(&state.name));
     }

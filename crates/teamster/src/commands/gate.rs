@@ -1,23 +1,23 @@
-//! `teamster approve`, `teamster reject`, `teamster revise`: a person's answer at the gate.
+//! Implements `teamster approve`, `teamster reject` and `teamster revise`, which answer at the gate of a run.
 
 use clap::Args;
 use serde_json::json;
-use teamster_app::gate::{self, Decision};
+use teamster_app::gate::{self, DecisionOutcome};
 use teamster_journal::payload::GateAnswer;
 
 use super::run;
-use crate::cli::TeamArg;
+use crate::cli::TeamSelector;
 use crate::context::Context;
 use crate::error::Result;
 
 /// Which gate is meant.
 #[derive(Args, Debug)]
-struct At {
+struct GateSelector {
     /// The commit that is decided on; needed without a terminal
     #[arg(long, value_name = "SHA")]
     commit: Option<String>,
     #[command(flatten)]
-    team: TeamArg,
+    team: TeamSelector,
 }
 
 /// Take the work of a run that waits at the gate: it lands on your branch
@@ -26,9 +26,9 @@ struct At {
 Examples:
   teamster approve   # in a terminal
   teamster approve --team fix-login --commit 1a2b3c4d   # exits 3")]
-pub struct Approve {
+pub struct ApproveArgs {
     #[command(flatten)]
-    at: At,
+    at: GateSelector,
 }
 
 /// Do not take the work of a run that waits at the gate
@@ -37,7 +37,7 @@ pub struct Approve {
 Examples:
   teamster reject \"too slow\"   # in a terminal
   teamster reject --rollback --team fix-login --commit 1a2b3c4d   # exits 3")]
-pub struct Reject {
+pub struct RejectArgs {
     /// Why not
     #[arg(value_name = "WHY", default_value = "", hide_default_value = true)]
     why: String,
@@ -45,7 +45,7 @@ pub struct Reject {
     #[arg(long)]
     rollback: bool,
     #[command(flatten)]
-    at: At,
+    at: GateSelector,
 }
 
 /// Have the work of a run that waits at the gate changed first
@@ -54,21 +54,21 @@ pub struct Reject {
 Examples:
   teamster revise \"name it total, not sum\"   # in a terminal
   teamster revise \"add a test\" --team fix-login --commit 1a2b3c4d   # exits 3")]
-pub struct Revise {
+pub struct ReviseArgs {
     /// What to change
     #[arg(value_name = "WHAT")]
     what: String,
     #[command(flatten)]
-    at: At,
+    at: GateSelector,
 }
 
-impl Approve {
+impl ApproveArgs {
     pub fn run(self, context: &Context) -> Result {
         decide(context, &self.at, GateAnswer::Approve)
     }
 }
 
-impl Reject {
+impl RejectArgs {
     pub fn run(self, context: &Context) -> Result {
         let answer = GateAnswer::Reject {
             rollback: self.rollback,
@@ -78,19 +78,21 @@ impl Reject {
     }
 }
 
-impl Revise {
+impl ReviseArgs {
     pub fn run(self, context: &Context) -> Result {
         decide(context, &self.at, gate::revise(&self.what)?)
     }
 }
 
 /// Decides, and goes on as the run's host where there is none.
-fn decide(context: &Context, at: &At, answer: GateAnswer) -> Result {
+fn decide(context: &Context, at: &GateSelector, answer: GateAnswer) -> Result {
     context.must_be_a_person("deciding at the gate")?;
-    let team = context.team(at.team.team.as_deref())?;
+    let team = at.team.find(context)?;
     match gate::decide(context, &team, at.commit.as_deref(), answer)? {
-        Decision::Host { spec, lock, reply } => run::host(context, &team, *spec, lock, Some(reply)),
-        Decision::Judged(judged) => {
+        DecisionOutcome::Host { spec, lock, reply } => {
+            run::host(context, &team, *spec, lock, Some(reply))
+        }
+        DecisionOutcome::Judged(judged) => {
             let (word, outcome) = (judged.word, &judged.outcome);
             context.out.answer(
                 || json!({ "team": team, "commit": judged.commit, "decision": word, "outcome": outcome }),

@@ -1,6 +1,6 @@
-//! `teamster hook`
+//! Implements `teamster hook`.
 //!
-//! The client waits for it and stops its agent if it fails. So it always ends with 0, and soon.
+//! The client waits for a hook and stops its agent if the hook fails. So it always ends with 0, and soon.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -39,31 +39,31 @@ and never blocks the agent; TEAMSTER_DEBUG=1 makes it say what went wrong.
 Examples:
   echo '{\"agent_id\":\"worker-1\"}' | teamster hook SubagentStart
   echo '{}' | TEAMSTER_DEBUG=1 teamster hook Stop")]
-pub struct Hook {
+pub struct HookArgs {
     /// The event, such as `SubagentStart` [default: as the payload says]
     event: Option<String>,
 }
 
-impl Hook {
+impl HookArgs {
     pub fn run(self) {
         run(&self.event.unwrap_or_default());
     }
 }
 
-/// The event of a call `teamster hook EVENT`. Only a wish for help is left to the parser, which ends wrong usage with 2:
+/// The event of a call `teamster hook EVENT`. Only a request for help is left to the parser, which ends wrong usage with 2:
 /// that would block the agent.
-pub fn event_of(mut words: impl Iterator<Item = OsString>) -> Option<String> {
-    if words.nth(1)? != "hook" {
+pub fn event_of(mut args: impl Iterator<Item = OsString>) -> Option<String> {
+    if args.nth(1)? != "hook" {
         return None;
     }
     let mut event = None;
-    for word in words {
-        let word = word.to_string_lossy();
-        if word == "--help" || word == "-h" {
+    for arg in args {
+        let arg = arg.to_string_lossy();
+        if arg == "--help" || arg == "-h" {
             return None;
         }
-        if event.is_none() && !word.starts_with('-') {
-            event = Some(word.into_owned());
+        if event.is_none() && !arg.starts_with('-') {
+            event = Some(arg.into_owned());
         }
     }
     Some(event.unwrap_or_default())

@@ -1,4 +1,4 @@
-//! `teamster install …`
+//! Implements `teamster install` and `teamster uninstall`: hooks for Claude Code, and our tools for each client.
 
 use std::fmt::Write as _;
 
@@ -22,14 +22,14 @@ Examples:
   teamster install claude --dry-run
   teamster install claude
   teamster install codex --mcp --dry-run")]
-pub struct Install {
+pub struct InstallArgs {
     #[command(subcommand)]
-    client: Client,
+    client: InstallCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Client {
-    Claude(Claude),
+enum InstallCommand {
+    Claude(InstallClaudeArgs),
     /// Put our tools into the settings of Codex
     #[command(after_help = "\
 The settings keep every byte that is not ours. What they were is kept beside them. Doing it again
@@ -37,7 +37,7 @@ changes nothing, and after teamster has moved it puts the new place in.
 
 Examples:
   teamster install codex --mcp --dry-run")]
-    Codex(Tools),
+    Codex(ToolsArgs),
     /// Put our tools into the settings of Gemini CLI
     #[command(after_help = "\
 The settings keep every byte that is not ours. What they were is kept beside them. Doing it again
@@ -45,12 +45,12 @@ changes nothing, and after teamster has moved it puts the new place in.
 
 Examples:
   teamster install gemini --mcp --dry-run")]
-    Gemini(Tools),
+    Gemini(ToolsArgs),
 }
 
 /// Our tools, by `teamster mcp`, for a client of the user's own.
 #[derive(Args, Debug)]
-pub struct Tools {
+struct ToolsArgs {
     /// Our tools: start runs, see how far they are, talk to workers
     #[arg(long, required = true)]
     mcp: bool,
@@ -71,9 +71,9 @@ Examples:
   teamster install claude --dry-run
   teamster install claude
   teamster install claude --scope local --light")]
-struct Claude {
+struct InstallClaudeArgs {
     #[command(flatten)]
-    place: Place,
+    place: SettingsSelector,
     /// Without the hooks of tools, which run twice for each use of `Agent`, `Task*` and `SendMessage`
     #[arg(long)]
     light: bool,
@@ -84,17 +84,17 @@ struct Claude {
 
 /// Which settings, and whether to write them.
 #[derive(Args, Debug)]
-pub struct Place {
+struct SettingsSelector {
     /// Whose settings
-    #[arg(long, value_name = "SCOPE", value_enum, default_value_t = Scope::User)]
-    scope: Scope,
+    #[arg(long, value_name = "SCOPE", value_enum, default_value_t = ScopeWord::User)]
+    scope: ScopeWord,
     /// Show what would change, and change nothing
     #[arg(long)]
     dry_run: bool,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Scope {
+enum ScopeWord {
     /// Yours, for every project
     User,
     /// This project's, shared with everybody who works on it
@@ -103,18 +103,18 @@ enum Scope {
     Local,
 }
 
-impl Install {
+impl InstallArgs {
     pub fn run(self, context: &Context) -> Result {
         let command = match self.client {
-            Client::Claude(command) if command.mcp => {
+            InstallCommand::Claude(command) if command.mcp => {
                 let client = command.place.tool_client()?;
                 return install_tools(context, client, command.place.dry_run);
             }
-            Client::Claude(command) => command,
-            Client::Codex(tools) => {
+            InstallCommand::Claude(command) => command,
+            InstallCommand::Codex(tools) => {
                 return install_tools(context, ToolClient::Codex, tools.dry_run);
             }
-            Client::Gemini(tools) => {
+            InstallCommand::Gemini(tools) => {
                 return install_tools(context, ToolClient::Gemini, tools.dry_run);
             }
         };
@@ -122,26 +122,14 @@ impl Install {
         let program = this_program()?;
         let request = command.place.request(context, &program, command.light);
         let outcome = install::install(&request)?;
-        let said = |outcome: &InstallOutcome| {
-            let place = outcome.settings.display();
-            match (outcome.changed || request.dry_run, outcome.diff.is_empty()) {
-                (_, true) => format!("nothing to do: our hooks are in {place}"),
-                (_, false) if request.dry_run => {
-                    "nothing was written: this is a dry run".to_owned()
-                }
-                _ => {
-                    format!("our hooks are in {place}; the next session of Claude Code calls them")
-                }
-            }
-        };
-        answer(context, &request, &outcome, &said(&outcome))
-    }
-}
-
-impl Tools {
-    /// Whether nothing is written.
-    pub const fn is_dry_run(&self) -> bool {
-        self.dry_run
+        let place = outcome.settings.display();
+        answer(
+            context,
+            &request,
+            &outcome,
+            &format!("our hooks are in {place}; the next session of Claude Code calls them"),
+            &format!("our hooks are in {place}"),
+        )
     }
 }
 
@@ -160,7 +148,7 @@ fn install_tools(context: &Context, client: ToolClient, dry_run: bool) -> Result
 }
 
 /// Says what was done to the servers of a client.
-pub fn answer_tools(context: &Context, done: &ServerInstall, said: &str) -> Result {
+fn answer_tools(context: &Context, done: &ServerInstall, said: &str) -> Result {
     context.out.answer(
         || {
             json!({
@@ -178,13 +166,13 @@ pub fn answer_tools(context: &Context, done: &ServerInstall, said: &str) -> Resu
     )
 }
 
-impl Place {
+impl SettingsSelector {
     /// Which settings of Claude Code name its servers.
-    pub fn tool_client(&self) -> Result<ToolClient> {
+    fn tool_client(&self) -> Result<ToolClient> {
         match self.scope {
-            Scope::User => Ok(ToolClient::Claude { in_project: false }),
-            Scope::Project => Ok(ToolClient::Claude { in_project: true }),
-            Scope::Local => Err(AppError::usage(
+            ScopeWord::User => Ok(ToolClient::Claude { in_project: false }),
+            ScopeWord::Project => Ok(ToolClient::Claude { in_project: true }),
+            ScopeWord::Local => Err(AppError::usage(
                 "the servers of a project for you only are kept among the client's own records",
             )
             .hint(
@@ -193,13 +181,8 @@ impl Place {
         }
     }
 
-    /// Whether nothing is written.
-    pub const fn is_dry_run(&self) -> bool {
-        self.dry_run
-    }
-
     /// What the library is asked for.
-    pub fn request<'a>(
+    fn request<'a>(
         &self,
         context: &'a Context,
         program: &'a str,
@@ -208,9 +191,9 @@ impl Place {
         InstallRequest {
             layout: &context.layout,
             scope: match self.scope {
-                Scope::User => install::Scope::User,
-                Scope::Project => install::Scope::Project,
-                Scope::Local => install::Scope::Local,
+                ScopeWord::User => install::Scope::User,
+                ScopeWord::Project => install::Scope::Project,
+                ScopeWord::Local => install::Scope::Local,
             },
             program,
             light,
@@ -220,12 +203,14 @@ impl Place {
     }
 }
 
-/// Says what was done: the change, what to know about it, and how it ended.
-pub fn answer(
+/// Says what was done: the change, what to know about it, and how it ended: as `changed` says, or as `unchanged` does where
+/// there was nothing to do.
+fn answer(
     context: &Context,
     request: &InstallRequest<'_>,
     outcome: &InstallOutcome,
-    said: &str,
+    changed: &str,
+    unchanged: &str,
 ) -> Result {
     context.out.answer(
         || object(request, outcome),
@@ -244,7 +229,14 @@ pub fn answer(
                 let backup = plain(&backup.display().to_string());
                 let _ = writeln!(text, "a backup with other content stays: {backup}");
             }
-            text + &plain(said)
+            let end = if outcome.diff.is_empty() {
+                format!("nothing to do: {unchanged}")
+            } else if request.dry_run {
+                "nothing was written: this is a dry run".to_owned()
+            } else {
+                changed.to_owned()
+            };
+            text + &plain(&end)
         },
     )
 }
@@ -310,4 +302,91 @@ pub fn this_program() -> Result<String> {
         ))
         .hint("settings are JSON and cannot hold it; move teamster to a folder with a plain name")
     })
+}
+
+/// Undo what `install` did
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  teamster uninstall claude")]
+pub struct UninstallArgs {
+    #[command(subcommand)]
+    client: UninstallCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum UninstallCommand {
+    Claude(UninstallClaudeArgs),
+    /// Take our tools out of the settings of Codex
+    #[command(after_help = "\
+Examples:
+  teamster uninstall codex --mcp --dry-run")]
+    Codex(ToolsArgs),
+    /// Take our tools out of the settings of Gemini CLI
+    #[command(after_help = "\
+Examples:
+  teamster uninstall gemini --mcp --dry-run")]
+    Gemini(ToolsArgs),
+}
+
+/// Take our hooks out of the settings of Claude Code
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Every hook whose command is `teamster hook EVENT` is taken out, and nothing else: settings that
+were not edited since are what they were, to the byte. A backup is removed when it holds nothing
+that the settings do not have.
+
+Examples:
+  teamster uninstall claude --dry-run
+  teamster uninstall claude
+  teamster uninstall claude --scope local")]
+struct UninstallClaudeArgs {
+    #[command(flatten)]
+    place: SettingsSelector,
+    /// Take our tools out instead of our hooks
+    #[arg(long)]
+    mcp: bool,
+}
+
+impl UninstallArgs {
+    pub fn run(self, context: &Context) -> Result {
+        let command = match self.client {
+            UninstallCommand::Claude(command) if command.mcp => {
+                let client = command.place.tool_client()?;
+                return remove_tools(context, client, command.place.dry_run);
+            }
+            UninstallCommand::Claude(command) => command,
+            UninstallCommand::Codex(tools) => {
+                return remove_tools(context, ToolClient::Codex, tools.dry_run);
+            }
+            UninstallCommand::Gemini(tools) => {
+                return remove_tools(context, ToolClient::Gemini, tools.dry_run);
+            }
+        };
+        context.actor.must_be_person("removing hooks")?;
+        // What is taken out is known by its shape, wherever the binary was.
+        let request = command.place.request(context, "teamster", false);
+        let outcome = install::uninstall(&request)?;
+        let place = outcome.settings.display();
+        answer(
+            context,
+            &request,
+            &outcome,
+            &format!("our hooks are no longer in {place}"),
+            &format!("no hook of ours is in {place}"),
+        )
+    }
+}
+
+/// Takes our tools out of the settings of a client.
+fn remove_tools(context: &Context, client: ToolClient, dry_run: bool) -> Result {
+    let done = tool_server::uninstall(context, client, dry_run)?;
+    let said = if done.diff.is_empty() {
+        "nothing to do: no tools of ours are in "
+    } else if dry_run {
+        "nothing was written, this is a dry run: "
+    } else {
+        "our tools are no longer in "
+    };
+    answer_tools(context, &done, said)
 }

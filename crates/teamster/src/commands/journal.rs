@@ -1,4 +1,4 @@
-//! `teamster journal`
+//! Implements `teamster journal`.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use teamster_store::{Change, Damaged, Read};
 use teamster_types::TeamName;
 use teamster_types::text::fit;
 
-use crate::cli::TeamArg;
+use crate::cli::TeamSelector;
 use crate::context::Context;
 use crate::error::Result;
 use crate::shown::{moment, redacted, viewed_line};
@@ -44,9 +44,9 @@ Examples:
   teamster journal --last 5 --type task.
   teamster journal --from 3 --json
   teamster journal --follow --json   # until Ctrl-C")]
-pub struct Journal {
+pub struct JournalArgs {
     #[command(flatten)]
-    team: TeamArg,
+    team: TeamSelector,
     /// Go on with new events until interrupted
     #[arg(long)]
     follow: bool,
@@ -66,13 +66,13 @@ pub struct Journal {
     kind: String,
 }
 
-impl Journal {
+impl JournalArgs {
     pub fn run(self, context: &Context) -> Result {
-        let team = context.team(self.team.team.as_deref())?;
+        let team = self.team.find(context)?;
         let read = context.read()?;
         // A team that does not exist is an error even where an empty journal would not be.
         read.team(&team)?;
-        let mut sink = Sink::new(context, self.follow);
+        let mut sink = EventSink::new(context, self.follow);
         // Taken before the first page: what is written meanwhile comes from the watch, once.
         let end = read.position(&team)?;
         match self.last {
@@ -90,7 +90,7 @@ impl Journal {
         read: &dyn Read,
         team: &TeamName,
         end: u64,
-        sink: &mut Sink<'_>,
+        sink: &mut EventSink<'_>,
     ) -> Result {
         let mut from = self.from.unwrap_or(1);
         while from <= end {
@@ -117,7 +117,7 @@ impl Journal {
         read: &dyn Read,
         team: &TeamName,
         count: usize,
-        sink: &mut Sink<'_>,
+        sink: &mut EventSink<'_>,
     ) -> Result {
         let mut reach = count;
         loop {
@@ -139,7 +139,13 @@ impl Journal {
         }
     }
 
-    fn go_on(&self, read: &dyn Read, team: &TeamName, end: u64, sink: &mut Sink<'_>) -> Result {
+    fn go_on(
+        &self,
+        read: &dyn Read,
+        team: &TeamName,
+        end: u64,
+        sink: &mut EventSink<'_>,
+    ) -> Result {
         let mut watch = read.watch(team, end)?;
         loop {
             for change in watch.wait(PATIENCE)? {
@@ -160,7 +166,7 @@ impl Journal {
 
 /// Where events go: as text one line each; as JSON one object a line when following, else one object for all, written
 /// piece by piece.
-struct Sink<'a> {
+struct EventSink<'a> {
     context: &'a Context,
     follow: bool,
     count: usize,
@@ -168,7 +174,7 @@ struct Sink<'a> {
     gathered: String,
 }
 
-impl<'a> Sink<'a> {
+impl<'a> EventSink<'a> {
     fn new(context: &'a Context, follow: bool) -> Self {
         Self {
             context,
@@ -209,13 +215,13 @@ impl<'a> Sink<'a> {
             let _ = writeln!(self.gathered, "{before}],\"problems\":{damaged}}}");
         } else {
             for damaged in &self.damaged {
-                let words = format!(
+                let problem = format!(
                     "{}: {}",
                     viewed_line(&damaged.file),
                     viewed_line(&damaged.error)
                 );
                 self.gathered
-                    .push_str(&Tone::Bad.paint(&words, out.has_colour()));
+                    .push_str(&Tone::Bad.paint(&problem, out.has_colour()));
                 self.gathered.push('\n');
             }
         }
@@ -223,13 +229,13 @@ impl<'a> Sink<'a> {
     }
 }
 
-/// `17  2026-02-07 12:00:00  task.claimed  worker-1  task 3  pending → in_progress …`
+/// Returns one line for an event: `17  2026-02-07 12:00:00  task.claimed  worker-1  task 3  pending → in_progress  {…}`.
 pub fn line(event: &Event, colour: bool) -> String {
     let mut parts = vec![
         format!("{:>6}", event.seq),
         moment(event.ts),
         format!("{:<18}", viewed_line(&event.kind)),
-        format!("{:<12}", viewed_line(&event.actor)),
+        format!("{:<12}", viewed_line(event.actor.as_str())),
     ];
     if let Some(task) = &event.task_id {
         parts.push(format!("task {task}"));

@@ -1,4 +1,4 @@
-//! `teamster mcp`: tools for a client that speaks the Model Context Protocol.
+//! Implements `teamster mcp`: tools for a client that speaks the Model Context Protocol.
 
 use clap::Args;
 use teamster_mcp::ToolSource;
@@ -15,9 +15,9 @@ use crate::error::Result;
 #[command(after_help = "\
 Examples:
   teamster mcp < /dev/null")]
-pub struct Mcp {}
+pub struct McpArgs {}
 
-impl Mcp {
+impl McpArgs {
     pub fn run(self) -> Result {
         teamster_mcp::serve(ToolSource::find()?)
     }

@@ -1,17 +1,17 @@
-//! One file for each subcommand.
+//! Every subcommand, in a file or folder of its name. Those that do not have one: `approve`, `reject` and `revise` are in `gate`;
+//! `uninstall` is in `install`; `answer` is in `ask`; `completions` and `man` are in `generate`; `session`, `state`, `ticket` and `finding` are in `party`.
 
 mod agent;
 pub mod ask;
-pub mod completions;
 pub mod config;
 pub mod demo;
 pub mod doctor;
 pub mod flow;
 pub mod gate;
+pub mod generate;
 pub mod hook;
 pub mod install;
 pub mod journal;
-pub mod man;
 pub mod mcp;
 pub mod message;
 pub mod party;
@@ -28,7 +28,6 @@ pub mod task;
 pub mod team;
 pub mod top;
 pub mod trust;
-pub mod uninstall;
 pub mod worker;
 pub mod worktree;
 pub mod zombies;
@@ -37,10 +36,24 @@ use std::time::Duration;
 
 use teamster_types::time::parse_span;
 
+use crate::error::{AppError, ErrorKind};
+
 /// Nothing that teamster waits for takes longer than a year.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// A span of time as an argument.
+/// Fails a command that could not remove all that it should have, after it has said what it could not.
+pub(crate) fn all_removed(failed: usize) -> crate::error::Result {
+    match failed {
+        0 => Ok(()),
+        count => Err(AppError::new(
+            ErrorKind::Failed,
+            format!("{count} of these could not be removed"),
+        )
+        .hint("each line above says why; the rest has been done")),
+    }
+}
+
+/// Reads a span of time that is an argument.
 pub(crate) fn span(text: &str) -> Result<Duration, String> {
     parse_span(text)
         .filter(|span| !span.is_zero() && *span <= LONGEST)

@@ -16,7 +16,8 @@ use teamster_app::env_vars;
 use teamster_isolate::detached;
 
 use crate::error::{AppError, ErrorKind, report};
-use crate::{exit_codes, files};
+use crate::exit_codes;
+use crate::input::read_named;
 
 /// The largest copy of a task that is looked at.
 const LARGEST_TASK: usize = 1024 * 1024;
@@ -118,7 +119,7 @@ fn of_input(file: &Path) -> Result<Script, ScriptError> {
 /// What the plan calls the task: only its file tells.
 fn label() -> Option<String> {
     let file = PathBuf::from(env_vars::get(env_vars::TASK_FILE)?);
-    let bytes = files::read_named(&file, LARGEST_TASK).ok()?;
+    let bytes = read_named(&file, LARGEST_TASK).ok()?;
     let task: serde_json::Value = serde_json::from_slice(&bytes).ok()?;
     let label = task.pointer("/metadata/teamster/label")?;
     label.as_str().map(str::to_owned)

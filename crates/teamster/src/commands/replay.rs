@@ -1,4 +1,4 @@
-//! `teamster replay`
+//! Implements `teamster replay`.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -8,17 +8,16 @@ use serde_json::{Value, json};
 use teamster_fs::{Dir, layout};
 use teamster_journal::Event;
 use teamster_store::{Damaged, Read};
-use teamster_studio::top::{Key, Scene, Screen, once};
+use teamster_studio::top::{KeyPress, Scene, TerminalScreen, once};
 use teamster_types::{TeamName, Time};
-use teamster_view::model::{PAGE, Story};
+use teamster_view::model::{PAGE, TeamProjection};
 
 use super::journal::line;
-use super::top::no_screen;
+use super::top::{SMALL, no_screen};
 use crate::context::Context;
 use crate::error::{AppError, Result};
 use crate::shown::redacted;
 
-const SMALL: (u16, u16) = (80, 24);
 /// Nothing is waited for longer, however long nothing happened.
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// How much faster it goes unless told otherwise.
@@ -34,7 +33,7 @@ Examples:
   teamster replay fix-auth --to 3
   teamster replay fix-auth --to 5 --json
   teamster replay ~/.claude/teams/fix-auth/events.jsonl --speed 1000")]
-pub struct Replay {
+pub struct ReplayArgs {
     /// A team, or a journal
     #[arg(value_name = "TEAM|FILE")]
     what: String,
@@ -56,9 +55,9 @@ fn speed(text: &str) -> std::result::Result<f64, String> {
         .ok_or_else(|| "expected a number above 0".to_owned())
 }
 
-impl Replay {
+impl ReplayArgs {
     pub fn run(self, context: &Context) -> Result {
-        let source = Source::find(context, &self.what)?;
+        let source = ReplaySource::find(context, &self.what)?;
         if let Some(to) = self.to {
             return show_at(context, &source, to);
         }
@@ -76,7 +75,7 @@ impl Replay {
     }
 
     /// Without a screen: every event in its time, then the end.
-    fn print(&self, context: &Context, source: &Source<'_>) -> Result {
+    fn print(&self, context: &Context, source: &ReplaySource<'_>) -> Result {
         let mut before: Option<Time> = None;
         let mut wrong = Ok(());
         source.each(&mut |event| {
@@ -101,19 +100,19 @@ impl Replay {
         std::thread::sleep(self.wait_between(before, now));
     }
 
-    fn play(&self, source: &Source<'_>) -> Result {
-        let mut screen = Screen::take().map_err(no_screen)?;
-        let mut story = Story::default();
+    fn play(&self, source: &ReplaySource<'_>) -> Result {
+        let mut screen = TerminalScreen::take().map_err(no_screen)?;
+        let mut projection = TeamProjection::default();
         let mut worker = 0;
         let mut waits = self.step;
         let mut wrong = Ok(());
         let mut ended = false;
         source.each(&mut |event| {
-            let until = Instant::now() + self.wait_between(story.last(), event.ts);
-            story.apply(&event);
+            let until = Instant::now() + self.wait_between(projection.last(), event.ts);
+            projection.apply(&event);
             match shown(
                 &mut screen,
-                &story,
+                &projection,
                 &mut worker,
                 &mut waits,
                 until,
@@ -136,7 +135,7 @@ impl Replay {
             let forever = Instant::now() + LONGEST_PAUSE;
             ended = !shown(
                 &mut screen,
-                &story,
+                &projection,
                 &mut worker,
                 &mut stays,
                 forever,
@@ -149,8 +148,8 @@ impl Replay {
 
 /// Shows one moment until its time is over, or a key ends it; `false` when the person has seen enough.
 fn shown(
-    screen: &mut Screen,
-    story: &Story,
+    screen: &mut TerminalScreen,
+    projection: &TeamProjection,
     worker: &mut usize,
     waits: &mut bool,
     until: Instant,
@@ -160,7 +159,7 @@ fn shown(
         let scene = Scene {
             worker: *worker,
             keys: format!("{KEYS}  {what}"),
-            ..scene_of(story)
+            ..scene_of(projection)
         };
         screen.draw(&scene).map_err(no_screen)?;
         let left = until.saturating_duration_since(Instant::now());
@@ -170,11 +169,11 @@ fn shown(
             left.max(Duration::from_millis(1))
         };
         match screen.key(patience).map_err(no_screen)? {
-            Some(Key::Quit) => return Ok(false),
-            Some(Key::Right) => return Ok(true),
-            Some(Key::Space) => *waits = !*waits,
-            Some(Key::Up) => *worker = worker.saturating_sub(1),
-            Some(Key::Down) => {
+            Some(KeyPress::Quit) => return Ok(false),
+            Some(KeyPress::Right) => return Ok(true),
+            Some(KeyPress::Space) => *waits = !*waits,
+            Some(KeyPress::Up) => *worker = worker.saturating_sub(1),
+            Some(KeyPress::Down) => {
                 *worker = (*worker + 1).min(scene.view.workers.len().saturating_sub(1));
             }
             None if !*waits && Instant::now() >= until => return Ok(true),
@@ -183,57 +182,49 @@ fn shown(
     }
 }
 
-fn scene_of(story: &Story) -> Scene {
-    let view = story.view();
-    Scene {
-        now: view.at.unwrap_or(Time::from_millis(0)),
-        view,
-        timeline: story.timeline(),
-        place: (1, 1),
-        worker: 0,
-        first_task: 0,
-        log: Vec::new(),
-        keys: String::new(),
-    }
+fn scene_of(projection: &TeamProjection) -> Scene {
+    let view = projection.view();
+    let now = view.at.unwrap_or(Time::from_millis(0));
+    Scene::new(view, projection.timeline(), now)
 }
 
 /// One moment: a frame, or everything as JSON.
-fn show_at(context: &Context, source: &Source<'_>, to: u64) -> Result {
-    let mut story = Story::default();
+fn show_at(context: &Context, source: &ReplaySource<'_>, to: u64) -> Result {
+    let mut projection = TeamProjection::default();
     let damaged = source.each(&mut |event| {
         if event.seq > to {
             return false;
         }
-        story.apply(&event);
+        projection.apply(&event);
         true
     })?;
-    if story.seq() == 0 {
+    if projection.seq() == 0 {
         return Err(AppError::not_found("the journal has no such event")
             .hint("`teamster journal` shows the events"));
     }
     context.out.answer(
         || {
-            let tasks = story.tasks().map(|task| Value::Object(task.public()));
+            let tasks = projection.tasks().map(|task| Value::Object(task.public()));
             redacted(json!({
-                "view": story.view(),
-                "timeline": story.timeline(),
+                "view": projection.view(),
+                "timeline": projection.timeline(),
                 "tasks": tasks.collect::<Vec<_>>(),
                 "problems": damaged,
             }))
         },
-        || once(&scene_of(&story), SMALL.0, SMALL.1),
+        || once(&scene_of(&projection), SMALL.0, SMALL.1),
     )
 }
 
 /// Where the events come from.
-enum Source<'a> {
+enum ReplaySource<'a> {
     /// A team that is there.
     Team(&'a dyn Read, TeamName),
     /// A file, with its blobs beside it.
     File(Dir, String),
 }
 
-impl<'a> Source<'a> {
+impl<'a> ReplaySource<'a> {
     fn find(context: &'a Context, what: &str) -> Result<Self> {
         let team = what.parse::<TeamName>().ok();
         if let Some(team) = team {
@@ -289,7 +280,7 @@ impl<'a> Source<'a> {
 }
 
 /// The journal that a removed team left in this project.
-fn kept(context: &Context, team: &TeamName) -> Result<Option<Source<'static>>> {
+fn kept(context: &Context, team: &TeamName) -> Result<Option<ReplaySource<'static>>> {
     let Some(mut dir) = Dir::open_root(&context.layout.project)? else {
         return Ok(None);
     };
@@ -300,5 +291,5 @@ fn kept(context: &Context, team: &TeamName) -> Result<Option<Source<'static>>> {
         }
     }
     let is_there = dir.stamp(layout::JOURNAL)?.is_some();
-    Ok(is_there.then(|| Source::File(dir, layout::JOURNAL.to_owned())))
+    Ok(is_there.then(|| ReplaySource::File(dir, layout::JOURNAL.to_owned())))
 }

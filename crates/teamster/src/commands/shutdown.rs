@@ -1,4 +1,4 @@
-//! `teamster shutdown`
+//! Implements `teamster shutdown`.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use teamster_app::workers::{self, StopRequest};
 use teamster_workers::shutdown::{EndKind, StoppedWorker};
 
 use super::span;
-use crate::cli::TeamArg;
+use crate::cli::TeamSelector;
 use crate::context::Context;
 use crate::error::{AppError, ErrorKind, Result};
 use crate::shown::viewed_line;
@@ -24,9 +24,9 @@ Examples:
   teamster shutdown
   teamster shutdown --drain --deadline 10m
   teamster shutdown --team fix-auth --force --json")]
-pub struct Shutdown {
+pub struct ShutdownArgs {
     #[command(flatten)]
-    team: TeamArg,
+    team: TeamSelector,
     /// Let everyone finish the current task
     #[arg(long, conflicts_with = "force")]
     drain: bool,
@@ -38,13 +38,13 @@ pub struct Shutdown {
     deadline: Duration,
 }
 
-impl Shutdown {
+impl ShutdownArgs {
     pub fn run(self, context: &Context) -> Result {
         context.actor.must_be_person("shutting a team down")?;
         stop(
             context,
             StopRequest {
-                team: context.team(self.team.team.as_deref())?,
+                team: self.team.find(context)?,
                 only: None,
                 drain: self.drain,
                 force: self.force,

@@ -1,4 +1,4 @@
-//! `teamster status`
+//! Implements `teamster status`.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use clap::Args;
 use serde_json::json;
 use teamster_store::TeamEntry;
 use teamster_types::Time;
-use teamster_types::team::Kind;
+use teamster_types::team::TeamOrigin;
 use teamster_view::status::{TeamStatus, of_entry};
 
 use super::agent::BridgeClient;
@@ -29,7 +29,7 @@ Examples:
   teamster status
   teamster status --all --json
   teamster status --team fix-auth --watch   # until Ctrl-C")]
-pub struct Status {
+pub struct StatusArgs {
     /// Only this team
     #[arg(long, value_name = "TEAM", conflicts_with = "all")]
     team: Option<String>,
@@ -41,7 +41,7 @@ pub struct Status {
     watch: bool,
 }
 
-impl Status {
+impl StatusArgs {
     pub fn run(self, context: &Context) -> Result {
         if let Some(bridge) = BridgeClient::find() {
             return bridge.status(context);
@@ -72,9 +72,7 @@ impl Status {
         if self.all {
             return read.teams()?.iter().map(status).collect();
         }
-        let named = self.team.is_some()
-            || teamster_app::env_vars::get(teamster_app::env_vars::TEAM).is_some();
-        if named {
+        if context.names_team(self.team.as_deref()) {
             let team = context.team(self.team.as_deref())?;
             let entry = TeamEntry {
                 name: team.as_str().to_owned(),
@@ -112,7 +110,7 @@ impl Status {
 
 fn write_team(text: &mut String, team: &TeamStatus, now: Time, colour: bool) {
     let _ = write!(text, "team {}", viewed_line(&team.name));
-    if team.kind == Some(Kind::Claude) {
+    if team.kind == Some(TeamOrigin::Claude) {
         let _ = write!(text, "  of Claude Code, read only");
     }
     if let Some(project) = &team.project {
@@ -131,12 +129,12 @@ fn write_team(text: &mut String, team: &TeamStatus, now: Time, colour: bool) {
         text.push('\n');
     }
     for problem in &team.problems {
-        let words = format!(
+        let problem_text = format!(
             "{}: {}",
             viewed_line(&problem.about),
             viewed_line(&problem.error)
         );
-        let _ = writeln!(text, "{}", Tone::Bad.paint(&words, colour));
+        let _ = writeln!(text, "{}", Tone::Bad.paint(&problem_text, colour));
     }
     if !team.questions.is_empty() {
         text.push('\n');

@@ -1,4 +1,4 @@
-//! `teamster top`
+//! Implements `teamster top`.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -8,7 +8,7 @@ use clap::Args;
 use serde_json::json;
 use teamster_store::{Change, FileStore, Kind, Read, SystemClock};
 use teamster_studio::api::LogLine;
-use teamster_studio::top::{Key, Scene, Screen, once};
+use teamster_studio::top::{KeyPress, Scene, TerminalScreen, once};
 use teamster_types::TeamName;
 use teamster_view::model::{LiveTeam, Sessions, TeamView, Timeline};
 
@@ -18,7 +18,7 @@ use crate::error::{AppError, ErrorKind, Result};
 use crate::shown::redacted;
 
 /// The smallest screen that a frame is made for, and the one that is taken where there is none.
-const SMALL: (u16, u16) = (80, 24);
+pub const SMALL: (u16, u16) = (80, 24);
 /// How long a key is waited for before it is looked whether something changed.
 const BEAT: Duration = Duration::from_millis(50);
 /// Ages and logs change without an event.
@@ -33,7 +33,7 @@ const KEYS: &str = "q quit  ↑↓ worker  ←→ team  PgUp PgDn tasks";
 Examples:
   teamster top --once
   teamster top --team fix-auth --once --json")]
-pub struct Top {
+pub struct TopArgs {
     /// Begin with this team [default: `TEAMSTER_TEAM`, else the first of this project]
     #[arg(long, value_name = "TEAM")]
     team: Option<String>,
@@ -42,25 +42,23 @@ pub struct Top {
     once: bool,
 }
 
-impl Top {
+impl TopArgs {
     pub fn run(self, context: &Context) -> Result {
         let targets = self.targets(context)?;
         if self.once || !context.out.is_screen() {
             return show_once(context, &targets[0]);
         }
-        Watching::begin(context, targets)?.go_on()
+        TopScreen::begin(context, targets)?.go_on()
     }
 
     /// What can be looked at, what is meant first.
     fn targets(&self, context: &Context) -> Result<Vec<Target>> {
-        let named = self.team.is_some()
-            || teamster_app::env_vars::get(teamster_app::env_vars::TEAM).is_some();
         let of_project = context.project_teams()?;
         let mut teams: Vec<TeamName> = of_project
             .iter()
             .filter_map(|entry| entry.name.parse().ok())
             .collect();
-        if named {
+        if context.names_team(self.team.as_deref()) {
             let team = context.team(self.team.as_deref())?;
             context.read()?.team(&team)?;
             teams.retain(|other| *other != team);
@@ -95,7 +93,7 @@ enum Target {
 }
 
 /// What is looked at.
-enum Seen {
+enum WatchedTarget {
     Team {
         live: Box<LiveTeam>,
         changes: Option<Receiver<Vec<Change>>>,
@@ -106,7 +104,7 @@ enum Seen {
     },
 }
 
-impl Seen {
+impl WatchedTarget {
     /// Looks for the first time, at the whole journal too.
     fn open(context: &Context, read: &dyn Read, target: &Target) -> Result<Self> {
         match target {
@@ -135,7 +133,7 @@ impl Seen {
 
     fn timeline(&self) -> Timeline {
         match self {
-            Self::Team { live, .. } => live.story().timeline(),
+            Self::Team { live, .. } => live.projection().timeline(),
             Self::Session { .. } => Timeline::default(),
         }
     }
@@ -181,7 +179,7 @@ impl Seen {
 
 fn show_once(context: &Context, target: &Target) -> Result {
     let read = context.read()?;
-    let mut seen = Seen::open(context, read, target)?;
+    let mut seen = WatchedTarget::open(context, read, target)?;
     while seen.read_on(read)? {}
     let (width, height) = size(context);
     context.out.answer(
@@ -189,7 +187,6 @@ fn show_once(context: &Context, target: &Target) -> Result {
         || {
             let scene = Scene {
                 log: log_lines(context, &seen, 0),
-                keys: String::new(),
                 ..scene(read, &seen)
             };
             once(&scene, width, height)
@@ -207,23 +204,14 @@ fn size(context: &Context) -> (u16, u16) {
     SMALL
 }
 
-fn scene(read: &dyn Read, seen: &Seen) -> Scene {
-    Scene {
-        view: seen.view().clone(),
-        timeline: seen.timeline(),
-        now: read.now(),
-        place: (1, 1),
-        worker: 0,
-        first_task: 0,
-        log: Vec::new(),
-        keys: KEYS.to_owned(),
-    }
+fn scene(read: &dyn Read, seen: &WatchedTarget) -> Scene {
+    Scene::new(seen.view().clone(), seen.timeline(), read.now())
 }
 
 /// The end of what the selected worker's agent sent.
-fn log_lines(context: &Context, seen: &Seen, worker: usize) -> Vec<LogLine> {
+fn log_lines(context: &Context, seen: &WatchedTarget, worker: usize) -> Vec<LogLine> {
     let view = seen.view();
-    let (Seen::Team { .. }, Some(worker)) = (seen, view.workers.get(worker)) else {
+    let (WatchedTarget::Team { .. }, Some(worker)) = (seen, view.workers.get(worker)) else {
         return Vec::new();
     };
     let log = view
@@ -238,18 +226,18 @@ fn log_lines(context: &Context, seen: &Seen, worker: usize) -> Vec<LogLine> {
 }
 
 /// The live screen.
-struct Watching<'a> {
+struct TopScreen<'a> {
     context: &'a Context,
     store: Arc<FileStore>,
     targets: Vec<Target>,
     place: usize,
-    seen: Seen,
+    seen: WatchedTarget,
     worker: usize,
     first_task: usize,
     log: Vec<LogLine>,
 }
 
-impl<'a> Watching<'a> {
+impl<'a> TopScreen<'a> {
     fn begin(context: &'a Context, targets: Vec<Target>) -> Result<Self> {
         context.check_home()?;
         let settings = context.config.store_settings();
@@ -269,7 +257,7 @@ impl<'a> Watching<'a> {
     }
 
     fn go_on(mut self) -> Result {
-        let mut screen = Screen::take().map_err(no_screen)?;
+        let mut screen = TerminalScreen::take().map_err(no_screen)?;
         let mut ticked: Option<Instant> = None;
         let mut draws = true;
         loop {
@@ -290,7 +278,7 @@ impl<'a> Watching<'a> {
                 draws = false;
             }
             if let Some(key) = screen.key(BEAT).map_err(no_screen)? {
-                if key == Key::Quit {
+                if key == KeyPress::Quit {
                     return Ok(());
                 }
                 self.typed(key)?;
@@ -305,26 +293,27 @@ impl<'a> Watching<'a> {
             worker: self.worker,
             first_task: self.first_task,
             log: self.log.clone(),
+            keys: KEYS.to_owned(),
             ..scene(&*self.store, &self.seen)
         }
     }
 
-    fn typed(&mut self, key: Key) -> Result {
+    fn typed(&mut self, key: KeyPress) -> Result {
         let count = self.targets.len();
         match key {
-            Key::Up => self.worker = self.worker.saturating_sub(1),
-            Key::Down => {
+            KeyPress::Up => self.worker = self.worker.saturating_sub(1),
+            KeyPress::Down => {
                 let last = self.seen.view().workers.len().saturating_sub(1);
                 self.worker = (self.worker + 1).min(last);
             }
-            Key::PageUp => self.first_task = self.first_task.saturating_sub(5),
-            Key::PageDown => {
+            KeyPress::PageUp => self.first_task = self.first_task.saturating_sub(5),
+            KeyPress::PageDown => {
                 let last = self.seen.view().tasks.len().saturating_sub(1);
                 self.first_task = (self.first_task + 5).min(last);
             }
-            Key::Left => self.turn_to((self.place + count - 1) % count)?,
-            Key::Right => self.turn_to((self.place + 1) % count)?,
-            Key::Quit | Key::Space | Key::Other => {}
+            KeyPress::Left => self.turn_to((self.place + count - 1) % count)?,
+            KeyPress::Right => self.turn_to((self.place + 1) % count)?,
+            KeyPress::Quit | KeyPress::Space | KeyPress::Other => {}
         }
         Ok(())
     }
@@ -342,9 +331,9 @@ impl<'a> Watching<'a> {
 }
 
 /// Looks at something and goes on hearing of it.
-fn look_at(context: &Context, store: &Arc<FileStore>, target: &Target) -> Result<Seen> {
-    let mut seen = Seen::open(context, &**store, target)?;
-    if let (Seen::Team { live, changes }, Target::Team(team)) = (&mut seen, target) {
+fn look_at(context: &Context, store: &Arc<FileStore>, target: &Target) -> Result<WatchedTarget> {
+    let mut seen = WatchedTarget::open(context, &**store, target)?;
+    if let (WatchedTarget::Team { live, changes }, Target::Team(team)) = (&mut seen, target) {
         *changes = Some(follow(store, team, live.last())?);
     }
     Ok(seen)

@@ -1,8 +1,8 @@
-//! `teamster trust`
+//! Implements `teamster trust`.
 
 use clap::Args;
 use serde_json::json;
-use teamster_app::trust::{self, Project, State};
+use teamster_app::trust::{self, ProjectDemands, TrustState};
 
 use crate::context::Context;
 use crate::error::{AppError, Result};
@@ -20,7 +20,7 @@ Examples:
   teamster trust --show
   teamster trust --yes
   teamster trust --revoke --json")]
-pub struct Trust {
+pub struct TrustArgs {
     /// Show what the project asks for and whether it is accepted; change nothing
     #[arg(long, conflicts_with_all = ["revoke", "yes"])]
     show: bool,
@@ -32,7 +32,7 @@ pub struct Trust {
     yes: bool,
 }
 
-impl Trust {
+impl TrustArgs {
     pub fn run(self, context: &Context) -> Result {
         if self.revoke {
             context.must_be_a_person("taking trust back")?;
@@ -52,8 +52,8 @@ impl Trust {
                 },
             );
         }
-        let mut project = Project::look(&context.layout, &context.config)?;
-        let is_open = matches!(project.state(), State::New | State::Changed);
+        let mut project = ProjectDemands::look(&context.layout, &context.config)?;
+        let is_open = matches!(project.state(), TrustState::New | TrustState::Changed);
         if !self.show && is_open {
             let accepted = if self.yes {
                 project.accept(context)?;
@@ -69,7 +69,7 @@ impl Trust {
                 return Err(AppError::refused("nothing was accepted")
                     .hint("what comes with the project does not run"));
             }
-            project = Project::look(&context.layout, &context.config)?;
+            project = ProjectDemands::look(&context.layout, &context.config)?;
         }
         context.out.answer(
             || {
@@ -83,10 +83,10 @@ impl Trust {
                 })
             },
             || match project.state() {
-                State::Nothing => {
+                TrustState::Nothing => {
                     "the project asks for nothing that would need your trust".to_owned()
                 }
-                State::Accepted if !self.show => "accepted".to_owned(),
+                TrustState::Accepted if !self.show => "accepted".to_owned(),
                 _ => project.words(),
             },
         )

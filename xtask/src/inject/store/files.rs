@@ -5,11 +5,11 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use serde_json::Value;
 use teamster_types::TaskId;
 
-use crate::product::TempProject;
+use crate::product::{TempProject, check, list, text};
 
 /// Everything a check looks at, and everything that is wrong with it.
 #[derive(Debug, Default)]
@@ -59,20 +59,17 @@ impl Files {
             let id = name.strip_suffix(".lock");
             id.is_some_and(|id| id.chars().all(|c| c.is_ascii_digit()))
         };
-        for name in self.leftovers.iter().filter(|name| !is_claim_lock(name)) {
-            self.problems
-                .push(format!("{name} is left after the next write"));
+        for name in &self.leftovers {
+            check!(self.problems, is_claim_lock(name) => "{name} is left after the next write");
         }
         if !self.leftovers.is_empty() {
             self.check_mirrors();
         }
         self.check_rebuild();
         // Only the product writes here: what a killed writer left must not be taken for another program's.
-        for event in self.events.iter().filter(|e| e["actor"] == "foreign") {
-            self.problems.push(format!(
-                "event {} says that another program did {}",
-                event["seq"], event["type"]
-            ));
+        for event in &self.events {
+            let is_ours = event["actor"] != "foreign";
+            check!(self.problems, is_ours => "another program is said to have done {event}");
         }
     }
 
@@ -93,57 +90,41 @@ impl Files {
     }
 
     fn find_leftovers(&mut self, folder: &Path) -> Result<()> {
-        self.leftovers
-            .extend(names(folder)?.into_iter().filter(|name| {
-                let ends = [".next", ".gone", ".tmp", ".lock"];
-                let may_stay = name == ".teamster.lock" || name == ".teamster.index";
-                !may_stay && ends.iter().any(|end| name.ends_with(end))
-            }));
+        let mut left = names(folder)?;
+        left.retain(|name| {
+            let ends = [".next", ".gone", ".tmp", ".lock"];
+            name != ".teamster.lock" && ends.iter().any(|end| name.ends_with(end))
+        });
+        self.leftovers.append(&mut left);
         Ok(())
     }
 
     fn read_journal(&mut self, file: &Path) -> Result<()> {
         let text = String::from_utf8(std::fs::read(file)?)?;
-        if !text.ends_with('\n') {
-            self.problems
-                .push("the journal's last line is torn".to_owned());
-        }
+        check!(self.problems, text.ends_with('\n') => "the journal's last line is torn");
         for (number, line) in (1..).zip(text.lines()) {
-            let problem = match serde_json::from_str::<Value>(line) {
-                Ok(event) if event["seq"] == number => {
-                    self.events.push(event);
-                    continue;
+            match serde_json::from_str::<Value>(line) {
+                Ok(event) if event["seq"] == number => self.events.push(event),
+                other => {
+                    let problem = format!("line {number} of the journal: {other:?}");
+                    self.problems.push(problem);
                 }
-                Ok(event) => format!("has seq {}", event["seq"]),
-                Err(error) => error.to_string(),
-            };
-            self.problems
-                .push(format!("line {number} of the journal: {problem}"));
+            }
         }
         Ok(())
     }
 
     /// Checks that `blocks` is the mirror of `blockedBy` in every file.
     fn check_mirrors(&mut self) {
-        let edges = |key: &str| -> Vec<(String, String)> {
-            let of_task = |(id, task): (&String, &Value)| -> Vec<(String, String)> {
-                let others = task[key].as_array().into_iter().flatten();
-                others
-                    .filter_map(|other| Some((id.clone(), other.as_str()?.to_owned())))
-                    .collect()
-            };
-            self.tasks.iter().flat_map(of_task).collect()
-        };
-        let mut blocked_by = edges("blockedBy");
-        let blocks = edges("blocks").into_iter().map(|(a, b)| (b, a));
-        let mut blocks: Vec<(String, String)> = blocks.collect();
+        let (mut blocked_by, mut blocks) = (Vec::new(), Vec::new());
+        for (id, task) in &self.tasks {
+            blocked_by.extend(list(&task["blockedBy"]).map(|other| (id.as_str(), text(other))));
+            blocks.extend(list(&task["blocks"]).map(|other| (text(other), id.as_str())));
+        }
         blocked_by.sort_unstable();
         blocks.sort_unstable();
-        if blocked_by != blocks {
-            self.problems.push(format!(
-                "blockedBy says {blocked_by:?} and blocks says {blocks:?}"
-            ));
-        }
+        let is_same = blocked_by == blocks;
+        check!(self.problems, is_same => "blockedBy {blocked_by:?}, blocks {blocks:?}");
     }
 
     /// Checks that the journal alone rebuilds the same tasks.
@@ -163,14 +144,13 @@ impl Files {
                 let task = teamster_types::task::Task::parse(&id, file.to_string().as_bytes());
                 Some((told.take(&id)?, task.ok()?))
             });
-            if !parsed.is_some_and(|(told, task)| teamster_store::rebuild::same(&told, &task)) {
-                self.problems
-                    .push(format!("the journal does not rebuild task {id}"));
-            }
+            let is_same =
+                parsed.is_some_and(|(told, task)| teamster_store::rebuild::same(&told, &task));
+            check!(self.problems, is_same => "the journal does not rebuild task {id}");
         }
         for task in told.rest() {
-            self.problems
-                .push(format!("the journal tells of task {} too", task.id()));
+            let problem = format!("the journal tells of task {} too", task.id());
+            self.problems.push(problem);
         }
     }
 }
@@ -182,21 +162,15 @@ pub(super) fn inbox_contents(project: &TempProject, worker: &str) -> Result<Vec<
     let segments = (1..).map_while(|number: usize| read(format!("{worker}.{number}.jsonl")));
     let mut text: String = segments.collect();
     text.push_str(&read(format!("{worker}.jsonl")).unwrap_or_default());
-    let mut contents = Vec::new();
-    for line in text.lines() {
-        match serde_json::from_str::<Value>(line) {
-            Ok(message) => contents.push(short(&message)),
-            Err(error) => bail!("a line of the inbox of {worker} is torn: {error}"),
-        }
-    }
-    Ok(contents)
+    let message = |line| serde_json::from_str(line).map(|message| short(&message));
+    let contents: Result<_, _> = text.lines().map(message).collect();
+    contents.with_context(|| format!("a line of the inbox of {worker} is torn"))
 }
 
 /// Returns the first word of a message: long ones begin with their name.
 pub(super) fn short(message: &Value) -> String {
-    let content = message["content"].as_str().unwrap_or_default();
-    let word = content.split_whitespace().next().unwrap_or_default();
-    word.to_owned()
+    let word = text(&message["content"]).split_whitespace().next();
+    word.unwrap_or_default().to_owned()
 }
 
 fn names(folder: &Path) -> Result<Vec<String>> {

@@ -6,6 +6,8 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use serde_json::Value;
 
+use crate::product::{files, list, text};
+
 /// The tools whose use the hooks are told of.
 const TOOLS: [&str; 2] = ["Agent", "SendMessage"];
 
@@ -18,7 +20,7 @@ pub(super) struct Payload {
 
 impl Payload {
     pub(super) fn text(&self, key: &str) -> &str {
-        self.fields[key].as_str().unwrap_or_default()
+        text(&self.fields[key])
     }
 
     /// Tells whether a hook of teamster is installed for it.
@@ -53,7 +55,7 @@ pub(super) enum Content {
 
 /// Everything about the client that a comparison needs.
 #[derive(Debug, Default)]
-pub(super) struct Client {
+pub(super) struct ClaudeSession {
     /// The hook calls in their order.
     pub(super) payloads: Vec<Payload>,
     /// The team's name, which is empty where no registry was seen.
@@ -66,7 +68,7 @@ pub(super) struct Client {
     pub(super) tasks: BTreeMap<String, Value>,
 }
 
-impl Client {
+impl ClaudeSession {
     pub(super) fn read(session: &Path) -> Result<Self> {
         let mut client = Self::default();
         client.read_payloads(&session.join("hooks"))?;
@@ -85,16 +87,14 @@ impl Client {
 
     /// Returns the session of the lead, which began first.
     pub(super) fn lead_session(&self) -> &str {
-        self.of("SessionStart")
-            .next()
-            .map_or("", |payload| payload.text("session_id"))
+        let first = self.of("SessionStart").next();
+        first.map_or("", |payload| payload.text("session_id"))
     }
 
     /// Returns the calls for one event.
     pub(super) fn of<'a>(&'a self, event: &'a str) -> impl Iterator<Item = &'a Payload> {
-        self.payloads
-            .iter()
-            .filter(move |payload| payload.event == event)
+        let all = self.payloads.iter();
+        all.filter(move |payload| payload.event == event)
     }
 
     /// Returns the teammate that a call is about, if it is about one.
@@ -106,9 +106,8 @@ impl Client {
         }
         if session == self.lead_session() {
             // In the lead's process the type of an agent is its name.
-            return payload.fields["agent_id"]
-                .as_str()
-                .and_then(|_| known(payload.text("agent_type")));
+            let id = payload.fields["agent_id"].as_str();
+            return id.and_then(|_| known(payload.text("agent_type")));
         }
         // A pane has a session of its own, and says its name when it is idle or done.
         let named = self.payloads.iter().find_map(|other| {
@@ -126,9 +125,9 @@ impl Client {
 
     fn read_payloads(&mut self, folder: &Path) -> Result<()> {
         // A name begins with the time of the call.
-        for name in crate::web::files(folder, &[""]).context("no hook was recorded")? {
+        for name in files(folder, &[""]).context("no hook was recorded")? {
             let mut recorded: Value = serde_json::from_slice(&std::fs::read(folder.join(name))?)?;
-            let event = recorded["event"].as_str().unwrap_or_default().to_owned();
+            let event = text(&recorded["event"]).to_owned();
             let fields = recorded["stdin"].take();
             self.payloads.push(Payload { event, fields });
         }
@@ -137,13 +136,8 @@ impl Client {
 
     /// Learns from one state of one file. The client rewrites in place, so it may be half a file.
     fn learn(&mut self, change: &Value) {
-        let path: Vec<&str> = change["path"]
-            .as_str()
-            .unwrap_or_default()
-            .split('/')
-            .collect();
-        let content = change["content"].as_str().unwrap_or_default();
-        let Ok(content) = serde_json::from_str::<Value>(content) else {
+        let path: Vec<&str> = text(&change["path"]).split('/').collect();
+        let Ok(content) = serde_json::from_str::<Value>(text(&change["content"])) else {
             return;
         };
         match path.as_slice() {
@@ -153,9 +147,9 @@ impl Client {
                 let Some(owner) = file.strip_suffix(".json") else {
                     return;
                 };
-                for message in content.as_array().into_iter().flatten() {
-                    let text = |key: &str| message[key].as_str().unwrap_or_default();
-                    self.add_message(text("from"), owner, content_of(text("text")));
+                for message in list(&content) {
+                    let content = content_of(text(&message["text"]));
+                    self.add_message(text(&message["from"]), owner, content);
                 }
             }
             _ => {}
@@ -163,18 +157,16 @@ impl Client {
     }
 
     fn learn_registry(&mut self, config: &Value) {
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        self.team = text(&config["name"]);
-        for member in config["members"].as_array().into_iter().flatten() {
-            if member["agentId"] != config["leadAgentId"] {
-                let known = Member {
-                    role: text(&member["agentType"]),
-                    model: text(&member["model"]),
-                    is_pane: text(&member["tmuxPaneId"]).starts_with('%')
-                        || text(&member["backendType"]) == "tmux",
-                };
-                self.members.insert(text(&member["name"]), known);
-            }
+        text(&config["name"]).clone_into(&mut self.team);
+        let all = list(&config["members"]);
+        for member in all.filter(|member| member["agentId"] != config["leadAgentId"]) {
+            let is_pane = text(&member["tmuxPaneId"]).starts_with('%');
+            let known = Member {
+                role: text(&member["agentType"]).to_owned(),
+                model: text(&member["model"]).to_owned(),
+                is_pane: is_pane || member["backendType"] == "tmux",
+            };
+            self.members.insert(text(&member["name"]).to_owned(), known);
         }
     }
 
@@ -191,8 +183,8 @@ impl Client {
                 Value::String(text) => Content::Text(text.clone()),
                 message => kind(message),
             };
-            let to = input["to"].as_str().unwrap_or_default().to_owned();
-            messages.push((from.unwrap_or_else(|| "team-lead".to_owned()), to, content));
+            let from = from.unwrap_or_else(|| "team-lead".to_owned());
+            messages.push((from, text(&input["to"]).to_owned(), content));
         }
         for (from, to, content) in messages {
             self.add_message(&from, &to, content);
@@ -212,7 +204,7 @@ impl Client {
         if self.team.is_empty() || !folder.is_dir() {
             return Ok(());
         }
-        for name in crate::web::files(&folder, &[""])? {
+        for name in files(&folder, &[""])? {
             if let Some(id) = name.strip_suffix(".json")
                 && !id.starts_with('.')
             {
@@ -233,13 +225,10 @@ fn content_of(text: &str) -> Content {
 
 /// Returns the kind of a structured message. A response to a shutdown request lies in the inbox as what it means.
 fn kind(message: &Value) -> Content {
-    let kind = message["type"].as_str().unwrap_or_default();
-    Content::Kind(
-        match (kind, message["approve"].as_bool()) {
-            ("shutdown_response", Some(true)) => "shutdown_approved",
-            ("shutdown_response", Some(false)) => "shutdown_rejected",
-            (kind, _) => kind,
-        }
-        .to_owned(),
-    )
+    let kind = match (text(&message["type"]), message["approve"].as_bool()) {
+        ("shutdown_response", Some(true)) => "shutdown_approved",
+        ("shutdown_response", Some(false)) => "shutdown_rejected",
+        (kind, _) => kind,
+    };
+    Content::Kind(kind.to_owned())
 }

@@ -6,8 +6,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::super::Report;
-use super::client::{Client, Content};
+use super::client::{ClaudeSession, Content};
 use super::ours::{Ours, Shown};
+use crate::product::{check, list, text};
 
 /// The statuses that may follow each other.
 const STEPS: [(&str, &[&str]); 5] = [
@@ -21,51 +22,47 @@ const STEPS: [(&str, &[&str]); 5] = [
 const LONGEST_US: u64 = 2_000_000;
 
 /// Compares everything.
-pub(super) fn all(client: &Client, ours: &Ours, report: &mut Report) {
-    calls(client, ours, report);
-    roster(client, ours, report);
-    tasks(client, ours, report);
-    messages(client, ours, report);
-    end(client, ours, report);
-    records(client, ours, report);
+pub(super) fn all(client: &ClaudeSession, ours: &Ours, report: &mut Report) {
+    for compare in [calls, roster, tasks, messages, end, records] {
+        let (topic, seen) = compare(client, ours, &mut report.differences);
+        let seen = seen.split('\n').filter(|line| !line.is_empty());
+        seen.for_each(|line| report.saw(topic, line));
+    }
 }
+
+/// The topic of a comparison, and what was seen of it, line by line.
+type Compared = (&'static str, String);
 
 /// Checks that every call that the client made reached teamster, and that none logged a problem. The recorder is slower
 /// than the hook, and a client that ends may end it in the middle.
-fn calls(client: &Client, ours: &Ours, report: &mut Report) {
+fn calls(client: &ClaudeSession, ours: &Ours, found: &mut Vec<String>) -> Compared {
     let mut made: BTreeMap<&str, usize> = BTreeMap::new();
     for payload in client.payloads.iter().filter(|payload| payload.is_for_us()) {
         *made.entry(&payload.event).or_default() += 1;
     }
     for (event, made) in &made {
         let reached = ours.calls.get(*event).copied().unwrap_or(0);
-        report.check(reached >= *made, || {
-            format!("the client called {event} {made} times, and {reached} calls arrived")
-        });
+        let arrived = reached >= *made;
+        check!(found, arrived => "{made} calls of {event}, and {reached} arrived");
     }
     let torn = ours.seen.torn.iter();
+    found.extend(torn.map(|torn| format!("a viewer saw half a state: {torn}")));
     let complaints = ours.complaints.iter();
-    report.differences.extend(
-        torn.map(|torn| format!("a viewer saw half a state: {torn}"))
-            .chain(complaints.map(|line| format!("a hook logged: {line}"))),
+    found.extend(complaints.map(|line| format!("a hook logged: {line}")));
+    let longest = ours.longest;
+    check!(found, longest <= LONGEST_US => "a hook took {longest} us");
+    let seen = format!(
+        "{} calls, {} recorded, longest {:.1} ms; {} states",
+        ours.calls.values().sum::<usize>(),
+        made.values().sum::<usize>(),
+        Duration::from_micros(longest).as_secs_f64() * 1e3,
+        ours.seen.states.len()
     );
-    report.check(ours.longest <= LONGEST_US, || {
-        format!("a hook took {} us", ours.longest)
-    });
-    report.saw(
-        "hooks",
-        format!(
-            "{} calls, {} recorded, longest {:.1} ms; {} states",
-            ours.calls.values().sum::<usize>(),
-            made.values().sum::<usize>(),
-            Duration::from_micros(ours.longest).as_secs_f64() * 1e3,
-            ours.seen.states.len()
-        ),
-    );
+    ("hooks", seen)
 }
 
 /// Checks who was there, with which role and model, and how they went on.
-fn roster(client: &Client, ours: &Ours, report: &mut Report) {
+fn roster(client: &ClaudeSession, ours: &Ours, found: &mut Vec<String>) -> Compared {
     let family = |model: &str| {
         let mut families = ["opus", "sonnet", "haiku"].into_iter();
         families.find(|family| model.contains(family))
@@ -82,28 +79,20 @@ fn roster(client: &Client, ours: &Ours, report: &mut Report) {
     }
     let wanted: Vec<&str> = expected.keys().copied().collect();
     let shown: Vec<&str> = ours.rows.keys().map(String::as_str).collect();
-    report.check(wanted == shown, || {
-        format!("the client had {wanted:?}, and teamster showed {shown:?}")
-    });
+    check!(found, wanted == shown => "the client had {wanted:?}, and teamster showed {shown:?}");
+    let mut seen = Vec::new();
     for (name, row) in &ours.rows {
         let (role, model) = expected.get(name.as_str()).copied().unwrap_or_default();
-        let (shown_role, shown_model) = (&row.role, &row.model);
-        let is_same = shown_role == role && model.is_none_or(|model| shown_model == model);
-        report.check(is_same, || {
-            format!(
-                "{name} is {role} with {model:?}, and was shown as {shown_role} with {shown_model}"
-            )
-        });
-        statuses(client, name, row, report);
-        let steps = row.statuses.join(" → ");
-        report.saw(
-            "roster",
-            format!("{name} ({shown_role}, {shown_model}): {steps}"),
-        );
+        let shown = format!("{name} ({}, {})", row.role, row.model);
+        let is_same = row.role == role && model.is_none_or(|model| row.model == model);
+        check!(found, is_same => "{shown} is {role} with {model:?}");
+        statuses(client, name, row, found);
+        seen.push(format!("{shown}: {}", row.statuses.join(" → ")));
     }
+    ("roster", seen.join("\n"))
 }
 
-fn statuses(client: &Client, name: &str, row: &Shown, report: &mut Report) {
+fn statuses(client: &ClaudeSession, name: &str, row: &Shown, found: &mut Vec<String>) {
     let told = |event: &str| {
         let mut calls = client.of(event);
         calls.any(|payload| client.teammate(payload).as_deref() == Some(name))
@@ -113,101 +102,87 @@ fn statuses(client: &Client, name: &str, row: &Shown, report: &mut Report) {
         let steps = STEPS.iter().find(|(from, _)| *from == pair[0]);
         steps.is_some_and(|(_, to)| to.contains(&pair[1].as_str()))
     };
-    let begins = row.statuses.first().map(String::as_str);
-    let ends = row.statuses.last().map(String::as_str);
+    let statuses = &row.statuses;
+    let is = |status: Option<&String>, wanted: &str| status.is_some_and(|status| status == wanted);
     let worked = !client.members.contains_key(name) || seen("working") == told("PostToolUse");
     for (holds, otherwise) in [
-        (begins == Some("spawning"), "it did not begin as spawning"),
+        (
+            is(statuses.first(), "spawning"),
+            "it did not begin as spawning",
+        ),
         (worked, "it worked, or did not, and the contrary was shown"),
-        (
-            seen("idle") == told("TeammateIdle"),
-            "it was idle, or was not, and the contrary was shown",
-        ),
+        (seen("idle") == told("TeammateIdle"), "it was idle, or not"),
         (!seen("failed"), "it did not fail"),
-        (ends == Some("completed"), "it ended, and was not completed"),
-        (
-            row.statuses.windows(2).all(is_legal),
-            "it took an illegal step",
-        ),
+        (is(statuses.last(), "completed"), "it was not completed"),
+        (statuses.windows(2).all(is_legal), "it took an illegal step"),
     ] {
-        report.check(holds, || format!("{name}: {otherwise}: {:?}", row.statuses));
+        check!(found, holds => "{name}: {otherwise}: {statuses:?}");
     }
 }
 
 /// Checks that the progress is that of the client's folder, and that whoever took a task was shown with it.
-fn tasks(client: &Client, ours: &Ours, report: &mut Report) {
+fn tasks(client: &ClaudeSession, ours: &Ours, found: &mut Vec<String>) -> Compared {
     let all = client.tasks.values();
     let with = |status: &str| all.clone().filter(|task| task["status"] == status).count();
+    let (count, completed) = (client.tasks.len(), with("completed"));
     let expected = json!({
-        "totalTasks": client.tasks.len(),
-        "completedTasks": with("completed"),
-        "inProgressTasks": with("in_progress"),
-        "failedTasks": 0,
-        "pendingTasks": with("pending"),
+        "totalTasks": count, "completedTasks": completed, "inProgressTasks": with("in_progress"),
+        "failedTasks": 0, "pendingTasks": with("pending"),
     });
     if let Some(last) = ours.last() {
-        let shown = &last["progress"];
-        report.check(*shown == expected, || {
-            format!("the client's tasks are {expected}, and shown was {shown}")
-        });
+        let (shown, is_same) = (&last["progress"], last["progress"] == expected);
+        check!(found, is_same => "the client's tasks are {expected}, and shown was {shown}");
     }
     let mut taken = 0;
     for payload in client.of("PostToolUse") {
         let input = &payload.fields["tool_input"];
         let begins = payload.text("tool_name") == "TaskUpdate" && input["status"] == "in_progress";
-        let (Some(name), Some(id)) = (client.teammate(payload), input["taskId"].as_str()) else {
+        let (true, Some(name), Some(id)) =
+            (begins, client.teammate(payload), input["taskId"].as_str())
+        else {
             continue;
         };
-        if !begins {
-            continue;
-        }
         taken += 1;
-        let subject = client.tasks.get(id).map(|task| &task["subject"]);
-        let subject = subject.and_then(Value::as_str).unwrap_or_default();
+        let subject = client
+            .tasks
+            .get(id)
+            .map_or("", |task| text(&task["subject"]));
         let task = (id.to_owned(), subject.to_owned());
         let row = ours.rows.get(&name);
-        report.check(row.is_some_and(|row| row.tasks.contains(&task)), || {
-            format!("{name} took task {id} ({subject}), and was never shown with it")
-        });
+        let is_shown = row.is_some_and(|row| row.tasks.contains(&task));
+        check!(found, is_shown => "{name} took {task:?}, and was never shown with it");
         let in_progress = |state: &Value| state["progress"]["inProgressTasks"] == 1;
-        report.check(ours.seen.states.iter().any(in_progress), || {
-            "a task was in progress, and was never counted so".to_owned()
-        });
+        let is_counted = ours.seen.states.iter().any(in_progress);
+        check!(found, is_counted => "a task was in progress, and was never counted so");
     }
-    let (count, completed) = (client.tasks.len(), with("completed"));
-    report.saw(
+    (
         "tasks",
         format!("{count} in the folder, {completed} completed; {taken} taken"),
-    );
+    )
 }
 
 /// Checks that every message that lay in an inbox is shown once, and no other.
-fn messages(client: &Client, ours: &Ours, report: &mut Report) {
-    let last = ours
-        .last()
-        .and_then(|last| last["recentMessages"].as_array());
-    let mut shown: Vec<&Value> = last.into_iter().flatten().collect();
+fn messages(client: &ClaudeSession, ours: &Ours, found: &mut Vec<String>) -> Compared {
+    let none = Value::Null;
+    let mut shown: Vec<&Value> =
+        list(ours.last().map_or(&none, |last| &last["recentMessages"])).collect();
     let count = shown.len();
     for (from, to, content) in &client.messages {
         let is_it = |message: &&Value| {
-            let text = message["content"].as_str().unwrap_or_default();
-            message["from"] == **from && message["to"] == **to && is_shown_as(content, text)
+            let is_same = is_shown_as(content, text(&message["content"]));
+            message["from"] == **from && message["to"] == **to && is_same
         };
         match shown.iter().position(is_it) {
             Some(place) => drop(shown.remove(place)),
-            None => report.differences.push(format!(
+            None => found.push(format!(
                 "a message from {from} to {to} was not shown: {content:?}"
             )),
         }
     }
     let extra = shown.iter();
-    report.differences.extend(
-        extra.map(|message| {
-            format!("shown is a message that the client has not, or twice: {message}")
-        }),
-    );
+    found.extend(extra.map(|message| format!("shown, and not the client's, or twice: {message}")));
     let lay = client.messages.len();
-    report.saw("messages", format!("{count} shown, {lay} in the inboxes"));
+    ("messages", format!("{count} shown, {lay} in the inboxes"))
 }
 
 fn is_shown_as(content: &Content, shown: &str) -> bool {
@@ -225,12 +200,11 @@ fn is_shown_as(content: &Content, shown: &str) -> bool {
 }
 
 /// Checks that after the session nobody is shown, nothing is left, and the state still says whose it was.
-fn end(client: &Client, ours: &Ours, report: &mut Report) {
+fn end(client: &ClaudeSession, ours: &Ours, found: &mut Vec<String>) -> Compared {
     let Some(last) = ours.last() else {
-        let had_agent = client.of("SubagentStart").next().is_some() || !client.members.is_empty();
-        report.check(!had_agent, || "there was never a state file".to_owned());
-        report.saw("end", "no agent, and so no state file");
-        return;
+        let is_empty = client.of("SubagentStart").next().is_none() && client.members.is_empty();
+        check!(found, is_empty => "there was never a state file");
+        return ("end", "no agent, and so no state file".to_owned());
     };
     for (key, expected) in [
         ("enabled", json!(false)),
@@ -239,19 +213,17 @@ fn end(client: &Client, ours: &Ours, report: &mut Report) {
         ("teamName", json!(client.team)),
     ] {
         let value = &last[key];
-        report.check(*value == expected, || {
-            format!("after the end {key} should be {expected} and is {value}")
-        });
+        check!(found, *value == expected =>
+            "after the end {key} should be {expected} and is {value}");
     }
     let left = &ours.left;
-    report.check(*left == [".agent-state.lock", "agent-state.json"], || {
-        format!("after the end there are {left:?}")
-    });
-    report.saw("end", format!("ended, {} files left", left.len()));
+    let is_clean = *left == [".agent-state.lock", "agent-state.json"];
+    check!(found, is_clean => "after the end there are {left:?}");
+    ("end", format!("ended, {} files left", left.len()))
 }
 
 /// Checks that there is one record for each turn that ended in the lead's process, and for each pane that ended.
-fn records(client: &Client, ours: &Ours, report: &mut Report) {
+fn records(client: &ClaudeSession, ours: &Ours, found: &mut Vec<String>) -> Compared {
     let mut expected = Vec::new();
     for payload in &client.payloads {
         let session = payload.text("session_id");
@@ -270,27 +242,34 @@ fn records(client: &Client, ours: &Ours, report: &mut Report) {
     for fields in recorded.iter_mut().filter_map(Value::as_object_mut) {
         fields.shift_remove("ts");
     }
-    report.check(recorded == expected, || {
-        format!("the ends were {expected:?}, and recorded was {recorded:?}")
-    });
-    report.saw("records", format!("{} ends", recorded.len()));
+    let is_same = recorded == expected;
+    check!(found, is_same => "the ends were {expected:?}, and recorded was {recorded:?}");
+    ("records", format!("{} ends", recorded.len()))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::client::{Client, Content, Member, Payload};
-    use super::super::ours::{Ours, Seen};
-    use std::collections::BTreeSet;
-
+    use super::super::client::{Member, Payload};
+    use super::super::ours::Seen;
     use super::*;
 
-    fn payload(event: &str, fields: Value) -> Payload {
-        let mut fields = fields;
+    /// The place of a state, what of it is changed to what, and what is then said.
+    const WRONG: &str = r#"
+4 | /enabled | true | enabled should be false
+4 | /progress/completedTasks | 0 | the client's tasks are
+4 | /recentMessages | [] | from w1 to team-lead was not shown
+4 | /recentMessages/1 | {"from": "w1", "to": "team-lead", "content": "done"} | or twice
+0 | /teammates/0/status | "working" | did not begin as spawning
+1 | /teammates/0/taskId | null | was never shown with it
+2 | /teammates/0/status | "working" | it was idle
+2 | /teammates/0/name | "ghost" | teamster showed ["ghost", "w1"]
+3 | /teammates/0/status | "spawning" | an illegal step
+"#;
+
+    fn payload(event: &str, mut fields: Value) -> Payload {
         fields["session_id"] = json!("lead");
-        Payload {
-            event: event.to_owned(),
-            fields,
-        }
+        let event = event.to_owned();
+        Payload { event, fields }
     }
 
     fn of_worker(event: &str, mut fields: Value) -> Payload {
@@ -300,17 +279,20 @@ mod tests {
     }
 
     /// Returns a session in which a teammate takes a task, completes it, says so, is idle and is shut down.
-    fn client() -> Client {
+    fn client() -> ClaudeSession {
         let update = json!({"tool_name": "TaskUpdate", "tool_input": {"taskId": "1", "status": "in_progress"}});
-        let messages = [
-            ("w1", "team-lead", Content::Text("done".to_owned())),
-            (
-                "team-lead",
-                "w1",
-                Content::Kind("shutdown_request".to_owned()),
-            ),
-        ];
-        Client {
+        let member = Member {
+            role: "builder".to_owned(),
+            model: "claude-opus-5-5".to_owned(),
+            is_pane: false,
+        };
+        let (worker, lead) = ("w1".to_owned(), "team-lead".to_owned());
+        let (done, request) = (
+            Content::Text("done".to_owned()),
+            Content::Kind("shutdown_request".to_owned()),
+        );
+        let task = json!({"subject": "Parse", "status": "completed"});
+        ClaudeSession {
             payloads: vec![
                 payload("SessionStart", json!({})),
                 of_worker("SubagentStart", json!({})),
@@ -320,22 +302,13 @@ mod tests {
                 payload("SessionEnd", json!({})),
             ],
             team: "t".to_owned(),
-            members: BTreeMap::from([(
-                "w1".to_owned(),
-                Member {
-                    role: "builder".to_owned(),
-                    model: "claude-opus-5-5".to_owned(),
-                    is_pane: false,
-                },
-            )]),
-            messages: messages
-                .map(|(from, to, content)| (from.to_owned(), to.to_owned(), content))
-                .into_iter()
-                .collect::<BTreeSet<_>>(),
-            tasks: BTreeMap::from([(
-                "1".to_owned(),
-                json!({"subject": "Parse", "status": "completed"}),
-            )]),
+            members: [(worker.clone(), member)].into(),
+            messages: [
+                (worker.clone(), lead.clone(), done),
+                (lead, worker, request),
+            ]
+            .into(),
+            tasks: [("1".to_owned(), task)].into(),
         }
     }
 
@@ -347,108 +320,65 @@ mod tests {
                 "failedTasks": 0, "pendingTasks": i32::from(task.is_none())}})
     }
 
-    fn ended() -> Value {
-        json!({"enabled": false, "teamName": "t", "sessionId": "lead", "teammates": [],
+    fn states() -> Vec<Value> {
+        let ended = json!({"enabled": false, "teamName": "t", "sessionId": "lead", "teammates": [],
             "recentMessages": [{"from": "w1", "to": "team-lead", "content": "done"},
                 {"from": "team-lead", "to": "w1", "content": "asks to shut down: all done"}],
             "progress": {"totalTasks": 1, "completedTasks": 1, "inProgressTasks": 0, "failedTasks": 0,
-                "pendingTasks": 0}})
-    }
-
-    fn record() -> Value {
-        json!({"ts": 1, "team": "t", "teammate": "w1", "exit_code": 0, "type": "normal", "session_id": "lead"})
-    }
-
-    fn states() -> Vec<Value> {
+                "pendingTasks": 0}});
         vec![
             state("spawning", None),
             state("working", Some("1")),
             state("idle", None),
             state("completed", None),
-            ended(),
+            ended,
         ]
     }
 
-    /// Returns the differences for these states and records.
-    fn differences(states: Vec<Value>, records: Vec<Value>) -> Vec<String> {
+    /// Returns the differences when the one end is recorded so often.
+    fn differences(states: Vec<Value>, ends: usize) -> Vec<String> {
         let client = client();
-        let mut calls = BTreeMap::new();
+        let record = json!({"ts": 1, "team": "t", "teammate": "w1", "exit_code": 0, "type": "normal", "session_id": "lead"});
+        let mut ours = Ours::of(Seen {
+            states,
+            torn: Vec::new(),
+        });
+        ours.left = [".agent-state.lock", "agent-state.json"]
+            .map(str::to_owned)
+            .to_vec();
+        ours.records = vec![record; ends];
         for payload in client.payloads.iter().filter(|payload| payload.is_for_us()) {
-            *calls.entry(payload.event.clone()).or_default() += 1;
+            *ours.calls.entry(payload.event.clone()).or_default() += 1;
         }
-        let ours = Ours {
-            rows: super::super::ours::rows(&states),
-            seen: Seen {
-                states,
-                torn: Vec::new(),
-            },
-            left: vec![
-                ".agent-state.lock".to_owned(),
-                "agent-state.json".to_owned(),
-            ],
-            records,
-            calls,
-            longest: 900,
-            complaints: Vec::new(),
-        };
         let mut report = Report::default();
         all(&client, &ours, &mut report);
         report.differences
     }
 
-    /// Returns the differences when one state is changed.
-    fn with(place: usize, change: impl FnOnce(&mut Value)) -> String {
-        let mut states = states();
-        change(&mut states[place]);
-        differences(states, vec![record()]).join("\n")
-    }
-
     #[test]
     fn sides_that_agree_have_no_differences() {
-        assert_eq!(differences(states(), vec![record()]), Vec::<String>::new());
+        assert_eq!(differences(states(), 1), Vec::<String>::new());
     }
 
     #[test]
     fn state_that_is_shown_wrong_is_found() {
-        let found = with(4, |last| last["enabled"] = json!(true));
-        assert!(found.contains("enabled should be false"), "{found}");
-        let found = with(4, |last| last["progress"]["completedTasks"] = json!(0));
-        assert!(found.contains("the client's tasks are"), "{found}");
-        let found = with(4, |last| last["recentMessages"] = json!([]));
-        assert!(
-            found.contains("from w1 to team-lead was not shown"),
-            "{found}"
-        );
-        let found = with(4, |last| {
-            let again = last["recentMessages"][0].clone();
-            last["recentMessages"].as_array_mut().unwrap().push(again);
-        });
-        assert!(found.contains("or twice"), "{found}");
-        let found = with(0, |first| {
-            first["teammates"][0]["status"] = json!("working");
-        });
-        assert!(found.contains("did not begin as spawning"), "{found}");
-        let found = with(1, |second| second["teammates"][0]["taskId"] = Value::Null);
-        assert!(found.contains("was never shown with it"), "{found}");
-        let found = with(2, |third| {
-            third["teammates"][0]["status"] = json!("working");
-        });
-        assert!(found.contains("it was idle"), "{found}");
-        let found = with(2, |third| third["teammates"][0]["name"] = json!("ghost"));
-        assert!(
-            found.contains("teamster showed [\"ghost\", \"w1\"]"),
-            "{found}"
-        );
-        let found = with(3, |fourth| {
-            fourth["teammates"][0]["status"] = json!("spawning");
-        });
-        assert!(found.contains("an illegal step"), "{found}");
+        for case in WRONG.trim().lines() {
+            let [place, pointer, value, expected] = case.split(" | ").collect::<Vec<_>>()[..]
+            else {
+                panic!("{case}");
+            };
+            let mut states = states();
+            let state = &mut states[place.parse::<usize>().unwrap()];
+            *state.pointer_mut(pointer).unwrap() = serde_json::from_str(value).unwrap();
+            let found = differences(states, 1).join("\n");
+            assert!(found.contains(expected), "{case}: {found}");
+        }
     }
 
     #[test]
     fn end_that_is_recorded_never_or_twice_is_found() {
-        for records in [vec![], vec![record(), record()]] {
-            let found = differences(states(), records).join("\n");
+        for ends in [0, 2] {
+            let found = differences(states(), ends).join("\n");
             assert!(found.contains("the ends were"), "{found}");
         }
     }

@@ -10,6 +10,8 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use serde_json::Value;
 
+use crate::product::{files, list, text};
+
 /// The time between two looks, which is shorter than that between two hooks of one agent.
 const LOOK: Duration = Duration::from_millis(3);
 
@@ -72,7 +74,7 @@ pub(super) struct Shown {
 }
 
 /// Everything about teamster that a comparison needs.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Ours {
     pub(super) seen: Seen,
     /// Rows by the teammate's name.
@@ -90,25 +92,27 @@ pub(super) struct Ours {
 }
 
 impl Ours {
-    pub(super) fn read(session: &Path, log: &Path, seen: Seen) -> Result<Self> {
-        let folder = session.join("project/.bkit");
-        let left = crate::web::files(&folder, &[""]).unwrap_or_default();
-        let records = session.join("home/.claude/zombie-alerts.jsonl");
-        let records = std::fs::read_to_string(records).unwrap_or_default();
-        let records = records
-            .lines()
-            .map(|line| {
-                serde_json::from_str(line).with_context(|| format!("a record is torn: {line}"))
-            })
-            .collect::<Result<_>>()?;
-        let mut ours = Self {
+    /// Returns what the states alone tell.
+    pub(super) fn of(seen: Seen) -> Self {
+        Self {
             rows: rows(&seen.states),
             seen,
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn read(session: &Path, log: &Path, seen: Seen) -> Result<Self> {
+        let folder = session.join("project/.bkit");
+        let left = files(&folder, &[""]).unwrap_or_default();
+        let records = session.join("home/.claude/zombie-alerts.jsonl");
+        let records = std::fs::read_to_string(records).unwrap_or_default();
+        let records = records.lines().map(|line| {
+            serde_json::from_str(line).with_context(|| format!("a record is torn: {line}"))
+        });
+        let mut ours = Self {
             left,
-            records,
-            calls: BTreeMap::new(),
-            longest: 0,
-            complaints: Vec::new(),
+            records: records.collect::<Result<_>>()?,
+            ..Self::of(seen)
         };
         ours.read_log(&std::fs::read_to_string(log).context("no hook was called")?);
         Ok(ours)
@@ -122,17 +126,10 @@ impl Ours {
     /// Reads the hooks' log, whose lines are `TIME EVENT: text`.
     fn read_log(&mut self, log: &str) {
         for line in log.lines() {
-            let Some((event, text)) = line
-                .split_once(' ')
-                .and_then(|(_, rest)| rest.split_once(": "))
-            else {
-                self.complaints.push(line.to_owned());
-                continue;
-            };
-            let took = text
-                .strip_prefix("done in ")
-                .and_then(|rest| rest.strip_suffix(" us")?.parse().ok());
-            match took {
+            let rest = line.split_once(' ').map_or("", |(_, rest)| rest);
+            let (event, text) = rest.split_once(": ").unwrap_or_default();
+            let took = text.strip_prefix("done in ");
+            match took.and_then(|rest| rest.strip_suffix(" us")?.parse().ok()) {
                 Some(took) => {
                     *self.calls.entry(event.to_owned()).or_default() += 1;
                     self.longest = self.longest.max(took);
@@ -153,11 +150,11 @@ fn is_usual(text: &str) -> bool {
 }
 
 /// Returns the rows of everybody who ever was in a roster.
-pub(super) fn rows(states: &[Value]) -> BTreeMap<String, Shown> {
+fn rows(states: &[Value]) -> BTreeMap<String, Shown> {
     let mut rows: BTreeMap<String, Shown> = BTreeMap::new();
     for state in states {
-        for row in state["teammates"].as_array().into_iter().flatten() {
-            let text = |key: &str| row[key].as_str().unwrap_or_default().to_owned();
+        for row in list(&state["teammates"]) {
+            let text = |key: &str| text(&row[key]).to_owned();
             let shown = rows.entry(text("name")).or_default();
             if shown.statuses.last() != Some(&text("status")) {
                 shown.statuses.push(text("status"));

@@ -12,7 +12,7 @@ fn team() -> Vec<Member> {
 }
 
 fn subjects(said: &str) -> Vec<String> {
-    let (usable, _) = read(said, &team()).unwrap();
+    let usable = read(said, &team()).unwrap();
     let tasks = usable.plan.tasks.iter();
     tasks.map(|task| task.task.subject.clone()).collect()
 }
@@ -132,10 +132,10 @@ fn what_is_wrong_is_said_in_words_that_an_agent_understands() {
 #[test]
 fn commands_of_a_leader_are_left_out_and_told() {
     let said = "{\"tasks\":[{\"id\":\"a\",\"subject\":\"A\",\"verify\":[\"curl x | sh\"]}],\"verify\":[\"make\"]}";
-    let (usable, text) = read(said, &team()).unwrap();
+    let usable = read(said, &team()).unwrap();
     assert_eq!(usable.left_out, ["make", "curl x | sh"]);
     assert!(usable.plan.verify.is_empty() && usable.plan.tasks[0].task.verify.is_empty());
-    assert_eq!(text, said);
+    assert_eq!(usable.text, said);
 }
 
 proptest! {

@@ -1,4 +1,4 @@
-//! `package.json`.
+//! Finds the checks that `package.json` shows.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! `teamster demo`
+//! Implements `teamster demo`.
 
 mod files;
 mod messages;
@@ -16,13 +16,13 @@ use teamster_isolate::detached::become_program;
 use teamster_types::TeamName;
 use teamster_workers::launch::own_program;
 
-use super::run::Run;
+use super::run::RunArgs;
 use crate::context::Context;
 use crate::error::{AppError, ErrorKind, Result};
 use crate::output::Output;
 use crate::shown::plain;
 use messages::DemoMessages;
-use showing::Showing;
+use showing::DemoStudio;
 
 /// The name of the demo's own team.
 const TEAM: &str = "demo";
@@ -38,7 +38,7 @@ const TEAM: &str = "demo";
 Examples:
   teamster demo
   teamster demo --dry-run --keep-dir ./try-it")]
-pub struct Demo {
+pub struct DemoArgs {
     /// A new or empty folder for all of it [default: one in the folder for temporary files]
     #[arg(long, value_name = "DIR")]
     keep_dir: Option<PathBuf>,
@@ -55,12 +55,12 @@ pub struct Demo {
 
 /// The words of `teamster run`, read as that command reads them.
 #[derive(Debug, Parser)]
-struct Same {
+struct DemoRun {
     #[command(flatten)]
-    run: Run,
+    run: RunArgs,
 }
 
-impl Demo {
+impl DemoArgs {
     pub fn run(self, out: Output) -> Result {
         match &self.made {
             Some(folder) => go(out, folder, self.no_studio),
@@ -112,7 +112,7 @@ impl Demo {
     }
 }
 
-/// Runs the team, in the environment that [`Demo::make`] has set.
+/// Runs the team, in the environment that [`DemoArgs::make`] has set.
 fn go(out: Output, folder: &Path, no_studio: bool) -> Result {
     let context = Context::find_checked(out)?;
     let messages = DemoMessages::new(folder);
@@ -120,12 +120,12 @@ fn go(out: Output, folder: &Path, no_studio: bool) -> Result {
     let mut args = vec!["teamster".to_owned()];
     args.extend(messages::RUN.iter().map(|word| (*word).to_owned()));
     args.extend(["--team".to_owned(), TEAM.to_owned()]);
-    let same = Same::try_parse_from(args)
+    let same = DemoRun::try_parse_from(args)
         .map_err(|error| AppError::new(ErrorKind::Failed, error.to_string()))?;
     let showing = if no_studio {
         None
     } else {
-        Showing::begin(&context)?
+        DemoStudio::begin(&context)?
     };
     same.run.run(&context).map_err(|error| {
         error.hint(format!(

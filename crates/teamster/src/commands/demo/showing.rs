@@ -9,7 +9,7 @@ use teamster_studio::server;
 use teamster_studio::watch::Hub;
 
 use super::super::run::Signals;
-use super::super::studio::{Opened, in_browser};
+use super::super::studio::{OpenedStudio, in_browser};
 use crate::context::Context;
 use crate::error::Result;
 
@@ -18,17 +18,17 @@ const AWAY: Duration = Duration::from_secs(3);
 const BEAT: Duration = Duration::from_millis(200);
 
 /// A page that shows the demo.
-pub struct Showing {
+pub struct DemoStudio {
     hub: Arc<Hub>,
 }
 
-impl Showing {
+impl DemoStudio {
     /// Begins to show, and says where. A demo whose page cannot be shown is a demo all the same.
     pub fn begin(context: &Context) -> Result<Option<Self>> {
         let opened = server::listen(0)
             .map_err(super::super::studio::no_port)
             .and_then(|listener| {
-                Opened::at(
+                OpenedStudio::at(
                     context,
                     listener,
                     std::slice::from_ref(&context.layout.project),

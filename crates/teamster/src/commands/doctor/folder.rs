@@ -6,7 +6,7 @@ use std::time::Duration;
 use teamster_fs::layout::Layout;
 use teamster_fs::{Dir, FsError, Lock, Sync, Waited, random_hex};
 
-use super::Check;
+use super::DoctorCheck;
 
 const NAME: &str = "teams folder";
 const LOCKS: &str = "file locks";
@@ -15,7 +15,7 @@ const FILE_SYSTEM: &str = "file system";
 
 /// Looks at the folder and tries what the store relies on, with files that are gone again afterwards. A folder that
 /// is not there yet is not made.
-pub(super) fn checks(layout: &Layout) -> Vec<Check> {
+pub(super) fn checks(layout: &Layout) -> Vec<DoctorCheck> {
     let folder = &layout.claude;
     match Dir::open_root(folder) {
         Ok(Some(dir)) => {
@@ -24,7 +24,7 @@ pub(super) fn checks(layout: &Layout) -> Vec<Check> {
                 Ok(tried) => {
                     checks.insert(
                         0,
-                        Check::fine(NAME, format!("{} can be written", folder.display())),
+                        DoctorCheck::fine(NAME, format!("{} can be written", folder.display())),
                     );
                     checks.extend(tried);
                 }
@@ -37,8 +37,8 @@ pub(super) fn checks(layout: &Layout) -> Vec<Check> {
     }
 }
 
-fn unusable(error: &FsError) -> Check {
-    Check::wrong(
+fn unusable(error: &FsError) -> DoctorCheck {
+    DoctorCheck::wrong(
         NAME,
         error.to_string(),
         "check its rights, or set TEAMSTER_CLAUDE_DIR to a folder you may write",
@@ -46,10 +46,10 @@ fn unusable(error: &FsError) -> Check {
 }
 
 /// Only its last part is ever made by us, so what it lies in must be there.
-fn missing(folder: &Path) -> Check {
+fn missing(folder: &Path) -> DoctorCheck {
     let parent = folder.parent().map(PathBuf::from).unwrap_or_default();
     if parent.is_dir() {
-        Check::fine(
+        DoctorCheck::fine(
             NAME,
             format!(
                 "{} is not there yet; the first team makes it",
@@ -57,7 +57,7 @@ fn missing(folder: &Path) -> Check {
             ),
         )
     } else {
-        Check::wrong(
+        DoctorCheck::wrong(
             NAME,
             format!("{} does not exist", parent.display()),
             "check HOME, or set TEAMSTER_CLAUDE_DIR to a folder you may write",
@@ -65,7 +65,7 @@ fn missing(folder: &Path) -> Check {
     }
 }
 
-fn try_out(dir: &Dir) -> Result<Vec<Check>, FsError> {
+fn try_out(dir: &Dir) -> Result<Vec<DoctorCheck>, FsError> {
     // Named like a temp file of ours, so that it is swept should we die here.
     let name = |what: &str| format!(".doctor-{what}.{}.{}.tmp", std::process::id(), random_hex());
     let (first, second) = (name("a"), name("b"));
@@ -81,13 +81,13 @@ fn try_out(dir: &Dir) -> Result<Vec<Check>, FsError> {
     tried
 }
 
-fn try_rename(dir: &Dir, from: &str, to: &str) -> Result<Check, FsError> {
+fn try_rename(dir: &Dir, from: &str, to: &str) -> Result<DoctorCheck, FsError> {
     dir.rename(from, dir, to)?;
     let moved = dir.stamp(from)?.is_none() && dir.stamp(to)?.is_some();
     Ok(if moved {
-        Check::fine(RENAME, "works")
+        DoctorCheck::fine(RENAME, "works")
     } else {
-        Check::wrong(
+        DoctorCheck::wrong(
             RENAME,
             "a renamed file is not where it should be",
             "use a local disk",
@@ -95,33 +95,33 @@ fn try_rename(dir: &Dir, from: &str, to: &str) -> Result<Check, FsError> {
     })
 }
 
-fn try_lock(dir: &Dir, name: &str) -> Result<Check, FsError> {
+fn try_lock(dir: &Dir, name: &str) -> Result<DoctorCheck, FsError> {
     let elsewhere = "use a local disk: set TEAMSTER_CLAUDE_DIR";
     let Waited::Held(held) = Lock::wait(dir, name, Duration::ZERO, false)? else {
-        return Ok(Check::wrong(
+        return Ok(DoctorCheck::wrong(
             LOCKS,
             "a free lock cannot be taken",
             elsewhere,
         ));
     };
     let check = match Lock::wait(dir, name, Duration::ZERO, false)? {
-        Waited::TimedOut => Check::fine(LOCKS, "work"),
-        Waited::Held(_) => Check::wrong(LOCKS, "one lock can be held twice", elsewhere),
+        Waited::TimedOut => DoctorCheck::fine(LOCKS, "work"),
+        Waited::Held(_) => DoctorCheck::wrong(LOCKS, "one lock can be held twice", elsewhere),
     };
     drop(held);
     Ok(check)
 }
 
 /// Locks of a network file system look right from one machine; the kind of file system tells more than a test.
-fn file_system(folder: &Path) -> Check {
+fn file_system(folder: &Path) -> DoctorCheck {
     let Some(kind) = kind_of_file_system(folder) else {
-        return Check::fine(FILE_SYSTEM, "unknown").optional();
+        return DoctorCheck::fine(FILE_SYSTEM, "unknown").optional();
     };
     let is_remote = ["nfs", "cifs", "smb", "9p", "fuse.sshfs", "afs"]
         .iter()
         .any(|remote| kind.starts_with(remote));
     if is_remote {
-        return Check::wrong(
+        return DoctorCheck::wrong(
             FILE_SYSTEM,
             format!("{kind}, over a network"),
             "teams on a network file system are not safe; set TEAMSTER_CLAUDE_DIR to a local disk",
@@ -129,9 +129,9 @@ fn file_system(folder: &Path) -> Check {
     }
     match kind.as_str() {
         "tmpfs" | "ramfs" => {
-            Check::fine(FILE_SYSTEM, format!("{kind}: gone when the machine stops"))
+            DoctorCheck::fine(FILE_SYSTEM, format!("{kind}: gone when the machine stops"))
         }
-        _ => Check::fine(FILE_SYSTEM, kind),
+        _ => DoctorCheck::fine(FILE_SYSTEM, kind),
     }
 }
 
@@ -142,9 +142,9 @@ fn kind_of_file_system(folder: &Path) -> Option<String> {
     String::from_utf8_lossy(&mounts)
         .lines()
         .filter_map(|line| {
-            let mut words = line.split(' ').skip(1);
-            let place = words.next()?.replace("\\040", " ");
-            Some((PathBuf::from(place), words.next()?.to_owned()))
+            let mut fields = line.split(' ').skip(1);
+            let place = fields.next()?.replace("\\040", " ");
+            Some((PathBuf::from(place), fields.next()?.to_owned()))
         })
         .filter(|(place, _)| folder.starts_with(place))
         // The last of the longest: a later mount hides an earlier one.

@@ -1,4 +1,4 @@
-//! `teamster doctor`
+//! Implements `teamster doctor`.
 
 mod folder;
 mod programs;
@@ -15,7 +15,7 @@ use crate::context::Context;
 use crate::error::{AppError, ErrorKind, Result};
 use crate::output::Output;
 use crate::shown::{redacted, viewed_line};
-use crate::table::{Cell, Table, Tone};
+use crate::table::{Cell, TextTable, Tone};
 
 /// Check that everything teamster needs is there and in order
 #[derive(Args, Debug)]
@@ -25,11 +25,11 @@ Exit code 0: everything required is in order. Exit code 1: something is not.
 Examples:
   teamster doctor
   teamster doctor --json")]
-pub struct Doctor {}
+pub struct DoctorArgs {}
 
 /// One thing that was looked at.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Check {
+pub(super) struct DoctorCheck {
     name: &'static str,
     ok: bool,
     /// Whether teamster cannot do its work without it.
@@ -38,7 +38,7 @@ pub(super) struct Check {
     hint: Option<String>,
 }
 
-impl Check {
+impl DoctorCheck {
     fn fine(name: &'static str, detail: impl Into<String>) -> Self {
         Self {
             name,
@@ -77,17 +77,20 @@ impl Check {
     }
 }
 
-impl Doctor {
+impl DoctorArgs {
     pub fn run(self, out: Output) -> Result {
         let mut checks = Vec::new();
         match Context::find(out) {
             Ok(context) => {
                 checks.push(settings(&context));
-                checks.push(Check::fine("trace", teamster_app::trace_log::described()));
+                checks.push(DoctorCheck::fine(
+                    "trace",
+                    teamster_app::trace_log::described(&context.layout),
+                ));
                 checks.extend(folder::checks(&context.layout));
                 checks.extend(teams::checks(&context));
             }
-            Err(error) => checks.push(Check::from_error("home", &error)),
+            Err(error) => checks.push(DoctorCheck::from_error("home", &error)),
         }
         let (programs, clients) = programs::checks();
         checks.extend(programs);
@@ -111,7 +114,7 @@ impl Doctor {
     }
 }
 
-fn settings(context: &Context) -> Check {
+fn settings(context: &Context) -> DoctorCheck {
     let problems: Vec<String> = context
         .config
         .problems
@@ -119,9 +122,9 @@ fn settings(context: &Context) -> Check {
         .map(ToString::to_string)
         .collect();
     if problems.is_empty() {
-        return Check::fine("settings", "understood");
+        return DoctorCheck::fine("settings", "understood");
     }
-    let check = Check::wrong(
+    let check = DoctorCheck::wrong(
         "settings",
         problems.join("; "),
         "correct them; `teamster config show` lists all settings",
@@ -132,8 +135,8 @@ fn settings(context: &Context) -> Check {
     }
 }
 
-fn text(checks: &[Check], clients: &[InstalledClient], colour: bool) -> String {
-    let mut table = Table::new(["CHECK", "", "DETAIL"]);
+fn text(checks: &[DoctorCheck], clients: &[InstalledClient], colour: bool) -> String {
+    let mut table = TextTable::new(["CHECK", "", "DETAIL"]);
     for check in checks {
         let (word, tone) = match (check.ok, check.required) {
             (true, _) => ("ok", Tone::Good),
@@ -148,7 +151,7 @@ fn text(checks: &[Check], clients: &[InstalledClient], colour: bool) -> String {
     }
     let mut text = table.render(colour);
     if !clients.is_empty() {
-        let mut table = Table::new(["CLIENT", "VERSION", "RUNS", "PATH"]);
+        let mut table = TextTable::new(["CLIENT", "VERSION", "RUNS", "PATH"]);
         for client in clients {
             table.row([
                 client.name.into(),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use teamster_agents::detect::{self, InstalledClient};
 use teamster_app::env_vars;
 
-use super::Check;
+use super::DoctorCheck;
 
 /// A program that does not tell its version in this time has a problem of its own.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -18,7 +18,7 @@ const OLDEST_GIT: (u32, u32) = (2, 38);
 type Version = Result<String, String>;
 
 /// Asks all programs at once: a slow one costs its own time only.
-pub(super) fn checks() -> (Vec<Check>, Vec<InstalledClient>) {
+pub(super) fn checks() -> (Vec<DoctorCheck>, Vec<InstalledClient>) {
     let path = env_vars::get(env_vars::PATH).unwrap_or_default();
     thread::scope(|scope| {
         let path = &path;
@@ -47,39 +47,39 @@ fn look(path: &OsString, name: &str, flag: &str) -> Option<Version> {
     })
 }
 
-fn git_check(version: Option<Version>) -> Check {
+fn git_check(version: Option<Version>) -> DoctorCheck {
     const HINT: &str = "install git 2.38 or newer: worktrees need it";
     let Some(version) = version else {
-        return Check::wrong("git", "not found on PATH", HINT);
+        return DoctorCheck::wrong("git", "not found on PATH", HINT);
     };
     match version {
-        Err(error) => Check::wrong("git", error, HINT),
+        Err(error) => DoctorCheck::wrong("git", error, HINT),
         Ok(version) if numbers(&version).is_some_and(|found| found < OLDEST_GIT) => {
-            Check::wrong("git", format!("{version} is too old"), HINT)
+            DoctorCheck::wrong("git", format!("{version} is too old"), HINT)
         }
-        Ok(version) => Check::fine("git", version),
+        Ok(version) => DoctorCheck::fine("git", version),
     }
 }
 
-/// `git version 2.47.3` → (2, 47)
+/// Returns the first two parts of a version: (2, 47) for `git version 2.47.3`.
 fn numbers(version: &str) -> Option<(u32, u32)> {
     let start = version.find(|character: char| character.is_ascii_digit())?;
     let mut parts = version[start..].split('.');
     Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
 }
 
-fn tmux_check(version: Option<Version>) -> Check {
+fn tmux_check(version: Option<Version>) -> DoctorCheck {
     const HINT: &str =
         "install tmux to watch workers and attach to them; everything else works without";
     let check = match version {
-        None => Check::wrong("tmux", "not found on PATH", HINT),
-        Some(Err(error)) => Check::wrong("tmux", error, HINT),
-        Some(Ok(version)) => Check::fine("tmux", version),
+        None => DoctorCheck::wrong("tmux", "not found on PATH", HINT),
+        Some(Err(error)) => DoctorCheck::wrong("tmux", error, HINT),
+        Some(Ok(version)) => DoctorCheck::fine("tmux", version),
     };
     check.optional()
 }
 
-fn clients_check(clients: &[InstalledClient]) -> Check {
+fn clients_check(clients: &[InstalledClient]) -> DoctorCheck {
     let names: Vec<&str> = clients.iter().map(|client| client.name).collect();
     let missing: Vec<String> = clients
         .iter()
@@ -89,15 +89,15 @@ fn clients_check(clients: &[InstalledClient]) -> Check {
         })
         .collect();
     let check = if names.is_empty() {
-        Check::wrong(
+        DoctorCheck::wrong(
             "clients",
             format!("none of {} is on PATH", all_names()),
             "install one to run agents; coordination works without",
         )
     } else if missing.is_empty() {
-        Check::fine("clients", names.join(", "))
+        DoctorCheck::fine("clients", names.join(", "))
     } else {
-        Check::wrong(
+        DoctorCheck::wrong(
             "clients",
             missing.join("; "),
             "until then `command:` and `scripted:` workers and the other clients work",

@@ -10,7 +10,7 @@ use teamster_store::Read;
 use teamster_types::process::{Life, ProcessId};
 use teamster_types::{TaskId, TeamName, Time};
 
-use super::Check;
+use super::DoctorCheck;
 use crate::context::Context;
 
 /// A claim lock is judged only when it is older than any claim takes.
@@ -18,11 +18,11 @@ const LOCK_AGE_MS: i64 = 30_000;
 const HEALS: &str = "nothing to do: the next change of the team takes care of it";
 
 /// Everything that can be said about the teams. Nothing is changed.
-pub(super) fn checks(context: &Context) -> Vec<Check> {
+pub(super) fn checks(context: &Context) -> Vec<DoctorCheck> {
     let found = context.read().and_then(|read| Ok((read, read.teams()?)));
     let (read, teams) = match found {
         Ok(found) => found,
-        Err(error) => return vec![Check::from_error("teams", &error)],
+        Err(error) => return vec![DoctorCheck::from_error("teams", &error)],
     };
     let mut registries = Vec::new();
     let mut files = Vec::new();
@@ -87,16 +87,16 @@ fn odd_names(claude: &std::path::Path) -> Vec<String> {
     found
 }
 
-fn verdict(name: &'static str, wrong: &[String], hint: &str) -> Check {
+fn verdict(name: &'static str, wrong: &[String], hint: &str) -> DoctorCheck {
     const SHOWN: usize = 10;
     match wrong.len() {
-        0 => Check::fine(name, "in order"),
+        0 => DoctorCheck::fine(name, "in order"),
         count => {
             let mut detail = wrong[..count.min(SHOWN)].join("; ");
             if count > SHOWN {
                 let _ = write!(detail, "; and {} more", count - SHOWN);
             }
-            Check::wrong(name, detail, hint)
+            DoctorCheck::wrong(name, detail, hint)
         }
     }
 }
@@ -120,7 +120,7 @@ fn damaged_files(read: &dyn Read, team: &TeamName) -> Vec<String> {
 }
 
 #[derive(Default)]
-struct Left {
+struct LeftFiles {
     locks: Vec<String>,
     files: Vec<String>,
 }
@@ -130,8 +130,8 @@ fn left_behind(
     claude: &std::path::Path,
     read: &dyn Read,
     team: &TeamName,
-) -> Result<Left, FsError> {
-    let mut left = Left::default();
+) -> Result<LeftFiles, FsError> {
+    let mut left = LeftFiles::default();
     let Some(root) = Dir::open_root(claude)? else {
         return Ok(left);
     };

@@ -1,18 +1,16 @@
-//! `teamster message …`
+//! Implements `teamster message`: `send.rs` has what sends messages, `inbox.rs` what shows and acknowledges them.
 
-mod ack;
-mod broadcast;
-mod list;
-mod read;
+mod inbox;
 mod send;
-mod tail;
 
 use std::fmt::Write as _;
 
 use clap::{Args, Subcommand};
-use teamster_types::message::Message as Letter;
-use teamster_types::quote::ends_line;
+use teamster_types::message::Message;
+use teamster_types::text::ends_line;
 
+use self::inbox::{MessageAckArgs, MessageListArgs, MessageReadArgs, MessageTailArgs};
+use self::send::{MessageBroadcastArgs, MessageSendArgs};
 use crate::context::Context;
 use crate::error::Result;
 use crate::shown::{line, moment};
@@ -23,36 +21,36 @@ use crate::shown::{line, moment};
 Examples:
   teamster message send --to worker-1 \"Please look at task 3 first\"
   teamster message read --as worker-1 --ack")]
-pub struct Message {
+pub struct MessageArgs {
     #[command(subcommand)]
-    command: Command,
+    command: MessageCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
-    Send(send::Send),
-    Broadcast(broadcast::Broadcast),
-    Read(read::Read),
-    Ack(ack::Ack),
-    List(list::List),
-    Tail(tail::Tail),
+enum MessageCommand {
+    Send(MessageSendArgs),
+    Broadcast(MessageBroadcastArgs),
+    Read(MessageReadArgs),
+    Ack(MessageAckArgs),
+    List(MessageListArgs),
+    Tail(MessageTailArgs),
 }
 
-impl Message {
+impl MessageArgs {
     pub fn run(self, context: &Context) -> Result {
         match self.command {
-            Command::Send(command) => command.run(context),
-            Command::Broadcast(command) => command.run(context),
-            Command::Read(command) => command.run(context),
-            Command::Ack(command) => command.run(context),
-            Command::List(command) => command.run(context),
-            Command::Tail(command) => command.run(context),
+            MessageCommand::Send(command) => command.run(context),
+            MessageCommand::Broadcast(command) => command.run(context),
+            MessageCommand::Read(command) => command.run(context),
+            MessageCommand::Ack(command) => command.run(context),
+            MessageCommand::List(command) => command.run(context),
+            MessageCommand::Tail(command) => command.run(context),
         }
     }
 }
 
 /// `2026-02-07 12:00:00  lead → worker-1` and, unless it is a plain message, its type. The content follows.
-fn heading(message: &Letter) -> String {
+fn heading(message: &Message) -> String {
     let at = message.timestamp().map_or_else(String::new, moment);
     let mut text = format!("{at}  {} → {}", line(message.from()), line(message.to()));
     if message.kind() != "message" {

@@ -1,12 +1,12 @@
-//! `teamster message send`
+//! Implements `teamster message send` and `broadcast`.
 
 use clap::Args;
 use serde_json::json;
-use teamster_app::messages;
+use teamster_app::messages::{self, ALL};
 use teamster_store::Recipient;
 use teamster_types::message::Message;
 
-use crate::cli::TeamArg;
+use crate::cli::TeamSelector;
 use crate::commands::agent::BridgeClient;
 use crate::context::Context;
 use crate::error::Result;
@@ -19,9 +19,9 @@ Examples:
   teamster message send --to worker-1 \"Please look at task 3 first\"
   teamster message send --to lead --from worker-1 \"The form needs a designer\"
   teamster message send --to all \"Tests must stay green\"")]
-pub struct Send {
+pub struct MessageSendArgs {
     #[command(flatten)]
-    team: TeamArg,
+    team: TeamSelector,
     /// The recipient: a worker, `lead` or `all`
     #[arg(long, value_name = "NAME")]
     to: String,
@@ -32,7 +32,7 @@ pub struct Send {
     text: String,
 }
 
-impl Send {
+impl MessageSendArgs {
     pub fn run(self, context: &Context) -> Result {
         let from = context
             .actor
@@ -40,7 +40,7 @@ impl Send {
         if let Some(bridge) = BridgeClient::find() {
             return bridge.send(context, &self.to, &self.text);
         }
-        let team = context.team(self.team.team.as_deref())?;
+        let team = self.team.find(context)?;
         let (to, sent) = messages::send(context, &team, from, &self.to, self.text)?;
         context.out.answer(
             || match (&to, sent.first()) {
@@ -63,5 +63,32 @@ fn said(to: &Recipient, sent: &[Message]) -> String {
             )
         }
         _ => format!("sent to {} members: {}", sent.len(), names.join(", ")),
+    }
+}
+
+/// Send a message to every member
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  teamster message broadcast \"Tests must stay green\"")]
+pub struct MessageBroadcastArgs {
+    #[command(flatten)]
+    team: TeamSelector,
+    /// The sender [default: `TEAMSTER_WORKER`, else `lead`]
+    #[arg(long, value_name = "NAME")]
+    from: Option<String>,
+    /// What it says, at most 64 KiB
+    text: String,
+}
+
+impl MessageBroadcastArgs {
+    pub fn run(self, context: &Context) -> Result {
+        let from = context.actor.sender(self.from.as_deref(), false)?;
+        let team = self.team.find(context)?;
+        let (_, sent) = messages::send(context, &team, from, ALL, self.text)?;
+        context.out.answer(
+            || json!({ "sent": sent.len() }),
+            || format!("sent to {} members", sent.len()),
+        )
     }
 }

@@ -1,21 +1,26 @@
-//! Sessions with an approval gate: `session`, `state`, `ticket`, `finding`
+//! Implements the commands of sessions with an approval gate: `teamster session`, `state` and `ticket` in files of their own,
+//! `teamster finding` here.
 
-mod finding;
 mod session;
 mod state;
 mod ticket;
 
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use serde_json::json;
 use teamster_fs::Dir;
-use teamster_party::Party;
+use teamster_party::{Party, Phase};
 use teamster_store::{Clock, SystemClock};
 use teamster_types::Time;
 
+use crate::commands::agent::BridgeClient;
 use crate::context::Context;
 use crate::error::{AppError, Result};
-pub use finding::Finding;
-pub use session::Session;
-pub use state::State;
-pub use ticket::Ticket;
+use crate::input::read_named;
+pub use session::SessionArgs;
+pub use state::StateArgs;
+pub use ticket::TicketArgs;
 
 /// What is said where there is no session.
 const NONE: &str =
@@ -49,4 +54,60 @@ fn party(context: &Context) -> Result<Party> {
 
 fn now() -> Time {
     SystemClock.now()
+}
+
+/// A finding is read by people.
+const LONGEST: usize = 1024 * 1024;
+
+/// What a phase of a session found out
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  teamster finding add analyzing notes.md")]
+pub struct FindingArgs {
+    #[command(subcommand)]
+    command: FindingCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum FindingCommand {
+    Add(FindingAddArgs),
+}
+
+/// Add a finding; a phase is left only when it has one
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  teamster finding add analyzing notes.md
+  echo \"it was the cache\" | teamster finding add reviewing -")]
+struct FindingAddArgs {
+    /// The phase: analyzing, planning, executing or reviewing
+    phase: String,
+    /// A Markdown file; `-` is the standard input
+    file: PathBuf,
+}
+
+impl FindingArgs {
+    pub fn run(self, context: &Context) -> Result {
+        match self.command {
+            FindingCommand::Add(command) => command.run(context),
+        }
+    }
+}
+
+impl FindingAddArgs {
+    fn run(self, context: &Context) -> Result {
+        let phase = Phase::of(&self.phase)?;
+        let bytes = read_named(&self.file, LONGEST)?;
+        let text = String::from_utf8_lossy(&bytes);
+        if let Some(bridge) = BridgeClient::find() {
+            return bridge.add_finding(context, &self.phase, &text);
+        }
+        let party = party(context)?;
+        let name = party.add_finding(phase, &text, context.actor.name(), now())?;
+        context.out.answer(
+            || json!({ "phase": phase.as_str(), "file": name }),
+            || format!("added findings/{name}"),
+        )
+    }
 }

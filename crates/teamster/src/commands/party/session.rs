@@ -1,4 +1,4 @@
-//! `teamster session …`
+//! Implements `teamster session`: `init` and `status`.
 
 use std::fmt::Write as _;
 
@@ -18,15 +18,15 @@ use crate::shown::{redacted, viewed_line};
 Examples:
   teamster session init --team fix-auth --task \"Fix the login form\"
   teamster session status")]
-pub struct Session {
+pub struct SessionArgs {
     #[command(subcommand)]
-    command: Command,
+    command: SessionCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
-    Init(Init),
-    Status(Status),
+enum SessionCommand {
+    Init(SessionInitArgs),
+    Status(SessionStatusArgs),
 }
 
 /// Begin a session in this project
@@ -38,7 +38,7 @@ Examples:
   teamster session init --team fix-auth --task \"Fix the login form\"
   teamster session init --team t --task T --members '[{\"name\":\"leader\"}]'
   teamster session init --team fix-auth --task \"Begin anew\" --force")]
-struct Init {
+struct SessionInitArgs {
     /// The team
     #[arg(long)]
     team: String,
@@ -59,18 +59,18 @@ struct Init {
 Examples:
   teamster session status
   teamster session status --json")]
-struct Status {}
+struct SessionStatusArgs {}
 
-impl Session {
+impl SessionArgs {
     pub fn run(self, context: &Context) -> Result {
         match self.command {
-            Command::Init(command) => command.run(context),
-            Command::Status(command) => command.run(context),
+            SessionCommand::Init(command) => command.run(context),
+            SessionCommand::Status(command) => command.run(context),
         }
     }
 }
 
-impl Init {
+impl SessionInitArgs {
     fn run(self, context: &Context) -> Result {
         context.actor.must_be_person("beginning a session")?;
         let members: Vec<Value> = serde_json::from_str(&self.members).map_err(|error| {
@@ -92,7 +92,7 @@ impl Init {
     }
 }
 
-impl Status {
+impl SessionStatusArgs {
     fn run(self, context: &Context) -> Result {
         let Some((party, session)) = session(context)? else {
             return context

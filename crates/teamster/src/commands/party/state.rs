@@ -1,4 +1,4 @@
-//! `teamster state …`
+//! Implements `teamster state`: `transition`, `status` and `check-lock`.
 
 use clap::{Args, Subcommand};
 use serde_json::json;
@@ -15,16 +15,16 @@ Examples:
   teamster state transition PLANNING \"the cause is known\"
   teamster state status
   teamster state check-lock")]
-pub struct State {
+pub struct StateArgs {
     #[command(subcommand)]
-    command: Command,
+    command: StateCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
-    Transition(Transition),
-    Status(Status),
-    CheckLock(CheckLock),
+enum StateCommand {
+    Transition(StateTransitionArgs),
+    Status(StateStatusArgs),
+    CheckLock(StateCheckLockArgs),
 }
 
 /// Enter another phase, if the flow allows it and what it needs is there
@@ -35,10 +35,10 @@ enum Command {
 Examples:
   teamster state transition PLANNING \"the cause is known\"
   teamster state transition DONE \"too early\"   # exits 4")]
-struct Transition {
+struct StateTransitionArgs {
     /// The phase to enter
     state: String,
-    /// Why
+    /// Why the phase is entered
     #[arg(default_value = "", hide_default_value = true)]
     reason: String,
 }
@@ -49,26 +49,26 @@ struct Transition {
 Examples:
   teamster state status
   teamster state status --json")]
-struct Status {}
+struct StateStatusArgs {}
 
 /// Exit 1 while a session is under way, 0 otherwise
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   teamster state check-lock")]
-struct CheckLock {}
+struct StateCheckLockArgs {}
 
-impl State {
+impl StateArgs {
     pub fn run(self, context: &Context) -> Result {
         match self.command {
-            Command::Transition(command) => command.run(context),
-            Command::Status(command) => command.run(context),
-            Command::CheckLock(command) => command.run(context),
+            StateCommand::Transition(command) => command.run(context),
+            StateCommand::Status(command) => command.run(context),
+            StateCommand::CheckLock(command) => command.run(context),
         }
     }
 }
 
-impl Transition {
+impl StateTransitionArgs {
     fn run(self, context: &Context) -> Result {
         let gate = ["APPROVED", "REJECTED", "REVISION"];
         let state = self.state.to_uppercase();
@@ -83,7 +83,7 @@ impl Transition {
     }
 }
 
-impl Status {
+impl StateStatusArgs {
     fn run(self, context: &Context) -> Result {
         let Some((party, session)) = session(context)? else {
             return context.out.answer(
@@ -99,7 +99,7 @@ impl Status {
     }
 }
 
-impl CheckLock {
+impl StateCheckLockArgs {
     fn run(self, context: &Context) -> Result {
         let session = session(context)?.map(|(_, session)| session);
         match session.filter(teamster_party::PartySession::is_active) {

@@ -1,4 +1,4 @@
-//! `teamster ticket …`
+//! Implements `teamster ticket`: `create`, `list` and `update`.
 
 use clap::{Args, Subcommand};
 use serde_json::json;
@@ -8,7 +8,7 @@ use super::{now, party};
 use crate::context::Context;
 use crate::error::Result;
 use crate::shown::{redacted, viewed_line};
-use crate::table::Table;
+use crate::table::TextTable;
 
 /// Pieces of a session's work that must be done before it goes on
 #[derive(Args, Debug)]
@@ -17,16 +17,16 @@ Examples:
   teamster ticket create --title \"Test the login form\" --assignee worker-1
   teamster ticket list
   teamster ticket update TICKET-001 --status DONE")]
-pub struct Ticket {
+pub struct TicketArgs {
     #[command(subcommand)]
-    command: Command,
+    command: TicketCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
-    Create(Create),
-    List(List),
-    Update(Update),
+enum TicketCommand {
+    Create(TicketCreateArgs),
+    List(TicketListArgs),
+    Update(TicketUpdateArgs),
 }
 
 /// Make a ticket; prints its id
@@ -35,7 +35,7 @@ enum Command {
 Examples:
   teamster ticket create --title \"Test the login form\" --assignee worker-1
   teamster ticket create --title \"Test it\" --description \"Also an empty one\"")]
-struct Create {
+struct TicketCreateArgs {
     /// What is to be done
     #[arg(long)]
     title: String,
@@ -58,14 +58,14 @@ struct Create {
 Examples:
   teamster ticket list
   teamster ticket list --json")]
-struct List {}
+struct TicketListArgs {}
 
 /// Change where a ticket stands
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   teamster ticket update TICKET-001 --status IN_PROGRESS")]
-struct Update {
+struct TicketUpdateArgs {
     /// The ticket
     id: String,
     /// `BLOCKED`, `TODO`, `IN_PROGRESS` or `DONE`
@@ -73,17 +73,17 @@ struct Update {
     status: String,
 }
 
-impl Ticket {
+impl TicketArgs {
     pub fn run(self, context: &Context) -> Result {
         match self.command {
-            Command::Create(command) => command.run(context),
-            Command::List(command) => command.run(context),
-            Command::Update(command) => command.run(context),
+            TicketCommand::Create(command) => command.run(context),
+            TicketCommand::List(command) => command.run(context),
+            TicketCommand::Update(command) => command.run(context),
         }
     }
 }
 
-impl Create {
+impl TicketCreateArgs {
     fn run(self, context: &Context) -> Result {
         let new = NewTicket {
             title: self.title,
@@ -98,13 +98,13 @@ impl Create {
     }
 }
 
-impl List {
+impl TicketListArgs {
     fn run(self, context: &Context) -> Result {
         let tickets = party(context)?.tickets()?;
         context.out.answer(
             || redacted(json!({ "tickets": tickets })),
             || {
-                let mut table = Table::new(["ID", "STATUS", "ASSIGNEE", "TITLE"]);
+                let mut table = TextTable::new(["ID", "STATUS", "ASSIGNEE", "TITLE"]);
                 for ticket in &tickets {
                     table.row([
                         viewed_line(&ticket.id).into(),
@@ -119,7 +119,7 @@ impl List {
     }
 }
 
-impl Update {
+impl TicketUpdateArgs {
     fn run(self, context: &Context) -> Result {
         let status = TicketStatus::of(&self.status)?;
         let ticket = party(context)?.update_ticket(&self.id, status, now())?;

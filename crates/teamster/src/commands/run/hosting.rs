@@ -7,10 +7,11 @@ use teamster_run::host::{ExclusiveLock, HostExit};
 use teamster_run::observer::GateReply;
 use teamster_types::TeamName;
 
-use super::observer::{self, Screen};
+use super::observer::{self, RunTerminal};
 use crate::context::Context;
 use crate::error::{AppError, Result};
-use crate::notify::{Kind, notify};
+use crate::exit_codes;
+use crate::notify::{Notification, notify};
 
 /// Hosts a run of which this process has the lock, and says how it went. `reply` is an answer that was given before the
 /// gate is shown here.
@@ -22,7 +23,7 @@ pub fn host(
     reply: Option<GateReply>,
 ) -> Result {
     let max_fix = spec.max_fix;
-    let mut observer = observer::make(context, Screen::of(context, reply));
+    let mut observer = observer::make(context, RunTerminal::of(context, reply));
     let exit = runs::host(context, team, spec, lock, observer.as_mut())?;
     drop(observer);
     says_how(context, team, max_fix, &exit)
@@ -56,19 +57,19 @@ fn says_how(context: &Context, team: &TeamName, max_fix: u32, exit: &HostExit) -
                 hint,
             )
         }
-        HostExit::AtGate {
-            commit,
-            exit_code,
-            why,
-        } => (
+        HostExit::AtGate { commit, exit, why } => (
             "awaiting_approval",
-            *exit_code,
+            exit_codes::of_gate(*exit),
             why.as_str(),
             gate_hint(team, commit),
         ),
     };
     if let HostExit::Over(_) = exit {
-        let kind = if code == 0 { Kind::Done } else { Kind::Failed };
+        let kind = if code == 0 {
+            Notification::Done
+        } else {
+            Notification::Failed
+        };
         notify(context, kind, &format!("team {team}: {why}"));
     }
     if context.out.is_json() {

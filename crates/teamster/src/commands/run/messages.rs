@@ -50,6 +50,14 @@ impl EventMessages {
                 let error = change.error.as_deref().unwrap_or_default();
                 format!("task {} failed: {error}", task())
             }
+            EventKind::TaskBlocked(change) => {
+                let reason = change.reason.as_deref().unwrap_or_default();
+                format!("{actor} cannot go on with task {}: {reason}", task())
+            }
+            EventKind::TaskUnblocked(change) => {
+                let answer = change.reason.as_deref().unwrap_or_default();
+                format!("{actor} answers about task {}: {answer}", task())
+            }
             EventKind::TaskRequeued(_) => format!("task {} goes back to the others", task()),
             EventKind::TaskUnchanged(_) => {
                 format!("task {} is completed without a change", task())
@@ -60,6 +68,9 @@ impl EventMessages {
                     && matches!(sent.to.as_deref(), Some("lead" | "user")) =>
             {
                 format!("{actor} says: {}", sent.content)
+            }
+            EventKind::CandidateChosen(chosen) => {
+                format!("the result of task {} is taken: {}", task(), chosen.reason)
             }
             EventKind::MergeMerged(_) => format!("task {} is merged", task()),
             EventKind::MergeLost(_) => format!(

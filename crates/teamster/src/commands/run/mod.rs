@@ -1,4 +1,4 @@
-//! `teamster run`
+//! Implements `teamster run`.
 
 mod hosting;
 mod messages;
@@ -10,7 +10,7 @@ use clap::{Args, ValueEnum};
 use serde_json::json;
 use teamster_app::runs::{self, PreparedRun, ResumeRequest, RunRequest};
 use teamster_app::trust::Unknown;
-use teamster_journal::payload::{Approve, Budget};
+use teamster_journal::payload::{Approve, Budget, Distribution};
 use teamster_types::TeamName;
 
 use crate::context::Context;
@@ -43,7 +43,7 @@ Exit codes of a run:
     clippy::struct_field_names,
     reason = "each is a flag of the command line, and called like it"
 )]
-pub struct Run {
+pub struct RunArgs {
     /// Who works and on what: `[N:agent[:role][,…]] TASK`
     #[arg(value_name = "WORDS", required_unless_present = "resume")]
     words: Vec<String>,
@@ -65,6 +65,12 @@ pub struct Run {
     /// Who plans: engine, or an agent [default: engine]
     #[arg(long, value_name = "AGENT")]
     leader: Option<String>,
+    /// Every worker does the whole task, each for itself
+    #[arg(long, conflicts_with_all = ["plan", "leader", "best_of"])]
+    each: bool,
+    /// Every worker does the whole task, and the best result is taken
+    #[arg(long, conflicts_with_all = ["plan", "leader"])]
+    best_of: bool,
     /// Who decides at the gate: you, the checks, or nobody now [default: ask]
     #[arg(long, value_enum)]
     approve: Option<ApproveWord>,
@@ -110,7 +116,7 @@ pub struct Run {
     /// Go on with a run that was stopped or has crashed
     #[arg(long, value_name = "TEAM", conflicts_with_all = [
         "words", "plan", "preset", "team", "verify", "flow", "leader", "base", "provider", "no_worktrees", "tmux",
-        "requirements", "approve_plan", "yes", "dry_run",
+        "requirements", "approve_plan", "yes", "dry_run", "each", "best_of",
     ])]
     resume: Option<String>,
     /// Go on without this terminal
@@ -142,7 +148,7 @@ impl From<ApproveWord> for Approve {
     }
 }
 
-impl Run {
+impl RunArgs {
     /// Whether it takes up a run that exists.
     pub fn resumes(&self) -> bool {
         self.resume.is_some()
@@ -193,6 +199,11 @@ impl Run {
             }
             .to_owned(),
             leader: self.leader.clone(),
+            distribution: match (self.each, self.best_of) {
+                (true, _) => Distribution::Each,
+                (_, true) => Distribution::BestOf,
+                _ => Distribution::One,
+            },
             approve: self.approve.map(Into::into),
             max_fix: self.max_fix,
             base: self.base.clone(),
@@ -214,12 +225,12 @@ impl Run {
         }
     }
 
-    /// What changes an order, as words for another process.
+    /// Returns what changes the run, as arguments for another process.
     fn for_another_host(&self) -> Vec<String> {
-        let mut words = Vec::new();
+        let mut args = Vec::new();
         let mut say = |name: &str, value: Option<String>| {
             if let Some(value) = value {
-                words.extend([name.to_owned(), value]);
+                args.extend([name.to_owned(), value]);
             }
         };
         say(
@@ -234,7 +245,7 @@ impl Run {
         say("--max-fix", self.max_fix.map(|it| it.to_string()));
         let approve = self.approve.and_then(|word| word.to_possible_value());
         say("--approve", approve.map(|it| it.get_name().to_owned()));
-        words
+        args
     }
 }
 

@@ -1,14 +1,8 @@
-//! `teamster state-file …`
+//! Implements `teamster state-file`, which reads and changes the state that viewers show: `session.rs` has the commands about
+//! the state as a whole, `entries.rs` those about what is in it.
 
-mod add;
-mod cleanup;
-mod init;
-mod message;
-mod path;
-mod progress;
-mod read;
-mod remove;
-mod status;
+mod entries;
+mod session;
 
 use std::time::Duration;
 
@@ -16,6 +10,13 @@ use clap::{Args, Subcommand};
 use teamster_claude::state::{AgentState, Effect, Op, StateChange, States};
 use teamster_store::{Clock, SystemClock};
 
+use self::entries::{
+    StateFileAddArgs, StateFileMessageArgs, StateFileProgressArgs, StateFileRemoveArgs,
+    StateFileStatusArgs,
+};
+use self::session::{
+    StateFileCleanupArgs, StateFileInitArgs, StateFilePathArgs, StateFileReadArgs,
+};
 use crate::context::Context;
 use crate::error::{AppError, ErrorKind, Result};
 use crate::shown::line;
@@ -33,36 +34,36 @@ Examples:
   teamster state-file init --team fix-login --feature login
   teamster state-file add worker-1 --role developer
   teamster state-file read")]
-pub struct StateFile {
+pub struct StateFileArgs {
     #[command(subcommand)]
-    command: Command,
+    command: StateFileCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
-    Path(path::Path),
-    Read(read::Read),
-    Init(init::Init),
-    Add(add::Add),
-    Status(status::Status),
-    Remove(remove::Remove),
-    Progress(progress::Progress),
-    Message(message::Message),
-    Cleanup(cleanup::Cleanup),
+enum StateFileCommand {
+    Path(StateFilePathArgs),
+    Read(StateFileReadArgs),
+    Init(StateFileInitArgs),
+    Add(StateFileAddArgs),
+    Status(StateFileStatusArgs),
+    Remove(StateFileRemoveArgs),
+    Progress(StateFileProgressArgs),
+    Message(StateFileMessageArgs),
+    Cleanup(StateFileCleanupArgs),
 }
 
-impl StateFile {
+impl StateFileArgs {
     pub fn run(self, context: &Context) -> Result {
         match self.command {
-            Command::Path(command) => command.run(context),
-            Command::Read(command) => command.run(context),
-            Command::Init(command) => command.run(context),
-            Command::Add(command) => command.run(context),
-            Command::Status(command) => command.run(context),
-            Command::Remove(command) => command.run(context),
-            Command::Progress(command) => command.run(context),
-            Command::Message(command) => command.run(context),
-            Command::Cleanup(command) => command.run(context),
+            StateFileCommand::Path(command) => command.run(context),
+            StateFileCommand::Read(command) => command.run(context),
+            StateFileCommand::Init(command) => command.run(context),
+            StateFileCommand::Add(command) => command.run(context),
+            StateFileCommand::Status(command) => command.run(context),
+            StateFileCommand::Remove(command) => command.run(context),
+            StateFileCommand::Progress(command) => command.run(context),
+            StateFileCommand::Message(command) => command.run(context),
+            StateFileCommand::Cleanup(command) => command.run(context),
         }
     }
 }

@@ -20,7 +20,7 @@ const KEY_LASTS: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Memory {
+struct StudioMemory {
     key: String,
     key_made_at: Option<Time>,
     projects: Vec<String>,
@@ -31,7 +31,7 @@ pub(super) fn remember(layout: &Layout, named: &[PathBuf]) -> Result<(String, Ve
     let folder = make(layout.user_folder())?;
     let found = folder.read(layout::STUDIO)?;
     // What cannot be understood is forgotten: nothing in it cannot be made anew.
-    let mut memory: Memory = found
+    let mut memory: StudioMemory = found
         .and_then(|(bytes, _)| serde_json::from_slice(&bytes).ok())
         .unwrap_or_default();
     let now = SystemClock.now();

@@ -1,4 +1,4 @@
-//! `teamster studio`
+//! Implements `teamster studio`.
 
 mod memory;
 mod opened;
@@ -7,14 +7,14 @@ use std::net::TcpListener;
 use std::path::PathBuf;
 
 use clap::Args;
-use teamster_app::{logs, workers};
+use teamster_app::{logs, trace_log, workers};
 use teamster_studio::api::Log;
 use teamster_studio::server;
 use teamster_types::TeamName;
 
 use crate::context::Context;
 use crate::error::{AppError, Result};
-pub use opened::{Opened, in_browser, no_port};
+pub use opened::{OpenedStudio, in_browser, no_port};
 
 /// The latest log of a worker.
 pub fn log_of(context: &Context, team: &TeamName, worker: &str) -> Result<Log> {
@@ -34,7 +34,7 @@ const PORT: u16 = 7433;
 Examples:
   teamster studio   # until Ctrl-C
   teamster studio --port 0 --project . --json   # until Ctrl-C")]
-pub struct Studio {
+pub struct StudioArgs {
     /// The port; 0 takes any that is free [default: 7433, or another one when that is taken]
     #[arg(long, value_name = "N")]
     port: Option<u16>,
@@ -46,11 +46,12 @@ pub struct Studio {
     project: Vec<PathBuf>,
 }
 
-impl Studio {
+impl StudioArgs {
     pub fn run(self, context: &Context) -> Result {
         context.must_be_a_person("opening Studio")?;
         let named = self.named_projects(context)?;
-        let studio = Opened::at(context, self.listen()?, &named)?;
+        let studio = OpenedStudio::at(context, self.listen()?, &named)?;
+        trace_log::begin_studio(&context.layout);
         context.out.answer(
             || studio.json(),
             || format!("Studio is at {}\nThe address is good for one browser, once. Ctrl-C ends Studio.", studio.url),

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use teamster_app::config::Source;
+use teamster_app::config::SettingSource;
 use teamster_app::env_vars;
 use teamster_store::{Clock, FileStore, SystemClock};
 use teamster_studio::keys::Keys;
-use teamster_studio::server::{self, Otlp, Studio as Server};
-use teamster_studio::watch::{Hub, Settings};
+use teamster_studio::server::{self, Otlp, StudioServer};
+use teamster_studio::watch::{Hub, HubSettings};
 
 use super::memory;
 use crate::context::Context;
@@ -22,15 +22,15 @@ use crate::error::{AppError, ErrorKind, Result};
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A Studio whose port is taken and whose first look is done; nobody is answered yet.
-pub struct Opened {
-    server: Server,
+pub struct OpenedStudio {
+    server: StudioServer,
     listener: TcpListener,
     /// Good for one browser, once.
     pub url: String,
     address: String,
 }
 
-impl Opened {
+impl OpenedStudio {
     /// Looks at these projects, and at every team of the machine.
     pub fn at(context: &Context, listener: TcpListener, named: &[PathBuf]) -> Result<Self> {
         context.check_home()?;
@@ -40,7 +40,7 @@ impl Opened {
         let store = FileStore::open(&context.layout, Arc::new(SystemClock), settings)?;
         let hub = Hub::open(
             Arc::new(store),
-            Settings {
+            HubSettings {
                 layout: context.layout.clone(),
                 limits: context.config.limits(),
                 projects,
@@ -51,7 +51,7 @@ impl Opened {
         Ok(Self {
             url: format!("{address}?token={}", keys.token().unwrap_or_default()),
             address,
-            server: Server {
+            server: StudioServer {
                 hub,
                 keys,
                 port,
@@ -90,7 +90,7 @@ fn otlp(context: &Context) -> Option<Otlp> {
     let setting = &context.config.studio_otlp;
     let endpoint = setting.value.clone()?;
     // What comes with a project must not send anything away.
-    if let Source::Project(file, _) = &setting.source
+    if let SettingSource::Project(file, _) = &setting.source
         && !endpoint.is_loopback()
     {
         context.out.remark(&format!(
@@ -116,7 +116,7 @@ pub fn no_port(error: std::io::Error) -> AppError {
         .hint("another program has the port, perhaps another Studio; `--port 0` takes a free one")
 }
 
-/// Asks the desktop to open a page; whether it took the wish.
+/// Asks the desktop to open a page, and returns whether it took the request.
 pub fn in_browser(url: &str) -> bool {
     let path = env_vars::get(env_vars::PATH).unwrap_or_default();
     let opener = if cfg!(target_os = "macos") {
@@ -127,6 +127,6 @@ pub fn in_browser(url: &str) -> bool {
     let Some(program) = teamster_isolate::find_program(opener, &path) else {
         return false;
     };
-    let word = OsString::from(url);
-    teamster_isolate::probe(Path::new(&program), [word.as_os_str()], PATIENCE).is_ok()
+    let address = OsString::from(url);
+    teamster_isolate::probe(Path::new(&program), [address.as_os_str()], PATIENCE).is_ok()
 }

@@ -1,18 +1,22 @@
-//! `teamster task claim`
+//! Implements `teamster task claim` and the commands that need the claim's token: `renew`, `complete`, `fail` and `release`.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
 use serde_json::json;
 use teamster_store::{ClaimRequest, Claimed};
 use teamster_types::TaskId;
+use teamster_types::task::Token;
 use teamster_view::tasks::{TaskView, judged};
 
-use super::show;
-use crate::cli::TeamArg;
+use super::list::task_text;
+use super::{TaskSelector, answer_task, result_object};
+use crate::cli::TeamSelector;
 use crate::commands::span;
 use crate::context::Context;
 use crate::error::{AppError, ErrorKind, Result};
+use crate::input::read_named;
 use crate::shown::moment;
 
 /// Take a task to work on; prints it with the token that finishes it
@@ -25,9 +29,9 @@ Examples:
   teamster task claim --worker worker-1
   teamster task claim --worker worker-2 3 --lease 10m --json
   teamster task claim --worker worker-2 2   # exits 4")]
-pub struct Claim {
+pub struct TaskClaimArgs {
     #[command(flatten)]
-    team: TeamArg,
+    team: TeamSelector,
     /// Who asks [default: `TEAMSTER_WORKER`]
     #[arg(long)]
     worker: Option<String>,
@@ -38,14 +42,14 @@ pub struct Claim {
     lease: Option<Duration>,
 }
 
-impl Claim {
+impl TaskClaimArgs {
     pub fn run(self, context: &Context) -> Result {
         let request = ClaimRequest {
             worker: context.actor.worker(self.worker.as_deref(), "--worker")?,
             id: self.id.as_deref().map(str::parse::<TaskId>).transpose()?,
             lease: self.lease,
         };
-        let team = context.team(self.team.team.as_deref())?;
+        let team = self.team.find(context)?;
         let store = context.store()?;
         let Some(claimed) = store.claim(&team, &request)? else {
             return Err(AppError::new(
@@ -64,7 +68,7 @@ impl Claim {
                     "leasedUntil": claimed.leased_until,
                 })
             },
-            || text(&view, &claimed),
+            || claim_text(&view, &claimed),
         );
         if answered.is_err() {
             // Nobody has the token, so nobody could ever finish the task: it goes back.
@@ -83,12 +87,153 @@ impl Claim {
     }
 }
 
-fn text(view: &TaskView, claimed: &Claimed) -> String {
+fn claim_text(view: &TaskView, claimed: &Claimed) -> String {
     format!(
         "{}\ntoken {}\nyours until {} UTC; `teamster task renew {} --token TOKEN` makes it longer\n",
-        show::text(view, None),
+        task_text(view, None),
         claimed.token.reveal(),
         moment(claimed.leased_until),
         view.task().id(),
     )
+}
+
+/// Make a claim last longer, from now on
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  teamster task renew 2 --token \"$TOKEN\"
+  teamster task renew 2 --token \"$TOKEN\" --lease 10m")]
+pub struct TaskRenewArgs {
+    #[command(flatten)]
+    task: TaskSelector,
+    /// The proof that `task claim` printed
+    #[arg(long)]
+    token: String,
+    /// How long it lasts from now [default: the setting `claim.lease`, 120s]
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    lease: Option<Duration>,
+}
+
+impl TaskRenewArgs {
+    pub fn run(self, context: &Context) -> Result {
+        let (team, id) = self.task.find(context)?;
+        let store = context.store()?;
+        let claimed = store.renew(&team, &id, &Token::new(self.token), self.lease)?;
+        let view = judged(store, &team, claimed.task);
+        context.out.answer(
+            || {
+                json!({
+                    "task": view,
+                    "fence": claimed.fence,
+                    "leasedUntil": claimed.leased_until,
+                })
+            },
+            || {
+                format!(
+                    "task {id} is yours until {} UTC",
+                    moment(claimed.leased_until)
+                )
+            },
+        )
+    }
+}
+
+/// A result is a summary; what a worker made belongs into files of the project.
+const RESULT_LIMIT: usize = 256 * 1024;
+
+/// Finish a task that was claimed
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  teamster task complete 2 --token \"$TOKEN\"
+  teamster task complete 2 --token \"$TOKEN\" --result result.json
+  echo 'all tests pass' | teamster task complete 2 --token \"$TOKEN\" --result -")]
+pub struct TaskCompleteArgs {
+    #[command(flatten)]
+    task: TaskSelector,
+    /// The proof that `task claim` printed
+    #[arg(long)]
+    token: String,
+    /// A file with the result, JSON or text; `-` is the standard input
+    #[arg(long, value_name = "FILE")]
+    result: Option<PathBuf>,
+}
+
+impl TaskCompleteArgs {
+    pub fn run(self, context: &Context) -> Result {
+        let (team, id) = self.task.find(context)?;
+        let result = match &self.result {
+            Some(file) => Some(result_object(&read_named(file, RESULT_LIMIT)?)),
+            None => None,
+        };
+        let store = context.store()?;
+        let task = store.complete(&team, &id, &Token::new(self.token), result)?;
+        answer_task(context, &team, task, "finished")
+    }
+}
+
+/// Record that an attempt failed; the fifth one is the last
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  teamster task fail 2 --token \"$TOKEN\" --error \"the tests do not compile\"")]
+pub struct TaskFailArgs {
+    #[command(flatten)]
+    task: TaskSelector,
+    /// The proof that `task claim` printed
+    #[arg(long)]
+    token: String,
+    /// What went wrong
+    #[arg(long, value_name = "TEXT")]
+    error: String,
+}
+
+impl TaskFailArgs {
+    pub fn run(self, context: &Context) -> Result {
+        let (team, id) = self.task.find(context)?;
+        let store = context.store()?;
+        let task = store.fail(&team, &id, &Token::new(self.token), &self.error)?;
+        answer_task(context, &team, task, "recorded a failure of")
+    }
+}
+
+/// Give a claimed task back without finishing it
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  teamster task release 2 --token \"$TOKEN\"
+  teamster task release 2 --force")]
+pub struct TaskReleaseArgs {
+    #[command(flatten)]
+    task: TaskSelector,
+    #[command(flatten)]
+    right: ReleaseRight,
+}
+
+#[derive(Args, Debug)]
+#[group(required = true, multiple = false)]
+struct ReleaseRight {
+    /// The proof that `task claim` printed
+    #[arg(long)]
+    token: Option<String>,
+    /// Take it from whoever has it; for people only
+    #[arg(long)]
+    force: bool,
+}
+
+impl TaskReleaseArgs {
+    pub fn run(self, context: &Context) -> Result {
+        if self.right.force {
+            context
+                .actor
+                .must_be_person("taking a task from its worker")?;
+        }
+        let token = self.right.token.map(Token::new);
+        let (team, id) = self.task.find(context)?;
+        let actor = context.actor.name();
+        let task = context
+            .store()?
+            .release(&team, actor, &id, token.as_ref())?;
+        answer_task(context, &team, task, "gave back")
+    }
 }

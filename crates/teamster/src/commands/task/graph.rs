@@ -1,13 +1,13 @@
-//! `teamster task graph`
+//! Implements `teamster task graph`.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use clap::{Args, ValueEnum};
 use teamster_types::TaskId;
-use teamster_view::graph::{self, GraphView, Node};
+use teamster_view::graph::{self, GraphNode, GraphView};
 
-use crate::cli::TeamArg;
+use crate::cli::TeamSelector;
 use crate::context::Context;
 use crate::error::Result;
 use crate::shown::viewed_line;
@@ -19,35 +19,35 @@ Examples:
   teamster task graph
   teamster task graph --format mermaid
   teamster task graph --format dot > tasks.dot")]
-pub struct Graph {
+pub struct TaskGraphArgs {
     #[command(flatten)]
-    team: TeamArg,
+    team: TeamSelector,
     /// How to write it
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
+    #[arg(long, value_enum, default_value_t = GraphFormat::Text)]
+    format: GraphFormat,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Format {
+enum GraphFormat {
     Text,
     Dot,
     Mermaid,
     Json,
 }
 
-impl Graph {
+impl TaskGraphArgs {
     pub fn run(self, context: &Context) -> Result {
-        let team = context.team(self.team.team.as_deref())?;
+        let team = self.team.find(context)?;
         let mut graph = graph::graph(context.read()?, &team)?;
         for node in &mut graph.nodes {
             node.subject = viewed_line(&node.subject);
             node.reason = viewed_line(&node.reason);
         }
         match self.format {
-            Format::Json => context.out.object(&graph),
-            Format::Text => context.out.answer(|| &graph, || text(&graph)),
-            Format::Dot => context.out.answer(|| &graph, || dot(&graph)),
-            Format::Mermaid => context.out.answer(|| &graph, || mermaid(&graph)),
+            GraphFormat::Json => context.out.object(&graph),
+            GraphFormat::Text => context.out.answer(|| &graph, || text(&graph)),
+            GraphFormat::Dot => context.out.answer(|| &graph, || dot(&graph)),
+            GraphFormat::Mermaid => context.out.answer(|| &graph, || mermaid(&graph)),
         }
     }
 }
@@ -94,12 +94,12 @@ fn text(graph: &GraphView) -> String {
 fn layers<'a>(
     graph: &'a GraphView,
     blockers: &HashMap<&TaskId, Vec<&TaskId>>,
-) -> Vec<(&'a Node, usize)> {
+) -> Vec<(&'a GraphNode, usize)> {
     let mut depth: HashMap<&TaskId, usize> = HashMap::new();
-    let mut left: Vec<&Node> = graph.nodes.iter().collect();
+    let mut left: Vec<&GraphNode> = graph.nodes.iter().collect();
     let mut layer = 0;
     while !left.is_empty() {
-        let (ready, rest): (Vec<&Node>, Vec<&Node>) = left.iter().partition(|node| {
+        let (ready, rest): (Vec<&GraphNode>, Vec<&GraphNode>) = left.iter().partition(|node| {
             let waits = blockers.get(&node.id);
             waits
                 .into_iter()
@@ -121,7 +121,7 @@ fn layers<'a>(
         }
         layer += 1;
     }
-    let mut nodes: Vec<(&Node, usize)> = graph
+    let mut nodes: Vec<(&GraphNode, usize)> = graph
         .nodes
         .iter()
         .map(|node| (node, depth.get(&node.id).copied().unwrap_or(0)))

@@ -1,20 +1,24 @@
-//! `teamster task list`
+//! Implements the commands that show tasks: `teamster task list`, `show` and `route`.
 
 use std::fmt::Write as _;
 
 use clap::{Args, ValueEnum};
 use serde_json::json;
+use teamster_types::failure::Failure;
 use teamster_types::graph::State;
 use teamster_types::task::Status;
 use teamster_types::text::fit;
+use teamster_types::{TaskId, Time};
+use teamster_view::routes::{self, WorkerRoute};
 use teamster_view::tasks::{self, TaskListView, TaskView, is_offered};
 
-use super::tone;
-use crate::cli::TeamArg;
+use super::{TaskSelector, standing, tone};
+use crate::cli::TeamSelector;
+use crate::commands::agent::BridgeClient;
 use crate::context::Context;
 use crate::error::Result;
-use crate::shown::{say_progress, viewed_line};
-use crate::table::{Cell, Table, Tone};
+use crate::shown::{line, moment, plain, say_progress, viewed_line};
+use crate::table::{Cell, TextTable, Tone};
 
 /// A subject is shown as far as it fits beside the rest.
 const SUBJECT_WIDTH: usize = 60;
@@ -26,12 +30,12 @@ Examples:
   teamster task list
   teamster task list --claimable
   teamster task list --status in_progress --json")]
-pub struct List {
+pub struct TaskListArgs {
     #[command(flatten)]
-    team: TeamArg,
+    team: TeamSelector,
     /// Only these: by the word in the file (the first three) or by where they stand
     #[arg(long, value_name = "STATUS")]
-    status: Option<Wanted>,
+    status: Option<TaskFilter>,
     /// Only those that a worker could take now
     #[arg(long)]
     claimable: bool,
@@ -39,7 +43,7 @@ pub struct List {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 #[value(rename_all = "snake_case")]
-enum Wanted {
+enum TaskFilter {
     Pending,
     InProgress,
     Completed,
@@ -49,7 +53,7 @@ enum Wanted {
     Failed,
 }
 
-impl Wanted {
+impl TaskFilter {
     fn fits(self, view: &TaskView) -> bool {
         match self {
             Self::Pending => view.task().status() == Status::Pending,
@@ -63,9 +67,9 @@ impl Wanted {
     }
 }
 
-impl List {
+impl TaskListArgs {
     pub fn run(self, context: &Context) -> Result {
-        let team = context.team(self.team.team.as_deref())?;
+        let team = self.team.find(context)?;
         let mut list = tasks::list(context.read()?, &team)?;
         list.tasks.retain(|view| {
             self.status.is_none_or(|wanted| wanted.fits(view))
@@ -79,13 +83,13 @@ impl List {
                     "progress": list.progress,
                 })
             },
-            || text(&list, context.out.has_colour()),
+            || list_text(&list, context.out.has_colour()),
         )
     }
 }
 
-fn text(list: &TaskListView, colour: bool) -> String {
-    let mut table = Table::new(["ID", "STATE", "OWNER", "SUBJECT", "WHY"]);
+fn list_text(list: &TaskListView, colour: bool) -> String {
+    let mut table = TextTable::new(["ID", "STATE", "OWNER", "SUBJECT", "WHY"]);
     for view in &list.tasks {
         let task = view.task();
         table.row([
@@ -103,12 +107,143 @@ fn text(list: &TaskListView, colour: bool) -> String {
     }
     let _ = writeln!(text, "{}", say_progress(&list.progress));
     for problem in &list.problems {
-        let words = format!(
+        let problem_text = format!(
             "{} cannot be read: {}",
             viewed_line(&problem.file),
             viewed_line(&problem.error)
         );
-        let _ = writeln!(text, "{}", Tone::Bad.paint(&words, colour));
+        let _ = writeln!(text, "{}", Tone::Bad.paint(&problem_text, colour));
     }
     text
+}
+
+/// Show one task as it was written
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  teamster task show 3
+  teamster task show 3 --json")]
+pub struct TaskShowArgs {
+    #[command(flatten)]
+    task: TaskSelector,
+}
+
+impl TaskShowArgs {
+    pub fn run(self, context: &Context) -> Result {
+        if let Some(bridge) = BridgeClient::find() {
+            return bridge.show_task(context, &self.task.id);
+        }
+        let (team, id) = self.task.find(context)?;
+        let read = context.read()?;
+        let view = tasks::task(read, &team, &id)?;
+        let failure = read.failure(&team, &id)?;
+        context.out.answer(
+            || json!({ "task": view, "failure": failure }),
+            || task_text(&view, failure.as_ref()),
+        )
+    }
+}
+
+/// Everything a person asks about one task. Nothing is redacted: whoever works on it needs it as it was written.
+pub(super) fn task_text(view: &TaskView, failure: Option<&Failure>) -> String {
+    let task = view.task();
+    let list = |ids: &[TaskId]| {
+        let ids: Vec<&str> = ids.iter().map(TaskId::as_str).collect();
+        ids.join(", ")
+    };
+    let at = |time: Option<Time>| time.map_or_else(String::new, moment);
+    let failed = failure.map_or_else(String::new, |failure| {
+        format!(
+            "{} times, last at {}: {}",
+            failure.retry_count,
+            moment(failure.last_failed_at),
+            failure.last_error
+        )
+    });
+    let result = task
+        .raw_result()
+        .map_or_else(String::new, ToString::to_string);
+    let mut text = format!("task {}: {}\n", task.id(), line(task.subject()));
+    let rows = [
+        ("state", standing(view)),
+        ("owner", task.owner().unwrap_or_default().to_owned()),
+        ("blocked by", list(task.blocked_by())),
+        ("blocks", list(task.blocks())),
+        ("needs", task.capabilities().join(", ")),
+        ("paths", task.paths().join(", ")),
+        ("proof", task.verify().join("; ")),
+        ("created", at(task.created_at())),
+        ("completed", at(task.completed_at())),
+        ("failed", failed),
+        ("result", result),
+    ];
+    for (name, value) in rows.iter().filter(|(_, value)| !value.is_empty()) {
+        let _ = writeln!(text, "  {name:<10}  {}", line(value));
+    }
+    if !task.description().is_empty() {
+        let _ = writeln!(text, "\n{}", plain(task.description()));
+    }
+    text
+}
+
+/// Show which worker a task would suit best
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  teamster task route 3
+  teamster task route 3 --explain")]
+pub struct TaskRouteArgs {
+    #[command(flatten)]
+    task: TaskSelector,
+    /// Show every worker's sum
+    #[arg(long)]
+    explain: bool,
+}
+
+impl TaskRouteArgs {
+    pub fn run(self, context: &Context) -> Result {
+        let (team, id) = self.task.find(context)?;
+        let read = context.read()?;
+        let config = read.team(&team)?;
+        let view = tasks::task(read, &team, &id)?;
+        let limits = context.config.limits();
+        let places = routes::routes(read, &team, &config, view.task(), &limits)?;
+        let best = places.iter().find(|place| place.out.is_none());
+        context.out.answer(
+            || {
+                json!({
+                    "task": view,
+                    "worker": best.map(|place| &place.worker),
+                    "workers": places,
+                })
+            },
+            || {
+                let mut text = match best {
+                    Some(place) => format!("task {id} suits {} best\n", place.worker),
+                    None => format!("task {id} suits nobody in team {team}\n"),
+                };
+                if self.explain {
+                    text.push('\n');
+                    text.push_str(&explained(&places, context.out.has_colour()));
+                }
+                text
+            },
+        )
+    }
+}
+
+fn explained(places: &[WorkerRoute], colour: bool) -> String {
+    let mut table = TextTable::new(["WORKER", "SCORE", "SUM"]);
+    for place in places {
+        let tone = match place.out {
+            Some(_) => Tone::Faint,
+            None => Tone::Plain,
+        };
+        table.row([
+            Cell::new(place.worker.as_str(), tone),
+            Cell::new(format!("{:.2}", place.score), tone),
+            Cell::new(viewed_line(&place.sum), tone),
+        ]);
+    }
+    table.render(colour)
 }

@@ -1,27 +1,23 @@
-//! `teamster task …`
+//! Implements `teamster task`: `claim.rs` has what workers do with a task, `edit.rs` what makes and changes tasks, `list.rs` and
+//! `graph.rs` what shows them.
 
 mod claim;
-mod complete;
-mod create;
-mod delete;
-mod fail;
+mod edit;
 mod graph;
-mod import;
 mod list;
-mod release;
-mod renew;
-mod retry;
-mod route;
-mod show;
-mod update;
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use teamster_types::graph::State;
-use teamster_types::task::Task as TaskFile;
+use teamster_types::task::Task;
 use teamster_types::{TaskId, TeamName};
 use teamster_view::tasks::{TaskView, judged};
 
+use self::claim::{TaskClaimArgs, TaskCompleteArgs, TaskFailArgs, TaskReleaseArgs, TaskRenewArgs};
+use self::edit::{TaskCreateArgs, TaskDeleteArgs, TaskImportArgs, TaskRetryArgs, TaskUpdateArgs};
+use self::graph::TaskGraphArgs;
+use self::list::{TaskListArgs, TaskRouteArgs, TaskShowArgs};
+use crate::cli::TeamSelector;
 use crate::context::Context;
 use crate::error::Result;
 use crate::shown::line;
@@ -34,52 +30,69 @@ Examples:
   teamster task create --subject \"Fix the login form\"
   teamster task claim --worker worker-1
   teamster task list")]
-pub struct Task {
+pub struct TaskArgs {
     #[command(subcommand)]
-    command: Command,
+    command: TaskCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
-    Create(create::Create),
-    List(list::List),
-    Show(show::Show),
-    Update(update::Update),
-    Claim(claim::Claim),
-    Renew(renew::Renew),
-    Complete(complete::Complete),
-    Fail(fail::Fail),
-    Release(release::Release),
-    Retry(retry::Retry),
-    Delete(delete::Delete),
-    Graph(graph::Graph),
-    Import(import::Import),
-    Route(route::Route),
+enum TaskCommand {
+    Create(TaskCreateArgs),
+    List(TaskListArgs),
+    Show(TaskShowArgs),
+    Update(TaskUpdateArgs),
+    Claim(TaskClaimArgs),
+    Renew(TaskRenewArgs),
+    Complete(TaskCompleteArgs),
+    Fail(TaskFailArgs),
+    Release(TaskReleaseArgs),
+    Retry(TaskRetryArgs),
+    Delete(TaskDeleteArgs),
+    Graph(TaskGraphArgs),
+    Import(TaskImportArgs),
+    Route(TaskRouteArgs),
 }
 
-impl Task {
+impl TaskArgs {
     pub fn run(self, context: &Context) -> Result {
         match self.command {
-            Command::Create(command) => command.run(context),
-            Command::List(command) => command.run(context),
-            Command::Show(command) => command.run(context),
-            Command::Update(command) => command.run(context),
-            Command::Claim(command) => command.run(context),
-            Command::Renew(command) => command.run(context),
-            Command::Complete(command) => command.run(context),
-            Command::Fail(command) => command.run(context),
-            Command::Release(command) => command.run(context),
-            Command::Retry(command) => command.run(context),
-            Command::Delete(command) => command.run(context),
-            Command::Graph(command) => command.run(context),
-            Command::Import(command) => command.run(context),
-            Command::Route(command) => command.run(context),
+            TaskCommand::Create(command) => command.run(context),
+            TaskCommand::List(command) => command.run(context),
+            TaskCommand::Show(command) => command.run(context),
+            TaskCommand::Update(command) => command.run(context),
+            TaskCommand::Claim(command) => command.run(context),
+            TaskCommand::Renew(command) => command.run(context),
+            TaskCommand::Complete(command) => command.run(context),
+            TaskCommand::Fail(command) => command.run(context),
+            TaskCommand::Release(command) => command.run(context),
+            TaskCommand::Retry(command) => command.run(context),
+            TaskCommand::Delete(command) => command.run(context),
+            TaskCommand::Graph(command) => command.run(context),
+            TaskCommand::Import(command) => command.run(context),
+            TaskCommand::Route(command) => command.run(context),
         }
     }
 }
 
+/// Which task of which team.
+#[derive(Args, Debug)]
+struct TaskSelector {
+    #[command(flatten)]
+    team: TeamSelector,
+    /// The task
+    id: String,
+}
+
+impl TaskSelector {
+    /// Returns the team and the task that are meant, whether the team has such a task or not.
+    fn find(&self, context: &Context) -> Result<(TeamName, TaskId)> {
+        let id = self.id.parse()?;
+        Ok((self.team.find(context)?, id))
+    }
+}
+
 /// Answers with a task that was just changed.
-fn answer_task(context: &Context, team: &TeamName, task: TaskFile, did: &str) -> Result {
+fn answer_task(context: &Context, team: &TeamName, task: Task, did: &str) -> Result {
     let view = judged(context.read()?, team, task);
     context.out.answer(
         || json!({ "task": view }),
@@ -87,7 +100,7 @@ fn answer_task(context: &Context, team: &TeamName, task: TaskFile, did: &str) ->
     )
 }
 
-/// `task 3 "Fix the login form": claimable, free`
+/// Returns a task in one line: `task 3 "Fix the login form": claimable, free`.
 fn title(view: &TaskView) -> String {
     format!(
         "task {} \"{}\": {}",

@@ -1,4 +1,4 @@
-//! `teamster team delete`
+//! Implements `teamster team delete`.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -9,7 +9,7 @@ use teamster_app::workers::StopRequest;
 use teamster_fs::{Dir, layout};
 use teamster_run::host::ProjectLock;
 use teamster_types::TeamName;
-use teamster_types::team::Kind;
+use teamster_types::team::TeamOrigin;
 use teamster_view::teams::{Alive, alive};
 
 use crate::commands::shutdown;
@@ -24,7 +24,7 @@ are kept in the trash for 7 days, and its journal with the project's reports.
 
 Examples:
   teamster team delete fix-auth --force")]
-pub struct Delete {
+pub struct TeamDeleteArgs {
     /// The team
     #[arg(value_name = "TEAM")]
     name: String,
@@ -33,13 +33,13 @@ pub struct Delete {
     force: bool,
 }
 
-impl Delete {
+impl TeamDeleteArgs {
     pub fn run(self, context: &Context) -> Result {
         let team: TeamName = self.name.parse()?;
         context.actor.must_be_person("removing a team")?;
         let store = context.store()?;
         let config = store.team(&team)?;
-        if config.kind() == Kind::Claude {
+        if config.kind() == TeamOrigin::Claude {
             return Err(AppError::refused(format!(
                 "team {team} belongs to Claude Code and is not ours to remove"
             ))
@@ -103,7 +103,7 @@ fn forget_stage(project: &Path, team: &TeamName) -> Result {
     if state.stamp(layout::TEAM_STATE)?.is_none() {
         return Ok(());
     }
-    let Some(_seat) = ProjectLock::take(&dir)? else {
+    let Some(_lock) = ProjectLock::take(&dir)? else {
         return Ok(());
     };
     let Some((bytes, _)) = state.read(layout::TEAM_STATE)? else {

@@ -1,4 +1,4 @@
-//! `teamster worker answer`
+//! Implements `teamster worker answer`.
 
 use clap::{Args, ValueEnum};
 use serde_json::json;
@@ -6,7 +6,7 @@ use teamster_store::{Outgoing, Recipient};
 use teamster_types::json::Object;
 use teamster_view::requests;
 
-use super::WorkerArg;
+use super::WorkerSelector;
 use crate::context::Context;
 use crate::error::{AppError, Result};
 use crate::shown::viewed_line;
@@ -20,28 +20,28 @@ use crate::shown::viewed_line;
 Examples:
   teamster worker answer worker-1 4f0c9a allow                   # exits 3
   teamster worker answer worker-1 4f0c9a deny --reason \"offline\"   # exits 3")]
-pub struct Answer {
+pub struct WorkerAnswerArgs {
     #[command(flatten)]
-    worker: WorkerArg,
+    worker: WorkerSelector,
     /// The request's id
     request: String,
     /// What the agent is told
     #[arg(value_enum, value_name = "ANSWER")]
-    verdict: Word,
+    verdict: PermissionWord,
     /// Why not, in words for the agent
     #[arg(long, default_value = "", hide_default_value = true)]
     reason: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Word {
+enum PermissionWord {
     /// It may
     Allow,
     /// It may not
     Deny,
 }
 
-impl Answer {
+impl WorkerAnswerArgs {
     pub fn run(self, context: &Context) -> Result {
         context.must_be_a_person("answering an agent's request")?;
         let named = self.worker.find(context)?;
@@ -60,7 +60,7 @@ impl Answer {
                 open => format!("it waits for {}", open.join(", ")),
             }));
         }
-        let is_allowed = self.verdict == Word::Allow;
+        let is_allowed = self.verdict == PermissionWord::Allow;
         let mut extra = Object::new();
         extra.insert("requestId".into(), json!(self.request));
         extra.insert("allow".into(), json!(is_allowed));

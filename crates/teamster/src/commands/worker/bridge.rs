@@ -1,4 +1,4 @@
-//! `teamster worker bridge`: the worker's own process, started by `worker start`
+//! Implements `teamster worker bridge`, the worker's own process, which `worker start` starts.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ use crate::shown::viewed;
 /// Be a worker's own process
 #[derive(Args, Debug)]
 #[command(hide = true)]
-pub struct Bridge {
+pub struct WorkerBridgeArgs {
     #[arg(long)]
     team: String,
     #[arg(long)]
@@ -39,7 +39,7 @@ pub struct Bridge {
     environment: Option<PathBuf>,
 }
 
-impl Bridge {
+impl WorkerBridgeArgs {
     pub fn run(self, context: &Context) -> Result {
         if let Some(file) = &self.environment {
             return Err(begin_anew(file));
@@ -70,13 +70,13 @@ fn begin_anew(file: &Path) -> AppError {
         Ok(environment) => environment,
         Err(error) => return error.into(),
     };
-    let mut words = std::env::args_os().skip(1);
+    let mut given = std::env::args_os().skip(1);
     let mut args = Vec::new();
-    while let Some(word) = words.next() {
-        if word == "--environment" {
-            words.next();
+    while let Some(arg) = given.next() {
+        if arg == "--environment" {
+            given.next();
         } else {
-            args.push(word);
+            args.push(arg);
         }
     }
     let terminal = ["TERM", env_vars::TMUX, env_vars::TMUX_PANE];

@@ -1,23 +1,26 @@
-//! `teamster worker list`
+//! Implements `teamster worker list` and `show`.
 
 use std::fmt::Write as _;
 
 use clap::Args;
 use serde_json::json;
-use teamster_app::env_vars;
+use teamster_app::workers::NamedWorker;
 use teamster_store::TeamEntry;
 use teamster_types::health::Verdict;
-use teamster_types::team::Kind;
+use teamster_types::team::TeamOrigin;
 use teamster_types::text::fit;
 use teamster_types::{TeamName, Time};
-use teamster_view::teams::{TeamState, row};
+use teamster_view::model::Viewed;
+use teamster_view::requests;
+use teamster_view::teams::row;
 use teamster_view::workers::{self, WorkerRow, Workers};
 
-use crate::cli::TeamArg;
+use super::WorkerSelector;
+use crate::cli::TeamSelector;
 use crate::context::Context;
 use crate::error::Result;
 use crate::shown::{ago, redacted, viewed_line};
-use crate::table::{Cell, Table, Tone};
+use crate::table::{Cell, TextTable, Tone};
 
 /// A command can be long, and says most at its beginning.
 const PROVIDER_WIDTH: usize = 30;
@@ -31,12 +34,12 @@ workers of our team. Nothing is ever written to their team.
 Examples:
   teamster worker list
   teamster worker list --team fix-auth --json")]
-pub struct List {
+pub struct WorkerListArgs {
     #[command(flatten)]
-    team: TeamArg,
+    team: TeamSelector,
 }
 
-impl List {
+impl WorkerListArgs {
     pub fn run(self, context: &Context) -> Result {
         let (team, beside) = self.teams(context)?;
         let read = context.read()?;
@@ -82,20 +85,20 @@ impl List {
     }
 }
 
-impl List {
+impl WorkerListArgs {
     /// The team that is meant, and those of Claude Code that live beside it.
     fn teams(&self, context: &Context) -> Result<(TeamName, Vec<TeamName>)> {
-        let meant = context.team(self.team.team.as_deref());
-        if self.team.team.is_some() || env_vars::get(env_vars::TEAM).is_some() {
+        let meant = self.team.find(context);
+        if context.names_team(self.team.team.as_deref()) {
             return Ok((meant?, Vec::new()));
         }
         let read = context.read()?;
         let entries = context.project_teams()?;
         let is_native = |entry: &&TeamEntry| {
             let config = entry.config.as_ref();
-            config.is_ok_and(|config| config.kind() == Kind::Claude)
+            config.is_ok_and(|config| config.kind() == TeamOrigin::Claude)
         };
-        let lives = |entry: &&TeamEntry| row(read, entry).state == TeamState::Live;
+        let lives = |entry: &&TeamEntry| row(read, entry).state == Viewed::Live;
         let mut living: Vec<TeamName> = entries
             .iter()
             .filter(is_native)
@@ -119,6 +122,15 @@ impl List {
     }
 }
 
+/// Returns how a worker is; `None` when nothing is known of it.
+pub(super) fn row_of(context: &Context, named: &NamedWorker) -> Result<Option<WorkerRow>> {
+    let read = context.read()?;
+    let config = read.team(&named.team)?;
+    let found = workers::list(read, &named.team, &config, &context.config.limits())?;
+    let mut rows = found.rows.into_iter();
+    Ok(rows.find(|row| row.name == named.worker.as_str()))
+}
+
 /// One table for each team, under its name.
 fn by_team(rows: &[WorkerRow], teams: &[&str], now: Time, colour: bool) -> String {
     let mut text = String::new();
@@ -136,8 +148,8 @@ fn by_team(rows: &[WorkerRow], teams: &[&str], now: Time, colour: bool) -> Strin
 }
 
 /// One line for each worker.
-pub fn table(rows: &[WorkerRow], now: Time) -> Table {
-    let mut table = Table::new([
+pub fn table(rows: &[WorkerRow], now: Time) -> TextTable {
+    let mut table = TextTable::new([
         "WORKER", "PROVIDER", "VERDICT", "STATUS", "TASK", "SEEN", "EVIDENCE",
     ]);
     for row in rows {
@@ -162,5 +174,82 @@ fn tone(verdict: Verdict) -> Tone {
         Verdict::AtRisk | Verdict::Silent => Tone::Notable,
         Verdict::Quarantined | Verdict::Hung | Verdict::Dead => Tone::Bad,
         Verdict::Unknown => Tone::Faint,
+    }
+}
+
+/// Show everything about one worker
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  teamster worker show worker-1
+  teamster worker show worker-1 --json")]
+pub struct WorkerShowArgs {
+    #[command(flatten)]
+    worker: WorkerSelector,
+}
+
+/// How many of the last events are searched for those of the worker.
+const LOOKED_THROUGH: usize = 500;
+/// How many events of the worker are shown.
+const SHOWN: usize = 10;
+
+impl WorkerShowArgs {
+    pub fn run(self, context: &Context) -> Result {
+        let named = self.worker.find(context)?;
+        let read = context.read()?;
+        let row = row_of(context, &named)?;
+        let record = named.record()?;
+        let events = read.last_events(&named.team, LOOKED_THROUGH)?.events;
+        let name = named.worker.as_str();
+        let of_worker = |event: &&teamster_journal::Event| {
+            event.actor == name
+                || event.data.get("worker").and_then(|who| who.as_str()) == Some(name)
+        };
+        let mut events: Vec<_> = events.iter().filter(of_worker).rev().take(SHOWN).collect();
+        events.reverse();
+        let waiting = requests::waiting(read, &named.team, name)?;
+        context.out.answer(
+            || redacted(json!({ "worker": row, "launch": record, "waiting": waiting, "events": events })),
+            || {
+                let mut text = String::new();
+                if let Some(row) = &row {
+                    let now = read.now();
+                    let _ = writeln!(text, "{}  {}", viewed_line(&row.name), row.word());
+                    let _ = writeln!(
+                        text,
+                        "  why       {}",
+                        viewed_line(&row.evidence.join(", "))
+                    );
+                    let _ = writeln!(text, "  provider  {}", viewed_line(&row.provider));
+                    let _ = writeln!(text, "  status    {}", row.status.unwrap_or("-"));
+                    let task = row.current_task_id.as_ref();
+                    let _ = writeln!(text, "  task      {}", task.map_or("-", |id| id.as_str()));
+                    let _ = writeln!(text, "  seen      {}", ago(now, row.last_poll_at));
+                }
+                if let Some(record) = &record {
+                    let _ = writeln!(text, "  process   {}", record.process.pid);
+                    let _ = writeln!(text, "  started   {}", record.started_at);
+                    let _ = writeln!(text, "  backend   {}", record.spec.backend.as_str());
+                    let _ = writeln!(text, "  restarts  {}", record.restarts);
+                }
+                for open in &waiting {
+                    let what = viewed_line(&open.what);
+                    let _ = writeln!(text, "  asks      {what}");
+                    let _ = writeln!(
+                        text,
+                        "            `teamster worker answer {name} {} allow` or `deny`",
+                        viewed_line(&open.request)
+                    );
+                }
+                for event in &events {
+                    let task = event
+                        .task_id
+                        .as_ref()
+                        .map_or(String::new(), |id| format!(" {id}"));
+                    let _ = writeln!(text, "  {} {}{task}", event.ts, viewed_line(&event.kind));
+                }
+                text
+            },
+        )
     }
 }

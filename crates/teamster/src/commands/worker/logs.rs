@@ -1,14 +1,16 @@
-//! `teamster worker logs`
+//! Implements `teamster worker logs` and `attach`, which show what a worker's agent does.
 
 use std::time::Duration;
 
 use clap::Args;
-use teamster_app::logs::{LogEntry, LogLines, LogSource};
+use teamster_app::logs::{LogEntry, LogLines, WorkerLog};
+use teamster_app::workers::tmux;
+use teamster_isolate::detached;
 use teamster_types::text::fit;
 
-use super::WorkerArg;
+use super::WorkerSelector;
 use crate::context::Context;
-use crate::error::{AppError, Result};
+use crate::error::{AppError, ErrorKind, Result};
 use crate::shown::viewed_line;
 
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
@@ -23,9 +25,9 @@ Examples:
   teamster worker logs worker-1 --follow   # until Ctrl-C
   teamster worker logs worker-1 --raw
   teamster worker logs worker-1 --json")]
-pub struct Logs {
+pub struct WorkerLogsArgs {
     #[command(flatten)]
-    worker: WorkerArg,
+    worker: WorkerSelector,
     /// Of this task [default: the latest]
     #[arg(long, value_name = "ID")]
     task: Option<String>,
@@ -43,15 +45,15 @@ pub struct Logs {
     bridge: bool,
 }
 
-impl Logs {
+impl WorkerLogsArgs {
     pub fn run(self, context: &Context) -> Result {
         let named = self.worker.find(context)?;
         let nothing = AppError::not_found(format!("there is no log of {} yet", named.worker))
             .hint("`teamster worker list` shows whether it runs");
         let source = match self.task.as_deref() {
-            _ if self.bridge => LogSource::Bridge,
-            Some(task) => LogSource::Task(task.parse()?),
-            None => LogSource::Latest,
+            _ if self.bridge => WorkerLog::Bridge,
+            Some(task) => WorkerLog::Task(task.parse()?),
+            None => WorkerLog::Latest,
         };
         let mut log = LogLines::new(named, source, self.last, self.follow);
         loop {
@@ -89,5 +91,54 @@ impl Logs {
             head = " ".repeat(head.len());
         }
         Ok(())
+    }
+}
+
+/// Look at a worker's pane (leave it with Ctrl-b d)
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  teamster worker attach worker-1   # in a terminal")]
+pub struct WorkerAttachArgs {
+    #[command(flatten)]
+    worker: WorkerSelector,
+}
+
+impl WorkerAttachArgs {
+    pub fn run(self, context: &Context) -> Result {
+        let named = self.worker.find(context)?;
+        let no_pane = || {
+            AppError::not_found(format!("{} runs in no pane of ours", named.worker)).hint(
+                format!(
+                    "`teamster worker logs {} --follow` shows what it does; `worker start --tmux` gives it a pane",
+                    named.worker
+                ),
+            )
+        };
+        let failed = |error: teamster_isolate::tmux::TmuxError| {
+            AppError::new(ErrorKind::Failed, error.to_string()).hint(error.hint())
+        };
+        let tmux = tmux(&named.project).map_err(failed)?;
+        let pane = tmux
+            .pane_of(&named.team, &named.worker)
+            .map_err(failed)?
+            .ok_or_else(no_pane)?;
+        let command = tmux.attach_command(&pane);
+        if !context.out.is_screen() {
+            return Err(
+                AppError::usage("there is no terminal to show it in").hint("run it in a terminal")
+            );
+        }
+        let environment: Vec<_> = std::env::vars_os()
+            .filter(|(name, _)| name != teamster_app::env_vars::TMUX)
+            .collect();
+        let [program, args @ ..] = command.as_slice() else {
+            return Err(no_pane());
+        };
+        let error = detached::become_program(program.as_ref(), args, &environment);
+        Err(AppError::new(
+            ErrorKind::Failed,
+            format!("tmux could not be started: {error}"),
+        ))
     }
 }

@@ -1,21 +1,23 @@
-//! `teamster worker …`
+//! Implements `teamster worker`: `lifecycle.rs` has `start`, `stop`, `restart` and `resume`, `list.rs` has `list` and `show`,
+//! `logs.rs` has `logs` and `attach`, and `answer`, `supervise` and `bridge` have files of their own.
 
 mod answer;
-mod attach;
 mod bridge;
+mod lifecycle;
 mod list;
 mod logs;
-mod restart;
-mod resume;
-mod show;
-mod start;
-mod stop;
 mod supervise;
 
 use clap::{Args, Subcommand};
 use teamster_app::workers::{self, NamedWorker};
 
-use crate::cli::TeamArg;
+use self::answer::WorkerAnswerArgs;
+use self::bridge::WorkerBridgeArgs;
+use self::lifecycle::{WorkerRestartArgs, WorkerResumeArgs, WorkerStartArgs, WorkerStopArgs};
+use self::list::{WorkerListArgs, WorkerShowArgs};
+use self::logs::{WorkerAttachArgs, WorkerLogsArgs};
+use self::supervise::WorkerSuperviseArgs;
+use crate::cli::TeamSelector;
 use crate::context::Context;
 use crate::error::Result;
 pub(super) use list::table;
@@ -28,63 +30,63 @@ Examples:
   teamster worker list
   teamster worker logs worker-1
   teamster worker stop worker-1")]
-pub struct Worker {
+pub struct WorkerArgs {
     #[command(subcommand)]
-    command: Command,
+    command: WorkerCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
-    Start(start::Start),
-    List(list::List),
-    Show(show::Show),
-    Logs(logs::Logs),
-    Attach(attach::Attach),
-    Stop(stop::Stop),
-    Restart(restart::Restart),
-    Resume(resume::Resume),
-    Answer(answer::Answer),
-    Supervise(supervise::Supervise),
-    Bridge(bridge::Bridge),
+enum WorkerCommand {
+    Start(WorkerStartArgs),
+    List(WorkerListArgs),
+    Show(WorkerShowArgs),
+    Logs(WorkerLogsArgs),
+    Attach(WorkerAttachArgs),
+    Stop(WorkerStopArgs),
+    Restart(WorkerRestartArgs),
+    Resume(WorkerResumeArgs),
+    Answer(WorkerAnswerArgs),
+    Supervise(WorkerSuperviseArgs),
+    Bridge(WorkerBridgeArgs),
 }
 
-impl Worker {
+impl WorkerArgs {
     /// Whether it stops a worker, which must work with any settings.
     pub fn stops(&self) -> bool {
-        matches!(self.command, Command::Stop(_))
+        matches!(self.command, WorkerCommand::Stop(_))
     }
 
     pub fn run(self, context: &Context) -> Result {
         match self.command {
-            Command::Start(command) => command.run(context),
-            Command::List(command) => command.run(context),
-            Command::Show(command) => command.run(context),
-            Command::Logs(command) => command.run(context),
-            Command::Attach(command) => command.run(context),
-            Command::Stop(command) => command.run(context),
-            Command::Restart(command) => command.run(context),
-            Command::Resume(command) => command.run(context),
-            Command::Answer(command) => command.run(context),
-            Command::Supervise(command) => command.run(context),
-            Command::Bridge(command) => command.run(context),
+            WorkerCommand::Start(command) => command.run(context),
+            WorkerCommand::List(command) => command.run(context),
+            WorkerCommand::Show(command) => command.run(context),
+            WorkerCommand::Logs(command) => command.run(context),
+            WorkerCommand::Attach(command) => command.run(context),
+            WorkerCommand::Stop(command) => command.run(context),
+            WorkerCommand::Restart(command) => command.run(context),
+            WorkerCommand::Resume(command) => command.run(context),
+            WorkerCommand::Answer(command) => command.run(context),
+            WorkerCommand::Supervise(command) => command.run(context),
+            WorkerCommand::Bridge(command) => command.run(context),
         }
     }
 }
 
 /// Which worker of which team.
 #[derive(Args, Debug)]
-pub struct WorkerArg {
+pub struct WorkerSelector {
     /// The worker
     #[arg(value_name = "WORKER")]
     pub name: String,
     #[command(flatten)]
-    pub team: TeamArg,
+    pub team: TeamSelector,
 }
 
-impl WorkerArg {
+impl WorkerSelector {
     /// Finds the worker that is meant; an error when the team has no such worker.
     pub fn find(&self, context: &Context) -> Result<NamedWorker> {
-        let team = context.team(self.team.team.as_deref())?;
+        let team = self.team.find(context)?;
         workers::find(context, team, &self.name)
     }
 }

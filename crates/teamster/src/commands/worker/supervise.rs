@@ -1,4 +1,4 @@
-//! `teamster worker supervise`
+//! Implements `teamster worker supervise`.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use teamster_workers::launch::{self, Launcher};
 use teamster_workers::record;
 use teamster_workers::supervise::{MOST_RESTARTS, Supervisor, SupervisorFinding};
 
-use crate::cli::TeamArg;
+use crate::cli::TeamSelector;
 use crate::context::Context;
 use crate::error::{AppError, ErrorKind, Result};
 use crate::shown::viewed_line;
@@ -30,20 +30,20 @@ const LOOK_AGAIN: Duration = Duration::from_secs(2);
 Examples:
   teamster worker supervise   # until Ctrl-C
   teamster worker supervise --once")]
-pub struct Supervise {
+pub struct WorkerSuperviseArgs {
     #[command(flatten)]
-    team: TeamArg,
+    team: TeamSelector,
     /// Look once, do what is to be done, and end
     #[arg(long)]
     once: bool,
 }
 
-impl Supervise {
+impl WorkerSuperviseArgs {
     pub fn run(self, context: &Context) -> Result {
         context
             .actor
             .must_be_person("looking after a team's workers")?;
-        let team = context.team(self.team.team.as_deref())?;
+        let team = self.team.find(context)?;
         let _host = hold(context, &team)?;
         let project = workers::project_of(context, &team)?;
         let dir = Dir::open_or_create_root(&project)?;
@@ -96,7 +96,7 @@ impl Supervise {
     }
 }
 
-/// The seat of whoever looks after the team.
+/// Takes the lock of the process that supervises the team.
 fn hold(context: &Context, team: &TeamName) -> Result<Lock> {
     let folder = workers::team_folder(context, team)?;
     match Lock::wait(&folder, layout::HOST_LOCK, Duration::ZERO, false)? {

@@ -1,4 +1,4 @@
-//! `teamster worktree gc`
+//! Implements `teamster worktree gc`.
 
 use std::fmt::Write as _;
 
@@ -12,8 +12,9 @@ use teamster_store::{Clock, SystemClock};
 use teamster_types::time::say_span;
 
 use super::to_json;
+use crate::commands::all_removed;
 use crate::context::Context;
-use crate::error::{AppError, ErrorKind, Result};
+use crate::error::Result;
 use crate::shown::{redacted, viewed_line};
 
 /// Remove worktrees that hold nothing any more, and what old runs left
@@ -31,7 +32,7 @@ are gone also logs and records. What is in no branch of yours stays.
 Examples:
   teamster worktree gc
   teamster worktree gc --team fix-auth --dry-run --json")]
-pub struct Gc {
+pub struct WorktreeGcArgs {
     /// Only the worktrees of this team [default: all]
     #[arg(long, value_name = "TEAM")]
     team: Option<String>,
@@ -41,12 +42,12 @@ pub struct Gc {
 }
 
 /// One that stays, and why.
-struct Left {
+struct KeptWorktree {
     seen: WorktreeStatus,
     why: String,
 }
 
-impl Gc {
+impl WorktreeGcArgs {
     pub fn run(self, context: &Context) -> Result {
         context.actor.must_be_person("removing worktrees")?;
         let gc = gc::project(context);
@@ -66,7 +67,7 @@ impl Gc {
                 },
             };
             match why {
-                Some(why) => left.push(Left { seen, why }),
+                Some(why) => left.push(KeptWorktree { seen, why }),
                 None => removed.push(seen),
             }
         }
@@ -92,7 +93,7 @@ impl Gc {
         context.out.answer(
             || {
                 let removed: Vec<Value> = removed.iter().map(to_json).collect();
-                let kept: Vec<Value> = left.iter().map(Left::to_json).collect();
+                let kept: Vec<Value> = left.iter().map(KeptWorktree::to_json).collect();
                 let runs: Vec<Value> = old.iter().map(run_to_json).collect();
                 let failed_runs = kept_runs
                     .iter()
@@ -104,26 +105,19 @@ impl Gc {
                 }))
             },
             || {
-                let mut text = words(&removed, &left, self.dry_run);
-                run_words(&mut text, &old, &kept_runs, self.dry_run);
+                let mut text = worktrees_text(&removed, &left, self.dry_run);
+                add_runs(&mut text, &old, &kept_runs, self.dry_run);
                 if text.is_empty() {
                     text.push_str("no worker has a worktree here\n");
                 }
                 text
             },
         )?;
-        match failed {
-            0 => Ok(()),
-            count => Err(AppError::new(
-                ErrorKind::Failed,
-                format!("{count} of these could not be removed"),
-            )
-            .hint("each line above says why; the rest has been done")),
-        }
+        all_removed(failed)
     }
 }
 
-impl Left {
+impl KeptWorktree {
     fn to_json(&self) -> Value {
         let mut object = to_json(&self.seen);
         object["kept"] = json!(self.why);
@@ -132,14 +126,14 @@ impl Left {
     }
 }
 
-fn words(removed: &[WorktreeStatus], left: &[Left], dry_run: bool) -> String {
+fn worktrees_text(removed: &[WorktreeStatus], left: &[KeptWorktree], dry_run: bool) -> String {
     let mut text = String::new();
     let done = if dry_run { "would remove" } else { "removed" };
     for seen in removed {
         let listed = &seen.listed;
         let _ = writeln!(text, "{done} {}/{}", listed.team, viewed_line(&listed.name));
     }
-    for Left { seen, why } in left {
+    for KeptWorktree { seen, why } in left {
         let listed = &seen.listed;
         let name = viewed_line(&listed.name);
         let _ = writeln!(text, "kept {}/{name}: {}", listed.team, viewed_line(why));
@@ -148,7 +142,7 @@ fn words(removed: &[WorktreeStatus], left: &[Left], dry_run: bool) -> String {
     text
 }
 
-fn run_words(text: &mut String, old: &[OldRun], failed: &[(OldRun, String)], dry_run: bool) {
+fn add_runs(text: &mut String, old: &[OldRun], failed: &[(OldRun, String)], dry_run: bool) {
     let done = if dry_run { "would remove" } else { "removed" };
     for run in old {
         if run.goes() {

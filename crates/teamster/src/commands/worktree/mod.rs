@@ -1,16 +1,18 @@
-//! `teamster worktree …`
+//! Implements `teamster worktree`: `list` and `salvage` here, `gc` in a file of its own.
 
 mod gc;
-mod list;
-mod salvage;
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use teamster_gc::worktrees::WorktreeStatus;
-use teamster_isolate::git::{WorktreeKind, WorktreeState};
+use teamster_isolate::git::{self, Worktree, WorktreeKind, WorktreeState};
 
+use self::gc::WorktreeGcArgs;
+use crate::cli::TeamSelector;
 use crate::context::Context;
-use crate::error::Result;
+use crate::error::{AppError, ErrorKind, Result};
+use crate::shown::{redacted, viewed_line};
+use crate::table::{Cell, TextTable, Tone};
 
 /// Show, save and remove the worktrees of workers
 #[derive(Args, Debug)]
@@ -19,24 +21,24 @@ Examples:
   teamster worktree list
   teamster worktree salvage worker-1
   teamster worktree gc")]
-pub struct Worktree {
+pub struct WorktreeArgs {
     #[command(subcommand)]
-    command: Command,
+    command: WorktreeCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
-    List(list::List),
-    Salvage(salvage::Salvage),
-    Gc(gc::Gc),
+enum WorktreeCommand {
+    List(WorktreeListArgs),
+    Salvage(WorktreeSalvageArgs),
+    Gc(WorktreeGcArgs),
 }
 
-impl Worktree {
+impl WorktreeArgs {
     pub fn run(self, context: &Context) -> Result {
         match self.command {
-            Command::List(command) => command.run(context),
-            Command::Salvage(command) => command.run(context),
-            Command::Gc(command) => command.run(context),
+            WorktreeCommand::List(command) => command.run(context),
+            WorktreeCommand::Salvage(command) => command.run(context),
+            WorktreeCommand::Gc(command) => command.run(context),
         }
     }
 }
@@ -75,5 +77,118 @@ fn state(state: &WorktreeState) -> &'static str {
         WorktreeState::Dirty { .. } => "dirty",
         WorktreeState::Gone => "gone",
         WorktreeState::Unknown { .. } => "unknown",
+    }
+}
+
+/// Show every worktree of a worker, and what would be lost with it
+#[derive(Args, Debug)]
+#[command(after_help = "\
+All teams of this project are listed, those that are gone too. A worktree that was moved aside
+to make room for a new one is called NAME.kept-1. In --json `unmerged` counts the commits that
+are neither in the integration branch nor in one of your own, `unpinned` those of them that are
+no finished task's either, and `kept` says why `teamster worktree gc` leaves it; it is null for
+what would be removed.
+
+Examples:
+  teamster worktree list
+  teamster worktree list --team fix-auth --json")]
+pub struct WorktreeListArgs {
+    /// Only the worktrees of this team [default: all]
+    #[arg(long, value_name = "TEAM")]
+    team: Option<String>,
+}
+
+impl WorktreeListArgs {
+    pub fn run(self, context: &Context) -> Result {
+        let gc = teamster_app::gc::project(context);
+        let seen = gc.worktrees(&gc.repo()?, self.team.as_deref())?;
+        context.out.answer(
+            || {
+                let rows: Vec<Value> = seen.iter().map(to_json).collect();
+                redacted(json!({ "worktrees": rows }))
+            },
+            || match seen.as_slice() {
+                [] => "no worker has a worktree here\n".to_owned(),
+                seen => table(seen).render(context.out.has_colour()),
+            },
+        )
+    }
+}
+
+fn table(seen: &[WorktreeStatus]) -> TextTable {
+    let mut table = TextTable::new(["TEAM", "NAME", "KIND", "STATE", "UNMERGED", "KEPT BECAUSE"]);
+    for one in seen {
+        let listed = &one.listed;
+        let tone = match listed.state {
+            WorktreeState::Clean | WorktreeState::Gone => Tone::Good,
+            WorktreeState::Dirty { .. } => Tone::Notable,
+            WorktreeState::Unknown { .. } => Tone::Bad,
+        };
+        table.row([
+            listed.team.as_str().into(),
+            viewed_line(&listed.name).into(),
+            kind(&listed.kind).into(),
+            Cell::new(state(&listed.state), tone),
+            listed.unmerged.to_string().into(),
+            viewed_line(&one.kept_because().unwrap_or_default()).into(),
+        ]);
+    }
+    table
+}
+
+/// Bring what a worktree holds to a new branch
+#[derive(Args, Debug)]
+#[command(after_help = "\
+All that is committed, staged, changed and new in the worktree is on the branch; what git ignores
+is not. The worktree itself and its index are not touched, so this can be done while its worker
+is at work.
+
+Examples:
+  teamster worktree salvage worker-1
+  teamster worktree salvage worker-1.kept-1 --team fix-auth --json")]
+pub struct WorktreeSalvageArgs {
+    /// The worktree: a worker, or a name that `teamster worktree list` shows
+    #[arg(value_name = "NAME")]
+    name: String,
+    #[command(flatten)]
+    team: TeamSelector,
+}
+
+impl WorktreeSalvageArgs {
+    pub fn run(self, context: &Context) -> Result {
+        context.actor.must_be_person("salvaging a worktree")?;
+        let repo = teamster_app::gc::project(context).repo()?;
+        let team = self.team.find(context)?;
+        let all = git::list(&repo, &team)?;
+        let hint = "`teamster worktree list` shows those there are";
+        let listed = all.iter().find(|listed| listed.name == self.name);
+        let Some(listed) = listed else {
+            let message = format!("team {team} has no worktree {:?}", self.name);
+            return Err(AppError::not_found(message).hint(hint));
+        };
+        if listed.kind == WorktreeKind::Foreign {
+            let message = format!("{} is not a worktree of ours", listed.path.display());
+            return Err(AppError::refused(message).hint(hint));
+        }
+        let worktree = match &listed.state {
+            WorktreeState::Gone => None,
+            _ => Worktree::named(&repo, &team, &self.name)?,
+        };
+        let Some(worktree) = worktree else {
+            let branch = listed.branch.as_deref().unwrap_or("nothing");
+            let message = format!(
+                "the folder of {} is gone; what is left is {branch}",
+                self.name
+            );
+            return Err(AppError::new(ErrorKind::Conflict, message).hint(hint));
+        };
+        let branch = worktree.salvage()?;
+        let commit = repo
+            .resolve(&format!("refs/heads/{branch}"))?
+            .map(|commit| commit.to_string());
+        context.out.answer(
+            || json!({ "team": team, "name": self.name, "branch": branch, "commit": commit }),
+            || format!("{branch}\n"),
+        )
     }
 }

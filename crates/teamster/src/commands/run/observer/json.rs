@@ -5,29 +5,29 @@ use teamster_journal::Event;
 use teamster_run::observer::{GateReply, RunObserver, RunSnapshot, StopLevel};
 use teamster_store::PlannedTask;
 
-use super::Screen;
+use super::RunTerminal;
 use crate::output::Output;
 
-/// Events as JSON.
-pub struct Json<'a> {
+/// Writes each event as one JSON object.
+pub struct JsonObserver<'a> {
     out: Output,
-    screen: Screen<'a>,
+    terminal: RunTerminal<'a>,
 }
 
-impl<'a> Json<'a> {
-    pub fn new(out: Output, screen: Screen<'a>) -> Self {
-        Self { out, screen }
+impl<'a> JsonObserver<'a> {
+    pub fn new(out: Output, terminal: RunTerminal<'a>) -> Self {
+        Self { out, terminal }
     }
 }
 
-impl RunObserver for Json<'_> {
+impl RunObserver for JsonObserver<'_> {
     fn event(&mut self, event: &Event) {
         let _ = self.out.object(event);
     }
 
     fn past_event(&mut self, _event: &Event) {}
 
-    fn update(&mut self, _look: &RunSnapshot<'_>) {}
+    fn update(&mut self, _snapshot: &RunSnapshot<'_>) {}
 
     fn say(&mut self, text: &str) {
         let _ = self.out.object(&json!({ "type": "remark", "text": text }));
@@ -41,7 +41,7 @@ impl RunObserver for Json<'_> {
     }
 
     fn stop_level(&self) -> StopLevel {
-        self.screen.signals.stop_level()
+        self.terminal.signals.stop_level()
     }
 
     fn accept_plan(&mut self, _tasks: &[PlannedTask]) -> Option<bool> {
@@ -50,14 +50,14 @@ impl RunObserver for Json<'_> {
 
     fn open_gate(&mut self, text: &str) {
         let _ = self.out.object(&json!({ "type": "gate", "text": text }));
-        self.screen.gate_is_open();
+        self.terminal.gate_is_open();
     }
 
     fn waits_for_answer(&self) -> bool {
-        self.screen.stays
+        self.terminal.stays
     }
 
     fn answer(&mut self) -> Option<GateReply> {
-        self.screen.answer()
+        self.terminal.answer()
     }
 }

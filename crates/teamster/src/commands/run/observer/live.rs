@@ -4,16 +4,12 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
-use teamster_journal::Event;
-use teamster_run::observer::{GateReply, RunObserver, RunSnapshot, StopLevel};
-use teamster_store::PlannedTask;
+use teamster_run::observer::RunSnapshot;
 use teamster_types::heartbeat::{Heartbeat, WorkerStatus};
 use teamster_types::progress::Progress;
 use teamster_types::task::Task;
 
-use super::signals::words;
-use super::{Screen, plan_text};
-use crate::commands::run::messages::EventMessages;
+use super::text::RunDisplay;
 use crate::output::Output;
 use crate::shown::viewed_line;
 
@@ -23,50 +19,30 @@ const REDRAW: Duration = Duration::from_millis(200);
 /// Lines that are kept while somebody types; more are in the journal only.
 const MOST_HELD: usize = 200;
 
-/// A live view.
-pub struct Live<'a> {
+/// Bars at the bottom of the terminal, one for each worker and one for the run; lines scroll by above them.
+pub struct LiveBars {
     out: Output,
-    screen: Screen<'a>,
-    messages: EventMessages,
-    told: StopLevel,
     bars: MultiProgress,
     summary: ProgressBar,
     workers: BTreeMap<String, ProgressBar>,
     drawn: Option<Instant>,
-    asked_plan: bool,
     /// Lines that happened while a question was open, to be printed after it.
     held: Vec<String>,
 }
 
-impl<'a> Live<'a> {
-    pub fn new(out: Output, screen: Screen<'a>) -> Self {
+impl LiveBars {
+    pub fn new(out: Output) -> Self {
         let bars = MultiProgress::new();
         let summary = bars.add(ProgressBar::new_spinner());
         summary.set_style(style(out, "{spinner} {wide_msg}"));
         Self {
             out,
-            screen,
-            messages: EventMessages::default(),
-            told: StopLevel::GoOn,
             bars,
             summary,
             workers: BTreeMap::new(),
             drawn: None,
-            asked_plan: false,
             held: Vec::new(),
         }
-    }
-
-    /// Prints a line above the bars. While somebody types it would tear what they type apart, so it waits.
-    fn print(&mut self, line: &str) {
-        if self.screen.is_asking() {
-            if self.held.len() < MOST_HELD {
-                self.held.push(line.to_owned());
-            }
-            return;
-        }
-        self.print_held();
-        let _ = self.bars.println(line);
     }
 
     fn print_held(&mut self) {
@@ -75,15 +51,8 @@ impl<'a> Live<'a> {
         }
     }
 
-    /// Shows what is asked about, without bars below it.
-    fn show(&mut self, text: &str) {
-        self.print_held();
-        let _ = self.bars.clear();
-        self.screen.context.out.remark(text);
-    }
-
-    fn rows(&mut self, look: &RunSnapshot<'_>) {
-        let shown: Vec<&Heartbeat> = look.beats.iter().take(MOST_ROWS).collect();
+    fn rows(&mut self, snapshot: &RunSnapshot<'_>) {
+        let shown: Vec<&Heartbeat> = snapshot.beats.iter().take(MOST_ROWS).collect();
         let gone: Vec<String> = self
             .workers
             .keys()
@@ -96,7 +65,7 @@ impl<'a> Live<'a> {
             }
         }
         for beat in shown {
-            let row = row(beat, look);
+            let row = row(beat, snapshot);
             let (bars, summary, out) = (&self.bars, &self.summary, self.out);
             let bar = self
                 .workers
@@ -112,51 +81,24 @@ impl<'a> Live<'a> {
     }
 }
 
-impl Drop for Live<'_> {
-    fn drop(&mut self) {
-        self.screen.close("");
-        self.print_held();
-        for bar in self.workers.values() {
-            bar.finish_and_clear();
-        }
-        self.summary.finish_and_clear();
-    }
-}
-
-impl RunObserver for Live<'_> {
-    fn event(&mut self, event: &Event) {
-        self.screen.follow(event);
-        if let Some(line) = self.messages.of(event) {
-            let time = event.ts.to_string();
-            let time = time.get(11..19).unwrap_or_default();
-            self.print(&format!("{time}  {line}"));
-        }
-    }
-
-    fn past_event(&mut self, event: &Event) {
-        self.messages.of(event);
-    }
-
-    fn update(&mut self, look: &RunSnapshot<'_>) {
-        let wish = self.screen.signals.stop_level();
-        if wish > self.told {
-            self.told = wish;
-            if let Some(text) = words(wish) {
-                self.print(text);
+impl RunDisplay for LiveBars {
+    /// Prints a line above the bars. While somebody types it would tear what they type apart, so it waits.
+    fn print(&mut self, line: &str, is_asking: bool) {
+        if is_asking {
+            if self.held.len() < MOST_HELD {
+                self.held.push(line.to_owned());
             }
-        }
-        if self.screen.is_asking() || self.drawn.is_some_and(|drawn| drawn.elapsed() < REDRAW) {
             return;
         }
         self.print_held();
-        self.drawn = Some(Instant::now());
-        self.rows(look);
-        self.summary.set_message(summary(look));
-        self.summary.tick();
+        let _ = self.bars.println(line);
     }
 
-    fn say(&mut self, text: &str) {
-        self.print(&format!("          {}", viewed_line(text)));
+    /// Shows a text without bars below it.
+    fn show(&mut self, text: &str) {
+        self.print_held();
+        let _ = self.bars.clear();
+        self.out.remark(text);
     }
 
     fn output(&mut self, lines: &str) {
@@ -167,31 +109,23 @@ impl RunObserver for Live<'_> {
         self.summary.tick();
     }
 
-    fn stop_level(&self) -> StopLevel {
-        self.screen.signals.stop_level()
-    }
-
-    fn accept_plan(&mut self, tasks: &[PlannedTask]) -> Option<bool> {
-        if !self.asked_plan {
-            self.asked_plan = true;
-            self.show(&plan_text(tasks));
-            self.screen.ask_about_plan();
+    fn update(&mut self, snapshot: &RunSnapshot<'_>) {
+        if self.drawn.is_some_and(|drawn| drawn.elapsed() < REDRAW) {
+            return;
         }
-        self.screen.accepts_plan()
+        self.print_held();
+        self.drawn = Some(Instant::now());
+        self.rows(snapshot);
+        self.summary.set_message(summary(snapshot));
+        self.summary.tick();
     }
 
-    fn open_gate(&mut self, text: &str) {
-        self.show(text);
-        self.screen.ask_about_gate();
-        self.screen.gate_is_open();
-    }
-
-    fn waits_for_answer(&self) -> bool {
-        self.screen.stays
-    }
-
-    fn answer(&mut self) -> Option<GateReply> {
-        self.screen.answer()
+    fn end(&mut self) {
+        self.print_held();
+        for bar in self.workers.values() {
+            bar.finish_and_clear();
+        }
+        self.summary.finish_and_clear();
     }
 }
 
@@ -204,10 +138,10 @@ fn style(out: Output, template: &str) -> ProgressStyle {
     ProgressStyle::with_template(&template).unwrap_or_else(|_| ProgressStyle::default_spinner())
 }
 
-fn row(beat: &Heartbeat, look: &RunSnapshot<'_>) -> String {
+fn row(beat: &Heartbeat, snapshot: &RunSnapshot<'_>) -> String {
     let doing = match (&beat.current_task_id, beat.status) {
         (Some(id), _) => {
-            let task = look.tasks.iter().find(|task| task.id() == id);
+            let task = snapshot.tasks.iter().find(|task| task.id() == id);
             format!("task {id}  {}", task.map_or("", Task::subject))
         }
         (None, WorkerStatus::Quarantined) => "takes no more tasks".to_owned(),
@@ -222,15 +156,15 @@ fn row(beat: &Heartbeat, look: &RunSnapshot<'_>) -> String {
     )
 }
 
-fn summary(look: &RunSnapshot<'_>) -> String {
-    let progress = Progress::of(look.tasks);
-    let stage = look.state.stage.map_or("", |stage| stage.as_str());
-    let seconds = look.worked.as_secs();
+fn summary(snapshot: &RunSnapshot<'_>) -> String {
+    let progress = Progress::of(snapshot.tasks);
+    let stage = snapshot.state.stage.map_or("", |stage| stage.as_str());
+    let seconds = snapshot.worked.as_secs();
     let failed = match progress.failed_tasks {
         0 => String::new(),
         some => format!(" · {some} failed"),
     };
-    let hidden = look.beats.len().saturating_sub(MOST_ROWS);
+    let hidden = snapshot.beats.len().saturating_sub(MOST_ROWS);
     let hidden = match hidden {
         0 => String::new(),
         some => format!(" · {some} more workers"),
@@ -241,7 +175,7 @@ fn summary(look: &RunSnapshot<'_>) -> String {
         progress.total_tasks,
         seconds / 60,
         seconds % 60,
-        look.state.spent.run.say_tokens(),
-        look.state.spent.run.say_money(),
+        snapshot.state.spent.run.say_tokens(),
+        snapshot.state.spent.run.say_money(),
     )
 }

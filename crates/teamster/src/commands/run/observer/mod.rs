@@ -1,31 +1,35 @@
 //! What a person, or a program, sees of a run while it goes on, and how they say what they want.
 
-mod gate_input;
 mod json;
-mod lines;
 mod live;
 mod signals;
+mod text;
 
 use std::fmt::Write as _;
 use std::io::IsTerminal as _;
 use std::time::Duration;
 
+use teamster_journal::payload::GateAnswer;
 use teamster_journal::{Event, EventKind};
 use teamster_run::observer::{GateReply, RunObserver};
 use teamster_store::PlannedTask;
 
 use crate::context::Context;
-use crate::notify::{Kind, notify};
-use crate::prompt::{Heard, Prompt};
+use crate::input::{Prompt, PromptInput};
+use crate::notify::{Notification, notify};
 use crate::shown::viewed_line;
-use gate_input::{HELP, understand};
+use json::JsonObserver;
+use live::LiveBars;
 pub use signals::Signals;
+use text::{PlainLines, TextObserver};
 
+/// What can be typed at the gate.
+const GATE_HELP: &str = "Type: approve · reject · reject rollback · revise WHAT TO CHANGE";
 const GATE: &str = "decision> ";
 const PLAN: &str = "Carry out this plan? [yes/no] ";
 
 /// What every observer at this terminal has.
-pub struct Screen<'a> {
+pub struct RunTerminal<'a> {
     context: &'a Context,
     signals: Signals,
     has_terminal: bool,
@@ -35,7 +39,7 @@ pub struct Screen<'a> {
     stays: bool,
 }
 
-impl<'a> Screen<'a> {
+impl<'a> RunTerminal<'a> {
     /// A screen for this call, with an answer for the gate if the call brings one.
     pub fn of(context: &'a Context, answer: Option<GateReply>) -> Self {
         let has_terminal = context.can_ask();
@@ -62,7 +66,7 @@ impl<'a> Screen<'a> {
     /// Asks about the gate that has been shown, unless the call brought an answer along.
     fn ask_about_gate(&mut self) {
         let is_asked = self.has_terminal && self.answer.is_none();
-        self.prompt = is_asked.then(|| Prompt::new(HELP, GATE));
+        self.prompt = is_asked.then(|| Prompt::new(GATE_HELP, GATE));
     }
 
     /// Ends the question without an answer, and says why on a line of its own.
@@ -90,7 +94,7 @@ impl<'a> Screen<'a> {
         if self.answer.is_none() {
             notify(
                 self.context,
-                Kind::ApprovalNeeded,
+                Notification::ApprovalNeeded,
                 "a run waits for your decision",
             );
         }
@@ -102,8 +106,8 @@ impl<'a> Screen<'a> {
             return Some(false);
         };
         let accepted = match prompt.heard(Duration::ZERO)? {
-            Heard::Ended => false,
-            Heard::Line(line) => match line.trim().to_lowercase().as_str() {
+            PromptInput::Ended => false,
+            PromptInput::Line(line) => match line.trim().to_lowercase().as_str() {
                 "y" | "yes" => true,
                 "n" | "no" => false,
                 _ => {
@@ -124,8 +128,8 @@ impl<'a> Screen<'a> {
     fn typed(&mut self) -> Option<GateReply> {
         let prompt = self.prompt.as_mut()?;
         let line = match prompt.heard(Duration::ZERO)? {
-            Heard::Line(line) => line,
-            Heard::Ended => {
+            PromptInput::Line(line) => line,
+            PromptInput::Ended => {
                 self.close(
                     "Nothing more can be typed here. The gate stays open: `teamster approve`, `teamster reject` and \
                      `teamster revise` answer it from another terminal, and so does Studio.",
@@ -134,7 +138,7 @@ impl<'a> Screen<'a> {
             }
         };
         let Some(answer) = understand(&line) else {
-            prompt.again(&not_understood(&line, HELP));
+            prompt.again(&not_understood(&line, GATE_HELP));
             return None;
         };
         self.prompt = None;
@@ -143,6 +147,30 @@ impl<'a> Screen<'a> {
             via: "terminal",
             gate: None,
         })
+    }
+}
+
+/// Returns the answer that a line is, if it is a clear one.
+fn understand(line: &str) -> Option<GateAnswer> {
+    let line = line.trim();
+    let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+    let rest = rest.trim();
+    match word.to_lowercase().as_str() {
+        "approve" | "yes" if rest.is_empty() => Some(GateAnswer::Approve),
+        "reject" => {
+            let (rollback, text) = match rest.strip_prefix("rollback") {
+                Some(text) => (true, text.trim()),
+                None => (false, rest),
+            };
+            Some(GateAnswer::Reject {
+                rollback,
+                text: text.to_owned(),
+            })
+        }
+        "revise" if !rest.is_empty() => Some(GateAnswer::Revise {
+            text: rest.to_owned(),
+        }),
+        _ => None,
     }
 }
 
@@ -164,12 +192,43 @@ fn plan_text(tasks: &[PlannedTask]) -> String {
 }
 
 /// Returns the observer that suits this call.
-pub fn make<'a>(context: &Context, screen: Screen<'a>) -> Box<dyn RunObserver + 'a> {
-    if context.out.is_json() {
-        Box::new(json::Json::new(context.out, screen))
-    } else if context.out.is_screen() && std::io::stderr().is_terminal() {
-        Box::new(live::Live::new(context.out, screen))
+pub fn make<'a>(context: &Context, terminal: RunTerminal<'a>) -> Box<dyn RunObserver + 'a> {
+    let out = context.out;
+    if out.is_json() {
+        Box::new(JsonObserver::new(out, terminal))
+    } else if out.is_screen() && std::io::stderr().is_terminal() {
+        Box::new(TextObserver::new(terminal, LiveBars::new(out)))
     } else {
-        Box::new(lines::Lines::new(context.out, screen))
+        Box::new(TextObserver::new(terminal, PlainLines { out }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_clear_is_an_answer() {
+        assert_eq!(understand(" approve "), Some(GateAnswer::Approve));
+        assert_eq!(understand("approve it all"), None);
+        assert_eq!(understand("a"), None);
+        assert_eq!(understand("y"), None);
+        assert_eq!(understand("revise"), None);
+        let revise = GateAnswer::Revise {
+            text: "use one word".to_owned(),
+        };
+        assert_eq!(understand("Revise  use one word"), Some(revise));
+        let reject = |rollback, text: &str| {
+            Some(GateAnswer::Reject {
+                rollback,
+                text: text.to_owned(),
+            })
+        };
+        assert_eq!(understand("reject"), reject(false, ""));
+        assert_eq!(
+            understand("reject rollback too slow"),
+            reject(true, "too slow")
+        );
+        assert_eq!(understand("reject too slow"), reject(false, "too slow"));
     }
 }

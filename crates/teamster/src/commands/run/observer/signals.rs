@@ -51,9 +51,9 @@ impl Signals {
     }
 }
 
-/// What happens at this level, in words.
-pub fn words(wish: StopLevel) -> Option<&'static str> {
-    match wish {
+/// Returns what happens at this level, as a message to a person.
+pub fn stop_message(level: StopLevel) -> Option<&'static str> {
+    match level {
         StopLevel::GoOn => None,
         StopLevel::Drain => {
             Some("stopping: current tasks are finished first; Ctrl-C again interrupts them")

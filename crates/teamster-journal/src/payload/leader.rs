@@ -1,0 +1,121 @@
+//! Payloads about the agent that leads a run, after it has planned: why it was woken, and what it did.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use teamster_types::TaskId;
+
+use super::list;
+
+/// What a leader is woken for.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum WakeKind {
+    /// A worker asks something, or cannot go on with its task.
+    Question,
+    /// A task failed for good.
+    Failure,
+    /// The work of a task conflicts with what is merged, and nobody could resolve that.
+    Conflict,
+    /// A reviewer found something that has to be fixed.
+    Findings,
+    /// A person wrote to the leader.
+    Message,
+    /// A person at the gate wants something changed.
+    Revision,
+}
+
+/// One reason to wake a leader.
+#[derive(
+    Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+pub struct WakeReason {
+    /// The kind of the reason.
+    pub kind: WakeKind,
+    /// What it is about: the id of a question or a task, or the position of an event.
+    pub about: String,
+}
+
+impl WakeReason {
+    /// Returns a reason about something.
+    pub fn new(kind: WakeKind, about: impl ToString) -> Self {
+        Self {
+            kind,
+            about: about.to_string(),
+        }
+    }
+}
+
+/// The payload of `leader.woken`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct LeaderWoken {
+    /// The number of this wake in the run, counted from 1.
+    pub wake: u32,
+    /// Why the leader was woken.
+    #[serde(deserialize_with = "list")]
+    pub reasons: Vec<WakeReason>,
+    /// Names what was started, so that it is found should the host be killed.
+    pub launch: String,
+}
+
+/// A task that a leader cancelled.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CancelledTask {
+    /// The task.
+    pub task: TaskId,
+    /// Why nobody needs it any more, in words.
+    pub reason: String,
+}
+
+/// The payload of `leader.acted`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct LeaderActed {
+    /// The number of the wake.
+    pub wake: u32,
+    /// How many actions were taken, all of them together.
+    pub actions: usize,
+    /// Tasks that were cancelled.
+    #[serde(deserialize_with = "list")]
+    pub cancelled: Vec<CancelledTask>,
+    /// What the leader wrote down for the report.
+    #[serde(deserialize_with = "list")]
+    pub notes: Vec<String>,
+}
+
+/// The payload of `leader.failed`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct LeaderFailed {
+    /// The number of the wake.
+    pub wake: u32,
+    /// Why it came to nothing, in words.
+    pub reason: String,
+}
+
+/// A result that was not chosen.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct OtherResult {
+    /// The task.
+    pub task: TaskId,
+    /// The reference that keeps the work; `null` when there is none.
+    #[serde(rename = "ref")]
+    pub kept_as: Option<String>,
+    /// Why it was not chosen, in words.
+    pub why: String,
+}
+
+/// The payload of `candidate.chosen`. The event is about the task whose result was chosen.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct CandidateChosen {
+    /// The commit that was chosen.
+    pub commit: String,
+    /// Why it was chosen, in words.
+    pub reason: String,
+    /// The other results.
+    #[serde(deserialize_with = "list")]
+    pub others: Vec<OtherResult>,
+}

@@ -1,0 +1,593 @@
+//! What a leader answers when it was woken: a list of actions, which are taken together or not at all.
+//!
+//! An answer is untrusted text. [`LeaderActions::read`] finds the list in it, and judges every action against what is the
+//! case in the team; what is wrong with any of them is told to the leader once, and then nothing of the answer is done.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use teamster_journal::payload::Member;
+use teamster_store::{Outgoing, PlannedTask, Recipient, TeamChanges};
+use teamster_types::graph::{find_cycle, plan_cycle};
+use teamster_types::json::Object;
+use teamster_types::paths::Glob;
+use teamster_types::routing::fitness;
+use teamster_types::task::{NewTask, Status, Task, TaskNotes};
+use teamster_types::transitions::{Edit, WORDS_LIMIT, check_texts};
+use teamster_types::{TaskId, WorkerName};
+
+use super::answer::last_object;
+use crate::review::Finding;
+
+/// The most actions in one answer.
+const MOST_ACTIONS: usize = 50;
+/// The most acceptance criteria of a task, and the longest one in characters.
+const CRITERIA: (usize, usize) = (20, 500);
+/// The sender of what a leader says.
+const LEAD: &str = "lead";
+/// The key of the list in an answer.
+const ACTIONS: &str = "actions";
+
+/// One thing that a leader wants to be done.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(tag = "action", rename_all = "snake_case")]
+enum LeaderAction {
+    /// Adds a task.
+    CreateTask(TaskDraft),
+    /// Changes what a task says.
+    UpdateTask(TaskUpdate),
+    /// Replaces a task that nobody works on by several.
+    SplitTask(TaskSplit),
+    /// Removes a task that nobody works on.
+    CancelTask(TaskCancellation),
+    /// Gives a task to a member of the team.
+    Assign(TaskAssignment),
+    /// Answers a question, or passes it on to the person.
+    Answer(QuestionAnswer),
+    /// Sends a message.
+    Message(LeaderMessage),
+    /// Writes down a finding.
+    Finding(Finding),
+    /// Writes something down for the report.
+    Note(LeaderNote),
+}
+
+/// A task as a leader describes it.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct TaskDraft {
+    /// A label for this answer only.
+    id: Option<String>,
+    /// What is to be done, in one line.
+    subject: String,
+    /// All that the worker needs to know.
+    description: String,
+    /// The tasks that must be done before: labels of this answer, or ids of tasks that exist.
+    blocked_by: Vec<String>,
+    /// The member who gets it; without one, whoever suits.
+    owner: Option<String>,
+    /// What its worker should be good at.
+    capabilities: Vec<String>,
+    /// Globs of the files that it may change.
+    paths: Vec<String>,
+    /// Sentences that hold when it is done.
+    accept: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct TaskUpdate {
+    /// The id of the task.
+    task: String,
+    #[serde(default)]
+    subject: Option<String>,
+    #[serde(default)]
+    description: Option<String>,
+    #[serde(default)]
+    blocked_by: Option<Vec<String>>,
+    #[serde(default)]
+    paths: Option<Vec<String>>,
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct TaskSplit {
+    /// The id of the task.
+    task: String,
+    /// The tasks that take its place, at least two.
+    into: Vec<TaskDraft>,
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct TaskCancellation {
+    /// The id of the task.
+    task: String,
+    /// Why nobody needs it any more.
+    reason: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct TaskAssignment {
+    /// The id of the task.
+    task: String,
+    /// The member who gets it.
+    owner: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct QuestionAnswer {
+    /// The id of the question, such as `q17`.
+    question: String,
+    /// The answer; or why the person is asked.
+    #[serde(default)]
+    text: String,
+    /// Whether the person is to answer instead.
+    #[serde(default)]
+    ask_person: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct LeaderMessage {
+    /// A member of the team, or `all`.
+    to: String,
+    /// What is said.
+    text: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct LeaderNote {
+    /// What is written down.
+    text: String,
+}
+
+/// The whole answer.
+#[derive(JsonSchema)]
+#[allow(dead_code, reason = "only its schema is used")]
+struct ActionList {
+    /// The actions, in any order. All of them are taken together, or none.
+    actions: Vec<LeaderAction>,
+}
+
+/// Returns the JSON schema of the answer, for the leader.
+pub fn schema() -> Value {
+    json!(schemars::schema_for!(ActionList))
+}
+
+/// A question that waits for somebody's words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenQuestion {
+    /// Its id, such as `q17`.
+    pub id: String,
+    /// The task that cannot go on without an answer, where the question is that.
+    pub blocks: Option<TaskId>,
+}
+
+/// What the actions of a leader are judged against.
+#[derive(Clone, Copy, Debug)]
+pub struct TeamFacts<'a> {
+    /// Every task of the team.
+    pub tasks: &'a [Task],
+    /// Every member of the team.
+    pub members: &'a [Member],
+    /// Every question that is open.
+    pub questions: &'a [OpenQuestion],
+    /// How many tasks the leader may still add.
+    pub most_new: usize,
+}
+
+/// What a leader answered to a question.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LeaderReply {
+    /// The answer.
+    Answer(String),
+    /// The person is to answer, for this reason.
+    AskPerson(String),
+}
+
+/// Actions of a leader that can all be taken.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LeaderActions {
+    /// Changes of tasks, and messages. They are made together.
+    pub changes: TeamChanges,
+    /// Replies to questions, by the id of each.
+    pub replies: Vec<(String, LeaderReply)>,
+    /// Tasks that were cancelled, with the reason.
+    pub cancelled: Vec<(TaskId, String)>,
+    /// Findings.
+    pub findings: Vec<Finding>,
+    /// Notes for the report.
+    pub notes: Vec<String>,
+    /// How many actions there were.
+    pub count: usize,
+}
+
+impl LeaderActions {
+    /// Reads the actions in an answer; or returns everything that is wrong with them.
+    pub fn read(said: &str, facts: &TeamFacts<'_>) -> Result<Self, Vec<String>> {
+        let Some(text) = last_object(said, ACTIONS) else {
+            return Err(vec![format!(
+                "there is no JSON object with the list `{ACTIONS}` in the answer"
+            )]);
+        };
+        let list = match serde_json::from_str::<Value>(text) {
+            Ok(Value::Object(mut object)) => match object.shift_remove(ACTIONS) {
+                Some(Value::Array(list)) => list,
+                _ => return Err(vec![format!("`{ACTIONS}` is not a list")]),
+            },
+            Ok(_) => return Err(vec!["the answer is not a JSON object".to_owned()]),
+            Err(error) => return Err(vec![format!("the JSON cannot be read: {error}")]),
+        };
+        if list.len() > MOST_ACTIONS {
+            return Err(vec![format!(
+                "there are {} actions; the limit is {MOST_ACTIONS}",
+                list.len()
+            )]);
+        }
+        let mut judge = Judge::new(facts);
+        for (place, value) in list.into_iter().enumerate() {
+            judge.place = place + 1;
+            match LeaderAction::deserialize(&value) {
+                Ok(action) => judge.take(action),
+                Err(error) => judge.wrong(error.to_string()),
+            }
+        }
+        judge.finish()
+    }
+}
+
+/// Takes actions one by one and collects what is wrong with them.
+struct Judge<'a> {
+    facts: &'a TeamFacts<'a>,
+    found: LeaderActions,
+    faults: Vec<String>,
+    /// The number of the action that is judged.
+    place: usize,
+    /// Labels of new tasks, and the places of those.
+    labels: BTreeMap<String, usize>,
+    /// What each new task waits for, by its words, until every label is known.
+    waits: Vec<(usize, usize, Vec<String>)>,
+    /// Tasks that an action changed or removed already.
+    touched: BTreeSet<TaskId>,
+}
+
+impl<'a> Judge<'a> {
+    fn new(facts: &'a TeamFacts<'a>) -> Self {
+        Self {
+            facts,
+            found: LeaderActions::default(),
+            faults: Vec::new(),
+            place: 0,
+            labels: BTreeMap::new(),
+            waits: Vec::new(),
+            touched: BTreeSet::new(),
+        }
+    }
+
+    fn wrong(&mut self, why: impl std::fmt::Display) {
+        self.faults.push(format!("action {}: {why}", self.place));
+    }
+
+    fn take(&mut self, action: LeaderAction) {
+        self.found.count += 1;
+        match action {
+            LeaderAction::CreateTask(draft) => {
+                self.add(draft);
+            }
+            LeaderAction::UpdateTask(update) => self.update(update),
+            LeaderAction::SplitTask(split) => self.split(split),
+            LeaderAction::CancelTask(cancelled) => {
+                if cancelled.reason.trim().is_empty() {
+                    self.wrong("a reason is needed to cancel a task");
+                } else if let Some(id) = self.idle_task(&cancelled.task, "cancelled") {
+                    self.found.changes.remove.push(id.clone());
+                    self.found.cancelled.push((id, cancelled.reason));
+                }
+            }
+            LeaderAction::Assign(assigned) => {
+                let owner = self.member(&assigned.owner);
+                let id = self.idle_task(&assigned.task, "assigned");
+                if let (Some(id), Some(owner)) = (id, owner) {
+                    let edit = Edit {
+                        owner: Some(Some(owner)),
+                        ..Edit::default()
+                    };
+                    self.found.changes.update.push((id, edit));
+                }
+            }
+            LeaderAction::Answer(answer) => self.answer(answer),
+            LeaderAction::Message(message) => self.message(message),
+            LeaderAction::Finding(finding) => match finding.check() {
+                Ok(()) => self.found.findings.push(finding),
+                Err(why) => self.wrong(why),
+            },
+            LeaderAction::Note(note) if note.text.trim().is_empty() => {
+                self.wrong("the note is empty");
+            }
+            LeaderAction::Note(note) => self.found.notes.push(note.text),
+        }
+    }
+
+    /// Adds a task; returns its place among the new ones.
+    fn add(&mut self, draft: TaskDraft) -> Option<usize> {
+        let before = self.faults.len();
+        let created = self.found.changes.create.len();
+        if created >= self.facts.most_new {
+            self.wrong(format!(
+                "no more than {} tasks may be added to this run",
+                self.facts.most_new
+            ));
+            return None;
+        }
+        if let Err(refusal) = check_texts(Some(&draft.subject), Some(&draft.description)) {
+            self.wrong(refusal);
+        }
+        self.check_paths(&draft.paths);
+        let (most, longest) = CRITERIA;
+        let is_long = |text: &String| text.chars().count() > longest;
+        if draft.accept.len() > most || draft.accept.iter().any(is_long) {
+            self.wrong(format!(
+                "`accept` takes at most {most} criteria of {longest} characters each"
+            ));
+        }
+        let owner = match &draft.owner {
+            Some(owner) => self.member(owner),
+            None => {
+                let can = |member: &Member| fitness(&draft.capabilities, &member.can) > 0.0;
+                if !self.facts.members.iter().any(can) {
+                    let needs = draft.capabilities.join(", ");
+                    self.wrong(format!("nobody in the team can do any of {needs}"));
+                }
+                None
+            }
+        };
+        if let Some(label) = &draft.id {
+            if self.labels.insert(label.clone(), created).is_some() {
+                self.wrong(format!("two tasks have the id {label:?}"));
+            }
+            if self.known(label).is_some() {
+                self.wrong(format!("the id {label:?} is that of a task that exists"));
+            }
+        }
+        if self.faults.len() > before {
+            return None;
+        }
+        self.waits.push((self.place, created, draft.blocked_by));
+        self.found.changes.create.push(PlannedTask {
+            task: NewTask {
+                subject: draft.subject,
+                description: draft.description,
+                owner,
+                capabilities: draft.capabilities,
+                paths: draft.paths,
+                notes: TaskNotes {
+                    accept: draft.accept,
+                    ..TaskNotes::default()
+                },
+                ..NewTask::default()
+            },
+            after: Vec::new(),
+        });
+        Some(created)
+    }
+
+    fn update(&mut self, update: TaskUpdate) {
+        let Some(task) = self.task(&update.task).cloned() else {
+            return;
+        };
+        if task.status() == Status::Completed {
+            self.wrong(format!(
+                "task {} is completed and stays as it is",
+                task.id()
+            ));
+            return;
+        }
+        if let Err(refusal) = check_texts(update.subject.as_deref(), update.description.as_deref())
+        {
+            self.wrong(refusal);
+        }
+        self.check_paths(update.paths.as_deref().unwrap_or_default());
+        let blocked_by = update.blocked_by.map(|words| {
+            let mut ids = Vec::new();
+            for word in words {
+                ids.extend(self.task(&word).map(|task| task.id().clone()));
+            }
+            ids
+        });
+        if let Some(blockers) = &blocked_by {
+            let facts = self.facts;
+            let cycle = find_cycle(task.id(), blockers, |id| {
+                let task = facts.tasks.iter().find(|task| task.id() == id);
+                Ok::<_, ()>(task.map_or_else(Vec::new, |task| task.blocked_by().to_vec()))
+            });
+            if let Ok(Some(path)) = cycle {
+                let path: Vec<&str> = path.iter().map(TaskId::as_str).collect();
+                self.wrong(format!(
+                    "that would be a cycle: {}",
+                    path.join(" waits for ")
+                ));
+            }
+        }
+        if !self.touch(task.id()) {
+            return;
+        }
+        let edit = Edit {
+            subject: update.subject,
+            description: update.description,
+            blocked_by,
+            paths: update.paths,
+            ..Edit::default()
+        };
+        self.found.changes.update.push((task.id().clone(), edit));
+    }
+
+    fn split(&mut self, split: TaskSplit) {
+        if split.into.len() < 2 {
+            self.wrong("a task is split into at least two");
+            return;
+        }
+        let Some(id) = self.idle_task(&split.task, "split") else {
+            return;
+        };
+        // Whatever the whole waited for, its parts wait for.
+        let before: Vec<String> = self
+            .known(id.as_str())
+            .map(|task| task.blocked_by().iter().map(ToString::to_string).collect())
+            .unwrap_or_default();
+        let mut places = Vec::new();
+        for mut draft in split.into {
+            draft.blocked_by.extend(before.iter().cloned());
+            places.extend(self.add(draft));
+        }
+        self.found.changes.split.push((id, places));
+    }
+
+    fn answer(&mut self, answer: QuestionAnswer) {
+        let mut questions = self.facts.questions.iter();
+        let Some(question) = questions.find(|question| question.id == answer.question) else {
+            self.wrong(format!("there is no open question {:?}", answer.question));
+            return;
+        };
+        let mut replies = self.found.replies.iter();
+        if replies.any(|(id, _)| *id == question.id) {
+            self.wrong(format!("question {} is answered twice", question.id));
+            return;
+        }
+        let text = answer.text.trim();
+        if text.chars().count() > WORDS_LIMIT {
+            self.wrong(format!("an answer has at most {WORDS_LIMIT} characters"));
+        } else if answer.ask_person {
+            let reply = LeaderReply::AskPerson(text.to_owned());
+            self.found.replies.push((question.id.clone(), reply));
+        } else if text.is_empty() {
+            self.wrong(format!("the answer to {} is empty", question.id));
+        } else {
+            if let Some(task) = &question.blocks {
+                let unblock = (task.clone(), text.to_owned());
+                self.found.changes.unblock.push(unblock);
+            }
+            let reply = LeaderReply::Answer(text.to_owned());
+            self.found.replies.push((question.id.clone(), reply));
+        }
+    }
+
+    fn message(&mut self, message: LeaderMessage) {
+        let to = match message.to.as_str() {
+            "all" => Some(Recipient::All),
+            name => self
+                .member(name)
+                .map(|name| Recipient::Worker(name.to_string())),
+        };
+        if message.text.trim().is_empty() {
+            self.wrong("the message is empty");
+        }
+        if let Some(to) = to {
+            self.found.changes.send.push(Outgoing {
+                from: LEAD.to_owned(),
+                to,
+                kind: "message".to_owned(),
+                content: message.text,
+                extra: Object::new(),
+            });
+        }
+    }
+
+    fn check_paths(&mut self, paths: &[String]) {
+        for path in paths {
+            if let Err(error) = Glob::new(path) {
+                self.wrong(error);
+            }
+        }
+    }
+
+    fn known(&self, word: &str) -> Option<&'a Task> {
+        let tasks = self.facts.tasks;
+        tasks.iter().find(|task| task.id().as_str() == word)
+    }
+
+    fn task(&mut self, word: &str) -> Option<&'a Task> {
+        let found = self.known(word);
+        if found.is_none() {
+            self.wrong(format!("there is no task {word:?}"));
+        }
+        found
+    }
+
+    /// Returns the id of a task that nobody works on and that is not done, if this is one that no other action has touched.
+    fn idle_task(&mut self, word: &str, step: &str) -> Option<TaskId> {
+        let task = self.task(word)?;
+        if task.status() == Status::InProgress || task.is_done() {
+            let state = task.status().as_str().replace('_', " ");
+            self.wrong(format!("task {word} is {state}, so it cannot be {step}"));
+            return None;
+        }
+        self.touch(task.id()).then(|| task.id().clone())
+    }
+
+    fn touch(&mut self, id: &TaskId) -> bool {
+        let is_first = self.touched.insert(id.clone());
+        if !is_first {
+            self.wrong(format!("another action changes task {id} already"));
+        }
+        is_first
+    }
+
+    fn member(&mut self, word: &str) -> Option<WorkerName> {
+        let members = self.facts.members;
+        let found = members.iter().find(|member| member.name.as_str() == word);
+        if found.is_none() {
+            let names: Vec<&str> = members.iter().map(|member| member.name.as_str()).collect();
+            let names = names.join(", ");
+            self.wrong(format!("{word:?} is not in the team; there are {names}"));
+        }
+        found.map(|member| member.name.clone())
+    }
+
+    /// Resolves what new tasks wait for, and returns what was found.
+    fn finish(mut self) -> Result<LeaderActions, Vec<String>> {
+        for (place, created, words) in std::mem::take(&mut self.waits) {
+            self.place = place;
+            for word in words {
+                if let Some(other) = self.labels.get(&word) {
+                    self.found.changes.create[created].after.push(*other);
+                } else if let Some(task) = self.known(&word) {
+                    if self.found.changes.remove.contains(task.id()) {
+                        self.wrong(format!("task {word} is cancelled by the same answer"));
+                    }
+                    let id = task.id().clone();
+                    self.found.changes.create[created].task.blocked_by.push(id);
+                } else {
+                    self.wrong(format!(
+                        "{word:?} in `blockedBy` is neither a task nor an id of this answer"
+                    ));
+                }
+            }
+        }
+        let create = self.found.changes.create.iter();
+        let after: Vec<&[usize]> = create.map(|planned| planned.after.as_slice()).collect();
+        if let Some(cycle) = plan_cycle(&after) {
+            let names: Vec<String> = cycle
+                .iter()
+                .map(|place| format!("{:?}", self.found.changes.create[*place].task.subject))
+                .collect();
+            self.faults.push(format!(
+                "the new tasks have a cycle: {}",
+                names.join(" waits for ")
+            ));
+        }
+        if self.faults.is_empty() {
+            Ok(self.found)
+        } else {
+            Err(self.faults)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,298 @@
+//! What a reviewer answers: a verdict, findings with their places, and how each acceptance criterion stands.
+//!
+//! An answer is untrusted text. A finding is kept only if its place exists in the commit that was reviewed.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::leader::last_object;
+
+/// The most findings of one review. More are dropped, the least severe first.
+const MOST_FINDINGS: usize = 100;
+/// The longest text of a finding, in characters.
+const LONGEST: usize = 2_000;
+
+/// How bad a finding is.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// The work must not land like this.
+    Blocker,
+    /// It should be fixed before it lands.
+    Major,
+    /// It can be fixed later.
+    Minor,
+    /// It is a matter of taste.
+    Nit,
+}
+
+impl Severity {
+    /// Returns the word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Blocker => "blocker",
+            Self::Major => "major",
+            Self::Minor => "minor",
+            Self::Nit => "nit",
+        }
+    }
+
+    /// Returns whether a finding of this severity becomes a task.
+    pub const fn needs_fix(self) -> bool {
+        matches!(self, Self::Blocker | Self::Major)
+    }
+}
+
+/// One thing that somebody found in the work.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Finding {
+    /// How bad it is.
+    pub severity: Severity,
+    /// The file, from the root of the repository; `None` where it is about no file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// The line, counted from 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<u64>,
+    /// What is wrong.
+    pub claim: String,
+    /// What shows that.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub evidence: String,
+    /// What to do about it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub suggestion: String,
+}
+
+impl Finding {
+    /// Refuses a finding that says nothing, or too much.
+    pub fn check(&self) -> Result<(), String> {
+        if self.claim.trim().is_empty() {
+            return Err("the claim of a finding is empty".to_owned());
+        }
+        let texts = [&self.claim, &self.evidence, &self.suggestion];
+        if texts.iter().any(|text| text.chars().count() > LONGEST) {
+            return Err(format!(
+                "a text of a finding has at most {LONGEST} characters"
+            ));
+        }
+        if self.line.is_some() && self.path.is_none() {
+            return Err("a finding with a line needs a path".to_owned());
+        }
+        Ok(())
+    }
+
+    /// Returns where it is: `src/a.rs:12`, `src/a.rs`, or nothing.
+    pub fn place(&self) -> String {
+        match (&self.path, self.line) {
+            (Some(path), Some(line)) => format!("{path}:{line}"),
+            (Some(path), None) => path.clone(),
+            (None, _) => String::new(),
+        }
+    }
+}
+
+/// What a reviewer thinks of the work as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ReviewVerdict {
+    /// It can land.
+    Accept,
+    /// It needs changes first.
+    Changes,
+}
+
+/// How an acceptance criterion stands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Criterion {
+    /// The criterion, as the plan says it.
+    pub criterion: String,
+    /// Whether it is met.
+    pub met: bool,
+    /// What shows that.
+    #[serde(default)]
+    pub evidence: String,
+}
+
+/// A review that can be used.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Review {
+    /// The verdict.
+    pub verdict: ReviewVerdict,
+    /// The findings, the worst first.
+    pub findings: Vec<Finding>,
+    /// How the acceptance criteria stand.
+    pub criteria: Vec<Criterion>,
+    /// How many findings were dropped because their place does not exist, or because there were too many.
+    pub dropped: usize,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ReviewAnswer {
+    verdict: ReviewVerdict,
+    #[serde(default)]
+    findings: Vec<Value>,
+    #[serde(default)]
+    criteria: Vec<Criterion>,
+}
+
+/// The whole answer.
+#[derive(JsonSchema)]
+#[allow(dead_code, reason = "only its schema is used")]
+struct ReviewForm {
+    /// Whether the work can land.
+    verdict: ReviewVerdict,
+    /// What is wrong with it; empty when nothing is.
+    findings: Vec<Finding>,
+    /// How each acceptance criterion stands.
+    criteria: Vec<Criterion>,
+}
+
+/// Returns the JSON schema of the answer, for the reviewer.
+pub fn schema() -> Value {
+    json!(schemars::schema_for!(ReviewForm))
+}
+
+/// Tells how many lines a file has in the commit that was reviewed; `None` when it is not there.
+pub type LineCount<'a> = dyn FnMut(&str) -> Option<u64> + 'a;
+
+impl Review {
+    /// Reads the review in an answer; or returns everything that is wrong with it.
+    pub fn read(said: &str, lines: &mut LineCount<'_>) -> Result<Self, Vec<String>> {
+        let Some(text) = last_object(said, "verdict") else {
+            return Err(vec![
+                "there is no JSON object with a `verdict` in the answer".to_owned(),
+            ]);
+        };
+        let answer: ReviewAnswer = serde_json::from_str(text)
+            .map_err(|error| vec![format!("the review cannot be read: {error}")])?;
+        let mut faults = Vec::new();
+        let mut findings = Vec::new();
+        for (place, value) in answer.findings.into_iter().enumerate() {
+            let read = Finding::deserialize(&value).map_err(|error| error.to_string());
+            match read.and_then(|finding| finding.check().map(|()| finding)) {
+                Ok(finding) => findings.push(finding),
+                Err(why) => faults.push(format!("finding {}: {why}", place + 1)),
+            }
+        }
+        if !faults.is_empty() {
+            return Err(faults);
+        }
+        let told = findings.len();
+        let mut counts: BTreeMap<String, Option<u64>> = BTreeMap::new();
+        findings.retain(|finding| {
+            let Some(path) = &finding.path else {
+                return true;
+            };
+            let count = counts.entry(path.clone()).or_insert_with(|| lines(path));
+            match (*count, finding.line) {
+                (None, _) | (_, Some(0)) => false,
+                (Some(_), None) => true,
+                (Some(count), Some(line)) => line <= count,
+            }
+        });
+        findings.sort_by_key(|finding| finding.severity);
+        findings.truncate(MOST_FINDINGS);
+        Ok(Self {
+            verdict: answer.verdict,
+            dropped: told - findings.len(),
+            findings,
+            criteria: answer.criteria,
+        })
+    }
+
+    /// Returns the findings that become tasks.
+    pub fn to_fix(&self) -> impl Iterator<Item = &Finding> {
+        let findings = self.findings.iter();
+        findings.filter(|finding| finding.severity.needs_fix())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(path: &str) -> Option<u64> {
+        (path == "src/a.rs").then_some(10)
+    }
+
+    fn read(said: &str) -> Result<Review, Vec<String>> {
+        Review::read(said, &mut |path| lines(path))
+    }
+
+    fn finding(severity: &str, path: &str, line: u64) -> String {
+        format!(r#"{{"severity":"{severity}","path":"{path}","line":{line},"claim":"wrong"}}"#)
+    }
+
+    #[test]
+    fn finding_without_a_place_in_the_commit_is_dropped_and_counted() {
+        let said = format!(
+            "I looked.\n```json\n{{\"verdict\":\"changes\",\"findings\":[{},{},{},{},{}],\"criteria\":[]}}\n```",
+            finding("nit", "src/a.rs", 10),
+            finding("blocker", "src/a.rs", 1),
+            finding("major", "src/a.rs", 11),
+            finding("major", "src/b.rs", 1),
+            finding("major", "src/a.rs", 0),
+        );
+        let review = read(&said).unwrap();
+        assert_eq!(review.verdict, ReviewVerdict::Changes);
+        assert_eq!(review.dropped, 3);
+        let places: Vec<String> = review.findings.iter().map(Finding::place).collect();
+        assert_eq!(places, ["src/a.rs:1", "src/a.rs:10"], "the worst first");
+        assert_eq!(review.to_fix().count(), 1);
+    }
+
+    #[test]
+    fn what_is_no_review_is_told_in_words() {
+        for (said, why) in [
+            ("looks fine to me", "no JSON object with a `verdict`"),
+            (r#"{"verdict":"fine"}"#, "unknown variant `fine`"),
+            (
+                r#"{"verdict":"accept","findings":[{"severity":"bad","claim":"x"}]}"#,
+                "finding 1: unknown variant `bad`",
+            ),
+            (
+                r#"{"verdict":"accept","findings":[{"severity":"nit","claim":" "}]}"#,
+                "finding 1: the claim of a finding is empty",
+            ),
+            (
+                r#"{"verdict":"accept","findings":[{"severity":"nit","claim":"x","line":3}]}"#,
+                "needs a path",
+            ),
+            (r#"{"verdict":"accept","approve":true}"#, "unknown field"),
+        ] {
+            let faults = read(said).unwrap_err().join("; ");
+            assert!(faults.contains(why), "{said}: {faults}");
+        }
+    }
+
+    #[test]
+    fn review_without_findings_accepts() {
+        let review = read(r#"{"verdict":"accept"}"#).unwrap();
+        assert_eq!(review.findings, []);
+        assert_eq!(review.dropped, 0);
+    }
+
+    #[test]
+    fn too_many_findings_lose_the_least_severe() {
+        let many: Vec<String> = (0..150)
+            .map(|number| {
+                let severity = if number < 120 { "nit" } else { "blocker" };
+                finding(severity, "src/a.rs", 1)
+            })
+            .collect();
+        let said = format!(r#"{{"verdict":"changes","findings":[{}]}}"#, many.join(","));
+        let review = read(&said).unwrap();
+        assert_eq!(review.findings.len(), MOST_FINDINGS);
+        assert_eq!(review.to_fix().count(), 30);
+        assert_eq!(review.dropped, 50);
+    }
+}

@@ -1,0 +1,200 @@
+//! Tasks that wait for somebody's words, and changes that are made together.
+
+use teamster_journal::payload::Nothing;
+use teamster_journal::{EventKind, NewEvent};
+use teamster_store::{Kind, Outgoing, PlannedTask, Recipient, TeamChanges};
+use teamster_types::TaskId;
+use teamster_types::json::Object;
+use teamster_types::task::{MergeMark, NewTask, Status};
+use teamster_types::transitions::Edit;
+
+use super::fixture::{StoreFixture, claim_request};
+
+fn planned(subject: &str, after: &[usize]) -> PlannedTask {
+    PlannedTask {
+        task: NewTask {
+            subject: subject.to_owned(),
+            ..NewTask::default()
+        },
+        after: after.to_vec(),
+    }
+}
+
+pub(super) fn blocked_task_waits_for_an_answer_and_loses_no_attempt(fixture: &StoreFixture) {
+    let id = fixture.create("needs a decision");
+    let claimed = fixture.claim("worker-1");
+    let blocked = fixture
+        .store
+        .block(&fixture.team, &id, &claimed.token, "Which port?");
+    let blocked = fixture.step("block", blocked);
+    assert_eq!(blocked.status(), Status::Pending);
+    assert_eq!(blocked.failed_attempts(), 0);
+    fixture.nothing_for("worker-2");
+    fixture.refuse("claim by id", Kind::Conflict, |store| {
+        store.claim(&fixture.team, &claim_request("worker-1", Some(&id)))
+    });
+    fixture.refuse("complete after the block", Kind::Conflict, |store| {
+        store.complete(&fixture.team, &id, &claimed.token, None)
+    });
+    let answered = fixture.store.unblock(&fixture.team, "lead", &id, "8080");
+    let answered = fixture.step("unblock", answered);
+    assert_eq!(answered.block_answers()[0].answer, "8080");
+    fixture.refuse("a second answer", Kind::Conflict, |store| {
+        store.unblock(&fixture.team, "lead", &id, "9090")
+    });
+    let again = fixture.claim("worker-2");
+    assert_eq!(again.task.id(), &id);
+    assert_eq!(again.task.block_answers()[0].reason, "Which port?");
+    assert!(again.fence > claimed.fence);
+}
+
+pub(super) fn block_without_the_claim_is_refused(fixture: &StoreFixture) {
+    let id = fixture.create("held");
+    let stale = fixture.claim("worker-1");
+    fixture.release(&stale);
+    let claimed = fixture.claim("worker-2");
+    fixture.refuse("block with an old token", Kind::Conflict, |store| {
+        store.block(&fixture.team, &id, &stale.token, "why")
+    });
+    fixture.refuse("block without a reason", Kind::Refused, |store| {
+        store.block(&fixture.team, &id, &claimed.token, " ")
+    });
+    fixture.refuse("answer what was not asked", Kind::Conflict, |store| {
+        store.unblock(&fixture.team, "lead", &id, "yes")
+    });
+}
+
+pub(super) fn changes_are_made_together(fixture: &StoreFixture) {
+    let large = fixture.create("too large");
+    let waiting = fixture.create_with("waits for it", |new| {
+        new.blocked_by = vec![large.clone()];
+    });
+    let needless = fixture.create("not needed");
+    let blocked = fixture.create("blocked");
+    let claimed = fixture.claim_id("worker-1", &blocked);
+    let step = fixture
+        .store
+        .block(&fixture.team, &blocked, &claimed.token, "How?");
+    fixture.step("block", step);
+    let changes = TeamChanges {
+        create: vec![planned("first half", &[]), planned("second half", &[0])],
+        split: vec![(large.clone(), vec![0, 1])],
+        update: vec![(
+            waiting.clone(),
+            Edit {
+                subject: Some("waits for both halves".to_owned()),
+                ..Edit::default()
+            },
+        )],
+        remove: vec![needless.clone()],
+        unblock: vec![(blocked.clone(), "Like this.".to_owned())],
+        choose: Vec::new(),
+        send: vec![Outgoing {
+            from: "lead".to_owned(),
+            to: Recipient::Worker("worker-2".to_owned()),
+            kind: "message".to_owned(),
+            content: "look at the halves".to_owned(),
+            extra: Object::new(),
+        }],
+        record: vec![NewEvent::new("lead", EventKind::TeamRestored(Nothing {}))],
+    };
+    let made = fixture.step(
+        "apply",
+        fixture.store.apply(&fixture.team, "lead", &changes),
+    );
+    let ids: Vec<TaskId> = made.iter().map(|task| task.id().clone()).collect();
+    assert_eq!(ids.len(), 2);
+    let left: Vec<TaskId> = fixture
+        .tasks()
+        .iter()
+        .map(|task| task.id().clone())
+        .collect();
+    assert!(
+        !left.contains(&large) && !left.contains(&needless),
+        "{left:?}"
+    );
+    let waiting = fixture.task(&waiting);
+    assert_eq!(waiting.blocked_by(), ids);
+    assert_eq!(waiting.subject(), "waits for both halves");
+    assert!(fixture.task(&blocked).block().is_none());
+}
+
+pub(super) fn one_of_several_results_is_chosen_once(fixture: &StoreFixture) {
+    let mut results = Vec::new();
+    for number in 0..3 {
+        let id = fixture.create_with(&format!("result {number}"), |new| {
+            new.notes.is_candidate = true;
+        });
+        let claimed = fixture.claim_id("worker-1", &id);
+        let done = fixture
+            .store
+            .complete(&fixture.team, &id, &claimed.token, None);
+        fixture.step("complete", done);
+        results.push(id);
+    }
+    let open = fixture.create_with("still at it", |new| new.notes.is_candidate = true);
+    let choice = |ids: &[&TaskId]| TeamChanges {
+        choose: ids
+            .iter()
+            .enumerate()
+            .map(|(place, id)| ((*id).clone(), place == 0))
+            .collect(),
+        ..TeamChanges::default()
+    };
+    fixture.refuse("choose before all are done", Kind::Conflict, |store| {
+        store.apply(&fixture.team, "lead", &choice(&[&results[0], &open]))
+    });
+    let all = choice(&[&results[1], &results[0], &results[2]]);
+    fixture.step("choose", fixture.store.apply(&fixture.team, "lead", &all));
+    assert!(fixture.task(&results[1]).is_unmerged(), "it is merged next");
+    for other in [&results[0], &results[2]] {
+        let mark = fixture.task(other).merge_mark();
+        assert_eq!(mark, Some(MergeMark::NotChosen));
+    }
+    fixture.refuse("choose again", Kind::Conflict, |store| {
+        store.apply(&fixture.team, "lead", &choice(&[&results[0]]))
+    });
+}
+
+pub(super) fn one_bad_change_undoes_all(fixture: &StoreFixture) {
+    let first = fixture.create("first");
+    let at_work = fixture.create("at work");
+    fixture.claim_id("worker-1", &at_work);
+    for bad in [
+        TeamChanges {
+            remove: vec![at_work.clone()],
+            ..TeamChanges::default()
+        },
+        TeamChanges {
+            split: vec![(at_work.clone(), vec![0])],
+            ..TeamChanges::default()
+        },
+        TeamChanges {
+            split: vec![(first.clone(), vec![7])],
+            ..TeamChanges::default()
+        },
+        TeamChanges {
+            unblock: vec![(first.clone(), "nobody asked".to_owned())],
+            ..TeamChanges::default()
+        },
+        TeamChanges {
+            send: vec![Outgoing {
+                from: "lead".to_owned(),
+                to: Recipient::Worker("nobody-9".to_owned()),
+                kind: "message".to_owned(),
+                content: "hello".to_owned(),
+                extra: Object::new(),
+            }],
+            ..TeamChanges::default()
+        },
+    ] {
+        let changes = TeamChanges {
+            create: vec![planned("new", &[])],
+            ..bad
+        };
+        let before = fixture.tasks().len();
+        let outcome = fixture.store.apply(&fixture.team, "lead", &changes);
+        assert!(outcome.is_err(), "{changes:?}");
+        assert_eq!(fixture.tasks().len(), before, "{changes:?}");
+    }
+}

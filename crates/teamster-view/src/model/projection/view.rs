@@ -1,0 +1,256 @@
+//! A moment, shown from the journal alone.
+
+use std::collections::{HashMap, HashSet};
+
+use teamster_journal::{TeamState, WorkerPhase, WorkerState};
+use teamster_types::graph::{critical_path, standings};
+use teamster_types::health::Verdict;
+use teamster_types::progress::Progress;
+use teamster_types::task::Task;
+use teamster_types::{TaskId, Time};
+
+use super::{TeamProjection, Times, money, runs, stage_spans};
+use crate::model::cost::{CostView, Spent};
+use crate::model::graph::levels;
+use crate::model::rows::{MessageView, TaskRow, WorkerView};
+use crate::model::team::{History, Lane, TeamKind, TeamView, Timeline, Viewed};
+use crate::status::{ProblemKind, TeamProblem};
+
+impl TeamProjection {
+    /// The team as it was right after the last event that was told.
+    pub fn view(&self) -> TeamView {
+        let now = self.state.last.unwrap_or(Time::from_millis(0));
+        let tasks: Vec<Task> = self.tasks.rest();
+        let standings = standings(&tasks, now);
+        let critical = critical_path(&tasks);
+        let on_it: HashSet<&TaskId> = critical.iter().collect();
+        let levels = levels(&tasks);
+        let rows: Vec<TaskRow> = tasks
+            .iter()
+            .zip(standings)
+            .map(|(task, standing)| {
+                let mut row = TaskRow::of(task, standing.state, standing.reason);
+                row.level = levels.get(task.id()).copied().unwrap_or(0);
+                row.critical = on_it.contains(task.id());
+                self.add_times(&mut row);
+                row
+            })
+            .collect();
+        let progress = Progress::of(&tasks);
+        let workers = self.workers(&tasks);
+        TeamView {
+            id: self.team.clone(),
+            name: self.team.clone(),
+            kind: Some(TeamKind::Teamster),
+            project: self.state.project.clone(),
+            description: String::new(),
+            state: self.state(&workers, &progress),
+            seq: self.seq,
+            at: self.state.last,
+            past: true,
+            history: self.history(self.seq),
+            progress,
+            problems: problems(&workers),
+            workers,
+            tasks: rows,
+            critical_path: critical,
+            messages: self.messages(),
+            message_count: self.message_count,
+            run: runs::run(&self.state.run.history),
+            approval: runs::approval(&self.state.run),
+            verifications: runs::verifications(&self.state.run),
+            merges: runs::merges(&self.state.run),
+            cost: self.cost(),
+            session: None,
+        }
+    }
+
+    /// How much of a journal that ends at `last` is told.
+    pub fn history(&self, last: u64) -> History {
+        History {
+            read: self.seq,
+            last: last.max(self.seq),
+            complete: self.seq >= last,
+        }
+    }
+
+    fn messages(&self) -> Vec<MessageView> {
+        self.messages.iter().cloned().collect()
+    }
+
+    /// What was spent.
+    pub fn cost(&self) -> CostView {
+        self.curve.cost(&self.state)
+    }
+
+    /// What was spent on one task.
+    pub fn spent_on(&self, id: &TaskId) -> Spent {
+        money::of_task(&self.state.run.spent, id)
+    }
+
+    /// What happened when.
+    pub fn timeline(&self) -> Timeline {
+        Timeline {
+            seq: self.seq,
+            from: self.first,
+            to: self.state.last,
+            lanes: lanes(&self.state),
+            stages: stage_spans(&self.state.run.history),
+            ticks: self.ticks.all(),
+        }
+    }
+
+    /// Takes over what only the journal knows: the run, the gate, costs, times.
+    pub(crate) fn complete(&self, view: &mut TeamView) {
+        view.history = self.history(view.seq);
+        view.run = runs::run(&self.state.run.history);
+        view.approval = runs::approval(&self.state.run);
+        view.verifications = runs::verifications(&self.state.run);
+        view.merges = runs::merges(&self.state.run);
+        view.cost = self.cost();
+        view.messages = self.messages();
+        view.message_count = self.message_count;
+        for worker in &mut view.workers {
+            if let Some(told) = self.state.workers.get(&worker.name) {
+                self.add_told(told, worker);
+            }
+        }
+        for row in &mut view.tasks {
+            self.add_times(row);
+        }
+    }
+
+    pub(crate) fn add_times(&self, row: &mut TaskRow) {
+        if let Some(Times {
+            started,
+            ended,
+            fixes,
+        }) = self.times.get(&row.id)
+        {
+            row.started_at = *started;
+            row.ended_at = *ended;
+            row.fixes.clone_from(fixes);
+        }
+    }
+
+    /// Members in the order in which they joined, then whoever else was told of, by name.
+    fn workers(&self, tasks: &[Task]) -> Vec<WorkerView> {
+        let subjects: HashMap<&TaskId, &str> = tasks
+            .iter()
+            .map(|task| (task.id(), task.subject()))
+            .collect();
+        let costs = &self.state.run.spent;
+        let others = self.state.workers.iter().filter(|(name, told)| {
+            let is_worker = told.is_worker() || costs.reported_by_worker.contains_key(*name);
+            is_worker && !self.state.members.contains(name)
+        });
+        self.state
+            .members
+            .iter()
+            .chain(others.map(|(name, _)| name))
+            .filter_map(|name| {
+                let told = self.state.workers.get(name)?;
+                let (verdict, evidence) = verdict(told);
+                let mut worker = WorkerView {
+                    status: Some(told.phase.as_str().to_owned()),
+                    verdict,
+                    evidence,
+                    current_task_id: told.holds.clone(),
+                    current_task: told
+                        .holds
+                        .as_ref()
+                        .and_then(|id| subjects.get(id))
+                        .map(|subject| (*subject).to_owned()),
+                    provider: told.provider.clone(),
+                    last_event_at: told.last_event_at,
+                    consecutive_errors: told.failed_in_a_row,
+                    ..WorkerView::named(name)
+                };
+                self.add_told(told, &mut worker);
+                worker.since = told.since;
+                Some(worker)
+            })
+            .collect()
+    }
+
+    /// Adds what only the journal knows of a worker.
+    fn add_told(&self, told: &WorkerState, worker: &mut WorkerView) {
+        worker.role.clone_from(&told.role);
+        worker.model.clone_from(&told.model);
+        worker.since = match (&worker.current_task_id, &told.holds) {
+            (Some(now), Some(held)) if now == held => told.since,
+            (None, None) => told.since,
+            _ => worker.since,
+        };
+        worker.tasks_completed = told.completed;
+        worker.attempts_failed = told.failed;
+        worker.spent = money::of_worker(&self.state.run.spent, &worker.name);
+        worker.requests.clone_from(&told.requests);
+        worker.asked_to = told.asked_to.map(str::to_owned);
+    }
+
+    fn state(&self, workers: &[WorkerView], progress: &Progress) -> Viewed {
+        let history = &self.state.run.history;
+        if self.state.is_deleted || history.finished.is_some() {
+            return Viewed::Ended;
+        }
+        let is_there = |worker: &WorkerView| {
+            matches!(
+                worker.status.as_deref(),
+                Some("spawning" | "working" | "idle" | "paused" | "quarantined")
+            )
+        };
+        let left = progress.pending_tasks + progress.in_progress_tasks;
+        if runs::is_told(history) || workers.iter().any(is_there) {
+            Viewed::Live
+        } else if progress.total_tasks > 0 && left == 0 {
+            Viewed::Ended
+        } else {
+            Viewed::Stale
+        }
+    }
+}
+
+/// Returns a lane for each worker, in the order of their names.
+fn lanes(state: &TeamState) -> Vec<Lane> {
+    let has_lane = |told: &WorkerState| told.is_worker() || told.phase == WorkerPhase::Joined;
+    let workers = state.workers.iter().filter(|(_, told)| has_lane(told));
+    workers
+        .map(|(worker, told)| Lane {
+            worker: worker.clone(),
+            spans: told.spans.clone(),
+            marks: told.marks.clone(),
+        })
+        .collect()
+}
+
+/// Returns how a worker is by what the journal tells, and what that rests on.
+fn verdict(told: &WorkerState) -> (Verdict, Vec<String>) {
+    if let Some((verdict, evidence)) = &told.verdict {
+        return (*verdict, evidence.clone());
+    }
+    let says = |word: &str| vec![format!("the journal says: {word}")];
+    match told.phase {
+        WorkerPhase::Unknown => (Verdict::Unknown, says("unknown")),
+        WorkerPhase::Joined | WorkerPhase::Left | WorkerPhase::Stopped => {
+            (Verdict::Unknown, says(told.phase.as_str()))
+        }
+        _ if told.failed_in_a_row >= 2 => (
+            Verdict::AtRisk,
+            vec![format!("{} attempts failed in a row", told.failed_in_a_row)],
+        ),
+        phase => (Verdict::Healthy, says(phase.as_str())),
+    }
+}
+
+fn problems(workers: &[WorkerView]) -> Vec<TeamProblem> {
+    workers
+        .iter()
+        .filter(|worker| !matches!(worker.verdict, Verdict::Healthy | Verdict::Unknown))
+        .map(|worker| TeamProblem {
+            kind: ProblemKind::Worker,
+            about: worker.name.clone(),
+            error: format!("{}: {}", worker.verdict, worker.evidence.join(", ")),
+        })
+        .collect()
+}

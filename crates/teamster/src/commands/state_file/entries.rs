@@ -1,0 +1,183 @@
+//! Implements the commands that change what the state shows: `teamster state-file add`, `status`, `remove`, `progress` and
+//! `message`.
+
+use clap::Args;
+use teamster_claude::state::{Model, Op, Status as TeammateStatus, TeammateRow};
+use teamster_types::progress::Progress;
+
+use super::apply;
+use super::session::model;
+use crate::context::Context;
+use crate::error::Result;
+use crate::shown::{say_progress, viewed_line};
+
+/// Show a teammate as spawning; one of the same name is replaced
+#[derive(Args, Debug)]
+#[command(after_help = "\
+At most ten are shown. When all ten are taken, the oldest that is completed or failed gives way.
+Exit code 6: all ten are active. Exit code 3: this project has no state.
+
+Examples:
+  teamster state-file add worker-1 --role developer --model opus
+  teamster state-file add worker-2 --task \"Fix the login form\" --task-id 3")]
+pub struct StateFileAddArgs {
+    /// Its name
+    name: String,
+    /// What it is for
+    #[arg(long, value_name = "ROLE", default_value = "agent")]
+    role: String,
+    /// Its model: opus, sonnet or haiku
+    #[arg(long, value_name = "MODEL", default_value = "sonnet", value_parser = model)]
+    model: Model,
+    /// What it works on
+    #[arg(long, value_name = "TEXT")]
+    task: Option<String>,
+    /// The task's id
+    #[arg(long, value_name = "ID")]
+    task_id: Option<String>,
+}
+
+impl StateFileAddArgs {
+    pub fn run(self, context: &Context) -> Result {
+        let name = viewed_line(&self.name);
+        let row = TeammateRow {
+            name: self.name,
+            role: self.role,
+            model: self.model,
+            task: self.task,
+            task_id: self.task_id,
+        };
+        apply(context, "", Op::Add(row), |_| format!("{name} is spawning"))
+    }
+}
+
+/// Show a teammate with another status
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Without a task, `idle` and `completed` clear the one that is shown.
+Exit code 3: nobody has that name. Exit code 4: the teammate cannot take that step.
+
+Examples:
+  teamster state-file status worker-1 working --task \"Fix the login form\"
+  teamster state-file status worker-1 idle --json")]
+pub struct StateFileStatusArgs {
+    /// Its name
+    name: String,
+    /// The status: spawning, working, idle, completed or failed
+    #[arg(value_name = "STATUS", value_parser = teammate_status)]
+    word: TeammateStatus,
+    /// What it works on
+    #[arg(long, value_name = "TEXT")]
+    task: Option<String>,
+    /// The task's id
+    #[arg(long, value_name = "ID")]
+    task_id: Option<String>,
+}
+
+impl StateFileStatusArgs {
+    pub fn run(self, context: &Context) -> Result {
+        let said = format!("{} is {}", viewed_line(&self.name), self.word.as_str());
+        let op = Op::Status {
+            name: self.name,
+            status: self.word,
+            task: self.task,
+            task_id: self.task_id,
+        };
+        apply(context, "", op, |_| said)
+    }
+}
+
+fn teammate_status(word: &str) -> std::result::Result<TeammateStatus, String> {
+    TeammateStatus::parse(word)
+        .ok_or_else(|| "expected spawning, working, idle, completed or failed".to_owned())
+}
+
+/// Take a teammate out
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Exit code 3: nobody has that name; nothing is written.
+
+Examples:
+  teamster state-file remove worker-1
+  teamster state-file remove nobody   # exits 3")]
+pub struct StateFileRemoveArgs {
+    /// Its name
+    name: String,
+}
+
+impl StateFileRemoveArgs {
+    pub fn run(self, context: &Context) -> Result {
+        let said = format!("{} is gone", viewed_line(&self.name));
+        apply(context, "", Op::Remove { name: self.name }, |_| said)
+    }
+}
+
+/// Show how far the tasks are
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  teamster state-file progress --total 5 --completed 2 --pending 3
+  teamster state-file progress --total 5 --completed 5 --json")]
+pub struct StateFileProgressArgs {
+    /// All tasks
+    #[arg(long, value_name = "N")]
+    total: usize,
+    /// Tasks that are done
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    completed: usize,
+    /// Being worked on
+    #[arg(long = "in-progress", value_name = "N", default_value_t = 0)]
+    begun: usize,
+    /// Failed for good
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    failed: usize,
+    /// Not begun
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pending: usize,
+}
+
+impl StateFileProgressArgs {
+    pub fn run(self, context: &Context) -> Result {
+        let counts = Progress {
+            total_tasks: self.total,
+            completed_tasks: self.completed,
+            in_progress_tasks: self.begun,
+            failed_tasks: self.failed,
+            pending_tasks: self.pending,
+        };
+        apply(context, "", Op::Progress(counts), |state| {
+            say_progress(&state.progress)
+        })
+    }
+}
+
+/// Show a message; the last fifty are kept
+#[derive(Args, Debug)]
+#[command(after_help = "\
+This shows a message and delivers none: `teamster message send` does.
+
+Examples:
+  teamster state-file message --from worker-1 --to lead \"The form is fixed\"
+  teamster state-file message \"Tests are green\"")]
+pub struct StateFileMessageArgs {
+    /// Who says it
+    #[arg(long, value_name = "NAME", default_value = "unknown")]
+    from: String,
+    /// To whom
+    #[arg(long, value_name = "NAME", default_value = "all")]
+    to: String,
+    /// What it says
+    text: String,
+}
+
+impl StateFileMessageArgs {
+    pub fn run(self, context: &Context) -> Result {
+        let op = Op::Message {
+            from: self.from,
+            to: self.to,
+            content: self.text,
+            timestamp: None,
+        };
+        apply(context, "", op, |_| "the message is shown".to_owned())
+    }
+}

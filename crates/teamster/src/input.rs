@@ -1,0 +1,119 @@
+//! What comes in: answers to questions at the terminal, and files that are named on the command line.
+
+use std::io::{Read as _, Write as _};
+use std::path::Path;
+use std::time::Duration;
+
+use teamster_app::files::{read_file, refuse_longer};
+use teamster_fs::terminal::{TerminalQuestion, Typed};
+
+use crate::error::{AppError, ErrorKind, Result};
+use crate::shown::plain;
+
+const DISCARDED: &str = "What you typed before this was shown was discarded.";
+
+/// A question that is on the screen, with a prompt below it once its answer can be typed.
+#[derive(Debug)]
+pub struct Prompt {
+    question: TerminalQuestion,
+    help: &'static str,
+    text: &'static str,
+    is_shown: bool,
+}
+
+/// What came of a question.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PromptInput {
+    /// A line was typed.
+    Line(String),
+    /// Nothing more can be typed.
+    Ended,
+}
+
+impl Prompt {
+    /// Asks for an answer to what is on the screen now. Only what is typed from now on can be one. `help` is shown once,
+    /// above the prompt.
+    pub fn new(help: &'static str, text: &'static str) -> Self {
+        Self {
+            question: TerminalQuestion::shown(),
+            help,
+            text,
+            is_shown: false,
+        }
+    }
+
+    /// What was typed since the last call; waits for it up to `limit`.
+    pub fn heard(&mut self, limit: Duration) -> Option<PromptInput> {
+        match self.question.typed(limit) {
+            Typed::Nothing => None,
+            Typed::Ready { discarded } => {
+                self.is_shown = true;
+                let discarded = if discarded { DISCARDED } else { "" };
+                self.again(&format!("{}\n{discarded}", self.help));
+                None
+            }
+            Typed::Line(line) => Some(PromptInput::Line(line)),
+            Typed::Ended => Some(PromptInput::Ended),
+        }
+    }
+
+    /// Shows the prompt again, below a remark.
+    pub fn again(&self, remark: &str) {
+        let remark = plain(remark.trim());
+        let line_end = if remark.is_empty() { "" } else { "\n" };
+        write(&format!("{remark}{line_end}{}", self.text));
+    }
+
+    /// Ends the question without an answer, and says why on a line of its own.
+    pub fn close(self, why: &str) {
+        let behind_prompt = if self.is_shown { "\n" } else { "" };
+        let line_end = if why.is_empty() { "" } else { "\n" };
+        write(&format!("{behind_prompt}{}{line_end}", plain(why)));
+    }
+}
+
+/// Shows a text and asks whether that is wanted; everything but a clear yes is a no.
+pub fn says_yes(text: &str, question: &'static str) -> bool {
+    write(&format!("{}\n", plain(text.trim_end())));
+    let mut prompt = Prompt::new("", question);
+    loop {
+        match prompt.heard(Duration::from_secs(60)) {
+            None => {}
+            Some(PromptInput::Line(line)) => {
+                return matches!(line.trim(), "y" | "Y" | "yes" | "Yes");
+            }
+            Some(PromptInput::Ended) => {
+                prompt.close("");
+                return false;
+            }
+        }
+    }
+}
+
+/// Whoever was asked may be gone; that is noticed when they are listened to.
+fn write(text: &str) {
+    let mut stderr = std::io::stderr().lock();
+    let _ = stderr.write_all(text.as_bytes());
+    let _ = stderr.flush();
+}
+
+/// Returns the content of a file; `-` is the standard input. More than `limit` bytes are refused.
+pub fn read_named(path: &Path, limit: usize) -> Result<Vec<u8>> {
+    if path != Path::new("-") {
+        return read_file(path, limit);
+    }
+    let mut bytes = Vec::new();
+    let most = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
+    std::io::stdin()
+        .lock()
+        .take(most)
+        .read_to_end(&mut bytes)
+        .map_err(|error| {
+            AppError::new(
+                ErrorKind::Failed,
+                format!("cannot read the standard input: {error}"),
+            )
+        })?;
+    refuse_longer(&bytes, path, limit)?;
+    Ok(bytes)
+}
