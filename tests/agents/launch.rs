@@ -3,10 +3,12 @@
 use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use serde_json::{Value, json};
 use teamster_agents::{
-    AgentInput, CREDENTIALS, CannotLaunch, Interrupt, Job, Launch, Permissions, Providers,
-    ResumeSession, Rule, SoftSignal,
+    AgentInput, AgentTools, CREDENTIALS, CannotLaunch, Interrupt, Job, Launch, Permissions,
+    Providers, ResumeSession, Rule, SoftSignal,
 };
 
 use super::{APP_SERVER, CLIENTS, STREAMS, driver, job};
@@ -145,6 +147,94 @@ fn the_command_lines_of_the_clients() {
     BIN/gemini -o stream-json --skip-trust --approval-mode yolo
     BIN/gemini -o stream-json --skip-trust --approval-mode yolo -m small --resume abc
     "#);
+}
+
+#[test]
+fn tools_are_registered_for_the_launch_only_and_never_asked_about() {
+    let project = TestProject::new();
+    let bin = bin(&project, &CLIENTS);
+    let temp = project.home().join("temp");
+    std::fs::create_dir_all(&temp).unwrap();
+    let permissions = Permissions::default();
+    let job = Job {
+        path: bin.as_os_str(),
+        temp: Some(&temp),
+        teamster: Path::new("/opt/teamster"),
+        tools: Some(AgentTools {
+            socket: Path::new("/run/w 1/s"),
+            patience: Duration::from_secs(600),
+        }),
+        ..job(Path::new("/w/tree"), &permissions)
+    };
+    for client in CLIENTS {
+        let launch = driver(client).launch(&job).unwrap();
+        assert_eq!(set(&launch, "TEAMSTER_SOCKET").unwrap(), "/run/w 1/s");
+    }
+    let claude = driver("claude").launch(&job).unwrap();
+    let words_of_claude = words(&claude);
+    let behind = |flag: &str| {
+        let place = words_of_claude.iter().position(|word| *word == flag);
+        words_of_claude[place.unwrap() + 1]
+    };
+    let config: Value = serde_json::from_str(behind("--mcp-config")).unwrap();
+    let server = json!({
+        "type": "stdio", "command": "/opt/teamster", "args": ["mcp"],
+        "env": { "TEAMSTER_SOCKET": "/run/w 1/s" }, "alwaysLoad": true,
+    });
+    assert_eq!(config, json!({ "mcpServers": { "teamster": server } }));
+    assert_eq!(behind("--allowedTools"), "mcp__teamster");
+    assert_eq!(set(&claude, "MCP_TOOL_TIMEOUT").unwrap(), "630000");
+    let codex = driver("codex").launch(&job).unwrap();
+    let setting = words(&codex)
+        .into_iter()
+        .find_map(|word| word.strip_prefix("mcp_servers."));
+    let setting: toml::Table = toml::from_str(setting.unwrap()).unwrap();
+    let server = &setting["teamster"];
+    assert_eq!(server["command"].as_str(), Some("/opt/teamster"));
+    assert_eq!(server["args"][0].as_str(), Some("mcp"));
+    assert_eq!(
+        server["default_tools_approval_mode"].as_str(),
+        Some("approve")
+    );
+    let socket = &server["env"]["TEAMSTER_SOCKET"];
+    assert_eq!(socket.as_str(), Some("/run/w 1/s"));
+    assert_eq!(server["tool_timeout_sec"].as_integer(), Some(630));
+    let gemini = driver("gemini").launch(&job).unwrap();
+    let home = set(&gemini, "GEMINI_CLI_HOME").unwrap();
+    assert!(Path::new(&home).starts_with(&temp));
+    let file = Path::new(&home).join(".gemini/settings.json");
+    let settings: Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
+    let server = &settings["mcpServers"]["teamster"];
+    assert_eq!(server["trust"], true);
+    assert_eq!(server["env"]["TEAMSTER_SOCKET"], "/run/w 1/s");
+}
+
+#[test]
+fn own_tools_of_claude_are_allowed_and_those_of_others_are_not() {
+    let permissions = Permissions::default();
+    let plain = job(Path::new("/w/tree"), &permissions);
+    let with_tools = Job {
+        tools: Some(AgentTools {
+            socket: Path::new("/s"),
+            patience: Duration::from_secs(1),
+        }),
+        ..plain
+    };
+    let ask = |job: &Job<'_>, tool: &str| {
+        let request = json!({
+            "type": "control_request", "request_id": "r",
+            "request": { "subtype": "can_use_tool", "tool_name": tool, "input": {} },
+        });
+        let effects = driver("claude")
+            .reader(job)
+            .line(request.to_string().as_bytes());
+        String::from_utf8(effects.replies[0].clone())
+            .unwrap()
+            .contains(r#""behavior":"allow""#)
+    };
+    assert!(ask(&with_tools, "mcp__teamster__message_send"));
+    assert!(!ask(&with_tools, "mcp__teamsters__message_send"));
+    assert!(!ask(&plain, "mcp__teamster__message_send"));
 }
 
 #[test]

@@ -173,6 +173,7 @@ pub fn job<'a>(worktree: &'a Path, permissions: &'a Permissions) -> Job<'a> {
         inbox: None,
         path: OsStr::new("/usr/bin:/bin"),
         teamster: Path::new(env!("CARGO_BIN_EXE_teamster")),
+        tools: None,
     }
 }
 

@@ -78,17 +78,32 @@ fn a_script_works_in_the_worktree_and_ends_as_it_says() {
     let project = TestProject::new();
     project.write("src/main.rs", "fn main() {}\n");
     let script = "
-        [[task]]
-        subject = 'Fix *'
+        [[step]]
+        task = 'Fix'
         attempt = 1
-        steps = [{ write = 'half.txt', text = '' }, { fail = 'not yet' }]
-        [[task]]
-        subject = 'Fix *'
-        steps = [
-            { edit = 'src/main.rs', find = '{}', replace = '{ run() }' },
-            { run = 'test -f half.txt && pwd && cat src/main.rs' },
-            { say = '{worker} did {id} at attempt {attempt}' },
-        ]";
+        do = 'edit'
+        path = 'half.txt'
+        content = ''
+        [[step]]
+        task = 'Fix'
+        attempt = 1
+        do = 'fail'
+        text = 'not yet'
+        [[step]]
+        task = 'Fix'
+        do = 'edit'
+        path = 'src/main.rs'
+        find = '{}'
+        replace = '{ run() }'
+        [[step]]
+        task = 'Fix'
+        do = 'run'
+        command = 'test -f half.txt && pwd && cat src/main.rs'
+        [[step]]
+        task = 'Fix'
+        fill = true
+        do = 'say'
+        text = '{worker} did {id} at attempt {attempt}'";
     let (_, first) = play(&project, script, "Fix it", 1);
     assert_eq!(
         first.verdict,
@@ -117,7 +132,7 @@ fn a_script_works_in_the_worktree_and_ends_as_it_says() {
 #[test]
 fn a_crash_is_a_death_by_signal_and_leaves_nothing() {
     let project = TestProject::new();
-    let (_, outcome) = play(&project, "steps = [{ crash = true }]", "x", 1);
+    let (_, outcome) = play(&project, "[[step]]\ndo = 'crash'", "x", 1);
     assert_eq!(
         outcome.verdict,
         AgentVerdict::Failed {
@@ -132,14 +147,17 @@ fn a_crash_is_a_death_by_signal_and_leaves_nothing() {
 fn a_script_with_a_mistake_is_not_launched() {
     let project = TestProject::new();
     let file = project.home().join("script.toml");
-    std::fs::write(&file, "steps = [\n  { say = 'a' },\n  { syy = 'b' },\n]").unwrap();
+    std::fs::write(&file, "[[step]]\ndo = 'say'\ntxet = 'a'\ntext = 'b'").unwrap();
     let permissions = Permissions::default();
     let folder = project.folder();
     let job = job(&folder, &permissions);
     let error = driver(&format!("scripted:{}", file.display()))
         .launch(&job)
         .unwrap_err();
-    let says = format!("{}, line 3: nobody knows this step", file.display());
+    let says = format!(
+        "{}, line 3: item 1 of `step` has the unknown key `txet`",
+        file.display()
+    );
     assert!(error.to_string().starts_with(&says), "{error}");
     let error = driver("scripted:/nowhere.toml").launch(&job).unwrap_err();
     assert_eq!(error.to_string(), "/nowhere.toml: there is no such script");
@@ -159,7 +177,10 @@ fn the_documented_script_does_what_the_document_says() {
         .map(|rest| rest.split_once("```").unwrap().0)
         .collect();
     let [list, script] = scripts.as_slice() else {
-        panic!("there is an example of each form, not {}", scripts.len());
+        panic!(
+            "there is a short example and a long one, not {}",
+            scripts.len()
+        );
     };
     let project = TestProject::new();
     project.write("src/lib.rs", "a - b");

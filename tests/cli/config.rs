@@ -102,7 +102,7 @@ fn a_value_that_makes_no_sense_is_an_error_with_its_place() {
     "#);
     project.write(".teamster/config.toml", "[claim]\nlease = 120\n");
     insta::assert_snapshot!(project.run(["task", "list"]).fails(2).shown(), @r#"
-    error: [root]/project/.teamster/config.toml, line 2: `claim.lease` is integer, expected a time such as "5s", "10m" or "24h"
+    error: [root]/project/.teamster/config.toml, line 2: `claim.lease` is 120, expected a time such as "5s", "10m" or "24h"
     hint: `teamster config show` lists every setting and where it comes from
     "#);
     project.write(".teamster/config.toml", "[claim\n");
@@ -142,7 +142,7 @@ fn a_setting_that_nobody_knows_is_remarked_on_and_stops_nothing() {
     insta::assert_snapshot!(project.run(["task", "list"]).exits(0).shown(), @r"
     no tasks
     warning: [root]/project/.teamster/config.toml, line 2: nobody knows the setting `claim.leese`; did you mean `claim.lease`?
-    warning: [root]/project/.teamster/config.toml, line 6: nobody knows the setting `providers.mine.modle`; a provider has kind, command, file, model, capabilities and secrets
+    warning: [root]/project/.teamster/config.toml, line 6: `providers.mine` has the unknown key `modle`; known are kind, command, file, model, capabilities, secrets
     ");
     project.run(["task", "list", "--json"]).succeeds();
 }
@@ -218,15 +218,15 @@ fn providers_are_layered_shown_and_checked_with_their_lines() {
         ),
         (
             "[providers.x]\nkind = 7\n",
-            "line 2: `providers.x.kind` is integer, expected a text",
+            "line 2: `providers.x` has a `kind` that is a number, not a text",
         ),
         (
             "[providers.codex]\ncapabilities = \"testing\"\n",
-            "line 2: `providers.codex.capabilities` is \"testing\", expected a list",
+            "line 2: `providers.codex` has a `capabilities` that is a text, not a list",
         ),
         (
             "[providers]\nx = \"codex\"\n",
-            "line 2: `providers.x` is \"codex\", expected a section",
+            "line 2: `providers.x` is a text, not a table",
         ),
         (
             "[providers.\"a b\"]\nkind = \"codex\"\n",
@@ -329,7 +329,7 @@ fn roles_are_layered_shown_and_checked_with_their_lines() {
     for (wrong, said) in [
         (
             "[roles]\n\nexecutor = 7\n",
-            "line 3: `roles.executor` is integer, expected a provider such as",
+            "line 3: `roles.executor` is a number, not a text or a table",
         ),
         (
             "[roles]\nexecutor = \"cloud\"\n",
@@ -345,11 +345,11 @@ fn roles_are_layered_shown_and_checked_with_their_lines() {
         ),
         (
             "[roles.executor]\nmodel = \"m\"\n",
-            "line 1: `roles.executor` names no `provider`",
+            "line 1: `roles.executor` has no `provider`",
         ),
         (
             "[roles.executor]\nprovider = \"claude\"\nmodel = true\n",
-            "line 3: `roles.executor.model` is true, expected a text",
+            "line 3: `roles.executor` has a `model` that is true or false, not a text",
         ),
         (
             "[roles]\nexecutor = \"command:\"\n",
@@ -368,7 +368,7 @@ fn roles_are_layered_shown_and_checked_with_their_lines() {
     assert!(
         warned
             .stderr
-            .contains("line 3: nobody knows the setting `roles.executor.colour`"),
+            .contains("line 3: `roles.executor` has the unknown key `colour`"),
         "{}",
         warned.stderr
     );

@@ -235,7 +235,7 @@ fn is_alive(pid: u32) -> bool {
 }
 
 #[test]
-fn a_script_in_both_forms_is_refused_with_its_file_and_line() {
+fn a_script_in_the_former_form_is_refused_with_its_file_and_line() {
     let stage = Stage::new("[[step]]\ndo = 'hang'\n\n[[task]]\nsteps = []\n");
     let refused = stage.crew.start_provider("ann", &stage.provider, &[], &[]);
     let refused = refused.fails(2);

@@ -159,9 +159,9 @@ fn a_script_says_a_plan_and_what_it_cost() {
     }
     let desk = Desk::new();
     let script = desk.script(
-        "steps = [\n  { usage = { input = 10, output = 5, cost_usd = 0.25 } },\n  { say = '''I looked around. The plan:\n\n```json\n\
+        "[[step]]\ndo = 'usage'\ntokens_in = 10\ntokens_out = 5\nusd = 0.25\n[[step]]\ndo = 'say'\ntext = '''I looked around. The plan:\n\n```json\n\
          {\"tasks\": [{\"id\": \"form\", \"subject\": \"폼을 고친다\", \"owner\": \"worker-1\"},\n\
-         {\"id\": \"test\", \"subject\": \"Test it\", \"blockedBy\": [\"form\"], \"verify\": [\"make\"]}]}\n```\n''' },\n]\n",
+         {\"id\": \"test\", \"subject\": \"Test it\", \"blockedBy\": [\"form\"], \"verify\": [\"make\"]}]}\n```\n'''\n",
     );
     let mut heard = Vec::new();
     let led = desk.lead_until(&script, &|| false, &mut |event| heard.push(event.clone()));
@@ -336,7 +336,8 @@ fn it_can_be_stopped_and_nobody_else_is() {
     }
     let desk = Desk::new();
     let script = desk.script(
-        "steps = [\n  { run = \"setsid sleep 600 > /dev/null 2>&1 &\" },\n  { say = \"hm\" },\n  { hang = true },\n]\n",
+        "[[step]]\ndo = 'run'\ncommand = 'setsid sleep 600 > /dev/null 2>&1 &'\n\
+         [[step]]\ndo = 'say'\ntext = 'hm'\n[[step]]\ndo = 'hang'\n",
     );
     let mut other = Detached {
         program: Path::new("/bin/sleep"),
@@ -385,6 +386,6 @@ fn a_thousand_tasks_are_taken_whole() {
         .answer
         .unwrap();
     assert_eq!((led.plan.tasks.len(), led.text.len()), (1_000, plan.len()));
-    let script = desk.script(&format!("steps = [{{ say = '''{plan}''' }}]\n"));
+    let script = desk.script(&format!("[[step]]\ndo = 'say'\ntext = '''{plan}'''\n"));
     assert_eq!(desk.lead(&script).answer.unwrap().plan.tasks.len(), 1_000);
 }

@@ -2,6 +2,7 @@
 
 mod budgets;
 mod checks;
+mod distribution;
 mod gate;
 mod kills;
 mod landed;

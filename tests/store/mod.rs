@@ -76,7 +76,12 @@ impl FileTeam {
 
     /// The same files, seen by another process.
     pub fn another(&self) -> FileStore {
-        self.scratch.store(self.clock.clone(), PATIENCE)
+        self.patient(PATIENCE)
+    }
+
+    /// The same for one that waits longer for a lock.
+    pub fn patient(&self, patience: Duration) -> FileStore {
+        self.scratch.store(self.clock.clone(), patience)
     }
 
     pub fn claude(&self) -> PathBuf {

@@ -42,7 +42,7 @@ fn heartbeat_stays_fresh_during_a_long_task_and_a_shutdown_in_the_next_one_is_qu
     let script = crew.project.home().join("script.toml");
     std::fs::write(
         &script,
-        format!("steps = [ {{ sleep = \"{length}s\" }} ]\n"),
+        format!("[[step]]\ndo = 'sleep'\nseconds = {length}\n"),
     )
     .unwrap();
     let provider = format!("scripted:{}", script.display());
@@ -118,6 +118,9 @@ fn run_away(what: &str, line: &str) {
     println!("{what}: {count} processes, {group}, shut down in {seconds:.1} s, left: {left}.");
     assert!(took < BUSY_SHUTDOWN_WITHIN && left == 0);
     assert!(!grouped || line != WITHOUT_GROUPS, "there are cgroups");
+    if !grouped && line != WITHOUT_GROUPS && std::env::var_os(LENGTH).is_some() {
+        skip("cgroups of version 2 cannot be made here");
+    }
     assert_eq!(crew.shown(&id)["status"], "pending");
     assert!(crew.heartbeat("ann").is_none());
     let scan = crew.project.run(["zombies", "scan", "--json"]).succeeds();

@@ -9,6 +9,7 @@ mod others;
 mod place;
 mod providers;
 mod setup;
+mod socket;
 mod stop;
 mod trouble;
 mod trust;

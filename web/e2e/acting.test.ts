@@ -16,12 +16,26 @@ let page: Page;
 
 /** Every task goes on until its file is there. */
 const script = (root: string) => `
-steps = [
-  { say = "at work on {subject}" },
-  { run = "until test -e ${root}/go-$TEAMSTER_TASK_ID; do sleep 0.05; done", within = "600s" },
-  { write = "done-{id}.txt", text = "{subject}\\n" },
-  { commit = "Task {id}" },
-]
+[[step]]
+fill = true
+do = "say"
+text = "at work on {subject}"
+
+[[step]]
+do = "run"
+command = "until test -e ${root}/go-$TEAMSTER_TASK_ID; do sleep 0.05; done"
+seconds = 600
+
+[[step]]
+fill = true
+do = "edit"
+path = "done-{id}.txt"
+content = "{subject}\\n"
+
+[[step]]
+fill = true
+do = "commit"
+text = "Task {id}"
 `;
 
 beforeAll(async () => {

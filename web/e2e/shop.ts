@@ -6,42 +6,114 @@ import { until } from "./kit";
 export const TEAM = "type-errors";
 
 const SCRIPT = `
-steps = [
-  { say = "reading what {subject} is about" },
-  { write = "src/{id}.ts", text = "// {subject}\\nexport const done: boolean = true;\\n" },
-  { commit = "Task {id}" },
-  { usage = { input = 5200, cached_input = 1400, output = 640, cost_usd = 0.031 } },
-  { say = "task {id} is done" },
-]
+[[step]]
+task = "Fix the loader"
+do = "say"
+text = "the loader has three errors"
 
-[[task]]
-subject = "Fix the loader*"
-steps = [
-  { say = "the loader has three errors" },
-  { edit = "src/loader.ts", find = "path)", replace = "path: string): Config" },
-  { say = "\\u001b[31mred\\u001b[0m <img src=x onerror=alert(1)> \\u202eevil" },
-  { commit = "Give the loader types" },
-  { usage = { input = 18200, cached_input = 9100, output = 2100, cost_usd = 0.12 } },
-  { done = "the loader has types" },
-]
+[[step]]
+task = "Fix the loader"
+do = "edit"
+path = "src/loader.ts"
+find = "path)"
+replace = "path: string): Config"
 
-[[task]]
-subject = "Check the old API*"
-steps = [
-  { say = "looking for the old API" },
-  { usage = { input = 900, output = 40, cost_usd = 0.004 } },
-  { fail = "the old API is gone" },
-]
+[[step]]
+task = "Fix the loader"
+do = "say"
+text = "\\u001b[31mred\\u001b[0m <img src=x onerror=alert(1)> \\u202eevil"
 
-[[task]]
-subject = "Watch*"
-steps = [
-  { say = "watching" },
-  { write = "src/watch.ts", text = "export const watched = true;\\n" },
-  { commit = "Watch the build" },
-  { run = "yes 0123456789 | tr -d '\\\\n' | head -c 1000000; echo" },
-  { wait_for_file = "never.txt", within = "600s" },
-]
+[[step]]
+task = "Fix the loader"
+do = "commit"
+text = "Give the loader types"
+
+[[step]]
+task = "Fix the loader"
+do = "usage"
+tokens_in = 18200
+cached_in = 9100
+tokens_out = 2100
+usd = 0.12
+
+[[step]]
+task = "Fix the loader"
+do = "done"
+text = "the loader has types"
+
+[[step]]
+task = "Check the old API"
+do = "say"
+text = "looking for the old API"
+
+[[step]]
+task = "Check the old API"
+do = "usage"
+tokens_in = 900
+tokens_out = 40
+usd = 0.004
+
+[[step]]
+task = "Check the old API"
+do = "fail"
+text = "the old API is gone"
+
+[[step]]
+task = "Watch"
+do = "say"
+text = "watching"
+
+[[step]]
+task = "Watch"
+do = "edit"
+path = "src/watch.ts"
+content = "export const watched = true;\\n"
+
+[[step]]
+task = "Watch"
+do = "commit"
+text = "Watch the build"
+
+[[step]]
+task = "Watch"
+do = "run"
+command = "yes 0123456789 | tr -d '\\\\n' | head -c 1000000; echo"
+
+[[step]]
+task = "Watch"
+do = "wait-for-file"
+path = "never.txt"
+seconds = 600
+
+# Every other task.
+
+[[step]]
+fill = true
+do = "say"
+text = "reading what {subject} is about"
+
+[[step]]
+fill = true
+do = "edit"
+path = "src/{id}.ts"
+content = "// {subject}\\nexport const done: boolean = true;\\n"
+
+[[step]]
+fill = true
+do = "commit"
+text = "Task {id}"
+
+[[step]]
+do = "usage"
+tokens_in = 5200
+cached_in = 1400
+tokens_out = 640
+usd = 0.031
+
+[[step]]
+fill = true
+do = "say"
+text = "task {id} is done"
 `;
 
 /** The plan, with a chain, two branches, and names that a hostile program might choose. */

@@ -19,8 +19,8 @@ use serde_json::{Value, json};
 
 use crate::detect;
 use crate::driver::{
-    AgentInput, CannotLaunch, Driver, Interrupt, Job, Launch, LineEffects, MessageRoute,
-    OUTER_SESSION_VARS, OutputReader, PermissionReply, as_plain_text, task_variables,
+    AgentInput, AgentTools, CannotLaunch, Driver, Interrupt, Job, Launch, LineEffects,
+    MessageRoute, OutputReader, PermissionReply, SERVE_TOOLS, SOCKET, TOOL_SERVER, as_plain_text,
 };
 use crate::event::{AgentEvent, AgentSpending, PermissionDecision, Trouble, Usage};
 use crate::outcome::{AgentEnd, AgentOutcome, OutcomeBuilder, TerminalEvent};
@@ -97,23 +97,27 @@ impl Driver for ClaudeDriver {
         ]
         .map(Into::into)
         .to_vec();
+        if let Some(tools) = &job.tools {
+            args.extend(["--mcp-config".into(), server_config(job, tools).into()]);
+            args.extend(["--allowedTools".into(), OWN_TOOLS.into()]);
+        }
         if let Some(model) = job.model {
             args.extend(["--model".into(), model.into()]);
         }
         if let Some(resume) = &job.resume {
             args.extend(["--resume".into(), resume.session.into()]);
         }
-        let mut set = task_variables(job);
+        let mut launch = Launch::of_client(job, program, args, &SECRETS);
+        if let Some(tools) = &job.tools {
+            let patience = tools.client_patience().as_millis().to_string();
+            let patience = ("MCP_TOOL_TIMEOUT".into(), patience.into());
+            launch.set.push(patience);
+        }
         // Dozens of workers must not replace their own program while others run it.
-        set.push(("DISABLE_AUTOUPDATER".into(), "1".into()));
-        Ok(Launch {
-            program,
-            args,
-            set,
-            unset: OUTER_SESSION_VARS.to_vec(),
-            secrets: SECRETS.map(str::to_owned).to_vec(),
-            input: AgentInput::Dialogue(user_line(&as_plain_text(job.prompt), None)),
-        })
+        let no_updates = ("DISABLE_AUTOUPDATER".into(), "1".into());
+        launch.set.push(no_updates);
+        launch.input = AgentInput::Dialogue(user_line(&as_plain_text(job.prompt), None));
+        Ok(launch)
     }
 
     fn reader(&self, job: &Job<'_>) -> Box<dyn OutputReader> {
@@ -143,6 +147,22 @@ fn user_line(text: &str, uuid: Option<&str>) -> Vec<u8> {
         value["uuid"] = json!(uuid);
     }
     line(&value)
+}
+
+/// The rule that allows every tool of our own server.
+const OWN_TOOLS: &str = "mcp__teamster";
+
+/// Returns the server of our own tools as the client is told of it. Without `alwaysLoad` it would look for the tools only
+/// when it believes that it needs one.
+fn server_config(job: &Job<'_>, tools: &AgentTools<'_>) -> String {
+    let server = json!({
+        "type": "stdio",
+        "command": job.teamster.to_string_lossy(),
+        "args": [SERVE_TOOLS],
+        "env": { SOCKET: tools.socket.to_string_lossy() },
+        "alwaysLoad": true,
+    });
+    json!({ "mcpServers": { TOOL_SERVER: server } }).to_string()
 }
 
 /// Returns a JSON value as one line.

@@ -20,13 +20,13 @@ use serde_json::Value;
 
 use crate::detect;
 use crate::driver::{
-    AgentInput, CannotLaunch, Driver, Interrupt, Job, Launch, LineEffects, OUTER_SESSION_VARS,
-    OutputReader, SoftSignal, as_plain_text, task_variables,
+    AgentTools, CannotLaunch, Driver, Interrupt, Job, Launch, LineEffects, OutputReader,
+    SERVE_TOOLS, SOCKET, SoftSignal, TOOL_SERVER,
 };
 use crate::event::{AgentEvent, AgentSpending, Usage};
 use crate::outcome::{AgentEnd, AgentOutcome, OutcomeBuilder, TerminalEvent};
 use crate::permission::Rule;
-use crate::text::{LONGEST_TEXT, clip, count, last_line, object, one_line, text};
+use crate::text::{LONGEST_TEXT, clip, count, last_line, one_line, text};
 use crate::trouble;
 use app_server::AppServerReader;
 
@@ -110,14 +110,7 @@ impl Driver for CodexDriver {
             args.extend(["resume".into(), resume.session.into()]);
         }
         args.push("-".into());
-        Ok(Launch {
-            program,
-            args,
-            set: task_variables(job),
-            unset: OUTER_SESSION_VARS.to_vec(),
-            secrets: SECRETS.map(str::to_owned).to_vec(),
-            input: AgentInput::Text(as_plain_text(job.prompt).into_owned().into_bytes()),
-        })
+        Ok(Launch::of_client(job, program, args, &SECRETS))
     }
 
     fn reader(&self, job: &Job<'_>) -> Box<dyn OutputReader> {
@@ -140,6 +133,9 @@ fn settings(job: &Job<'_>) -> Result<Vec<OsString>, CannotLaunch> {
         settings.push("sandbox_workspace_write.exclude_slash_tmp=true".into());
     }
     settings.push(trust(job.worktree)?);
+    if let Some(tools) = &job.tools {
+        settings.push(own_server(job, tools).into());
+    }
     Ok(settings)
 }
 
@@ -179,6 +175,20 @@ fn trust(worktree: &Path) -> Result<OsString, CannotLaunch> {
     Ok(format!("projects={{{key}={{trust_level=\"trusted\"}}}}").into())
 }
 
+/// Returns the setting that makes the client start the server of our own tools. The client gives its servers hardly any of
+/// its environment, asks about each call unless told otherwise, and waits for a minute at most by itself. Without the
+/// server it works all the same, so the server is not `required`.
+pub(crate) fn own_server(job: &Job<'_>, tools: &AgentTools<'_>) -> String {
+    let text = |path: &Path| Value::String(path.to_string_lossy().into_owned());
+    format!(
+        "mcp_servers.{TOOL_SERVER}={{command={},args=[\"{SERVE_TOOLS}\"],env={{{SOCKET}={}}},\
+         default_tools_approval_mode=\"approve\",tool_timeout_sec={}}}",
+        text(job.teamster),
+        text(tools.socket),
+        tools.client_patience().as_secs()
+    )
+}
+
 /// Understands the event stream of Codex.
 struct CodexReader {
     outcome: OutcomeBuilder,
@@ -207,16 +217,9 @@ impl CodexReader {
 
     fn completed(&mut self, value: &Value) -> Vec<AgentEvent> {
         self.turns_open = false;
-        let mut events = Vec::new();
-        if let (Some(usage), Some(before)) = (value.get("usage"), self.before) {
-            let so_far = self.used.unwrap_or_default();
-            let used = usage_of(usage).minus(before).larger(so_far);
-            self.used = Some(used);
-            let rest = used.minus(so_far);
-            if !rest.is_zero() {
-                events.push(AgentEvent::Usage(rest));
-            }
-        }
+        let told = value.get("usage").zip(self.before);
+        let total = told.map(|(usage, before)| usage_of(usage).minus(before));
+        let mut events = AgentEvent::usage_since(&mut self.used, total);
         let summary = self.said.clone();
         events.push(self.outcome.finish(TerminalEvent::Success { summary }));
         events
@@ -300,14 +303,9 @@ impl CodexReader {
 
 impl OutputReader for CodexReader {
     fn line(&mut self, line: &[u8]) -> LineEffects {
-        let (kind, value) = match object(line) {
-            Ok(Some(found)) => found,
-            Ok(None) => return LineEffects::default(),
-            Err(unknown) => return LineEffects::event(unknown),
-        };
-        let events = match kind.as_str() {
+        LineEffects::of_object(line, |kind, value| match kind {
             "thread.started" => {
-                let started = self.outcome.start(text(&value, "thread_id"), None);
+                let started = self.outcome.start(text(value, "thread_id"), None);
                 started.into_iter().collect()
             }
             "turn.started" => {
@@ -315,18 +313,14 @@ impl OutputReader for CodexReader {
                 self.outcome.turn();
                 Vec::new()
             }
-            "item.started" => self.item(&value, false),
-            "item.completed" => self.item(&value, true),
+            "item.started" => self.item(value, false),
+            "item.completed" => self.item(value, true),
             "item.updated" => Vec::new(),
-            "turn.completed" => self.completed(&value),
-            "turn.failed" => self.failed(&value),
-            "error" => vec![self.error(&value)],
+            "turn.completed" => self.completed(value),
+            "turn.failed" => self.failed(value),
+            "error" => vec![self.error(value)],
             other => vec![AgentEvent::Unknown(one_line(other))],
-        };
-        LineEffects {
-            events,
-            ..LineEffects::default()
-        }
+        })
     }
 
     fn end(mut self: Box<Self>, ending: AgentEnd, stderr_tail: &str) -> AgentOutcome {

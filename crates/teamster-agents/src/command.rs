@@ -112,23 +112,23 @@ impl OutputReader for CommandReader {
     }
 
     fn end(self: Box<Self>, ending: AgentEnd, stderr_tail: &str) -> AgentOutcome {
-        let words =
+        let said =
             last_line(stderr_tail).or_else(|| (!self.last.is_empty()).then(|| self.last.clone()));
-        let with_words = |text: String| match words {
-            Some(words) => reason(&format!("{text}: {words}")),
+        let with_said = |text: String| match said {
+            Some(said) => reason(&format!("{text}: {said}")),
             None => text,
         };
         let verdict = match (ending.exit, ending.stopped) {
             (Exit::Code(0), _) => AgentVerdict::Done { summary: self.last },
             (_, Some(Stopped::Interrupted)) => AgentVerdict::Interrupted,
             (_, Some(Stopped::Silent)) => AgentVerdict::Failed {
-                reason: with_words("it printed nothing for too long and was stopped".to_owned()),
+                reason: with_said("it printed nothing for too long and was stopped".to_owned()),
             },
             (_, Some(Stopped::Late)) => AgentVerdict::Failed {
-                reason: with_words("it took longer than a task may and was stopped".to_owned()),
+                reason: with_said("it took longer than a task may and was stopped".to_owned()),
             },
             (exit, None) => AgentVerdict::Failed {
-                reason: with_words(describe_exit(exit)),
+                reason: with_said(describe_exit(exit)),
             },
         };
         AgentOutcome {

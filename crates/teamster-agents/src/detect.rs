@@ -35,6 +35,11 @@ const VERSION_PATIENCE: Duration = Duration::from_secs(5);
 /// The oldest Node that runs Gemini.
 const OLDEST_NODE: u32 = 20;
 
+/// The variable that names the folder which Gemini takes for the user's home.
+pub(crate) const GEMINI_HOME: &str = "GEMINI_CLI_HOME";
+/// The folder in that home with all that Gemini keeps.
+pub(crate) const GEMINI_FOLDER: &str = ".gemini";
+
 /// A client that is installed on this machine.
 #[derive(Clone, Debug, Serialize)]
 pub struct InstalledClient {
@@ -61,6 +66,12 @@ pub(crate) fn program(name: &'static str, path: &OsStr) -> Result<PathBuf, Canno
             .find(|(known, _)| *known == name)
             .map_or("install it", |(_, hint)| hint),
     })
+}
+
+/// Returns the folder in which Gemini has its settings and its sign-in.
+pub(crate) fn gemini_folder() -> Option<PathBuf> {
+    let home = std::env::var_os(GEMINI_HOME).or_else(|| std::env::var_os("HOME"))?;
+    Some(PathBuf::from(home).join(GEMINI_FOLDER))
 }
 
 /// Returns how to install a client.

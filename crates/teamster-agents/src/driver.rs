@@ -4,12 +4,15 @@
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use serde_json::Value;
 use thiserror::Error;
 
 use crate::event::{AgentEvent, AgentSpending};
 use crate::outcome::{AgentEnd, AgentOutcome};
 use crate::permission::Permissions;
+use crate::text::object;
 
 /// One kind of coding agent.
 ///
@@ -95,6 +98,22 @@ pub struct LineEffects {
 }
 
 impl LineEffects {
+    /// Reads a line that is an object with a type, and gives what it means to `events`. A line that is none is an event of
+    /// its own.
+    pub(crate) fn of_object(
+        line: &[u8],
+        events: impl FnOnce(&str, &Value) -> Vec<AgentEvent>,
+    ) -> Self {
+        match object(line) {
+            Ok(Some((kind, value))) => Self {
+                events: events(&kind, &value),
+                ..Self::default()
+            },
+            Ok(None) => Self::default(),
+            Err(unknown) => Self::event(unknown),
+        }
+    }
+
     pub(crate) fn event(event: AgentEvent) -> Self {
         Self {
             events: vec![event],
@@ -158,7 +177,34 @@ pub struct Job<'a> {
     pub path: &'a OsStr,
     /// Our own program: a script is played by it.
     pub teamster: &'a Path,
+    /// How it reaches its team while it works; `None` when it cannot.
+    pub tools: Option<AgentTools<'a>>,
 }
+
+/// How an agent reaches its team: by tools that our own program serves, which speaks to the worker's bridge.
+#[derive(Clone, Copy, Debug)]
+pub struct AgentTools<'a> {
+    /// The socket of the bridge. Whoever speaks through it is the worker.
+    pub socket: &'a Path,
+    /// How long a tool may wait for an answer of somebody else.
+    pub patience: Duration,
+}
+
+impl AgentTools<'_> {
+    /// Returns how long a client has to wait for a tool: a moment longer than the tool itself waits.
+    pub(crate) fn client_patience(&self) -> Duration {
+        self.patience.saturating_add(MOMENT)
+    }
+}
+
+/// The name of our server among those of a client; the names of its tools begin with it.
+pub(crate) const TOOL_SERVER: &str = "teamster";
+/// The argument of our own program that makes it serve tools.
+pub(crate) const SERVE_TOOLS: &str = "mcp";
+/// The variable with the path of the bridge's socket.
+pub(crate) const SOCKET: &str = "TEAMSTER_SOCKET";
+/// How much longer than a tool its client waits.
+const MOMENT: Duration = Duration::from_secs(30);
 
 /// A session of the client to go on with.
 #[derive(Clone, Copy, Debug)]
@@ -201,6 +247,24 @@ pub struct Launch {
 }
 
 impl Launch {
+    /// Starts a client for a job, with what every client gets: what is known about the task, no trace of a session around
+    /// us, its own credentials, and the prompt on its standard input.
+    pub(crate) fn of_client(
+        job: &Job<'_>,
+        program: PathBuf,
+        args: Vec<OsString>,
+        secrets: &[&str],
+    ) -> Self {
+        Self {
+            program,
+            args,
+            set: task_variables(job),
+            unset: OUTER_SESSION_VARS.to_vec(),
+            secrets: secrets.iter().copied().map(str::to_owned).collect(),
+            input: AgentInput::Text(as_plain_text(job.prompt).into_owned().into_bytes()),
+        }
+    }
+
     /// Names of variables that this program must not see, out of a whole environment's names.
     pub fn withheld<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
         names
@@ -215,12 +279,12 @@ impl Launch {
 
     /// The command line as a person would type it, redacted.
     pub fn command_line(&self) -> String {
-        let words = std::iter::once(self.program.as_os_str())
+        let line = std::iter::once(self.program.as_os_str())
             .chain(self.args.iter().map(OsString::as_os_str))
             .map(|word| quoted(&word.to_string_lossy()))
             .collect::<Vec<_>>()
             .join(" ");
-        teamster_types::redact::redact(&words).into_owned()
+        teamster_types::redact::redact(&line).into_owned()
     }
 }
 
@@ -334,6 +398,9 @@ pub(crate) fn task_variables(job: &Job<'_>) -> Vec<(OsString, OsString)> {
     ];
     if let Some(temp) = job.temp {
         set.push(("TMPDIR".into(), temp.into()));
+    }
+    if let Some(tools) = &job.tools {
+        set.push((SOCKET.into(), tools.socket.into()));
     }
     if let Some(task) = &job.task {
         set.extend([

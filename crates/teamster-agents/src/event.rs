@@ -84,6 +84,22 @@ pub enum AgentEvent {
 }
 
 impl AgentEvent {
+    /// Takes in the sum of all that a run has used, where its client told one, and returns what is new in it. A sum that
+    /// is smaller than what was told before changes nothing.
+    pub(crate) fn usage_since(used: &mut Option<Usage>, total: Option<Usage>) -> Vec<Self> {
+        let Some(total) = total else {
+            return Vec::new();
+        };
+        let so_far = used.unwrap_or_default();
+        let total = total.larger(so_far);
+        *used = Some(total);
+        let rest = total.minus(so_far);
+        if rest.is_zero() {
+            return Vec::new();
+        }
+        vec![Self::Usage(rest)]
+    }
+
     /// Returns the event as a line for a person who reads along, empty where there is nothing to read, or `None` where only
     /// the client's own line tells.
     pub fn shown(&self) -> Option<String> {

@@ -6,21 +6,20 @@
 
 use std::collections::HashMap;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use serde_json::Value;
+use serde_json::{Value, json};
+use teamster_fs::{Dir, Sync, UserFile};
 
 use crate::detect;
 use crate::driver::{
-    AgentInput, CannotLaunch, Driver, Interrupt, Job, Launch, LineEffects, OUTER_SESSION_VARS,
-    OutputReader, SoftSignal, as_plain_text, task_variables,
+    AgentTools, CannotLaunch, Driver, Interrupt, Job, Launch, LineEffects, OutputReader,
+    SERVE_TOOLS, SOCKET, SoftSignal, TOOL_SERVER,
 };
 use crate::event::{AgentEvent, AgentSpending, Trouble, Usage};
 use crate::outcome::{AgentEnd, AgentOutcome, Exit, OutcomeBuilder, Stopped, TerminalEvent};
 use crate::permission::Rule;
-use crate::text::{
-    LONGEST_TEXT, clip, count, last_line, last_lines, object, one_line, text, tool_detail,
-};
+use crate::text::{LONGEST_TEXT, clip, count, last_line, last_lines, one_line, text, tool_detail};
 use crate::trouble;
 
 /// The driver of Gemini CLI.
@@ -57,17 +56,16 @@ impl Driver for GeminiDriver {
         if let Some(resume) = &job.resume {
             args.extend(["--resume".into(), resume.session.into()]);
         }
-        let mut set = task_variables(job);
+        let mut launch = Launch::of_client(job, program, args, &SECRETS);
+        if let (Some(tools), Some(temp)) = (&job.tools, job.temp)
+            && let Some(home) = home_with_tools(job, tools, temp)
+        {
+            launch.set.push((detect::GEMINI_HOME.into(), home.into()));
+        }
         // Else it starts itself a second time, and a signal would reach the first only.
-        set.push(("GEMINI_CLI_NO_RELAUNCH".into(), "true".into()));
-        Ok(Launch {
-            program,
-            args,
-            set,
-            unset: OUTER_SESSION_VARS.to_vec(),
-            secrets: SECRETS.map(str::to_owned).to_vec(),
-            input: AgentInput::Text(as_plain_text(job.prompt).into_owned().into_bytes()),
-        })
+        let no_relaunch = ("GEMINI_CLI_NO_RELAUNCH".into(), "true".into());
+        launch.set.push(no_relaunch);
+        Ok(launch)
     }
 
     fn reader(&self, job: &Job<'_>) -> Box<dyn OutputReader> {
@@ -81,6 +79,55 @@ impl Driver for GeminiDriver {
     fn interrupt(&self) -> Interrupt {
         Interrupt::Signal(SoftSignal::Terminate)
     }
+}
+
+/// The name of a home for the client, in the folder for temp files.
+const OWN_HOME: &str = "gemini";
+/// The client's settings in its folder.
+const SETTINGS: &str = "settings.json";
+
+/// Makes a home for the client in which its settings name the server of our own tools, and returns it; `None` when that
+/// cannot be done, and then the client works without the tools. Everything else in it is a link to what the user has, so
+/// that a sign-in stays one. The client takes settings of another place only from the machine's administrator.
+fn home_with_tools(job: &Job<'_>, tools: &AgentTools<'_>, temp: &Path) -> Option<PathBuf> {
+    let home = Dir::open_root(temp).ok()??.child_or_create(OWN_HOME).ok()?;
+    let folder = home.child_or_create(detect::GEMINI_FOLDER).ok()?;
+    let theirs = detect::gemini_folder()?;
+    let mut settings = match UserFile::find(&theirs.join(SETTINGS)).ok()? {
+        Some(file) => match file.read().ok()? {
+            // Without understanding them we would take them away.
+            Some(there) => serde_json::from_slice(&there.bytes).ok()?,
+            None => json!({}),
+        },
+        None => json!({}),
+    };
+    let servers = settings
+        .as_object_mut()?
+        .entry("mcpServers")
+        .or_insert_with(|| json!({}));
+    let server = json!({
+        "command": job.teamster.to_string_lossy(),
+        "args": [SERVE_TOOLS],
+        "env": { SOCKET: tools.socket.to_string_lossy() },
+        "timeout": u64::try_from(tools.client_patience().as_millis()).unwrap_or(u64::MAX),
+        // Its tools are not asked about.
+        "trust": true,
+    });
+    servers
+        .as_object_mut()?
+        .insert(TOOL_SERVER.to_owned(), server);
+    if let Some(theirs) = Dir::open_root(&theirs).ok()? {
+        for entry in theirs.entries().ok()? {
+            if entry.name != SETTINGS {
+                folder
+                    .make_link(&entry.name, &theirs.join(&entry.name))
+                    .ok()?;
+            }
+        }
+    }
+    let bytes = settings.to_string().into_bytes();
+    folder.replace(SETTINGS, &bytes, Sync::Fast).ok()?;
+    Some(home.path().to_owned())
 }
 
 /// The most edits that are remembered until their results come.
@@ -173,16 +220,8 @@ impl GeminiReader {
     }
 
     fn result(&mut self, value: &Value) -> Vec<AgentEvent> {
-        let mut events = Vec::new();
-        if let Some(stats) = value.get("stats") {
-            let so_far = self.used.unwrap_or_default();
-            let used = usage_of(stats).larger(so_far);
-            self.used = Some(used);
-            let rest = used.minus(so_far);
-            if !rest.is_zero() {
-                events.push(AgentEvent::Usage(rest));
-            }
-        }
+        let total = value.get("stats").map(usage_of);
+        let mut events = AgentEvent::usage_since(&mut self.used, total);
         let end = if text(value, "status") == Some("success") {
             TerminalEvent::Success {
                 summary: self.said.clone(),
@@ -203,7 +242,7 @@ impl GeminiReader {
 
     /// Takes in what only the exit code or the error stream tells.
     fn without_result(&mut self, ending: AgentEnd, stderr: &str) {
-        let words = || last_line(stderr).unwrap_or_default();
+        let reason = || last_line(stderr).unwrap_or_default();
         let resumed = self.resumed;
         match ending.exit {
             Exit::Code(SIGN_IN) => self.outcome.stand_in(|| {
@@ -214,7 +253,7 @@ impl GeminiReader {
             }),
             Exit::Code(WRONG_INPUT) if resumed && stderr.contains("Error resuming session") => {
                 self.outcome
-                    .stand_in(|| Some(TerminalEvent::SessionGone { reason: words() }));
+                    .stand_in(|| Some(TerminalEvent::SessionGone { reason: reason() }));
             }
             _ => {}
         }
@@ -233,27 +272,18 @@ impl GeminiReader {
 
 impl OutputReader for GeminiReader {
     fn line(&mut self, line: &[u8]) -> LineEffects {
-        let (kind, value) = match object(line) {
-            Ok(Some(found)) => found,
-            Ok(None) => return LineEffects::default(),
-            Err(unknown) => return LineEffects::event(unknown),
-        };
-        let events = match kind.as_str() {
+        LineEffects::of_object(line, |kind, value| match kind {
             "init" => {
-                let (session, model) = (text(&value, "session_id"), text(&value, "model"));
+                let (session, model) = (text(value, "session_id"), text(value, "model"));
                 self.outcome.start(session, model).into_iter().collect()
             }
-            "message" => self.message(&value),
-            "tool_use" => self.tool_use(&value),
-            "tool_result" => self.tool_result(&value),
-            "error" => vec![self.error(&value)],
-            "result" => self.result(&value),
+            "message" => self.message(value),
+            "tool_use" => self.tool_use(value),
+            "tool_result" => self.tool_result(value),
+            "error" => vec![self.error(value)],
+            "result" => self.result(value),
             other => vec![AgentEvent::Unknown(one_line(other))],
-        };
-        LineEffects {
-            events,
-            ..LineEffects::default()
-        }
+        })
     }
 
     fn end(mut self: Box<Self>, ending: AgentEnd, stderr_tail: &str) -> AgentOutcome {

@@ -57,7 +57,7 @@ pub use claude::ClaudeDriver;
 pub use codex::{CodexDriver, CodexProtocol};
 pub use command::CommandDriver;
 pub use driver::{
-    AgentInput, CREDENTIALS, CannotLaunch, Driver, Interrupt, Job, Launch, LineEffects,
+    AgentInput, AgentTools, CREDENTIALS, CannotLaunch, Driver, Interrupt, Job, Launch, LineEffects,
     MessageRoute, OUTER_SESSION_VARS, OutputReader, PermissionReply, ResumeSession, SoftSignal,
     TaskFacts,
 };

@@ -230,7 +230,7 @@ fn judge(
     }
     let how = describe_exit(ending.exit);
     let with_last_words = |text: String| match last_line(stderr) {
-        Some(words) => reason(&format!("{text}: {words}")),
+        Some(said) => reason(&format!("{text}: {said}")),
         None => text,
     };
     match ending.stopped {

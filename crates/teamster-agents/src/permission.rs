@@ -71,8 +71,8 @@ pub(crate) enum ToolRequest {
 }
 
 impl Permissions {
-    pub(crate) fn decide(&self, worktree: &Path, wish: &ToolRequest) -> PermissionDecision {
-        match wish {
+    pub(crate) fn decide(&self, worktree: &Path, request: &ToolRequest) -> PermissionDecision {
+        match request {
             ToolRequest::Files(paths) => paths
                 .iter()
                 .find_map(|path| self.objection(worktree, path))
@@ -157,8 +157,8 @@ mod tests {
             real: as_named,
             ..Permissions::default()
         };
-        let wish = ToolRequest::Files(vec![path.into()]);
-        permissions.decide(Path::new("/w/tree"), &wish) == PermissionDecision::Allowed
+        let request = ToolRequest::Files(vec![path.into()]);
+        permissions.decide(Path::new("/w/tree"), &request) == PermissionDecision::Allowed
     }
 
     #[test]
@@ -223,9 +223,9 @@ mod tests {
             real: |_| None,
             ..Permissions::default()
         };
-        let wish = ToolRequest::Files(vec!["a".into()]);
+        let request = ToolRequest::Files(vec!["a".into()]);
         assert!(matches!(
-            permissions.decide(Path::new("/w"), &wish),
+            permissions.decide(Path::new("/w"), &request),
             PermissionDecision::Denied { .. }
         ));
     }

@@ -5,8 +5,6 @@
 
 mod play;
 mod script;
-mod section;
-mod step_list;
 
 use std::path::{Path, PathBuf};
 
@@ -21,7 +19,7 @@ use crate::driver::{
 };
 use crate::event::{AgentEvent, AgentSpending, Trouble, Usage};
 use crate::outcome::{AgentEnd, AgentOutcome, OutcomeBuilder, TerminalEvent};
-use crate::text::{LONGEST_TEXT, clip, object, one_line, text};
+use crate::text::{LONGEST_TEXT, clip, one_line, text};
 
 /// The driver of an agent that plays a script.
 #[derive(Clone, Debug)]
@@ -101,21 +99,14 @@ impl ScriptedReader {
             reason: text(value, "reason").unwrap_or("it failed").to_owned(),
         })
     }
-}
 
-impl OutputReader for ScriptedReader {
-    fn line(&mut self, line: &[u8]) -> LineEffects {
-        let (kind, value) = match object(line) {
-            Ok(Some(found)) => found,
-            Ok(None) => return LineEffects::default(),
-            Err(unknown) => return LineEffects::event(unknown),
-        };
-        let said = |key: &str| text(&value, key).unwrap_or_default();
-        let events = match kind.as_str() {
+    fn events(&mut self, kind: &str, value: &Value) -> Vec<AgentEvent> {
+        let said = |key: &str| text(value, key).unwrap_or_default();
+        match kind {
             "started" => {
                 let started = self
                     .outcome
-                    .start(text(&value, "session"), text(&value, "model"));
+                    .start(text(value, "session"), text(value, "model"));
                 started.into_iter().collect()
             }
             "say" => vec![AgentEvent::Text(clip(said("text"), LONGEST_TEXT))],
@@ -135,17 +126,19 @@ impl OutputReader for ScriptedReader {
             "commit" => vec![AgentEvent::CommitAsked {
                 message: clip(said("message"), LONGEST_TEXT),
             }],
-            "used" => self.used(&value),
+            "used" => self.used(value),
             "finished" => vec![self.outcome.finish(TerminalEvent::Success {
                 summary: said("summary").to_owned(),
             })],
-            "failed" => vec![self.failed(&value)],
+            "failed" => vec![self.failed(value)],
             other => vec![AgentEvent::Unknown(one_line(other))],
-        };
-        LineEffects {
-            events,
-            ..LineEffects::default()
         }
+    }
+}
+
+impl OutputReader for ScriptedReader {
+    fn line(&mut self, line: &[u8]) -> LineEffects {
+        LineEffects::of_object(line, |kind, value| self.events(kind, value))
     }
 
     fn end(self: Box<Self>, ending: AgentEnd, stderr_tail: &str) -> AgentOutcome {

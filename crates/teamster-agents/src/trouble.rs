@@ -94,7 +94,8 @@ pub(crate) fn of_message(message: &str) -> Trouble {
         .map_or(Trouble::Task, |(trouble, _)| *trouble)
 }
 
-/// Returns the HTTP status that a message names, as in `unexpected status 401 Unauthorized`, `API Error: 500 …`, `rejected (429)`, `"code":500`
+/// Returns the HTTP status that a message names, as in `unexpected status 401 Unauthorized`, `API Error: 500 …`,
+/// `rejected (429)` and `"code":500`.
 pub(crate) fn status_in(message: &str) -> Option<u64> {
     const BEFORE: [&str; 6] = [
         "status",

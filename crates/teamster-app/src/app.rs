@@ -172,9 +172,9 @@ impl App {
     }
 
     fn is_of_project(&self, entry: &TeamEntry) -> bool {
-        let project = entry
-            .config
-            .as_ref()
+        let config = entry.config.as_ref();
+        let project = config
+            .inspect_err(|error| tracing::debug!("cannot read team {}: {error}", entry.name))
             .ok()
             .and_then(|config| config.project());
         project.is_some_and(|project| same_folder(Path::new(project), &self.layout.project))
@@ -195,6 +195,10 @@ pub fn recordable<'a>(path: &'a Path, what: &str) -> Result<&'a str> {
 
 /// Whether two paths lead to one folder, links or not.
 fn same_folder(one: &Path, other: &Path) -> bool {
-    let real = |path: &Path| path.canonicalize().ok();
+    let real = |path: &Path| {
+        path.canonicalize()
+            .inspect_err(|error| tracing::debug!("cannot resolve {}: {error}", path.display()))
+            .ok()
+    };
     one == other || matches!((real(one), real(other)), (Some(a), Some(b)) if a == b)
 }

@@ -213,7 +213,10 @@ fn at_gate(app: &App, team: &TeamName, repo: &Repo) -> Result<Option<(Tip, Commi
 fn known(repo: &Repo, id: &str) -> Result<Option<CommitId>> {
     match id.parse::<CommitId>() {
         Ok(id) => repo.resolve(id.as_str()).map_err(AppError::from),
-        Err(_) => Ok(None),
+        Err(error) => {
+            tracing::debug!("a record names no commit: {error}");
+            Ok(None)
+        }
     }
 }
 

@@ -23,7 +23,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(50);
 const PAGE: usize = 1_000;
 
 /// What came of a decision.
-pub enum Decision {
+pub enum DecisionOutcome {
     /// Nobody hosts the run, and its lock is the caller's now, who hosts it with this reply.
     Host {
         /// What the run is to do.
@@ -65,7 +65,7 @@ pub fn decide(
     team: &TeamName,
     commit: Option<&str>,
     answer: GateAnswer,
-) -> Result<Decision> {
+) -> Result<DecisionOutcome> {
     app.must_be_a_person("deciding at the gate")?;
     let (state, seen) = runs::state_of(app.read()?, team)?;
     let gate = open_gate(team, &state)?;
@@ -85,7 +85,7 @@ pub fn decide(
             via: app.actor.via(),
             gate: Some(gate.id),
         };
-        return Ok(Decision::Host {
+        return Ok(DecisionOutcome::Host {
             spec: Box::new(spec),
             lock,
             reply,
@@ -95,7 +95,7 @@ pub fn decide(
     if state.decision.is_none() {
         tell(app, team, &gate, &answer)?;
     }
-    wait(app, team, state, seen, &answer).map(Decision::Judged)
+    wait(app, team, state, seen, &answer).map(DecisionOutcome::Judged)
 }
 
 /// Hands a decision to the run without waiting for what comes of it, and returns its place in the journal. Whoever decides

@@ -49,15 +49,15 @@ impl PresetFile {
     }
 
     /// Every word in it that could name a program, and whose it is.
-    pub fn words(&self) -> impl Iterator<Item = (&str, &str)> {
+    pub fn agent_names(&self) -> impl Iterator<Item = (&str, &str)> {
         let leader = self.preset.leader.iter();
         let leader = leader.map(|one| ("leader", Some(&one.agent), one.provider.as_ref()));
         let members = self.preset.members.iter();
         let members =
             members.map(|one| (one.name.as_str(), Some(&one.agent), one.provider.as_ref()));
         leader.chain(members).flat_map(|(who, agent, provider)| {
-            let words = agent.into_iter().chain(provider);
-            words.map(move |word| (who, word.as_str()))
+            let agents = agent.into_iter().chain(provider);
+            agents.map(move |agent| (who, agent.as_str()))
         })
     }
 }
@@ -114,13 +114,20 @@ impl Presets {
         let Some(project) = Dir::open_root(&layout.project)? else {
             return Ok(());
         };
-        // Something else in that place: then there are no presets of the project.
-        if let Ok(Some(settings)) = project.child(PROJECT_SETTINGS)
-            && let Ok(Some(folder)) = settings.child(TEAMS)
-        {
-            self.take(&folder, agents, None)?;
+        let folder = project.child(PROJECT_SETTINGS);
+        let folder = folder.and_then(|settings| match settings {
+            Some(settings) => settings.child(TEAMS),
+            None => Ok(None),
+        });
+        match folder {
+            Ok(Some(folder)) => self.take(&folder, agents, None),
+            Ok(None) => Ok(()),
+            // Something else in that place: then there are no presets of the project.
+            Err(error) => {
+                tracing::debug!("no presets of the project are read: {error}");
+                Ok(())
+            }
         }
-        Ok(())
     }
 
     /// Takes every preset of a folder: the user's, whose files lie in `base`, or the project's.
@@ -177,13 +184,13 @@ impl Presets {
             return;
         }
         if let Some(base) = base {
-            let words = preset.members.iter_mut();
-            let words =
-                words.flat_map(|one| Some(&mut one.agent).into_iter().chain(&mut one.provider));
+            let members = preset.members.iter_mut();
+            let agents =
+                members.flat_map(|one| Some(&mut one.agent).into_iter().chain(&mut one.provider));
             let leader = preset.leader.iter_mut();
             let leader =
                 leader.flat_map(|one| Some(&mut one.agent).into_iter().chain(&mut one.provider));
-            for word in words.chain(leader) {
+            for word in agents.chain(leader) {
                 *word = seen_from(base, word);
             }
         }
@@ -210,7 +217,11 @@ fn content(
 ) -> std::result::Result<Option<Vec<u8>>, FsError> {
     let read = match folder.stamp(name)?.map(|stamp| stamp.kind) {
         Some(FileKind::Link) if follow => {
-            let real = folder.join(name).canonicalize().ok();
+            let real = folder
+                .join(name)
+                .canonicalize()
+                .inspect_err(|error| tracing::debug!("{name} leads nowhere: {error}"))
+                .ok();
             let parts = real
                 .as_deref()
                 .and_then(|real| Some((real.parent()?, real.file_name()?.to_str()?)));

@@ -51,7 +51,7 @@ fn begin_in(open: impl FnOnce() -> Result<LogFile, FsError>) {
     };
     let layer = tracing_subscriber::fmt::layer()
         .with_ansi(false)
-        .with_timer(Clock)
+        .with_timer(TraceTime)
         .with_writer(TraceFile(Arc::new(log)));
     // A process hosts one run, is one worker or serves one page; a second trace would be that of the same.
     let _ = tracing_subscriber::registry()
@@ -124,9 +124,9 @@ fn open(project: &Path, team: &TeamName, worker: Option<&WorkerName>) -> Result<
 }
 
 /// The time of a line, as in the journal.
-struct Clock;
+struct TraceTime;
 
-impl FormatTime for Clock {
+impl FormatTime for TraceTime {
     fn format_time(&self, to: &mut Writer<'_>) -> std::fmt::Result {
         write!(to, "{}", SystemClock.now())
     }

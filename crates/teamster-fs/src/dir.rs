@@ -131,19 +131,12 @@ impl Dir {
         }
     }
 
-    /// Returns the folder that these names lead to from a folder that the user named; `None` when one is missing.
-    pub fn open_below<S: AsRef<str>>(
-        root: &Path,
-        names: impl IntoIterator<Item = S>,
-    ) -> Result<Option<Self>, FsError> {
-        let mut dir = Self::open_root(root)?;
-        for name in names {
-            dir = match dir {
-                Some(dir) => dir.child(name.as_ref())?,
-                None => return Ok(None),
-            };
+    /// Opens the folder that [`Self::descend`] finds from a folder that the user named; `None` when one is missing.
+    pub fn open_at(root: &Path, names: &[&str]) -> Result<Option<Self>, FsError> {
+        match Self::open_root(root)? {
+            Some(dir) => dir.descend(names),
+            None => Ok(None),
         }
-        Ok(dir)
     }
 
     /// Returns a folder in it, made (0700) if it is missing.

@@ -288,6 +288,12 @@ pub fn launch_temp(launch: &str) -> String {
     format!("teamster-{}", launch.get(..12).unwrap_or(launch))
 }
 
+/// Returns the folder of the socket on which a launch of a worker listens for its agent. It is none of the agent's own
+/// folders, which go with each task.
+pub fn launch_socket(launch: &str) -> String {
+    format!("{}.s", launch_temp(launch))
+}
+
 /// The environment of a bridge in a pane, until it has read it.
 pub const AGENT_ENVIRONMENT: &str = "environment";
 

@@ -12,6 +12,7 @@
 //! - [`ProjectFiles`] are the files of a project that an agent of ours changes.
 //! - [`proc`] decides whether a process is alive; [`processes`] tells who started whom, and [`cgroup`] keeps processes that
 //!   belong together in one group of the kernel's.
+//! - [`socket`] makes sockets that only this user can reach, and tells who connects to them.
 //! - [`stdin`] and [`terminal`] read what a program or a person sends us, without being kept waiting.
 //! - [`OrTrace`] notes errors that stop nothing, for every crate. Nothing is noted while all goes well, so hooks lose no time.
 //! - [`fail`] makes a test's process die between any two operations, and moves its clock.
@@ -56,6 +57,7 @@ mod log_file;
 pub mod proc;
 pub mod processes;
 mod project_files;
+pub mod socket;
 pub mod stdin;
 pub mod team_store;
 pub mod terminal;

@@ -244,9 +244,9 @@ fn is_of_a_run(listed: &ListedWorktree) -> bool {
 
 /// Opens the folder of a team in a store.
 fn team_folder(layout: &Layout, team: &TeamName) -> Result<Option<Dir>> {
-    Ok(Dir::open_below(
+    Ok(Dir::open_at(
         &layout.claude,
-        [layout::TEAMS, team.as_str()],
+        &[layout::TEAMS, team.as_str()],
     )?)
 }
 

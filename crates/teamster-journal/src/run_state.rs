@@ -22,6 +22,19 @@ pub const HOST: &str = "lead";
 /// What checks before the work begins are run on, in their events.
 pub const ON_BASE: &str = "base";
 
+/// The word before the number of a task, where the checks of its own result are told.
+const ON_TASK: &str = "task-";
+
+/// Returns the word for what is checked when the result of one task is checked by itself.
+pub fn on_candidate(task: &TaskId) -> String {
+    format!("{ON_TASK}{task}")
+}
+
+/// Returns the task whose own result was checked.
+fn candidate_of(on: &str) -> Option<TaskId> {
+    on.strip_prefix(ON_TASK)?.parse().ok()
+}
+
 /// A stage that was entered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StageEntry {
@@ -153,6 +166,8 @@ pub struct RunState {
     pub checks: Vec<Checked>,
     /// The commit that was last checked.
     pub checked: Option<String>,
+    /// What the checks say about each of several results, of which one is chosen.
+    pub candidates: BTreeMap<TaskId, Vec<Checked>>,
     /// The gate, while it is open.
     pub gate: Option<Gate>,
     /// Answers that nobody has judged yet.
@@ -378,6 +393,12 @@ impl RunState {
         if result.on == ON_BASE {
             self.base.retain(|known| known.command != checked.command);
             self.base.push(checked);
+            return;
+        }
+        if let Some(task) = candidate_of(&result.on) {
+            let known = self.candidates.entry(task).or_default();
+            known.retain(|known| known.command != checked.command);
+            known.push(checked);
             return;
         }
         if self.checked.as_ref() != Some(&result.commit) {

@@ -14,6 +14,7 @@
 
 mod background;
 mod budget;
+mod chooser;
 mod context;
 mod exclusive_lock;
 mod gate;
@@ -211,6 +212,8 @@ pub enum GateExit {
 enum HostCommand {
     /// Adds a task for the team.
     AddTask(Box<NewTask>),
+    /// Chooses one of several results of the same work.
+    ChooseResult,
     /// Stops every worker, for this reason.
     StopWorkers(&'static str),
     /// Enters a stage.
@@ -398,6 +401,15 @@ impl<'a> Host<'a> {
                 let planned = planner::with_merge_note(self.merger.guard(), planned);
                 self.run.import_tasks(&planned)?;
                 self.run.read()?;
+            }
+            HostCommand::ChooseResult => {
+                let commands = chooser::choose(
+                    &mut self.run,
+                    self.merger.guard(),
+                    &mut self.verifier,
+                    &mut self.projector,
+                )?;
+                return self.apply_all(commands);
             }
             HostCommand::StopWorkers(reason) => self.run.stop_workers(reason)?,
             HostCommand::Enter { stage, reason } => self.enter(stage, &reason)?,

@@ -24,8 +24,8 @@ use teamster_types::redact::redact;
 use teamster_workers::ask::{AgentNotStarted, Ask, AskResult, ask};
 use teamster_workers::limits::WorkerLimits;
 
-use crate::document::Fault;
 use crate::plan::Plan;
+use teamster_document::Fault;
 
 pub mod actions;
 mod answer;

@@ -14,11 +14,16 @@
 //! ```
 //!
 //! A plan is taken as it is or not at all: its order stays, and everything that is wrong is named by line. What may
-//! stand in it is one table ([`fields`]), from which both the reader and the published schema are made.
+//! stand in it is one struct for the plan and one for a task, from which both the reader and the published schema are
+//! made: a new key is a new field there.
 
 use std::collections::HashMap;
 use std::path::Path;
 
+use schemars::JsonSchema;
+use serde::Deserialize;
+pub use teamster_document::Faults;
+use teamster_document::{DocumentNode, Fault, Lined, Word, parse_file};
 use teamster_journal::payload::{Distribution, Member, RunSpec};
 use teamster_store::PlannedTask;
 use teamster_types::WorkerName;
@@ -27,13 +32,65 @@ use teamster_types::paths::Glob;
 use teamster_types::task::{NewTask, SUBJECT_LIMIT, TaskNotes};
 use teamster_types::transitions::check_texts;
 
-use crate::document::form::Form;
-use crate::document::{Fault, Faults, Node, Value, read};
-
-mod fields;
 mod schema;
 
 pub use schema::{SCHEMA_FILE, schema, schema_text};
+
+/// A list of texts, each with its line.
+type Texts = Lined<Vec<Lined<Word>>>;
+
+/// A plan as it is written. Its comments are those of the published schema.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct PlanEntry {
+    /// The tasks, in the order in which they get their numbers.
+    #[schemars(schema_with = "schema::tasks")]
+    tasks: Lined<Vec<Lined<TaskEntry>>>,
+    /// Shell commands that must succeed when all tasks are merged.
+    #[serde(default)]
+    #[schemars(schema_with = "schema::texts")]
+    verify: Texts,
+}
+
+/// A task as it is written.
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename = "task", rename_all = "camelCase", deny_unknown_fields)]
+struct TaskEntry {
+    /// A label for this plan only; every task has its own.
+    #[schemars(schema_with = "schema::label")]
+    id: Lined<Word>,
+    /// What is to be done, in one line.
+    #[schemars(schema_with = "schema::subject")]
+    subject: Lined<String>,
+    /// All that the worker needs to know.
+    #[serde(default)]
+    #[schemars(schema_with = "schema::description")]
+    description: Lined<String>,
+    /// What is shown while it is being done.
+    #[serde(default)]
+    #[schemars(schema_with = "schema::text")]
+    active_form: Lined<String>,
+    /// Labels of the tasks that must be done before. No task may wait for itself, by whatever way.
+    #[serde(default)]
+    #[schemars(schema_with = "schema::texts")]
+    blocked_by: Texts,
+    /// The worker who gets it; without one, whoever suits.
+    #[serde(default)]
+    #[schemars(schema_with = "schema::worker")]
+    owner: Lined<WorkerName>,
+    /// What its worker should be good at, such as testing.
+    #[serde(default)]
+    #[schemars(schema_with = "schema::texts")]
+    capabilities: Texts,
+    /// Globs of the files it may change; tasks whose globs overlap do not run at the same time.
+    #[serde(default)]
+    #[schemars(schema_with = "schema::texts")]
+    paths: Texts,
+    /// Shell commands that must succeed for this task.
+    #[serde(default)]
+    #[schemars(schema_with = "schema::texts")]
+    verify: Texts,
+}
 
 /// Tasks in the order of the plan, and what the plan calls them.
 #[derive(Debug)]
@@ -51,7 +108,7 @@ pub struct Plan {
 impl Plan {
     /// Reads a plan that lies in `file`.
     pub fn parse(file: &Path, bytes: &[u8]) -> Result<Self, Faults> {
-        let root = read(file, bytes)?;
+        let root = parse_file(file, bytes)?;
         Self::of_document(&root).map_err(|list| Faults::new(file, list))
     }
 
@@ -65,7 +122,13 @@ impl Plan {
             Distribution::Each => {
                 Self::for_each(&spec.task, &names(&spec.members.iter().collect::<Vec<_>>()))
             }
-            Distribution::BestOf => Self::for_each(&spec.task, &names(&spec.working_members())),
+            Distribution::BestOf => {
+                let mut plan = Self::for_each(&spec.task, &names(&spec.working_members()))?;
+                for planned in &mut plan.tasks {
+                    planned.task.notes.is_candidate = true;
+                }
+                Ok(plan)
+            }
         }
     }
 
@@ -113,159 +176,143 @@ impl Plan {
         })
     }
 
-    fn of_document(root: &Node) -> Result<Self, Vec<Fault>> {
+    fn of_document(root: &DocumentNode) -> Result<Self, Vec<Fault>> {
         let mut faults = Vec::new();
-        let Some(form) = Form::new(root, "the plan", &mut faults) else {
+        let Some(plan) = root.read::<PlanEntry>("the plan", &mut faults) else {
             return Err(faults);
         };
-        form.known(&fields::names(&fields::PLAN), &mut faults);
-        let verify = form.texts("verify", &mut faults);
-        let list = form.list("tasks", &mut faults).unwrap_or_default();
-        if list.is_empty() && faults.is_empty() {
-            faults.push(Fault::new(form.line_of("tasks"), "the plan has no tasks"));
+        let tasks = plan.tasks.value.unwrap_or_default();
+        if tasks.is_empty() && faults.is_empty() {
+            let line = plan.tasks.line.max(root.line);
+            faults.push(Fault::new(line, "the plan has no tasks"));
         }
-        let labels = labels(list, &mut faults);
+        let lines: Vec<usize> = tasks.iter().map(|task| task.line).collect();
+        let labels = labels(&tasks, &mut faults);
         let places: HashMap<&str, usize> = labels
             .iter()
             .enumerate()
             .rev()
             .map(|(place, label)| (label.as_str(), place))
             .collect();
-        let tasks: Vec<PlannedTask> = list
+        let blockers: Vec<usize> = tasks
             .iter()
+            .map(|task| {
+                let entry = task.value.as_ref();
+                entry.map_or(task.line, |entry| entry.blocked_by.line.max(task.line))
+            })
+            .collect();
+        let tasks: Vec<PlannedTask> = tasks
+            .into_iter()
             .zip(&labels)
             .filter_map(|(task, label)| planned(task, label, &places, &mut faults))
             .collect();
         // Only a plan of which every task was understood has places that mean something.
         if faults.is_empty() {
-            faults.extend(cycle(&labels, &tasks, list));
+            faults.extend(cycle(&labels, &tasks, &blockers));
         }
         if !faults.is_empty() {
             return Err(faults);
         }
         Ok(Self {
-            lines: list.iter().map(|task| task.line).collect(),
-            verify: verify.into_iter().map(|command| command.text).collect(),
+            lines,
+            verify: plan.verify.texts(),
             labels,
             tasks,
         })
     }
 }
 
-/// What each task is called. One without a name gets a place-holder that nobody can name, so that reading goes on.
-fn labels(list: &[Node], faults: &mut Vec<Fault>) -> Vec<String> {
-    let mut first: HashMap<String, usize> = HashMap::new();
-    let mut labels = Vec::with_capacity(list.len());
-    for (place, task) in list.iter().enumerate() {
-        let label = match task.get("id").map(|id| &id.value) {
-            Some(Value::Text(id)) if !id.trim().is_empty() => id.clone(),
-            // Some planners number their tasks.
-            Some(Value::Number(id)) => id.clone(),
-            _ => {
-                if matches!(task.value, Value::Map(_)) {
-                    let message = format!("task {} of the list has no `id`", place + 1);
-                    faults.push(Fault::new(task.line, message));
-                }
-                labels.push(format!("\u{0}{}", place + 1));
-                continue;
+/// Returns what each task is called. One without a name gets a place-holder that nobody can name, so that reading goes on.
+fn labels(tasks: &[Lined<TaskEntry>], faults: &mut Vec<Fault>) -> Vec<String> {
+    let mut first: HashMap<&str, usize> = HashMap::new();
+    let mut labels = Vec::with_capacity(tasks.len());
+    for (place, task) in tasks.iter().enumerate() {
+        let id = task.value.as_ref().map(|entry| &entry.id);
+        let Some(Word(label)) = id.and_then(|id| id.value.as_ref()) else {
+            if id.is_some_and(Lined::is_missing) {
+                let message = format!("task {} of the list has no `id`", place + 1);
+                faults.push(Fault::new(task.line, message));
             }
+            labels.push(format!("\u{0}{}", place + 1));
+            continue;
         };
-        if let Some(line) = first.get(&label) {
+        if let Some(line) = first.get(label.as_str()) {
             let message = format!("two tasks have the id {label:?}; the first is in line {line}");
             faults.push(Fault::new(task.line, message));
         }
-        first.entry(label.clone()).or_insert(task.line);
-        labels.push(label);
+        first.entry(label).or_insert(task.line);
+        labels.push(label.clone());
     }
     labels
 }
 
+/// Returns a task with the places of those that it waits for, if it has all that it needs.
 fn planned(
-    task: &Node,
+    task: Lined<TaskEntry>,
     label: &str,
     places: &HashMap<&str, usize>,
     faults: &mut Vec<Fault>,
 ) -> Option<PlannedTask> {
+    let entry = task.value?;
     let who = match label.strip_prefix('\u{0}') {
         Some(place) => format!("task {place} of the list"),
         None => format!("task {label:?}"),
     };
-    let form = Form::new(task, who.clone(), faults)?;
-    form.known(&fields::names(&fields::TASK), faults);
-    let subject = form.needed("subject", faults);
-    let description = form.text("description", faults);
-    for (subject, description) in [(&subject, &None), (&None, &description)] {
-        let (subject, line) = (subject.as_ref(), subject.as_ref().or(description.as_ref()));
-        let description = description.as_ref();
-        if let (Err(refusal), Some(at)) = (
-            check_texts(
-                subject.map(|found| found.text.as_str()),
-                description.map(|found| found.text.as_str()),
-            ),
-            line,
-        ) {
-            faults.push(Fault::new(at.line, format!("{who}: {refusal}")));
+    let mut wrong = |line: usize, why: String| faults.push(Fault::new(line, why));
+    if entry.subject.is_missing() {
+        wrong(task.line, format!("{who} has no `subject`"));
+    }
+    let (subject, description) = (entry.subject.value, entry.description.value);
+    for (line, refused) in [
+        (entry.subject.line, check_texts(subject.as_deref(), None)),
+        (
+            entry.description.line,
+            check_texts(None, description.as_deref()),
+        ),
+    ] {
+        if let Err(refusal) = refused {
+            wrong(line, format!("{who}: {refusal}"));
         }
     }
-    let owner = form.text("owner", faults).and_then(|owner| {
-        let parsed = owner.text.parse();
-        parsed
-            .map_err(|error| {
-                let message = format!("{who} has a bad `owner`: {error}");
-                faults.push(Fault::new(owner.line, message));
-            })
-            .ok()
-    });
-    let paths = form.texts("paths", faults);
-    for path in &paths {
-        if let Err(error) = Glob::new(&path.text) {
-            faults.push(Fault::new(path.line, format!("{who}: {error}")));
+    for (line, Word(path)) in entry.paths.items() {
+        if let Err(error) = Glob::new(path) {
+            wrong(line, format!("{who}: {error}"));
         }
     }
     let mut after = Vec::new();
-    for blocker in form.texts("blockedBy", faults) {
-        match places.get(blocker.text.as_str()) {
+    for (line, Word(blocker)) in entry.blocked_by.items() {
+        match places.get(blocker.as_str()) {
             Some(place) if after.contains(place) => {}
             Some(place) => after.push(*place),
-            None => {
-                let message = format!(
-                    "{who} is blocked by {:?}, which is not in the plan",
-                    blocker.text
-                );
-                faults.push(Fault::new(blocker.line, message));
-            }
+            None => wrong(
+                line,
+                format!("{who} is blocked by {blocker:?}, which is not in the plan"),
+            ),
         }
     }
-    let mut texts = |key| {
-        let found = form.texts(key, faults);
-        found.into_iter().map(|line| line.text).collect()
-    };
-    let (capabilities, verify) = (texts("capabilities"), texts("verify"));
-    let active_form = form.text("activeForm", faults).map(|found| found.text);
     Some(PlannedTask {
         task: NewTask {
-            subject: subject?.text,
-            description: description.map(|found| found.text).unwrap_or_default(),
-            active_form,
-            owner,
+            subject: subject?,
+            description: description.unwrap_or_default(),
+            active_form: entry.active_form.value,
+            owner: entry.owner.value,
             blocked_by: Vec::new(),
-            capabilities,
-            paths: paths.into_iter().map(|path| path.text).collect(),
+            capabilities: entry.capabilities.texts(),
+            paths: entry.paths.texts(),
             notes: TaskNotes::default(),
-            verify,
+            verify: entry.verify.texts(),
             label: Some(label.to_owned()),
         },
         after,
     })
 }
 
-/// The store refuses a cycle too, but knows neither labels nor lines.
-fn cycle(labels: &[String], tasks: &[PlannedTask], list: &[Node]) -> Option<Fault> {
+/// Returns a cycle of tasks that wait for each other. The store refuses one too, but knows neither labels nor lines.
+fn cycle(labels: &[String], tasks: &[PlannedTask], lines: &[usize]) -> Option<Fault> {
     let after: Vec<&[usize]> = tasks.iter().map(|task| task.after.as_slice()).collect();
     let cycle = plan_cycle(&after)?;
     let names: Vec<&str> = cycle.iter().map(|place| labels[*place].as_str()).collect();
-    let first = list.get(*cycle.first()?)?;
-    let line = first.get("blockedBy").map_or(first.line, |node| node.line);
+    let line = *lines.get(*cycle.first()?)?;
     Some(Fault::new(
         line,
         format!("the plan has a cycle: {}", names.join(" waits for ")),

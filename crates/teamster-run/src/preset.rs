@@ -22,10 +22,10 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use serde::Deserialize;
+use teamster_document::{DocumentFormat, Fault, Faults, Lined, TextOr, Word, parse};
 use teamster_types::WorkerName;
 
-use crate::document::form::Form;
-use crate::document::{Fault, Faults, Format, Node, parse};
 use crate::request::{MOST_WORKERS, check_word};
 
 mod agents;
@@ -36,6 +36,7 @@ mod propose;
 
 pub use agents::Agents;
 pub use choose::{Choice, choose, matches};
+use flow::FlowTable;
 pub use flow::PresetFlow;
 pub use prompt::{Filling, Prompts};
 pub use propose::{Available, NoAgents, Proposal, propose};
@@ -51,17 +52,32 @@ const BUILTIN: [(&str, &str); 4] = [
     ),
 ];
 
-const KEYS: [&str; 6] = [
-    "name",
-    "description",
-    "trigger_keywords",
-    "members",
-    "flow",
-    "verify",
-];
-const MEMBER_KEYS: [&str; 6] = ["name", "agent", "role", "provider", "model", "capabilities"];
 /// The member who plans instead of working.
 const LEADER: &str = "leader";
+
+/// The front matter of a preset as it is written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FrontMatter {
+    name: Lined<Word>,
+    description: Lined<String>,
+    trigger_keywords: Lined<Vec<Lined<Word>>>,
+    members: Lined<Vec<Lined<MemberEntry>>>,
+    flow: Lined<TextOr<FlowTable>>,
+    verify: Lined<Vec<Lined<Word>>>,
+}
+
+/// A member as it is written.
+#[derive(Deserialize)]
+#[serde(rename = "member", deny_unknown_fields)]
+struct MemberEntry {
+    name: Lined<Word>,
+    agent: Lined<Word>,
+    role: Lined<String>,
+    provider: Lined<String>,
+    model: Lined<String>,
+    capabilities: Lined<Vec<Lined<Word>>>,
+}
 
 /// A team that is ready.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -121,42 +137,50 @@ impl Preset {
     fn read(text: &str, agents: &Agents) -> Result<Self, Vec<Fault>> {
         let (front, body, body_line) = split(text).map_err(|fault| vec![fault])?;
         // The empty line stands for the one that opens the front matter, so that lines are those of the file.
-        let root = parse(Format::Yaml, &format!("\n{front}")).map_err(|fault| vec![fault])?;
+        let root =
+            parse(DocumentFormat::Yaml, &format!("\n{front}")).map_err(|fault| vec![fault])?;
         let mut faults = Vec::new();
-        let Some(form) = Form::new(&root, "the front matter", &mut faults) else {
+        let Some(front) = root.read::<FrontMatter>("the front matter", &mut faults) else {
             return Err(faults);
         };
-        form.known(&KEYS, &mut faults);
-        let name = form.needed("name", &mut faults);
-        if let Some(name) = &name
-            && let Err(why) = check_word(&name.text, "name of a team")
-        {
-            faults.push(Fault::new(name.line, why));
+        let mut missing = |key: &str| {
+            let message = format!("the front matter has no `{key}`");
+            faults.push(Fault::new(root.line, message));
+        };
+        if front.name.is_missing() {
+            missing("name");
         }
-        let description = form.text("description", &mut faults);
-        let keywords = keywords(&form, &mut faults);
-        let (leader, members) = members(&form, agents, &mut faults);
-        let flow = form
-            .get("flow")
-            .and_then(|node| PresetFlow::read(node, &mut faults));
-        let verify = form.texts("verify", &mut faults);
+        if front.members.is_missing() {
+            missing("members");
+        }
+        if let Some(Word(name)) = &front.name.value
+            && let Err(why) = check_word(name, "name of a team")
+        {
+            faults.push(Fault::new(front.name.line, why));
+        }
+        let keywords = keywords(&front.trigger_keywords, &mut faults);
+        let (leader, members) = members(front.members, agents, &mut faults);
+        let flow = front.flow;
+        let flow = flow
+            .value
+            .and_then(|entry| PresetFlow::of(entry, flow.line, &mut faults));
         let known: BTreeSet<&str> = members
             .iter()
             .flat_map(|member| [member.name.as_str(), member.role.as_str()])
             .chain(leader.as_ref().map(|_| LEADER))
             .collect();
         let prompts = Prompts::read(body, body_line, &known, &mut faults);
-        let Some(name) = name.filter(|_| faults.is_empty()) else {
+        let Some(Word(name)) = front.name.value.filter(|_| faults.is_empty()) else {
             return Err(faults);
         };
         Ok(Self {
-            name: name.text,
-            description: description.map(|found| found.text),
+            name,
+            description: front.description.value,
             keywords,
             leader,
             members,
             flow,
-            verify: verify.into_iter().map(|command| command.text).collect(),
+            verify: front.verify.texts(),
             prompts,
         })
     }
@@ -181,14 +205,14 @@ fn split(text: &str) -> Result<(&str, &str, usize), Fault> {
     Err(Fault::new(1, "the front matter has no end: a line `---`"))
 }
 
-fn keywords(form: &Form<'_>, faults: &mut Vec<Fault>) -> Vec<String> {
+fn keywords(words: &Lined<Vec<Lined<Word>>>, faults: &mut Vec<Fault>) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
-    for keyword in form.texts("trigger_keywords", faults) {
-        let text = keyword.text.trim().to_owned();
+    for (line, Word(keyword)) in words.items() {
+        let text = keyword.trim().to_owned();
         let lower = text.to_lowercase();
         if found.iter().any(|other| other.to_lowercase() == lower) {
             let message = format!("the keyword {text:?} is there twice, and would count twice");
-            faults.push(Fault::new(keyword.line, message));
+            faults.push(Fault::new(line, message));
         } else {
             found.push(text);
         }
@@ -197,120 +221,100 @@ fn keywords(form: &Form<'_>, faults: &mut Vec<Fault>) -> Vec<String> {
 }
 
 fn members(
-    form: &Form<'_>,
+    entries: Lined<Vec<Lined<MemberEntry>>>,
     agents: &Agents,
     faults: &mut Vec<Fault>,
 ) -> (Option<PresetLeader>, Vec<PresetMember>) {
-    if form.get("members").is_none() {
-        let message = "the front matter has no `members`";
-        faults.push(Fault::new(form.line_of("members"), message));
-        return (None, Vec::new());
-    }
-    let list = form.list("members", faults).unwrap_or_default();
     let (mut leader, mut members, mut names) = (None, Vec::new(), BTreeSet::new());
-    for (place, node) in list.iter().enumerate() {
-        let Some(read) = member(node, place, agents, faults) else {
+    let list_line = entries.line;
+    for (place, entry) in entries.value.into_iter().flatten().enumerate() {
+        let line = entry.line;
+        let Some(entry) = entry.value else {
             continue;
         };
-        if !names.insert(read.name.clone()) {
-            let message = format!("two members are called {}", read.name);
-            faults.push(Fault::new(read.line, message));
-        } else if read.name == LEADER {
+        entry.check(place, line, agents, faults);
+        let (Some(Word(name)), Some(Word(agent))) = (entry.name.value, entry.agent.value) else {
+            continue;
+        };
+        let line = entry.name.line;
+        if !names.insert(name.clone()) {
+            faults.push(Fault::new(line, format!("two members are called {name}")));
+        } else if name == LEADER {
             leader = Some(PresetLeader {
-                agent: read.agent,
-                provider: read.provider,
-                model: read.model,
+                agent,
+                provider: entry.provider.value,
+                model: entry.model.value,
             });
         } else {
-            match read.name.parse() {
+            match name.parse() {
                 Ok(name) => members.push(PresetMember {
                     name,
-                    agent: read.agent,
-                    role: read.role,
-                    provider: read.provider,
-                    model: read.model,
-                    capabilities: read.capabilities,
+                    role: entry.role.value.unwrap_or_else(|| agent.clone()),
+                    agent,
+                    provider: entry.provider.value,
+                    model: entry.model.value,
+                    capabilities: entry.capabilities.texts(),
                 }),
-                Err(error) => faults.push(Fault::new(read.line, error.to_string())),
+                Err(error) => faults.push(Fault::new(line, format!("{error}"))),
             }
         }
     }
     let most = usize::try_from(MOST_WORKERS).unwrap_or(usize::MAX);
     if members.is_empty() && faults.is_empty() {
-        faults.push(Fault::new(form.line_of("members"), "nobody in it works"));
+        faults.push(Fault::new(list_line, "nobody in it works"));
     } else if members.len() > most {
         let message = format!(
             "it has {} members; the limit is {MOST_WORKERS}",
             members.len()
         );
-        faults.push(Fault::new(form.line_of("members"), message));
+        faults.push(Fault::new(list_line, message));
     }
     (leader, members)
 }
 
-/// A member as it was written.
-struct MemberEntry {
-    line: usize,
-    name: String,
-    agent: String,
-    role: String,
-    provider: Option<String>,
-    model: Option<String>,
-    capabilities: Vec<String>,
-}
-
-fn member(
-    node: &Node,
-    place: usize,
-    agents: &Agents,
-    faults: &mut Vec<Fault>,
-) -> Option<MemberEntry> {
-    let form = Form::new(node, format!("member {}", place + 1), faults)?;
-    form.known(&MEMBER_KEYS, faults);
-    let name = form.needed("name", faults);
-    let agent = form.needed("agent", faults);
-    let role = form.text("role", faults);
-    let provider = form.text("provider", faults);
-    let model = form.text("model", faults);
-    let capabilities = form.texts("capabilities", faults);
-    // The leader is seldom one of our own agents: it is only a word for whoever plans.
-    let is_leader = name.as_ref().is_some_and(|name| name.text == LEADER);
-    if let Some(agent) = &agent
-        && !is_leader
-        && !agents.has(&agent.text)
-    {
-        let message = format!(
-            "there is no agent {:?}; there are {}",
-            agent.text,
-            agents.list()
-        );
-        faults.push(Fault::new(agent.line, message));
+impl MemberEntry {
+    /// Finds what it lacks, and names that mean nothing here.
+    fn check(&self, place: usize, line: usize, agents: &Agents, faults: &mut Vec<Fault>) {
+        let mut wrong = |line: usize, why: String| faults.push(Fault::new(line, why));
+        for (key, value) in [("name", &self.name), ("agent", &self.agent)] {
+            if value.is_missing() {
+                wrong(
+                    line,
+                    format!("member {} of the list has no `{key}`", place + 1),
+                );
+            }
+        }
+        // The leader is seldom one of our own agents: it is only a word for whoever plans.
+        let is_leader = self
+            .name
+            .value
+            .as_ref()
+            .is_some_and(|name| name.0 == LEADER);
+        if let Some(Word(agent)) = &self.agent.value
+            && !is_leader
+            && !agents.has(agent)
+        {
+            let known = agents.list();
+            wrong(
+                self.agent.line,
+                format!("there is no agent {agent:?}; there are {known}"),
+            );
+        }
+        if let Some(provider) = &self.provider.value
+            && !agents.provides(provider)
+        {
+            let known = agents.list_providers();
+            wrong(
+                self.provider.line,
+                format!("there is no provider {provider:?}; there are {known}"),
+            );
+        }
+        if let Some(role) = &self.role.value
+            && let Err(why) = check_word(role, "role")
+        {
+            wrong(self.role.line, why);
+        }
     }
-    if let Some(provider) = &provider
-        && !agents.provides(&provider.text)
-    {
-        let message = format!(
-            "there is no provider {:?}; there are {}",
-            provider.text,
-            agents.list_providers()
-        );
-        faults.push(Fault::new(provider.line, message));
-    }
-    if let Some(role) = &role
-        && let Err(why) = check_word(&role.text, "role")
-    {
-        faults.push(Fault::new(role.line, why));
-    }
-    let (name, agent) = (name?, agent?);
-    Some(MemberEntry {
-        line: name.line,
-        role: role.map_or_else(|| agent.text.clone(), |role| role.text),
-        name: name.text,
-        agent: agent.text,
-        provider: provider.map(|provider| provider.text),
-        model: model.map(|model| model.text),
-        capabilities: capabilities.into_iter().map(|line| line.text).collect(),
-    })
 }
 
 /// Returns the presets that teamster comes with. A test reads each, so none is missing.

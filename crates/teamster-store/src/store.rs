@@ -93,6 +93,8 @@ pub struct TeamChanges {
     pub remove: Vec<TaskId>,
     /// Blocked tasks, each with what is answered to its worker.
     pub unblock: Vec<(TaskId, String)>,
+    /// Results of which one was chosen, each with whether it is that one.
+    pub choose: Vec<(TaskId, bool)>,
     /// Messages.
     pub send: Vec<Outgoing>,
     /// Events that change nothing else.

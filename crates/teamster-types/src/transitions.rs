@@ -17,7 +17,7 @@ use crate::task::{Claim, DESCRIPTION_LIMIT, NewTask, SUBJECT_LIMIT, Status, Task
 use crate::{TaskId, Time, WorkerName};
 
 pub use block::{Block, BlockAnswer, WORDS_LIMIT, answer_block, block};
-pub use merge::{give_up, merge_lost, merged, unchanged};
+pub use merge::{choose, give_up, merge_lost, merged, unchanged};
 
 /// The time that a claim lasts without being renewed.
 pub const LEASE: Duration = Duration::from_secs(120);

@@ -114,6 +114,7 @@ pub fn ask(
         inbox: None,
         path: ask.path,
         teamster: ask.teamster,
+        tools: None,
     };
     let launch = ask
         .driver

@@ -241,6 +241,13 @@ impl AgentAttempt {
         self.close_at = effects.may_be_over.then(|| now + self.limits.grace);
     }
 
+    /// Takes in that the agent called a tool of ours, or waits for its answer, which is a sign of life.
+    pub(crate) fn note_request(&mut self, now: Instant) -> Vec<AttemptCommand> {
+        let mut commands = Vec::new();
+        self.note_activity(None, now, &mut commands);
+        commands
+    }
+
     fn note_activity(
         &mut self,
         session: Option<String>,
@@ -421,6 +428,7 @@ mod tests {
             inbox: None,
             path: std::ffi::OsStr::new(""),
             teamster: std::path::Path::new("/teamster"),
+            tools: None,
         };
         let reader = CommandDriver::new("true", Vec::new()).reader(&job);
         let now = Instant::now();

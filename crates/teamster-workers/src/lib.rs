@@ -22,6 +22,7 @@
 //! | [`workplace`] | where a worker works, and what becomes of what its agent left there |
 //! | [`prompt`] | what an agent is told about its task |
 //! | [`launch`], [`record`] | how a bridge is started and found again; one process for each worker |
+//! | [`socket`], [`tools`] | how an agent reaches its bridge, and what it can do there |
 //! | [`supervise`], [`reclaim`] | what happens to dead and hung workers and to their tasks |
 //! | [`shutdown`] | how workers are stopped, and how it is proven that they are gone |
 //! | [`limits`] | how long everything may take |
@@ -46,5 +47,7 @@ pub mod prompt;
 pub mod reclaim;
 pub mod record;
 pub mod shutdown;
+pub mod socket;
 pub mod supervise;
+pub mod tools;
 pub mod workplace;

@@ -437,8 +437,11 @@ impl ShutdownCoordinator<'_> {
                 }
             }
             if let Some(error) = &held {
-                let separator = if end.note.is_empty() { "" } else { "; " };
-                end.note += &format!("{separator}what it held is not given back yet: {error}");
+                if !end.note.is_empty() {
+                    end.note.push_str("; ");
+                }
+                end.note.push_str("what it held is not given back yet: ");
+                end.note.push_str(&error.message);
             }
             self.close_pane(request, &end.known.worker);
         }

@@ -168,14 +168,33 @@ impl<'a> Supervisor<'a> {
         }
         let mut found = Vec::new();
         for (record, assessment, survivors) in looks {
-            found.extend(self.tell(&record.spec.worker, &assessment)?);
-            match assessment.verdict {
-                Verdict::Dead | Verdict::Hung => found.extend(self.mend(&record, survivors)?),
-                Verdict::Healthy => self.is_well(&record),
-                _ => {}
+            match self.attend(&record, &assessment, survivors, &mut found) {
+                // Whoever is in doubt may hold the lock, and is judged by the next look.
+                Err(error) if error.busy && self.in_doubt => {
+                    tracing::debug!("cannot look after {} yet: {error}", record.spec.worker);
+                    break;
+                }
+                attended => attended?,
             }
         }
         Ok(found)
+    }
+
+    /// Does what follows from a verdict.
+    fn attend(
+        &mut self,
+        record: &LaunchRecord,
+        assessment: &Assessment,
+        survivors: Option<SurvivingProcesses>,
+        found: &mut Vec<SupervisorFinding>,
+    ) -> Result<(), StoreError> {
+        found.extend(self.tell(&record.spec.worker, assessment)?);
+        match assessment.verdict {
+            Verdict::Dead | Verdict::Hung => found.extend(self.mend(record, survivors)?),
+            Verdict::Healthy => self.is_well(record),
+            _ => {}
+        }
+        Ok(())
     }
 
     /// Records a verdict that was not recorded yet.

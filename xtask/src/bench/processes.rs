@@ -23,12 +23,27 @@ const IDLE_HOST: f64 = 0.01;
 const FEW: usize = 2;
 /// What every worker does with every task: it says something, changes a file and tells what it used.
 const WORK: &str = r#"
-steps = [
-  { say = "working on {subject}" },
-  { write = "notes/{id}.md", text = "{subject}\n" },
-  { usage = { input = 1200, output = 80, cost_usd = 0.01 } },
-  { done = "task {id} is done" },
-]
+[[step]]
+fill = true
+do = "say"
+text = "working on {subject}"
+
+[[step]]
+fill = true
+do = "edit"
+path = "notes/{id}.md"
+content = "{subject}\n"
+
+[[step]]
+do = "usage"
+tokens_in = 1200
+tokens_out = 80
+usd = 0.01
+
+[[step]]
+fill = true
+do = "done"
+text = "task {id} is done"
 "#;
 /// Keeps every worker of a run busy with its first task until it is stopped.
 const BUSY: &str = r#"

@@ -20,8 +20,8 @@ use serde_json::{Value, json};
 
 use super::{SECRETS, git_folders, mcp_answer, plain, settings};
 use crate::driver::{
-    AgentInput, CannotLaunch, Interrupt, Job, Launch, LineEffects, MessageRoute,
-    OUTER_SESSION_VARS, OutputReader, PermissionReply, SoftSignal, as_plain_text, task_variables,
+    AgentInput, CannotLaunch, Interrupt, Job, Launch, LineEffects, MessageRoute, OutputReader,
+    PermissionReply, SoftSignal, as_plain_text,
 };
 use crate::event::{AgentEvent, AgentSpending, PermissionDecision, Trouble, Usage};
 use crate::outcome::{AgentEnd, AgentOutcome, OutcomeBuilder, TerminalEvent};
@@ -62,25 +62,17 @@ pub(super) fn launch(program: PathBuf, job: &Job<'_>) -> Result<Launch, CannotLa
     if job.permissions.shell == Rule::Deny {
         args.extend(["--disable".into(), "shell_tool".into()]);
     }
-    Ok(Launch {
-        program,
-        args,
-        set: task_variables(job),
-        unset: OUTER_SESSION_VARS.to_vec(),
-        secrets: SECRETS.map(str::to_owned).to_vec(),
-        input: AgentInput::Dialogue(request(
-            INITIALIZE,
-            "initialize",
-            &json!({
-                "clientInfo": {
-                    "name": "teamster",
-                    "title": "teamster",
-                    "version": env!("CARGO_PKG_VERSION"),
-                },
-                "capabilities": { "optOutNotificationMethods": NOT_WANTED },
-            }),
-        )),
-    })
+    let mut launch = Launch::of_client(job, program, args, &SECRETS);
+    let params = json!({
+        "clientInfo": {
+            "name": "teamster",
+            "title": "teamster",
+            "version": env!("CARGO_PKG_VERSION"),
+        },
+        "capabilities": { "optOutNotificationMethods": NOT_WANTED },
+    });
+    launch.input = AgentInput::Dialogue(request(INITIALIZE, "initialize", &params));
+    Ok(launch)
 }
 
 /// Returns the setting that opens the repository's own folders to an agent which commits by itself.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use teamster_fs::ProjectFiles;
 
-use super::script::{Script, ScriptPart, ScriptStep};
+use super::script::{EditStep, Script, ScriptStep};
 use crate::event::Trouble;
 
 /// How often a file that is waited for is looked for.
@@ -57,7 +57,7 @@ pub enum ScriptEnd {
     Crash,
 }
 
-/// Plays the section that fits the context. An error means that nobody listens any more.
+/// Plays the steps that fit the context. An error means that nobody listens any more.
 pub fn play(
     script: &Script,
     context: &ScriptContext<'_>,
@@ -68,17 +68,28 @@ pub fn play(
         out,
         said: String::new(),
         calls: 0,
-        fills: true,
+        fills: false,
     };
-    let Some(part) = script.part(context) else {
+    let steps = script.part(context);
+    if !steps
+        .iter()
+        .any(|(_, step)| *step == ScriptStep::NeverStart)
+    {
         player.start()?;
-        let reason = format!(
-            "the script has no steps for task {} ({})",
-            context.id, context.subject
-        );
-        return player.fail(&reason, Trouble::Task);
+    }
+    for (when, step) in &steps {
+        player.fills = when.fill;
+        if let Then::End(end) = player.step(step)? {
+            return Ok(end);
+        }
+    }
+    let summary = match steps.len() {
+        _ if !player.said.is_empty() => player.said.clone(),
+        0 => "the script has no step for this task, so nothing was done".to_owned(),
+        1 => "played 1 step".to_owned(),
+        several => format!("played {several} steps"),
     };
-    player.part(&part)
+    player.finish(&summary)
 }
 
 struct Player<'a, 'o> {
@@ -86,6 +97,7 @@ struct Player<'a, 'o> {
     out: &'o mut dyn Write,
     said: String,
     calls: u32,
+    /// Whether words in braces are filled in, in the step that is played.
     fills: bool,
 }
 
@@ -96,26 +108,6 @@ enum Then {
 }
 
 impl Player<'_, '_> {
-    fn part(&mut self, part: &ScriptPart<'_>) -> io::Result<ScriptEnd> {
-        self.fills = part.fills;
-        if part.starts {
-            self.start()?;
-        }
-        for step in &part.steps {
-            match self.step(step)? {
-                Then::Next => {}
-                Then::End(played) => return Ok(played),
-            }
-        }
-        let summary = match part.steps.len() {
-            _ if !self.said.is_empty() => self.said.clone(),
-            0 => "the script has no step for this task, so nothing was done".to_owned(),
-            1 => "played 1 step".to_owned(),
-            several => format!("played {several} steps"),
-        };
-        self.finish(&summary)
-    }
-
     fn start(&mut self) -> io::Result<()> {
         let session = format!("scripted-{}", teamster_fs::random_hex());
         self.print(&json!({ "type": "started", "session": session }))
@@ -123,36 +115,42 @@ impl Player<'_, '_> {
 
     fn step(&mut self, step: &ScriptStep) -> io::Result<Then> {
         match step {
-            ScriptStep::Say(text) => {
+            ScriptStep::Say { text } => {
                 self.said = self.filled(text);
                 self.print(&json!({ "type": "say", "text": self.said }))?;
             }
-            ScriptStep::Commit(message) => {
-                let message = self.filled(message);
+            ScriptStep::Commit { text } => {
+                let message = self.filled(text);
                 self.print(&json!({ "type": "commit", "message": message }))?;
             }
-            ScriptStep::Sleep(span) => self.context.host.pause(*span),
-            ScriptStep::Used { usage, cost_usd } => {
-                self.print(&json!({ "type": "used", "usage": usage, "costUsd": cost_usd }))?;
+            ScriptStep::Sleep { span } => self.context.host.pause(*span),
+            ScriptStep::Usage(used) => {
+                let usage = used.usage();
+                self.print(&json!({ "type": "used", "usage": usage, "costUsd": used.usd }))?;
             }
-            ScriptStep::Fail { reason, code } => {
-                let reason = self.filled(reason);
+            ScriptStep::Fail { text, code } => {
+                let reason = self.filled(text);
                 self.fail(&reason, Trouble::Task)?;
                 return Ok(Then::End(ScriptEnd::Exit(*code)));
             }
-            ScriptStep::Pause(trouble) => {
+            ScriptStep::Pause { reason } => {
+                let trouble = reason.trouble();
                 let reason = format!("the script says: {}", trouble.words());
-                return self.fail(&reason, *trouble).map(Then::End);
+                return self.fail(&reason, trouble).map(Then::End);
             }
             ScriptStep::Hang => loop {
                 self.context.host.pause(LONG);
             },
-            ScriptStep::Crash(None) => return Ok(Then::End(ScriptEnd::Crash)),
-            ScriptStep::Crash(Some(code)) => return Ok(Then::End(ScriptEnd::Exit(*code))),
-            ScriptStep::Done(summary) => {
-                let summary = self.filled(summary);
+            ScriptStep::Crash { code: None } => return Ok(Then::End(ScriptEnd::Crash)),
+            ScriptStep::Crash { code: Some(code) } => {
+                return Ok(Then::End(ScriptEnd::Exit(*code)));
+            }
+            ScriptStep::Done { text } => {
+                let summary = self.filled(text);
                 return self.finish(&summary).map(Then::End);
             }
+            // What it has to do was done before the first step.
+            ScriptStep::NeverStart => {}
             ScriptStep::IgnoreSignals => {
                 if let Err(reason) = self.context.host.ignore_signals() {
                     return self.fail(&reason, Trouble::Task).map(Then::End);
@@ -161,7 +159,7 @@ impl Player<'_, '_> {
                     &json!({ "type": "say", "text": "ignores SIGINT and SIGTERM from now on" }),
                 )?;
             }
-            ScriptStep::SpawnOrphan(span) => {
+            ScriptStep::SpawnOrphan { span } => {
                 let asked = format!("spawn-orphan for {} s", span.as_secs_f64());
                 let call = self.call(&asked)?;
                 let spawned = self.context.host.spawn_orphan(*span);
@@ -170,55 +168,45 @@ impl Player<'_, '_> {
                     return self.fail(&reason, Trouble::Task).map(Then::End);
                 }
             }
-            ScriptStep::Run { .. } | ScriptStep::WaitForFile { .. } => {
-                return self.wait_or_run(step);
-            }
-            ScriptStep::Write { .. }
-            | ScriptStep::Append { .. }
-            | ScriptStep::Edit { .. }
-            | ScriptStep::Delete(_) => {
+            ScriptStep::Run {
+                command,
+                within,
+                may_fail,
+            } => return self.run(command, *within, *may_fail),
+            ScriptStep::WaitForFile { path, within } => return self.wait(path, *within),
+            ScriptStep::Edit(_) | ScriptStep::Append { .. } | ScriptStep::Delete { .. } => {
                 return self.touch(step);
             }
         }
         Ok(Then::Next)
     }
 
-    fn wait_or_run(&mut self, step: &ScriptStep) -> io::Result<Then> {
-        match step {
-            ScriptStep::Run {
-                command,
-                within,
-                may_fail,
-            } => {
-                let call = self.call(command)?;
-                let ran = run(command, *within);
-                self.answer(&call, &ran)?;
-                if let Err(output) = ran
-                    && !may_fail
-                {
-                    let last = output
-                        .trim()
-                        .lines()
-                        .next_back()
-                        .unwrap_or("it said nothing");
-                    let reason = format!("`{command}` failed: {last}");
-                    return self.fail(&reason, Trouble::Task).map(Then::End);
-                }
+    fn run(&mut self, command: &str, within: Duration, may_fail: bool) -> io::Result<Then> {
+        let call = self.call(command)?;
+        let ran = run(command, within);
+        self.answer(&call, &ran)?;
+        match ran {
+            Err(output) if !may_fail => {
+                let last = output.trim().lines().next_back();
+                let last = last.unwrap_or("it said nothing");
+                let reason = format!("`{command}` failed: {last}");
+                self.fail(&reason, Trouble::Task).map(Then::End)
             }
-            ScriptStep::WaitForFile { path, within } => {
-                let path = self.filled(path);
-                let file = self.context.worktree.join(&path);
-                let mut waited = Duration::ZERO;
-                while !file.exists() {
-                    if waited >= *within {
-                        let reason = format!("{path} did not come within {} s", within.as_secs());
-                        return self.fail(&reason, Trouble::Task).map(Then::End);
-                    }
-                    self.context.host.pause(LOOK_AGAIN);
-                    waited += LOOK_AGAIN;
-                }
+            _ => Ok(Then::Next),
+        }
+    }
+
+    fn wait(&mut self, path: &str, within: Duration) -> io::Result<Then> {
+        let path = self.filled(path);
+        let file = self.context.worktree.join(&path);
+        let mut waited = Duration::ZERO;
+        while !file.exists() {
+            if waited >= within {
+                let reason = format!("{path} did not come within {} s", within.as_secs());
+                return self.fail(&reason, Trouble::Task).map(Then::End);
             }
-            _ => {}
+            self.context.host.pause(LOOK_AGAIN);
+            waited += LOOK_AGAIN;
         }
         Ok(Then::Next)
     }
@@ -249,34 +237,34 @@ impl Player<'_, '_> {
 
     /// Changes a file; gives its path, or why it could not be changed.
     fn touched(&self, step: &ScriptStep) -> Result<String, String> {
-        let words = |error: teamster_fs::FsError| error.to_string();
+        let reason = |error: teamster_fs::FsError| error.to_string();
         let tree = ProjectFiles::open(self.context.worktree)
-            .map_err(words)?
+            .map_err(reason)?
             .ok_or("its worktree is gone")?;
         let old = |path: &str| {
-            let read = tree.read(Path::new(path)).map_err(words)?;
+            let read = tree.read(Path::new(path)).map_err(reason)?;
             Ok::<_, String>(read)
         };
         match step {
-            ScriptStep::Write { path, text } => {
+            ScriptStep::Edit(EditStep::Write { path, content }) => {
                 let path = self.filled(path);
-                let text = self.filled(text);
+                let text = self.filled(content);
                 tree.write(Path::new(&path), text.as_bytes())
-                    .map_err(words)?;
+                    .map_err(reason)?;
                 Ok(path)
             }
             ScriptStep::Append { path, text } => {
                 let path = self.filled(path);
                 let mut bytes = old(&path)?.unwrap_or_default();
                 bytes.extend_from_slice(self.filled(text).as_bytes());
-                tree.write(Path::new(&path), &bytes).map_err(words)?;
+                tree.write(Path::new(&path), &bytes).map_err(reason)?;
                 Ok(path)
             }
-            ScriptStep::Edit {
+            ScriptStep::Edit(EditStep::Replace {
                 path,
                 find,
                 replace,
-            } => {
+            }) => {
                 let path = self.filled(path);
                 let bytes = old(&path)?.ok_or(format!("there is no {path} to edit"))?;
                 let text = String::from_utf8(bytes).map_err(|_| format!("{path} is not UTF-8"))?;
@@ -286,12 +274,12 @@ impl Player<'_, '_> {
                 }
                 let text = text.replacen(&find, &self.filled(replace), 1);
                 tree.write(Path::new(&path), text.as_bytes())
-                    .map_err(words)?;
+                    .map_err(reason)?;
                 Ok(path)
             }
-            ScriptStep::Delete(path) => {
+            ScriptStep::Delete { path } => {
                 let path = self.filled(path);
-                if tree.remove(Path::new(&path)).map_err(words)? {
+                if tree.remove(Path::new(&path)).map_err(reason)? {
                     Ok(path)
                 } else {
                     Err(format!("there is no {path} to delete"))
@@ -301,7 +289,7 @@ impl Player<'_, '_> {
         }
     }
 
-    /// Words in braces stand for what is known about the task.
+    /// Returns a text in which words in braces stand for what is known about the task, if its step wants that.
     fn filled(&self, text: &str) -> String {
         if !self.fills {
             return text.to_owned();
@@ -420,20 +408,20 @@ pub(super) mod tests {
 
     #[test]
     fn files_are_changed_and_told() {
-        let script = "steps = [
-        { write = 'out/{id}.txt', text = '{subject}, attempt {attempt}' },
-        { append = 'out/{id}.txt', text = '!' },
-        { edit = 'out/7.txt', find = 'attempt 2', replace = 'again' },
-        { write = 'gone', text = '' },
-        { delete = 'gone' },
-        { commit = 'Task {id}' },
-        { usage = { input = 10, output = 2, cost_usd = 0.5 } },
-        { usage = { input = 1 } },
-        { say = 'all of {id}' },
-    ]";
+        let script = "
+        [[step]]\nfill = true\ndo = 'edit'\npath = 'out/{id}.txt'\ncontent = '{subject}, attempt {attempt}'\n\
+        [[step]]\nfill = true\ndo = 'append'\npath = 'out/{id}.txt'\ntext = '!'\n\
+        [[step]]\ndo = 'append'\npath = 'out/7.txt'\ntext = '{id}'\n\
+        [[step]]\ndo = 'edit'\npath = 'out/7.txt'\nfind = 'attempt 2'\nreplace = 'again'\n\
+        [[step]]\ndo = 'edit'\npath = 'gone'\ncontent = ''\n\
+        [[step]]\ndo = 'delete'\npath = 'gone'\n\
+        [[step]]\nfill = true\ndo = 'commit'\ntext = 'Task {id}'\n\
+        [[step]]\ndo = 'usage'\ntokens_in = 10\ntokens_out = 2\nusd = 0.5\n\
+        [[step]]\ndo = 'usage'\ntokens_in = 1\n\
+        [[step]]\nfill = true\ndo = 'say'\ntext = 'all of {id}'\n";
         let (events, outcome, _) = played(script, 2, |worktree| {
             let text = std::fs::read_to_string(worktree.join("out/7.txt")).unwrap();
-            assert_eq!(text, "Add {id}, again!");
+            assert_eq!(text, "Add {id}, again!{id}");
             assert!(!worktree.join("gone").exists());
         });
         assert!(matches!(
@@ -464,7 +452,9 @@ pub(super) mod tests {
     #[test]
     fn no_step_reaches_out_of_the_worktree() {
         for path in ["../x", "/tmp/x", "a/../../x", ".git/config", ""] {
-            let failed = verdict(&format!("steps = [{{ write = '{path}', text = '' }}]"));
+            let failed = verdict(&format!(
+                "[[step]]\ndo = 'edit'\npath = '{path}'\ncontent = ''"
+            ));
             assert!(
                 matches!(failed, AgentVerdict::Failed { .. }),
                 "{path}: {failed:?}"
@@ -485,52 +475,56 @@ pub(super) mod tests {
         let failed = |reason: &str| AgentVerdict::Failed {
             reason: reason.into(),
         };
-        assert_eq!(verdict("steps = [{ fail = 'no' }]"), failed("no"));
+        assert_eq!(verdict("[[step]]\ndo = 'fail'\ntext = 'no'"), failed("no"));
         assert_eq!(
-            verdict("steps = [{ edit = 'a', find = 'x', replace = 'y' }]"),
+            verdict("[[step]]\ndo = 'edit'\npath = 'a'\nfind = 'x'\nreplace = 'y'"),
             failed("there is no a to edit")
         );
         assert_eq!(
-            verdict("steps = [{ run = 'echo so; exit 3' }]"),
+            verdict("[[step]]\ndo = 'run'\ncommand = 'echo so; exit 3'"),
             failed("`echo so; exit 3` failed: so")
         );
-        assert!(verdict("steps = [{ run = 'exit 3', may_fail = true }]").is_done());
+        assert!(verdict("[[step]]\ndo = 'run'\ncommand = 'exit 3'\nmay_fail = true").is_done());
         assert_eq!(
-            verdict("steps = [{ pause = 'rate-limit' }]"),
+            verdict("[[step]]\ndo = 'pause'\nreason = 'rate-limit'"),
             AgentVerdict::Paused {
                 trouble: Trouble::RateLimit,
                 reason: "the script says: rate limit".into()
             }
         );
         assert!(matches!(
-            verdict("steps = [{ crash = true }]"),
+            verdict("[[step]]\ndo = 'crash'"),
             AgentVerdict::Failed { .. }
         ));
         assert!(matches!(
-            verdict("steps = [{ crash = 7 }]"),
+            verdict("[[step]]\ndo = 'crash'\ncode = 7"),
             AgentVerdict::Failed { .. }
         ));
         assert_eq!(
-            verdict("steps = [{ done = 'early' }, { fail = 'late' }]"),
+            verdict("[[step]]\ndo = 'done'\ntext = 'early'\n[[step]]\ndo = 'fail'\ntext = 'late'"),
             AgentVerdict::Done {
                 summary: "early".into()
             }
         );
         assert_eq!(
-            verdict("steps = [{ wait_for_file = 'never', within = '1s' }]"),
+            verdict("[[step]]\ndo = 'wait-for-file'\npath = 'never'\nseconds = 1"),
             failed("never did not come within 1 s")
         );
-        assert_eq!(
-            verdict("[[task]]\nid = 8\nsteps = []"),
-            failed("the script has no steps for task 7 (Add {id})")
-        );
+        let nothing = AgentVerdict::Done {
+            summary: "the script has no step for this task, so nothing was done".into(),
+        };
+        assert_eq!(verdict("[[step]]\ntask = 8\ndo = 'hang'"), nothing);
     }
 
     #[test]
     fn one_that_does_not_say_that_it_is_there_has_not_started() {
-        let (_, outcome, _) = played("starts = false\nsteps = [{ crash = 1 }]", 1, |_| {});
+        let (_, outcome, _) = played(
+            "[[step]]\ndo = 'never-start'\n[[step]]\ndo = 'crash'\ncode = 1",
+            1,
+            |_| {},
+        );
         assert!(!outcome.started);
-        let (_, outcome, _) = played("steps = [{ crash = 1 }]", 1, |_| {});
+        let (_, outcome, _) = played("[[step]]\ndo = 'crash'\ncode = 1", 1, |_| {});
         assert!(outcome.started);
     }
 }

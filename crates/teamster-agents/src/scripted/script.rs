@@ -1,101 +1,235 @@
-//! A script: which steps are played for which task.
+//! A script: a list of `[[step]]`, each of which says what to `do`, and for which task, worker and attempt.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use serde::Deserialize;
+use serde::de::{Deserializer, Error as _};
+use teamster_document::{DocumentFormat, DocumentValue, Fault, Lined, Word};
 use teamster_fs::Dir;
 use thiserror::Error;
-use toml::de::{DeTable, DeValue};
 
 use super::play::ScriptContext;
-use super::section::Fields;
-use super::step_list::{self, ConditionalStep};
 use crate::event::{Trouble, Usage};
 
 /// Scripts are written by people; one that is larger is not a script.
 const LARGEST: usize = 1024 * 1024;
+/// A command of a script that takes longer is meant to hang, and a file that comes later does not come.
+const WITHIN: Duration = Duration::from_secs(60);
 
 /// A script that an agent plays.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Script {
-    form: ScriptForm,
+    steps: Vec<(StepCondition, ScriptStep)>,
 }
 
-/// The two ways to write one.
-#[derive(Clone, Debug, PartialEq)]
-enum ScriptForm {
-    /// `[[task]]` and `steps`: the first section that fits is played.
-    Sections(Vec<ScriptSection>),
-    /// `[[step]]`: every step that fits is played, in order.
-    Steps(Vec<ConditionalStep>),
+/// A script as it is written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ScriptFile {
+    #[serde(default)]
+    step: Lined<Vec<Lined<(StepCondition, ScriptStep)>>>,
 }
 
-/// What is played for one attempt at a task.
-#[derive(Debug)]
-pub(super) struct ScriptPart<'a> {
-    /// Whether it says that it is there before it begins.
-    pub(super) starts: bool,
+/// When a step is played, and how its texts are read.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, rename = "step", deny_unknown_fields)]
+pub(super) struct StepCondition {
+    /// What the plan calls the task, or how its subject begins.
+    task: Option<Word>,
+    worker: Option<String>,
+    attempt: Option<u32>,
     /// Whether words in braces stand for what is known about the task.
-    pub(super) fills: bool,
-    pub(super) steps: Vec<&'a ScriptStep>,
-}
-
-/// The steps for some tasks.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct ScriptSection {
-    pub(super) id: Option<String>,
-    pub(super) subject: Option<String>,
-    pub(super) worker: Option<String>,
-    pub(super) attempt: Option<u32>,
-    /// Whether it says that it is there before it begins.
-    pub(super) starts: bool,
-    pub(super) steps: Vec<ScriptStep>,
+    pub(super) fill: bool,
 }
 
 /// One thing to do. Paths are relative to the worktree.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(rename = "do", rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) enum ScriptStep {
-    Say(String),
-    Write {
-        path: String,
+    Say {
         text: String,
     },
+    Edit(EditStep),
     Append {
         path: String,
         text: String,
     },
-    Edit {
+    Delete {
         path: String,
-        find: String,
-        replace: String,
     },
-    Delete(String),
-    Commit(String),
-    Sleep(Duration),
     Run {
         command: String,
+        #[serde(default = "within", rename = "seconds", deserialize_with = "seconds")]
         within: Duration,
+        #[serde(default)]
         may_fail: bool,
     },
     WaitForFile {
         path: String,
+        #[serde(default = "within", rename = "seconds", deserialize_with = "seconds")]
         within: Duration,
     },
-    Used {
-        usage: Usage,
-        cost_usd: Option<f64>,
+    Commit {
+        #[serde(default = "commit_message")]
+        text: String,
+    },
+    Sleep {
+        #[serde(rename = "seconds", deserialize_with = "seconds")]
+        span: Duration,
+    },
+    Usage(UsageStep),
+    Done {
+        text: String,
     },
     Fail {
-        reason: String,
+        #[serde(default = "failure")]
+        text: String,
+        #[serde(default = "failure_code", deserialize_with = "failing_code")]
         code: u8,
     },
-    Pause(Trouble),
+    Pause {
+        reason: PauseReason,
+    },
     Hang,
-    Crash(Option<u8>),
-    Done(String),
+    /// Dies of a signal, or exits with a code and says nothing.
+    Crash {
+        #[serde(default, deserialize_with = "crash_code")]
+        code: Option<u8>,
+    },
+    /// Never says that it is there, so that its launch fails.
+    NeverStart,
     IgnoreSignals,
-    SpawnOrphan(Duration),
+    SpawnOrphan {
+        #[serde(rename = "seconds", deserialize_with = "seconds")]
+        span: Duration,
+    },
+}
+
+/// A change of a file: new content, or the first such text replaced.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(try_from = "EditKeys")]
+pub(super) enum EditStep {
+    Write {
+        path: String,
+        content: String,
+    },
+    Replace {
+        path: String,
+        find: String,
+        replace: String,
+    },
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct EditKeys {
+    path: String,
+    content: Option<String>,
+    find: Option<String>,
+    replace: Option<String>,
+}
+
+impl TryFrom<EditKeys> for EditStep {
+    type Error = &'static str;
+
+    fn try_from(keys: EditKeys) -> Result<Self, Self::Error> {
+        let path = keys.path;
+        match (keys.content, keys.find, keys.replace) {
+            (Some(content), None, None) => Ok(Self::Write { path, content }),
+            (None, Some(find), Some(replace)) => Ok(Self::Replace {
+                path,
+                find,
+                replace,
+            }),
+            _ => Err("an edit needs `content`, or `find` and `replace`"),
+        }
+    }
+}
+
+/// Tokens and money that a step uses.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct UsageStep {
+    tokens_in: u64,
+    tokens_out: u64,
+    cached_in: u64,
+    #[serde(deserialize_with = "money")]
+    pub(super) usd: Option<f64>,
+}
+
+impl UsageStep {
+    pub(super) fn usage(&self) -> Usage {
+        Usage {
+            input: self.tokens_in,
+            output: self.tokens_out,
+            cached_input: self.cached_in,
+            ..Usage::default()
+        }
+    }
+}
+
+/// Why an agent pauses, which costs no attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum PauseReason {
+    RateLimit,
+    Outage,
+    SignIn,
+}
+
+impl PauseReason {
+    pub(super) fn trouble(self) -> Trouble {
+        match self {
+            Self::RateLimit => Trouble::RateLimit,
+            Self::Outage => Trouble::Outage,
+            Self::SignIn => Trouble::SignIn,
+        }
+    }
+}
+
+fn within() -> Duration {
+    WITHIN
+}
+
+fn commit_message() -> String {
+    "Work in progress".to_owned()
+}
+
+fn failure() -> String {
+    "the script says that it fails".to_owned()
+}
+
+fn failure_code() -> u8 {
+    1
+}
+
+/// Reads a number of seconds; parts of one are fine.
+fn seconds<'de, D: Deserializer<'de>>(source: D) -> Result<Duration, D::Error> {
+    Duration::try_from_secs_f64(f64::deserialize(source)?)
+        .map_err(|_| D::Error::custom("it must be a number of seconds such as 5 or 0.2"))
+}
+
+fn money<'de, D: Deserializer<'de>>(source: D) -> Result<Option<f64>, D::Error> {
+    let sum = f64::deserialize(source)?;
+    let is_sum = sum.is_finite() && sum >= 0.0;
+    is_sum
+        .then_some(Some(sum))
+        .ok_or_else(|| D::Error::custom("it must be a sum of money such as 0.02"))
+}
+
+fn failing_code<'de, D: Deserializer<'de>>(source: D) -> Result<u8, D::Error> {
+    match u8::deserialize(source)? {
+        0 => Err(D::Error::custom(
+            "it must be 1 to 255: 0 means that all went well",
+        )),
+        code => Ok(code),
+    }
+}
+
+fn crash_code<'de, D: Deserializer<'de>>(source: D) -> Result<Option<u8>, D::Error> {
+    failing_code(source).map(Some)
 }
 
 /// What is wrong with a script, and where.
@@ -152,119 +286,63 @@ impl Script {
 
     /// Understands a script's text; `file` is for the messages.
     pub fn parse(file: &Path, text: &str) -> Result<Self, ScriptError> {
-        let fail = |(at, error): (usize, String)| ScriptError {
-            file: file.to_owned(),
-            line: Some(1 + text.get(..at).unwrap_or_default().matches('\n').count()),
-            error,
-        };
-        let table = DeTable::parse(text).map_err(|error| {
-            let at = error.span().map_or(0, |span| span.start);
-            fail((at, format!("not valid TOML: {}", error.message())))
-        })?;
-        let table = table.get_ref();
-        let form = match step_list::parse(table) {
-            Ok(Some(steps)) => Ok(ScriptForm::Steps(steps)),
-            Ok(None) => sections(table).map(ScriptForm::Sections),
-            Err(wrong) => Err(wrong),
-        };
-        form.map(|form| Self { form }).map_err(fail)
-    }
-
-    /// What is played for a context. `None`: the script does not know what to do.
-    ///
-    /// A list of steps always knows: one that has nothing for a task asks nothing of it. Sections are cases, and a task
-    /// that is none of them was forgotten.
-    pub(super) fn part(&self, context: &ScriptContext<'_>) -> Option<ScriptPart<'_>> {
-        match &self.form {
-            ScriptForm::Sections(sections) => {
-                // The default stands behind all others.
-                let section = sections.iter().find(|section| section.fits(context))?;
-                Some(ScriptPart {
-                    starts: section.starts,
-                    fills: true,
-                    steps: section.steps.iter().collect(),
+        let mut faults = Vec::new();
+        let steps = Self::steps(text, &mut faults);
+        // The first of them is told: a script is short, and what follows is often a consequence.
+        faults.sort();
+        match (faults.into_iter().next(), steps) {
+            (None, Some(steps)) => Ok(Self { steps }),
+            (fault, _) => {
+                let fault = fault.unwrap_or_else(|| Fault::new(1, "it cannot be read"));
+                Err(ScriptError {
+                    file: file.to_owned(),
+                    line: Some(fault.line),
+                    error: fault.message,
                 })
             }
-            ScriptForm::Steps(steps) => Some(ScriptPart {
-                starts: true,
-                fills: false,
-                steps: steps
-                    .iter()
-                    .filter(|single| single.fits(context))
-                    .map(|single| &single.step)
-                    .collect(),
-            }),
         }
     }
-}
 
-/// Something wrong at a byte of the text.
-pub(super) type Wrong = (usize, String);
-
-fn sections(table: &DeTable<'_>) -> Result<Vec<ScriptSection>, Wrong> {
-    let mut fields = Fields::new(table, 0, "the script");
-    let mut sections = Vec::new();
-    if let Some((at, value)) = fields.take("task") {
-        let DeValue::Array(tasks) = value else {
-            return Err((
-                at,
-                "`task` is a list of sections: write [[task]]".to_owned(),
-            ));
-        };
-        for task in tasks {
-            let DeValue::Table(inner) = task.get_ref() else {
-                return Err((
-                    task.span().start,
-                    "a task is a section: write [[task]]".to_owned(),
-                ));
+    fn steps(text: &str, faults: &mut Vec<Fault>) -> Option<Vec<(StepCondition, ScriptStep)>> {
+        let root = teamster_document::parse(DocumentFormat::Toml, text)
+            .map_err(|fault| faults.push(fault))
+            .ok()?;
+        let former = ["task", "steps", "starts"];
+        if let Some(node) = former.iter().find_map(|key| root.get(key)) {
+            // What stands in tables of its own has its place there.
+            let first = match &node.value {
+                DocumentValue::List(items) => items.first(),
+                _ => None,
             };
-            sections.push(ScriptSection::parse(inner, task.span().start)?);
+            faults.push(Fault::new(
+                first.unwrap_or(node).line,
+                "a script is a list of [[step]]; `steps` and [[task]] are not read any more, and docs/scripted.md tells \
+                 how each of them is written as a step",
+            ));
+            return None;
         }
+        let script: ScriptFile = root.read("the script", faults)?;
+        if script.step.is_missing() {
+            faults.push(Fault::new(1, "a script needs at least one [[step]]"));
+        }
+        let steps = script.step.value?.into_iter();
+        steps.map(|step| step.value).collect()
     }
-    let has_default = table.iter().any(|(key, _)| key.get_ref() == "steps");
-    if has_default {
-        let steps = fields.steps()?;
-        let starts = fields.flag("starts")?.unwrap_or(true);
-        sections.push(ScriptSection {
-            id: None,
-            subject: None,
-            worker: None,
-            attempt: None,
-            starts,
-            steps,
-        });
+
+    /// Returns the steps that are played for a context, in order. When there are none, nothing is asked of the task.
+    pub(super) fn part(&self, context: &ScriptContext<'_>) -> Vec<&(StepCondition, ScriptStep)> {
+        let steps = self.steps.iter();
+        steps.filter(|(when, _)| when.fits(context)).collect()
     }
-    fields.nothing_left()?;
-    if sections.is_empty() {
-        return Err((
-            0,
-            "a script needs `steps`, at least one [[task]], or at least one [[step]]".to_owned(),
-        ));
-    }
-    Ok(sections)
 }
 
-impl ScriptSection {
-    fn parse(table: &DeTable<'_>, at: usize) -> Result<Self, Wrong> {
-        let mut fields = Fields::new(table, at, "[[task]]");
-        let section = Self {
-            id: fields.word("id")?,
-            subject: fields.text("subject")?,
-            worker: fields.text("worker")?,
-            attempt: fields.number("attempt")?,
-            starts: fields.flag("starts")?.unwrap_or(true),
-            steps: fields.steps()?,
-        };
-        fields.nothing_left()?;
-        Ok(section)
-    }
-
+impl StepCondition {
     fn fits(&self, context: &ScriptContext<'_>) -> bool {
-        self.id.as_deref().is_none_or(|id| id == context.id)
-            && self
-                .subject
-                .as_deref()
-                .is_none_or(|pattern| matches(pattern, context.subject))
+        // A task that no plan has named is known by its number.
+        let name = context.label.unwrap_or(context.id);
+        self.task
+            .as_ref()
+            .is_none_or(|Word(task)| task == name || context.subject.starts_with(task.as_str()))
             && self
                 .worker
                 .as_deref()
@@ -307,47 +385,142 @@ mod tests {
         Script::parse(Path::new("demo.toml"), text).map_err(|error| error.to_string())
     }
 
-    fn context<'a>(id: &'a str, subject: &'a str, attempt: u32) -> ScriptContext<'a> {
-        ScriptContext {
+    /// Returns what is played for a task with the number 7.
+    fn part(script: &str, label: Option<&str>, subject: &str, attempt: u32) -> Vec<ScriptStep> {
+        let context = ScriptContext {
             worktree: Path::new("/nowhere"),
-            id,
+            id: "7",
             subject,
             attempt,
             team: "t",
             worker: "worker-1",
-            label: None,
+            label,
             host: &Nowhere,
-        }
+        };
+        let script = parse(script).unwrap();
+        let part = script.part(&context);
+        part.into_iter().map(|(_, step)| step.clone()).collect()
+    }
+
+    fn says(texts: &[&str]) -> Vec<ScriptStep> {
+        let say = |text: &&str| ScriptStep::Say {
+            text: (*text).to_owned(),
+        };
+        texts.iter().map(say).collect()
     }
 
     #[test]
-    fn the_first_section_that_fits_is_played() {
-        let script = parse(
-            "steps = [{ say = 'default' }]\n\
-         [[task]]\nid = 3\nsteps = [{ say = 'three' }]\n\
-         [[task]]\nsubject = 'Fix *'\nattempt = 1\nsteps = [{ fail = 'not yet' }]\n\
-         [[task]]\nsubject = 'Fix *'\nsteps = [{ say = 'fixed' }]\n\
-         [[task]]\nworker = 'other-*'\nsteps = [{ say = 'other' }]",
-        )
-        .unwrap();
-        let first = |context: ScriptContext<'_>| script.part(&context).unwrap().steps[0].clone();
-        let not_yet = ScriptStep::Fail {
-            reason: "not yet".into(),
-            code: 1,
-        };
+    fn steps_are_for_every_task_or_for_the_one_they_name() {
+        let script = "
+        [[step]]\ndo = 'say'\ntext = 'all'\n\
+        [[step]]\ntask = '1'\ndo = 'say'\ntext = 'one'\n\
+        [[step]]\ntask = 'Fix'\ndo = 'say'\ntext = 'fix'\n\
+        [[step]]\ntask = 7\nattempt = 2\ndo = 'say'\ntext = 'again'\n\
+        [[step]]\nworker = 'other-*'\ndo = 'say'\ntext = 'other'\n\
+        [[step]]\nworker = 'worker-*'\ndo = 'say'\ntext = 'end'";
         assert_eq!(
-            first(context("3", "Fix it", 1)),
-            ScriptStep::Say("three".into())
-        );
-        assert_eq!(first(context("4", "Fix it", 1)), not_yet);
-        assert_eq!(
-            first(context("4", "Fix it", 2)),
-            ScriptStep::Say("fixed".into())
+            part(script, Some("1"), "Build", 1),
+            says(&["all", "one", "end"])
         );
         assert_eq!(
-            first(context("4", "Build", 1)),
-            ScriptStep::Say("default".into())
+            part(script, Some("x"), "Fix it", 1),
+            says(&["all", "fix", "end"])
         );
+        // The number of a task is not what its plan calls it.
+        assert_eq!(part(script, Some("x"), "Build", 2), says(&["all", "end"]));
+        assert_eq!(
+            part(script, None, "Build", 2),
+            says(&["all", "again", "end"])
+        );
+        assert_eq!(part("step = []", None, "Build", 1), []);
+    }
+
+    #[test]
+    fn every_deed_has_its_keys() {
+        let script = "
+        [[step]]\ndo = 'edit'\npath = 'a/b'\ncontent = 'c'\n\
+        [[step]]\ndo = 'edit'\npath = 'a'\nfind = 'x'\nreplace = ''\n\
+        [[step]]\ndo = 'append'\npath = 'a'\ntext = 'b'\n\
+        [[step]]\ndo = 'delete'\npath = 'a'\n\
+        [[step]]\ndo = 'run'\ncommand = 'true'\n\
+        [[step]]\ndo = 'run'\ncommand = 'false'\nseconds = 5\nmay_fail = true\n\
+        [[step]]\ndo = 'wait-for-file'\npath = 'a'\n\
+        [[step]]\ndo = 'commit'\n\
+        [[step]]\ndo = 'sleep'\nseconds = 0.25\n\
+        [[step]]\ndo = 'usage'\ntokens_in = 1_000\ntokens_out = 5\n\
+        [[step]]\ndo = 'usage'\ncached_in = 1\nusd = 0.5\n\
+        [[step]]\ndo = 'done'\ntext = 'so'\n\
+        [[step]]\ndo = 'fail'\ncode = 3\ntext = 'no'\n\
+        [[step]]\ndo = 'pause'\nreason = 'rate-limit'\n\
+        [[step]]\ndo = 'hang'\n\
+        [[step]]\ndo = 'crash'\n\
+        [[step]]\ndo = 'crash'\ncode = 7\n\
+        [[step]]\ndo = 'never-start'\n\
+        [[step]]\ndo = 'ignore-signals'\n\
+        [[step]]\ndo = 'spawn-orphan'\nseconds = 60";
+        let expected = vec![
+            ScriptStep::Edit(EditStep::Write {
+                path: "a/b".into(),
+                content: "c".into(),
+            }),
+            ScriptStep::Edit(EditStep::Replace {
+                path: "a".into(),
+                find: "x".into(),
+                replace: String::new(),
+            }),
+            ScriptStep::Append {
+                path: "a".into(),
+                text: "b".into(),
+            },
+            ScriptStep::Delete { path: "a".into() },
+            ScriptStep::Run {
+                command: "true".into(),
+                within: WITHIN,
+                may_fail: false,
+            },
+            ScriptStep::Run {
+                command: "false".into(),
+                within: Duration::from_secs(5),
+                may_fail: true,
+            },
+            ScriptStep::WaitForFile {
+                path: "a".into(),
+                within: WITHIN,
+            },
+            ScriptStep::Commit {
+                text: "Work in progress".into(),
+            },
+            ScriptStep::Sleep {
+                span: Duration::from_millis(250),
+            },
+            ScriptStep::Usage(UsageStep {
+                tokens_in: 1_000,
+                tokens_out: 5,
+                ..UsageStep::default()
+            }),
+            ScriptStep::Usage(UsageStep {
+                cached_in: 1,
+                usd: Some(0.5),
+                ..UsageStep::default()
+            }),
+            ScriptStep::Done { text: "so".into() },
+            ScriptStep::Fail {
+                text: "no".into(),
+                code: 3,
+            },
+            ScriptStep::Pause {
+                reason: PauseReason::RateLimit,
+            },
+            ScriptStep::Hang,
+            ScriptStep::Crash { code: None },
+            ScriptStep::Crash { code: Some(7) },
+            ScriptStep::NeverStart,
+            ScriptStep::IgnoreSignals,
+            ScriptStep::SpawnOrphan {
+                span: Duration::from_secs(60),
+            },
+        ];
+        assert_eq!(part(script, None, "", 1), expected);
     }
 
     #[test]
@@ -377,37 +550,80 @@ mod tests {
     fn every_mistake_is_told_with_its_line() {
         for (text, says) in [
             (
-                "steps = [\n  { say = 'a' },\n  { sya = 'b' },\n]",
-                "demo.toml, line 3: nobody knows this step",
+                "[[step]]\ntext = 'a'",
+                "demo.toml, line 1: item 1 of `step` has no `do`",
             ),
             (
-                "steps = [{ say = 'a', run = 'b' }]",
-                "line 1: a step is one thing, not say and run at once",
+                "[[step]]\ndo = 'hang'\n[[step]]\ndo = 'dance'",
+                "line 4: item 2 of `step` has a bad `do`: there is no \"dance\"; there are say, edit, append",
             ),
             (
-                "\nsteps = [{ write = 'a' }]",
-                "line 2: this step needs `text`",
+                "[[step]]\ndo = 'say'\ntext = 'a'\ntxt = 'b'",
+                "line 4: item 1 of `step` has the unknown key `txt`; known are task, worker, attempt, fill, do, text",
             ),
             (
-                "steps = [{ write = 'a', txt = 'b', text = '' }]",
-                "this step has no `txt`; it has write, text",
+                "[[step]]\ndo = 'hang'\ntext = 'a'",
+                "line 3: item 1 of `step` has the unknown key `text`",
             ),
-            ("steps = [{ sleep = 5 }]", "`sleep` must be a time such as"),
-            ("steps = [{ crash = 0 }]", "`crash` must be true"),
-            ("steps = [{ pause = 'x' }]", "`pause` must be"),
-            ("steps = [{ usage = { in = 1 } }]", "`usage` has no `in`"),
-            ("steps = [{ hang = false }]", "write `hang = true`"),
-            ("steps = 'x'", "`steps` must be a list of steps"),
-            ("steps = ['x']", "a step is { say"),
-            ("[[task]]\nid = '1'", "line 1: [[task]] needs `steps`"),
             (
-                "[[task]]\nid = '1'\nsteps = []\nname = 'x'",
-                "line 4: [[task]] has no `name`",
+                "\n[[step]]\ndo = 'edit'\npath = 'a'\ncontent = 'x'\nfind = 'y'",
+                "line 2: `edit`: an edit needs `content`, or `find` and `replace`",
             ),
-            ("[task]\nsteps = []", "write [[task]]"),
-            ("x = 1\nsteps = []", "line 1: the script has no `x`"),
-            ("", "line 1: a script needs `steps`"),
-            ("steps = [\n", "not valid TOML"),
+            (
+                "[[step]]\ndo = 'edit'\ncontent = 'a'",
+                "line 1: `edit` has no `path`",
+            ),
+            ("[[step]]\ndo = 'say'", "line 1: `say` has no `text`"),
+            ("[[step]]\ndo = 'sleep'", "line 1: `sleep` has no `seconds`"),
+            (
+                "[[step]]\ndo = 'sleep'\nseconds = '5s'",
+                "line 3: `sleep` has a `seconds` that is a text, not a number",
+            ),
+            (
+                "[[step]]\ndo = 'sleep'\nseconds = -1",
+                "line 3: `sleep` has a bad `seconds`: it must be a number of seconds",
+            ),
+            ("[[step]]\ndo = 'fail'\ncode = 0", "must be 1 to 255"),
+            (
+                "[[step]]\ndo = 'fail'\ncode = 256",
+                "line 3: `fail` has a `code` that is 256, not a whole number from 0 to 255",
+            ),
+            ("[[step]]\ndo = 'crash'\ncode = 0", "must be 1 to 255"),
+            ("[[step]]\ndo = 'usage'\nusd = -1", "must be a sum of money"),
+            (
+                "[[step]]\ndo = 'usage'\nin = 1",
+                "line 3: item 1 of `step` has the unknown key `in`",
+            ),
+            (
+                "[[step]]\ndo = 'pause'\nreason = 'x'",
+                "line 3: `pause` has a bad `reason`: there is no \"x\"; there are rate-limit, outage, sign-in",
+            ),
+            (
+                "[[step]]\ndo = 'say'\ntext = 'a'\ntask = ''",
+                "line 4: step 1 of the list has an empty `task`",
+            ),
+            (
+                "step = 3",
+                "line 1: the script has a `step` that is a number, not a list",
+            ),
+            (
+                "step = [3]",
+                "line 1: the script has a number in `step`, not a table",
+            ),
+            (
+                "[[step]]\ndo = 'hang'\n\n[[task]]\nsteps = []",
+                "demo.toml, line 4: a script is a list of [[step]]",
+            ),
+            (
+                "steps = [{ say = 'a' }]",
+                "demo.toml, line 1: a script is a list of [[step]]",
+            ),
+            (
+                "x = 1\n[[step]]\ndo = 'hang'",
+                "line 1: the script has the unknown key `x`; known are step",
+            ),
+            ("", "line 1: a script needs at least one [[step]]"),
+            ("step = [\n", "not valid TOML"),
         ] {
             let error = parse(text).unwrap_err();
             assert!(error.contains(says), "{text:?}: {error}");

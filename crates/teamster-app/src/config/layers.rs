@@ -1,22 +1,24 @@
 //! Who says what: the variables, the project's file and the user's file, one over the other.
 
+use teamster_document::DocumentValue;
 use teamster_fs::layout::Layout;
 
-use super::file::{Raw, SettingsFile};
-use super::{KEYS, Key, Problem, Setting, Source, at};
+use super::file::SettingsFile;
+use super::value::written;
+use super::{ConfigProblem, KEYS, Setting, SettingKey, SettingSource, at};
 use crate::env_vars;
 
 pub(super) struct Layers {
     pub(super) project: SettingsFile,
     pub(super) user: SettingsFile,
-    pub(super) problems: Vec<Problem>,
+    pub(super) problems: Vec<ConfigProblem>,
 }
 
 impl Layers {
     pub(super) fn read(layout: &Layout) -> Self {
         Self {
-            project: SettingsFile::read(&layout.project_config, false),
-            user: SettingsFile::read(&layout.user_config, true),
+            project: SettingsFile::read(&layout.project_config, true),
+            user: SettingsFile::read(&layout.user_config, false),
             problems: Vec::new(),
         }
     }
@@ -32,7 +34,7 @@ impl Layers {
                     .find(|key| key.name.split('.').next() == section)
                     .map_or_else(String::new, |key| format!("; did you mean `{}`?", key.name));
                 if !is_ours {
-                    self.problems.push(Problem {
+                    self.problems.push(ConfigProblem {
                         place: at(&file.path, line),
                         error: format!("nobody knows the setting `{name}`{near}"),
                         fatal: false,
@@ -42,36 +44,37 @@ impl Layers {
         }
     }
 
-    /// The value of the highest layer that has one.
+    /// Returns the value of the highest layer that has one.
     pub(super) fn find<T>(
         &mut self,
-        key: Key,
+        key: SettingKey,
         default: T,
-        parse: fn(&Raw) -> Result<T, &'static str>,
+        parse: fn(&DocumentValue) -> Result<T, &'static str>,
     ) -> Setting<T> {
-        let variable = env_vars::text(key.variable)
-            .map(|text| (Raw::Text(text), Source::Variable(key.variable)));
-        let project = self
-            .project
-            .get(key.name)
-            .map(|(raw, line)| (raw, Source::Project(self.project.path.clone(), line)));
-        let user = self
-            .user
-            .get(key.name)
-            .map(|(raw, line)| (raw, Source::User(self.user.path.clone(), line)));
-        if let Some((raw, source)) = variable.or(project).or(user) {
-            match parse(&raw) {
+        let variable = env_vars::text(key.variable).map(|text| {
+            (
+                DocumentValue::Text(text),
+                SettingSource::Variable(key.variable),
+            )
+        });
+        let mut files = [&self.project, &self.user].into_iter();
+        let of_file = |file: &SettingsFile| {
+            let (value, line) = file.get(key.name)?;
+            Some((value, file.source(line)))
+        };
+        if let Some((value, source)) = variable.or_else(|| files.find_map(of_file)) {
+            match parse(&value) {
                 Ok(value) => return Setting { value, source },
-                Err(expected) => self.problems.push(Problem {
+                Err(expected) => self.problems.push(ConfigProblem {
                     place: source.to_string(),
-                    error: format!("`{}` is {raw}, expected {expected}", key.name),
+                    error: format!("`{}` is {}, expected {expected}", key.name, written(&value)),
                     fatal: true,
                 }),
             }
         }
         Setting {
             value: default,
-            source: Source::Default,
+            source: SettingSource::Default,
         }
     }
 }

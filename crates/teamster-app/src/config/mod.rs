@@ -6,7 +6,6 @@
 mod endpoint;
 mod file;
 mod layers;
-mod notify;
 mod providers;
 mod roles;
 mod value;
@@ -29,100 +28,47 @@ use crate::env_vars;
 use crate::error::{AppError, Result};
 pub use endpoint::Endpoint;
 use layers::Layers;
-pub use notify::NotifyWay;
 pub use providers::ProviderSetting;
 pub use roles::{RoleSetting, seen_from};
+pub use value::NotifyWay;
 use value::{count, endpoint, flag, list, reservations, rule, say, span, way};
 
 /// A setting's name in files and the variable that overrides it.
 #[derive(Clone, Copy, Debug)]
-pub struct Key {
-    /// `section.name`.
+pub struct SettingKey {
+    /// The name in files, `section.name`.
     pub name: &'static str,
     variable: &'static str,
 }
 
-const CLAIM_LEASE: Key = Key {
-    name: "claim.lease",
-    variable: env_vars::CLAIM_LEASE,
-};
-const STORE_DURABLE: Key = Key {
-    name: "store.durable",
-    variable: env_vars::STORE_DURABLE,
-};
-const STORE_PATIENCE: Key = Key {
-    name: "store.patience",
-    variable: env_vars::STORE_PATIENCE,
-};
-const SILENT_AFTER: Key = Key {
-    name: "health.silent_after",
-    variable: env_vars::HEALTH_SILENT_AFTER,
-};
-const TEAM_ENABLED: Key = Key {
-    name: "team.enabled",
-    variable: env_vars::TEAM_ENABLED,
-};
-const WORKER_START: Key = Key {
-    name: "worker.start_limit",
-    variable: env_vars::WORKER_START_LIMIT,
-};
-const WORKER_IDLE: Key = Key {
-    name: "worker.idle_limit",
-    variable: env_vars::WORKER_IDLE_LIMIT,
-};
-const WORKER_TASK: Key = Key {
-    name: "worker.task_limit",
-    variable: env_vars::WORKER_TASK_LIMIT,
-};
-const RUN_MAX_TASKS: Key = Key {
-    name: "run.max_tasks",
-    variable: env_vars::RUN_MAX_TASKS,
-};
-const PERMISSIONS_SHELL: Key = Key {
-    name: "permissions.shell",
-    variable: env_vars::PERMISSIONS_SHELL,
-};
-const PERMISSIONS_OTHER: Key = Key {
-    name: "permissions.other",
-    variable: env_vars::PERMISSIONS_OTHER,
-};
-const WORKTREE_SETUP: Key = Key {
-    name: "worktree.setup",
-    variable: env_vars::WORKTREE_SETUP,
-};
-const WORKTREE_SETUP_LIMIT: Key = Key {
-    name: "worktree.setup_limit",
-    variable: env_vars::WORKTREE_SETUP_LIMIT,
-};
-const WORKTREE_LINK: Key = Key {
-    name: "worktree.link",
-    variable: env_vars::WORKTREE_LINK,
-};
-const WORKTREE_LINK_WRITABLE: Key = Key {
-    name: "worktree.link_writable",
-    variable: env_vars::WORKTREE_LINK_WRITABLE,
-};
-const GC_KEEP: Key = Key {
-    name: "gc.keep",
-    variable: env_vars::GC_KEEP,
-};
-const RESERVATIONS: Key = Key {
-    name: "reservations",
-    variable: env_vars::RESERVATIONS,
-};
-const NOTIFY: Key = Key {
-    name: "notify",
-    variable: env_vars::NOTIFY,
-};
-const STUDIO_OTLP: Key = Key {
-    name: "studio.otlp",
-    variable: env_vars::STUDIO_OTLP,
-};
-const STUDIO_OTLP_EVERY: Key = Key {
-    name: "studio.otlp_every",
-    variable: env_vars::STUDIO_OTLP_EVERY,
-};
-const KEYS: [Key; 20] = [
+const CLAIM_LEASE: SettingKey = SettingKey::new("claim.lease", env_vars::CLAIM_LEASE);
+const STORE_DURABLE: SettingKey = SettingKey::new("store.durable", env_vars::STORE_DURABLE);
+const STORE_PATIENCE: SettingKey = SettingKey::new("store.patience", env_vars::STORE_PATIENCE);
+const SILENT_AFTER: SettingKey =
+    SettingKey::new("health.silent_after", env_vars::HEALTH_SILENT_AFTER);
+const TEAM_ENABLED: SettingKey = SettingKey::new("team.enabled", env_vars::TEAM_ENABLED);
+const WORKER_START: SettingKey =
+    SettingKey::new("worker.start_limit", env_vars::WORKER_START_LIMIT);
+const WORKER_IDLE: SettingKey = SettingKey::new("worker.idle_limit", env_vars::WORKER_IDLE_LIMIT);
+const WORKER_TASK: SettingKey = SettingKey::new("worker.task_limit", env_vars::WORKER_TASK_LIMIT);
+const RUN_MAX_TASKS: SettingKey = SettingKey::new("run.max_tasks", env_vars::RUN_MAX_TASKS);
+const PERMISSIONS_SHELL: SettingKey =
+    SettingKey::new("permissions.shell", env_vars::PERMISSIONS_SHELL);
+const PERMISSIONS_OTHER: SettingKey =
+    SettingKey::new("permissions.other", env_vars::PERMISSIONS_OTHER);
+const WORKTREE_SETUP: SettingKey = SettingKey::new("worktree.setup", env_vars::WORKTREE_SETUP);
+const WORKTREE_SETUP_LIMIT: SettingKey =
+    SettingKey::new("worktree.setup_limit", env_vars::WORKTREE_SETUP_LIMIT);
+const WORKTREE_LINK: SettingKey = SettingKey::new("worktree.link", env_vars::WORKTREE_LINK);
+const WORKTREE_LINK_WRITABLE: SettingKey =
+    SettingKey::new("worktree.link_writable", env_vars::WORKTREE_LINK_WRITABLE);
+const GC_KEEP: SettingKey = SettingKey::new("gc.keep", env_vars::GC_KEEP);
+const RESERVATIONS: SettingKey = SettingKey::new("reservations", env_vars::RESERVATIONS);
+const NOTIFY: SettingKey = SettingKey::new("notify", env_vars::NOTIFY);
+const STUDIO_OTLP: SettingKey = SettingKey::new("studio.otlp", env_vars::STUDIO_OTLP);
+const STUDIO_OTLP_EVERY: SettingKey =
+    SettingKey::new("studio.otlp_every", env_vars::STUDIO_OTLP_EVERY);
+const KEYS: [SettingKey; 20] = [
     CLAIM_LEASE,
     RESERVATIONS,
     NOTIFY,
@@ -155,7 +101,7 @@ const OTLP_EVERY: Duration = Duration::from_secs(15);
 
 /// Where a value came from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Source {
+pub enum SettingSource {
     /// Nobody said anything else.
     Default,
     /// The user's file, at this line.
@@ -166,7 +112,7 @@ pub enum Source {
     Variable(&'static str),
 }
 
-impl Source {
+impl SettingSource {
     /// The word in `--json`.
     pub fn word(&self) -> &'static str {
         match self {
@@ -178,7 +124,7 @@ impl Source {
     }
 }
 
-impl fmt::Display for Source {
+impl fmt::Display for SettingSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Default => f.write_str("default"),
@@ -196,12 +142,12 @@ pub struct Setting<T> {
     /// The value that counts.
     pub value: T,
     /// Where it came from.
-    pub source: Source,
+    pub source: SettingSource,
 }
 
 /// Something wrong with the settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
+pub struct ConfigProblem {
     /// Where: a file with a line, or a variable.
     pub place: String,
     /// What is wrong there.
@@ -210,7 +156,7 @@ pub struct Problem {
     pub fatal: bool,
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for ConfigProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.place, self.error)
     }
@@ -266,7 +212,7 @@ pub struct Config {
     /// The project's file as it was read, so that nothing else is trusted than what counts here.
     pub project_file: Option<Vec<u8>>,
     /// What is wrong with the files and variables.
-    pub problems: Vec<Problem>,
+    pub problems: Vec<ConfigProblem>,
 }
 
 /// Returns whether hooks may write what they see. A hook needs no other setting, and does not stop at a wrong one.
@@ -368,12 +314,12 @@ impl Config {
     }
 
     /// Returns every setting with its value as it would be written, and its source.
-    pub fn rows(&self) -> [(Key, Value, &Source); KEYS.len()] {
+    pub fn rows(&self) -> [(SettingKey, Value, &SettingSource); KEYS.len()] {
         fn row<T>(
-            key: Key,
+            key: SettingKey,
             setting: &Setting<T>,
             show: impl Fn(&T) -> Value,
-        ) -> (Key, Value, &Source) {
+        ) -> (SettingKey, Value, &SettingSource) {
             (key, show(&setting.value), &setting.source)
         }
         let span = |value: &Duration| json!(say(*value));
@@ -410,7 +356,11 @@ impl Config {
     }
 }
 
-impl Key {
+impl SettingKey {
+    const fn new(name: &'static str, variable: &'static str) -> Self {
+        Self { name, variable }
+    }
+
     /// Returns the variable that overrides it.
     pub fn variable(self) -> &'static str {
         self.variable

@@ -6,11 +6,12 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 use teamster_agents::{ProviderConfig, Providers};
+use teamster_document::Fault;
 use teamster_fs::layout::Layout;
 
-use super::file::{Raw, Section};
+use super::file::PROVIDERS;
 use super::layers::Layers;
-use super::{Config, Problem, Source, at};
+use super::{Config, SettingSource};
 
 /// A provider of the configuration.
 #[derive(Clone, Debug)]
@@ -19,36 +20,36 @@ pub struct ProviderSetting {
     pub name: String,
     /// What was written about it.
     pub section: ProviderConfig,
-    /// Where.
-    pub source: Source,
+    /// Where it was written.
+    pub source: SettingSource,
 }
 
 impl ProviderSetting {
-    /// Its kind: what is written, or what its name says.
+    /// Returns its kind: what is written, or what its name says.
     pub fn kind(&self) -> &str {
         self.section.kind.as_deref().unwrap_or(&self.name)
     }
 
-    /// In one line, as `config show` shows it.
+    /// Returns it in one line, as `config show` shows it.
     pub fn words(&self) -> String {
-        let mut words = vec![match (&self.section.command, &self.section.file) {
+        let mut parts = vec![match (&self.section.command, &self.section.file) {
             (Some(command), _) => format!("{}:{command}", self.kind()),
             (None, Some(file)) => format!("{}:{}", self.kind(), file.display()),
             (None, None) => self.kind().to_owned(),
         }];
         if let Some(model) = &self.section.model {
-            words.push(format!("model {model}"));
+            parts.push(format!("model {model}"));
         }
         if let Some(capabilities) = &self.section.capabilities {
-            words.push(format!("can {}", capabilities.join(" ")));
+            parts.push(format!("can {}", capabilities.join(" ")));
         }
         if !self.section.secrets.is_empty() {
-            words.push(format!("may see {}", self.section.secrets.join(" ")));
+            parts.push(format!("may see {}", self.section.secrets.join(" ")));
         }
-        words.join(", ")
+        parts.join(", ")
     }
 
-    /// As `config show --json` has it.
+    /// Returns it as `config show --json` has it.
     pub fn json(&self) -> Value {
         json!({
             "name": self.name,
@@ -65,13 +66,13 @@ impl ProviderSetting {
 }
 
 impl Config {
-    /// Every provider that can be named in a project.
+    /// Returns every provider that can be named in a project.
     pub fn providers(&self, project: &Path) -> Providers {
         all(&self.providers, project)
     }
 }
 
-/// Those that are built in, and these.
+/// Returns the providers that are built in, and these.
 pub(super) fn all(settings: &[ProviderSetting], project: &Path) -> Providers {
     let mut providers = Providers::new(project);
     for setting in settings {
@@ -82,93 +83,41 @@ pub(super) fn all(settings: &[ProviderSetting], project: &Path) -> Providers {
 }
 
 impl Layers {
-    /// The providers of both files; whatever makes no sense is a problem with its line.
+    /// Returns the providers of both files; whatever makes no sense is a problem with its line.
     pub(super) fn providers(&mut self, layout: &Layout) -> Vec<ProviderSetting> {
         let mut found = BTreeMap::new();
         let user_folder = layout.user_config.parent().unwrap_or(Path::new("/"));
-        for (file, is_project) in [(&self.user, false), (&self.project, true)] {
+        for file in [&self.user, &self.project] {
             // A file is named from where the reader looks for it: the project, or the folder of the user's settings.
-            let base = if is_project {
+            let base = if file.is_project {
                 &layout.project
             } else {
                 user_folder
             };
-            for section in &file.providers {
-                let source = |line| {
-                    if is_project {
-                        Source::Project(file.path.clone(), line)
-                    } else {
-                        Source::User(file.path.clone(), line)
-                    }
-                };
-                let known = self.problems.len();
-                let mut configured = read(section, |line, error, fatal| {
-                    self.problems.push(Problem {
-                        place: at(&file.path, line),
-                        error,
-                        fatal,
-                    });
+            for (key, node) in file.sections(PROVIDERS) {
+                let mut faults = Vec::new();
+                let who = format!("`{PROVIDERS}.{}`", key.name);
+                let read = node.read::<ProviderConfig>(&who, &mut faults);
+                let configured = read.and_then(|mut section| {
+                    section.file = section.file.map(|name| base.join(name));
+                    let tried = Providers::new(base).configure(&key.name, section.clone());
+                    tried
+                        .map(|()| section)
+                        .map_err(|error| faults.push(Fault::new(key.line, error.to_string())))
+                        .ok()
                 });
-                if self.problems[known..].iter().any(|problem| problem.fatal) {
-                    continue;
+                self.problems
+                    .extend(faults.into_iter().map(|fault| file.problem(fault)));
+                if let Some(section) = configured {
+                    let setting = ProviderSetting {
+                        name: key.name.clone(),
+                        section,
+                        source: file.source(key.line),
+                    };
+                    found.insert(key.name.clone(), setting);
                 }
-                configured.file = configured.file.map(|name| base.join(name));
-                let tried = Providers::new(base).configure(&section.name, configured.clone());
-                if let Err(error) = tried {
-                    self.problems.push(Problem {
-                        place: at(&file.path, section.line),
-                        error: error.to_string(),
-                        fatal: true,
-                    });
-                    continue;
-                }
-                let setting = ProviderSetting {
-                    name: section.name.clone(),
-                    section: configured,
-                    source: source(section.line),
-                };
-                found.insert(section.name.clone(), setting);
             }
         }
         found.into_values().collect()
     }
-}
-
-/// A section with what it means; `wrong` hears of a line, what is wrong there, and whether it stops everything.
-fn read(section: &Section, mut wrong: impl FnMut(usize, String, bool)) -> ProviderConfig {
-    let mut configured = ProviderConfig::default();
-    for (key, raw, line) in &section.fields {
-        let name = format!("providers.{}.{key}", section.name);
-        let mut text = |into: &mut Option<String>| match raw {
-            Raw::Text(text) => *into = Some(text.clone()),
-            other => wrong(*line, format!("`{name}` is {other}, expected a text"), true),
-        };
-        match key.as_str() {
-            "kind" => text(&mut configured.kind),
-            "command" => text(&mut configured.command),
-            "model" => text(&mut configured.model),
-            "file" => {
-                let mut file = None;
-                text(&mut file);
-                configured.file = file.map(Into::into);
-            }
-            "capabilities" | "secrets" => match raw {
-                Raw::List(list) if key == "secrets" => configured.secrets.clone_from(list),
-                Raw::List(list) => configured.capabilities = Some(list.clone()),
-                other => wrong(
-                    *line,
-                    format!("`{name}` is {other}, expected a list of texts such as [\"testing\"]"),
-                    true,
-                ),
-            },
-            _ => wrong(
-                *line,
-                format!(
-                    "nobody knows the setting `{name}`; a provider has kind, command, file, model, capabilities and secrets"
-                ),
-                false,
-            ),
-        }
-    }
-    configured
 }

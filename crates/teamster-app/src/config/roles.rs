@@ -3,14 +3,16 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use serde::Deserialize;
 use serde_json::{Value, json};
+use teamster_document::{DocumentKey, DocumentNode, Fault, TextOr};
 use teamster_fs::layout::Layout;
 use teamster_run::request::check_word;
 
-use super::file::{PROVIDER, Raw, Section};
+use super::file::ROLES;
 use super::layers::Layers;
 use super::providers::all;
-use super::{Problem, ProviderSetting, Source, at};
+use super::{ProviderSetting, SettingSource};
 
 /// Words that mean a provider wherever one is named, so that they cannot mean anything else.
 const TAKEN: [&str; 8] = [
@@ -35,11 +37,19 @@ pub struct RoleSetting {
     /// Which model, instead of the provider's.
     pub model: Option<String>,
     /// Where it stands.
-    pub source: Source,
+    pub source: SettingSource,
+}
+
+/// A role as a table; a role that is a text is the name of its provider.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RoleTable {
+    provider: String,
+    model: Option<String>,
 }
 
 impl RoleSetting {
-    /// In one line, as `config show` shows it.
+    /// Returns it in one line, as `config show` shows it.
     pub fn words(&self) -> String {
         match &self.model {
             Some(model) => format!("{}, model {model}", self.provider),
@@ -47,7 +57,7 @@ impl RoleSetting {
         }
     }
 
-    /// As `config show --json` has it.
+    /// Returns it as `config show --json` has it.
     pub fn json(&self) -> Value {
         json!({
             "name": self.name,
@@ -68,37 +78,33 @@ impl Layers {
     ) -> Vec<RoleSetting> {
         let known = all(providers, &layout.project);
         let mut found = BTreeMap::new();
-        for (file, is_project) in [(&self.user, false), (&self.project, true)] {
-            for section in &file.roles {
-                let mut wrong = false;
-                let mut role = read(section, |line, error, fatal| {
-                    wrong |= fatal;
-                    self.problems.push(Problem {
-                        place: at(&file.path, line),
-                        error,
-                        fatal,
-                    });
+        for file in [&self.user, &self.project] {
+            for (key, node) in file.sections(ROLES) {
+                let mut faults = Vec::new();
+                let read = read(key, node, &mut faults).and_then(|mut role| {
+                    if !file.is_project {
+                        role.provider = seen_from(layout.user_folder(), &role.provider);
+                    }
+                    let provider = known.find(&role.provider);
+                    provider
+                        .map(|_| role)
+                        .map_err(|error| {
+                            let why = format!("`{ROLES}.{}`: {error}", key.name);
+                            faults.push(Fault::new(key.line, why));
+                        })
+                        .ok()
                 });
-                if wrong {
-                    continue;
+                self.problems
+                    .extend(faults.into_iter().map(|fault| file.problem(fault)));
+                if let Some(role) = read {
+                    let setting = RoleSetting {
+                        name: key.name.clone(),
+                        provider: role.provider,
+                        model: role.model,
+                        source: file.source(key.line),
+                    };
+                    found.insert(key.name.clone(), setting);
                 }
-                if !is_project {
-                    role.provider = seen_from(layout.user_folder(), &role.provider);
-                }
-                if let Err(error) = known.find(&role.provider) {
-                    self.problems.push(Problem {
-                        place: at(&file.path, section.line),
-                        error: format!("`roles.{}`: {error}", section.name),
-                        fatal: true,
-                    });
-                    continue;
-                }
-                let source = if is_project {
-                    Source::Project(file.path.clone(), section.line)
-                } else {
-                    Source::User(file.path.clone(), section.line)
-                };
-                found.insert(section.name.clone(), RoleSetting { source, ..role });
             }
         }
         found.into_values().collect()
@@ -114,45 +120,25 @@ pub fn seen_from(base: &Path, word: &str) -> String {
     }
 }
 
-/// A section with what it means; `wrong` hears of a line, what is wrong there, and whether it stops everything.
-fn read(section: &Section, mut wrong: impl FnMut(usize, String, bool)) -> RoleSetting {
-    let mut role = RoleSetting {
-        name: section.name.clone(),
-        provider: String::new(),
-        model: None,
-        source: Source::Default,
+/// Reads a role, whose name must not mean anything else.
+fn read(key: &DocumentKey, node: &DocumentNode, faults: &mut Vec<Fault>) -> Option<RoleTable> {
+    let name = &key.name;
+    let wrong = if TAKEN.contains(&name.as_str()) {
+        let error =
+            format!("`{ROLES}.{name}`: {name} is a provider, and cannot stand for another one");
+        Err(error)
+    } else {
+        check_word(name, "role")
     };
-    if let Err(why) = check_word(&section.name, "role") {
-        wrong(section.line, why, true);
-    } else if TAKEN.contains(&section.name.as_str()) {
-        let error = format!(
-            "`roles.{0}`: {0} is a provider, and cannot stand for another one",
-            section.name
-        );
-        wrong(section.line, error, true);
+    if let Err(why) = wrong {
+        faults.push(Fault::new(key.line, why));
+        return None;
     }
-    for (key, raw, line) in &section.fields {
-        let name = match key.as_str() {
-            // A role that is only a text has no key of its own.
-            PROVIDER if *line == section.line => format!("roles.{}", section.name),
-            key => format!("roles.{}.{key}", section.name),
-        };
-        match (key.as_str(), raw) {
-            (PROVIDER, Raw::Text(text)) => role.provider.clone_from(text),
-            ("model", Raw::Text(text)) => role.model = Some(text.clone()),
-            (PROVIDER | "model", other) => {
-                wrong(*line, format!("`{name}` is {other}, expected a text"), true);
-            }
-            _ => wrong(
-                *line,
-                format!("nobody knows the setting `{name}`; a role has provider and model"),
-                false,
-            ),
-        }
+    match node.read(&format!("`{ROLES}.{name}`"), faults)? {
+        TextOr::Table(role) => Some(role),
+        TextOr::Text(provider) => Some(RoleTable {
+            provider,
+            model: None,
+        }),
     }
-    if section.fields.iter().all(|(key, ..)| key != PROVIDER) {
-        let error = format!("`roles.{}` names no `provider`", section.name);
-        wrong(section.line, error, true);
-    }
-    role
 }

@@ -1,42 +1,71 @@
-//! What a value may look like, and how it is written.
+//! What a value may look like, and how it is written. A variable's text is read by the same functions as a file's value.
 
 use std::time::Duration;
 
 use teamster_agents::Rule;
+use teamster_document::{DocumentFormat, DocumentValue, parse};
 use teamster_types::paths::Reservations;
 use teamster_types::time::parse_span;
 
 use super::endpoint::Endpoint;
-use super::file::{Raw, list_of};
-use super::notify::NotifyWay;
 
-pub(super) fn reservations(raw: &Raw) -> Result<Reservations, &'static str> {
-    let word = match raw {
-        Raw::Text(text) => Reservations::of(text),
+/// How a person wants to be told: the setting `notify`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NotifyWay {
+    /// The terminal rings, if there is one.
+    #[default]
+    Bell,
+    /// A message on the desktop, where there is a program for it; else as above.
+    Desktop,
+    /// Not at all.
+    Off,
+}
+
+impl NotifyWay {
+    /// Returns the way that a word of the settings means.
+    pub fn of(word: &str) -> Option<Self> {
+        [Self::Bell, Self::Desktop, Self::Off]
+            .into_iter()
+            .find(|way| way.word() == word)
+    }
+
+    /// Returns the word in the settings.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Bell => "bell",
+            Self::Desktop => "desktop",
+            Self::Off => "off",
+        }
+    }
+}
+
+pub(super) fn reservations(value: &DocumentValue) -> Result<Reservations, &'static str> {
+    let word = match value {
+        DocumentValue::Text(text) => Reservations::of(text),
         _ => None,
     };
     word.ok_or("\"enforce\", \"warn\" or \"off\"")
 }
 
-pub(super) fn way(raw: &Raw) -> Result<NotifyWay, &'static str> {
-    let word = match raw {
-        Raw::Text(text) => NotifyWay::of(text),
+pub(super) fn way(value: &DocumentValue) -> Result<NotifyWay, &'static str> {
+    let word = match value {
+        DocumentValue::Text(text) => NotifyWay::of(text),
         _ => None,
     };
     word.ok_or("\"bell\", \"desktop\" or \"off\"")
 }
 
-pub(super) fn endpoint(raw: &Raw) -> Result<Option<Endpoint>, &'static str> {
-    match raw {
-        Raw::Text(text) if text == "off" => Ok(None),
-        Raw::Text(text) => Endpoint::parse(text).map(Some),
+pub(super) fn endpoint(value: &DocumentValue) -> Result<Option<Endpoint>, &'static str> {
+    match value {
+        DocumentValue::Text(text) if text == "off" => Ok(None),
+        DocumentValue::Text(text) => Endpoint::parse(text).map(Some),
         _ => Endpoint::parse("").map(Some),
     }
 }
 
-pub(super) fn span(raw: &Raw) -> Result<Duration, &'static str> {
-    let parsed = match raw {
-        Raw::Text(text) => parse_span(text),
+pub(super) fn span(value: &DocumentValue) -> Result<Duration, &'static str> {
+    let parsed = match value {
+        DocumentValue::Text(text) => parse_span(text),
         _ => None,
     };
     parsed
@@ -44,19 +73,18 @@ pub(super) fn span(raw: &Raw) -> Result<Duration, &'static str> {
         .ok_or("a time such as \"5s\", \"10m\" or \"24h\"")
 }
 
-pub(super) fn flag(raw: &Raw) -> Result<bool, &'static str> {
-    match raw {
-        Raw::Flag(flag) => Ok(*flag),
-        Raw::Text(text) if text == "true" || text == "1" => Ok(true),
-        Raw::Text(text) if text == "false" || text == "0" => Ok(false),
+pub(super) fn flag(value: &DocumentValue) -> Result<bool, &'static str> {
+    match value {
+        DocumentValue::Bool(flag) => Ok(*flag),
+        DocumentValue::Text(text) if text == "true" || text == "1" => Ok(true),
+        DocumentValue::Text(text) if text == "false" || text == "0" => Ok(false),
         _ => Err("true or false"),
     }
 }
 
-pub(super) fn count(raw: &Raw) -> Result<usize, &'static str> {
-    let parsed = match raw {
-        Raw::Number(number) => Some(*number),
-        Raw::Text(text) => text.parse().ok(),
+pub(super) fn count(value: &DocumentValue) -> Result<usize, &'static str> {
+    let parsed = match value {
+        DocumentValue::Number(text) | DocumentValue::Text(text) => text.parse().ok(),
         _ => None,
     };
     parsed.ok_or("a whole number such as 200")
@@ -80,20 +108,64 @@ pub(super) fn say(span: Duration) -> String {
         )
 }
 
-pub(super) fn rule(raw: &Raw) -> Result<Rule, &'static str> {
-    let word = match raw {
-        Raw::Text(text) => Rule::of(text),
+pub(super) fn rule(value: &DocumentValue) -> Result<Rule, &'static str> {
+    let word = match value {
+        DocumentValue::Text(text) => Rule::of(text),
         _ => None,
     };
     word.ok_or("\"allow\", \"deny\" or \"ask\"")
 }
 
-/// A list; a variable holds it as it would stand in a file.
-pub(super) fn list(raw: &Raw) -> Result<Vec<String>, &'static str> {
-    let list = match raw {
-        Raw::List(list) => Some(list.clone()),
-        Raw::Text(text) => list_of(text),
-        _ => None,
+/// Reads a list; a variable holds it as it would stand in a file.
+pub(super) fn list(value: &DocumentValue) -> Result<Vec<String>, &'static str> {
+    let list = match value {
+        DocumentValue::Text(text) => parse(DocumentFormat::Toml, &format!("list = {text}"))
+            .ok()
+            .and_then(|root| match root.value {
+                DocumentValue::Map(entries) if entries.len() == 1 => texts(&entries[0].1.value),
+                _ => None,
+            }),
+        value => texts(value),
     };
     list.ok_or("a list of texts such as [\"npm ci\"]")
+}
+
+/// Returns the texts of a list that holds nothing else.
+fn texts(value: &DocumentValue) -> Option<Vec<String>> {
+    let DocumentValue::List(items) = value else {
+        return None;
+    };
+    let items = items.iter().map(|item| match &item.value {
+        DocumentValue::Text(text) => Some(text.clone()),
+        _ => None,
+    });
+    items.collect()
+}
+
+/// Returns a value as a message shows it.
+pub(super) fn written(value: &DocumentValue) -> String {
+    match value {
+        DocumentValue::Null => "nothing".to_owned(),
+        DocumentValue::Bool(flag) => flag.to_string(),
+        DocumentValue::Number(digits) => digits.clone(),
+        DocumentValue::Text(text) => format!("{text:?}"),
+        DocumentValue::List(_) => match texts(value) {
+            Some(list) => format!("{list:?}"),
+            None => "a list of more than texts".to_owned(),
+        },
+        DocumentValue::Map(_) => "a table of keys and values".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_way_has_a_word_that_is_read_back() {
+        for way in [NotifyWay::Bell, NotifyWay::Desktop, NotifyWay::Off] {
+            assert_eq!(NotifyWay::of(way.word()), Some(way));
+        }
+        assert_eq!(NotifyWay::of("loud"), None);
+    }
 }

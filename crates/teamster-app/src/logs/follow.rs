@@ -20,7 +20,7 @@ pub struct LogFollower {
     named: NamedWorker,
     /// The task that was asked for; `None` for the latest, and then the next.
     task: Option<TaskId>,
-    at: Option<Place>,
+    at: Option<LogCursor>,
     /// Whether the client was told anything yet.
     has_told: bool,
 }
@@ -28,13 +28,13 @@ pub struct LogFollower {
 /// Where a log was read up to. The file is known by its inode, because it is put aside under another name when it is
 /// full.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Place {
+struct LogCursor {
     task: TaskId,
     inode: u64,
     offset: u64,
 }
 
-impl Place {
+impl LogCursor {
     fn id(&self) -> String {
         format!("{}.{}.{}", self.task, self.inode, self.offset)
     }
@@ -55,8 +55,8 @@ impl LogFollower {
     /// Follows the log of a task, or of the latest and then the next, from the place on where an earlier part ended.
     pub fn new(named: NamedWorker, task: Option<&TaskId>, after: Option<&str>) -> Self {
         // A place in another task's log is none in this one.
-        let fits = |place: &Place| task.is_none_or(|task| *task == place.task);
-        let at = after.and_then(Place::parse).filter(fits);
+        let fits = |place: &LogCursor| task.is_none_or(|task| *task == place.task);
+        let at = after.and_then(LogCursor::parse).filter(fits);
         Self {
             named,
             task: task.cloned(),
@@ -81,11 +81,11 @@ impl LogFollower {
         let mut begins = false;
         if let Some(place) = self.at.clone() {
             match read_on(&folder, &place)? {
-                Read::More(bytes, now) => {
+                LogRead::More(bytes, now) => {
                     return Ok(Some(self.part(tasks, &bytes, now, false, false)));
                 }
-                Read::Nothing => {}
-                Read::Anew => begins = true,
+                LogRead::Nothing => {}
+                LogRead::Anew => begins = true,
             }
         }
         let wanted = self.task.as_ref().or(tasks.first()).cloned();
@@ -114,7 +114,7 @@ impl LogFollower {
         };
         let bytes = whole_lines(&bytes[skipped..]);
         let offset = from + (skipped + bytes.len()) as u64;
-        let now = Place {
+        let now = LogCursor {
             task: wanted,
             inode: stamp.inode,
             offset,
@@ -139,7 +139,7 @@ impl LogFollower {
         &mut self,
         tasks: Vec<TaskId>,
         bytes: &[u8],
-        now: Place,
+        now: LogCursor,
         begins: bool,
         cut: bool,
     ) -> (String, LogPart) {
@@ -157,15 +157,15 @@ impl LogFollower {
     }
 }
 
-enum Read {
-    More(Vec<u8>, Place),
+enum LogRead {
+    More(Vec<u8>, LogCursor),
     Nothing,
     /// It is not the log that was read.
     Anew,
 }
 
 /// What came after a place.
-fn read_on(folder: &Dir, place: &Place) -> Result<Read> {
+fn read_on(folder: &Dir, place: &LogCursor) -> Result<LogRead> {
     let name = layout::task_log(&place.task);
     // One byte before the place: a line must have ended there, or it is a place in another text.
     let before = place.offset.saturating_sub(1);
@@ -180,46 +180,46 @@ fn read_on(folder: &Dir, place: &Place) -> Result<Read> {
         Some((bytes, stamp)) if stamp.inode == place.inode => {
             match lines_after(&bytes, place, stamp.size) {
                 // Its end is told; the one in its place goes on at its beginning.
-                Read::Nothing => Ok(match found {
+                LogRead::Nothing => Ok(match found {
                     Some((_, stamp)) => from_beginning(folder, &name, place, stamp.inode)?,
-                    None => Read::Nothing,
+                    None => LogRead::Nothing,
                 }),
                 told => Ok(told),
             }
         }
-        _ if found.is_some() => Ok(Read::Anew),
-        _ => Ok(Read::Nothing),
+        _ if found.is_some() => Ok(LogRead::Anew),
+        _ => Ok(LogRead::Nothing),
     }
 }
 
-fn from_beginning(folder: &Dir, name: &str, place: &Place, inode: u64) -> Result<Read> {
-    let now = Place {
+fn from_beginning(folder: &Dir, name: &str, place: &LogCursor, inode: u64) -> Result<LogRead> {
+    let now = LogCursor {
         task: place.task.clone(),
         inode,
         offset: 0,
     };
     Ok(match folder.read_from(name, 0)? {
         Some((bytes, stamp)) if stamp.inode == inode => lines_after(&bytes, &now, stamp.size),
-        _ => Read::Nothing,
+        _ => LogRead::Nothing,
     })
 }
 
-fn lines_after(bytes: &[u8], place: &Place, size: u64) -> Read {
+fn lines_after(bytes: &[u8], place: &LogCursor, size: u64) -> LogRead {
     if size < place.offset {
-        return Read::Anew;
+        return LogRead::Anew;
     }
     let rest = match place.offset {
         0 => bytes,
         _ if bytes.first() == Some(&b'\n') => &bytes[1..],
-        _ => return Read::Anew,
+        _ => return LogRead::Anew,
     };
     let whole = whole_lines(rest);
     if whole.is_empty() {
-        return Read::Nothing;
+        return LogRead::Nothing;
     }
     let mut now = place.clone();
     now.offset += whole.len() as u64;
-    Read::More(whole.to_vec(), now)
+    LogRead::More(whole.to_vec(), now)
 }
 
 /// As many whole lines as go into one part; one at least, however long it is.

@@ -9,7 +9,7 @@ use crate::workers::NamedWorker;
 
 /// Which of a worker's logs is read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LogSource {
+pub enum WorkerLog {
     /// What its agent sent for this task.
     Task(TaskId),
     /// What its agent sent for the latest task, and then for the next.
@@ -22,17 +22,17 @@ pub enum LogSource {
 #[derive(Debug)]
 pub struct LogLines {
     named: NamedWorker,
-    source: LogSource,
+    source: WorkerLog,
     last: Option<usize>,
     follow: bool,
     /// A task that is tried again is gone on with where it was left.
-    tails: Vec<Tail>,
+    tails: Vec<LogTail>,
 }
 
 impl LogLines {
     /// Reads a log from its beginning, or only its `last` lines. With `follow` more is expected, so that a line without an
     /// end waits for it.
-    pub fn new(named: NamedWorker, source: LogSource, last: Option<usize>, follow: bool) -> Self {
+    pub fn new(named: NamedWorker, source: WorkerLog, last: Option<usize>, follow: bool) -> Self {
         Self {
             named,
             source,
@@ -54,9 +54,9 @@ impl LogLines {
             return Ok(read);
         };
         let wanted = match &self.source {
-            LogSource::Bridge => Some(Names::bridge()),
-            LogSource::Task(task) => Some(Names::of(task)),
-            LogSource::Latest => tasks(&folder)?.first().map(Names::of),
+            WorkerLog::Bridge => Some(Names::bridge()),
+            WorkerLog::Task(task) => Some(Names::of(task)),
+            WorkerLog::Latest => tasks(&folder)?.first().map(Names::of),
         };
         // What is left of the last one comes before the first of the next.
         for tail in &mut self.tails {
@@ -65,7 +65,7 @@ impl LogLines {
         if let Some(names) = wanted
             && self.tails.iter().all(|tail| tail.names != names)
         {
-            let mut tail = Tail::new(names);
+            let mut tail = LogTail::new(names);
             let mut lines = tail.lines(&folder)?;
             if !self.follow {
                 lines.extend(tail.unfinished());
@@ -109,7 +109,7 @@ impl Names {
 
 /// How far a log was read.
 #[derive(Debug)]
-struct Tail {
+struct LogTail {
     names: Names,
     /// The file that is being read, by its inode, because its name changes.
     file: Option<u64>,
@@ -118,7 +118,7 @@ struct Tail {
     rest: Vec<u8>,
 }
 
-impl Tail {
+impl LogTail {
     fn new(names: Names) -> Self {
         Self {
             names,
@@ -205,7 +205,7 @@ mod tests {
         let names = Names::of(&"1".parse().unwrap());
         let (now, before) = (names.now.clone(), names.before.clone());
         let add = |text: &str| dir.append(&now, text.as_bytes(), Sync::Fast).unwrap();
-        let mut tail = Tail::new(names);
+        let mut tail = LogTail::new(names);
         assert!(tail.lines(&dir).unwrap().is_empty());
         add("a\nb");
         assert_eq!(tail.lines(&dir).unwrap(), ["a"]);
@@ -218,7 +218,7 @@ mod tests {
         lines.extend(tail.lines(&dir).unwrap());
         assert_eq!(lines, ["bc", "d", "e, which is a long line"]);
         assert!(tail.lines(&dir).unwrap().is_empty());
-        let all = Tail::new(tail.names.clone()).lines(&dir).unwrap();
+        let all = LogTail::new(tail.names.clone()).lines(&dir).unwrap();
         assert_eq!(all, ["a", "bc", "d", "e, which is a long line"]);
     }
 }

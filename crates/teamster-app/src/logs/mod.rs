@@ -13,16 +13,16 @@ use teamster_types::redact::redact;
 use crate::error::Result;
 use crate::workers::NamedWorker;
 pub use follow::LogFollower;
-pub use lines::{LogLines, LogSource};
+pub use lines::{LogLines, WorkerLog};
 
 /// One line of what an agent sent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct LogLine {
     /// When, if the line says so.
     pub ts: Option<String>,
-    /// Who: `agent`, `stderr`, `teamster`, …
+    /// Who wrote it, such as `agent`, `stderr` or `teamster`.
     pub from: String,
-    /// What, as people read it; empty where the agent only talks to itself.
+    /// What was written, as people read it; empty where the agent only talks to itself.
     pub text: String,
     /// The same as it was sent, where that is something else.
     pub raw: Option<String>,
@@ -67,7 +67,7 @@ pub struct LogEntry {
     pub ts: String,
     /// Who; empty when the line does not say.
     pub from: String,
-    /// What.
+    /// What was written.
     pub text: String,
     is_for_people: bool,
 }

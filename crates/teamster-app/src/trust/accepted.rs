@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub struct Accepted {
     /// The number of the files as they were.
     pub digest: String,
-    /// When.
+    /// When it was accepted.
     #[serde(rename = "acceptedAt")]
     pub at: Time,
     /// Which files those were.

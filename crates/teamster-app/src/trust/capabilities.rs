@@ -7,7 +7,7 @@ use teamster_journal::payload::Check;
 use teamster_run::verify::detect;
 
 use super::{Needed, ProjectCapability};
-use crate::config::{Config, Source};
+use crate::config::{Config, SettingSource};
 use crate::env_vars;
 use crate::error::Result;
 use crate::presets::Presets;
@@ -15,7 +15,7 @@ use crate::presets::Presets;
 /// Providers that are a program of whoever names them.
 const PROGRAMS: [&str; 2] = ["command:", "scripted:"];
 
-/// Everything.
+/// Returns everything that a project asks for.
 pub(super) fn all(
     layout: &Layout,
     config: &Config,
@@ -23,7 +23,7 @@ pub(super) fn all(
 ) -> Result<Vec<ProjectCapability>> {
     let mut capabilities = of_providers(config);
     let capability =
-        |setting: &str, text: &str, source: &Source, needed: Needed| ProjectCapability {
+        |setting: &str, text: &str, source: &SettingSource, needed: Needed| ProjectCapability {
             setting: setting.to_owned(),
             text: text.to_owned(),
             from: source.to_string(),
@@ -31,14 +31,14 @@ pub(super) fn all(
             is_found: false,
         };
     for role in &config.roles {
-        if matches!(role.source, Source::Project(..)) && is_program(&role.provider) {
+        if matches!(role.source, SettingSource::Project(..)) && is_program(&role.provider) {
             let setting = format!("roles.{}", role.name);
             let needed = Needed::By(role.provider.clone());
             capabilities.push(capability(&setting, &role.provider, &role.source, needed));
         }
     }
     let setup = &config.worktree_setup;
-    if matches!(setup.source, Source::Project(..)) {
+    if matches!(setup.source, SettingSource::Project(..)) {
         let commands = setup.value.iter();
         capabilities
             .extend(commands.map(|command| {
@@ -46,14 +46,14 @@ pub(super) fn all(
             }));
     }
     let link = &config.worktree_link;
-    if matches!(link.source, Source::Project(..)) {
+    if matches!(link.source, SettingSource::Project(..)) {
         let names = link.value.iter();
         capabilities.extend(
             names.map(|name| capability("worktree.link", name, &link.source, Needed::Setup)),
         );
     }
     let writable = &config.worktree_link_writable;
-    if writable.value && matches!(writable.source, Source::Project(..)) {
+    if writable.value && matches!(writable.source, SettingSource::Project(..)) {
         let setting = "worktree.link_writable";
         capabilities.push(capability(setting, "true", &writable.source, Needed::Setup));
     }
@@ -62,7 +62,7 @@ pub(super) fn all(
         ("permissions.other", &config.permissions_other),
     ];
     for (name, setting) in permissions {
-        if setting.value == Rule::Allow && matches!(setting.source, Source::Project(..)) {
+        if setting.value == Rule::Allow && matches!(setting.source, SettingSource::Project(..)) {
             capabilities.push(capability(
                 name,
                 setting.value.word(),
@@ -98,7 +98,7 @@ pub(super) fn of_check(known: &[ProjectCapability], check: &Check) -> Option<Pro
 fn of_providers(config: &Config) -> Vec<ProjectCapability> {
     let asks = config.providers.iter().filter(|provider| {
         let runs = matches!(provider.kind(), "command" | "scripted");
-        matches!(provider.source, Source::Project(..))
+        matches!(provider.source, SettingSource::Project(..))
             && (runs || !provider.section.secrets.is_empty())
     });
     asks.map(|provider| ProjectCapability {
@@ -124,7 +124,7 @@ fn of_presets(presets: &Presets) -> Vec<ProjectCapability> {
                 is_found: false,
             });
         };
-        for (who, word) in file.words() {
+        for (who, word) in file.agent_names() {
             if is_program(word) {
                 add(who, word, Needed::By(word.to_owned()));
             }

@@ -60,7 +60,7 @@ enum Needed {
 
 /// How far a project is trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum TrustState {
     /// It asks for nothing.
     Nothing,
     /// What it asks for was accepted.
@@ -71,7 +71,7 @@ pub enum State {
     Changed,
 }
 
-impl State {
+impl TrustState {
     /// The word in `--json`.
     pub fn word(self) -> &'static str {
         match self {
@@ -85,7 +85,7 @@ impl State {
 
 /// What a project asks for, and what was said to it.
 #[derive(Clone, Debug)]
-pub struct Project {
+pub struct ProjectDemands {
     layout: Layout,
     /// Everything it asks for.
     pub capabilities: Vec<ProjectCapability>,
@@ -119,7 +119,7 @@ impl Unknown {
 
 /// What is about to run.
 #[derive(Clone, Copy, Debug)]
-pub struct Plan<'a> {
+pub struct PlannedStart<'a> {
     /// The agent.
     pub provider: &'a Provider,
     /// The script that it plays, as it was read for that; `None` before it was read.
@@ -139,7 +139,7 @@ pub struct TeamPlan<'a> {
     pub checks: &'a [Check],
 }
 
-impl Plan<'_> {
+impl PlannedStart<'_> {
     fn needs(&self, capability: &ProjectCapability) -> bool {
         TeamPlan {
             providers: std::slice::from_ref(self.provider),
@@ -167,7 +167,7 @@ impl TeamPlan<'_> {
     }
 }
 
-impl Project {
+impl ProjectDemands {
     /// Looks at a project with the settings that were read from it.
     pub fn look(layout: &Layout, config: &Config) -> Result<Self> {
         Self::look_at(layout, config, &Presets::of_project(layout, config)?)
@@ -184,19 +184,19 @@ impl Project {
     }
 
     /// How far it is trusted.
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> TrustState {
         match &self.accepted {
-            _ if self.capabilities.is_empty() => State::Nothing,
-            None => State::New,
+            _ if self.capabilities.is_empty() => TrustState::Nothing,
+            None => TrustState::New,
             Some(_)
                 if self
                     .capabilities
                     .iter()
                     .all(|capability| self.accepts(capability)) =>
             {
-                State::Accepted
+                TrustState::Accepted
             }
-            Some(_) => State::Changed,
+            Some(_) => TrustState::Changed,
         }
     }
 
@@ -245,8 +245,8 @@ impl Project {
             "{} comes with settings that {}:\n",
             line(&self.layout.project.display().to_string()),
             match self.state() {
-                State::Changed => "have changed since you accepted them",
-                State::Accepted => "you accepted",
+                TrustState::Changed => "have changed since you accepted them",
+                TrustState::Accepted => "you accepted",
                 _ => "run commands or allow agents more",
             }
         );
@@ -265,10 +265,10 @@ impl Project {
     /// Shows what was not accepted yet and asks; whether it was accepted.
     pub fn ask(&self, app: &App) -> Result<bool> {
         app.must_be_a_person("trusting a project")?;
-        let words = self.words_about(|capability| !self.accepts(capability));
+        let question = self.words_about(|capability| !self.accepts(capability));
         if app
             .confirm
-            .is_some_and(|confirm| confirm(&words, "Run them? [y/N] "))
+            .is_some_and(|confirm| confirm(&question, "Run them? [y/N] "))
         {
             self.accept(app)?;
             return Ok(true);
@@ -282,10 +282,10 @@ pub fn require(
     app: &App,
     layout: &Layout,
     config: &Config,
-    plan: &Plan<'_>,
+    plan: &PlannedStart<'_>,
     unknown: Unknown,
 ) -> Result {
-    let project = Project::look(layout, config)?;
+    let project = ProjectDemands::look(layout, config)?;
     require_those(app, &project, |capability| plan.needs(capability), unknown)?;
     if plan.has_worktree {
         run::refuse_denied_links(layout, config)?;
@@ -295,7 +295,7 @@ pub fn require(
 
 fn require_those(
     app: &App,
-    project: &Project,
+    project: &ProjectDemands,
     is_needed: impl Fn(&ProjectCapability) -> bool,
     unknown: Unknown,
 ) -> Result {
@@ -309,10 +309,10 @@ fn require_those(
     refused
 }
 
-impl Project {
+impl ProjectDemands {
     /// Refuses a script that is none of the accepted files. It was read a moment before or after them, and what is played
     /// must be one of them.
-    fn refuse_other_script(&self, plan: &Plan<'_>) -> Result {
+    fn refuse_other_script(&self, plan: &PlannedStart<'_>) -> Result {
         let is_named = |capability: &ProjectCapability| {
             matches!(capability.needed, Needed::By(_)) && plan.needs(capability)
         };
@@ -348,7 +348,7 @@ impl Project {
             })
             .collect();
         let why = match self.state() {
-            State::Changed => "has changed since it was trusted",
+            TrustState::Changed => "has changed since it was trusted",
             _ => "is not trusted",
         };
         let instead = if open.iter().all(|capability| capability.is_found) {
@@ -370,9 +370,10 @@ impl Project {
 /// A project's path as a text that stands for no other path.
 fn key(project: &Path) -> String {
     use std::os::unix::ffi::OsStrExt as _;
-    let real = project
-        .canonicalize()
-        .unwrap_or_else(|_| project.to_owned());
+    let real = project.canonicalize().unwrap_or_else(|error| {
+        tracing::debug!("cannot resolve {}: {error}", project.display());
+        project.to_owned()
+    });
     let mut key = String::new();
     for chunk in real.as_os_str().as_bytes().utf8_chunks() {
         for character in chunk.valid().chars() {

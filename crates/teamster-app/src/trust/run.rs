@@ -9,7 +9,7 @@ use teamster_run::host::ProjectTrust;
 use teamster_types::denied;
 use teamster_workers::workplace::{NotTrusted, WorktreeSetup};
 
-use super::{Needed, Plan, Project, TeamPlan, Unknown, capabilities, require_those};
+use super::{Needed, PlannedStart, ProjectDemands, TeamPlan, Unknown, capabilities, require_those};
 use crate::app::App;
 use crate::config::Config;
 use crate::error::{AppError, Result};
@@ -33,13 +33,13 @@ impl ProjectTrust for CurrentTrust {
         worktree_setup(&self.layout)
     }
 
-    fn workers(&self, order: &RunSpec) -> std::result::Result<(), NotTrusted> {
+    fn workers(&self, spec: &RunSpec) -> std::result::Result<(), NotTrusted> {
         let config = current(&self.layout)?;
-        let project = Project::look(&self.layout, &config)?;
-        let providers = providers(&self.layout, &config, order)?;
+        let project = ProjectDemands::look(&self.layout, &config)?;
+        let providers = providers(&self.layout, &config, spec)?;
         let plan = TeamPlan {
             providers: &providers,
-            has_worktrees: !order.in_place,
+            has_worktrees: !spec.in_place,
             checks: &[],
         };
         Ok(project.refuse_unaccepted(|capability| plan.needs(capability))?)
@@ -49,12 +49,12 @@ impl ProjectTrust for CurrentTrust {
         let config = current(&self.layout)?;
         let provider = provider(&self.layout, &config, word)?;
         let driver = provider.driver();
-        let plan = Plan {
+        let plan = PlannedStart {
             provider: &provider,
             script: driver.script(),
             has_worktree: false,
         };
-        let project = Project::look(&self.layout, &config)?;
+        let project = ProjectDemands::look(&self.layout, &config)?;
         project.refuse_unaccepted(|capability| plan.needs(capability))?;
         project.refuse_other_script(&plan)?;
         Ok((provider, driver))
@@ -65,7 +65,7 @@ impl ProjectTrust for CurrentTrust {
             return Ok(());
         }
         let config = current(&self.layout)?;
-        let mut project = Project::look(&self.layout, &config)?;
+        let mut project = ProjectDemands::look(&self.layout, &config)?;
         project.add_checks(std::slice::from_ref(check));
         let is_it = |text: &str| text == check.command;
         Ok(project.refuse_unaccepted(|capability| {
@@ -81,7 +81,7 @@ impl ProjectTrust for CurrentTrust {
 )]
 pub fn worktree_setup(layout: &Layout) -> std::result::Result<WorktreeSetup, NotTrusted> {
     let config = current(layout)?;
-    let project = Project::look(layout, &config)?;
+    let project = ProjectDemands::look(layout, &config)?;
     project.refuse_unaccepted(|capability| capability.needed == Needed::Setup)?;
     refuse_denied_links(layout, &config)?;
     Ok(WorktreeSetup::accepted(
@@ -99,23 +99,23 @@ pub fn require_for_run(
     layout: &Layout,
     config: &Config,
     presets: &Presets,
-    order: &RunSpec,
+    spec: &RunSpec,
     unknown: Unknown,
 ) -> Result {
-    let mut project = Project::look_at(layout, config, presets)?;
+    let mut project = ProjectDemands::look_at(layout, config, presets)?;
     // A run that goes on may have checks whose file has changed since.
-    project.add_checks(&order.verify);
-    let mut providers = providers(layout, config, order)?;
-    if let Some(leader) = order.leading_agent() {
+    project.add_checks(&spec.verify);
+    let mut providers = providers(layout, config, spec)?;
+    if let Some(leader) = spec.leading_agent() {
         providers.push(provider(layout, config, leader)?);
     }
     let plan = TeamPlan {
         providers: &providers,
-        has_worktrees: !order.in_place,
-        checks: &order.verify,
+        has_worktrees: !spec.in_place,
+        checks: &spec.verify,
     };
     require_those(app, &project, |capability| plan.needs(capability), unknown)?;
-    if order.in_place {
+    if spec.in_place {
         return Ok(());
     }
     refuse_denied_links(layout, config)
@@ -140,7 +140,7 @@ pub(super) fn refuse_denied_links(layout: &Layout, config: &Config) -> Result {
     Ok(())
 }
 
-impl Project {
+impl ProjectDemands {
     fn add_checks(&mut self, checks: &[Check]) {
         for check in checks {
             if check.origin == CheckOrigin::Project {
@@ -158,8 +158,8 @@ fn current(layout: &Layout) -> Result<Config> {
     Ok(config)
 }
 
-fn providers(layout: &Layout, config: &Config, order: &RunSpec) -> Result<Vec<Provider>> {
-    let members = order.members.iter();
+fn providers(layout: &Layout, config: &Config, spec: &RunSpec) -> Result<Vec<Provider>> {
+    let members = spec.members.iter();
     members
         .map(|member| provider(layout, config, &member.provider))
         .collect()

@@ -8,7 +8,7 @@ use sha2::{Digest as _, Sha256};
 use teamster_fs::layout::PROJECT_SETTINGS;
 use teamster_fs::{Dir, FileKind};
 
-use crate::config::{Config, Source};
+use crate::config::{Config, SettingSource};
 use crate::error::{AppError, Result};
 use crate::presets::{PresetFile, Presets};
 
@@ -59,15 +59,17 @@ impl Snapshot {
             taking.folder(&folder, PROJECT_SETTINGS, 0)?;
         }
         for provider in &config.providers {
-            if let (Source::Project(..), Some(file)) = (&provider.source, &provider.section.file) {
+            if let (SettingSource::Project(..), Some(file)) =
+                (&provider.source, &provider.section.file)
+            {
                 taking.script(file)?;
             }
         }
         let roles = config.roles.iter();
-        let roles = roles.filter(|role| matches!(role.source, Source::Project(..)));
-        let words = roles.map(|role| role.provider.as_str());
-        let presets = presets.of_the_project().flat_map(PresetFile::words);
-        for word in words.chain(presets.map(|(_, word)| word)) {
+        let roles = roles.filter(|role| matches!(role.source, SettingSource::Project(..)));
+        let agents = roles.map(|role| role.provider.as_str());
+        let presets = presets.of_the_project().flat_map(PresetFile::agent_names);
+        for word in agents.chain(presets.map(|(_, word)| word)) {
             if let Some(file) = word.strip_prefix("scripted:") {
                 taking.script(&project.join(file))?;
             }

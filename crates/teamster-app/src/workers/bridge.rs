@@ -17,7 +17,7 @@ use crate::app::App;
 use crate::env_vars;
 use crate::error::{AppError, ErrorKind, Result};
 use crate::trace_log;
-use crate::trust::{self, Plan, Unknown};
+use crate::trust::{self, PlannedStart, Unknown};
 
 /// What hears of what a worker does.
 pub type Say = Box<dyn FnMut(&str) + Send>;
@@ -30,7 +30,7 @@ pub fn be(app: &App, wanted: WorkerSpec, launch: String, restarts: u32, say: Say
     let provider = settings.provider(&wanted.provider)?;
     // Whoever started this has asked; but what was read then need not be what is read now.
     let driver = provider.driver();
-    let plan = Plan {
+    let plan = PlannedStart {
         provider: &provider,
         script: driver.script(),
         has_worktree: !wanted.in_place,
@@ -50,9 +50,9 @@ pub fn be(app: &App, wanted: WorkerSpec, launch: String, restarts: u32, say: Say
         model: wanted.model.or(provider.model.clone()),
         ..wanted
     };
-    let order = meter::order(store.as_ref(), &wanted.team);
-    let told = meter::told(order.as_ref(), &wanted.worker);
-    let may_begin = meter::may_begin(order.as_ref(), &store, &wanted.team);
+    let spec = meter::run_spec(store.as_ref(), &wanted.team);
+    let told = meter::told(spec.as_ref(), &wanted.worker);
+    let may_begin = meter::may_begin(spec.as_ref(), &store, &wanted.team);
     let bridge = worker::Bridge::open(BridgeConfig {
         store,
         lock,
@@ -70,6 +70,7 @@ pub fn be(app: &App, wanted: WorkerSpec, launch: String, restarts: u32, say: Say
         },
         spec: wanted,
         may_begin,
+        questions_to: meter::questions_to(spec.as_ref()),
         workplace,
         limits: config.rules(),
         launch,

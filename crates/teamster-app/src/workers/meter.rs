@@ -1,9 +1,9 @@
-//! What a run's order means for one of its workers: what it is told, and whether it may begin another task.
+//! What was asked of a run, for one of its workers: what it is told, and whether it may begin another task.
 
 use std::sync::Arc;
 
 use teamster_journal::cost::Costs;
-use teamster_journal::payload::{Budget, RunSpec};
+use teamster_journal::payload::{Addressee, Budget, RunSpec};
 use teamster_store::Store;
 use teamster_types::{TeamName, WorkerName};
 use teamster_workers::bridge::MayBegin;
@@ -12,24 +12,37 @@ use teamster_workers::bridge::MayBegin;
 const PAGE: usize = 1_000;
 
 /// What a worker of this team is told before each task; nothing outside of a run.
-pub(super) fn told(order: Option<&RunSpec>, worker: &WorkerName) -> String {
-    let hand = order.and_then(|order| order.members.iter().find(|hand| hand.name == *worker));
-    hand.map_or_else(String::new, |hand| hand.prompt.clone())
+pub(super) fn told(spec: Option<&RunSpec>, worker: &WorkerName) -> String {
+    let member = spec.and_then(|spec| spec.members.iter().find(|one| one.name == *worker));
+    member.map_or_else(String::new, |member| member.prompt.clone())
 }
 
-/// The order of the run that a team was made for.
-pub(super) fn order(store: &dyn Store, team: &TeamName) -> Option<RunSpec> {
-    let config = store.team(team).ok()?;
-    RunSpec::strict(config.run()?).ok()
+/// Returns what was asked of the run that a team was made for; `None` outside of a run.
+pub(super) fn run_spec(store: &dyn Store, team: &TeamName) -> Option<RunSpec> {
+    let config = store
+        .team(team)
+        .inspect_err(|error| tracing::warn!("cannot read what the run is asked for: {error}"))
+        .ok()?;
+    RunSpec::strict(config.run()?)
+        .inspect_err(|error| tracing::warn!("cannot read what the run is asked for: {error}"))
+        .ok()
+}
+
+/// Returns who answers questions of a worker: the agent that leads the run, else a person.
+pub(super) fn questions_to(spec: Option<&RunSpec>) -> Addressee {
+    match spec.and_then(RunSpec::leading_agent) {
+        Some(_) => Addressee::Leader,
+        None => Addressee::Person,
+    }
 }
 
 /// Says whether there is room in the budget for another task. A run without a budget always has some.
 pub(super) fn may_begin(
-    order: Option<&RunSpec>,
+    spec: Option<&RunSpec>,
     store: &Arc<dyn Store>,
     team: &TeamName,
 ) -> MayBegin {
-    let Some(budget) = order.map(|order| order.budget).filter(is_limited) else {
+    let Some(budget) = spec.map(|spec| spec.budget).filter(is_limited) else {
         return Box::new(|| true);
     };
     let mut meter = Meter {
@@ -60,8 +73,12 @@ impl Meter {
     /// cannot be told, nothing is begun.
     fn has_room(&mut self) -> bool {
         loop {
-            let Ok(page) = self.store.events(&self.team, self.seen + 1, PAGE) else {
-                return false;
+            let page = match self.store.events(&self.team, self.seen + 1, PAGE) {
+                Ok(page) => page,
+                Err(error) => {
+                    tracing::debug!("cannot tell whether the budget has room: {error}");
+                    return false;
+                }
             };
             for event in &page.events {
                 self.seen = event.seq;

@@ -214,7 +214,9 @@ pub fn stop(
         return Ok(Vec::new());
     };
     let machine = Machine::read();
-    let tmux = tmux(&project).ok();
+    let tmux = tmux(&project)
+        .inspect_err(|error| tracing::debug!("no panes are looked at: {error}"))
+        .ok();
     let mut stopping = ShutdownCoordinator {
         store: app.store()?,
         machine: &machine,

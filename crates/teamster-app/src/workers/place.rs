@@ -28,10 +28,11 @@ pub(super) fn plan(app: &App, wanted: &WorkerSpec, project: &Path) -> Result<Ope
         .use_recorded_rules(&folder)
         .map_err(no_worktree)?;
     let team = app.read()?.team(&wanted.team)?;
-    let base = team
-        .as_object()
-        .get("teamster")
-        .and_then(|ours| ours.get("base")?.as_str()?.parse::<CommitId>().ok());
+    let base = team.as_object().get("teamster").and_then(|ours| {
+        let base = ours.get("base")?.as_str()?.parse::<CommitId>();
+        base.inspect_err(|error| tracing::debug!("the team's base is no commit: {error}"))
+            .ok()
+    });
     let start = match base {
         // A base that the repository does not have any more is no place to begin at.
         Some(base) => found

@@ -28,7 +28,7 @@ pub(super) fn of_team(
     project: &Path,
     team: &TeamName,
 ) -> Result<Vec<(String, Heartbeat)>, FsError> {
-    let Some(dir) = Dir::open_below(project, layout::heartbeat_folders(team))? else {
+    let Some(dir) = Dir::open_at(project, &layout::heartbeat_folders(team))? else {
         return Ok(Vec::new());
     };
     let mut beats = Vec::new();

@@ -188,7 +188,7 @@ fn is_running(scanner: &ZombieScanner<'_>, beat: &Heartbeat) -> bool {
 /// Returns the heartbeats in this project whose team is gone.
 pub(super) fn workers_without_team(scanner: &ZombieScanner<'_>) -> Result<Vec<Leftover>, FsError> {
     let project = &scanner.options.layout.project;
-    let Some(dir) = Dir::open_below(project, layout::BRIDGES)? else {
+    let Some(dir) = Dir::open_at(project, &layout::BRIDGES)? else {
         return Ok(Vec::new());
     };
     let mut found = Vec::new();
@@ -268,7 +268,7 @@ fn dead_worker(
     task: Option<String>,
 ) -> Result<Option<Leftover>, FsError> {
     let folders = layout::heartbeat_folders(&beat.team_name);
-    let Some(dir) = Dir::open_below(project, folders)? else {
+    let Some(dir) = Dir::open_at(project, &folders)? else {
         return Ok(None);
     };
     let Some(stamp) = dir.stamp(file)? else {
@@ -337,7 +337,8 @@ fn held_task(team: &TeamFolder, beat: &Heartbeat) -> Result<Option<String>, FsEr
 impl FileLocation {
     /// Removes it if it is still what was judged, and returns false when it is not, or somebody is at work in its team.
     pub(super) fn remove(&self, scanner: &ZombieScanner<'_>) -> Result<bool, FsError> {
-        let Some(dir) = Dir::open_below(&self.root, &self.folders)? else {
+        let folders: Vec<&str> = self.folders.iter().map(String::as_str).collect();
+        let Some(dir) = Dir::open_at(&self.root, &folders)? else {
             return Ok(false);
         };
         // Whoever takes over a stale claim lock holds the team's lock; two must not judge the same one at once.

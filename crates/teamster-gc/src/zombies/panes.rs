@@ -207,7 +207,7 @@ pub(super) fn close(scanner: &ZombieScanner<'_>, pane: &ListedPane, zombie: Zomb
 /// the panes behind it are somebody else's.
 fn is_our_socket(scanner: &ZombieScanner<'_>) -> bool {
     let project = &scanner.options.layout.project;
-    let Ok(Some(dir)) = Dir::open_below(project, layout::OUR_STATE) else {
+    let Ok(Some(dir)) = Dir::open_at(project, &layout::OUR_STATE) else {
         return false;
     };
     let stamp = dir.stamp(layout::TMUX_SOCKET);

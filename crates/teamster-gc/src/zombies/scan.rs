@@ -126,7 +126,7 @@ fn odd_names(scanner: &ZombieScanner<'_>) -> Result<Vec<Zombie>> {
 /// Returns the worktrees in this project whose team is gone. Whether one is clean and merged only git can say.
 fn worktrees_without_team(scanner: &ZombieScanner<'_>) -> Result<Vec<Zombie>, FsError> {
     let project = &scanner.options.layout.project;
-    let Some(dir) = Dir::open_below(project, layout::WORKTREES)? else {
+    let Some(dir) = Dir::open_at(project, &layout::WORKTREES)? else {
         return Ok(Vec::new());
     };
     let mut found = Vec::new();

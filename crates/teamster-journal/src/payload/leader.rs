@@ -94,3 +94,28 @@ pub struct LeaderFailed {
     /// Why it came to nothing, in words.
     pub reason: String,
 }
+
+/// A result that was not chosen.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct OtherResult {
+    /// The task.
+    pub task: TaskId,
+    /// The reference that keeps the work; `null` when there is none.
+    #[serde(rename = "ref")]
+    pub kept_as: Option<String>,
+    /// Why it was not chosen, in words.
+    pub why: String,
+}
+
+/// The payload of `candidate.chosen`. The event is about the task whose result was chosen.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct CandidateChosen {
+    /// The commit that was chosen.
+    pub commit: String,
+    /// Why it was chosen, in words.
+    pub reason: String,
+    /// The other results.
+    #[serde(deserialize_with = "list")]
+    pub others: Vec<OtherResult>,
+}

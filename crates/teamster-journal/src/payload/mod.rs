@@ -8,6 +8,7 @@ mod cost;
 mod gate;
 mod leader;
 mod merge;
+mod question;
 mod run;
 mod task;
 mod team;
@@ -24,9 +25,16 @@ pub use gate::{
     FileChange, Finding, GateAnswer, GateDecided, GateOpened, GateShown, GivenUp, LONGEST_FINDING,
     MOST_FILES, Outside, Shown, Unverified,
 };
-pub use leader::{CancelledTask, LeaderActed, LeaderFailed, LeaderWoken, WakeKind, WakeReason};
+pub use leader::{
+    CancelledTask, CandidateChosen, LeaderActed, LeaderFailed, LeaderWoken, OtherResult, WakeKind,
+    WakeReason,
+};
 pub use merge::{
     CaughtUp, MergeAdopted, MergeConflict, MergeLost, MergePredicted, Merged, Prediction,
+};
+pub use question::{
+    Addressee, FindingAdded, NoQuestionId, ProposedTask, QuestionAnswered, QuestionAsked,
+    QuestionExpired, QuestionForwarded, QuestionId, QuestionKind, Severity, WorkerProgress,
 };
 pub use run::{
     Approve, Base, Distribution, LeaderAsked, MAX_FIX, Member, PlanMade, PlanSource,

@@ -3,8 +3,8 @@
 use teamster_journal::payload::{Member, RunSpec};
 use teamster_types::routing::fitness;
 
-use crate::document::Fault;
 use crate::plan::Plan;
+use teamster_document::Fault;
 
 /// Returns a fault for each task that would wait for ever: its owner is not in the team, or nobody in it can do any of what it
 /// needs.

@@ -147,7 +147,7 @@ pub(super) fn with_merge_note(
 ) -> Vec<PlannedTask> {
     if guard.is_active() {
         for planned in &mut tasks {
-            planned.task.notes.is_to_be_merged = true;
+            planned.task.notes.is_to_be_merged = !planned.task.notes.is_candidate;
         }
     }
     tasks

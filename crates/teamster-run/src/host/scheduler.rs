@@ -13,7 +13,7 @@ use teamster_workers::reclaim;
 
 use super::context::RunContext;
 use super::merger::Merger;
-use super::task_progress::{hopeless, open};
+use super::task_progress::{candidates, hopeless, open};
 use super::worker_pool::WorkerStart;
 use super::{HostCommand, Result};
 use crate::observer::StopLevel;
@@ -61,6 +61,9 @@ impl Scheduler {
         }
         if merger.step(run, &tasks)? {
             return Ok(Vec::new());
+        }
+        if still.is_empty() && !candidates(&tasks).is_empty() {
+            return Ok(vec![HostCommand::ChooseResult]);
         }
         if still.is_empty() {
             return Ok(after_work(&tasks));

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use teamster_types::TaskId;
-use teamster_types::task::{Status, Task};
+use teamster_types::task::{MergeMark, Status, Task};
 
 /// Returns the task that the work of this one belongs to: itself, or the one whose conflict it resolves.
 pub(super) fn root(task: &Task) -> TaskId {
@@ -45,7 +45,7 @@ pub(super) fn hopeless(tasks: &[Task]) -> BTreeSet<TaskId> {
     let known: BTreeSet<&TaskId> = tasks.iter().map(Task::id).collect();
     let mut hopeless: BTreeSet<TaskId> = tasks
         .iter()
-        .filter(|task| task.is_failed())
+        .filter(|task| task.is_failed() && task.merge_mark() != Some(MergeMark::NotChosen))
         .filter(|task| task.resolves().is_none() || !is_superseded(task, tasks))
         .map(|task| task.id().clone())
         .collect();
@@ -64,6 +64,14 @@ pub(super) fn hopeless(tasks: &[Task]) -> BTreeSet<TaskId> {
         }
         hopeless.extend(more);
     }
+}
+
+/// Returns the results of which one is still to be chosen, those of tasks that failed included.
+pub(super) fn candidates(tasks: &[Task]) -> Vec<&Task> {
+    tasks
+        .iter()
+        .filter(|task| task.merge_mark() == Some(MergeMark::Candidate))
+        .collect()
 }
 
 /// Returns the tasks that somebody still has to do something about.

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use teamster_isolate::git::CheckTree;
 use teamster_journal::payload::{Check, CheckResult, CheckStarted, Checked, RunEnd, RunSpec};
-use teamster_journal::{EventKind, ON_BASE, RunState};
+use teamster_journal::{EventKind, ON_BASE, RunState, on_candidate};
+use teamster_types::TaskId;
 use teamster_types::flow::Stage;
 use teamster_types::task::{NewTask, SUBJECT_LIMIT, Task, TaskFix, TaskNotes};
 use teamster_types::text::{clip, quoted};
@@ -54,6 +55,34 @@ impl Verifier {
                 number,
             };
             if !self.check(run, guard, projector, &place, &commit, check)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Runs the checks on the result of one task by itself, each once; returns whether that is done.
+    pub(super) fn check_candidate(
+        &mut self,
+        run: &mut RunContext<'_>,
+        guard: &IntegrationGuard,
+        projector: &mut Projector,
+        task: &TaskId,
+        commit: &str,
+    ) -> Result<bool> {
+        let on = on_candidate(task);
+        for (number, check) in run.spec().verify.clone().iter().enumerate() {
+            let known = |checked: &Checked| checked.command == check.command;
+            let checks = run.state().candidates.get(task);
+            if checks.is_some_and(|checks| checks.iter().any(known)) {
+                continue;
+            }
+            let place = CheckPlace {
+                on: &on,
+                round: run.state().round,
+                number,
+            };
+            if !self.check(run, guard, projector, &place, commit, check)? {
                 return Ok(false);
             }
         }

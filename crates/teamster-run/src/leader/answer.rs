@@ -7,8 +7,8 @@ use teamster_journal::payload::Member;
 
 use super::LeaderPlan;
 use crate::cast::misfits;
-use crate::document::Fault;
 use crate::plan::Plan;
+use teamster_document::Fault;
 
 /// The largest number of tasks. A leader that wants more has not understood the work.
 const MOST_TASKS: usize = 1_000;

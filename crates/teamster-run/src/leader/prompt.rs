@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use teamster_types::text::{clip, quoted};
 
 use super::{NAME, PlanRequest, RepositoryOverview};
-use crate::document::Fault;
 use crate::plan::schema;
+use teamster_document::Fault;
 
 /// The number of characters of its own answer that a leader is shown again.
 const OWN_WORDS: usize = 12_000;

@@ -1,8 +1,11 @@
-//! The schema that is published for editors and leaders that write plans.
+//! The schema that is published for editors and leaders that write plans, made from what the reader reads.
 
-use serde_json::{Map, Value, json};
+use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema as _, Schema, SchemaGenerator, json_schema};
+use serde_json::Value;
+use teamster_types::task::{DESCRIPTION_LIMIT, SUBJECT_LIMIT};
 
-use super::fields::{Holds, PLAN, PlanField, TASK, names};
+use super::{PlanEntry, TaskEntry};
 
 /// Where it is published, in the repository.
 pub const SCHEMA_FILE: &str = "docs/plan.schema.json";
@@ -11,72 +14,57 @@ const WORKER: &str = "^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$";
 /// A text that says something.
 const NOT_BLANK: &str = "\\S";
 
-/// The JSON schema of a plan, made from the table that the reader uses.
+/// Returns the JSON schema of a plan.
 pub fn schema() -> Value {
-    let mut root = object(&PLAN);
-    let head = json!({
+    let mut schema = json_schema!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "A plan of teamster",
         "description": "Tasks that name each other by labels. `teamster plan check FILE` says what is wrong with one.",
     });
-    if let (Value::Object(head), Value::Object(rest)) = (head, &mut root) {
-        let mut whole = head;
-        whole.append(rest);
-        return Value::Object(whole);
+    let settings =
+        SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
+    let keys = PlanEntry::json_schema(&mut settings.into_generator());
+    for (name, value) in keys.as_object().into_iter().flatten() {
+        if schema.get(name).is_none() {
+            schema.insert(name.clone(), value.clone());
+        }
     }
-    root
+    schema.into()
 }
 
-/// The schema as the file holds it.
+/// Returns the schema as the file holds it.
 pub fn schema_text() -> String {
     let mut text = format!("{:#}", schema());
     text.push('\n');
     text
 }
 
-fn object(fields: &[PlanField]) -> Value {
-    let properties: Map<String, Value> = fields
-        .iter()
-        .map(|field| (field.name.to_owned(), property(field)))
-        .collect();
-    let needed: Vec<PlanField> = fields
-        .iter()
-        .copied()
-        .filter(|field| field.is_needed)
-        .collect();
-    json!({
-        "type": "object",
-        "properties": properties,
-        "required": names(&needed),
-        "additionalProperties": false,
-    })
+pub(super) fn tasks(generator: &mut SchemaGenerator) -> Schema {
+    let mut task = TaskEntry::json_schema(generator);
+    task.remove("description");
+    json_schema!({ "type": "array", "minItems": 1, "items": task })
 }
 
-fn property(field: &PlanField) -> Value {
-    let one_of = |word: &str| {
-        if field.is_needed {
-            json!(word)
-        } else {
-            json!([word, "null"])
-        }
-    };
-    let filled = json!({ "type": ["string", "number"], "pattern": NOT_BLANK });
-    let mut made = match field.holds {
-        Holds::Label => filled,
-        Holds::Text(limit) => {
-            let mut text = json!({ "type": one_of("string") });
-            if field.is_needed {
-                text["pattern"] = json!(NOT_BLANK);
-            }
-            if let Some(limit) = limit {
-                text["maxLength"] = json!(limit);
-            }
-            text
-        }
-        Holds::Worker => json!({ "type": one_of("string"), "pattern": WORKER }),
-        Holds::Texts | Holds::Labels => json!({ "type": one_of("array"), "items": filled }),
-        Holds::Tasks => json!({ "type": "array", "minItems": 1, "items": object(&TASK) }),
-    };
-    made["description"] = json!(field.about);
-    made
+pub(super) fn label(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": ["string", "number"], "pattern": NOT_BLANK })
+}
+
+pub(super) fn subject(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "string", "pattern": NOT_BLANK, "maxLength": SUBJECT_LIMIT })
+}
+
+pub(super) fn description(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": ["string", "null"], "maxLength": DESCRIPTION_LIMIT })
+}
+
+pub(super) fn text(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": ["string", "null"] })
+}
+
+pub(super) fn worker(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": ["string", "null"], "pattern": WORKER })
+}
+
+pub(super) fn texts(generator: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": ["array", "null"], "items": label(generator) })
 }

@@ -74,7 +74,7 @@ subject = 7
     plan.toml:16: task "b" has a bad `owner`: "../x" is not a worker name: use 1 to 64 of A-Z, a-z, 0-9, `_` and `-`, starting with a letter or digit
     plan.toml:17: task "b" has a `paths` that is a text, not a list
     plan.toml:19: task 3 of the list has no `id`
-    plan.toml:20: task 3 of the list has an empty `subject`
+    plan.toml:20: task 3 of the list: the subject is empty
     plan.toml:21: task 3 of the list: "src/[a" is not a pattern for paths: a `[` is not closed within one name
     plan.toml:22: task 3 of the list: the description has 10001 characters; the limit is 10000
     plan.toml:25: two tasks have the id "a"; the first is in line 5
@@ -105,7 +105,7 @@ subject = 7
     plan.json:1: task 1 of the list is a text, not a table of keys and values
     plan.json:3: the plan has a cycle: a waits for a
     plan.json:1: not valid JSON: EOF while parsing an object
-    plan.json:2: task 1 of the list has no `id`
+    plan.json:2: task 1 of the list has a `id` that is true or false, not a text
     ");
 }
 
@@ -221,11 +221,16 @@ fn tasks() -> impl Strategy<Value = Json> {
         Just(json!([""])),
         Just(json!({})),
     ];
+    let schema = schema();
+    let known = schema["properties"]["tasks"]["items"]["properties"].as_object();
     let keys = proptest::sample::select(
-        fields::names(&fields::TASK)
-            .into_iter()
+        known
+            .unwrap()
+            .keys()
+            .map(String::as_str)
             .filter(|key| *key != "id" && *key != "blockedBy")
             .chain(["blocked_by"])
+            .map(str::to_owned)
             .collect::<Vec<_>>(),
     );
     proptest::collection::btree_map(keys, value, 0..3).prop_map(|changed| {

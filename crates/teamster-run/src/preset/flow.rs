@@ -1,14 +1,8 @@
 //! The flow of a preset: the name of one that is known, or one of its own.
 
-use std::collections::HashMap;
-
-use serde_json::{Map, Value as Json};
-use teamster_types::flow::{Flow, FlowFault};
-
-use crate::document::form::Form;
-use crate::document::{Fault, Node, Value};
-
-const KEYS: [&str; 5] = ["name", "path", "initial", "states", "edges"];
+use serde::Deserialize;
+use teamster_document::{Fault, Lined, TextOr, Word};
+use teamster_types::flow::{Edge, Flow, FlowFault, State};
 
 /// Which steps a run with a preset takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,48 +13,64 @@ pub struct PresetFlow {
     pub path: Vec<String>,
 }
 
+/// A flow as a table: a name, and if wanted `path`, and if the flow is the preset's own `initial`, `states` and `edges`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct FlowTable {
+    name: Lined<Word>,
+    path: Lined<Vec<Lined<Word>>>,
+    initial: Lined<String>,
+    states: Lined<Vec<Lined<State>>>,
+    edges: Lined<Vec<Lined<Edge>>>,
+}
+
 impl PresetFlow {
-    /// Reads `flow: NAME`, or a table with `name`, and if wanted `path`, and if it is its own `initial`, `states` and
-    /// `edges`.
-    pub(super) fn read(node: &Node, faults: &mut Vec<Fault>) -> Option<Self> {
-        if let Value::Text(name) = &node.value {
-            return Some(Self {
-                flow: known(name, node.line, faults)?,
-                path: Vec::new(),
-            });
+    /// Makes a flow of what was written in this line: `flow: NAME`, or a table.
+    pub(super) fn of(
+        entry: TextOr<FlowTable>,
+        line: usize,
+        faults: &mut Vec<Fault>,
+    ) -> Option<Self> {
+        let table = match entry {
+            TextOr::Text(name) => {
+                return Some(Self {
+                    flow: known(&name, line, faults)?,
+                    path: Vec::new(),
+                });
+            }
+            TextOr::Table(table) => table,
+        };
+        if table.name.is_missing() {
+            faults.push(Fault::new(line, "`flow` has no `name`"));
         }
-        let form = Form::new(node, "`flow`", faults)?;
-        form.known(&KEYS, faults);
-        let name = form.needed("name", faults)?;
-        let is_own = ["initial", "states", "edges"]
-            .iter()
-            .any(|key| form.get(key).is_some());
+        let Word(name) = table.name.value.as_ref()?;
+        let is_own =
+            !(table.initial.is_missing() && table.states.is_missing() && table.edges.is_missing());
         let flow = if is_own {
-            own(node, faults)?
+            table.own(name, line, faults)?
         } else {
-            known(&name.text, name.line, faults)?
+            known(name, table.name.line, faults)?
         };
         let mut path: Vec<String> = Vec::new();
-        for state in form.texts("path", faults) {
+        for (line, Word(state)) in table.path.items() {
             let before = path.last();
             let may = match before {
-                None => flow.initial == state.text,
-                Some(before) => flow.next_states(before).contains(&state.text.as_str()),
+                None => flow.initial == *state,
+                Some(before) => flow.next_states(before).contains(&state.as_str()),
             };
             if !may {
                 let message = match before {
-                    None => format!("the path begins in {}, not in {}", flow.initial, state.text),
+                    None => format!("the path begins in {}, not in {state}", flow.initial),
                     Some(before) => format!(
-                        "{} does not lead from {before} to {}; it leads to {}",
+                        "{} does not lead from {before} to {state}; it leads to {}",
                         flow.name,
-                        state.text,
                         flow.next_states(before).join(", ")
                     ),
                 };
-                faults.push(Fault::new(state.line, message));
+                faults.push(Fault::new(line, message));
                 return None;
             }
-            path.push(state.text);
+            path.push(state.clone());
         }
         Some(Self { flow, path })
     }
@@ -76,90 +86,62 @@ fn known(name: &str, line: usize, faults: &mut Vec<Fault>) -> Option<Flow> {
     flow
 }
 
-/// A flow of the preset's own, which must make sense as a whole.
-fn own(node: &Node, faults: &mut Vec<Fault>) -> Option<Flow> {
-    let mut value = json(node);
-    if let Json::Object(object) = &mut value {
-        object.remove("path");
-    }
-    let flow: Flow = match serde_json::from_value(value) {
-        Ok(flow) => flow,
-        Err(error) => {
-            faults.push(Fault::new(
-                node.line,
-                format!("the flow cannot be read: {error}"),
-            ));
-            return None;
+impl FlowTable {
+    /// Returns a flow of the preset's own, which must make sense as a whole.
+    fn own(&self, name: &str, line: usize, faults: &mut Vec<Fault>) -> Option<Flow> {
+        let missing = [
+            ("initial", self.initial.is_missing()),
+            ("states", self.states.is_missing()),
+            ("edges", self.edges.is_missing()),
+        ];
+        for (key, _) in missing.iter().filter(|(_, is_missing)| *is_missing) {
+            faults.push(Fault::new(line, format!("`flow` has no `{key}`")));
         }
-    };
-    match flow.check() {
-        Ok(()) => Some(flow),
-        Err(found) => {
-            let lines = FlowLines::of(node);
-            for fault in found {
-                faults.push(Fault::new(lines.line(&fault), fault.to_string()));
+        let (states, edges) = (self.states.value.as_ref()?, self.edges.value.as_ref()?);
+        let flow = Flow {
+            name: name.to_owned(),
+            initial: self.initial.value.clone()?,
+            states: states
+                .iter()
+                .map(|state| state.value.clone())
+                .collect::<Option<_>>()?,
+            edges: edges
+                .iter()
+                .map(|edge| edge.value.clone())
+                .collect::<Option<_>>()?,
+        };
+        match flow.check() {
+            Ok(()) => Some(flow),
+            Err(found) => {
+                for fault in found {
+                    let line = self.line_of(&fault).unwrap_or(line);
+                    faults.push(Fault::new(line, fault.to_string()));
+                }
+                None
             }
-            None
-        }
-    }
-}
-
-/// Where the states and steps of a flow stand.
-struct FlowLines {
-    flow: usize,
-    states: HashMap<String, usize>,
-    edges: HashMap<(String, String), usize>,
-}
-
-impl FlowLines {
-    fn of(node: &Node) -> Self {
-        let items = |key: &str| match node.get(key).map(|node| &node.value) {
-            Some(Value::List(list)) => list.as_slice(),
-            _ => &[],
-        };
-        let text = |node: &Node, key: &str| match node.get(key).map(|node| &node.value) {
-            Some(Value::Text(text)) => text.clone(),
-            _ => String::new(),
-        };
-        Self {
-            flow: node.line,
-            states: items("states")
-                .iter()
-                .map(|state| (text(state, "name"), state.line))
-                .collect(),
-            edges: items("edges")
-                .iter()
-                .map(|edge| ((text(edge, "from"), text(edge, "to")), edge.line))
-                .collect(),
         }
     }
 
-    fn line(&self, fault: &FlowFault) -> usize {
-        let line = match fault {
+    /// Returns the line of the state or the step that a fault is about.
+    fn line_of(&self, fault: &FlowFault) -> Option<usize> {
+        match fault {
             FlowFault::TwiceDeclared(name)
             | FlowFault::BadName(name)
             | FlowFault::Unreachable(name)
-            | FlowFault::DeadEnd(name) => self.states.get(name),
+            | FlowFault::DeadEnd(name) => {
+                // Of two with the same name the second is too many.
+                let states = self.states.items().filter(|(_, state)| state.name == *name);
+                states.last().map(|(line, _)| line)
+            }
             FlowFault::UnknownState { from, to, .. }
             | FlowFault::TwiceConnected { from, to }
             | FlowFault::HalfCounted { from, to }
-            | FlowFault::LeavesFinal { from, to } => self.edges.get(&(from.clone(), to.clone())),
+            | FlowFault::LeavesFinal { from, to } => {
+                let edges = self.edges.items();
+                let edges = edges.filter(|(_, edge)| edge.from == *from && edge.to == *to);
+                edges.last().map(|(line, _)| line)
+            }
             FlowFault::UnknownInitial(_) | FlowFault::NoFinal => None,
-        };
-        line.copied().unwrap_or(self.flow)
-    }
-}
-
-fn json(node: &Node) -> Json {
-    match &node.value {
-        Value::Null => Json::Null,
-        Value::Bool(answer) => Json::Bool(*answer),
-        Value::Number(text) | Value::Text(text) => Json::String(text.clone()),
-        Value::List(list) => list.iter().map(json).collect(),
-        Value::Map(entries) => entries
-            .iter()
-            .map(|(key, node)| (key.name.clone(), json(node)))
-            .collect::<Map<_, _>>()
-            .into(),
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::document::Fault;
+use teamster_document::Fault;
 
 /// `## prompt` and `## Worker` are for everybody who works, `## Leader` is for whoever plans.
 const HEADING: &str = "prompt";
@@ -30,7 +30,7 @@ pub struct Filling<'a> {
 impl Filling<'_> {
     /// The text with its words filled in, in one go: what is filled in is data, and is not looked through again.
     pub fn fill(&self, text: &str) -> String {
-        let words = [
+        let places = [
             ("{task}", self.task),
             ("{team}", self.team),
             ("{member}", self.member),
@@ -40,7 +40,7 @@ impl Filling<'_> {
         while let Some(at) = rest.find('{') {
             filled.push_str(&rest[..at]);
             rest = &rest[at..];
-            let found = words.iter().find(|(word, _)| rest.starts_with(word));
+            let found = places.iter().find(|(word, _)| rest.starts_with(word));
             let (word, value) = found.copied().unwrap_or(("{", "{"));
             filled.push_str(value);
             rest = &rest[word.len()..];
@@ -127,9 +127,9 @@ fn opened(
     known: &BTreeSet<&str>,
     faults: &mut Vec<Fault>,
 ) -> Option<String> {
-    let mut words = heading.split_whitespace();
-    let first = words.next()?;
-    let name = words.collect::<Vec<_>>().join(" ");
+    let mut parts = heading.split_whitespace();
+    let first = parts.next()?;
+    let name = parts.collect::<Vec<_>>().join(" ");
     if name.is_empty() && first.eq_ignore_ascii_case(WORKER) {
         return Some(String::new());
     }

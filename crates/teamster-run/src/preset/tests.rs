@@ -114,7 +114,8 @@ fn a_flow_of_its_own_must_make_sense() {
     own.md:9: no step leads to `end`; add one or remove the state
     own.md:11: the step begin → nowhere names `nowhere`, which is not one of the states; declare it
     own.md:12: mine does not lead from begin to begin; it leads to end
-    own.md:5: the flow cannot be read: unknown field `until`, expected one of `from`, `to`, `needs`, `round`, `beyond`
+    own.md:10: edge 1 of the list has no `to`
+    own.md:10: edge 1 of the list has the unknown key `until`; known are from, to, needs, round, beyond
     ");
 }
 
@@ -146,8 +147,8 @@ verify: make
     own.md:7: two members are called a
     own.md:8: `lead` is reserved and cannot be the name of a worker
     own.md:9: "x y" is no role: use 1 to 64 of A-Z, a-z, 0-9, `-` and `_`, beginning with a letter
-    own.md:9: member 4 has the unknown key `colour`; known are name, agent, role, provider, model, capabilities
-    own.md:10: member 5 has no `name`
+    own.md:9: member "b" has the unknown key `colour`; known are name, agent, role, provider, model, capabilities
+    own.md:10: member 5 of the list has no `name`
     own.md:11: staged does not lead from team-plan to team-verify; it leads to team-prd, team-exec, cancelled
     own.md:12: the front matter has a `verify` that is a text, not a list
     own.md:15: the prompt is for "c", and nobody here has this name or role; there are a, b, nobody, x y

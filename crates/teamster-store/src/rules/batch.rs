@@ -37,6 +37,9 @@ pub(super) fn apply(tx: &mut dyn Txn, actor: &str, changes: &TeamChanges) -> Res
     for (id, answer) in &changes.unblock {
         finish::unblock(tx, actor, id, answer)?;
     }
+    for (id, is_chosen) in &changes.choose {
+        finish::choose(tx, actor, id, *is_chosen)?;
+    }
     for outgoing in &changes.send {
         mail::send(tx, outgoing)?;
     }

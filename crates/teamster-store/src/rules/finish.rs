@@ -139,6 +139,16 @@ pub(super) fn unchanged(tx: &mut dyn Txn, actor: &str, id: &TaskId) -> Result<Ta
     Ok(task)
 }
 
+pub(super) fn choose(tx: &mut dyn Txn, actor: &str, id: &TaskId, is_chosen: bool) -> Result<Task> {
+    let before = must_open(tx, id)?;
+    let mut task = before.clone();
+    transitions::choose(&mut task, is_chosen)?;
+    tx.put(task.clone());
+    let change = TaskChange::between(Some(&before), Some(&task));
+    tx.event(NewEvent::new(actor, EventKind::TaskUpdated(change)).task(id));
+    Ok(task)
+}
+
 pub(super) fn merge_lost(
     tx: &mut dyn Txn,
     actor: &str,

@@ -5,7 +5,7 @@ use teamster_journal::{EventKind, NewEvent};
 use teamster_store::{Kind, Outgoing, PlannedTask, Recipient, TeamChanges};
 use teamster_types::TaskId;
 use teamster_types::json::Object;
-use teamster_types::task::{NewTask, Status};
+use teamster_types::task::{MergeMark, NewTask, Status};
 use teamster_types::transitions::Edit;
 
 use super::fixture::{StoreFixture, claim_request};
@@ -88,6 +88,7 @@ pub(super) fn changes_are_made_together(fixture: &StoreFixture) {
         )],
         remove: vec![needless.clone()],
         unblock: vec![(blocked.clone(), "Like this.".to_owned())],
+        choose: Vec::new(),
         send: vec![Outgoing {
             from: "lead".to_owned(),
             to: Recipient::Worker("worker-2".to_owned()),
@@ -116,6 +117,43 @@ pub(super) fn changes_are_made_together(fixture: &StoreFixture) {
     assert_eq!(waiting.blocked_by(), ids);
     assert_eq!(waiting.subject(), "waits for both halves");
     assert!(fixture.task(&blocked).block().is_none());
+}
+
+pub(super) fn one_of_several_results_is_chosen_once(fixture: &StoreFixture) {
+    let mut results = Vec::new();
+    for number in 0..3 {
+        let id = fixture.create_with(&format!("result {number}"), |new| {
+            new.notes.is_candidate = true;
+        });
+        let claimed = fixture.claim_id("worker-1", &id);
+        let done = fixture
+            .store
+            .complete(&fixture.team, &id, &claimed.token, None);
+        fixture.step("complete", done);
+        results.push(id);
+    }
+    let open = fixture.create_with("still at it", |new| new.notes.is_candidate = true);
+    let choice = |ids: &[&TaskId]| TeamChanges {
+        choose: ids
+            .iter()
+            .enumerate()
+            .map(|(place, id)| ((*id).clone(), place == 0))
+            .collect(),
+        ..TeamChanges::default()
+    };
+    fixture.refuse("choose before all are done", Kind::Conflict, |store| {
+        store.apply(&fixture.team, "lead", &choice(&[&results[0], &open]))
+    });
+    let all = choice(&[&results[1], &results[0], &results[2]]);
+    fixture.step("choose", fixture.store.apply(&fixture.team, "lead", &all));
+    assert!(fixture.task(&results[1]).is_unmerged(), "it is merged next");
+    for other in [&results[0], &results[2]] {
+        let mark = fixture.task(other).merge_mark();
+        assert_eq!(mark, Some(MergeMark::NotChosen));
+    }
+    fixture.refuse("choose again", Kind::Conflict, |store| {
+        store.apply(&fixture.team, "lead", &choice(&[&results[0]]))
+    });
 }
 
 pub(super) fn one_bad_change_undoes_all(fixture: &StoreFixture) {

@@ -97,16 +97,24 @@ pub enum MergeMark {
     Merged,
     /// The task was completed without a change, so that there is nothing of it to merge.
     NoChange,
+    /// The work is one of several results, of which one will be chosen.
+    Candidate,
+    /// Another result was chosen. The work is kept, and not merged.
+    NotChosen,
 }
 
 impl MergeMark {
     const NO_CHANGE: &'static str = "no change";
+    const CANDIDATE: &'static str = "candidate";
+    const NOT_CHOSEN: &'static str = "not chosen";
 
     fn value(self) -> Value {
         match self {
             Self::Pending => json!(false),
             Self::Merged => json!(true),
             Self::NoChange => json!(Self::NO_CHANGE),
+            Self::Candidate => json!(Self::CANDIDATE),
+            Self::NotChosen => json!(Self::NOT_CHOSEN),
         }
     }
 
@@ -114,7 +122,12 @@ impl MergeMark {
         match value {
             Value::Bool(false) => Some(Self::Pending),
             Value::Bool(true) => Some(Self::Merged),
-            Value::String(word) if word == Self::NO_CHANGE => Some(Self::NoChange),
+            Value::String(word) => match word.as_str() {
+                Self::NO_CHANGE => Some(Self::NoChange),
+                Self::CANDIDATE => Some(Self::Candidate),
+                Self::NOT_CHOSEN => Some(Self::NotChosen),
+                _ => None,
+            },
             _ => None,
         }
     }
@@ -164,6 +177,8 @@ pub struct TaskNotes {
     pub update: Option<String>,
     /// Whether the work has to be merged before others can build on it.
     pub is_to_be_merged: bool,
+    /// Whether the work is one of several results, of which one will be chosen.
+    pub is_candidate: bool,
     /// The task whose conflict this one is to resolve.
     pub resolves: Option<TaskId>,
     /// The conflict that it is to resolve.
@@ -182,8 +197,12 @@ impl TaskNotes {
         put(OwnKey::Fix, self.fix.as_ref().map(|fix| json!(fix)));
         put(OwnKey::Revision, self.revision.as_ref().map(|id| json!(id)));
         put(OwnKey::Update, self.update.as_ref().map(|tip| json!(tip)));
-        let mark = MergeMark::Pending.value();
-        put(OwnKey::Merged, self.is_to_be_merged.then_some(mark));
+        let mark = match (self.is_candidate, self.is_to_be_merged) {
+            (true, _) => Some(MergeMark::Candidate),
+            (false, true) => Some(MergeMark::Pending),
+            (false, false) => None,
+        };
+        put(OwnKey::Merged, mark.map(MergeMark::value));
         put(OwnKey::Resolves, self.resolves.as_ref().map(|id| json!(id)));
         let conflict = self.conflict.as_ref();
         put(OwnKey::Conflict, conflict.map(|conflict| json!(conflict)));

@@ -40,10 +40,36 @@ pub fn unchanged(task: &mut Task) -> Result<bool, Refusal> {
     Ok(true)
 }
 
+/// Notes whether one of several results was chosen: the one that was is merged next, the others are kept.
+pub fn choose(task: &mut Task, is_chosen: bool) -> Result<(), Refusal> {
+    let may_be = task.status() == Status::Completed && !(is_chosen && task.is_failed());
+    if !may_be || task.merge_mark() != Some(MergeMark::Candidate) {
+        return Err(Refusal::IllegalStep {
+            id: task.id().clone(),
+            state: format!(
+                "{} and no result to choose",
+                task.status().as_str().replace('_', " ")
+            ),
+            step: "chosen",
+        });
+    }
+    let mark = if is_chosen {
+        MergeMark::Pending
+    } else {
+        MergeMark::NotChosen
+    };
+    task.set_merge_mark(mark, None);
+    written(task);
+    Ok(())
+}
+
 /// Takes back that the work of a task is merged: whatever was noted, it is not where others begin. A task whose merge is
 /// still to come stays as it is.
 pub fn merge_lost(task: &mut Task) -> bool {
-    if matches!(task.merge_mark(), None | Some(MergeMark::Pending)) {
+    if !matches!(
+        task.merge_mark(),
+        Some(MergeMark::Merged | MergeMark::NoChange)
+    ) {
         return false;
     }
     task.set_merge_mark(MergeMark::Pending, None);

@@ -112,7 +112,6 @@ impl AgentMail {
 
     /// Returns what a tool of ours answers when the agent asks for its mail: what nobody has, and what stands unread in a
     /// file that the agent may not look at. What was written to its client is on its way already, and so is what came later.
-    #[allow(dead_code, reason = "the worker's socket answers with it")]
     pub(super) fn unread(&self, limit: usize) -> Vec<Message> {
         let is_unread =
             |letter: &&Letter| matches!(letter.place, Place::Waiting | Place::InInboxFile);
@@ -129,10 +128,6 @@ impl AgentMail {
     }
 
     /// Notes that an answer of a tool told the agent these messages.
-    #[allow(
-        dead_code,
-        reason = "the worker's socket calls it once its answer is written"
-    )]
     pub(super) fn tool_told(&mut self, messages: &[Message]) {
         self.place(messages, Place::Told);
     }

@@ -211,15 +211,14 @@ impl HeartbeatLoop {
                 self.stirred = Instant::now();
             }
             // A beat or a look that is due soon is made now: one waking is cheaper than two.
-            let soon = self.limits.look / 2;
-            if urgent || beaten.elapsed() + soon >= self.limits.beat {
+            if urgent || beaten.elapsed() + self.limits.look / 2 >= self.limits.beat {
                 // A beat that could not be written is tried again soon: others judge us by it.
                 let written = self.beat();
                 if written.ok_or_trace("write the heartbeat").is_some() {
                     beaten = Instant::now();
                 }
             }
-            if last_looked.elapsed() + soon >= look {
+            if last_looked.elapsed() >= look / 2 {
                 last_looked = Instant::now();
                 self.look();
             }

@@ -268,6 +268,22 @@ impl WorkerMailbox {
         self.mail.put_into_prompt(limit)
     }
 
+    /// Returns the mail that the agent was not told yet, as far as it fits into a text of `limit` characters.
+    pub(super) fn unread(&self, limit: usize) -> Vec<Message> {
+        self.mail.unread(limit)
+    }
+
+    /// Notes that the answer of a tool told the agent these messages, which were unread. Returns what further mail asks of
+    /// the bridge.
+    pub(super) fn tool_told(
+        &mut self,
+        reporter: &mut Reporter,
+        messages: &[Message],
+    ) -> Vec<MailRequest> {
+        self.mail.tool_told(messages);
+        self.acknowledge_told(reporter)
+    }
+
     /// Notes that the agent has its prompt. Returns what further mail asks of the bridge.
     pub(super) fn prompt_was_told(&mut self, reporter: &mut Reporter) -> Vec<MailRequest> {
         self.mail.prompt_was_told();
@@ -588,6 +604,21 @@ mod tests {
             assert_eq!(sort(&mut mailbox, &mail), (Vec::new(), true));
         }
         assert_eq!(mailbox.mail_for_prompt(10_000), &mail[..]);
+    }
+
+    #[test]
+    fn mail_of_the_prompt_is_not_unread_and_what_was_told_is_not_told_twice() {
+        let mut mailbox = mailbox();
+        let mail = ["m1", "m2", "m3"].map(|id| message(id, "message", "ben", BEGAN + 1));
+        sort(&mut mailbox, &mail[..1]);
+        assert_eq!(mailbox.mail_for_prompt(10_000).len(), 1);
+        sort(&mut mailbox, &mail[..2]);
+        assert_eq!(mailbox.unread(10_000), &mail[1..2]);
+        sort(&mut mailbox, &mail);
+        mailbox.mail.tool_told(&mail[1..2]);
+        assert_eq!(mailbox.unread(10_000), &mail[2..]);
+        mailbox.mail.tool_told(&mail[2..]);
+        assert!(mailbox.unread(10_000).is_empty());
     }
 
     #[test]

@@ -10,7 +10,9 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
-use teamster_agents::{Driver, Job, MessageRoute, PermissionReply, Permissions, TaskFacts};
+use teamster_agents::{
+    AgentTools, Driver, Job, MessageRoute, PermissionReply, Permissions, TaskFacts,
+};
 use teamster_fs::proc::Machine;
 use teamster_fs::{Dir, FsError, InboxFile, Sync, layout};
 use teamster_isolate::OrTrace as _;
@@ -24,6 +26,7 @@ use teamster_types::{TaskId, Time};
 
 use super::BridgeEvent;
 use super::reporter::{Reporter, TaskLog, TaskLogSource, WorkerIdentity};
+use super::socket::WorkerSocket;
 use crate::attempt::{AgentAttempt, AttemptCommand, AttemptEnd, StopCause};
 use crate::limits::WorkerLimits;
 use crate::mail_text;
@@ -56,6 +59,8 @@ pub(super) struct AgentLauncher {
     /// The project, whose folder of ours holds task files and logs.
     project: Dir,
     machine: Arc<Machine>,
+    /// Where the agent reaches its bridge; `None` when there is no socket.
+    socket: Option<WorkerSocket>,
     /// Where the agent's output goes.
     events: Sender<BridgeEvent>,
     /// The number of attempts so far.
@@ -82,6 +87,7 @@ impl AgentLauncher {
         limits: WorkerLimits,
         project: Dir,
         machine: Arc<Machine>,
+        socket: Option<WorkerSocket>,
         events: Sender<BridgeEvent>,
     ) -> Self {
         Self {
@@ -90,6 +96,7 @@ impl AgentLauncher {
             limits,
             project,
             machine,
+            socket,
             events,
             attempts: 0,
         }
@@ -165,6 +172,10 @@ impl AgentLauncher {
             teamster: &self.setup.teamster,
             temp: temp.path(),
             inbox: inbox_path.as_deref(),
+            tools: self.socket.as_ref().map(|socket| AgentTools {
+                socket: socket.path(),
+                patience: self.limits.idle,
+            }),
         };
         let driver = Arc::clone(&self.setup.driver);
         let launch = driver
@@ -265,6 +276,11 @@ impl TaskAttempt<'_> {
     /// Takes in what the process said.
     pub(super) fn hear(&mut self, said: ChildEvent) -> Vec<AttemptCommand> {
         self.attempt.hear(said, Instant::now())
+    }
+
+    /// Takes in that the agent called a tool of ours, or waits for the answer of one.
+    pub(super) fn note_request(&mut self) -> Vec<AttemptCommand> {
+        self.attempt.note_request(Instant::now())
     }
 
     /// Returns what the passing of time makes necessary.

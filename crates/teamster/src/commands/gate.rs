@@ -2,7 +2,7 @@
 
 use clap::Args;
 use serde_json::json;
-use teamster_app::gate::{self, Decision};
+use teamster_app::gate::{self, DecisionOutcome};
 use teamster_journal::payload::GateAnswer;
 
 use super::run;
@@ -89,8 +89,10 @@ fn decide(context: &Context, at: &GateSelector, answer: GateAnswer) -> Result {
     context.must_be_a_person("deciding at the gate")?;
     let team = at.team.find(context)?;
     match gate::decide(context, &team, at.commit.as_deref(), answer)? {
-        Decision::Host { spec, lock, reply } => run::host(context, &team, *spec, lock, Some(reply)),
-        Decision::Judged(judged) => {
+        DecisionOutcome::Host { spec, lock, reply } => {
+            run::host(context, &team, *spec, lock, Some(reply))
+        }
+        DecisionOutcome::Judged(judged) => {
             let (word, outcome) = (judged.word, &judged.outcome);
             context.out.answer(
                 || json!({ "team": team, "commit": judged.commit, "decision": word, "outcome": outcome }),

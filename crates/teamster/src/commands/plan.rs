@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
-use teamster_run::document::Faults;
+use teamster_run::plan::Faults;
 use teamster_run::plan::Plan;
 
 use crate::error::{AppError, Result};

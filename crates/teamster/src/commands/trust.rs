@@ -2,7 +2,7 @@
 
 use clap::Args;
 use serde_json::json;
-use teamster_app::trust::{self, Project, State};
+use teamster_app::trust::{self, ProjectDemands, TrustState};
 
 use crate::context::Context;
 use crate::error::{AppError, Result};
@@ -52,8 +52,8 @@ impl TrustArgs {
                 },
             );
         }
-        let mut project = Project::look(&context.layout, &context.config)?;
-        let is_open = matches!(project.state(), State::New | State::Changed);
+        let mut project = ProjectDemands::look(&context.layout, &context.config)?;
+        let is_open = matches!(project.state(), TrustState::New | TrustState::Changed);
         if !self.show && is_open {
             let accepted = if self.yes {
                 project.accept(context)?;
@@ -69,7 +69,7 @@ impl TrustArgs {
                 return Err(AppError::refused("nothing was accepted")
                     .hint("what comes with the project does not run"));
             }
-            project = Project::look(&context.layout, &context.config)?;
+            project = ProjectDemands::look(&context.layout, &context.config)?;
         }
         context.out.answer(
             || {
@@ -83,10 +83,10 @@ impl TrustArgs {
                 })
             },
             || match project.state() {
-                State::Nothing => {
+                TrustState::Nothing => {
                     "the project asks for nothing that would need your trust".to_owned()
                 }
-                State::Accepted if !self.show => "accepted".to_owned(),
+                TrustState::Accepted if !self.show => "accepted".to_owned(),
                 _ => project.words(),
             },
         )

@@ -69,6 +69,9 @@ impl EventMessages {
             {
                 format!("{actor} says: {}", sent.content)
             }
+            EventKind::CandidateChosen(chosen) => {
+                format!("the result of task {} is taken: {}", task(), chosen.reason)
+            }
             EventKind::MergeMerged(_) => format!("task {} is merged", task()),
             EventKind::MergeLost(_) => format!(
                 "task {} was called merged and is not; it is merged again",

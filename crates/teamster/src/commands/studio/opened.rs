@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use teamster_app::config::Source;
+use teamster_app::config::SettingSource;
 use teamster_app::env_vars;
 use teamster_store::{Clock, FileStore, SystemClock};
 use teamster_studio::keys::Keys;
@@ -90,7 +90,7 @@ fn otlp(context: &Context) -> Option<Otlp> {
     let setting = &context.config.studio_otlp;
     let endpoint = setting.value.clone()?;
     // What comes with a project must not send anything away.
-    if let Source::Project(file, _) = &setting.source
+    if let SettingSource::Project(file, _) = &setting.source
         && !endpoint.is_loopback()
     {
         context.out.remark(&format!(

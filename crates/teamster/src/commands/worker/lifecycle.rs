@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use serde_json::json;
-use teamster_app::trust::{self, Plan, Unknown};
+use teamster_app::trust::{self, PlannedStart, Unknown};
 use teamster_app::workers::{self, StopRequest};
 use teamster_store::{Outgoing, Recipient};
 use teamster_types::WorkerName;
@@ -77,7 +77,7 @@ impl WorkerStartArgs {
         let settings = workers::settings(context, &project)?;
         let provider = settings.provider(&self.provider)?;
         let unknown = Unknown::of_flag(self.trust_project);
-        let plan = Plan {
+        let plan = PlannedStart {
             provider: &provider,
             script: None,
             has_worktree: !self.in_place,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use teamster_app::logs::{LogEntry, LogLines, LogSource};
+use teamster_app::logs::{LogEntry, LogLines, WorkerLog};
 use teamster_app::workers::tmux;
 use teamster_isolate::detached;
 use teamster_types::text::fit;
@@ -51,9 +51,9 @@ impl WorkerLogsArgs {
         let nothing = AppError::not_found(format!("there is no log of {} yet", named.worker))
             .hint("`teamster worker list` shows whether it runs");
         let source = match self.task.as_deref() {
-            _ if self.bridge => LogSource::Bridge,
-            Some(task) => LogSource::Task(task.parse()?),
-            None => LogSource::Latest,
+            _ if self.bridge => WorkerLog::Bridge,
+            Some(task) => WorkerLog::Task(task.parse()?),
+            None => WorkerLog::Latest,
         };
         let mut log = LogLines::new(named, source, self.last, self.follow);
         loop {

@@ -7,16 +7,16 @@ use std::collections::HashSet;
 
 use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Span, StrInput};
 
-use super::{DEEPEST, Fault, Key, Node, Value, add, too_deep};
+use super::{DEEPEST, DocumentKey, DocumentNode, DocumentValue, Fault, add, too_deep};
 
-pub(super) fn parse(text: &str) -> Result<Node, Fault> {
+pub(super) fn parse(text: &str) -> Result<DocumentNode, Fault> {
     let mut events = Events {
         parser: Parser::new_from_str(text),
         line: 1,
     };
-    let mut root = Node {
+    let mut root = DocumentNode {
         line: 1,
-        value: Value::Null,
+        value: DocumentValue::Null,
     };
     let mut documents = 0;
     loop {
@@ -56,7 +56,7 @@ impl<'a> Events<'a> {
         }
     }
 
-    fn node(&mut self, event: Event<'a>, depth: usize) -> Result<Node, Fault> {
+    fn node(&mut self, event: Event<'a>, depth: usize) -> Result<DocumentNode, Fault> {
         let line = self.line;
         if depth > DEEPEST {
             return Err(too_deep(line));
@@ -88,29 +88,29 @@ impl<'a> Events<'a> {
                         event => list.push(self.node(event, depth + 1)?),
                     }
                 }
-                Value::List(list)
+                DocumentValue::List(list)
             }
             Event::MappingStart(..) => self.map(depth)?,
-            _ => Value::Null,
+            _ => DocumentValue::Null,
         };
-        Ok(Node { line, value })
+        Ok(DocumentNode { line, value })
     }
 
-    fn map(&mut self, depth: usize) -> Result<Value, Fault> {
+    fn map(&mut self, depth: usize) -> Result<DocumentValue, Fault> {
         let (mut entries, mut seen) = (Vec::new(), HashSet::new());
         loop {
             let event = match self.next()? {
-                Event::MappingEnd | Event::StreamEnd => return Ok(Value::Map(entries)),
+                Event::MappingEnd | Event::StreamEnd => return Ok(DocumentValue::Map(entries)),
                 event => event,
             };
             let key = self.node(event, depth + 1)?;
-            let (Value::Text(name) | Value::Number(name)) = key.value else {
+            let (DocumentValue::Text(name) | DocumentValue::Number(name)) = key.value else {
                 return Err(Fault::new(key.line, "a key must be a text"));
             };
             let event = self.next()?;
             let node = self.node(event, depth + 1)?;
             let line = key.line;
-            add(&mut entries, &mut seen, Key { line, name }, node)?;
+            add(&mut entries, &mut seen, DocumentKey { line, name }, node)?;
         }
     }
 }
@@ -126,16 +126,16 @@ fn unreadable(error: &ScanError) -> Fault {
     )
 }
 
-fn scalar(text: &str, style: ScalarStyle) -> Value {
+fn scalar(text: &str, style: ScalarStyle) -> DocumentValue {
     if style != ScalarStyle::Plain {
-        return Value::Text(text.to_owned());
+        return DocumentValue::Text(text.to_owned());
     }
     match text {
-        "" | "~" | "null" | "Null" | "NULL" => Value::Null,
-        "true" | "True" | "TRUE" => Value::Bool(true),
-        "false" | "False" | "FALSE" => Value::Bool(false),
-        _ if is_number(text) => Value::Number(text.to_owned()),
-        _ => Value::Text(text.to_owned()),
+        "" | "~" | "null" | "Null" | "NULL" => DocumentValue::Null,
+        "true" | "True" | "TRUE" => DocumentValue::Bool(true),
+        "false" | "False" | "FALSE" => DocumentValue::Bool(false),
+        _ if is_number(text) => DocumentValue::Number(text.to_owned()),
+        _ => DocumentValue::Text(text.to_owned()),
     }
 }
 

@@ -1,0 +1,247 @@
+//! Files that people write: plans, presets, scripts and settings, in TOML, YAML or JSON.
+//!
+//! It owns the way from such a file to typed values. The three formats become one tree ([`DocumentNode`]) that knows the
+//! line of everything in it, and [`DocumentNode::read`] reads a type from that tree by serde. So a format of ours is a
+//! struct that derives `Deserialize`: a new key is a new field.
+//!
+//! A reader names everything that is wrong with a file at once, each [`Fault`] with its line: an unknown key, a value of
+//! another kind, a value that its type refuses. A field that is [`Lined`] knows its line and lets reading go on when it
+//! is wrong; any other field ends its struct.
+//!
+//! It refuses whatever would make a value depend on where a reader looks: a key that is there twice, an alias, a tag, a
+//! second document, a file that is nested without end. It touches no files.
+
+use std::fmt;
+use std::path::Path;
+
+mod json;
+mod reader;
+mod toml;
+mod yaml;
+
+pub use reader::{Lined, TextOr, Word};
+
+/// Nobody nests a plan deeper; a reader that follows a file without end would end with the file's author deciding how.
+const DEEPEST: usize = 32;
+
+/// One thing that is wrong, and where.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Fault {
+    /// The line, counted from 1.
+    pub line: usize,
+    /// What is wrong, and what to do.
+    pub message: String,
+    /// Whether it is only that nobody knows a key, which a newer teamster may know.
+    pub is_unknown_key: bool,
+}
+
+impl Fault {
+    /// Makes a fault in a line.
+    pub fn new(line: usize, message: impl Into<String>) -> Self {
+        Self {
+            line,
+            message: message.into(),
+            is_unknown_key: false,
+        }
+    }
+}
+
+/// All that is wrong with one file.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct Faults {
+    /// The file, as it was named.
+    pub file: String,
+    /// What is wrong, in the order of lines; never empty.
+    pub list: Vec<Fault>,
+}
+
+impl Faults {
+    /// Puts the faults of a file in order, each once.
+    pub fn new(file: &Path, mut list: Vec<Fault>) -> Self {
+        list.sort();
+        list.dedup();
+        Self {
+            file: file.display().to_string(),
+            list,
+        }
+    }
+}
+
+impl fmt::Display for Faults {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (place, fault) in self.list.iter().enumerate() {
+            if place > 0 {
+                f.write_str("\n")?;
+            }
+            write!(f, "{}:{}: {}", self.file, fault.line, fault.message)?;
+        }
+        Ok(())
+    }
+}
+
+/// The format that a file is written in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DocumentFormat {
+    /// The file is TOML.
+    Toml,
+    /// The file is YAML.
+    Yaml,
+    /// The file is JSON.
+    Json,
+}
+
+impl DocumentFormat {
+    /// Returns the format by the end of the file's name, else by how the text begins.
+    pub fn of(file: &Path, text: &str) -> Self {
+        match file.extension().and_then(|ext| ext.to_str()) {
+            Some("toml") => Self::Toml,
+            Some("yaml" | "yml") => Self::Yaml,
+            Some("json") => Self::Json,
+            _ => Self::guess(text),
+        }
+    }
+
+    fn guess(text: &str) -> Self {
+        let first = text
+            .lines()
+            .map(str::trim)
+            .find(|line| !line.is_empty() && !line.starts_with('#'))
+            .unwrap_or_default();
+        let is_yaml = match (first.find(':'), first.find('=')) {
+            (Some(colon), Some(equals)) => colon < equals,
+            (colon, equals) => colon.is_some() && equals.is_none(),
+        };
+        if first.starts_with('{') {
+            Self::Json
+        } else if first == "---" || (is_yaml && !first.starts_with('[')) {
+            Self::Yaml
+        } else {
+            Self::Toml
+        }
+    }
+}
+
+/// A value and the line where it begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DocumentNode {
+    /// The line, counted from 1.
+    pub line: usize,
+    /// What stands there.
+    pub value: DocumentValue,
+}
+
+/// What can stand in such a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DocumentValue {
+    /// Nothing stands there.
+    Null,
+    /// It is true or false.
+    Bool(bool),
+    /// A number, by its digits.
+    Number(String),
+    /// A text, without its quotes.
+    Text(String),
+    /// A list of values.
+    List(Vec<DocumentNode>),
+    /// Keys and values in the order of the file.
+    Map(Vec<(DocumentKey, DocumentNode)>),
+}
+
+/// A key of a map, and its line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DocumentKey {
+    /// The line, counted from 1.
+    pub line: usize,
+    /// What the key is called.
+    pub name: String,
+}
+
+impl DocumentNode {
+    /// Returns what sort of value it is, in words.
+    pub fn kind(&self) -> &'static str {
+        match self.value {
+            DocumentValue::Null => "nothing",
+            DocumentValue::Bool(_) => "true or false",
+            DocumentValue::Number(_) => "a number",
+            DocumentValue::Text(_) => "a text",
+            DocumentValue::List(_) => "a list",
+            DocumentValue::Map(_) => "a table of keys and values",
+        }
+    }
+
+    /// Returns the value of a key; `None` when it is missing or nothing, or when this is no map.
+    pub fn get(&self, name: &str) -> Option<&DocumentNode> {
+        let DocumentValue::Map(entries) = &self.value else {
+            return None;
+        };
+        entries
+            .iter()
+            .find(|(key, _)| key.name == name)
+            .map(|(_, node)| node)
+            .filter(|node| node.value != DocumentValue::Null)
+    }
+}
+
+/// Reads the tree of a file; what is wrong with its syntax is one fault.
+pub fn parse_file(file: &Path, bytes: &[u8]) -> Result<DocumentNode, Faults> {
+    let text = std::str::from_utf8(bytes).map_err(|error| {
+        let before = bytes.get(..error.valid_up_to()).unwrap_or_default();
+        let fault = Fault::new(LineStarts::of(before).lines(), "this is not UTF-8 text");
+        Faults::new(file, vec![fault])
+    })?;
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    parse(DocumentFormat::of(file, text), text).map_err(|fault| Faults::new(file, vec![fault]))
+}
+
+/// Reads the tree of a text in a known format.
+pub fn parse(format: DocumentFormat, text: &str) -> Result<DocumentNode, Fault> {
+    match format {
+        DocumentFormat::Toml => toml::parse(text),
+        DocumentFormat::Yaml => yaml::parse(text),
+        DocumentFormat::Json => json::parse(text),
+    }
+}
+
+/// Where each line of a text begins, but for the first.
+struct LineStarts(Vec<usize>);
+
+impl LineStarts {
+    fn of(text: &[u8]) -> Self {
+        let ends = text.iter().enumerate().filter(|(_, byte)| **byte == b'\n');
+        Self(ends.map(|(end, _)| end + 1).collect())
+    }
+
+    /// Returns the line of a place in the text.
+    fn at(&self, offset: usize) -> usize {
+        self.0.partition_point(|begin| *begin <= offset) + 1
+    }
+
+    /// Returns how many lines there are.
+    fn lines(&self) -> usize {
+        self.0.len() + 1
+    }
+}
+
+/// Adds an entry; a key that is there already is a fault.
+fn add(
+    entries: &mut Vec<(DocumentKey, DocumentNode)>,
+    seen: &mut std::collections::HashSet<String>,
+    key: DocumentKey,
+    node: DocumentNode,
+) -> Result<(), Fault> {
+    if !seen.insert(key.name.clone()) {
+        return Err(Fault::new(
+            key.line,
+            format!("`{}` is there twice; keep one", key.name),
+        ));
+    }
+    entries.push((key, node));
+    Ok(())
+}
+
+fn too_deep(line: usize) -> Fault {
+    Fault::new(line, format!("this is nested more than {DEEPEST} deep"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,755 @@
+//! Reads types from a document's tree by serde.
+//!
+//! What serde calls a type error is made here, with the line and the words of whoever writes such a file. Two things
+//! differ from other deserializers. A [`Lined`] value that is wrong is noted and left out instead of ending everything.
+//! And an enum whose serde name is `do` is told by the key `do` of its map, beside the other keys, which keep their lines:
+//! serde's own `tag` would lose them.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::marker::PhantomData;
+use std::slice;
+
+use serde::Deserialize;
+use serde::de::value::StrDeserializer;
+use serde::de::{
+    self, DeserializeSeed, Deserializer, EnumAccess, IntoDeserializer as _, MapAccess, SeqAccess,
+    VariantAccess, Visitor,
+};
+
+use super::{DocumentKey, DocumentNode, DocumentValue, Fault};
+
+/// The names by which a reader knows [`Lined`], [`TextOr`] and [`Word`].
+const LINED: &str = "$lined";
+const TEXT_OR: &str = "$text-or";
+const WORD: &str = "$word";
+const TABLE: &str = "a table of keys and values";
+
+/// A value and its line. It is `None` where it is missing or wrong; what is wrong with it is among the faults.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lined<T> {
+    /// The line, counted from 1; 0 when it is missing.
+    pub line: usize,
+    /// The value, when there is one that could be read.
+    pub value: Option<T>,
+}
+
+impl<T> Default for Lined<T> {
+    fn default() -> Self {
+        Self {
+            line: 0,
+            value: None,
+        }
+    }
+}
+
+impl<T> Lined<T> {
+    /// Returns whether nothing was written.
+    pub fn is_missing(&self) -> bool {
+        self.line == 0
+    }
+}
+
+impl<T> Lined<Vec<Lined<T>>> {
+    /// Returns the items that could be read, each with its line.
+    pub fn items(&self) -> impl Iterator<Item = (usize, &T)> {
+        let items = self.value.iter().flatten();
+        items.filter_map(|item| Some((item.line, item.value.as_ref()?)))
+    }
+}
+
+impl Lined<Vec<Lined<Word>>> {
+    /// Returns the texts that could be read.
+    pub fn texts(self) -> Vec<String> {
+        let items = self.value.unwrap_or_default().into_iter();
+        items.filter_map(|item| Some(item.value?.0)).collect()
+    }
+}
+
+/// A text that says something; a number counts as its digits, because planners like to number things.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Word(pub String);
+
+impl<'de> Deserialize<'de> for Word {
+    fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
+        struct WordVisitor;
+        impl Visitor<'_> for WordVisitor {
+            type Value = Word;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a text")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Word, E> {
+                Ok(Word(text.to_owned()))
+            }
+        }
+        source.deserialize_newtype_struct(WORD, WordVisitor)
+    }
+}
+
+/// A text that stands for the most common form of a table, or the table itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TextOr<T> {
+    /// It is a text.
+    Text(String),
+    /// It is a table.
+    Table(T),
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for TextOr<T> {
+    fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
+        struct TextOrVisitor<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for TextOrVisitor<T> {
+            type Value = TextOr<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a text or a table of keys and values")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<TextOr<T>, E> {
+                Ok(TextOr::Text(text.to_owned()))
+            }
+
+            fn visit_newtype_struct<D: Deserializer<'de>>(
+                self,
+                source: D,
+            ) -> Result<TextOr<T>, D::Error> {
+                T::deserialize(source).map(TextOr::Table)
+            }
+        }
+        source.deserialize_newtype_struct(TEXT_OR, TextOrVisitor(PhantomData))
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Lined<T> {
+    fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
+        struct LinedVisitor<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for LinedVisitor<T> {
+            type Value = Lined<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a value of a document")
+            }
+
+            fn visit_none<E: de::Error>(self) -> Result<Lined<T>, E> {
+                Ok(Lined::default())
+            }
+
+            fn visit_some<D: Deserializer<'de>>(self, source: D) -> Result<Lined<T>, D::Error> {
+                source.deserialize_newtype_struct(LINED, self)
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut parts: A) -> Result<Lined<T>, A::Error> {
+                Ok(Lined {
+                    line: parts.next_element()?.unwrap_or_default(),
+                    value: parts.next_element()?,
+                })
+            }
+        }
+        // A key that is missing is an option to serde, and no error.
+        source.deserialize_option(LinedVisitor(PhantomData))
+    }
+}
+
+impl DocumentNode {
+    /// Reads a `T`, which messages call `who`. What is wrong is added to the faults; without a `T` there is at least one.
+    pub fn read<'de, T: Deserialize<'de>>(
+        &'de self,
+        who: &str,
+        faults: &mut Vec<Fault>,
+    ) -> Option<T> {
+        let found = RefCell::new(Vec::new());
+        let reader = NodeReader::new(self, Place::Root(who), &found);
+        let read = T::deserialize(reader).map_err(|error| error.at(self.line, who));
+        faults.append(&mut found.borrow_mut());
+        match read {
+            Ok(value) => Some(value),
+            Err(fault) => {
+                faults.push(fault);
+                None
+            }
+        }
+    }
+}
+
+/// Why something could not be read.
+#[derive(Debug)]
+enum ReadError {
+    /// It is known where it stands.
+    Located(Fault),
+    /// A key is missing.
+    Missing(&'static str),
+    /// A type refuses its value.
+    Refused(String),
+}
+
+impl ReadError {
+    /// Says where an error is that does not know it itself.
+    fn at(self, line: usize, who: &str) -> Fault {
+        match self {
+            Self::Located(fault) => fault,
+            Self::Missing(key) => Fault::new(line, format!("{who} has no `{key}`")),
+            Self::Refused(why) => Fault::new(line, format!("{who}: {why}")),
+        }
+    }
+}
+
+impl fmt::Display for ReadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Located(fault) => f.write_str(&fault.message),
+            Self::Missing(key) => write!(f, "`{key}` is missing"),
+            Self::Refused(why) => f.write_str(why),
+        }
+    }
+}
+
+impl std::error::Error for ReadError {}
+
+impl de::Error for ReadError {
+    fn custom<T: fmt::Display>(why: T) -> Self {
+        Self::Refused(why.to_string())
+    }
+
+    fn missing_field(key: &'static str) -> Self {
+        Self::Missing(key)
+    }
+}
+
+/// Where a node stands, for messages.
+#[derive(Clone, Copy)]
+enum Place<'a> {
+    /// All that is read, and what it is called.
+    Root(&'a str),
+    /// The value of a key.
+    Key { who: &'a str, key: &'a str },
+    /// An item of a list, counted from 1, and the place of the list.
+    Item {
+        who: &'a str,
+        key: &'a str,
+        number: usize,
+    },
+}
+
+/// A node that is being read.
+#[derive(Clone, Copy)]
+struct NodeReader<'de, 'a> {
+    node: &'de DocumentNode,
+    place: Place<'a>,
+    faults: &'a RefCell<Vec<Fault>>,
+    /// A key that has been read already, because it told which variant this is.
+    tag: Option<&'static str>,
+    /// Where keys are collected that are known to one of several readers of the same map.
+    known: Option<&'a RefCell<Vec<&'static str>>>,
+}
+
+impl<'de, 'a> NodeReader<'de, 'a> {
+    fn new(node: &'de DocumentNode, place: Place<'a>, faults: &'a RefCell<Vec<Fault>>) -> Self {
+        Self {
+            node,
+            place,
+            faults,
+            tag: None,
+            known: None,
+        }
+    }
+
+    /// Returns what a map of the type `name` is called in messages.
+    fn who(&self, name: &str, fields: &[&str]) -> String {
+        let Place::Item { number, .. } = self.place else {
+            return self.whose();
+        };
+        // An item is best known by what its author calls it.
+        let label = ["id", "name"]
+            .iter()
+            .find(|key| fields.contains(key))
+            .and_then(|key| self.node.get(key))
+            .and_then(|node| match &node.value {
+                DocumentValue::Text(text) if !text.trim().is_empty() => Some(text),
+                DocumentValue::Number(text) => Some(text),
+                _ => None,
+            });
+        let noun = name.to_lowercase();
+        match label {
+            Some(label) => format!("{noun} {label:?}"),
+            None => format!("{noun} {number} of the list"),
+        }
+    }
+
+    /// Returns what it is called by its place alone.
+    fn whose(&self) -> String {
+        match self.place {
+            Place::Root(who) => who.to_owned(),
+            Place::Key { key, .. } => format!("`{key}`"),
+            Place::Item { key, number, .. } => format!("item {number} of `{key}`"),
+        }
+    }
+
+    fn not_a(&self, wanted: &str) -> ReadError {
+        self.is_not(self.node.kind(), wanted)
+    }
+
+    fn is_not(&self, kind: &str, wanted: &str) -> ReadError {
+        let message = match self.place {
+            Place::Root(who) => format!("{who} is {kind}, not {wanted}"),
+            Place::Key { who, key } => format!("{who} has a `{key}` that is {kind}, not {wanted}"),
+            Place::Item { who, key, .. } => format!("{who} has {kind} in `{key}`, not {wanted}"),
+        };
+        ReadError::Located(Fault::new(self.node.line, message))
+    }
+
+    /// Returns an error of this value with its line.
+    fn fault(&self, error: ReadError) -> Fault {
+        let line = self.node.line;
+        match (error, self.place) {
+            (ReadError::Refused(why), Place::Key { who, key } | Place::Item { who, key, .. }) => {
+                Fault::new(line, format!("{who} has a bad `{key}`: {why}"))
+            }
+            (error, _) => error.at(line, &self.whose()),
+        }
+    }
+
+    fn locate(&self, error: ReadError) -> ReadError {
+        ReadError::Located(self.fault(error))
+    }
+
+    /// A misspelt `blockedBy` would quietly let a task run too early, so every key must be known.
+    fn note_unknown(&self, who: &str, known: &[&str]) {
+        let DocumentValue::Map(entries) = &self.node.value else {
+            return;
+        };
+        let unknown = entries.iter().filter(|(key, _)| {
+            self.tag != Some(key.name.as_str()) && !known.contains(&key.name.as_str())
+        });
+        for (key, _) in unknown {
+            let message = format!(
+                "{who} has the unknown key `{}`; known are {}",
+                key.name,
+                known.join(", ")
+            );
+            self.faults.borrow_mut().push(Fault {
+                is_unknown_key: true,
+                ..Fault::new(key.line, message)
+            });
+        }
+    }
+
+    /// Reads a map whose keys are known.
+    fn fields<V: Visitor<'de>>(
+        self,
+        who: &str,
+        fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, ReadError> {
+        let DocumentValue::Map(entries) = &self.node.value else {
+            let message = format!("{who} is {}, not {TABLE}", self.node.kind());
+            return Err(ReadError::Located(Fault::new(self.node.line, message)));
+        };
+        match self.known {
+            Some(known) => known.borrow_mut().extend(self.tag.iter().chain(fields)),
+            None => self.note_unknown(who, fields),
+        }
+        let map = Entries {
+            rest: entries.iter(),
+            fields: Some(fields),
+            who,
+            faults: self.faults,
+            value: None,
+        };
+        let read = visitor.visit_map(map);
+        read.map_err(|error| ReadError::Located(error.at(self.node.line, who)))
+    }
+
+    fn items<V: Visitor<'de>>(
+        self,
+        list: &'de [DocumentNode],
+        visitor: V,
+    ) -> Result<V::Value, ReadError> {
+        let (who, key) = match self.place {
+            Place::Root(who) => (who, "items"),
+            Place::Key { who, key } | Place::Item { who, key, .. } => (who, key),
+        };
+        visitor.visit_seq(Items {
+            rest: list.iter(),
+            who,
+            key,
+            number: 0,
+            faults: self.faults,
+        })
+    }
+
+    fn number<T: std::str::FromStr>(&self, wanted: &str) -> Result<T, ReadError> {
+        let DocumentValue::Number(digits) = &self.node.value else {
+            return Err(self.not_a(wanted));
+        };
+        let parsed = digits.trim_start_matches('+').parse();
+        parsed.map_err(|_| self.is_not(digits, wanted))
+    }
+}
+
+/// The entries of a map, of which those without a value count as missing.
+struct Entries<'de, 'a> {
+    rest: slice::Iter<'de, (DocumentKey, DocumentNode)>,
+    /// The keys that are wanted; `None` wants all.
+    fields: Option<&'static [&'static str]>,
+    who: &'a str,
+    faults: &'a RefCell<Vec<Fault>>,
+    value: Option<(&'de DocumentKey, &'de DocumentNode)>,
+}
+
+impl<'de> MapAccess<'de> for Entries<'de, '_> {
+    type Error = ReadError;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(
+        &mut self,
+        seed: K,
+    ) -> Result<Option<K::Value>, ReadError> {
+        let fields = self.fields;
+        let wanted = |name: &str| fields.is_none_or(|fields| fields.contains(&name));
+        let next = self
+            .rest
+            .find(|(key, node)| wanted(&key.name) && node.value != DocumentValue::Null);
+        let Some((key, node)) = next else {
+            return Ok(None);
+        };
+        self.value = Some((key, node));
+        let name: StrDeserializer<'_, ReadError> = key.name.as_str().into_deserializer();
+        seed.deserialize(name).map(Some)
+    }
+
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, ReadError> {
+        let Some((key, node)) = self.value.take() else {
+            return Err(de::Error::custom("a value was asked for before its key"));
+        };
+        let place = Place::Key {
+            who: self.who,
+            key: &key.name,
+        };
+        let reader = NodeReader::new(node, place, self.faults);
+        seed.deserialize(reader)
+            .map_err(|error| reader.locate(error))
+    }
+}
+
+/// The items of a list.
+struct Items<'de, 'a> {
+    rest: slice::Iter<'de, DocumentNode>,
+    who: &'a str,
+    key: &'a str,
+    number: usize,
+    faults: &'a RefCell<Vec<Fault>>,
+}
+
+impl<'de> SeqAccess<'de> for Items<'de, '_> {
+    type Error = ReadError;
+
+    fn next_element_seed<T: DeserializeSeed<'de>>(
+        &mut self,
+        seed: T,
+    ) -> Result<Option<T::Value>, ReadError> {
+        let Some(node) = self.rest.next() else {
+            return Ok(None);
+        };
+        self.number += 1;
+        let place = Place::Item {
+            who: self.who,
+            key: self.key,
+            number: self.number,
+        };
+        let reader = NodeReader::new(node, place, self.faults);
+        let read = seed.deserialize(reader);
+        read.map(Some).map_err(|error| reader.locate(error))
+    }
+}
+
+/// The two parts of a [`Lined`]: the line, and the value unless it is wrong.
+struct LinedParts<'de, 'a> {
+    reader: NodeReader<'de, 'a>,
+    is_line_read: bool,
+}
+
+impl<'de> SeqAccess<'de> for LinedParts<'de, '_> {
+    type Error = ReadError;
+
+    fn next_element_seed<T: DeserializeSeed<'de>>(
+        &mut self,
+        seed: T,
+    ) -> Result<Option<T::Value>, ReadError> {
+        if !self.is_line_read {
+            self.is_line_read = true;
+            let line = self.reader.node.line;
+            return seed.deserialize(line.into_deserializer()).map(Some);
+        }
+        match seed.deserialize(self.reader) {
+            Ok(value) => Ok(Some(value)),
+            Err(error) => {
+                self.reader
+                    .faults
+                    .borrow_mut()
+                    .push(self.reader.fault(error));
+                Ok(None)
+            }
+        }
+    }
+}
+
+/// The same map, read as several types that share its keys.
+struct SharedMap<'de, 'a> {
+    reader: NodeReader<'de, 'a>,
+    left: usize,
+}
+
+impl<'de> SeqAccess<'de> for SharedMap<'de, '_> {
+    type Error = ReadError;
+
+    fn next_element_seed<T: DeserializeSeed<'de>>(
+        &mut self,
+        seed: T,
+    ) -> Result<Option<T::Value>, ReadError> {
+        if self.left == 0 {
+            return Ok(None);
+        }
+        self.left -= 1;
+        seed.deserialize(self.reader).map(Some)
+    }
+}
+
+/// A map that is one variant of an enum.
+struct TaggedMap<'de, 'a> {
+    reader: NodeReader<'de, 'a>,
+    /// What the key says that tells the variant.
+    variant: &'de str,
+}
+
+impl<'de> EnumAccess<'de> for TaggedMap<'de, '_> {
+    type Error = ReadError;
+    type Variant = Self;
+
+    fn variant_seed<V: DeserializeSeed<'de>>(self, seed: V) -> Result<(V::Value, Self), ReadError> {
+        let name: StrDeserializer<'_, ReadError> = self.variant.into_deserializer();
+        Ok((seed.deserialize(name)?, self))
+    }
+}
+
+impl<'de> VariantAccess<'de> for TaggedMap<'de, '_> {
+    type Error = ReadError;
+
+    fn unit_variant(self) -> Result<(), ReadError> {
+        let who = format!("`{}`", self.variant);
+        self.reader.fields(&who, &[], de::IgnoredAny)?;
+        Ok(())
+    }
+
+    fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value, ReadError> {
+        let who = format!("`{}`", self.variant);
+        let reader = NodeReader {
+            place: Place::Root(&who),
+            ..self.reader
+        };
+        seed.deserialize(reader)
+            .map_err(|error| reader.locate(error))
+    }
+
+    fn tuple_variant<V: Visitor<'de>>(self, len: usize, visitor: V) -> Result<V::Value, ReadError> {
+        self.reader.deserialize_tuple(len, visitor)
+    }
+
+    fn struct_variant<V: Visitor<'de>>(
+        self,
+        fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, ReadError> {
+        let who = format!("`{}`", self.variant);
+        self.reader.fields(&who, fields, visitor)
+    }
+}
+
+/// Reads whole numbers, each within the limits of its type.
+macro_rules! whole_numbers {
+    ($($method:ident $visit:ident $number:ty),*) => {$(
+        fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
+            let wanted = format!("a whole number from {} to {}", <$number>::MIN, <$number>::MAX);
+            visitor.$visit(self.number::<$number>(&wanted)?)
+        }
+    )*};
+}
+
+impl<'de> Deserializer<'de> for NodeReader<'de, '_> {
+    type Error = ReadError;
+
+    whole_numbers!(
+        deserialize_i64 visit_i64 i64, deserialize_u8 visit_u8 u8, deserialize_u32 visit_u32 u32,
+        deserialize_u64 visit_u64 u64
+    );
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
+        match &self.node.value {
+            DocumentValue::Null => visitor.visit_unit(),
+            DocumentValue::Bool(answer) => visitor.visit_bool(*answer),
+            DocumentValue::Number(digits) => match (digits.parse(), digits.parse()) {
+                (Ok(number), _) => visitor.visit_i64(number),
+                (_, Ok(number)) => visitor.visit_f64(number),
+                _ => visitor.visit_borrowed_str(digits),
+            },
+            DocumentValue::Text(text) => visitor.visit_borrowed_str(text),
+            DocumentValue::List(list) => self.items(list, visitor),
+            DocumentValue::Map(_) => self.deserialize_map(visitor),
+        }
+    }
+
+    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
+        match self.node.value {
+            DocumentValue::Bool(answer) => visitor.visit_bool(answer),
+            _ => Err(self.not_a("true or false")),
+        }
+    }
+
+    fn deserialize_f64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
+        visitor.visit_f64(self.number("a number")?)
+    }
+
+    fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
+        match &self.node.value {
+            DocumentValue::Text(text) => visitor.visit_borrowed_str(text),
+            _ => Err(self.not_a("a text")),
+        }
+    }
+
+    fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
+        self.deserialize_str(visitor)
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
+        match self.node.value {
+            DocumentValue::Null => visitor.visit_none(),
+            _ => visitor.visit_some(self),
+        }
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, ReadError> {
+        match (name, &self.node.value) {
+            (LINED, _) => visitor.visit_seq(LinedParts {
+                reader: self,
+                is_line_read: false,
+            }),
+            (WORD, DocumentValue::Text(text) | DocumentValue::Number(text)) => {
+                if text.trim().is_empty() {
+                    let message = match self.place {
+                        Place::Root(who) => format!("{who} is empty"),
+                        Place::Key { who, key } => format!("{who} has an empty `{key}`"),
+                        Place::Item { who, key, .. } => {
+                            format!("{who} has an empty text in `{key}`")
+                        }
+                    };
+                    return Err(ReadError::Located(Fault::new(self.node.line, message)));
+                }
+                visitor.visit_borrowed_str(text)
+            }
+            (WORD, _) => Err(self.not_a("a text")),
+            (TEXT_OR, DocumentValue::Text(text)) => visitor.visit_borrowed_str(text),
+            (TEXT_OR, DocumentValue::Map(_)) => visitor.visit_newtype_struct(self),
+            (TEXT_OR, _) => Err(self.not_a("a text or a table of keys and values")),
+            _ => visitor.visit_newtype_struct(self),
+        }
+    }
+
+    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
+        match &self.node.value {
+            DocumentValue::List(list) => self.items(list, visitor),
+            _ => Err(self.not_a("a list")),
+        }
+    }
+
+    /// Reads several types from one map, whose keys they share, or a list.
+    fn deserialize_tuple<V: Visitor<'de>>(
+        self,
+        len: usize,
+        visitor: V,
+    ) -> Result<V::Value, ReadError> {
+        if !matches!(self.node.value, DocumentValue::Map(_)) {
+            return Err(self.not_a(TABLE));
+        }
+        let known = RefCell::new(Vec::new());
+        let reader = NodeReader {
+            known: Some(&known),
+            ..self
+        };
+        let read = visitor.visit_seq(SharedMap { reader, left: len })?;
+        self.note_unknown(&self.whose(), &known.borrow());
+        Ok(read)
+    }
+
+    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
+        let DocumentValue::Map(entries) = &self.node.value else {
+            return Err(self.not_a(TABLE));
+        };
+        visitor.visit_map(Entries {
+            rest: entries.iter(),
+            fields: None,
+            who: &self.whose(),
+            faults: self.faults,
+            value: None,
+        })
+    }
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, ReadError> {
+        self.fields(&self.who(name, fields), fields, visitor)
+    }
+
+    /// Reads a variant from a text, or from a map in which the key `name` tells it.
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        variants: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, ReadError> {
+        let (told, key) = match &self.node.value {
+            DocumentValue::Map(_) => (self.node.get(name), name),
+            _ => (Some(self.node), ""),
+        };
+        let Some(told) = told else {
+            return Err(ReadError::Missing(name));
+        };
+        let whose = self.whose();
+        let reader = NodeReader {
+            node: told,
+            place: match key {
+                "" => self.place,
+                key => Place::Key { who: &whose, key },
+            },
+            ..self
+        };
+        let DocumentValue::Text(variant) = &told.value else {
+            return Err(reader.not_a("a text"));
+        };
+        if !variants.contains(&variant.as_str()) {
+            let why = format!("there is no {variant:?}; there are {}", variants.join(", "));
+            return Err(reader.locate(ReadError::Refused(why)));
+        }
+        if key.is_empty() {
+            let name: StrDeserializer<'_, ReadError> = variant.as_str().into_deserializer();
+            return visitor.visit_enum(name);
+        }
+        visitor.visit_enum(TaggedMap {
+            reader: NodeReader {
+                tag: Some(name),
+                ..self
+            },
+            variant,
+        })
+    }
+
+    serde::forward_to_deserialize_any! {
+        i8 i16 i32 u16 f32 char bytes byte_buf unit unit_struct tuple_struct identifier ignored_any
+    }
+}
