@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 use teamster_document::{Fault, Lined, TextOr, Word};
-use teamster_types::flow::{Edge, Flow, FlowFault, State};
+use teamster_types::flow::{Flow, FlowEdge, FlowFault, FlowState};
 
 /// Which steps a run with a preset takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,8 +20,8 @@ pub(super) struct FlowTable {
     name: Lined<Word>,
     path: Lined<Vec<Lined<Word>>>,
     initial: Lined<String>,
-    states: Lined<Vec<Lined<State>>>,
-    edges: Lined<Vec<Lined<Edge>>>,
+    states: Lined<Vec<Lined<FlowState>>>,
+    edges: Lined<Vec<Lined<FlowEdge>>>,
 }
 
 impl PresetFlow {
