@@ -18,8 +18,8 @@ use serde_json::{Value, json};
 
 use crate::detect;
 use crate::driver::{
-    AgentInput, AgentTools, CannotLaunch, Driver, Interrupt, Job, Launch, LineEffects, OutputReader,
-    PermissionReply, SERVE_TOOLS, SOCKET, TOOL_SERVER, as_plain_text,
+    AgentInput, AgentTools, CannotLaunch, Driver, Interrupt, Job, Launch, LineEffects,
+    OutputReader, PermissionReply, SERVE_TOOLS, SOCKET, TOOL_SERVER, as_plain_text,
 };
 use crate::event::{AgentEvent, AgentSpending, PermissionDecision, Trouble, Usage};
 use crate::outcome::{AgentEnd, AgentOutcome, OutcomeBuilder, TerminalEvent};

@@ -11,12 +11,13 @@ use teamster_types::json::Object;
 use crate::payload::{
     AgentEventRecorded, BudgetExhausted, BudgetReserved, CandidateChosen, CaughtUp, CheckResult,
     CheckStarted, CursorMoved, FindingAdded, GateDecided, GateOpened, GateShown, HookReceived,
-    LeaderActed, LeaderAsked, LeaderFailed, LeaderWoken, MalformedMessage, MemberJoined, MemberLeft,
-    MergeAdopted, MergeConflict, MergeLost, MergePredicted, Merged, MessageSent, Nothing, PlanMade,
-    QuestionAnswered, QuestionAsked, QuestionExpired, QuestionForwarded, RefsRecorded, RunFinished,
-    RunStarted, SignalSent, StageEntered, TaskChange, TeamCreated, UsageReported,
-    WorkerLaunchFailed, WorkerPaused, WorkerProgress, WorkerQuarantined, WorkerRestarted,
-    WorkerResumed, WorkerSpawned, WorkerStarted, WorkerStopped, WorkerVerdict, ZombieSeen,
+    LeaderActed, LeaderAsked, LeaderFailed, LeaderWoken, MalformedMessage, MemberJoined,
+    MemberLeft, MergeAdopted, MergeConflict, MergeLost, MergePredicted, Merged, MessageSent,
+    Nothing, PlanMade, QuestionAnswered, QuestionAsked, QuestionExpired, QuestionForwarded,
+    RefsRecorded, RunFinished, RunStarted, SignalSent, StageEntered, TaskChange, TeamCreated,
+    UsageReported, WorkerLaunchFailed, WorkerPaused, WorkerProgress, WorkerQuarantined,
+    WorkerRestarted, WorkerResumed, WorkerSpawned, WorkerStarted, WorkerStopped, WorkerVerdict,
+    ZombieSeen,
 };
 
 /// An event as it stands in the journal, of which this version understands nothing. Only reading makes one.

@@ -11,8 +11,8 @@ use teamster_types::TeamName;
 
 use crate::commands::{
     ask, config, demo, doctor, flow, gate, generate, hook, install, journal, mcp, message, party,
-    plan, plugin, replay, run, shutdown, state_file, status, studio, task, team, top, trust, worker,
-    worktree, zombies,
+    plan, plugin, replay, run, shutdown, state_file, status, studio, task, team, top, trust,
+    worker, worktree, zombies,
 };
 use crate::context::Context;
 use crate::error::{AppError, ErrorKind, Result, report};

@@ -152,8 +152,10 @@ impl RunRequest {
                 .hint("change the plan, or name a team that can do it, as in `2:codex,1:claude`"));
         }
         if spec.distribution == Distribution::BestOf && (spec.in_place || spec.base.is_none()) {
-            return Err(AppError::usage("--best-of needs a worktree for each worker")
-                .hint("use it in a git repository and without --no-worktrees"));
+            return Err(
+                AppError::usage("--best-of needs a worktree for each worker")
+                    .hint("use it in a git repository and without --no-worktrees"),
+            );
         }
         if spec.approve_plan && !app.can_ask() {
             return Err(AppError::usage("--approve-plan needs a terminal to ask at")
