@@ -26,8 +26,8 @@ const PROGRAMS: [(&str, &str); 3] = [
 /// Clients that are known by name and have no driver of their own yet.
 const OTHERS: [&str; 2] = ["opencode", "qwen"];
 
-/// The oldest Codex that is run by its app-server: it can be told something in the middle of a turn since 0.99, and from
-/// this version on with everything that the driver relies on.
+/// The oldest Codex that is run by its app-server. It can be told something in the middle of a turn since 0.99; tried were
+/// 0.144.1 and 0.166.0.
 const OLDEST_APP_SERVER: (u32, u32) = (0, 144);
 /// How long Codex may take to tell its version before a launch.
 const VERSION_PATIENCE: Duration = Duration::from_secs(5);

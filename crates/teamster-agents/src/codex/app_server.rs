@@ -542,7 +542,12 @@ impl OutputReader for AppServerReader {
             cost_usd: None,
             at_least: self.turn != Turn::NotYet && !self.is_whole,
         };
-        self.outcome.outcome(ending, stderr_tail, spent)
+        // Its error stream is its log; once a turn runs, nothing there says why the turn ended.
+        let last_words = match self.turn {
+            Turn::NotYet => stderr_tail,
+            Turn::Open { .. } | Turn::Over => "",
+        };
+        self.outcome.outcome(ending, last_words, spent)
     }
 }
 
