@@ -85,6 +85,8 @@ pub(super) struct WorkerMailbox {
     mail: AgentMail,
     /// The delivery to the running client that waits for its receipt.
     delivery: Option<String>,
+    /// Whether the running client takes nothing, or nothing any more, until its end.
+    takes_no_mail: bool,
     /// The ids of messages that were obeyed or understood. They are read again until they are acknowledged.
     handled: HashSet<String>,
     /// The last of the messages that were all for the bridge itself, until they are acknowledged.
@@ -103,6 +105,7 @@ impl WorkerMailbox {
             seen: began_after,
             mail: AgentMail::default(),
             delivery: None,
+            takes_no_mail: false,
             handled: HashSet::new(),
             obeyed_up_to: None,
             replies: Vec::new(),
@@ -298,7 +301,7 @@ impl WorkerMailbox {
         reporter: &mut Reporter,
         limit: usize,
     ) {
-        if self.delivery.is_some() || !run.may_be_told() {
+        if self.takes_no_mail || self.delivery.is_some() || !run.may_be_told() {
             return;
         }
         let messages = self.mail.waiting(limit);
@@ -312,7 +315,11 @@ impl WorkerMailbox {
                 self.delivery = Some(delivery);
             }
             MessageRoute::InboxFile => self.mail.put_into_inbox_file(&messages),
-            MessageRoute::Later | MessageRoute::Never => return,
+            MessageRoute::Later => return,
+            MessageRoute::Never => {
+                self.takes_no_mail = true;
+                return;
+            }
         }
         let count = messages.len();
         let noun = if count == 1 { "message" } else { "messages" };
@@ -366,6 +373,7 @@ impl WorkerMailbox {
 
     fn forget_delivery(&mut self) {
         self.delivery = None;
+        self.takes_no_mail = false;
         self.mail.end_attempt();
     }
 
