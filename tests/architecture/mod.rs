@@ -11,9 +11,10 @@ fn root() -> PathBuf {
 }
 
 /// The crates from the top to the bottom. A crate may depend on those below it.
-const LAYERS: [&str; 17] = [
+const LAYERS: [&str; 18] = [
     "teamster",
     "teamster-studio",
+    "teamster-mcp",
     "teamster-app",
     "teamster-run",
     "teamster-gc",

@@ -246,7 +246,7 @@ fn one_that_fails_is_asked_again_and_then_given_up() {
     assert_eq!(desk.read("asked").lines().count(), 2);
     assert!(desk.read("prompt").contains("exit code 3: no model"));
 
-    let missing = desk.lead(&CodexDriver).answer.unwrap_err();
+    let missing = desk.lead(&CodexDriver::default()).answer.unwrap_err();
     assert!(
         matches!(missing.problem, LeaderProblem::NotStarted(_)),
         "{missing}"

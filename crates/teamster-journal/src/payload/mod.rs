@@ -8,6 +8,7 @@ mod cost;
 mod gate;
 mod leader;
 mod merge;
+mod question;
 mod run;
 mod task;
 mod team;
@@ -30,6 +31,10 @@ pub use leader::{
 };
 pub use merge::{
     CaughtUp, MergeAdopted, MergeConflict, MergeLost, MergePredicted, Merged, Prediction,
+};
+pub use question::{
+    Addressee, FindingAdded, NoQuestionId, ProposedTask, QuestionAnswered, QuestionAsked,
+    QuestionExpired, QuestionForwarded, QuestionId, QuestionKind, Severity, WorkerProgress,
 };
 pub use run::{
     Approve, Base, Distribution, LeaderAsked, MAX_FIX, Member, PlanMade, PlanSource,
