@@ -230,7 +230,7 @@ fn flood_of_messages_is_bounded_and_said_so() {
     let call = client(&crew);
     let id = crew.task("flood");
     let message = r#"{"id":1,"tool":"message_send","arguments":{"to":"lead","text":"again"}}"#;
-    let long = r#"head -c 2000000 /dev/zero | tr '\0' x"#;
+    let long = r"head -c 2000000 /dev/zero | tr '\0' x";
     crew.start(
         "ann",
         &format!(
