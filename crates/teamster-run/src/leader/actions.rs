@@ -301,7 +301,7 @@ impl<'a> Judge<'a> {
                     self.found.changes.update.push((id, edit));
                 }
             }
-            LeaderAction::Answer(answer) => self.answer(answer),
+            LeaderAction::Answer(answer) => self.answer(&answer),
             LeaderAction::Message(message) => self.message(message),
             LeaderAction::Finding(finding) => match finding.check() {
                 Ok(()) => self.found.findings.push(finding),
@@ -336,17 +336,12 @@ impl<'a> Judge<'a> {
                 "`accept` takes at most {most} criteria of {longest} characters each"
             ));
         }
-        let owner = match &draft.owner {
-            Some(owner) => self.member(owner),
-            None => {
-                let can = |member: &Member| fitness(&draft.capabilities, &member.can) > 0.0;
-                if !self.facts.members.iter().any(can) {
-                    let needs = draft.capabilities.join(", ");
-                    self.wrong(format!("nobody in the team can do any of {needs}"));
-                }
-                None
-            }
-        };
+        let owner = draft.owner.as_ref().and_then(|owner| self.member(owner));
+        let can = |member: &Member| fitness(&draft.capabilities, &member.can) > 0.0;
+        if draft.owner.is_none() && !self.facts.members.iter().any(can) {
+            let needs = draft.capabilities.join(", ");
+            self.wrong(format!("nobody in the team can do any of {needs}"));
+        }
         if let Some(label) = &draft.id {
             if self.labels.insert(label.clone(), created).is_some() {
                 self.wrong(format!("two tasks have the id {label:?}"));
@@ -448,7 +443,7 @@ impl<'a> Judge<'a> {
         self.found.changes.split.push((id, places));
     }
 
-    fn answer(&mut self, answer: QuestionAnswer) {
+    fn answer(&mut self, answer: &QuestionAnswer) {
         let mut questions = self.facts.questions.iter();
         let Some(question) = questions.find(|question| question.id == answer.question) else {
             self.wrong(format!("there is no open question {:?}", answer.question));

@@ -26,7 +26,6 @@ impl EventMessages {
     }
 
     fn line(&self, event: &Event, what: &EventKind) -> Option<String> {
-        let task = || self.task(event);
         let actor = &event.actor;
         Some(match what {
             EventKind::RunStarted(_) => format!("the run of team {} begins", event.team),
@@ -42,49 +41,6 @@ impl EventMessages {
                     "sentence" => "the sentence",
                     "file" => "the plan file",
                     other => other,
-                }
-            ),
-            EventKind::TaskClaimed(_) => format!("{actor} begins task {}", task()),
-            EventKind::TaskCompleted(_) => format!("{actor} has done task {}", task()),
-            EventKind::TaskFailed(change) => {
-                let error = change.error.as_deref().unwrap_or_default();
-                format!("task {} failed: {error}", task())
-            }
-            EventKind::TaskBlocked(change) => {
-                let reason = change.reason.as_deref().unwrap_or_default();
-                format!("{actor} cannot go on with task {}: {reason}", task())
-            }
-            EventKind::TaskUnblocked(change) => {
-                let answer = change.reason.as_deref().unwrap_or_default();
-                format!("{actor} answers about task {}: {answer}", task())
-            }
-            EventKind::TaskRequeued(_) => format!("task {} goes back to the others", task()),
-            EventKind::TaskUnchanged(_) => {
-                format!("task {} is completed without a change", task())
-            }
-            // What an agent says to whoever leads it is for the person at this terminal.
-            EventKind::MessageSent(sent)
-                if sent.message_type == "message"
-                    && matches!(sent.to.as_deref(), Some("lead" | "user")) =>
-            {
-                format!("{actor} says: {}", sent.content)
-            }
-            EventKind::CandidateChosen(chosen) => {
-                format!("the result of task {} is taken: {}", task(), chosen.reason)
-            }
-            EventKind::MergeMerged(_) => format!("task {} is merged", task()),
-            EventKind::MergeLost(_) => format!(
-                "task {} was called merged and is not; it is merged again",
-                task()
-            ),
-            EventKind::MergeConflict(conflict) => format!(
-                "task {} conflicts with what is merged, in {}{}",
-                task(),
-                list(&conflict.files),
-                if conflict.is_final {
-                    ", for the last time"
-                } else {
-                    ""
                 }
             ),
             EventKind::VerifyStarted(started) => {
@@ -131,6 +87,58 @@ impl EventMessages {
                 "ended: {} ({})",
                 finished.outcome.replace('_', " "),
                 finished.reason
+            ),
+            _ => return self.about_task(event, what),
+        })
+    }
+
+    /// The line for what happens to a task and its work, or for what an agent says.
+    fn about_task(&self, event: &Event, what: &EventKind) -> Option<String> {
+        let task = || self.task(event);
+        let actor = &event.actor;
+        Some(match what {
+            EventKind::TaskClaimed(_) => format!("{actor} begins task {}", task()),
+            EventKind::TaskCompleted(_) => format!("{actor} has done task {}", task()),
+            EventKind::TaskFailed(change) => {
+                let error = change.error.as_deref().unwrap_or_default();
+                format!("task {} failed: {error}", task())
+            }
+            EventKind::TaskBlocked(change) => {
+                let reason = change.reason.as_deref().unwrap_or_default();
+                format!("{actor} cannot go on with task {}: {reason}", task())
+            }
+            EventKind::TaskUnblocked(change) => {
+                let answer = change.reason.as_deref().unwrap_or_default();
+                format!("{actor} answers about task {}: {answer}", task())
+            }
+            EventKind::TaskRequeued(_) => format!("task {} goes back to the others", task()),
+            EventKind::TaskUnchanged(_) => {
+                format!("task {} is completed without a change", task())
+            }
+            // What an agent says to whoever leads it is for the person at this terminal.
+            EventKind::MessageSent(sent)
+                if sent.message_type == "message"
+                    && matches!(sent.to.as_deref(), Some("lead" | "user")) =>
+            {
+                format!("{actor} says: {}", sent.content)
+            }
+            EventKind::CandidateChosen(chosen) => {
+                format!("the result of task {} is taken: {}", task(), chosen.reason)
+            }
+            EventKind::MergeMerged(_) => format!("task {} is merged", task()),
+            EventKind::MergeLost(_) => format!(
+                "task {} was called merged and is not; it is merged again",
+                task()
+            ),
+            EventKind::MergeConflict(conflict) => format!(
+                "task {} conflicts with what is merged, in {}{}",
+                task(),
+                list(&conflict.files),
+                if conflict.is_final {
+                    ", for the last time"
+                } else {
+                    ""
+                }
             ),
             _ => return None,
         })
