@@ -345,7 +345,7 @@ mod toml_server {
         let length: usize = body.split_inclusive('\n').take(3).map(str::len).sum();
         let before = text[..start]
             .strip_suffix("\n\n")
-            .map_or(&text[..start], |kept| &text[..kept.len() + 1]);
+            .map_or(&text[..start], |kept| &text[..=kept.len()]);
         let whole = format!("{before}{}", &text[start + HEADER.len() + length..]);
         (!whole.is_empty()).then_some(whole)
     }

@@ -79,7 +79,7 @@ pub fn serve(source: ToolSource) -> Result {
         .build()
         .map_err(|error| failed(error.to_string()))?;
     let server = ToolServer { source };
-    let served = runtime.block_on(async {
+    let outcome = runtime.block_on(async {
         let running = match server.serve(rmcp::transport::stdio()).await {
             Ok(running) => running,
             // A client may change its mind before it has said anything.
@@ -91,7 +91,7 @@ pub fn serve(source: ToolSource) -> Result {
     });
     // A thread may still wait for an answer that nobody wants any more.
     runtime.shutdown_background();
-    served
+    outcome
 }
 
 /// Answers the requests of one client.

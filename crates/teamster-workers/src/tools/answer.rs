@@ -101,7 +101,8 @@ impl Caller<'_> {
                 };
                 json!({
                     "name": member.name,
-                    "provider": member.provider,
+                    // The command of a program is its worker's own business.
+                    "provider": member.provider.split(':').next(),
                     "status": status,
                     "task": beat.and_then(|beat| beat.current_task_id.as_ref()).map(named),
                 })
