@@ -23,6 +23,7 @@ const LAYERS: [&str; 17] = [
     "teamster-agents",
     "teamster-isolate",
     "teamster-party",
+    "teamster-prompts",
     "teamster-testkit",
     "teamster-store",
     "teamster-journal",

@@ -125,6 +125,8 @@ impl Desk {
             members: &[member("worker-1"), member("worker-2")],
             told: "",
             overview: &RepositoryOverview::new(&["src/lib.rs"], "A project."),
+            checks: &[],
+            prompts: &teamster_prompts::Prompts::new(Vec::new()).unwrap(),
         };
         agent.plan(&request, &mut TurnWatch { stop, hear })
     }

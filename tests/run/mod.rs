@@ -1,5 +1,6 @@
 //! The run: what is decided before it, and what it does, with real processes, mostly in a [`Shop`].
 
+mod briefings;
 mod budgets;
 mod checks;
 mod distribution;

@@ -46,6 +46,7 @@ use teamster_isolate::tmux::Tmux;
 use teamster_journal::cost::Exceeded;
 use teamster_journal::payload::{Check, RunEnd, RunFinished, RunSpec, StageEntered};
 use teamster_journal::{EventKind, Finished};
+use teamster_prompts::Prompts;
 use teamster_store::{PlannedTask, Store, StoreError};
 use teamster_types::TeamName;
 use teamster_types::flow::Stage;
@@ -82,6 +83,9 @@ pub trait ProjectTrust {
     /// Returns the agent that a word stands for in the settings as they are at this moment, if the user accepts it. The script
     /// that the driver plays, if any, is the one that was accepted.
     fn agent(&self, word: &str) -> Result<(Provider, Box<dyn Driver>), NotTrusted>;
+
+    /// Returns the templates of what agents are told, those of the project among them if the user accepts them at this moment.
+    fn prompts(&self) -> Result<Prompts, NotTrusted>;
 
     /// Refuses a check of the project's that the user does not accept at this moment.
     fn check(&self, check: &Check) -> Result<(), NotTrusted>;

@@ -20,6 +20,8 @@ use teamster_agents::{
     AgentEvent, AgentSpending, AgentVerdict, Driver, Permissions, Rule, Stopped,
 };
 use teamster_journal::payload::Member;
+use teamster_prompts::Prompts;
+use teamster_prompts::facts::CheckState;
 use teamster_types::redact::redact;
 use teamster_workers::ask::{AgentNotStarted, Ask, AskResult, ask};
 use teamster_workers::limits::WorkerLimits;
@@ -92,6 +94,10 @@ pub struct PlanRequest<'a> {
     pub told: &'a str,
     /// What the repository looks like.
     pub overview: &'a RepositoryOverview,
+    /// The checks, and how they stand before anybody works.
+    pub checks: &'a [CheckState],
+    /// The templates of what agents are told.
+    pub prompts: &'a Prompts,
 }
 
 /// How a turn is watched while the agent is at it.
@@ -191,8 +197,16 @@ impl LeaderAgent<'_> {
         request: &PlanRequest<'_>,
         watch: &mut TurnWatch<'_>,
     ) -> TurnResult<LeaderPlan> {
-        let prompt = prompt::first(request, self.limits.prompt);
-        self.turn(&prompt, |said| answer::read(said, request.members), watch)
+        match prompt::first(request, self.team, self.limits.prompt) {
+            Ok(prompt) => self.turn(&prompt, |said| answer::read(said, request.members), watch),
+            Err(error) => TurnResult {
+                answer: Err(LeaderError {
+                    problem: LeaderProblem::Failed(error.to_string()),
+                    provider: self.provider.to_owned(),
+                }),
+                spent: Vec::new(),
+            },
+        }
     }
 
     /// Asks one thing. What `read` finds wrong with an answer is told to the agent, which is then asked once more.

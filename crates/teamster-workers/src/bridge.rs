@@ -34,6 +34,7 @@ use teamster_fs::{Dir, OrTrace as _};
 use teamster_isolate::child::ChildEvent;
 use teamster_isolate::process_tree::{self, ProcessTree};
 use teamster_journal::EventKind;
+use teamster_prompts::Prompts;
 use teamster_journal::payload::{WorkerResumed, WorkerSpawned, WorkerStarted, WorkerStopped};
 use teamster_store::{ClaimRequest, Claimed, Kind, Signal, Store, StoreError};
 use teamster_types::TaskId;
@@ -43,8 +44,9 @@ use teamster_types::process::ProcessId;
 use teamster_types::redact::redact;
 
 use crate::attempt::{AttemptCommand, AttemptEnd, StopCause};
+use crate::briefing::{self, Briefer, BriefingInput};
 use crate::limits::WorkerLimits;
-use crate::process::LAST_WORDS;
+use crate::process::{LAST_WORDS, TempFolder};
 use crate::record::{self, LaunchRecord, WorkerLock, WorkerSpec};
 use crate::workplace::{Workplace, WorkplaceError};
 use completion::{AgentPart, Completion, TaskResolution, lost_claim};
@@ -112,6 +114,8 @@ pub struct BridgeConfig {
     pub provider: String,
     /// What the agent is started with each time.
     pub agent: AgentSetup,
+    /// The templates of what the agent is told.
+    pub prompts: Prompts,
     /// Makes the worker's workplace.
     pub workplace: OpenWorkplace,
     /// How long things may take.
@@ -144,6 +148,7 @@ pub struct Bridge {
     mailbox: WorkerMailbox,
     lifecycle: Lifecycle,
     launcher: AgentLauncher,
+    briefer: Briefer,
     workplace: Box<dyn Workplace>,
     may_begin: MayBegin,
     events: Receiver<BridgeEvent>,
@@ -186,7 +191,16 @@ impl Bridge {
             sender.clone(),
         )?;
         forward_system_signals(Arc::clone(&store), sender.clone());
+        let reach = briefing::reach(config.agent.driver.provider(), &config.agent.teamster);
+        let briefer = Briefer::new(
+            identity.team.clone(),
+            identity.name.clone(),
+            config.prompts,
+            reach,
+            config.limits.prompt,
+        );
         let mut bridge = Self {
+            briefer,
             reporter: Reporter::new(store, identity.clone(), config.output),
             mailbox: WorkerMailbox::new(record.started_at, position),
             lifecycle: Lifecycle::new(heartbeat, config.limits.clone()),
@@ -456,13 +470,32 @@ impl Bridge {
         let failure = failure
             .ok_or_trace("read how the task failed before")
             .flatten();
+        let temp = TempFolder::make(&self.reporter.identity().launch);
+        let briefing = BriefingInput {
+            task: &claimed.task,
+            mail: self.mailbox.mail_for_prompt(self.launcher.limits().prompt),
+            failure: failure.as_ref(),
+            workplace: self.workplace.as_ref(),
+            temp: temp.path(),
+        };
+        let briefing = self
+            .briefer
+            .brief(store, &briefing)
+            .map_err(|error| format!("what the agent is told cannot be made: {error}"))?;
+        if let Some(error) = &briefing.fallback {
+            log.note(store.now(), &format!("uses the built-in prompt: {error}"));
+        }
+        if !briefing.left_out.is_empty() {
+            let parts = briefing.left_out.join(", ");
+            log.note(store.now(), &format!("the prompt was too long; shortened: {parts}"));
+        }
         let input = AttemptInput {
             folder: self.workplace.folder(),
-            mail: self.mailbox.mail_for_prompt(self.launcher.limits().prompt),
-            last_error: failure.as_ref().map(|failure| failure.last_error.as_str()),
+            prompt: &briefing.text,
             failures: failure.as_ref().map_or(0, |failure| failure.retry_count),
+            temp,
         };
-        let mut run = self.launcher.start(claimed, &input, log, store.now())?;
+        let mut run = self.launcher.start(claimed, input, log, store.now())?;
         self.watch(&mut run);
         let (leftover, still_there) = run.end_leftovers();
         if let Some(error) = still_there {

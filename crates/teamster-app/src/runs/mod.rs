@@ -27,6 +27,7 @@ use crate::app::App;
 use crate::env_vars;
 use crate::error::{AppError, ErrorKind, Result};
 use crate::presets::Presets;
+use crate::prompts::PromptFiles;
 use crate::trace_log;
 use crate::trust::{self, CurrentTrust, Unknown};
 use crate::workers;
@@ -75,6 +76,8 @@ pub fn resume(app: &App, request: &ResumeRequest) -> Result<RunSpec> {
     if goes_on(app, team)? {
         app.config.check()?;
         require_trust(app, team, &spec, request.unknown)?;
+        let layout = app.layout.of_project(&workers::project_of(app, team)?);
+        PromptFiles::load(&layout)?.check()?;
     }
     Ok(spec)
 }

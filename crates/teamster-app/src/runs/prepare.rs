@@ -1,10 +1,12 @@
 //! From what was asked for to the specification of a run, and to its team.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
 use teamster_fs::Dir;
 use teamster_isolate::git::{FoundRepo, Git, GitProblem, Repo};
+use teamster_prompts::Prompts;
 use teamster_journal::payload::{Approve, Base, Budget, Check, Distribution, MAX_FIX, RunSpec};
 use teamster_run::cast::nobody_can;
 use teamster_run::host::{ExclusiveLock, ProjectLock};
@@ -15,6 +17,7 @@ use teamster_run::verify::detect;
 use teamster_store::Clock;
 use teamster_types::TeamName;
 use teamster_types::team::{NewMember, NewTeam};
+use teamster_workers::{briefing, launch};
 
 use super::casting::CastTeam;
 use super::{busy, check_budget};
@@ -22,6 +25,7 @@ use crate::app::{App, recordable};
 use crate::env_vars;
 use crate::error::{AppError, Result};
 use crate::files::read_file;
+use crate::prompts::PromptFiles;
 use crate::trust::{self, Unknown};
 use crate::workers;
 
@@ -86,6 +90,7 @@ pub struct PreparedRun {
     spec: RunSpec,
     plan: Option<Plan>,
     cast: CastTeam,
+    prompts: Prompts,
 }
 
 /// A run that was begun: its team is there, and its lock is ours.
@@ -110,6 +115,7 @@ impl RunRequest {
         let found = self.repository(&project)?;
         let (plan, plan_file) = self.plan_file(app)?;
         let cast = self.cast(app, &request, team.as_str())?;
+        let prompts = PromptFiles::load(&app.layout)?.check()?;
         check_budget(&self.budget)?;
         let base = match &found {
             Some(found) => Some(self.base(found)?),
@@ -165,6 +171,7 @@ impl RunRequest {
             spec,
             plan,
             cast,
+            prompts,
         })
     }
 
@@ -384,11 +391,22 @@ impl PreparedRun {
             };
             (&sentence, by)
         };
+        let settings = workers::settings(app, &self.project)?;
+        let teamster = launch::own_program();
+        let mut reach = BTreeMap::new();
+        for member in &self.spec.members {
+            let provider = settings.provider(&member.provider)?;
+            let way = briefing::reach(provider.kind.word(), &teamster);
+            reach.insert(member.name.clone(), way);
+        }
         Ok(show(&Preview {
             team: self.team.as_str(),
             task: &self.spec.task,
             cast: &self.cast.cast,
             plan,
+            spec: &self.spec,
+            prompts: &self.prompts,
+            reach: &reach,
             planned_by: &planned_by,
             verify: &self.spec.verify,
             flow: &self.spec.flow,

@@ -10,7 +10,8 @@ use std::path::Path;
 
 use teamster_fs::{Dir, FsError};
 use teamster_isolate::git::{CommitId, Repo};
-use teamster_journal::payload::LeaderAsked;
+use teamster_journal::payload::{Check, CheckVerdict, Checked, LeaderAsked};
+use teamster_prompts::facts::CheckState;
 use teamster_journal::{EventActor, EventKind};
 use teamster_workers::ask::usage_event;
 use teamster_workers::workplace::NotTrusted;
@@ -45,6 +46,13 @@ pub(super) fn plan(run: &mut RunContext<'_>, guard: &IntegrationGuard) -> Result
     let spec = run.spec().clone();
     let repo = run.repo();
     let base = spec.base.as_ref().map(|base| base.commit.as_str());
+    let prompts = run.env().trust.prompts()?;
+    let state = run.state();
+    let checks: Vec<CheckState> = spec
+        .verify
+        .iter()
+        .map(|check| check_state(check, &state.base))
+        .collect();
     let led = take(run, guard, base, "plans", |agent, watch| {
         let overview = overview(repo, base, agent.folder);
         let request = PlanRequest {
@@ -52,10 +60,31 @@ pub(super) fn plan(run: &mut RunContext<'_>, guard: &IntegrationGuard) -> Result
             members: &spec.members,
             told: &spec.leader_prompt,
             overview: &overview,
+            checks: &checks,
+            prompts: &prompts,
         };
         agent.plan(&request, watch)
     })?;
     Ok(led.plan)
+}
+
+/// Returns how a check stands before anybody works.
+fn check_state(check: &Check, base: &[Checked]) -> CheckState {
+    let before = base.iter().find(|base| base.command == check.command);
+    let state = match before.map(|before| before.verdict) {
+        Some(CheckVerdict::Passed) => "passes",
+        Some(CheckVerdict::Flaky) => "passes sometimes and fails sometimes",
+        Some(CheckVerdict::Failed) => "fails",
+        Some(CheckVerdict::TimedOut) => "does not end in time",
+        Some(CheckVerdict::Stopped) | None => "has not been run",
+    };
+    let is_failing = before.is_some_and(|before| before.verdict.is_failure());
+    let output = before.filter(|_| is_failing);
+    CheckState {
+        command: check.command.clone(),
+        state: state.to_owned(),
+        output: output.map_or_else(String::new, |before| before.last.clone()),
+    }
 }
 
 /// Lets the leader make one turn on the files of a commit. `doing` is the verb that the observer is told; `ask` asks.

@@ -247,11 +247,11 @@ fn after_checks(
             command: checked.command.clone(),
             exit_code: checked.exit_code,
             commit: commit.to_owned(),
+            is_target: report.missed_targets.contains(&checked),
         };
         // A host that was killed half-way has made some of them already.
         if !tasks.iter().any(|task| task.fix().as_ref() == Some(&fix)) {
-            let is_target = report.missed_targets.contains(&checked);
-            commands.push(HostCommand::add_task(fixing(checked, is_target, fix)));
+            commands.push(HostCommand::add_task(fixing(checked, fix)));
         }
     }
     let reason = format!("verification failed: {names}");
@@ -275,8 +275,8 @@ fn ready_for_checks(run: &mut RunContext<'_>, tree: &CheckTree) -> Result<bool> 
 }
 
 /// Returns the task to fix what a check finds.
-fn fixing(checked: &Checked, is_target: bool, fix: TaskFix) -> NewTask {
-    let since = if is_target {
+fn fixing(checked: &Checked, fix: TaskFix) -> NewTask {
+    let since = if fix.is_target {
         "it failed before the work began, and to make it pass is what the work is for"
     } else {
         "it did not fail before"

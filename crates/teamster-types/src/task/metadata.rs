@@ -135,7 +135,7 @@ impl MergeMark {
 
 /// The conflict that a task is to resolve.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(rename_all = "camelCase", default)]
 pub struct TaskConflict {
     /// The commit that did not fit what was merged.
     #[serde(deserialize_with = "json::or_default")]
@@ -146,6 +146,9 @@ pub struct TaskConflict {
     /// How many conflicts of the same work there have been, with this one.
     #[serde(deserialize_with = "json::or_default")]
     pub times: u64,
+    /// Why an earlier task that was to resolve it did not.
+    #[serde(deserialize_with = "json::or_default", skip_serializing_if = "Option::is_none")]
+    pub failed_before: Option<String>,
 }
 
 /// The failed check that a task is to mend.
@@ -162,6 +165,9 @@ pub struct TaskFix {
     pub exit_code: Option<i32>,
     /// The commit that it failed on.
     pub commit: String,
+    /// Whether it failed before the work began, and to make it pass is what the work is for.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_target: bool,
 }
 
 /// What a run notes about a task that it makes.
@@ -216,6 +222,12 @@ pub struct TaskResult {
     /// What was done, in the worker's words.
     #[serde(deserialize_with = "json::or_default")]
     pub summary: Option<String>,
+    /// What whoever builds on the work must know, in the worker's words.
+    #[serde(deserialize_with = "json::or_default")]
+    pub handover: Option<String>,
+    /// What was left open, in the worker's words.
+    #[serde(deserialize_with = "json::texts")]
+    pub problems: Vec<String>,
     /// The commit that the work ended with, or `None` when nothing was changed.
     #[serde(deserialize_with = "json::or_default")]
     pub commit: Option<String>,

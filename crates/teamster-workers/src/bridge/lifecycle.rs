@@ -23,7 +23,7 @@ use teamster_types::task::Token;
 use teamster_types::text::shown;
 
 use super::BridgeEvent;
-use super::completion::{ReleaseCause, SUMMARY, TaskResolution};
+use super::completion::{REASON, ReleaseCause, TaskResolution};
 use super::heartbeat::HeartbeatThread;
 use super::reporter::Reporter;
 use crate::limits::WorkerLimits;
@@ -56,7 +56,7 @@ impl Consequence {
                 reporter.say(&format!("waits {seconds} s: {why}"));
                 EventKind::WorkerPaused(WorkerPaused {
                     seconds,
-                    reason: shown(&why, SUMMARY),
+                    reason: shown(&why, REASON),
                 })
             }
             Self::Quarantined { errors, why } => {
@@ -69,7 +69,7 @@ impl Consequence {
                     verdict: Verdict::Quarantined.as_str().to_owned(),
                     evidence: vec![format!("{errors} errors in a row")],
                     errors,
-                    reason: shown(&why, SUMMARY),
+                    reason: shown(&why, REASON),
                 })
             }
         };
@@ -153,6 +153,7 @@ impl FailureCounter {
                 cause: ReleaseCause::Stopping,
                 ..
             }
+            | TaskResolution::Blocked(_)
             | TaskResolution::Lost(_) => None,
         }
     }

@@ -21,7 +21,7 @@ use teamster_types::{TaskId, Time};
 
 use super::reporter::Reporter;
 use super::task_attempt::TaskAttempt;
-use crate::prompt::mail_that_fits;
+use crate::briefing::mail_that_fits;
 
 /// The most events or messages that are read at once.
 const PAGE: usize = 500;

@@ -17,7 +17,6 @@ use teamster_isolate::OrTrace as _;
 use teamster_isolate::child::{ChildEvent, OutputStream};
 use teamster_isolate::process_tree::{self, ProcessTree, SurvivingProcesses};
 use teamster_store::Claimed;
-use teamster_types::message::Message;
 use teamster_types::process::ProcessId;
 use teamster_types::task::Task;
 use teamster_types::{TaskId, Time};
@@ -27,7 +26,6 @@ use super::reporter::{Reporter, TaskLog, TaskLogSource, WorkerIdentity};
 use crate::attempt::{AgentAttempt, AttemptCommand, AttemptEnd, StopCause};
 use crate::limits::WorkerLimits;
 use crate::process::{self, AgentProcess, LaunchSite, TempFolder};
-use crate::prompt::prompt;
 
 /// What the agent of a worker is started with each time.
 pub struct AgentSetup {
@@ -43,8 +41,6 @@ pub struct AgentSetup {
     pub teamster: PathBuf,
     /// Where programs are looked for, as in `PATH`.
     pub path: OsString,
-    /// What the agent is told before each task.
-    pub instructions: String,
 }
 
 /// Starts the agent of one worker.
@@ -65,12 +61,12 @@ pub(super) struct AgentLauncher {
 pub(super) struct AttemptInput<'a> {
     /// The folder that the agent works in.
     pub(super) folder: &'a Path,
-    /// Mail for the agent.
-    pub(super) mail: &'a [Message],
-    /// How the last attempt at this task failed.
-    pub(super) last_error: Option<&'a str>,
+    /// What the agent is told.
+    pub(super) prompt: &'a str,
     /// The number of attempts at this task that failed.
     pub(super) failures: u32,
+    /// The folder for temp files of this attempt.
+    pub(super) temp: TempFolder,
 }
 
 impl AgentLauncher {
@@ -124,26 +120,17 @@ impl AgentLauncher {
     pub(super) fn start<'a>(
         &mut self,
         claimed: &'a Claimed,
-        input: &AttemptInput<'_>,
+        input: AttemptInput<'_>,
         log: &'a mut TaskLog,
         now: Time,
     ) -> Result<TaskAttempt<'a>, String> {
         let task = &claimed.task;
-        let limit = self.limits.prompt;
-        let text = prompt(
-            &self.setup.instructions,
-            task,
-            input.last_error,
-            input.mail,
-            limit,
-        );
         let file = self
             .write_task(task)
             .map_err(|error| format!("cannot write the task for the agent: {error}"))?;
-        let temp = TempFolder::make(&self.identity.launch);
         let id = task.id().to_string();
         let job = Job {
-            prompt: &text,
+            prompt: input.prompt,
             worktree: input.folder,
             // The bridge commits, so that no agent needs to write to the repository's own folder.
             git_dir: None,
@@ -160,7 +147,7 @@ impl AgentLauncher {
             }),
             path: &self.setup.path,
             teamster: &self.setup.teamster,
-            temp: temp.path(),
+            temp: input.temp.path(),
         };
         let driver = Arc::clone(&self.setup.driver);
         let launch = driver
@@ -197,7 +184,7 @@ impl AgentLauncher {
             command,
             process,
             attempt,
-            _temp: temp,
+            _temp: input.temp,
         })
     }
 
