@@ -257,11 +257,13 @@ pub(super) fn run_of(scanner: &ZombieScanner<'_>, team: &TeamFolder) -> RunProgr
     for event in &page.events {
         state.apply(event, &event.payload());
     }
-    match (&state.run.begun, &state.run.finished) {
+    // An end that this version does not know is an end all the same.
+    let is_finished = state.run.history.finished.is_some();
+    match state.run.begun {
         _ if state.is_deleted => RunProgress::Deleted,
-        (_, Some(_)) => RunProgress::Finished,
-        (Some(_), None) => RunProgress::Started,
-        (None, None) => RunProgress::None,
+        _ if is_finished => RunProgress::Finished,
+        Some(_) => RunProgress::Started,
+        None => RunProgress::None,
     }
 }
 
