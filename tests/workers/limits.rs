@@ -76,17 +76,17 @@ fn heartbeat_stays_fresh_during_a_long_task_and_a_shutdown_in_the_next_one_is_qu
 
 #[test]
 fn nobody_of_a_runaway_agent_is_left_after_a_shutdown() {
-    run_away("With a cgroup", "exec \"$0\" \"$@\"");
+    println!("{}", run_away("With a cgroup", "exec \"$0\" \"$@\""));
 }
 
 #[test]
 #[ignore = "it needs the rights of root, and is run by `cargo xtask evidence`"]
 fn nobody_of_a_runaway_agent_is_left_where_there_are_no_cgroups() {
-    run_away("Without cgroups", WITHOUT_GROUPS);
+    println!("{}", run_away("Without cgroups", WITHOUT_GROUPS));
 }
 
-/// Starts the runaway agent through a line of the shell and shuts it down.
-fn run_away(what: &str, line: &str) {
+/// Starts the runaway agent through a line of the shell, shuts it down, and returns what was seen.
+fn run_away(what: &str, line: &str) -> String {
     let crew = Crew::new();
     let id = crew.task("run away");
     let mark = teamster_fs::random_hex();
@@ -96,7 +96,9 @@ fn run_away(what: &str, line: &str) {
     command.arg("teamster").args(words).arg(&provider);
     let output = command.env(PLANTED, &mark).output().unwrap();
     let Ok(started) = serde_json::from_slice::<Value>(&output.stdout) else {
-        return skip(&String::from_utf8_lossy(&output.stderr));
+        let why = String::from_utf8_lossy(&output.stderr);
+        skip(&why);
+        return format!("{what}: SKIPPED, {why}");
     };
     let bridge = u32::try_from(started["pid"].as_u64().unwrap()).unwrap();
     let agents = || -> Vec<u32> {
@@ -115,7 +117,6 @@ fn run_away(what: &str, line: &str) {
         "in no cgroup"
     };
     let seconds = took.as_secs_f64();
-    println!("{what}: {count} processes, {group}, shut down in {seconds:.1} s, left: {left}.");
     assert!(took < BUSY_SHUTDOWN_WITHIN && left == 0);
     assert!(!grouped || line != WITHOUT_GROUPS, "there are cgroups");
     if !grouped && line != WITHOUT_GROUPS && std::env::var_os(LENGTH).is_some() {
@@ -126,6 +127,7 @@ fn run_away(what: &str, line: &str) {
     let scan = crew.project.run(["zombies", "scan", "--json"]).succeeds();
     let scan = scan.json();
     assert_eq!(scan["zombies"].as_array().map(Vec::len), Some(0), "{scan}");
+    format!("{what}: {count} processes, {group}, shut down in {seconds:.1} s, left: {left}.")
 }
 
 /// Shuts the team down, which every worker must confirm, and returns how long that took.

@@ -256,9 +256,9 @@ impl Evidence {
         };
         self.write(&table_head("line | what must hold | tests | passed"));
         for finding in &findings {
-            let (ran, passed, failure) = finding.judge(&listed, passes);
+            let (ran, good, failure) = finding.judge(&listed, passes);
             self.show(&format!(
-                "| {} | {} | `{}` | {passed} of {ran}{} |",
+                "| {} | {} | `{}` | {good} of {ran}{} |",
                 finding.line,
                 finding.holds,
                 finding.tests.join("`, `"),
@@ -317,7 +317,7 @@ impl Finding {
             let failing = meant.into_iter().filter(|test| !passes(test));
             failed.extend(failing.map(String::as_str));
         }
-        let passed = ran - failed.len();
+        let good = ran - failed.len();
         let mut text = format!("finding {}", self.line);
         for (what, names) in [("failed", &failed), ("did not run", &missing)] {
             if !names.is_empty() {
@@ -325,7 +325,7 @@ impl Finding {
             }
         }
         let is_bad = !failed.is_empty() || !missing.is_empty();
-        (ran, passed, is_bad.then_some(text))
+        (ran, good, is_bad.then_some(text))
     }
 }
 

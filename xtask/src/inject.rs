@@ -224,7 +224,9 @@ fn inject_into(
     let try_one = |point: &Point, fault| try_at(product, target, point, fault);
     let threads = std::thread::available_parallelism().map_or(2, usize::from);
     let runs = in_parallel(threads, &trials, |(point, fault)| try_one(point, *fault));
-    runs.into_iter().for_each(|run| tally.add(run));
+    for run in runs {
+        tally.add(run);
+    }
     if faults != [Fault::Kill] {
         return Ok(tally);
     }

@@ -32,9 +32,11 @@ struct RealRun {
     name: String,
     /// The clients it needs, as the lab's installer calls them.
     clients: &'static [&'static str],
-    /// Lets the clients run and judges what came out.
-    run: Box<dyn Fn(&Lab) -> Result<Report>>,
+    run: Box<Play>,
 }
+
+/// Lets the clients run and judges what came out.
+type Play = dyn Fn(&Lab) -> Result<Report>;
 
 /// What a run has shown.
 #[derive(Debug, Default, Serialize, Deserialize)]

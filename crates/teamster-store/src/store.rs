@@ -95,7 +95,7 @@ pub struct TeamChanges {
     pub unblock: Vec<(TaskId, String)>,
     /// Results of which one was chosen, each with whether it is that one.
     pub choose: Vec<(TaskId, bool)>,
-    /// Messages.
+    /// The messages that are sent.
     pub send: Vec<Outgoing>,
     /// Events that change nothing else.
     pub record: Vec<NewEvent>,

@@ -108,21 +108,21 @@ struct KnownWorker {
 }
 
 /// The end of a worker, with what is known of it.
-struct WorkerEnd {
+struct EndedWorker {
     known: KnownWorker,
     how: EndKind,
     note: String,
 }
 
-impl WorkerEnd {
+impl EndedWorker {
     fn new(known: KnownWorker, how: EndKind, note: impl Into<String>) -> Self {
         let note = note.into();
         Self { known, how, note }
     }
 }
 
-impl From<WorkerEnd> for StoppedWorker {
-    fn from(end: WorkerEnd) -> Self {
+impl From<EndedWorker> for StoppedWorker {
+    fn from(end: EndedWorker) -> Self {
         Self {
             worker: end.known.worker,
             how: end.how,
@@ -163,9 +163,9 @@ impl ShutdownCoordinator<'_> {
             .everyone(request)?
             .into_iter()
             .partition(|known| self.lives(known));
-        let mut ends: Vec<WorkerEnd> = gone
+        let mut ends: Vec<EndedWorker> = gone
             .into_iter()
-            .map(|known| WorkerEnd::new(known, EndKind::Gone, ""))
+            .map(|known| EndedWorker::new(known, EndKind::Gone, ""))
             .collect();
         let start = Instant::now();
         let living = if request.force {
@@ -176,7 +176,7 @@ impl ShutdownCoordinator<'_> {
         let is_left = !request.force && start.elapsed() < request.deadline;
         for known in living {
             ends.push(if is_left {
-                WorkerEnd::new(known, EndKind::Alive, "it was not waited for")
+                EndedWorker::new(known, EndKind::Alive, "it was not waited for")
             } else {
                 self.end(request, known)
             });
@@ -193,7 +193,7 @@ impl ShutdownCoordinator<'_> {
         request: &ShutdownRequest,
         mut living: Vec<KnownWorker>,
         start: Instant,
-        ends: &mut Vec<WorkerEnd>,
+        ends: &mut Vec<EndedWorker>,
     ) -> Result<Vec<KnownWorker>, StoreError> {
         if living.is_empty() {
             return Ok(living);
@@ -224,7 +224,7 @@ impl ShutdownCoordinator<'_> {
                     None => (EndKind::Ended, String::new()),
                 };
                 (self.tell)(&format!("{} has ended", known.worker));
-                ends.push(WorkerEnd::new(known, how, why));
+                ends.push(EndedWorker::new(known, how, why));
             }
             let is_over = start.elapsed() >= request.deadline || (self.hurry)();
             if living.is_empty() || is_over {
@@ -390,27 +390,27 @@ impl ShutdownCoordinator<'_> {
     }
 
     /// Ends a worker that did not end by itself, with everything it started. Nothing is written.
-    fn end(&mut self, request: &ShutdownRequest, known: KnownWorker) -> WorkerEnd {
+    fn end(&mut self, request: &ShutdownRequest, known: KnownWorker) -> EndedWorker {
         let Some(number) = &known.launch else {
             let note = "it was not started by teamster, which ends only what it started";
-            return WorkerEnd::new(known, EndKind::Alive, note);
+            return EndedWorker::new(known, EndKind::Alive, note);
         };
         (self.tell)(&format!("{} is ended", known.worker));
         let tree = ProcessTree::of_launch(self.machine, number, known.root.as_ref());
         tree.ask(teamster_isolate::Signal::INT);
         if let Err(still) = tree.end(GRACE) {
-            return WorkerEnd::new(known, EndKind::Alive, still.to_string());
+            return EndedWorker::new(known, EndKind::Alive, still.to_string());
         }
         if self.lives(&known) {
             let note = "its heartbeat names a process that its launch did not start";
-            return WorkerEnd::new(known, EndKind::Alive, note);
+            return EndedWorker::new(known, EndKind::Alive, note);
         }
         let note = if request.force {
             ""
         } else {
             "it did not end when asked"
         };
-        WorkerEnd::new(known, EndKind::Killed, note)
+        EndedWorker::new(known, EndKind::Killed, note)
     }
 
     /// Writes what follows from the end of each worker.
@@ -420,7 +420,7 @@ impl ShutdownCoordinator<'_> {
     fn settle_all(
         &mut self,
         request: &ShutdownRequest,
-        ends: &mut [WorkerEnd],
+        ends: &mut [EndedWorker],
     ) -> Result<(), StoreError> {
         let alive: Vec<WorkerName> = ends
             .iter()
@@ -456,7 +456,7 @@ impl ShutdownCoordinator<'_> {
     fn settle(
         &self,
         request: &ShutdownRequest,
-        end: &WorkerEnd,
+        end: &EndedWorker,
         is_over: bool,
     ) -> Result<(), StoreError> {
         let known = &end.known;

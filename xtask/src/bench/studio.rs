@@ -174,10 +174,10 @@ fn events_at_server(server: &Server, store: &FileStore, changes: usize) -> Resul
     let events = arrival_times(&sent, &journal, true)?;
     let views = arrival_times(&sent, &patches, false)?;
     let what = "an event of the journal → a client of the stream";
-    let changed = "an event of the journal → the view of a client, changed";
+    let in_view = "an event of the journal → the view of a client, changed";
     Ok([
         latency("studio-event", what, &events),
-        latency("studio-patch", changed, &views),
+        latency("studio-patch", in_view, &views),
     ])
 }
 

@@ -139,12 +139,7 @@ pub(super) fn unchanged(tx: &mut dyn Txn, actor: &str, id: &TaskId) -> Result<Ta
     Ok(task)
 }
 
-pub(super) fn choose(
-    tx: &mut dyn Txn,
-    actor: &str,
-    id: &TaskId,
-    is_chosen: bool,
-) -> Result<Task> {
+pub(super) fn choose(tx: &mut dyn Txn, actor: &str, id: &TaskId, is_chosen: bool) -> Result<Task> {
     let before = must_open(tx, id)?;
     let mut task = before.clone();
     transitions::choose(&mut task, is_chosen)?;
