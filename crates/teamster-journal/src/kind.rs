@@ -9,13 +9,13 @@ use serde_json::Value;
 use teamster_types::json::Object;
 
 use crate::payload::{
-    AgentEventRecorded, BudgetExhausted, BudgetReserved, CandidateChosen, CaughtUp, CheckResult, CheckStarted,
-    CursorMoved, GateDecided, GateOpened, GateShown, HookReceived, LeaderActed, LeaderAsked,
-    LeaderFailed, LeaderWoken, MalformedMessage, MemberJoined, MemberLeft, MergeAdopted,
-    MergeConflict, MergeLost, MergePredicted, Merged, MessageSent, Nothing, PlanMade, RefsRecorded,
-    RunFinished, RunStarted, SignalSent, StageEntered, TaskChange, TeamCreated, UsageReported,
-    WorkerLaunchFailed, WorkerPaused, WorkerQuarantined, WorkerRestarted, WorkerResumed,
-    WorkerSpawned, WorkerStarted, WorkerStopped, WorkerVerdict, ZombieSeen,
+    AgentEventRecorded, BudgetExhausted, BudgetReserved, CandidateChosen, CaughtUp, CheckResult,
+    CheckStarted, CursorMoved, GateDecided, GateOpened, GateShown, HookReceived, LeaderActed,
+    LeaderAsked, LeaderFailed, LeaderWoken, MalformedMessage, MemberJoined, MemberLeft,
+    MergeAdopted, MergeConflict, MergeLost, MergePredicted, Merged, MessageSent, Nothing, PlanMade,
+    RefsRecorded, RunFinished, RunStarted, SignalSent, StageEntered, TaskChange, TeamCreated,
+    UsageReported, WorkerLaunchFailed, WorkerPaused, WorkerQuarantined, WorkerRestarted,
+    WorkerResumed, WorkerSpawned, WorkerStarted, WorkerStopped, WorkerVerdict, ZombieSeen,
 };
 
 /// An event as it stands in the journal, of which this version understands nothing. Only reading makes one.

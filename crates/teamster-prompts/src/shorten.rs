@@ -218,13 +218,17 @@ impl Shorten for PlanPrompt {
 
 impl Shorten for WakePrompt {
     const PARTS: &'static [(&'static str, fn(&mut Self))] = &[
-        ("what happened long ago", |facts| keep_last(&mut facts.digest, 60)),
+        ("what happened long ago", |facts| {
+            keep_last(&mut facts.digest, 60)
+        }),
         ("tasks that are over", |facts| {
             let over = facts.tasks.len().saturating_sub(60);
             facts.tasks.drain(..over);
         }),
         (GOAL, |facts| clip_end(&mut facts.goal, 3_000)),
-        ("what happened long ago", |facts| keep_last(&mut facts.digest, 20)),
+        ("what happened long ago", |facts| {
+            keep_last(&mut facts.digest, 20)
+        }),
         ("what it is about", |facts| {
             for part in &mut facts.subject {
                 clip_end(&mut part.text, 4_000);

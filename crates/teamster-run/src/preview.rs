@@ -207,15 +207,20 @@ impl Preview<'_> {
 
     /// Returns what the agent of a task is told when it tries for the first time and nobody has written to it.
     fn prompt(&self, place: usize) -> String {
-        let (Some(task), Some(planned)) = (self.planned_task(place), self.plan.tasks.get(place)) else {
+        let (Some(task), Some(planned)) = (self.planned_task(place), self.plan.tasks.get(place))
+        else {
             return String::new();
         };
         let firsts = self.firsts();
         let owner = planned.task.owner.as_ref();
         let worker = owner.or_else(|| firsts.get(place).and_then(FirstTaker::worker));
-        let is_at_once = firsts.get(place).is_some_and(|first| first.worker().is_some());
+        let is_at_once = firsts
+            .get(place)
+            .is_some_and(|first| first.worker().is_some());
         let others = firsts.iter().enumerate().filter_map(|(other, first)| {
-            let theirs = self.planned_task(other).filter(|_| other != place && is_at_once)?;
+            let theirs = self
+                .planned_task(other)
+                .filter(|_| other != place && is_at_once)?;
             Some(OtherWorker {
                 worker: first.worker()?.to_string(),
                 task: theirs.id().to_string(),

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 use teamster_fs::Dir;
 use teamster_isolate::git::{FoundRepo, Git, GitProblem, Repo};
-use teamster_prompts::Prompts;
 use teamster_journal::payload::{Approve, Base, Budget, Check, Distribution, MAX_FIX, RunSpec};
+use teamster_prompts::Prompts;
 use teamster_run::cast::nobody_can;
 use teamster_run::host::{ExclusiveLock, ProjectLock};
 use teamster_run::plan::Plan;
@@ -158,8 +158,10 @@ impl RunRequest {
                 .hint("change the plan, or name a team that can do it, as in `2:codex,1:claude`"));
         }
         if spec.distribution == Distribution::BestOf && (spec.in_place || spec.base.is_none()) {
-            return Err(AppError::usage("--best-of needs a worktree for each worker")
-                .hint("use it in a git repository and without --no-worktrees"));
+            return Err(
+                AppError::usage("--best-of needs a worktree for each worker")
+                    .hint("use it in a git repository and without --no-worktrees"),
+            );
         }
         if spec.approve_plan && !app.can_ask() {
             return Err(AppError::usage("--approve-plan needs a terminal to ask at")

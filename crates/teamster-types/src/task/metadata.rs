@@ -147,7 +147,10 @@ pub struct TaskConflict {
     #[serde(deserialize_with = "json::or_default")]
     pub times: u64,
     /// Why an earlier task that was to resolve it did not.
-    #[serde(deserialize_with = "json::or_default", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        deserialize_with = "json::or_default",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub failed_before: Option<String>,
 }
 
