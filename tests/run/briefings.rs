@@ -70,7 +70,7 @@ Make\ tokens)
 Write\ the\ manual)
   until test -e ROOT/prompt-3; do sleep 0.02; done
   echo m > manual.txt; echo written ;;
-Make\ the\ page) echo p > page.txt; echo shown ;;
+Make\ the\ page) echo p > page.txt; echo n > never.txt; echo shown ;;
 "#,
     );
     let args = RunCmd::new("shop", "2:w", "Let users reset their password")
@@ -92,7 +92,10 @@ Make\ the\ page) echo p > page.txt; echo shown ;;
                 "> Let users reset their password",
                 "## Your task",
                 "## How your work is judged",
+                "must pass on it",
                 "> test -e add.sh",
+                "the work of the team is to make them pass",
+                "> test -e never.txt",
                 "## How to reach others",
                 env!("CARGO_BIN_EXE_teamster"),
                 "## Rules",

@@ -100,6 +100,13 @@ pub struct PlanRequest<'a> {
     pub prompts: &'a Prompts,
 }
 
+impl PlanRequest<'_> {
+    /// Returns what the leader of a team is told, at most `limit` characters with what may have to be said the second time.
+    pub fn prompt(&self, team: &str, limit: usize) -> Result<String, PromptError> {
+        prompt::first(self, team, limit)
+    }
+}
+
 /// How a turn is watched while the agent is at it.
 pub struct TurnWatch<'a> {
     /// Returns whether somebody wants the agent stopped; looked at all the time.
@@ -215,7 +222,7 @@ impl LeaderAgent<'_> {
         request: &PlanRequest<'_>,
         watch: &mut TurnWatch<'_>,
     ) -> TurnResult<LeaderPlan> {
-        match prompt::first(request, self.team, self.limits.prompt) {
+        match request.prompt(self.team, self.limits.prompt) {
             Ok(prompt) => self.turn(&prompt, |said| answer::read(said, request.members), watch),
             Err(error) => self.not_asked(&error),
         }

@@ -332,6 +332,27 @@ fn every_template_of_the_crate_is_listed() {
     }
 }
 
+#[test]
+fn page_about_the_templates_names_every_fact_and_shows_every_template() {
+    let page = crate::document();
+    for (name, template) in TEMPLATES {
+        assert!(page.contains(template.trim_end()), "{name}");
+    }
+    for row in [
+        "| `you.name` | The worker's name. |",
+        "| `builds_on[].handover` | What whoever builds on it must know, in its worker's words. |",
+        "| `earlier.reason` | Why it failed, in the words of the agent or of a program. |",
+        "| `conflict.incoming.summary` |",
+        "| `tasks[].accept[]` |",
+    ] {
+        assert!(page.contains(row), "{row} is missing in {page}");
+    }
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        std::fs::write(root.join(crate::DOCUMENT), page).unwrap();
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
