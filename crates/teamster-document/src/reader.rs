@@ -270,7 +270,9 @@ impl<'de, 'a> NodeReader<'de, 'a> {
                 DocumentValue::Number(text) => Some(text),
                 _ => None,
             });
-        let noun = name.to_lowercase();
+        // The last word of a type's name, as in `FlowEdge`.
+        let word = name.rfind(char::is_uppercase).unwrap_or(0);
+        let noun = name[word..].to_lowercase();
         match label {
             Some(label) => format!("{noun} {label:?}"),
             None => format!("{noun} {number} of the list"),
