@@ -85,14 +85,17 @@ fn line(event: &Event) -> Option<String> {
         EventKind::VerifyPassed(result) => format!("`{}` passed", result.command),
         EventKind::VerifyFailed(result) => format!("`{}` failed", result.command),
         EventKind::ApprovalRevised(decided) => {
-            format!("the person wants it changed: {}", decided.text.unwrap_or_default())
+            format!(
+                "the person wants it changed: {}",
+                decided.text.unwrap_or_default()
+            )
         }
         EventKind::MessageSent(sent) if sent.is_to_lead() && event.actor != EventActor::Leader => {
             format!("{who} wrote to you: {}", sent.content)
         }
         EventKind::WorkerDead(told) => {
             format!("{} died", told.worker.unwrap_or_default())
-        },
+        }
         EventKind::WorkerQuarantined(_) => format!("{who} takes no more tasks"),
         EventKind::RunStage(entered) => {
             format!("the stage {} began: {}", entered.stage, entered.reason)
