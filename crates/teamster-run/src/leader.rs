@@ -7,7 +7,7 @@
 //! ```
 //!
 //! A turn ([`LeaderAgent::turn`]) is one thing that the leader is asked, with the way its answer is read. It is started in
-//! a folder that is nobody's work, may run no command, and is asked at most twice. The one turn there is today asks for a
+//! a folder that is nobody's work, may run commands that only read, and is asked at most twice. The one turn there is today asks for a
 //! plan ([`LeaderAgent::plan`]), which is held to the same rules as one that a person wrote, and to some more: it names
 //! only members of the team, and asks for nothing that nobody can do. Commands that it would have us run are left out:
 //! nobody has agreed to them.
@@ -308,9 +308,9 @@ impl LeaderAgent<'_> {
             folder: self.folder,
             team: self.team,
             name: NAME,
-            // Whoever plans needs no command, and one that reads the project with a shell could change it, too.
+            // Whoever leads looks at the work and changes nothing.
             permissions: Permissions {
-                shell: Rule::Deny,
+                shell: Rule::Read,
                 other: Rule::Deny,
                 ..Permissions::default()
             },

@@ -48,6 +48,7 @@ pub(super) fn first(
             readme: request.overview.readme.clone(),
             instructions: Vec::new(),
         },
+        can_read: true,
         schema: format!("{:#}", schema()),
         ..PlanPrompt::default()
     };

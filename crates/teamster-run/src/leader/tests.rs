@@ -78,6 +78,7 @@ fn a_leader_is_told_the_work_the_team_the_repository_and_the_schema() {
 
     ## How the team works
 
+    - You are in a copy of the repository that nobody works in. Look before you plan: commands that only read are allowed.
     - Each task goes to one member, who works in a copy of the repository and knows the goal, the task, and what the tasks that it waited for hand over. So say everything else in `description`: where to look, what to change, when it is done.
     - Tasks run at the same time. Name in `blockedBy` the tasks whose result a task needs, and no others.
     - Name in `paths` the files that a task may change. Tasks whose paths overlap wait for each other.
