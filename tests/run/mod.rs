@@ -15,6 +15,7 @@ mod stops;
 mod tasks;
 mod trace;
 mod verify;
+mod wake;
 mod whole;
 
 use std::collections::BTreeMap;

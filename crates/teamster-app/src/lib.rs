@@ -23,6 +23,7 @@
 //! that asks ([`App::confirm`]); where nobody can be asked, the answer is no.
 
 mod actor;
+pub mod answers;
 mod app;
 pub mod config;
 pub mod diffs;

@@ -118,12 +118,21 @@ pub struct LeaderState {
     pub knows_until: u64,
     /// The position of the event that began the turn that is under way.
     woken_at: u64,
+    /// When the turn that is under way began.
+    woken_since: Option<Time>,
+    /// How long the turns that ended took, all together.
+    pub thought: Duration,
+    /// What people wrote to it: the position of each message's event, and its words.
+    pub messages: Vec<(u64, String)>,
     /// The number of wakes in a row that came to nothing.
     pub failures: u32,
 }
 
 impl LeaderState {
-    fn turn_ended(&mut self) {
+    fn turn_ended(&mut self, at: Time) {
+        if let Some(since) = self.woken_since.take() {
+            self.thought += at.since(since);
+        }
         self.handled.extend(self.open.drain(..));
         self.knows_until = self.knows_until.max(self.woken_at);
     }
@@ -233,16 +242,25 @@ impl RunState {
                 self.leader.wakes = self.leader.wakes.max(woken.wake);
                 self.leader.open.clone_from(&woken.reasons);
                 self.leader.woken_at = event.seq;
+                self.leader.woken_since = Some(event.ts);
             }
             EventKind::LeaderActed(_) => {
                 self.under_way = None;
                 self.leader.failures = 0;
-                self.leader.turn_ended();
+                self.leader.turn_ended(event.ts);
             }
             EventKind::LeaderFailed(_) => {
                 self.under_way = None;
                 self.leader.failures += 1;
-                self.leader.turn_ended();
+                self.leader.turn_ended(event.ts);
+            }
+            EventKind::MessageSent(sent)
+                if event.actor == EventActor::Person
+                    && sent.is_to_lead()
+                    && self.begun.is_some() =>
+            {
+                let message = (event.seq, sent.content.clone());
+                self.leader.messages.push(message);
             }
             EventKind::RunPlan(plan) => {
                 self.under_way = None;

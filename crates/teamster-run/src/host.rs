@@ -5,7 +5,7 @@
 //! ```
 //!
 //! Each stage is the business of a part with a state of its own: `Planner`, `Scheduler` with the `Merger`,
-//! `Verifier`, `ApprovalGate`. A part works on the `RunContext` and returns `HostCommand`s, which the loop applies;
+//! `Verifier`, `ApprovalGate`; while the team works, the `LeaderWaker` asks the leader. A part works on the `RunContext` and returns `HostCommand`s, which the loop applies;
 //! the `Projector` follows what happens. The workers are processes of their own, in the context's worker pool.
 //!
 //! The host keeps nothing to itself. What it decides goes into the journal before anything builds on it, and where it is,
@@ -16,6 +16,7 @@ mod background;
 mod budget;
 mod chooser;
 mod context;
+mod digest;
 mod exclusive_lock;
 mod gate;
 mod integration_guard;
@@ -29,6 +30,7 @@ mod repository_audit;
 mod scheduler;
 mod task_progress;
 mod verifier;
+mod waker;
 mod worker_pool;
 
 use std::ffi::OsStr;
@@ -65,6 +67,7 @@ use planner::Planner;
 use projector::Projector;
 use scheduler::Scheduler;
 use verifier::Verifier;
+use waker::LeaderWaker;
 
 /// How long the loop sleeps when nothing is to be done.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -275,6 +278,7 @@ pub struct Host<'a> {
     merger: Merger,
     verifier: Verifier,
     gate: ApprovalGate,
+    waker: LeaderWaker,
     projector: Projector,
     /// Whether this host has begun to act.
     has_begun: bool,
@@ -290,6 +294,7 @@ impl<'a> Host<'a> {
             merger: Merger::default(),
             verifier: Verifier::default(),
             gate: ApprovalGate::default(),
+            waker: LeaderWaker::default(),
             projector: Projector::default(),
             has_begun: false,
         }
@@ -378,7 +383,9 @@ impl<'a> Host<'a> {
                 &mut self.verifier,
                 &mut self.projector,
             ),
-            Stage::Execute | Stage::Fix | Stage::Revise => self.scheduler.step(run, &self.merger),
+            Stage::Execute | Stage::Fix | Stage::Revise => {
+                self.scheduler.step(run, &self.merger, &mut self.waker)
+            }
             Stage::Verify => self
                 .verifier
                 .step(run, self.merger.guard(), &mut self.projector),

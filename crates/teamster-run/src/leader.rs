@@ -1,4 +1,4 @@
-//! The leader: an agent that is asked for a plan.
+//! The leader: an agent that is asked for a plan, and during the run for what to do.
 //!
 //! ```text
 //! prompt ─▶ agent ─▶ what it said ─▶ read ─┬─▶ an answer
@@ -7,7 +7,7 @@
 //! ```
 //!
 //! A turn ([`LeaderAgent::turn`]) is one thing that the leader is asked, with the way its answer is read. It is started in
-//! a folder that is nobody's work, may run no command, and is asked at most twice. The one turn there is today asks for a
+//! a folder that is nobody's work, may run commands that only read, and is asked at most twice. The one turn there is today asks for a
 //! plan ([`LeaderAgent::plan`]), which is held to the same rules as one that a person wrote, and to some more: it names
 //! only members of the team, and asks for nothing that nobody can do. Commands that it would have us run are left out:
 //! nobody has agreed to them.
@@ -20,7 +20,7 @@ use teamster_agents::{
     AgentEvent, AgentSpending, AgentVerdict, Driver, Permissions, Rule, Stopped,
 };
 use teamster_journal::payload::Member;
-use teamster_prompts::facts::CheckState;
+use teamster_prompts::facts::{CheckState, WakePrompt};
 use teamster_prompts::{PromptError, Prompts};
 use teamster_types::redact::redact;
 use teamster_workers::ask::{AgentNotStarted, Ask, AskResult, ask};
@@ -166,6 +166,24 @@ pub enum LeaderProblem {
 
 impl std::error::Error for LeaderError {}
 
+impl LeaderError {
+    /// Returns what went wrong, whatever the leader was asked.
+    pub fn cause(&self) -> String {
+        let who = &self.provider;
+        match &self.problem {
+            LeaderProblem::NotStarted(error) => format!("{who} could not be started: {error}"),
+            LeaderProblem::Stopped => format!("{who} was stopped"),
+            LeaderProblem::Paused(reason) => format!("{who} cannot work now: {reason}"),
+            LeaderProblem::Failed(reason) => format!("{who} failed: {reason}"),
+            LeaderProblem::Unusable { faults, .. } => {
+                let faults: Vec<&str> = faults.iter().map(|fault| fault.message.as_str()).collect();
+                let faults = faults.join("; ");
+                format!("{who} was asked twice, and its answer cannot be used: {faults}")
+            }
+        }
+    }
+}
+
 impl fmt::Display for LeaderError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let who = &self.provider;
@@ -206,13 +224,31 @@ impl LeaderAgent<'_> {
     ) -> TurnResult<LeaderPlan> {
         match request.prompt(self.team, self.limits.prompt) {
             Ok(prompt) => self.turn(&prompt, |said| answer::read(said, request.members), watch),
-            Err(error) => TurnResult {
-                answer: Err(LeaderError {
-                    problem: LeaderProblem::Failed(error.to_string()),
-                    provider: self.provider.to_owned(),
-                }),
-                spent: Vec::new(),
-            },
+            Err(error) => self.not_asked(&error),
+        }
+    }
+
+    /// Asks what to do during the run.
+    pub fn decide<T>(
+        &self,
+        prompts: &Prompts,
+        facts: &WakePrompt,
+        read: impl Fn(&str) -> Result<T, Vec<Fault>>,
+        watch: &mut TurnWatch<'_>,
+    ) -> TurnResult<T> {
+        match prompt::decide(prompts, facts, self.limits.prompt) {
+            Ok(prompt) => self.turn(&prompt, read, watch),
+            Err(error) => self.not_asked(&error),
+        }
+    }
+
+    fn not_asked<T>(&self, error: &PromptError) -> TurnResult<T> {
+        TurnResult {
+            answer: Err(LeaderError {
+                problem: LeaderProblem::Failed(error.to_string()),
+                provider: self.provider.to_owned(),
+            }),
+            spent: Vec::new(),
         }
     }
 
@@ -272,9 +308,9 @@ impl LeaderAgent<'_> {
             folder: self.folder,
             team: self.team,
             name: NAME,
-            // Whoever plans needs no command, and one that reads the project with a shell could change it, too.
+            // Whoever leads looks at the work and changes nothing.
             permissions: Permissions {
-                shell: Rule::Deny,
+                shell: Rule::Read,
                 other: Rule::Deny,
                 ..Permissions::default()
             },

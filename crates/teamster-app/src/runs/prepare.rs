@@ -53,7 +53,8 @@ pub struct RunRequest {
     pub verify: Vec<String>,
     /// The state machine whose words are shown: `staged`, `party` or `pdca`.
     pub flow: String,
-    /// Who plans: `engine`, or an agent; `None` for whom the preset names.
+    /// Who plans: `engine`, an agent, or `auto`, which `None` stands for: whom the preset names, else the first of the team
+    /// that can when there is something to split.
     pub leader: Option<String>,
     /// What becomes of a sentence that nobody plans.
     pub distribution: Distribution,

@@ -18,6 +18,7 @@ use super::context::RunContext;
 use super::integration_guard::IntegrationGuard;
 use super::landing::{Landing, land};
 use super::task_progress::{hopeless, needs_review, open};
+use super::waker::wake_for_revision;
 use super::{GateExit, HostCommand, HostExit, LOOK_AGAIN, Result, render, repository_audit};
 use crate::verify::compare_with_base;
 
@@ -170,6 +171,14 @@ impl ApprovalGate {
                 Ok(vec![HostCommand::finish(RunEnd::RolledBack, why)])
             }
             GateAnswer::Revise { text } => {
+                let may_revise = run.state().revisions < MAX_REVISIONS;
+                if may_revise && wake_for_revision(run, guard, &decision.gate, text)? {
+                    return Ok(Vec::new());
+                }
+                if may_revise && !open(&run.tasks()?).is_empty() {
+                    // The leader has made tasks of it.
+                    return Ok(vec![HostCommand::enter(Stage::Revise, text)]);
+                }
                 let (state, task) = (run.state(), &run.spec().task);
                 Ok(revise(state, &run.tasks()?, &decision.gate, text, task))
             }

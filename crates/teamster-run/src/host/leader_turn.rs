@@ -3,16 +3,17 @@
 //! The agent gets a folder that is nobody's work, a launch that is on record before it starts, so that the next host ends
 //! it should this one be killed, and what the user accepts at this moment. While it thinks, the host goes on reading the
 //! journal, supervising workers and watching the budget; what the turn has cost is journalled whatever became of it.
-//! [`take`] knows nothing of what is asked: a plan is the one question there is today ([`plan`]), and whatever else the
-//! leader is woken for is one more function beside it.
+//! [`take`] knows nothing of what is asked: before the work it is a plan ([`plan`]), and during it what to do ([`wake`]).
 
 use std::path::Path;
 
+use teamster_document::Fault;
 use teamster_fs::{Dir, FsError};
 use teamster_isolate::git::{CommitId, Repo};
-use teamster_journal::payload::{Check, CheckVerdict, Checked, LeaderAsked};
+use teamster_journal::payload::{Check, CheckVerdict, Checked, LeaderAsked, LeaderWoken};
 use teamster_journal::{EventActor, EventKind};
-use teamster_prompts::facts::CheckState;
+use teamster_prompts::Prompts;
+use teamster_prompts::facts::{CheckState, WakePrompt};
 use teamster_workers::ask::usage_event;
 use teamster_workers::workplace::NotTrusted;
 
@@ -53,7 +54,12 @@ pub(super) fn plan(run: &mut RunContext<'_>, guard: &IntegrationGuard) -> Result
         .iter()
         .map(|check| check_state(check, &state.base))
         .collect();
-    let led = take(run, guard, base, "plans", |agent, watch| {
+    let asked = LeaderAsked {
+        leader: spec.leader.clone(),
+        launch: String::new(),
+    };
+    let asked = |launch| EventKind::RunAsked(LeaderAsked { launch, ..asked });
+    let led = take(run, guard, base, "plans", asked, |agent, watch| {
         let overview = overview(repo, base, agent.folder);
         let request = PlanRequest {
             task: &spec.task,
@@ -66,6 +72,29 @@ pub(super) fn plan(run: &mut RunContext<'_>, guard: &IntegrationGuard) -> Result
         agent.plan(&request, watch)
     })?;
     Ok(led.plan)
+}
+
+/// Asks the leader what to do during the run. It looks at the work as it is merged.
+pub(super) fn wake<T: Send>(
+    run: &mut RunContext<'_>,
+    guard: &IntegrationGuard,
+    woken: LeaderWoken,
+    prompts: &Prompts,
+    facts: &WakePrompt,
+    read: impl Fn(&str) -> Result<T, Vec<Fault>> + Send,
+) -> Result<T, TurnError> {
+    let base = run.spec().base.as_ref().map(|base| base.commit.clone());
+    let commit = guard.present_head().or(base);
+    let asked = |launch| EventKind::LeaderWoken(LeaderWoken { launch, ..woken });
+    let doing = "is asked what to do";
+    take(
+        run,
+        guard,
+        commit.as_deref(),
+        doing,
+        asked,
+        |agent, watch| agent.decide(prompts, facts, read, watch),
+    )
 }
 
 /// Returns how a check stands before anybody works.
@@ -87,12 +116,14 @@ fn check_state(check: &Check, base: &[Checked]) -> CheckState {
     }
 }
 
-/// Lets the leader make one turn on the files of a commit. `doing` is the verb that the observer is told; `ask` asks.
+/// Lets the leader make one turn on the files of a commit. `doing` is the verb that the observer is told, `asked` makes the
+/// event with the launch, and `ask` asks.
 fn take<T: Send>(
     run: &mut RunContext<'_>,
     guard: &IntegrationGuard,
     commit: Option<&str>,
     doing: &str,
+    asked: impl FnOnce(String) -> EventKind,
     ask: impl FnOnce(&LeaderAgent<'_>, &mut TurnWatch<'_>) -> TurnResult<T> + Send,
 ) -> Result<T, TurnError> {
     let tree = match commit {
@@ -104,10 +135,7 @@ fn take<T: Send>(
         None => run.env().folder.to_owned(),
     };
     let launch = teamster_fs::random_hex();
-    run.journal(EventKind::RunAsked(LeaderAsked {
-        leader: run.spec().leader.clone(),
-        launch: launch.clone(),
-    }))?;
+    run.journal(asked(launch.clone()))?;
     let (provider, driver) = run.env().trust.agent(&run.spec().leader)?;
     let model = run.spec().leader_model.clone().or(provider.model);
     run.say(&format!("{} {doing}", provider.name));

@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use teamster_prompts::PromptError;
-use teamster_prompts::facts::{MemberFacts, PlanPrompt, RepositoryFacts};
+use teamster_prompts::facts::{MemberFacts, PlanPrompt, RepositoryFacts, WakePrompt};
+use teamster_prompts::{PromptError, Prompts};
 use teamster_types::text::{clip, quoted};
 
 use super::PlanRequest;
@@ -48,6 +48,7 @@ pub(super) fn first(
             readme: request.overview.readme.clone(),
             instructions: Vec::new(),
         },
+        can_read: true,
         schema: format!("{:#}", schema()),
         ..PlanPrompt::default()
     };
@@ -60,13 +61,29 @@ pub(super) fn first(
     Ok(rendered.text)
 }
 
+/// Returns the prompt that asks what to do during the run.
+pub(super) fn decide(
+    prompts: &Prompts,
+    facts: &WakePrompt,
+    limit: usize,
+) -> Result<String, PromptError> {
+    let rendered = prompts.render(facts, limit.saturating_sub(FOR_LATER))?;
+    if let Some(error) = rendered.fallback {
+        tracing::warn!("uses the built-in prompt for the leader: {error}");
+    }
+    Ok(rendered.text)
+}
+
 /// Returns the prompt that asks once more, with the leader's own answer and what was wrong with it.
 pub(super) fn again(first: &str, said: &str, faults: &[Fault], limit: usize) -> String {
     let mut text =
         format!("{first}\nYou were asked this before, and your answer could not be used:\n\n");
     for fault in faults {
         let message = clip(&fault.message, FAULT_WORDS);
-        let _ = writeln!(text, "- line {}: {message}", fault.line);
+        let _ = match fault.line {
+            0 => writeln!(text, "- {message}"),
+            line => writeln!(text, "- line {line}: {message}"),
+        };
     }
     match said.trim() {
         "" => text.push_str("\nYou had said nothing.\n"),
@@ -76,6 +93,6 @@ pub(super) fn again(first: &str, said: &str, faults: &[Fault], limit: usize) -> 
             let _ = write!(text, "\nYour answer was:\n\n{said}\n");
         }
     }
-    text.push_str("\nAnswer again, with the whole plan.\n");
+    text.push_str("\nAnswer again, with the whole JSON object.\n");
     text
 }

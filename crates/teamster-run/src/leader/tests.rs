@@ -78,6 +78,7 @@ fn a_leader_is_told_the_work_the_team_the_repository_and_the_schema() {
 
     ## How the team works
 
+    - You are in a copy of the repository that nobody works in. Look before you plan: commands that only read are allowed.
     - Each task goes to one member, who works in a copy of the repository and knows the goal, the task, and what the tasks that it waited for hand over. So say everything else in `description`: where to look, what to change, when it is done.
     - Tasks run at the same time. Name in `blockedBy` the tasks whose result a task needs, and no others.
     - Name in `paths` the files that a task may change. Tasks whose paths overlap wait for each other.
@@ -98,7 +99,7 @@ fn a_leader_is_told_the_work_the_team_the_repository_and_the_schema() {
     > {"tasks":
     > [{}]}
 
-    Answer again, with the whole plan.
+    Answer again, with the whole JSON object.
     "#);
     let (empty, _) = told("", &RepositoryOverview::default());
     assert!(
@@ -157,7 +158,7 @@ fn the_longest_work_of_the_largest_team_still_fits_into_a_prompt() {
         assert!(first.contains("\"$schema\""), "{first}");
         let faults = vec![Fault::new(1, "f".repeat(5_000)); MOST_FAULTS];
         let again = prompt::again(&first, &"b\n".repeat(50_000), &faults, limit);
-        assert!(again.ends_with("Answer again, with the whole plan.\n"));
+        assert!(again.ends_with("Answer again, with the whole JSON object.\n"));
         for text in [first, again] {
             let length = text.chars().count();
             assert!(length <= limit, "{length}");

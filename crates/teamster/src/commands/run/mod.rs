@@ -62,7 +62,7 @@ pub struct RunArgs {
     /// Which state machine's words to show
     #[arg(long, value_enum, default_value = "staged")]
     flow: FlowName,
-    /// Who plans: engine, or an agent [default: engine]
+    /// Who plans and leads: auto, engine, or an agent [default: auto]
     #[arg(long, value_name = "AGENT")]
     leader: Option<String>,
     /// Every worker does the whole task, each for itself
