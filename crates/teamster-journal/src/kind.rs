@@ -9,11 +9,12 @@ use serde_json::Value;
 use teamster_types::json::Object;
 
 use crate::payload::{
-    AgentEventRecorded, BudgetExhausted, BudgetReserved, CandidateChosen, CaughtUp, CheckResult, CheckStarted,
-    CursorMoved, GateDecided, GateOpened, GateShown, HookReceived, LeaderActed, LeaderAsked,
-    LeaderFailed, LeaderWoken, MalformedMessage, MemberJoined, MemberLeft, MergeAdopted,
-    MergeConflict, MergeLost, MergePredicted, Merged, MessageSent, Nothing, PlanMade, RefsRecorded,
-    RunFinished, RunStarted, SignalSent, StageEntered, TaskChange, TeamCreated, UsageReported,
+    AgentEventRecorded, BudgetExhausted, BudgetReserved, CandidateChosen, CaughtUp, CheckResult,
+    CheckStarted, CursorMoved, GateDecided, GateOpened, GateShown, HookReceived, LeaderActed,
+    LeaderAsked, LeaderFailed, LeaderWoken, MalformedMessage, MemberJoined, MemberLeft,
+    MergeAdopted, MergeConflict, MergeLost, MergePredicted, Merged, MessageSent, Nothing, PlanMade,
+    RefsRecorded, ReviewFailed, ReviewFinished, ReviewSkipped, ReviewStarted, RunFinished,
+    RunStarted, SignalSent, StageEntered, TaskChange, TeamCreated, UsageReported,
     WorkerLaunchFailed, WorkerPaused, WorkerQuarantined, WorkerRestarted, WorkerResumed,
     WorkerSpawned, WorkerStarted, WorkerStopped, WorkerVerdict, ZombieSeen,
 };
@@ -227,6 +228,14 @@ kinds! {
     VerifyFailed(CheckResult) = "verify.failed",
     /// A check failed and passed when it was run again at once. That is not a pass.
     VerifyFlaky(CheckResult) = "verify.flaky",
+    /// An agent began to review the merged work.
+    ReviewStarted(ReviewStarted) = "review.started",
+    /// The merged work was reviewed.
+    ReviewFinished(ReviewFinished) = "review.finished",
+    /// An agent was asked for a review and made none.
+    ReviewFailed(ReviewFailed) = "review.failed",
+    /// Nobody reviews the merged work.
+    ReviewSkipped(ReviewSkipped) = "review.skipped",
     /// One of several results of the same work was chosen. Only that one is merged.
     CandidateChosen(CandidateChosen) = "candidate.chosen",
     /// The outcome of a merge was predicted by git.
@@ -297,6 +306,10 @@ impl Payload for MessageSent {}
 impl Payload for Nothing {}
 impl Payload for PlanMade {}
 impl Payload for RefsRecorded {}
+impl Payload for ReviewFailed {}
+impl Payload for ReviewFinished {}
+impl Payload for ReviewSkipped {}
+impl Payload for ReviewStarted {}
 impl Payload for RunFinished {}
 impl Payload for RunStarted {}
 impl Payload for SignalSent {}

@@ -6,8 +6,10 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 use teamster_fs::Dir;
 use teamster_isolate::git::{FoundRepo, Git, GitProblem, Repo};
+use teamster_journal::payload::{
+    Approve, Base, Budget, Check, Distribution, MAX_FIX, ReviewMode, RunSpec,
+};
 use teamster_prompts::Prompts;
-use teamster_journal::payload::{Approve, Base, Budget, Check, Distribution, MAX_FIX, RunSpec};
 use teamster_run::cast::nobody_can;
 use teamster_run::host::{ExclusiveLock, ProjectLock};
 use teamster_run::plan::Plan;
@@ -59,6 +61,8 @@ pub struct RunRequest {
     pub approve: Option<Approve>,
     /// How often what the checks find is worked on.
     pub max_fix: Option<u32>,
+    /// Whether the merged work is reviewed before the gate opens.
+    pub review: ReviewMode,
     /// Where the work begins; `None` for the commit that is checked out.
     pub base: Option<String>,
     /// What it may cost.
@@ -139,6 +143,7 @@ impl RunRequest {
             unverified,
             approve: self.approve.unwrap_or_default(),
             max_fix: self.max_fix.unwrap_or(MAX_FIX),
+            review: self.review,
             flow: self.flow.clone(),
             leader: cast.leader.clone(),
             leader_model: cast.leader_model.clone(),
@@ -158,8 +163,10 @@ impl RunRequest {
                 .hint("change the plan, or name a team that can do it, as in `2:codex,1:claude`"));
         }
         if spec.distribution == Distribution::BestOf && (spec.in_place || spec.base.is_none()) {
-            return Err(AppError::usage("--best-of needs a worktree for each worker")
-                .hint("use it in a git repository and without --no-worktrees"));
+            return Err(
+                AppError::usage("--best-of needs a worktree for each worker")
+                    .hint("use it in a git repository and without --no-worktrees"),
+            );
         }
         if spec.approve_plan && !app.can_ask() {
             return Err(AppError::usage("--approve-plan needs a terminal to ask at")

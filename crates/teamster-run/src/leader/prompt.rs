@@ -76,6 +76,6 @@ pub(super) fn again(first: &str, said: &str, faults: &[Fault], limit: usize) -> 
             let _ = write!(text, "\nYour answer was:\n\n{said}\n");
         }
     }
-    text.push_str("\nAnswer again, with the whole plan.\n");
+    text.push_str("\nAnswer again, with the whole answer.\n");
     text
 }

@@ -98,7 +98,7 @@ fn a_leader_is_told_the_work_the_team_the_repository_and_the_schema() {
     > {"tasks":
     > [{}]}
 
-    Answer again, with the whole plan.
+    Answer again, with the whole answer.
     "#);
     let (empty, _) = told("", &RepositoryOverview::default());
     assert!(
@@ -157,7 +157,7 @@ fn the_longest_work_of_the_largest_team_still_fits_into_a_prompt() {
         assert!(first.contains("\"$schema\""), "{first}");
         let faults = vec![Fault::new(1, "f".repeat(5_000)); MOST_FAULTS];
         let again = prompt::again(&first, &"b\n".repeat(50_000), &faults, limit);
-        assert!(again.ends_with("Answer again, with the whole plan.\n"));
+        assert!(again.ends_with("Answer again, with the whole answer.\n"));
         for text in [first, again] {
             let length = text.chars().count();
             assert!(length <= limit, "{length}");
