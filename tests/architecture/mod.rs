@@ -123,6 +123,15 @@ fn kinds_of_events_are_documented_from_their_types() {
 }
 
 #[test]
+fn prompts_are_documented_from_their_templates_and_facts() {
+    let written = std::fs::read_to_string(root().join(teamster_prompts::DOCUMENT)).unwrap();
+    assert!(
+        written == teamster_prompts::document(),
+        "docs/prompts.md is old: `cargo xtask docs` writes it anew"
+    );
+}
+
+#[test]
 fn every_path_in_the_architecture_document_is_there() {
     let text = std::fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
     let mut count = 0;

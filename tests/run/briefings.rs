@@ -70,7 +70,7 @@ Make\ tokens)
 Write\ the\ manual)
   until test -e ROOT/prompt-3; do sleep 0.02; done
   echo m > manual.txt; echo written ;;
-Make\ the\ page) echo p > page.txt; echo shown ;;
+Make\ the\ page) echo p > page.txt; echo n > never.txt; echo shown ;;
 "#,
     );
     let args = RunCmd::new("shop", "2:w", "Let users reset their password")
@@ -92,7 +92,10 @@ Make\ the\ page) echo p > page.txt; echo shown ;;
                 "> Let users reset their password",
                 "## Your task",
                 "## How your work is judged",
+                "must pass on it",
                 "> test -e add.sh",
+                "the work of the team is to make them pass",
+                "> test -e never.txt",
                 "## How to reach others",
                 env!("CARGO_BIN_EXE_teamster"),
                 "## Rules",
@@ -133,7 +136,10 @@ Make\ the\ page) echo p > page.txt; echo shown ;;
     let json = shop.run(&["task", "show", "1", "--team", "shop", "--json"]);
     let result = json.json()["task"]["metadata"]["teamster"]["result"].clone();
     assert_eq!(result["handover"], "Call `issue()`.\nNever twice.");
-    assert_eq!(result["problems"], serde_json::json!(["They never expire."]));
+    assert_eq!(
+        result["problems"],
+        serde_json::json!(["They never expire."])
+    );
 }
 
 #[test]
@@ -143,7 +149,8 @@ fn resolver_is_told_what_both_sides_wanted_and_given_the_other_work_as_a_patch()
         "[[tasks]]\nid = 'a'\nsubject = 'Say one'\nowner = 'worker-1'\n\
          [[tasks]]\nid = 'b'\nsubject = 'Say two'\ndescription = 'Two is the better number.'\nowner = 'worker-2'\n",
     );
-    let merged = "until git show omc-team/shop/integration:news.txt | grep -q one; do sleep 0.02; done";
+    let merged =
+        "until git show omc-team/shop/integration:news.txt | grep -q one; do sleep 0.02; done";
     let worker = agent(
         &shop,
         &format!(
@@ -253,14 +260,21 @@ fn prompts_of_a_project_are_used_once_they_are_trusted_and_broken_ones_before_no
         shop.run(&args.more(more))
     };
     let mine = "Mine, {{ you.name }}.\n{{ (task.subject ~ task.description)|quote }}\n";
-    shop.project.write(".teamster/prompts/worker.md", "Mine.\n\n{{ task.subjekt|quote }}\n");
+    shop.project.write(
+        ".teamster/prompts/worker.md",
+        "Mine.\n\n{{ task.subjekt|quote }}\n",
+    );
     let broken = run(&["--trust-project"]).exits(6);
     let place = ".teamster/prompts/worker.md:3: ";
     assert!(broken.stderr.contains(place), "{}", broken.stderr);
     assert!(shop.events().is_empty(), "nothing has begun");
     shop.project.write(".teamster/prompts/worker.md", mine);
     let refused = run(&[]).exits(6);
-    assert!(refused.stderr.contains("prompts.worker"), "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("prompts.worker"),
+        "{}",
+        refused.stderr
+    );
     run(&["--trust-project"]).exits(0);
     assert_eq!(told(&shop, 1), "Mine, worker-1.\n> Do it\n");
 }
@@ -271,13 +285,23 @@ fn prompts_of_the_user_are_used_and_shown_by_a_dry_run() {
     let worker = agent(&shop, "*) echo x > x.txt; echo ok ;;");
     let folder = shop.aside().join(".config/teamster/prompts");
     std::fs::create_dir_all(&folder).unwrap();
-    std::fs::write(folder.join("worker.md"), "Of the user.\n{% include \"parts/rules.md\" %}").unwrap();
+    std::fs::write(
+        folder.join("worker.md"),
+        "Of the user.\n{% include \"parts/rules.md\" %}",
+    )
+    .unwrap();
     let args = RunCmd::new("shop", "1:w", "Do it")
         .provider(&worker)
         .verify("true")
         .approve("never");
-    let shown = shop.run(&args.clone().more(&["--dry-run"])).succeeds().stdout;
-    assert!(shown.contains("    Of the user.\n    ## Rules\n"), "{shown}");
+    let shown = shop
+        .run(&args.clone().more(&["--dry-run"]))
+        .succeeds()
+        .stdout;
+    assert!(
+        shown.contains("    Of the user.\n    ## Rules\n"),
+        "{shown}"
+    );
     assert!(shop.events().is_empty());
     shop.run(&args).exits(0);
     assert!(told(&shop, 1).starts_with("Of the user.\n## Rules\n"));

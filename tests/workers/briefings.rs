@@ -25,7 +25,10 @@ fn earlier_attempt_is_told_by_what_happened_to_the_work() {
         assert!(prompt.contains(part), "{part} is missing in {prompt}");
     }
     let lower = prompt.to_lowercase();
-    assert!(!lower.contains("heartbeat") && !lower.contains("pid"), "{prompt}");
+    assert!(
+        !lower.contains("heartbeat") && !lower.contains("pid"),
+        "{prompt}"
+    );
     let kept = crew.git(&["show", "refs/teamster/crew/task-1:half.txt"]);
     assert_eq!(kept, "half", "the patch could be applied");
 }
@@ -35,17 +38,28 @@ fn worker_that_dies_is_told_of_by_its_work_and_not_by_its_process() {
     let crew = Crew::new();
     let id = crew.task("long");
     crew.start("ann", "echo begun > ../../../begun; sleep 600");
-    crew.until("ann works", || crew.project.folder().join(".omc/begun").exists());
+    crew.until("ann works", || {
+        crew.project.folder().join(".omc/begun").exists()
+    });
     let beat = crew.heartbeat("ann").unwrap();
     super::kill_9(&beat["pid"]);
     crew.age_heartbeat("ann");
     crew.start("ben", "cat > ../../../p; echo ok");
     crew.until_status(&id, "completed");
     let prompt = std::fs::read_to_string(crew.project.folder().join(".omc/p")).unwrap();
-    assert!(prompt.contains("ann stopped in the middle of it after "), "{prompt}");
-    assert!(prompt.contains("Nothing of it is in this folder."), "{prompt}");
+    assert!(
+        prompt.contains("ann stopped in the middle of it after "),
+        "{prompt}"
+    );
+    assert!(
+        prompt.contains("Nothing of it is in this folder."),
+        "{prompt}"
+    );
     let lower = prompt.to_lowercase();
-    assert!(!lower.contains("heartbeat") && !lower.contains("pid"), "{prompt}");
+    assert!(
+        !lower.contains("heartbeat") && !lower.contains("pid"),
+        "{prompt}"
+    );
 }
 
 #[test]
@@ -61,7 +75,10 @@ fn agent_that_is_blocked_gets_its_task_back_with_the_answer() {
     assert_eq!(task["status"], "pending");
     assert_eq!(task["metadata"]["failedAttempts"], 0, "it costs no attempt");
     let shown = crew.project.run(["task", "show", &id]).succeeds().stdout;
-    assert!(shown.contains("waits for an answer to ann: Which database?"), "{shown}");
+    assert!(
+        shown.contains("waits for an answer to ann: Which database?"),
+        "{shown}"
+    );
     let store = crew.project.store(Duration::ZERO);
     let team = "crew".parse().unwrap();
     let task_id = id.parse().unwrap();
@@ -82,6 +99,9 @@ fn agent_that_reports_a_failure_has_failed_though_it_ended_well() {
     crew.start("ann", command);
     crew.until("a failure", || !crew.events("task.failed").is_empty());
     let failed = &crew.events("task.failed")[0];
-    assert_eq!(failed["data"]["failure"]["lastError"], "There is no such file.");
+    assert_eq!(
+        failed["data"]["failure"]["lastError"],
+        "There is no such file."
+    );
     assert_eq!(crew.shown(&id)["metadata"]["failedAttempts"], 1);
 }

@@ -4,8 +4,8 @@
 //! A project's template replaces the user's of the same name, and that the one that teamster comes with. Those of a project
 //! count only after the user accepted them. The bytes are kept, so that what is trusted is what was read.
 
-use teamster_fs::layout::{Layout, PROJECT_SETTINGS, PROMPTS};
 use teamster_fs::Dir;
+use teamster_fs::layout::{Layout, PROJECT_SETTINGS, PROMPTS};
 use teamster_prompts::{Override, PromptError, PromptKind, Prompts};
 
 use crate::error::{AppError, Result};
@@ -63,8 +63,7 @@ impl PromptFiles {
     /// Makes the templates ready, or says what has to be mended before anything starts.
     pub fn check(self) -> Result<Prompts> {
         self.prompts().map_err(|error| {
-            AppError::refused(error.to_string())
-                .hint("mend the file, or take it out of its folder")
+            AppError::refused(error.to_string()).hint("mend the file, or take it out of its folder")
         })
     }
 

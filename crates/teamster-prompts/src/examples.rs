@@ -75,9 +75,10 @@ fn tokens_done() -> DoneTask {
         subject: "Make and check reset tokens".to_owned(),
         summary: "Tokens are made, stored as hashes and checked; 6 tests cover expiry and reuse."
             .to_owned(),
-        handover: "`tokens::issue(user)` returns the token, `tokens::redeem(text)` the user or why not.\n\
+        handover:
+            "`tokens::issue(user)` returns the token, `tokens::redeem(text)` the user or why not.\n\
                    A token is good for 30 minutes (`tokens::LIFETIME`)."
-            .to_owned(),
+                .to_owned(),
         problems: texts(&["Old tokens are removed only when the next one is made."]),
         files: texts(&["src/tokens.rs", "tests/tokens.rs"]),
         more_files: 0,
@@ -89,9 +90,10 @@ fn form_task() -> TaskFacts {
     TaskFacts {
         id: "3".to_owned(),
         subject: "Add the page that sets a new password".to_owned(),
-        description: "The page is opened by the link in the mail. It asks for the new password twice.\n\n\
+        description:
+            "The page is opened by the link in the mail. It asks for the new password twice.\n\n\
                       Look at src/pages/login.rs for how pages are made here."
-            .to_owned(),
+                .to_owned(),
         accept: texts(&[
             "A link that was used or has expired shows a page that says so.",
             "The old password no longer works after the change.",
@@ -120,7 +122,8 @@ impl Prompt for WorkerPrompt {
         };
         let mut again = typical.clone();
         again.situation.earlier = Some(EarlierAttempt {
-            how: "This task was tried once before. worker-3 worked on it for 12 min and failed.".to_owned(),
+            how: "This task was tried once before. worker-3 worked on it for 12 min and failed."
+                .to_owned(),
             reason: "exit code 1: the page shows the form for a link that has expired".to_owned(),
             kept: Some("refs/teamster/reset-1116-090000/task-3.attempt-1".to_owned()),
             patch: Some("/tmp/teamster-0a1b/earlier.patch".to_owned()),
@@ -195,7 +198,8 @@ impl Prompt for ConflictPrompt {
     fn examples() -> Vec<Self> {
         let task = TaskFacts {
             id: "8".to_owned(),
-            subject: "Resolve the conflict of task 3: Add the page that sets a new password".to_owned(),
+            subject: "Resolve the conflict of task 3: Add the page that sets a new password"
+                .to_owned(),
             ..TaskFacts::default()
         };
         let incoming = DoneTask {
@@ -381,13 +385,15 @@ impl Prompt for ReviewPrompt {
             commit: "c0ffee".to_owned(),
             since: Some("decade".to_owned()),
             stat: " src/tokens.rs | 84 ++++".to_owned(),
-            diff: "--- /dev/null\n+++ b/src/tokens.rs\n@@ -0,0 +1 @@\n+pub const LIFETIME: u64 = 30;"
-                .to_owned(),
+            diff:
+                "--- /dev/null\n+++ b/src/tokens.rs\n@@ -0,0 +1 @@\n+pub const LIFETIME: u64 = 30;"
+                    .to_owned(),
             findings: vec![Finding {
                 severity: "major".to_owned(),
                 path: Some("src/tokens.rs".to_owned()),
                 line: Some(12),
-                claim: "A token that was redeemed can be redeemed again within a second.".to_owned(),
+                claim: "A token that was redeemed can be redeemed again within a second."
+                    .to_owned(),
             }],
             schema: "{\n  \"type\": \"object\"\n}".to_owned(),
         };

@@ -28,11 +28,13 @@
 //! that a run does not stop over it. An override that still fails with real facts is replaced by our own template, and
 //! [`Rendered::fallback`] says why.
 
+mod document;
 mod examples;
 pub mod facts;
 mod shorten;
 mod templates;
 
+pub use document::{DOCUMENT, document};
 pub use shorten::Shorten;
 pub use templates::{
     Override, Overrides, Prompt, PromptError, PromptKind, Prompts, Rendered, TEMPLATES,

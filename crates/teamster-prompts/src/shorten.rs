@@ -68,9 +68,7 @@ fn short_summaries(tasks: &mut [DoneTask]) {
 
 /// Keeps the tasks that were done last.
 fn few_tasks(tasks: &mut Vec<DoneTask>) {
-    if tasks.len() > 8 {
-        tasks.drain(..tasks.len() - 8);
-    }
+    keep_last(tasks, 8);
     for task in tasks {
         clip_end(&mut task.summary, 200);
         clip_end(&mut task.handover, 400);
@@ -140,6 +138,10 @@ impl Shorten for WorkerPrompt {
         (MESSAGES, |facts| facts.situation.shorter_mail()),
         (DESCRIPTION, |facts| {
             clip_end(&mut facts.task.description, 8_000);
+        }),
+        (DONE, |facts| keep_last(&mut facts.builds_on, 3)),
+        (DESCRIPTION, |facts| {
+            clip_end(&mut facts.task.description, 3_000);
         }),
     ];
 }
@@ -218,13 +220,17 @@ impl Shorten for PlanPrompt {
 
 impl Shorten for WakePrompt {
     const PARTS: &'static [(&'static str, fn(&mut Self))] = &[
-        ("what happened long ago", |facts| keep_last(&mut facts.digest, 60)),
+        ("what happened long ago", |facts| {
+            keep_last(&mut facts.digest, 60)
+        }),
         ("tasks that are over", |facts| {
             let over = facts.tasks.len().saturating_sub(60);
             facts.tasks.drain(..over);
         }),
         (GOAL, |facts| clip_end(&mut facts.goal, 3_000)),
-        ("what happened long ago", |facts| keep_last(&mut facts.digest, 20)),
+        ("what happened long ago", |facts| {
+            keep_last(&mut facts.digest, 20)
+        }),
         ("what it is about", |facts| {
             for part in &mut facts.subject {
                 clip_end(&mut part.text, 4_000);
@@ -233,9 +239,9 @@ impl Shorten for WakePrompt {
     ];
 }
 
-fn keep_last(lines: &mut Vec<String>, most: usize) {
-    let over = lines.len().saturating_sub(most);
-    lines.drain(..over);
+fn keep_last<T>(list: &mut Vec<T>, most: usize) {
+    let over = list.len().saturating_sub(most);
+    list.drain(..over);
 }
 
 impl Shorten for ReviewPrompt {

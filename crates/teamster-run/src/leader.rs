@@ -20,8 +20,8 @@ use teamster_agents::{
     AgentEvent, AgentSpending, AgentVerdict, Driver, Permissions, Rule, Stopped,
 };
 use teamster_journal::payload::Member;
-use teamster_prompts::Prompts;
 use teamster_prompts::facts::CheckState;
+use teamster_prompts::{PromptError, Prompts};
 use teamster_types::redact::redact;
 use teamster_workers::ask::{AgentNotStarted, Ask, AskResult, ask};
 use teamster_workers::limits::WorkerLimits;
@@ -102,6 +102,13 @@ pub struct PlanRequest<'a> {
     pub checks: &'a [CheckState],
     /// The templates of what agents are told.
     pub prompts: &'a Prompts,
+}
+
+impl PlanRequest<'_> {
+    /// Returns what the leader of a team is told, at most `limit` characters with what may have to be said the second time.
+    pub fn prompt(&self, team: &str, limit: usize) -> Result<String, PromptError> {
+        prompt::first(self, team, limit)
+    }
 }
 
 /// How a turn is watched while the agent is at it.
@@ -211,7 +218,7 @@ impl LeaderAgent<'_> {
         request: &PlanRequest<'_>,
         watch: &mut TurnWatch<'_>,
     ) -> TurnResult<LeaderPlan> {
-        match prompt::first(request, self.team, self.limits.prompt) {
+        match request.prompt(self.team, self.limits.prompt) {
             Ok(prompt) => self.turn(&prompt, |said| answer::read(said, request.members), watch),
             Err(error) => TurnResult {
                 answer: Err(LeaderError {

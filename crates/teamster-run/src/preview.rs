@@ -44,6 +44,8 @@ pub struct Preview<'a> {
     pub prompts: &'a Prompts,
     /// How each of them would reach others.
     pub reach: &'a BTreeMap<WorkerName, Reach>,
+    /// What whoever plans would be told; `None` when nobody plans.
+    pub leader_prompt: Option<&'a str>,
     /// Where the plan comes from, in words: `plan.toml`, `the leader codex`.
     pub planned_by: &'a str,
     /// Commands that would verify the result.
@@ -91,6 +93,10 @@ impl Preview<'_> {
                     set_in(&member.prompt)
                 );
             }
+        }
+        if let Some(prompt) = self.leader_prompt {
+            let leader = &self.spec.leader;
+            let _ = write!(text, "\nthe leader {leader} is told:\n{}", set_in(prompt));
         }
         for (place, label) in self.plan.labels.iter().enumerate() {
             let told = set_in(&self.prompt(place));
@@ -152,6 +158,7 @@ impl Preview<'_> {
             "verify": commands,
             "checks": checks.collect::<Vec<_>>(),
             "problems": wrong.map(|fault| fault.message).collect::<Vec<_>>(),
+            "leaderPrompt": self.leader_prompt,
         })
     }
 
@@ -207,15 +214,20 @@ impl Preview<'_> {
 
     /// Returns what the agent of a task is told when it tries for the first time and nobody has written to it.
     fn prompt(&self, place: usize) -> String {
-        let (Some(task), Some(planned)) = (self.planned_task(place), self.plan.tasks.get(place)) else {
+        let (Some(task), Some(planned)) = (self.planned_task(place), self.plan.tasks.get(place))
+        else {
             return String::new();
         };
         let firsts = self.firsts();
         let owner = planned.task.owner.as_ref();
         let worker = owner.or_else(|| firsts.get(place).and_then(FirstTaker::worker));
-        let is_at_once = firsts.get(place).is_some_and(|first| first.worker().is_some());
+        let is_at_once = firsts
+            .get(place)
+            .is_some_and(|first| first.worker().is_some());
         let others = firsts.iter().enumerate().filter_map(|(other, first)| {
-            let theirs = self.planned_task(other).filter(|_| other != place && is_at_once)?;
+            let theirs = self
+                .planned_task(other)
+                .filter(|_| other != place && is_at_once)?;
             Some(OtherWorker {
                 worker: first.worker()?.to_string(),
                 task: theirs.id().to_string(),

@@ -34,8 +34,8 @@ use teamster_fs::{Dir, OrTrace as _};
 use teamster_isolate::child::ChildEvent;
 use teamster_isolate::process_tree::{self, ProcessTree};
 use teamster_journal::EventKind;
-use teamster_prompts::Prompts;
 use teamster_journal::payload::{WorkerResumed, WorkerSpawned, WorkerStarted, WorkerStopped};
+use teamster_prompts::Prompts;
 use teamster_store::{ClaimRequest, Claimed, Kind, Signal, Store, StoreError};
 use teamster_types::TaskId;
 use teamster_types::heartbeat::WorkerStatus;
@@ -487,7 +487,10 @@ impl Bridge {
         }
         if !briefing.left_out.is_empty() {
             let parts = briefing.left_out.join(", ");
-            log.note(store.now(), &format!("the prompt was too long; shortened: {parts}"));
+            log.note(
+                store.now(),
+                &format!("the prompt was too long; shortened: {parts}"),
+            );
         }
         let input = AttemptInput {
             folder: self.workplace.folder(),

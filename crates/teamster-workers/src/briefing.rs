@@ -317,7 +317,10 @@ impl Briefer {
                 ..done_task(source)
             },
             _ => DoneTask {
-                id: input.task.resolves().map_or_else(String::new, |id| id.to_string()),
+                id: input
+                    .task
+                    .resolves()
+                    .map_or_else(String::new, |id| id.to_string()),
                 ..DoneTask::default()
             },
         };
@@ -493,7 +496,9 @@ fn run_of(store: &dyn Store, team: &TeamName) -> Option<RunSpec> {
 }
 
 fn other_worker(task: &Task) -> OtherWorker {
-    let owner = task.owner().filter(|owner| owner.parse::<WorkerName>().is_ok());
+    let owner = task
+        .owner()
+        .filter(|owner| owner.parse::<WorkerName>().is_ok());
     OtherWorker {
         worker: owner.unwrap_or("somebody").to_owned(),
         task: task.id().to_string(),

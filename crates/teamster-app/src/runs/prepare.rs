@@ -5,13 +5,15 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 use teamster_fs::Dir;
-use teamster_isolate::git::{FoundRepo, Git, GitProblem, Repo};
+use teamster_isolate::git::{CommitId, FoundRepo, Git, GitProblem, Repo};
 use teamster_journal::payload::{
     Approve, Base, Budget, Check, Distribution, MAX_FIX, ReviewMode, RunSpec,
 };
 use teamster_prompts::Prompts;
+use teamster_prompts::facts::CheckState;
 use teamster_run::cast::nobody_can;
 use teamster_run::host::{ExclusiveLock, ProjectLock};
+use teamster_run::leader::{PlanRequest, RepositoryOverview};
 use teamster_run::plan::Plan;
 use teamster_run::preview::Preview;
 use teamster_run::request::Request;
@@ -406,6 +408,7 @@ impl PreparedRun {
             let way = briefing::reach(provider.kind.word(), &teamster);
             reach.insert(member.name.clone(), way);
         }
+        let leader_prompt = self.leader_prompt(app)?;
         Ok(show(&Preview {
             team: self.team.as_str(),
             task: &self.spec.task,
@@ -414,12 +417,54 @@ impl PreparedRun {
             spec: &self.spec,
             prompts: &self.prompts,
             reach: &reach,
+            leader_prompt: leader_prompt.as_deref(),
             planned_by: &planned_by,
             verify: &self.spec.verify,
             flow: &self.spec.flow,
             reservations: app.config.reservations.value,
             longest_prompt: app.config.rules().prompt,
         }))
+    }
+
+    /// Returns what whoever plans would be told; `None` when nobody plans. No check was run yet.
+    fn leader_prompt(&self, app: &App) -> Result<Option<String>> {
+        if self.spec.leader == "engine" || self.plan.is_some() {
+            return Ok(None);
+        }
+        let base = self.spec.base.as_ref();
+        let base = base.and_then(|base| base.commit.parse::<CommitId>().ok());
+        let mut tracked = Vec::new();
+        if let Some(base) = base {
+            let path = env_vars::get(env_vars::PATH).unwrap_or_default();
+            let repo = Git::find(&path)
+                .and_then(|git| Repo::find(&git, &self.project))?
+                .repo;
+            tracked = repo.tracked_files(&base)?;
+        }
+        let dir = Dir::open_root(&self.project)?;
+        let readme = match (dir, RepositoryOverview::readme_of(&tracked)) {
+            (Some(dir), Some(name)) => dir.read(name)?,
+            _ => None,
+        };
+        let readme = readme.map(|(bytes, _)| String::from_utf8_lossy(&bytes).into_owned());
+        let checks: Vec<CheckState> = (self.spec.verify.iter())
+            .map(|check| CheckState {
+                command: check.command.clone(),
+                state: "has not been run".to_owned(),
+                output: String::new(),
+            })
+            .collect();
+        let request = PlanRequest {
+            task: &self.spec.task,
+            members: &self.spec.members,
+            told: &self.spec.leader_prompt,
+            overview: &RepositoryOverview::new(&tracked, &readme.unwrap_or_default()),
+            checks: &checks,
+            prompts: &self.prompts,
+        };
+        let prompt = request.prompt(self.team.as_str(), app.config.rules().prompt);
+        let prompt = prompt.map_err(|error| AppError::refused(error.to_string()))?;
+        Ok(Some(prompt))
     }
 
     /// Returns how many files of the user are not committed, and so no part of the base.

@@ -85,15 +85,20 @@ impl ProjectTrust for CurrentTrust {
 /// Returns the templates of what agents are told, those of the project among them if the user accepts them at this moment.
 /// A template that cannot be used is replaced by ours, and the error says why: whoever begins something has checked them
 /// before, and what is changed since must not stop it.
-pub fn accepted_prompts(layout: &Layout, config: &Config) -> Result<(Prompts, Option<PromptError>)> {
+pub fn accepted_prompts(
+    layout: &Layout,
+    config: &Config,
+) -> Result<(Prompts, Option<PromptError>)> {
     let files = PromptFiles::load(layout)?;
     if files.project_files().next().is_some() {
         let project = Project::look(layout, config)?;
         project.refuse_unaccepted(|capability| capability.needed == Needed::Prompt)?;
         let mut read = files.project_files();
         if !read.all(|(name, bytes)| project.snapshot.has_prompt(name, bytes)) {
-            return Err(AppError::refused("a prompt of the project has changed since it was trusted")
-                .hint("`teamster trust` shows what the project asks for now"));
+            return Err(AppError::refused(
+                "a prompt of the project has changed since it was trusted",
+            )
+            .hint("`teamster trust` shows what the project asks for now"));
         }
     }
     match files.prompts() {

@@ -1,11 +1,12 @@
 //! The facts for whoever plans, is asked during a run, reviews or chooses: `plan.md`, `wake.md`, `review.md`, `judge.md`.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{Answer, DoneTask};
 
 /// Something that somebody said.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Said {
     /// Who said it.
     pub from: String,
@@ -14,7 +15,7 @@ pub struct Said {
 }
 
 /// A member of the team.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct MemberFacts {
     /// Its name.
     pub name: String,
@@ -27,7 +28,7 @@ pub struct MemberFacts {
 }
 
 /// A check and how it stands.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct CheckState {
     /// The command.
     pub command: String,
@@ -38,7 +39,7 @@ pub struct CheckState {
 }
 
 /// What the repository looks like.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct RepositoryFacts {
     /// How many files it has.
     pub files: usize,
@@ -51,7 +52,7 @@ pub struct RepositoryFacts {
 }
 
 /// What a plan may ask for.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct PlanLimits {
     /// The most tasks.
     pub tasks: Option<usize>,
@@ -60,7 +61,7 @@ pub struct PlanLimits {
 }
 
 /// The facts of `plan.md`: somebody splits the work into tasks.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct PlanPrompt {
     /// The team's name.
     pub team: String,
@@ -87,7 +88,7 @@ pub struct PlanPrompt {
 }
 
 /// A task as the leader sees it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct TaskState {
     /// Its number.
     pub id: String,
@@ -100,14 +101,14 @@ pub struct TaskState {
 }
 
 /// What is left to a leader.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct WakeLimits {
     /// How often it will be asked at most.
     pub wakes_left: Option<usize>,
 }
 
 /// The facts of `wake.md`: the leader is asked during the run.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct WakePrompt {
     /// The team's name.
     pub team: String,
@@ -130,7 +131,7 @@ pub struct WakePrompt {
 }
 
 /// A task whose work is reviewed.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ReviewedTask {
     /// What was done.
     #[serde(flatten)]
@@ -140,7 +141,7 @@ pub struct ReviewedTask {
 }
 
 /// Something that a reviewer found.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Finding {
     /// How bad it is: `blocker`, `major`, `minor` or `nit`.
     pub severity: String,
@@ -153,7 +154,7 @@ pub struct Finding {
 }
 
 /// The facts of `review.md`: somebody who did not write it looks at the merged work.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ReviewPrompt {
     /// The team's name.
     pub team: String,
@@ -180,7 +181,7 @@ pub struct ReviewPrompt {
 }
 
 /// A result among several.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Candidate {
     /// The number of its task.
     pub id: String,
@@ -197,7 +198,7 @@ pub struct Candidate {
 }
 
 /// The facts of `judge.md`: one of several results is chosen.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct JudgePrompt {
     /// The team's name.
     pub team: String,

@@ -1,11 +1,12 @@
 //! The facts for whoever works on a task: `worker.md`, `fix.md` and `conflict.md`.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{CheckState, Said};
 
 /// Who is told.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct You {
     /// The worker's name.
     pub name: String,
@@ -18,7 +19,7 @@ pub struct You {
 }
 
 /// The task itself.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct TaskFacts {
     /// Its number.
     pub id: String,
@@ -33,7 +34,7 @@ pub struct TaskFacts {
 }
 
 /// A task that was done before.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct DoneTask {
     /// Its number.
     pub id: String,
@@ -56,7 +57,7 @@ pub struct DoneTask {
 }
 
 /// Somebody who works at the same time.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct OtherWorker {
     /// Its name.
     pub worker: String,
@@ -69,7 +70,7 @@ pub struct OtherWorker {
 }
 
 /// How an earlier attempt at the task ended, told by what happened to the work.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct EarlierAttempt {
     /// How often it was tried and how that ended, in our words.
     pub how: String,
@@ -88,7 +89,7 @@ pub struct EarlierAttempt {
 }
 
 /// A question about the task that was answered.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Answer {
     /// The question.
     pub question: String,
@@ -99,7 +100,7 @@ pub struct Answer {
 }
 
 /// A message that the worker has not been told.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Mail {
     /// Who wrote it.
     pub from: String,
@@ -108,7 +109,7 @@ pub struct Mail {
 }
 
 /// The commands by which the work is judged.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Checks {
     /// Commands that prove this task alone.
     pub proofs: Vec<String>,
@@ -123,7 +124,7 @@ pub struct Checks {
 }
 
 /// How the worker reaches others.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Reach {
     /// What stands before the names of our tools, such as `mcp__teamster__`; `None` for a client without them.
     pub tools: Option<String>,
@@ -132,14 +133,14 @@ pub struct Reach {
 }
 
 /// Where the worker works.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Place {
     /// Whether others work in the same folder.
     pub is_shared: bool,
 }
 
 /// What everybody who works is told, whatever the task is.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Situation {
     /// Who is told.
     pub you: You,
@@ -164,7 +165,7 @@ pub struct Situation {
 }
 
 /// The facts of `worker.md`: a task of the plan.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct WorkerPrompt {
     /// What everybody is told.
     #[serde(flatten)]
@@ -176,7 +177,7 @@ pub struct WorkerPrompt {
 }
 
 /// What a failing check is about.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct FixFacts {
     /// The command.
     pub command: String,
@@ -193,7 +194,7 @@ pub struct FixFacts {
 }
 
 /// The facts of `fix.md`: a check fails on the merged work.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct FixPrompt {
     /// What everybody is told.
     #[serde(flatten)]
@@ -205,7 +206,7 @@ pub struct FixPrompt {
 }
 
 /// Two sides of a conflict.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ConflictFacts {
     /// The files that both sides changed.
     pub files: Vec<String>,
@@ -230,7 +231,7 @@ pub struct ConflictFacts {
 }
 
 /// The facts of `conflict.md`: the work of a task does not fit what was merged before it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ConflictPrompt {
     /// What everybody is told.
     #[serde(flatten)]

@@ -330,7 +330,10 @@ fn not_resolved(run: &mut RunContext<'_>, task: &Task, tasks: &[Task], why: &str
     if times < MOST_CONFLICTS
         && let Some(source) = source
     {
-        let before = format!("Task {} was to do this before, and did not: {why}.", task.id());
+        let before = format!(
+            "Task {} was to do this before, and did not: {why}.",
+            task.id()
+        );
         let mut new = resolving(run.team(), source, &root, commit, files, times + 1);
         new.description = format!("{before}\n\n{}", new.description);
         if let Some(conflict) = &mut new.notes.conflict {

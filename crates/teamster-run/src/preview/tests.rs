@@ -81,6 +81,7 @@ fn preview<'a>(cast: &'a Cast, plan: &'a Plan, verify: &'a [Check]) -> Preview<'
         spec: &SPEC,
         prompts: &PROMPTS,
         reach: &REACH,
+        leader_prompt: None,
         team: "fix-login",
         task: "고쳐줘",
         cast,
