@@ -65,7 +65,10 @@ fn best_result_that_passes_lands_and_the_others_are_kept() {
     assert_eq!(others.len(), 2);
     for other in others {
         let kept = other["ref"].as_str().unwrap();
-        assert!(shop.git(&["show", &format!("{kept}:news.txt")]).contains("worker-"));
+        assert!(
+            shop.git(&["show", &format!("{kept}:news.txt")])
+                .contains("worker-")
+        );
     }
     let marks: Vec<String> = shop
         .tasks()

@@ -145,10 +145,12 @@ fn changed_lines(repo: &Repo, base: Option<&str>, commit: &str) -> Result<u64> {
     };
     let counts = repo.counted(&base, &commit)?;
     // A file that is no text has no lines; it counts as one change.
-    let lines = counts.iter().map(|count| match (count.added, count.removed) {
-        (None, None) => 1,
-        (added, removed) => added.unwrap_or(0) + removed.unwrap_or(0),
-    });
+    let lines = counts
+        .iter()
+        .map(|count| match (count.added, count.removed) {
+            (None, None) => 1,
+            (added, removed) => added.unwrap_or(0) + removed.unwrap_or(0),
+        });
     Ok(lines.sum())
 }
 
