@@ -111,6 +111,8 @@ impl Desk {
         let agent = LeaderAgent {
             driver,
             provider: "boss",
+            name: teamster_run::leader::LEADER,
+            permissions: teamster_run::leader::leader_permissions(),
             model: None,
             team: "crew",
             folder: self.is_in_project.then_some(folder.as_path()),
