@@ -90,11 +90,7 @@ impl Driver for CodexDriver {
             .map(Into::into)
             .to_vec();
         args.push(job.worktree.into());
-        let sandbox = match job.permissions.shell {
-            Rule::Read => "read-only",
-            Rule::Allow | Rule::Deny | Rule::Ask => "workspace-write",
-        };
-        args.extend(["-s".into(), sandbox.into()]);
+        args.extend(["-s".into(), sandbox(job.permissions.shell).into()]);
         if let Some(git_dir) = job.git_dir {
             // In its sandbox `.git` is read-only: without these an agent could not commit in a worktree.
             for folder in git_folders(git_dir, job.worktree) {
@@ -373,3 +369,11 @@ fn usage_of(usage: &Value) -> Usage {
         reasoning: count(usage, "reasoning_output_tokens"),
     }
 }
+/// Returns the sandbox that Codex puts around its commands.
+const fn sandbox(shell: Rule) -> &'static str {
+    match shell {
+        Rule::Read => "read-only",
+        Rule::Allow | Rule::Deny | Rule::Ask => "workspace-write",
+    }
+}
+

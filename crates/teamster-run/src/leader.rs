@@ -219,8 +219,7 @@ impl fmt::Display for LeaderError {
     }
 }
 
-/// Returns what a leader may do. Whoever plans needs no command, and one that reads the project with a shell could change it,
-/// too.
+/// Returns what a leader may do: it looks at the project with commands that only read, and changes nothing.
 pub fn leader_permissions() -> Permissions {
     Permissions {
         shell: Rule::Read,
