@@ -11,7 +11,7 @@ fn root() -> PathBuf {
 }
 
 /// The crates from the top to the bottom. A crate may depend on those below it.
-const LAYERS: [&str; 17] = [
+const LAYERS: [&str; 18] = [
     "teamster",
     "teamster-studio",
     "teamster-app",
@@ -129,6 +129,23 @@ fn prompts_are_documented_from_their_templates_and_facts() {
         written == teamster_prompts::document(),
         "docs/prompts.md is old: `cargo xtask docs` writes it anew"
     );
+    let folder = root().join("crates/teamster-prompts/prompts");
+    let mut files = Vec::new();
+    for (prefix, folder) in [("", folder.clone()), ("parts/", folder.join("parts"))] {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let entry = entry.unwrap();
+            if entry.file_type().unwrap().is_file() {
+                files.push(format!("{prefix}{}", entry.file_name().to_str().unwrap()));
+            }
+        }
+    }
+    files.sort_unstable();
+    let mut listed: Vec<&str> = teamster_prompts::TEMPLATES
+        .iter()
+        .map(|(name, _)| *name)
+        .collect();
+    listed.sort_unstable();
+    assert_eq!(files, listed, "every template is part of the product");
 }
 
 #[test]

@@ -322,11 +322,11 @@ impl Briefer {
         tasks: &TaskLookup<'_>,
         input: &BriefingInput<'_>,
     ) -> ConflictFacts {
-        let merges = &self.state.run.history.merges;
+        let history = &self.state.run.history.merges;
         // Of a chain of resolutions the task at its root says what was wanted, and the last one has the work.
         let root = input.task.resolves();
         let root = root.as_ref().and_then(|root| tasks.find(root));
-        let source = (merges.iter())
+        let source = (history.iter())
             .filter(|merge| merge.commit == conflict.commit)
             .filter_map(|merge| tasks.find(merge.task.as_ref()?))
             .find(|task| task.commit() == Some(conflict.commit.as_str()));
@@ -338,7 +338,7 @@ impl Briefer {
             incoming.id = root.id().to_string();
             root.subject().clone_into(&mut incoming.subject);
         }
-        let merged: Vec<Task> = last_of((merges.iter()).filter_map(|merge| {
+        let merged: Vec<Task> = last_of((history.iter()).filter_map(|merge| {
             let is_merged = merge.standing == MergeStanding::Merged;
             merge.task.as_ref().filter(|_| is_merged)
         }))
