@@ -56,10 +56,10 @@ pub(super) fn play(client: &str) -> Result<Report> {
             .then_some(()))
     })?;
     let before = requests()?;
-    let send = [
+    let line = [
         "message", "send", "--to", WORKER, "--from", "lead", WORDS, "--json",
     ];
-    let message = ask(&send)?["message"]["id"].take();
+    let message = ask(&line)?["message"]["id"].take();
     let completed = wait_for("the end of the task", WAIT, || {
         Ok(events("task.completed")?.into_iter().next())
     })?;

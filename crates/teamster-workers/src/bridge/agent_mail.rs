@@ -10,7 +10,7 @@
 //!
 //! The store's cursor moves over a message only when it and all before it were told. So a bridge that is killed at any
 //! moment leaves every message that was not told to the next one: at least once, in order. While a bridge lives, a message
-//! is in one place, so nobody is told twice.
+//! is in one state, so nobody is told twice.
 
 use teamster_types::message::Message;
 
@@ -18,7 +18,7 @@ use crate::briefing::mail_that_fits;
 
 /// Where a message is on its way to the agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum DeliveryState {
     /// Nobody has it.
     Waiting,
     /// It stands in the prompt of an agent that has not shown yet that it runs.
@@ -31,39 +31,40 @@ enum Place {
     Told,
 }
 
+/// A message that is not acknowledged yet.
 #[derive(Clone, Debug)]
-struct Letter {
+struct QueuedMessage {
     message: Message,
-    place: Place,
+    state: DeliveryState,
 }
 
 /// The messages for an agent that are not acknowledged yet, the oldest first.
 #[derive(Debug, Default)]
 pub(super) struct AgentMail {
-    letters: Vec<Letter>,
+    queue: Vec<QueuedMessage>,
 }
 
 impl AgentMail {
     /// Adds a message that was read from the store, unless it is known already.
     pub(super) fn add(&mut self, message: &Message) {
-        let is_known = |letter: &Letter| letter.message.id() == message.id();
-        if !self.letters.iter().any(is_known) {
-            self.letters.push(Letter {
+        let is_known = |queued: &QueuedMessage| queued.message.id() == message.id();
+        if !self.queue.iter().any(is_known) {
+            self.queue.push(QueuedMessage {
                 message: message.clone(),
-                place: Place::Waiting,
+                state: DeliveryState::Waiting,
             });
         }
     }
 
     /// Returns whether every message is acknowledged.
     pub(super) fn is_empty(&self) -> bool {
-        self.letters.is_empty()
+        self.queue.is_empty()
     }
 
     /// Returns the messages that nobody has, as far as they fit into a text of `limit` characters. One is always returned
     /// if there is one.
     pub(super) fn waiting(&self, limit: usize) -> Vec<Message> {
-        let mut waiting = self.all_at(Place::Waiting);
+        let mut waiting = self.all_in(DeliveryState::Waiting);
         waiting.truncate(mail_that_fits(&waiting, limit));
         waiting
     }
@@ -71,112 +72,120 @@ impl AgentMail {
     /// Puts messages into the prompt of an attempt, and returns them.
     pub(super) fn put_into_prompt(&mut self, limit: usize) -> Vec<Message> {
         let messages = self.waiting(limit);
-        self.place(&messages, Place::InPrompt);
+        self.set_state(&messages, DeliveryState::InPrompt);
         messages
     }
 
     /// Notes that the agent has its prompt.
     pub(super) fn prompt_was_told(&mut self) {
-        self.move_all(Place::InPrompt, Place::Told);
+        self.move_all(DeliveryState::InPrompt, DeliveryState::Told);
     }
 
     /// Notes that these messages were written to the client's input.
     pub(super) fn hand_to_client(&mut self, messages: &[Message]) {
-        self.place(messages, Place::WithClient);
+        self.set_state(messages, DeliveryState::WithClient);
     }
 
     /// Notes that the client took what was written to it.
     pub(super) fn client_took(&mut self) {
-        self.move_all(Place::WithClient, Place::Told);
+        self.move_all(DeliveryState::WithClient, DeliveryState::Told);
     }
 
     /// Notes that the client did not take what was written to it.
     pub(super) fn client_refused(&mut self) {
-        self.move_all(Place::WithClient, Place::Waiting);
+        self.move_all(DeliveryState::WithClient, DeliveryState::Waiting);
     }
 
     /// Notes that these messages were appended to the program's inbox file.
     pub(super) fn put_into_inbox_file(&mut self, messages: &[Message]) {
-        self.place(messages, Place::InInboxFile);
+        self.set_state(messages, DeliveryState::InInboxFile);
     }
 
     /// Returns whether something stands in the inbox file that was not read yet.
     pub(super) fn is_inbox_file_unread(&self) -> bool {
-        self.has(Place::InInboxFile)
+        self.has(DeliveryState::InInboxFile)
     }
 
     /// Notes that the program read its inbox file.
     pub(super) fn inbox_file_was_read(&mut self) {
-        self.move_all(Place::InInboxFile, Place::Told);
+        self.move_all(DeliveryState::InInboxFile, DeliveryState::Told);
     }
 
     /// Returns what a tool of ours answers when the agent asks for its mail: what nobody has, and what stands unread in a
     /// file that the agent may not look at. What was written to its client is on its way already, and so is what came later.
     pub(super) fn unread(&self, limit: usize) -> Vec<Message> {
-        let is_unread =
-            |letter: &&Letter| matches!(letter.place, Place::Waiting | Place::InInboxFile);
-        let is_on_its_way = |letter: &&Letter| letter.place == Place::WithClient;
+        let is_unread = |queued: &&QueuedMessage| {
+            matches!(
+                queued.state,
+                DeliveryState::Waiting | DeliveryState::InInboxFile
+            )
+        };
+        let is_on_its_way = |queued: &&QueuedMessage| queued.state == DeliveryState::WithClient;
         // What comes later must not overtake it.
         let before = self
-            .letters
+            .queue
             .iter()
-            .take_while(|letter| !is_on_its_way(letter));
+            .take_while(|queued| !is_on_its_way(queued));
         let unread = before.filter(is_unread);
-        let mut unread: Vec<Message> = unread.map(|letter| letter.message.clone()).collect();
+        let mut unread: Vec<Message> = unread.map(|queued| queued.message.clone()).collect();
         unread.truncate(mail_that_fits(&unread, limit));
         unread
     }
 
     /// Notes that an answer of a tool told the agent these messages.
     pub(super) fn tool_told(&mut self, messages: &[Message]) {
-        self.place(messages, Place::Told);
+        self.set_state(messages, DeliveryState::Told);
     }
 
     /// Ends an attempt: what its agent did not get is for the next one.
     pub(super) fn end_attempt(&mut self) {
-        for place in [Place::InPrompt, Place::WithClient, Place::InInboxFile] {
-            self.move_all(place, Place::Waiting);
+        for state in [
+            DeliveryState::InPrompt,
+            DeliveryState::WithClient,
+            DeliveryState::InInboxFile,
+        ] {
+            self.move_all(state, DeliveryState::Waiting);
         }
     }
 
     /// Returns the last message up to which all were told, for the store's cursor.
     pub(super) fn told_up_to(&self) -> Option<&str> {
-        let told = self.letters.iter();
-        let told = told.take_while(|letter| letter.place == Place::Told);
-        told.last().map(|letter| letter.message.id())
+        let told = self.queue.iter();
+        let told = told.take_while(|queued| queued.state == DeliveryState::Told);
+        told.last().map(|queued| queued.message.id())
     }
 
     /// Forgets messages once the store's cursor is behind them.
     pub(super) fn forget_told(&mut self) {
-        let told = self.letters.iter();
+        let told = self.queue.iter();
         let count = told
-            .take_while(|letter| letter.place == Place::Told)
+            .take_while(|queued| queued.state == DeliveryState::Told)
             .count();
-        self.letters.drain(..count);
+        self.queue.drain(..count);
     }
 
-    fn has(&self, place: Place) -> bool {
-        self.letters.iter().any(|letter| letter.place == place)
+    fn has(&self, state: DeliveryState) -> bool {
+        self.queue.iter().any(|queued| queued.state == state)
     }
 
-    fn all_at(&self, place: Place) -> Vec<Message> {
-        let there = self.letters.iter().filter(|letter| letter.place == place);
-        there.map(|letter| letter.message.clone()).collect()
+    fn all_in(&self, state: DeliveryState) -> Vec<Message> {
+        let there = self.queue.iter().filter(|queued| queued.state == state);
+        there.map(|queued| queued.message.clone()).collect()
     }
 
-    fn place(&mut self, messages: &[Message], place: Place) {
-        for letter in &mut self.letters {
-            let is_meant = |message: &Message| message.id() == letter.message.id();
-            if letter.place != Place::Told && messages.iter().any(is_meant) {
-                letter.place = place;
+    fn set_state(&mut self, messages: &[Message], state: DeliveryState) {
+        for queued in &mut self.queue {
+            let is_meant = |message: &Message| message.id() == queued.message.id();
+            if queued.state != DeliveryState::Told && messages.iter().any(is_meant) {
+                queued.state = state;
             }
         }
     }
 
-    fn move_all(&mut self, from: Place, to: Place) {
-        for letter in &mut self.letters {
-            if letter.place == from {
-                letter.place = to;
+    fn move_all(&mut self, from: DeliveryState, to: DeliveryState) {
+        for queued in &mut self.queue {
+            if queued.state == from {
+                queued.state = to;
             }
         }
     }
@@ -399,9 +408,9 @@ mod tests {
                     self.is_doubtful |= told
                         || self
                             .mail
-                            .letters
+                            .queue
                             .iter()
-                            .any(|letter| letter.place == Place::Told);
+                            .any(|queued| queued.state == DeliveryState::Told);
                     self.end_attempt();
                     self.mail = AgentMail::default();
                 }
