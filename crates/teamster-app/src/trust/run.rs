@@ -91,7 +91,7 @@ pub fn accepted_prompts(
 ) -> Result<(Prompts, Option<PromptError>)> {
     let files = PromptFiles::load(layout)?;
     if files.project_files().next().is_some() {
-        let project = Project::look(layout, config)?;
+        let project = ProjectDemands::look(layout, config)?;
         project.refuse_unaccepted(|capability| capability.needed == Needed::Prompt)?;
         let mut read = files.project_files();
         if !read.all(|(name, bytes)| project.snapshot.has_prompt(name, bytes)) {
