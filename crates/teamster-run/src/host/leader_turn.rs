@@ -63,7 +63,7 @@ pub(super) fn plan(run: &mut RunContext<'_>, guard: &IntegrationGuard) -> Result
         commit: base,
         ..Turn::of_leader(&spec, "plans")
     };
-    let led = take(run, guard, turn, asked, |agent, watch| {
+    let led = take(run, guard, &turn, asked, |agent, watch| {
         let overview = overview(repo, base, agent.folder);
         let request = PlanRequest {
             task: &spec.task,
@@ -156,7 +156,7 @@ impl<'a> Turn<'a> {
 pub(super) fn take<T: Send>(
     run: &mut RunContext<'_>,
     guard: &IntegrationGuard,
-    turn: Turn<'_>,
+    turn: &Turn<'_>,
     begun: impl FnOnce(String) -> EventKind,
     ask: impl FnOnce(&LeaderAgent<'_>, &mut TurnWatch<'_>) -> TurnResult<T> + Send,
 ) -> Result<T, TurnError> {

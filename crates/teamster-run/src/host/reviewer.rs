@@ -257,7 +257,7 @@ fn ask(
             ..started.clone()
         })
     };
-    let said = take(run, guard, turn, begun, |agent, watch| {
+    let said = take(run, guard, &turn, begun, |agent, watch| {
         agent.turn(&prompt, |said| read(said, repo, head), watch)
     });
     match said {
