@@ -376,4 +376,3 @@ const fn sandbox(shell: Rule) -> &'static str {
         Rule::Allow | Rule::Deny | Rule::Ask => "workspace-write",
     }
 }
-

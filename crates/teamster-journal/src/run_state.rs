@@ -273,31 +273,6 @@ impl RunState {
                 }
             }
             EventKind::RunAsked(asked) => self.under_way = Some(asked.launch.clone()),
-            EventKind::LeaderWoken(woken) => {
-                self.under_way = Some(woken.launch.clone());
-                self.leader.wakes = self.leader.wakes.max(woken.wake);
-                self.leader.open.clone_from(&woken.reasons);
-                self.leader.woken_at = event.seq;
-                self.leader.woken_since = Some(event.ts);
-            }
-            EventKind::LeaderActed(_) => {
-                self.under_way = None;
-                self.leader.failures = 0;
-                self.leader.turn_ended(event.ts);
-            }
-            EventKind::LeaderFailed(_) => {
-                self.under_way = None;
-                self.leader.failures += 1;
-                self.leader.turn_ended(event.ts);
-            }
-            EventKind::MessageSent(sent)
-                if event.actor == EventActor::Person
-                    && sent.is_to_lead()
-                    && self.begun.is_some() =>
-            {
-                let message = (event.seq, sent.content.clone());
-                self.leader.messages.push(message);
-            }
             EventKind::RunPlan(plan) => {
                 self.under_way = None;
                 self.leader.knows_until = event.seq;
@@ -359,7 +334,7 @@ impl RunState {
             {
                 self.added.extend(event.task_id.clone());
             }
-            _ => {}
+            _ => self.about_leader(event, what),
         }
         self.spent.apply(event, what);
         // What a person or another program does to a run that nobody hosts is no time that the team has used.
@@ -367,6 +342,38 @@ impl RunState {
             && !matches!(event.actor, EventActor::Person | EventActor::Foreign)
         {
             self.last_sign = Some(event.ts);
+        }
+    }
+
+    /// Takes in what an event tells about the agent that leads the run.
+    fn about_leader(&mut self, event: &Event, what: &EventKind) {
+        match what {
+            EventKind::LeaderWoken(woken) => {
+                self.under_way = Some(woken.launch.clone());
+                self.leader.wakes = self.leader.wakes.max(woken.wake);
+                self.leader.open.clone_from(&woken.reasons);
+                self.leader.woken_at = event.seq;
+                self.leader.woken_since = Some(event.ts);
+            }
+            EventKind::LeaderActed(_) => {
+                self.under_way = None;
+                self.leader.failures = 0;
+                self.leader.turn_ended(event.ts);
+            }
+            EventKind::LeaderFailed(_) => {
+                self.under_way = None;
+                self.leader.failures += 1;
+                self.leader.turn_ended(event.ts);
+            }
+            EventKind::MessageSent(sent)
+                if event.actor == EventActor::Person
+                    && sent.is_to_lead()
+                    && self.begun.is_some() =>
+            {
+                let message = (event.seq, sent.content.clone());
+                self.leader.messages.push(message);
+            }
+            _ => {}
         }
     }
 

@@ -62,12 +62,11 @@ impl RunRequest {
             CastOutcome::Ask(cast) => self.confirm(app, cast)?,
         };
         let leader = match (self.leader.as_deref().unwrap_or(AUTO), &cast.leader) {
-            (RunSpec::ENGINE, _) => None,
             (AUTO, Some(leader)) => Some(leader.clone()),
             (AUTO, None) if self.is_to_be_split(&cast) => {
                 cast::leader_among(&casting, &cast.members).map_err(refused)?
             }
-            (AUTO, None) => None,
+            (RunSpec::ENGINE, _) | (AUTO, None) => None,
             (word, _) => Some(cast::leader(&casting, word).map_err(refused)?),
         };
         let (leader, leader_model) = match leader {

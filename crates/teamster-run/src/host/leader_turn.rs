@@ -95,7 +95,7 @@ pub(super) fn wake<T: Send>(
         commit: commit.as_deref(),
         ..Turn::of_leader(&spec, "is asked what to do")
     };
-    take(run, guard, turn, asked, |agent, watch| {
+    take(run, guard, &turn, asked, |agent, watch| {
         agent.decide(prompts, facts, read, watch)
     })
 }

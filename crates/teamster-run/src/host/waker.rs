@@ -413,8 +413,8 @@ fn state_of(task: &Task, is_hopeless: bool) -> &'static str {
         Status::InProgress => "is being worked on",
         Status::Completed if waits_for_merge(task) => "is done and not merged",
         Status::Completed => "is done",
-        _ if !task.blocked_by().is_empty() => "waits for others",
-        _ => "is to be done",
+        Status::Pending if !task.blocked_by().is_empty() => "waits for others",
+        Status::Pending => "is to be done",
     }
 }
 
