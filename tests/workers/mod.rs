@@ -1,6 +1,7 @@
 //! Workers as real processes, with real git, real agents' recorded words and real ends.
 
 pub mod asking;
+mod briefings;
 mod crash;
 mod delivery;
 mod launch;

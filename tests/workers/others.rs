@@ -83,7 +83,7 @@ fn a_message_that_comes_after_the_prompt_is_in_the_next_one() {
         std::fs::read_to_string(file).unwrap_or_default()
     };
     crew.until("the first prompt is read", || {
-        prompt(&first).contains("do not commit")
+        prompt(&first).contains("Do not commit")
     });
     let send = [
         "message",

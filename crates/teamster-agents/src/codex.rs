@@ -90,7 +90,7 @@ impl Driver for CodexDriver {
             .map(Into::into)
             .to_vec();
         args.push(job.worktree.into());
-        args.extend(["-s".into(), "workspace-write".into()]);
+        args.extend(["-s".into(), sandbox(job.permissions.shell).into()]);
         if let Some(git_dir) = job.git_dir {
             // In its sandbox `.git` is read-only: without these an agent could not commit in a worktree.
             for folder in git_folders(git_dir, job.worktree) {
@@ -100,7 +100,7 @@ impl Driver for CodexDriver {
         for setting in settings(job)? {
             args.extend(["-c".into(), setting]);
         }
-        if job.permissions.shell != Rule::Allow {
+        if matches!(job.permissions.shell, Rule::Deny | Rule::Ask) {
             args.extend(["--disable".into(), "shell_tool".into()]);
         }
         if let Some(model) = job.model {
@@ -369,3 +369,11 @@ fn usage_of(usage: &Value) -> Usage {
         reasoning: count(usage, "reasoning_output_tokens"),
     }
 }
+/// Returns the sandbox that Codex puts around its commands.
+const fn sandbox(shell: Rule) -> &'static str {
+    match shell {
+        Rule::Read => "read-only",
+        Rule::Allow | Rule::Deny | Rule::Ask => "workspace-write",
+    }
+}
+

@@ -16,6 +16,9 @@ use crate::event::{AgentEvent, AgentSpending};
 use crate::outcome::{AgentEnd, AgentOutcome, AgentVerdict, Exit, Stopped};
 use crate::text::{LONGEST_TEXT, clip, describe_exit, last_line, one_line, reason};
 
+/// The longest report that is read, in bytes.
+const LONGEST_REPORT: usize = 64 * 1024;
+
 /// The driver of any program.
 #[derive(Clone, Debug)]
 pub struct CommandDriver {
@@ -76,7 +79,39 @@ struct CommandReader {
     has_inbox: bool,
     started: bool,
     last: String,
+    report: CommandReport,
     redactor: LineRedactor,
+}
+
+/// The last block of a program's output that reports about its task: from a line that begins with a fence and the name
+/// `teamster` to the line that closes it.
+#[derive(Debug, Default)]
+struct CommandReport {
+    text: String,
+    is_open: bool,
+}
+
+impl CommandReport {
+    /// Takes in a line; returns whether it is part of a report.
+    fn line(&mut self, line: &str) -> bool {
+        let mark = line.trim();
+        let is_fence = mark.starts_with("```") || mark.starts_with("~~~");
+        let name = mark.trim_start_matches(['`', '~']).trim();
+        if is_fence && name == "teamster" {
+            self.text.clear();
+            self.is_open = true;
+        } else if !self.is_open {
+            return false;
+        }
+        if self.text.len() + line.len() < LONGEST_REPORT {
+            self.text.push_str(line);
+            self.text.push('\n');
+        }
+        if is_fence && name.is_empty() {
+            self.is_open = false;
+        }
+        true
+    }
 }
 
 impl OutputReader for CommandReader {
@@ -92,7 +127,9 @@ impl OutputReader for CommandReader {
         }
         if !text.trim().is_empty() {
             // A line in the middle of a private key does not look like a secret by itself.
-            if let Some(shown) = self.redactor.line(text) {
+            if let Some(shown) = self.redactor.line(text)
+                && !self.report.line(&shown)
+            {
                 self.last = one_line(&shown);
             }
             events.push(AgentEvent::Text(clip(text, LONGEST_TEXT)));
@@ -119,7 +156,12 @@ impl OutputReader for CommandReader {
             None => text,
         };
         let verdict = match (ending.exit, ending.stopped) {
-            (Exit::Code(0), _) => AgentVerdict::Done { summary: self.last },
+            (Exit::Code(0), _) if self.report.text.is_empty() => {
+                AgentVerdict::Done { summary: self.last }
+            }
+            (Exit::Code(0), _) => AgentVerdict::Done {
+                summary: format!("{}\n{}", self.last, self.report.text),
+            },
             (_, Some(Stopped::Interrupted)) => AgentVerdict::Interrupted,
             (_, Some(Stopped::Silent)) => AgentVerdict::Failed {
                 reason: with_said("it printed nothing for too long and was stopped".to_owned()),
@@ -172,6 +214,28 @@ mod tests {
             }
         );
         assert!(!run(&[], AgentEnd::signal(9), "").verdict.is_done());
+    }
+
+    #[test]
+    fn last_report_of_its_output_is_part_of_its_summary() {
+        let lines: [&[u8]; 9] = [
+            b"one\n",
+            b"```teamster\n",
+            b"{\"summary\": \"first\"}\n",
+            b"```\n",
+            b"two\n",
+            b"```teamster\n",
+            b"{\"summary\":\n",
+            b"\"second\"}\n",
+            b"```\n",
+        ];
+        let done = run(&lines, AgentEnd::code(0), "");
+        assert_eq!(
+            done.verdict,
+            AgentVerdict::Done {
+                summary: "two\n```teamster\n{\"summary\":\n\"second\"}\n```\n".into()
+            }
+        );
     }
 
     #[test]

@@ -325,6 +325,8 @@ pub const RUN_LOG: &str = "run.log";
 
 /// The folder of a project's settings, presets and whatever else teamster reads from the repository.
 pub const PROJECT_SETTINGS: &str = ".teamster";
+/// Folder of templates of what agents are told, beside the user's settings and in a project's own.
+pub const PROMPTS: &str = "prompts";
 /// What the user accepted of which project, beside the user's settings.
 pub const TRUST: &str = "trust.json";
 /// The lock that whoever changes the accepted commands holds.

@@ -41,6 +41,7 @@ use teamster_journal::EventKind;
 use teamster_journal::payload::{
     Addressee, WorkerResumed, WorkerSpawned, WorkerStarted, WorkerStopped,
 };
+use teamster_prompts::Prompts;
 use teamster_store::{ClaimRequest, Claimed, Kind, Signal, Store, StoreError};
 use teamster_types::TaskId;
 use teamster_types::heartbeat::WorkerStatus;
@@ -49,8 +50,9 @@ use teamster_types::process::ProcessId;
 use teamster_types::redact::redact;
 
 use crate::attempt::{AttemptCommand, AttemptEnd, StopCause};
+use crate::briefing::{self, Briefer, BriefingInput};
 use crate::limits::WorkerLimits;
-use crate::process::LAST_WORDS;
+use crate::process::{LAST_WORDS, TempFolder};
 use crate::record::{self, LaunchRecord, WorkerLock, WorkerSpec};
 use crate::tools::{ToolFailure, WorkerTool};
 use crate::workplace::{Workplace, WorkplaceError};
@@ -127,6 +129,8 @@ pub struct BridgeConfig {
     pub provider: String,
     /// What the agent is started with each time.
     pub agent: AgentSetup,
+    /// The templates of what the agent is told.
+    pub prompts: Prompts,
     /// Makes the worker's workplace.
     pub workplace: OpenWorkplace,
     /// How long things may take.
@@ -161,6 +165,7 @@ pub struct Bridge {
     mailbox: WorkerMailbox,
     lifecycle: Lifecycle,
     launcher: AgentLauncher,
+    briefer: Briefer,
     requests: AgentRequests,
     workplace: Box<dyn Workplace>,
     may_begin: MayBegin,
@@ -204,6 +209,14 @@ impl Bridge {
             sender.clone(),
         )?;
         forward_system_signals(Arc::clone(&store), sender.clone());
+        let reach = briefing::reach(config.agent.driver.provider(), &config.agent.teamster);
+        let briefer = Briefer::new(
+            identity.team.clone(),
+            identity.name.clone(),
+            config.prompts,
+            reach,
+            config.limits.prompt,
+        );
         let socket = WorkerSocket::open(&identity.launch, sender.clone());
         let socket = match socket {
             Ok(socket) => Some(socket),
@@ -213,6 +226,7 @@ impl Bridge {
             }
         };
         let mut bridge = Self {
+            briefer,
             reporter: Reporter::new(store, identity.clone(), config.output),
             mailbox: WorkerMailbox::new(record.started_at, position),
             lifecycle: Lifecycle::new(heartbeat, config.limits.clone()),
@@ -531,14 +545,36 @@ impl Bridge {
         let failure = failure
             .ok_or_trace("read how the task failed before")
             .flatten();
+        let temp = TempFolder::make(&self.reporter.identity().launch);
         let mail = self.mailbox.mail_for_prompt(self.launcher.limits().prompt);
+        let briefing = BriefingInput {
+            task: &claimed.task,
+            mail: &mail,
+            failure: failure.as_ref(),
+            workplace: self.workplace.as_ref(),
+            temp: temp.path(),
+        };
+        let briefing = self
+            .briefer
+            .brief(store, &briefing)
+            .map_err(|error| format!("what the agent is told cannot be made: {error}"))?;
+        if let Some(error) = &briefing.fallback {
+            log.note(store.now(), &format!("uses the built-in prompt: {error}"));
+        }
+        if !briefing.left_out.is_empty() {
+            let parts = briefing.left_out.join(", ");
+            log.note(
+                store.now(),
+                &format!("the prompt was too long; shortened: {parts}"),
+            );
+        }
         let input = AttemptInput {
             folder: self.workplace.folder(),
-            mail: &mail,
-            last_error: failure.as_ref().map(|failure| failure.last_error.as_str()),
+            prompt: &briefing.text,
             failures: failure.as_ref().map_or(0, |failure| failure.retry_count),
+            temp,
         };
-        let mut run = self.launcher.start(claimed, &input, log, store.now())?;
+        let mut run = self.launcher.start(claimed, input, log, store.now())?;
         self.watch(&mut run);
         self.requests.end_attempt(&mut self.reporter);
         let (leftover, still_there) = run.end_leftovers();

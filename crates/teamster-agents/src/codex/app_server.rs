@@ -160,7 +160,7 @@ impl AppServerReader {
     pub(super) fn new(job: &Job<'_>) -> Self {
         let mut params = json!({
             "cwd": job.worktree,
-            "sandbox": "workspace-write",
+            "sandbox": super::sandbox(job.permissions.shell),
             "approvalPolicy": approval_policy(job.permissions),
         });
         if let Some(model) = job.model {
@@ -586,7 +586,9 @@ impl Approvals {
                 let command = text(params, "command").or_else(|| text(params, "reason"));
                 // Where a person is not asked about every command, only one that wants out of the sandbox asks.
                 let wanted = match self.permissions.shell {
-                    Rule::Ask => ToolRequest::Shell,
+                    Rule::Ask => {
+                        ToolRequest::Shell(command.map(str::to_owned).unwrap_or_default())
+                    }
                     _ => ToolRequest::Other("shell outside of the sandbox".to_owned()),
                 };
                 ("shell", command.unwrap_or_default().to_owned(), wanted)

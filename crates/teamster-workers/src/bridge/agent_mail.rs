@@ -14,7 +14,7 @@
 
 use teamster_types::message::Message;
 
-use crate::prompt::mail_that_fits;
+use crate::briefing::mail_that_fits;
 
 /// Where a message is on its way to the agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

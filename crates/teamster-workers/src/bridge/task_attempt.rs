@@ -31,7 +31,6 @@ use crate::attempt::{AgentAttempt, AttemptCommand, AttemptEnd, StopCause};
 use crate::limits::WorkerLimits;
 use crate::mail_text;
 use crate::process::{self, AgentProcess, LaunchSite, TempFolder};
-use crate::prompt::prompt;
 
 /// What the agent of a worker is started with each time.
 pub struct AgentSetup {
@@ -47,8 +46,6 @@ pub struct AgentSetup {
     pub teamster: PathBuf,
     /// Where programs are looked for, as in `PATH`.
     pub path: OsString,
-    /// What the agent is told before each task.
-    pub instructions: String,
 }
 
 /// Starts the agent of one worker.
@@ -71,12 +68,12 @@ pub(super) struct AgentLauncher {
 pub(super) struct AttemptInput<'a> {
     /// The folder that the agent works in.
     pub(super) folder: &'a Path,
-    /// Mail for the agent.
-    pub(super) mail: &'a [Message],
-    /// How the last attempt at this task failed.
-    pub(super) last_error: Option<&'a str>,
+    /// What the agent is told.
+    pub(super) prompt: &'a str,
     /// The number of attempts at this task that failed.
     pub(super) failures: u32,
+    /// The folder for temp files of this attempt.
+    pub(super) temp: TempFolder,
 }
 
 impl AgentLauncher {
@@ -132,28 +129,19 @@ impl AgentLauncher {
     pub(super) fn start<'a>(
         &mut self,
         claimed: &'a Claimed,
-        input: &AttemptInput<'_>,
+        input: AttemptInput<'_>,
         log: &'a mut TaskLog,
         now: Time,
     ) -> Result<TaskAttempt<'a>, String> {
         let task = &claimed.task;
-        let limit = self.limits.prompt;
-        let text = prompt(
-            &self.setup.instructions,
-            task,
-            input.last_error,
-            input.mail,
-            limit,
-        );
         let file = self
             .write_task(task)
             .map_err(|error| format!("cannot write the task for the agent: {error}"))?;
-        let temp = TempFolder::make(&self.identity.launch);
-        let inbox = temp.make_inbox();
+        let inbox = input.temp.make_inbox();
         let inbox_path = inbox.as_ref().map(InboxFile::path);
         let id = task.id().to_string();
         let job = Job {
-            prompt: &text,
+            prompt: input.prompt,
             worktree: input.folder,
             // The bridge commits, so that no agent needs to write to the repository's own folder.
             git_dir: None,
@@ -170,7 +158,7 @@ impl AgentLauncher {
             }),
             path: &self.setup.path,
             teamster: &self.setup.teamster,
-            temp: temp.path(),
+            temp: input.temp.path(),
             inbox: inbox_path.as_deref(),
             tools: self.socket.as_ref().map(|socket| AgentTools {
                 socket: socket.path(),
@@ -213,7 +201,7 @@ impl AgentLauncher {
             process,
             attempt,
             inbox,
-            _temp: temp,
+            _temp: input.temp,
         })
     }
 
