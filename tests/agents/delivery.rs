@@ -52,13 +52,12 @@ impl Playback {
         panic!("no line has {words:?}");
     }
 
-    fn to_the_end(&mut self) {
-        for line in self.lines.by_ref() {
+    /// Reads all lines that are left.
+    fn finish(&mut self) {
+        let lines: Vec<Vec<u8>> = self.lines.by_ref().collect();
+        for line in lines {
             let effects = self.reader.line(&line);
-            self.replies.extend(parsed(&effects.replies));
-            self.taken.extend(effects.taken);
-            self.refused.extend(effects.refused);
-            self.is_input_closed |= effects.close_input;
+            self.note(effects);
         }
     }
 
@@ -127,7 +126,7 @@ fn codex_is_sent_what_was_recorded() {
             reader: driver(APP_SERVER).reader(&job),
             ..Playback::new(&run)
         };
-        playback.to_the_end();
+        playback.finish();
         assert_eq!(
             playback.replies,
             asked[1..]
@@ -157,7 +156,7 @@ fn codex_takes_words_in_the_middle_of_a_turn() {
             playback.taken.is_empty(),
             "accepted is not yet with the model"
         );
-        playback.to_the_end();
+        playback.finish();
         assert_eq!(playback.taken, [STEERED], "{name}");
         assert!(playback.refused.is_empty() && playback.is_input_closed);
         assert_eq!(playback.reader.deliver("later", "x"), MessageRoute::Never);
@@ -175,7 +174,7 @@ fn codex_that_refuses_words_is_not_called_told() {
     assert_eq!(playback.refused, [STEERED]);
     // It is not asked again at once: the turn ends at this moment.
     assert_eq!(playback.reader.deliver("again", "x"), MessageRoute::Later);
-    playback.to_the_end();
+    playback.finish();
     assert!(playback.taken.is_empty());
     assert!(playback.reader.end(AgentEnd::code(0), "").verdict.is_done());
 }
@@ -193,7 +192,7 @@ fn codex_is_interrupted_by_a_line_that_names_its_turn() {
         panic!("no line");
     };
     assert_eq!(parsed(&[line]), [sent(&run, "turn/interrupt")]);
-    playback.to_the_end();
+    playback.finish();
     assert!(playback.is_input_closed);
 }
 
@@ -262,7 +261,7 @@ fn claude_takes_words_with_the_result_of_a_tool() {
     assert_eq!(&line, run.sent_lines.last().unwrap());
     playback.until(&["\"tool_result\""]);
     assert!(playback.taken.is_empty());
-    playback.to_the_end();
+    playback.finish();
     assert_eq!(playback.taken, [WRITTEN]);
     assert!(playback.replies.is_empty() && playback.is_input_closed);
     assert_eq!(playback.reader.deliver("later", "x"), MessageRoute::Never);
@@ -281,7 +280,7 @@ fn claude_that_got_words_too_late_keeps_what_it_had_said() {
     let back = playback.replies.last().unwrap();
     assert_eq!(back["request"]["subtype"], "cancel_async_message");
     assert_eq!(playback.replies.len(), 1);
-    playback.to_the_end();
+    playback.finish();
     assert_eq!(playback.taken, [WRITTEN]);
     assert!(playback.is_input_closed);
     let outcome = playback.reader.end(AgentEnd::code(0), "");
