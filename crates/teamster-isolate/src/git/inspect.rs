@@ -166,9 +166,10 @@ impl Repo {
             let kind = self.call().args(["cat-file", "-t", &spec]).text()?;
             if kind.trim() == "blob" {
                 let bytes = self.call().args(["cat-file", "blob", &spec]).bytes()?;
-                let ends = bytes.iter().filter(|byte| **byte == b'\n').count();
-                let is_open = bytes.last().is_some_and(|last| *last != b'\n');
-                return Ok(u64::try_from(ends + usize::from(is_open)).ok());
+                // What follows the last end of a line is a line of its own, unless it is nothing.
+                let parts = bytes.split(|byte| *byte == b'\n').count();
+                let is_ended = bytes.last().is_none_or(|last| *last == b'\n');
+                return Ok(u64::try_from(parts - usize::from(is_ended)).ok());
             }
         }
         Ok(None)
