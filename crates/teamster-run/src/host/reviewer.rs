@@ -9,6 +9,8 @@
 //! A review is one turn in a tree of the commit that goes with it. What comes of it is in the journal before anything builds
 //! on it, once for each commit, so that a host that follows a killed one neither asks nor makes tasks twice.
 
+use std::fmt::Write as _;
+
 use teamster_isolate::git::{CommitId, Repo};
 use teamster_journal::payload::{
     Check, Member, ReviewFailed, ReviewFinding, ReviewFinished, ReviewMode, ReviewSkipped,
@@ -418,7 +420,8 @@ fn fixing(findings: &[&ReviewFinding], note: TaskReview) -> NewTask {
             "" => String::new(),
             place => format!(" in {place}"),
         };
-        description += &format!(
+        let _ = write!(
+            description,
             "\nA {}{place}:\n\n{}\n",
             finding.severity.as_str(),
             quoted(&finding.claim)
@@ -428,7 +431,7 @@ fn fixing(findings: &[&ReviewFinding], note: TaskReview) -> NewTask {
             ("What to do, as the reviewer sees it", &finding.suggestion),
         ] {
             if !text.trim().is_empty() {
-                description += &format!("\n{heading}:\n\n{}\n", quoted(text));
+                let _ = write!(description, "\n{heading}:\n\n{}\n", quoted(text));
             }
         }
     }
