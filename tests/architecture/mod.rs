@@ -11,7 +11,7 @@ fn root() -> PathBuf {
 }
 
 /// The crates from the top to the bottom. A crate may depend on those below it.
-const LAYERS: [&str; 17] = [
+const LAYERS: [&str; 18] = [
     "teamster",
     "teamster-studio",
     "teamster-app",
