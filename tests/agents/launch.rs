@@ -3,13 +3,15 @@
 use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use serde_json::{Value, json};
 use teamster_agents::{
-    AgentInput, CREDENTIALS, CannotLaunch, Interrupt, Job, Launch, Permissions, Providers,
-    ResumeSession, Rule, SoftSignal,
+    AgentInput, AgentTools, CREDENTIALS, CannotLaunch, Interrupt, Job, Launch, Permissions,
+    Providers, ResumeSession, Rule, SoftSignal,
 };
 
-use super::{CLIENTS, driver, job};
+use super::{APP_SERVER, CLIENTS, STREAMS, driver, job};
 use crate::kit::TestProject;
 
 /// A folder with programs of these names.
@@ -128,7 +130,7 @@ fn the_command_lines_of_the_clients() {
         ..plain
     };
     let mut text = String::new();
-    for client in CLIENTS {
+    for client in STREAMS {
         for job in [&plain, &full] {
             let launch = driver(client).launch(job).unwrap();
             text.extend([launch.command_line().as_str(), "\n"]);
@@ -136,13 +138,103 @@ fn the_command_lines_of_the_clients() {
     }
     let text = text.replace(bin.to_str().unwrap(), "BIN");
     insta::assert_snapshot!(text, @r#"
-    BIN/claude -p --input-format stream-json --output-format stream-json --verbose --permission-mode default --permission-prompt-tool stdio --strict-mcp-config
-    BIN/claude -p --input-format stream-json --output-format stream-json --verbose --permission-mode default --permission-prompt-tool stdio --strict-mcp-config --model small --resume abc
+    BIN/claude -p --input-format stream-json --output-format stream-json --verbose --permission-mode default --permission-prompt-tool stdio --replay-user-messages --strict-mcp-config
+    BIN/claude -p --input-format stream-json --output-format stream-json --verbose --permission-mode default --permission-prompt-tool stdio --replay-user-messages --strict-mcp-config --model small --resume abc
     BIN/codex exec --json --skip-git-repo-check -C /w/.omc/tree -s workspace-write -c 'projects={"/w/.omc/tree"={trust_level="trusted"}}' -
     BIN/codex exec --json --skip-git-repo-check -C /w/.omc/tree -s workspace-write --add-dir /w/.git --add-dir /w/.git/worktrees/tree -c 'projects={"/w/.omc/tree"={trust_level="trusted"}}' -m small resume abc -
+    BIN/codex app-server -c 'projects={"/w/.omc/tree"={trust_level="trusted"}}'
+    BIN/codex app-server -c 'projects={"/w/.omc/tree"={trust_level="trusted"}}' -c 'sandbox_workspace_write.writable_roots=["/w/.git","/w/.git/worktrees/tree"]'
     BIN/gemini -o stream-json --skip-trust --approval-mode yolo
     BIN/gemini -o stream-json --skip-trust --approval-mode yolo -m small --resume abc
     "#);
+}
+
+#[test]
+fn tools_are_registered_for_the_launch_only_and_never_asked_about() {
+    let project = TestProject::new();
+    let bin = bin(&project, &CLIENTS);
+    let temp = project.home().join("temp");
+    std::fs::create_dir_all(&temp).unwrap();
+    let permissions = Permissions::default();
+    let job = Job {
+        path: bin.as_os_str(),
+        temp: Some(&temp),
+        teamster: Path::new("/opt/teamster"),
+        tools: Some(AgentTools {
+            socket: Path::new("/run/w 1/s"),
+            patience: Duration::from_secs(600),
+        }),
+        ..job(Path::new("/w/tree"), &permissions)
+    };
+    for client in CLIENTS {
+        let launch = driver(client).launch(&job).unwrap();
+        assert_eq!(set(&launch, "TEAMSTER_SOCKET").unwrap(), "/run/w 1/s");
+    }
+    let claude = driver("claude").launch(&job).unwrap();
+    let words_of_claude = words(&claude);
+    let behind = |flag: &str| {
+        let place = words_of_claude.iter().position(|word| *word == flag);
+        words_of_claude[place.unwrap() + 1]
+    };
+    let config: Value = serde_json::from_str(behind("--mcp-config")).unwrap();
+    let server = json!({
+        "type": "stdio", "command": "/opt/teamster", "args": ["mcp"],
+        "env": { "TEAMSTER_SOCKET": "/run/w 1/s" }, "alwaysLoad": true,
+    });
+    assert_eq!(config, json!({ "mcpServers": { "teamster": server } }));
+    assert_eq!(behind("--allowedTools"), "mcp__teamster");
+    assert_eq!(set(&claude, "MCP_TOOL_TIMEOUT").unwrap(), "630000");
+    let codex = driver("codex").launch(&job).unwrap();
+    let setting = words(&codex)
+        .into_iter()
+        .find_map(|word| word.strip_prefix("mcp_servers."));
+    let setting: toml::Table = toml::from_str(setting.unwrap()).unwrap();
+    let server = &setting["teamster"];
+    assert_eq!(server["command"].as_str(), Some("/opt/teamster"));
+    assert_eq!(server["args"][0].as_str(), Some("mcp"));
+    assert_eq!(
+        server["default_tools_approval_mode"].as_str(),
+        Some("approve")
+    );
+    let socket = &server["env"]["TEAMSTER_SOCKET"];
+    assert_eq!(socket.as_str(), Some("/run/w 1/s"));
+    assert_eq!(server["tool_timeout_sec"].as_integer(), Some(630));
+    let gemini = driver("gemini").launch(&job).unwrap();
+    let home = set(&gemini, "GEMINI_CLI_HOME").unwrap();
+    assert!(Path::new(&home).starts_with(&temp));
+    let file = Path::new(&home).join(".gemini/settings.json");
+    let settings: Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
+    let server = &settings["mcpServers"]["teamster"];
+    assert_eq!(server["trust"], true);
+    assert_eq!(server["env"]["TEAMSTER_SOCKET"], "/run/w 1/s");
+}
+
+#[test]
+fn own_tools_of_claude_are_allowed_and_those_of_others_are_not() {
+    let permissions = Permissions::default();
+    let plain = job(Path::new("/w/tree"), &permissions);
+    let with_tools = Job {
+        tools: Some(AgentTools {
+            socket: Path::new("/s"),
+            patience: Duration::from_secs(1),
+        }),
+        ..plain
+    };
+    let ask = |job: &Job<'_>, tool: &str| {
+        let request = json!({
+            "type": "control_request", "request_id": "r",
+            "request": { "subtype": "can_use_tool", "tool_name": tool, "input": {} },
+        });
+        let effects = driver("claude")
+            .reader(job)
+            .line(request.to_string().as_bytes());
+        String::from_utf8(effects.replies[0].clone())
+            .unwrap()
+            .contains(r#""behavior":"allow""#)
+    };
+    assert!(ask(&with_tools, "mcp__teamster__message_send"));
+    assert!(!ask(&with_tools, "mcp__teamsters__message_send"));
+    assert!(!ask(&plain, "mcp__teamster__message_send"));
 }
 
 #[test]
@@ -211,6 +303,54 @@ fn a_denied_shell_is_told_to_every_client() {
     );
     let gemini = driver("gemini").launch(&job).unwrap();
     assert!(words(&gemini).contains(&"auto_edit"));
+    let has_no_shell = |shell| {
+        let permissions = Permissions {
+            shell,
+            ..permissions
+        };
+        let job = Job {
+            permissions: &permissions,
+            ..job
+        };
+        let launch = driver(APP_SERVER).launch(&job).unwrap();
+        words(&launch)
+            .windows(2)
+            .any(|pair| pair == ["--disable", "shell_tool"])
+    };
+    assert!(has_no_shell(Rule::Deny));
+    assert!(!has_no_shell(Rule::Ask), "a person is asked");
+}
+
+#[test]
+fn version_of_codex_decides_how_it_is_run() {
+    let project = TestProject::new();
+    let bin = project.home().join("bin");
+    let permissions = Permissions::default();
+    for (says, way) in [
+        ("codex-cli 0.166.0", "app-server"),
+        ("codex-cli 0.98.0", "exec"),
+        ("codex-cli 0.0.0", "exec"),
+        ("what?", "exec"),
+    ] {
+        let script = format!("#!/bin/sh\ntest \"$1\" = --version && echo '{says}'\n");
+        program(&bin.join("codex"));
+        std::fs::write(bin.join("codex"), script).unwrap();
+        let job = Job {
+            path: bin.as_os_str(),
+            ..job(Path::new("/w/tree"), &permissions)
+        };
+        let driver = driver("codex");
+        let launch = driver.launch(&job).unwrap();
+        assert_eq!(words(&launch)[0], way, "{says}");
+        // What is read is what was launched, whatever is installed meanwhile.
+        program(&bin.join("codex"));
+        let line = br#"{"type":"thread.started","thread_id":"t"}"#;
+        let starts = matches!(
+            driver.reader(&job).line(line).events[..],
+            [teamster_agents::AgentEvent::Started { .. }]
+        );
+        assert_eq!(starts, way == "exec", "{says}");
+    }
 }
 
 #[test]

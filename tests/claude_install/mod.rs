@@ -5,6 +5,7 @@ mod plugin;
 mod project;
 mod races;
 mod settings;
+mod tools;
 
 use std::path::{Path, PathBuf};
 

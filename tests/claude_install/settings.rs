@@ -429,6 +429,9 @@ fn the_help_says_what_will_happen() {
               Without the hooks of tools, which run twice for each use of `Agent`, `Task*` and
               `SendMessage`
 
+          --mcp
+              Put our tools in instead of our hooks: start runs, see how far they are, talk to workers
+
       -h, --help
               Print help (see a summary with '-h')
 
@@ -464,6 +467,9 @@ fn the_help_says_what_will_happen() {
 
           --dry-run
               Show what would change, and change nothing
+
+          --mcp
+              Take our tools out instead of our hooks
 
       -h, --help
               Print help (see a summary with '-h')

@@ -269,6 +269,8 @@ fn the_help_of_the_whole_is_a_map() {
       team         Make, show and remove teams
       task         Make, claim, finish and show tasks
       message      Send, read and follow messages
+      ask          Ask whoever leads the team, or a person, and wait for the answer
+      answer       Answer a question of an agent
       worker       Start, watch and stop workers
       shutdown     Stop every worker of a team, and see that nobody is left
       worktree     Show, save and remove the worktrees of workers
@@ -293,6 +295,7 @@ fn the_help_of_the_whole_is_a_map() {
       doctor       Check that everything teamster needs is there and in order
       config       Show settings
       trust        Allow or revoke commands that come with this project
+      mcp          Serve tools to a coding agent, over standard input and output (MCP)
       completions  Print a script that lets a shell complete commands
       man          Print the manual page, or write one for each command
       help         Print this message or the help of the given subcommand(s)
@@ -326,6 +329,7 @@ fn the_help_of_the_whole_is_a_map() {
     Environment:
       TEAMSTER_TEAM        the team to act on when --team is not given
       TEAMSTER_WORKER      the worker that the caller is; it can then act for nobody else
+      TEAMSTER_SOCKET      where the caller reaches its worker's bridge; commands of agents go there
       TEAMSTER_PROJECT     the project folder (else CLAUDE_PROJECT_DIR, else the git work tree)
       TEAMSTER_CLAUDE_DIR  where teams are kept (else CLAUDE_CONFIG_DIR, else ~/.claude)
       TEAMSTER_DEBUG       makes hooks say what they do, on the error stream and in TEAMSTER_LOG

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use teamster_journal::{Event, TeamState, WorkerPhase};
 
 use crate::kit::TestProject;
 use crate::workers::{Crew, kill_9};
@@ -168,4 +169,41 @@ fn of_a_hook_its_event_its_session_and_a_name() {
     assert_eq!(data["event"], "TeammateIdle");
     assert_eq!(data["session"], "s-1");
     assert_eq!(data["name"], "worker-1");
+}
+
+#[test]
+fn of_a_question_that_its_worker_waits_until_the_first_answer() {
+    let event = |seq: u64, kind: &str, actor: &str, data: Value| -> Event {
+        let event = json!({
+            "seq": seq, "id": format!("e{seq}"), "ts": "2026-02-07T12:00:00.000Z", "team": "crew", "type": kind,
+            "actor": actor, "taskId": "1", "data": data,
+        });
+        serde_json::from_value(event).unwrap()
+    };
+    let asked = json!({ "kind": "ask", "text": "Which?", "to": "person" });
+    let events = [
+        event(1, "task.claimed", "ann", json!({})),
+        event(2, "question.asked", "ann", asked),
+        event(
+            3,
+            "question.answered",
+            "user",
+            json!({ "question": "q2", "answer": "a" }),
+        ),
+        event(
+            4,
+            "question.answered",
+            "user",
+            json!({ "question": "q2", "answer": "b" }),
+        ),
+    ];
+    let phase = |count: usize| TeamState::of(&events[..count]).workers["ann"].phase;
+    assert_eq!(phase(1), WorkerPhase::Working);
+    assert_eq!(phase(2), WorkerPhase::Waiting);
+    assert_eq!(phase(2).as_str(), "waiting for an answer");
+    assert_eq!(phase(4), WorkerPhase::Working);
+    let state = TeamState::of(&events);
+    let question = state.questions.all().next().unwrap();
+    assert_eq!(question.answer(), Some("a"));
+    assert_eq!(state.questions.open().count(), 0);
 }

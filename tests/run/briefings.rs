@@ -124,14 +124,14 @@ Make\ the\ page) echo p > page.txt; echo n > never.txt; echo shown ;;
     );
     says(&prompts[0], &["Change only files", "> tokens.txt"]);
     assert!(!prompts[0].contains("## What you build on"));
-    let show = shop.run(&["task", "show", "1", "--team", "shop"]);
-    let show = show.succeeds().stdout;
+    let task = shop.run(&["task", "show", "1", "--team", "shop"]);
+    let task = task.succeeds().stdout;
     for part in [
         "summary     Tokens are there.",
         "hands over  Call `issue()`. Never twice.",
         "left open   They never expire.",
     ] {
-        assert!(show.contains(part), "{part} is not in\n{show}");
+        assert!(task.contains(part), "{part} is not in\n{task}");
     }
     let json = shop.run(&["task", "show", "1", "--team", "shop", "--json"]);
     let result = json.json()["task"]["metadata"]["teamster"]["result"].clone();
@@ -257,7 +257,7 @@ fn prompts_of_a_project_are_used_once_they_are_trusted_and_broken_ones_before_no
             .provider(&worker)
             .verify("true")
             .approve("never");
-        shop.run(&args.more(more))
+        shop.run(args.more(more))
     };
     let mine = "Mine, {{ you.name }}.\n{{ (task.subject ~ task.description)|quote }}\n";
     shop.project.write(
@@ -295,7 +295,7 @@ fn prompts_of_the_user_are_used_and_shown_by_a_dry_run() {
         .verify("true")
         .approve("never");
     let shown = shop
-        .run(&args.clone().more(&["--dry-run"]))
+        .run(args.clone().more(&["--dry-run"]))
         .succeeds()
         .stdout;
     assert!(

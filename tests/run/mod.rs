@@ -11,6 +11,7 @@ mod leader;
 mod overreach;
 mod places;
 mod plans;
+mod review;
 mod stops;
 mod tasks;
 mod trace;

@@ -3,12 +3,14 @@
 pub mod asking;
 mod briefings;
 mod crash;
+mod delivery;
 mod launch;
 mod limits;
 mod others;
 mod place;
 mod providers;
 mod setup;
+mod socket;
 mod stop;
 mod trouble;
 mod trust;

@@ -1,15 +1,16 @@
 //! `command:…`: any program, by a shell, with the task in its environment and the prompt on its standard input.
 //!
 //! Nothing of the task is pasted into the command. Its first line of output, or its exit, is its first event; exit
-//! code 0 is success, because there is no terminal event that could say otherwise.
+//! code 0 is success, because there is no terminal event that could say otherwise. Messages that come while it works are
+//! appended to the file that `TEAMSTER_INBOX` names.
 
 use std::path::PathBuf;
 
 use teamster_types::redact::LineRedactor;
 
 use crate::driver::{
-    AgentInput, CannotLaunch, Driver, Interrupt, Job, Launch, LineEffects, OUTER_SESSION_VARS,
-    OutputReader, SoftSignal, task_variables,
+    AgentInput, CannotLaunch, Driver, Interrupt, Job, Launch, LineEffects, MessageRoute,
+    OUTER_SESSION_VARS, OutputReader, SoftSignal, task_variables,
 };
 use crate::event::{AgentEvent, AgentSpending};
 use crate::outcome::{AgentEnd, AgentOutcome, AgentVerdict, Exit, Stopped};
@@ -46,18 +47,25 @@ impl Driver for CommandDriver {
                 "there is no command after `command:`".to_owned(),
             ));
         }
+        let mut set = task_variables(job);
+        if let Some(inbox) = job.inbox {
+            set.push(("TEAMSTER_INBOX".into(), inbox.into()));
+        }
         Ok(Launch {
             program: PathBuf::from("/bin/sh"),
             args: vec!["-c".into(), self.command.clone().into()],
-            set: task_variables(job),
+            set,
             unset: OUTER_SESSION_VARS.to_vec(),
             secrets: self.secrets.clone(),
             input: AgentInput::Text(job.prompt.as_bytes().to_vec()),
         })
     }
 
-    fn reader(&self, _job: &Job<'_>) -> Box<dyn OutputReader> {
-        Box::<CommandReader>::default()
+    fn reader(&self, job: &Job<'_>) -> Box<dyn OutputReader> {
+        Box::new(CommandReader {
+            has_inbox: job.inbox.is_some(),
+            ..CommandReader::default()
+        })
     }
 
     fn interrupt(&self) -> Interrupt {
@@ -68,6 +76,7 @@ impl Driver for CommandDriver {
 /// Understands what a program of the user prints.
 #[derive(Debug, Default)]
 struct CommandReader {
+    has_inbox: bool,
     started: bool,
     last: String,
     report: CommandReport,
@@ -128,6 +137,14 @@ impl OutputReader for CommandReader {
         LineEffects {
             events,
             ..LineEffects::default()
+        }
+    }
+
+    fn deliver(&mut self, _delivery: &str, _text: &str) -> MessageRoute {
+        if self.has_inbox {
+            MessageRoute::InboxFile
+        } else {
+            MessageRoute::Never
         }
     }
 

@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde_json::Value;
 use thiserror::Error;
@@ -61,6 +62,20 @@ pub trait OutputReader: Send {
         None
     }
 
+    /// Returns the way on which a message of others reaches the agent while it works.
+    ///
+    /// `delivery` names the attempt to deliver; [`LineEffects::taken`] and [`LineEffects::refused`] have the same name. There
+    /// is one delivery at a time.
+    fn deliver(&mut self, delivery: &str, text: &str) -> MessageRoute {
+        let _ = (delivery, text);
+        MessageRoute::Never
+    }
+
+    /// Returns how this run is asked to end its turn, where that depends on what it said; else [`Driver::interrupt`] tells.
+    fn interrupt(&self) -> Option<Interrupt> {
+        None
+    }
+
     /// Ends the run. `stderr_tail` is the end of its error stream, for the reason.
     fn end(self: Box<Self>, ending: AgentEnd, stderr_tail: &str) -> AgentOutcome;
 }
@@ -74,6 +89,12 @@ pub struct LineEffects {
     pub replies: Vec<Vec<u8>>,
     /// Whether to close its input after that: it has nothing more to wait for.
     pub close_input: bool,
+    /// Whether it may be at its end: its input is to be closed if it says nothing more for a moment.
+    pub may_be_over: bool,
+    /// The deliveries that the client has taken: the model has the text with its next request.
+    pub taken: Vec<String>,
+    /// The deliveries that the client did not take. They can be tried again.
+    pub refused: Vec<String>,
 }
 
 impl LineEffects {
@@ -110,6 +131,19 @@ pub enum PermissionReply {
     Deny(String),
 }
 
+/// How a message of others reaches an agent that works.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MessageRoute {
+    /// These bytes go to its input. A later line of the client shows whether it took them.
+    Input(Vec<u8>),
+    /// It is appended to the file of [`Job::inbox`], for the program to look at.
+    InboxFile,
+    /// The client could not take it now, but may after its next line.
+    Later,
+    /// The client takes nothing while it works, or nothing any more.
+    Never,
+}
+
 /// What an agent is to do, and where.
 #[derive(Clone, Copy, Debug)]
 pub struct Job<'a> {
@@ -137,11 +171,40 @@ pub struct Job<'a> {
     /// run: an interrupted Codex leaves empty `.git`, `.codex` and other folders wherever it may write, and in a `/tmp`
     /// that all share an empty `.git` makes every program there believe in a repository.
     pub temp: Option<&'a Path>,
+    /// The file to which messages of others are appended, one JSON object a line, for programs that have no other way.
+    pub inbox: Option<&'a Path>,
     /// Where programs are looked for, as in `PATH`.
     pub path: &'a OsStr,
     /// Our own program: a script is played by it.
     pub teamster: &'a Path,
+    /// How it reaches its team while it works; `None` when it cannot.
+    pub tools: Option<AgentTools<'a>>,
 }
+
+/// How an agent reaches its team: by tools that our own program serves, which speaks to the worker's bridge.
+#[derive(Clone, Copy, Debug)]
+pub struct AgentTools<'a> {
+    /// The socket of the bridge. Whoever speaks through it is the worker.
+    pub socket: &'a Path,
+    /// How long a tool may wait for an answer of somebody else.
+    pub patience: Duration,
+}
+
+impl AgentTools<'_> {
+    /// Returns how long a client has to wait for a tool: a moment longer than the tool itself waits.
+    pub(crate) fn client_patience(&self) -> Duration {
+        self.patience.saturating_add(MOMENT)
+    }
+}
+
+/// The name of our server among those of a client; the names of its tools begin with it.
+pub(crate) const TOOL_SERVER: &str = "teamster";
+/// The argument of our own program that makes it serve tools.
+pub(crate) const SERVE_TOOLS: &str = "mcp";
+/// The variable with the path of the bridge's socket.
+pub(crate) const SOCKET: &str = "TEAMSTER_SOCKET";
+/// How much longer than a tool its client waits.
+const MOMENT: Duration = Duration::from_secs(30);
 
 /// A session of the client to go on with.
 #[derive(Clone, Copy, Debug)]
@@ -335,6 +398,9 @@ pub(crate) fn task_variables(job: &Job<'_>) -> Vec<(OsString, OsString)> {
     ];
     if let Some(temp) = job.temp {
         set.push(("TMPDIR".into(), temp.into()));
+    }
+    if let Some(tools) = &job.tools {
+        set.push((SOCKET.into(), tools.socket.into()));
     }
     if let Some(task) = &job.task {
         set.extend([

@@ -6,13 +6,15 @@
 
 use std::collections::HashMap;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use serde_json::Value;
+use serde_json::{Value, json};
+use teamster_fs::{Dir, Sync, UserFile};
 
 use crate::detect;
 use crate::driver::{
-    CannotLaunch, Driver, Interrupt, Job, Launch, LineEffects, OutputReader, SoftSignal,
+    AgentTools, CannotLaunch, Driver, Interrupt, Job, Launch, LineEffects, OutputReader,
+    SERVE_TOOLS, SOCKET, SoftSignal, TOOL_SERVER,
 };
 use crate::event::{AgentEvent, AgentSpending, Trouble, Usage};
 use crate::outcome::{AgentEnd, AgentOutcome, Exit, OutcomeBuilder, Stopped, TerminalEvent};
@@ -55,6 +57,11 @@ impl Driver for GeminiDriver {
             args.extend(["--resume".into(), resume.session.into()]);
         }
         let mut launch = Launch::of_client(job, program, args, &SECRETS);
+        if let (Some(tools), Some(temp)) = (&job.tools, job.temp)
+            && let Some(home) = home_with_tools(job, tools, temp)
+        {
+            launch.set.push((detect::GEMINI_HOME.into(), home.into()));
+        }
         // Else it starts itself a second time, and a signal would reach the first only.
         let no_relaunch = ("GEMINI_CLI_NO_RELAUNCH".into(), "true".into());
         launch.set.push(no_relaunch);
@@ -72,6 +79,55 @@ impl Driver for GeminiDriver {
     fn interrupt(&self) -> Interrupt {
         Interrupt::Signal(SoftSignal::Terminate)
     }
+}
+
+/// The name of a home for the client, in the folder for temp files.
+const OWN_HOME: &str = "gemini";
+/// The client's settings in its folder.
+const SETTINGS: &str = "settings.json";
+
+/// Makes a home for the client in which its settings name the server of our own tools, and returns it; `None` when that
+/// cannot be done, and then the client works without the tools. Everything else in it is a link to what the user has, so
+/// that a sign-in stays one. The client takes settings of another place only from the machine's administrator.
+fn home_with_tools(job: &Job<'_>, tools: &AgentTools<'_>, temp: &Path) -> Option<PathBuf> {
+    let home = Dir::open_root(temp).ok()??.child_or_create(OWN_HOME).ok()?;
+    let folder = home.child_or_create(detect::GEMINI_FOLDER).ok()?;
+    let theirs = detect::gemini_folder()?;
+    let mut settings = match UserFile::find(&theirs.join(SETTINGS)).ok()? {
+        Some(file) => match file.read().ok()? {
+            // Without understanding them we would take them away.
+            Some(there) => serde_json::from_slice(&there.bytes).ok()?,
+            None => json!({}),
+        },
+        None => json!({}),
+    };
+    let servers = settings
+        .as_object_mut()?
+        .entry("mcpServers")
+        .or_insert_with(|| json!({}));
+    let server = json!({
+        "command": job.teamster.to_string_lossy(),
+        "args": [SERVE_TOOLS],
+        "env": { SOCKET: tools.socket.to_string_lossy() },
+        "timeout": u64::try_from(tools.client_patience().as_millis()).unwrap_or(u64::MAX),
+        // Its tools are not asked about.
+        "trust": true,
+    });
+    servers
+        .as_object_mut()?
+        .insert(TOOL_SERVER.to_owned(), server);
+    if let Some(theirs) = Dir::open_root(&theirs).ok()? {
+        for entry in theirs.entries().ok()? {
+            if entry.name != SETTINGS {
+                folder
+                    .make_link(&entry.name, &theirs.join(&entry.name))
+                    .ok()?;
+            }
+        }
+    }
+    let bytes = settings.to_string().into_bytes();
+    folder.replace(SETTINGS, &bytes, Sync::Fast).ok()?;
+    Some(home.path().to_owned())
 }
 
 /// The most edits that are remembered until their results come.

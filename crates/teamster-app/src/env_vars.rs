@@ -11,6 +11,9 @@ pub const TEAM: &str = "TEAMSTER_TEAM";
 /// The worker that the caller is. Set by a bridge for its agent; whoever has it can act for nobody else.
 pub const WORKER: &str = "TEAMSTER_WORKER";
 
+/// The socket of the caller's bridge. Set by a bridge for its agent: whoever speaks through it is that worker.
+pub const SOCKET: &str = teamster_workers::socket::SOCKET;
+
 /// The task that the caller works on. Set by a bridge for its agent, like the three below.
 pub const TASK_ID: &str = "TEAMSTER_TASK_ID";
 /// What that task is about.
@@ -112,6 +115,7 @@ pub const HELP: &str = "\
 Environment:
   TEAMSTER_TEAM        the team to act on when --team is not given
   TEAMSTER_WORKER      the worker that the caller is; it can then act for nobody else
+  TEAMSTER_SOCKET      where the caller reaches its worker's bridge; commands of agents go there
   TEAMSTER_PROJECT     the project folder (else CLAUDE_PROJECT_DIR, else the git work tree)
   TEAMSTER_CLAUDE_DIR  where teams are kept (else CLAUDE_CONFIG_DIR, else ~/.claude)
   TEAMSTER_DEBUG       makes hooks say what they do, on the error stream and in TEAMSTER_LOG

@@ -5,9 +5,11 @@ use teamster_fs::FsError;
 use teamster_fs::layout::NoHome;
 use teamster_gc::GcError;
 use teamster_isolate::git::{GitError, GitProblem};
+use teamster_journal::payload::NoQuestionId;
 use teamster_party::PartyError;
 use teamster_store::{Kind, StoreError};
 use teamster_types::NameError;
+use teamster_workers::tools::{FailureKind, ToolFailure};
 use teamster_workers::workplace::NotTrusted;
 
 /// The sort of failure. The exit code of a command and the status of an HTTP answer follow from it.
@@ -142,6 +144,23 @@ impl From<StoreError> for AppError {
     }
 }
 
+impl From<ToolFailure> for AppError {
+    fn from(failure: ToolFailure) -> Self {
+        let kind = match failure.kind {
+            FailureKind::Refused => ErrorKind::Refused,
+            FailureKind::NotFound => ErrorKind::NotFound,
+            FailureKind::Conflict => ErrorKind::Conflict,
+            FailureKind::Unreachable => ErrorKind::Unreachable,
+            FailureKind::Failed => ErrorKind::Failed,
+        };
+        let error = Self::new(kind, failure.message);
+        match failure.hint.as_str() {
+            "" => error,
+            hint => error.hint(hint),
+        }
+    }
+}
+
 impl From<FsError> for AppError {
     fn from(error: FsError) -> Self {
         StoreError::from(error).into()
@@ -158,6 +177,12 @@ impl From<NameError> for AppError {
             NameError::Task(_) => "`teamster task list` shows the ids",
         };
         Self::refused(error.to_string()).hint(hint)
+    }
+}
+
+impl From<NoQuestionId> for AppError {
+    fn from(error: NoQuestionId) -> Self {
+        Self::refused(error.to_string()).hint("`teamster status` lists the open questions")
     }
 }
 

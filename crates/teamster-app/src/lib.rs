@@ -11,8 +11,10 @@
 //! - [`trust`], [`presets`], [`prompts`]: what comes with a project, and what of it the user accepts.
 //! - [`runs`], [`gate`]: preparing, starting and hosting a run, and deciding about its work.
 //! - [`workers`], [`messages`]: starting, being and stopping workers, and writing to them.
+//! - [`questions`]: answering what agents ask.
 //! - [`logs`], [`diffs`]: what agents sent, and what they changed.
 //! - [`trace_log`]: what a host or a bridge did, for whoever looks for the reason of something.
+//! - [`tool_server`]: our tools in the settings of a person's own client.
 //! - [`gc`]: what is left behind.
 //!
 //! # What it refuses
@@ -34,8 +36,10 @@ pub mod logs;
 pub mod messages;
 pub mod presets;
 pub mod prompts;
+pub mod questions;
 pub mod runs;
 pub mod text;
+pub mod tool_server;
 pub mod trace_log;
 pub mod trust;
 pub mod workers;

@@ -1,9 +1,10 @@
 //! Sending messages.
 
-use teamster_store::{Outgoing, Read, Recipient};
+use teamster_store::{Outgoing, Recipient};
+use teamster_types::TeamName;
 use teamster_types::json::Object;
 use teamster_types::message::Message;
-use teamster_types::{TeamName, WorkerName};
+use teamster_workers::tools;
 
 use crate::app::App;
 use crate::error::{AppError, Result};
@@ -22,7 +23,7 @@ pub fn send(
     text: String,
 ) -> Result<(Recipient, Vec<Message>)> {
     let store = app.store()?;
-    let to = recipient(store, team, to)?;
+    let to = tools::recipient(store, team, to)?;
     let sent = store.send(team, &outgoing(from, to.clone(), text)?)?;
     Ok((to, sent))
 }
@@ -39,21 +40,4 @@ fn outgoing(from: String, to: Recipient, content: String) -> Result<Outgoing> {
         content,
         extra: Object::new(),
     })
-}
-
-/// Whom a name on the command line means. A teammate of Claude Code may have a name that no worker of ours could
-/// have; it counts only if the registry lists exactly that one.
-fn recipient(read: &dyn Read, team: &TeamName, name: &str) -> Result<Recipient> {
-    match name {
-        LEAD => return Ok(Recipient::Lead),
-        ALL => return Ok(Recipient::All),
-        _ => {}
-    }
-    if let Err(error) = name.parse::<WorkerName>() {
-        let config = read.team(team)?;
-        if !config.members().iter().any(|member| member.name == name) {
-            return Err(error.into());
-        }
-    }
-    Ok(Recipient::Worker(name.to_owned()))
 }

@@ -18,6 +18,7 @@ mod merge;
 mod project;
 #[cfg(test)]
 mod property;
+mod servers;
 mod settings;
 
 use std::path::PathBuf;
@@ -28,6 +29,7 @@ use teamster_types::Time;
 
 pub use diff::diff;
 pub use ignore::{FOLDERS, HEADING};
+pub use servers::{UnfitSettings, put_server, take_server};
 pub use settings::{install, is_installed, uninstall};
 
 /// Limits how long we wait for another install.

@@ -279,10 +279,19 @@ pub fn agent_folders<'a>(team: &'a TeamName, worker: &'a WorkerName) -> [&'a str
 /// The task that an agent works on, without the proof of its claim.
 pub const AGENT_TASK: &str = "task.json";
 
+/// The messages that came for a program while it works, in the folder of its temp files.
+pub const AGENT_INBOX: &str = "inbox.jsonl";
+
 /// Returns the folder for temp files of everything that one launch starts, in the system's folder for such: paths of
 /// sockets must be short.
 pub fn launch_temp(launch: &str) -> String {
     format!("teamster-{}", launch.get(..12).unwrap_or(launch))
+}
+
+/// Returns the folder of the socket on which a launch of a worker listens for its agent. It is none of the agent's own
+/// folders, which go with each task.
+pub fn launch_socket(launch: &str) -> String {
+    format!("{}.s", launch_temp(launch))
 }
 
 /// The environment of a bridge in a pane, until it has read it.

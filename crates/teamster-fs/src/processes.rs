@@ -1,6 +1,7 @@
 //! All processes that can be seen, and who started whom.
 
 use std::collections::{BTreeSet, HashMap};
+use std::ffi::OsString;
 
 use teamster_types::process::ProcessId;
 
@@ -68,18 +69,38 @@ pub fn carries(pid: u32, name: &str, value: &str) -> bool {
 
 /// Returns whether a process, or one of those above it, was started with the variable `name`.
 pub fn is_below_carrier(pid: u32, name: &str) -> bool {
+    carried(pid, name).is_some()
+}
+
+/// Returns the value of the variable `name` that a process, or the nearest of those above it that has one, was started
+/// with.
+pub fn carried(pid: u32, name: &str) -> Option<OsString> {
+    use std::os::unix::ffi::OsStringExt as _;
     let wanted = format!("{name}=");
     let mut pid = pid;
     // No tree is so deep; a number that comes back must not keep us.
     for _ in 0..1_000 {
         let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-        if environment
+        let value = environment
             .split(|byte| *byte == 0)
-            .any(|variable| variable.starts_with(wanted.as_bytes()))
-        {
-            return true;
+            .find_map(|variable| variable.strip_prefix(wanted.as_bytes()));
+        if let Some(value) = value {
+            return Some(OsString::from_vec(value.to_vec()));
         }
         match stat_of(pid) {
+            Some(stat) if stat.parent > 0 => pid = stat.parent,
+            _ => return None,
+        }
+    }
+    None
+}
+
+/// Returns whether a process descends from the process `ancestor`. An orphan descends from whoever adopted it.
+pub fn is_below(pid: u32, ancestor: u32) -> bool {
+    let mut pid = pid;
+    for _ in 0..1_000 {
+        match stat_of(pid) {
+            Some(stat) if stat.parent == ancestor => return true,
             Some(stat) if stat.parent > 0 => pid = stat.parent,
             _ => return false,
         }

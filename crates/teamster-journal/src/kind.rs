@@ -10,11 +10,13 @@ use teamster_types::json::Object;
 
 use crate::payload::{
     AgentEventRecorded, BudgetExhausted, BudgetReserved, CandidateChosen, CaughtUp, CheckResult,
-    CheckStarted, CursorMoved, GateDecided, GateOpened, GateShown, HookReceived, LeaderActed,
-    LeaderAsked, LeaderFailed, LeaderWoken, MalformedMessage, MemberJoined, MemberLeft,
-    MergeAdopted, MergeConflict, MergeLost, MergePredicted, Merged, MessageSent, Nothing, PlanMade,
-    RefsRecorded, RunFinished, RunStarted, SignalSent, StageEntered, TaskChange, TeamCreated,
-    UsageReported, WorkerLaunchFailed, WorkerPaused, WorkerQuarantined, WorkerRestarted,
+    CheckStarted, CursorMoved, FindingAdded, GateDecided, GateOpened, GateShown, HookReceived,
+    LeaderActed, LeaderAsked, LeaderFailed, LeaderWoken, MalformedMessage, MemberJoined,
+    MemberLeft, MergeAdopted, MergeConflict, MergeLost, MergePredicted, Merged, MessageSent,
+    Nothing, PlanMade, QuestionAnswered, QuestionAsked, QuestionExpired, QuestionForwarded,
+    RefsRecorded, ReviewFailed, ReviewFinished, ReviewSkipped, ReviewStarted, RunFinished,
+    RunStarted, SignalSent, StageEntered, TaskChange, TeamCreated, UsageReported,
+    WorkerLaunchFailed, WorkerPaused, WorkerProgress, WorkerQuarantined, WorkerRestarted,
     WorkerResumed, WorkerSpawned, WorkerStarted, WorkerStopped, WorkerVerdict, ZombieSeen,
 };
 
@@ -187,6 +189,18 @@ kinds! {
     WorkerBeatLost(WorkerVerdict) = "worker.beat_lost",
     /// The supervisor started a dead worker again.
     WorkerRestarted(WorkerRestarted) = "worker.restarted",
+    /// The agent of a worker says how far it is.
+    WorkerProgress(WorkerProgress) = "worker.progress",
+    /// Somebody needs words of the leader or of a person: an answer, or a decision about a proposal.
+    QuestionAsked(QuestionAsked) = "question.asked",
+    /// Somebody else is to answer a question.
+    QuestionForwarded(QuestionForwarded) = "question.forwarded",
+    /// A question was answered. Only the first answer counts.
+    QuestionAnswered(QuestionAnswered) = "question.answered",
+    /// Nobody waits for the answer to a question any more.
+    QuestionExpired(QuestionExpired) = "question.expired",
+    /// Somebody found something wrong with the work.
+    FindingAdded(FindingAdded) = "finding.added",
     /// The agent of a worker did something that a person may want to see, or asked for permission.
     AgentEvent(AgentEventRecorded) = "agent.event",
     /// A client told what it used. What it did not tell is `null`, never 0.
@@ -227,6 +241,14 @@ kinds! {
     VerifyFailed(CheckResult) = "verify.failed",
     /// A check failed and passed when it was run again at once. That is not a pass.
     VerifyFlaky(CheckResult) = "verify.flaky",
+    /// An agent began to review the merged work.
+    ReviewStarted(ReviewStarted) = "review.started",
+    /// The merged work was reviewed.
+    ReviewFinished(ReviewFinished) = "review.finished",
+    /// An agent was asked for a review and made none.
+    ReviewFailed(ReviewFailed) = "review.failed",
+    /// Nobody reviews the merged work.
+    ReviewSkipped(ReviewSkipped) = "review.skipped",
     /// One of several results of the same work was chosen. Only that one is merged.
     CandidateChosen(CandidateChosen) = "candidate.chosen",
     /// The outcome of a merge was predicted by git.
@@ -278,6 +300,7 @@ impl Payload for CaughtUp {}
 impl Payload for CheckResult {}
 impl Payload for CheckStarted {}
 impl Payload for CursorMoved {}
+impl Payload for FindingAdded {}
 impl Payload for GateDecided {}
 impl Payload for GateOpened {}
 impl Payload for HookReceived {}
@@ -296,7 +319,15 @@ impl Payload for Merged {}
 impl Payload for MessageSent {}
 impl Payload for Nothing {}
 impl Payload for PlanMade {}
+impl Payload for QuestionAnswered {}
+impl Payload for QuestionAsked {}
+impl Payload for QuestionExpired {}
+impl Payload for QuestionForwarded {}
 impl Payload for RefsRecorded {}
+impl Payload for ReviewFailed {}
+impl Payload for ReviewFinished {}
+impl Payload for ReviewSkipped {}
+impl Payload for ReviewStarted {}
 impl Payload for RunFinished {}
 impl Payload for RunStarted {}
 impl Payload for SignalSent {}
@@ -306,6 +337,7 @@ impl Payload for TeamCreated {}
 impl Payload for UsageReported {}
 impl Payload for WorkerLaunchFailed {}
 impl Payload for WorkerPaused {}
+impl Payload for WorkerProgress {}
 impl Payload for WorkerQuarantined {}
 impl Payload for WorkerRestarted {}
 impl Payload for WorkerResumed {}

@@ -21,6 +21,7 @@ pub mod cost;
 mod event;
 mod kind;
 pub mod payload;
+mod questions;
 mod run_history;
 mod run_state;
 mod team_state;
@@ -29,11 +30,13 @@ pub use actor::EventActor;
 pub use changes::{apply, changes};
 pub use event::{Event, LINE_LIMIT, NewEvent, family};
 pub use kind::{EventKind, EventType, Unread};
+pub use questions::{Question, QuestionFate, Questions};
 pub use run_history::{
     CheckRecord, DecisionRecord, GateRecord, MergeRecord, MergeStanding, RunHistory, StageRecord,
 };
 pub use run_state::{
-    Finished, Gate, GateDecision, HOST, LeaderState, ON_BASE, RunState, StageEntry, on_candidate,
+    Finished, Gate, GateDecision, HOST, LeaderState, ON_BASE, ReviewOutcome, ReviewState, RunState,
+    StageEntry, on_candidate,
 };
 pub use team_state::{
     Mark, PermissionRequest, Span, SpanEnd, TaskHistory, TeamState, WorkerPhase, WorkerState,

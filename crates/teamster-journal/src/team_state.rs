@@ -14,7 +14,8 @@ use teamster_types::{TaskId, Time};
 
 use crate::event::Event;
 use crate::kind::EventKind;
-use crate::payload::{AgentEventRecorded, TaskChange};
+use crate::payload::{AgentEventRecorded, TaskChange, WorkerProgress};
+use crate::questions::Questions;
 use crate::run_state::RunState;
 
 /// Marks of a worker that are kept, the newest.
@@ -39,6 +40,8 @@ pub struct TeamState {
     pub workers: BTreeMap<String, WorkerState>,
     /// What became of each task.
     pub tasks: BTreeMap<TaskId, TaskHistory>,
+    /// What somebody asked, and what became of it.
+    pub questions: Questions,
 }
 
 /// What became of a task.
@@ -74,6 +77,8 @@ pub enum WorkerPhase {
     Spawning,
     /// It has a task.
     Working,
+    /// It has a task, and its agent asked somebody something.
+    Waiting,
     /// It has none.
     Idle,
     /// It waits for something.
@@ -96,6 +101,7 @@ impl WorkerPhase {
             Self::Joined => "joined",
             Self::Spawning => "spawning",
             Self::Working => "working",
+            Self::Waiting => "waiting for an answer",
             Self::Idle => "idle",
             Self::Paused => "paused",
             Self::Quarantined => "quarantined",
@@ -137,6 +143,8 @@ pub struct WorkerState {
     busy: Duration,
     /// What its agent wants to do and a person has to decide.
     pub requests: Vec<PermissionRequest>,
+    /// How far its agent says that it is with the task that it has.
+    pub progress: Option<WorkerProgress>,
     /// The signal that asked it to stop: `shutdown` or `drain`.
     pub asked_to: Option<&'static str>,
     /// Its work, in order.
@@ -242,6 +250,12 @@ impl TeamState {
         self.run.apply_kind(event, what);
         self.team_event(event, what);
         self.task_event(event, what);
+        if let Some(asker) = self.questions.apply(event, what) {
+            let is_waiting = self.questions.is_waiting(asker.as_str());
+            if let Some(worker) = self.workers.get_mut(asker.as_str()) {
+                worker.wait_for_answer(is_waiting, event);
+            }
+        }
     }
 
     /// Returns the merged task that resolved the conflict of a task, where there is one.
@@ -337,8 +351,14 @@ impl TeamState {
                 worker.last_event_at = Some(event.ts);
                 PermissionRequest::follow(&mut worker.requests, event, agent);
             }
-            EventKind::HookReceived(_) | EventKind::MessageSent(_) => {
+            EventKind::HookReceived(_) | EventKind::MessageSent(_) | EventKind::FindingAdded(_) => {
                 self.is_active(event.actor.as_str(), event);
+            }
+            EventKind::WorkerProgress(progress) => {
+                self.is_active(event.actor.as_str(), event);
+                if let Some(worker) = self.workers.get_mut(event.actor.as_str()) {
+                    worker.progress = worker.holds.as_ref().map(|_| progress.clone());
+                }
             }
             _ => {
                 if let Some(about) = AboutWorker::of(what) {
@@ -460,6 +480,16 @@ impl WorkerState {
         shorten(&mut self.spans, MOST_SPANS);
     }
 
+    /// Takes in whether its agent waits for an answer.
+    fn wait_for_answer(&mut self, is_waiting: bool, event: &Event) {
+        self.last_event_at = Some(event.ts);
+        match (self.phase, is_waiting) {
+            (WorkerPhase::Working, true) => self.enter(WorkerPhase::Waiting, event),
+            (WorkerPhase::Waiting, false) => self.enter(WorkerPhase::Working, event),
+            _ => {}
+        }
+    }
+
     fn let_go(&mut self, id: &TaskId, end: SpanEnd, event: &Event) {
         let mut spans = self.spans.iter_mut().rev();
         if let Some(span) = spans.find(|span| span.to.is_none() && span.task_id == *id) {
@@ -469,7 +499,8 @@ impl WorkerState {
         }
         if self.holds.as_ref() == Some(id) {
             self.holds = None;
-            if self.phase == WorkerPhase::Working {
+            self.progress = None;
+            if matches!(self.phase, WorkerPhase::Working | WorkerPhase::Waiting) {
                 self.enter(WorkerPhase::Idle, event);
             }
         }

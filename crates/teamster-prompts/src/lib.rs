@@ -35,7 +35,7 @@ mod shorten;
 mod templates;
 
 pub use document::{DOCUMENT, document};
-pub use shorten::Shorten;
+pub use shorten::{Shorten, Shortening};
 pub use templates::{
     Override, Overrides, Prompt, PromptError, PromptKind, Prompts, Rendered, TEMPLATES,
 };

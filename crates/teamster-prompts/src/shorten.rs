@@ -1,14 +1,19 @@
 //! What is shortened first when a prompt is too long.
 
+use std::fmt::Write as _;
+
 use crate::facts::{
     ConflictPrompt, DoneTask, FixPrompt, JudgePrompt, PlanPrompt, ReviewPrompt, Situation,
     WakePrompt, WorkerPrompt,
 };
 
+/// One thing that can be shortened: its name, and how it is done.
+pub type Shortening<T> = (&'static str, fn(&mut T));
+
 /// Facts that can be told in fewer words.
 pub trait Shorten: Clone + PartialEq + 'static {
-    /// What can be shortened, the least important first: its name, and how.
-    const PARTS: &'static [(&'static str, fn(&mut Self))];
+    /// What can be shortened, the least important first.
+    const PARTS: &'static [Shortening<Self>];
 }
 
 const OTHERS: &str = "who else is working";
@@ -29,7 +34,7 @@ fn clip_end(text: &mut String, limit: usize) {
     let at = text[..at].rfind('\n').filter(|end| *end > 0).unwrap_or(at);
     let more = text[at..].chars().count();
     text.truncate(at);
-    text.push_str(&format!("\n[{more} more characters were left out]"));
+    let _ = write!(text, "\n[{more} more characters were left out]");
 }
 
 /// Keeps the end of a text, from the beginning of a line on.
@@ -68,9 +73,7 @@ fn short_summaries(tasks: &mut [DoneTask]) {
 
 /// Keeps the tasks that were done last.
 fn few_tasks(tasks: &mut Vec<DoneTask>) {
-    if tasks.len() > 8 {
-        tasks.drain(..tasks.len() - 8);
-    }
+    keep_last(tasks, 8);
     for task in tasks {
         clip_end(&mut task.summary, 200);
         clip_end(&mut task.handover, 400);
@@ -126,7 +129,7 @@ impl Situation {
 }
 
 impl Shorten for WorkerPrompt {
-    const PARTS: &'static [(&'static str, fn(&mut Self))] = &[
+    const PARTS: &'static [Shortening<Self>] = &[
         (FILES, |facts| few_files(&mut facts.builds_on)),
         (OTHERS, |facts| facts.situation.few_others()),
         (REASON, |facts| facts.situation.short_reason()),
@@ -141,11 +144,15 @@ impl Shorten for WorkerPrompt {
         (DESCRIPTION, |facts| {
             clip_end(&mut facts.task.description, 8_000);
         }),
+        (DONE, |facts| keep_last(&mut facts.builds_on, 3)),
+        (DESCRIPTION, |facts| {
+            clip_end(&mut facts.task.description, 3_000);
+        }),
     ];
 }
 
 impl Shorten for FixPrompt {
-    const PARTS: &'static [(&'static str, fn(&mut Self))] = &[
+    const PARTS: &'static [Shortening<Self>] = &[
         (FILES, |facts| few_files(&mut facts.fix.merged)),
         (OTHERS, |facts| facts.situation.few_others()),
         (DONE, |facts| short_summaries(&mut facts.fix.merged)),
@@ -160,7 +167,7 @@ impl Shorten for FixPrompt {
 }
 
 impl Shorten for ConflictPrompt {
-    const PARTS: &'static [(&'static str, fn(&mut Self))] = &[
+    const PARTS: &'static [Shortening<Self>] = &[
         (DIFFS, |facts| {
             clip_end(&mut facts.conflict.merged_diff, 4_000);
             clip_end(&mut facts.conflict.incoming_diff, 8_000);
@@ -188,7 +195,7 @@ impl Shorten for ConflictPrompt {
 }
 
 impl Shorten for PlanPrompt {
-    const PARTS: &'static [(&'static str, fn(&mut Self))] = &[
+    const PARTS: &'static [Shortening<Self>] = &[
         ("the README", |facts| {
             clip_end(&mut facts.repository.readme, 1_000);
         }),
@@ -217,9 +224,9 @@ impl Shorten for PlanPrompt {
 }
 
 impl Shorten for WakePrompt {
-    const PARTS: &'static [(&'static str, fn(&mut Self))] = &[
+    const PARTS: &'static [Shortening<Self>] = &[
         ("what happened long ago", |facts| {
-            keep_last(&mut facts.digest, 60)
+            keep_last(&mut facts.digest, 60);
         }),
         ("tasks that are over", |facts| {
             let over = facts.tasks.len().saturating_sub(60);
@@ -227,7 +234,7 @@ impl Shorten for WakePrompt {
         }),
         (GOAL, |facts| clip_end(&mut facts.goal, 3_000)),
         ("what happened long ago", |facts| {
-            keep_last(&mut facts.digest, 20)
+            keep_last(&mut facts.digest, 20);
         }),
         ("what it is about", |facts| {
             for part in &mut facts.subject {
@@ -237,13 +244,13 @@ impl Shorten for WakePrompt {
     ];
 }
 
-fn keep_last(lines: &mut Vec<String>, most: usize) {
-    let over = lines.len().saturating_sub(most);
-    lines.drain(..over);
+fn keep_last<T>(list: &mut Vec<T>, most: usize) {
+    let over = list.len().saturating_sub(most);
+    list.drain(..over);
 }
 
 impl Shorten for ReviewPrompt {
-    const PARTS: &'static [(&'static str, fn(&mut Self))] = &[
+    const PARTS: &'static [Shortening<Self>] = &[
         (DIFFS, |facts| clip_end(&mut facts.diff, 20_000)),
         (FILES, |facts| {
             for task in &mut facts.tasks {
@@ -262,7 +269,7 @@ impl Shorten for ReviewPrompt {
 }
 
 impl Shorten for JudgePrompt {
-    const PARTS: &'static [(&'static str, fn(&mut Self))] = &[
+    const PARTS: &'static [Shortening<Self>] = &[
         (DIFFS, |facts| {
             for candidate in &mut facts.candidates {
                 clip_end(&mut candidate.diff, 6_000);

@@ -1,7 +1,7 @@
 //! The host: one loop that owns a run from its specification to its end.
 //!
 //! ```text
-//! plan → execute ⇄ merge → verify ⇄ fix → gate → land → end
+//! plan → execute ⇄ merge → verify ⇄ fix → review ⇄ fix → gate → land → end
 //! ```
 //!
 //! Each stage is the business of a part with a state of its own: `Planner`, `Scheduler` with the `Merger`,
@@ -27,6 +27,7 @@ mod planner;
 mod projector;
 mod render;
 mod repository_audit;
+mod reviewer;
 mod scheduler;
 mod task_progress;
 mod verifier;
@@ -37,7 +38,7 @@ use std::ffi::OsStr;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use teamster_agents::{Driver, Provider};
+use teamster_agents::{Driver, Permissions, Provider};
 use teamster_fs::layout::Layout;
 use teamster_fs::proc::Machine;
 use teamster_fs::{Dir, FsError};
@@ -124,6 +125,8 @@ pub struct HostEnvironment<'a> {
     pub stop_deadline: Duration,
     /// The limits of agents that the host asks itself.
     pub agent_limits: WorkerLimits,
+    /// What agents may do that work for the team.
+    pub agent_permissions: Permissions,
     /// Where programs are looked for, as in `PATH`.
     pub path: &'a OsStr,
     /// The observer of the run.
@@ -221,6 +224,13 @@ enum HostCommand {
     AddTask(Box<NewTask>),
     /// Chooses one of several results of the same work.
     ChooseResult,
+    /// Has the merged work reviewed whose checks hold, and then goes to the gate or lets the findings be fixed.
+    Review {
+        /// What is reviewed.
+        commit: String,
+        /// Why the gate may open, in words.
+        reason: &'static str,
+    },
     /// Stops every worker, for this reason.
     StopWorkers(&'static str),
     /// Enters a stage.
@@ -422,6 +432,11 @@ impl<'a> Host<'a> {
                 )?;
                 return self.apply_all(commands);
             }
+            HostCommand::Review { commit, reason } => {
+                let run = &mut self.run;
+                let commands = reviewer::review(run, self.merger.guard(), &commit, reason)?;
+                return self.apply_all(commands);
+            }
             HostCommand::StopWorkers(reason) => self.run.stop_workers(reason)?,
             HostCommand::Enter { stage, reason } => self.enter(stage, &reason)?,
             HostCommand::Complete(reason) => self.complete(&reason)?,
@@ -466,7 +481,7 @@ impl<'a> Host<'a> {
         Ok(())
     }
 
-    /// Ends a check or a leader that a killed host has left behind: it would write into what is ours now.
+    /// Ends a check, a leader or a reviewer that a killed host has left behind: it would write into what is ours now.
     fn end_what_was_under_way(&mut self) {
         if let Some(launch) = &self.run.state().under_way
             && let Err(error) =

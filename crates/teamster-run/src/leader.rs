@@ -35,8 +35,8 @@ mod prompt;
 
 pub(crate) use answer::last_object;
 
-/// The name under which the agent is asked.
-const NAME: &str = "leader";
+/// The name under which the agent is asked that leads a run.
+pub const LEADER: &str = "leader";
 /// The number of times that it is asked in one turn.
 const ROUNDS: usize = 2;
 /// The number of characters of what it said that a person is shown.
@@ -65,6 +65,10 @@ pub struct LeaderAgent<'a> {
     pub driver: &'a dyn Driver,
     /// What the user calls it.
     pub provider: &'a str,
+    /// The name under which it is asked, such as [`LEADER`].
+    pub name: &'a str,
+    /// What it may do.
+    pub permissions: Permissions,
     /// The model, or `None` for the client's own choice.
     pub model: Option<&'a str>,
     /// The team that it leads.
@@ -215,6 +219,15 @@ impl fmt::Display for LeaderError {
     }
 }
 
+/// Returns what a leader may do: it looks at the project with commands that only read, and changes nothing.
+pub fn leader_permissions() -> Permissions {
+    Permissions {
+        shell: Rule::Read,
+        other: Rule::Deny,
+        ..Permissions::default()
+    }
+}
+
 impl LeaderAgent<'_> {
     /// Asks for a plan.
     pub fn plan(
@@ -307,13 +320,8 @@ impl LeaderAgent<'_> {
             prompt,
             folder: self.folder,
             team: self.team,
-            name: NAME,
-            // Whoever leads looks at the work and changes nothing.
-            permissions: Permissions {
-                shell: Rule::Read,
-                other: Rule::Deny,
-                ..Permissions::default()
-            },
+            name: self.name,
+            permissions: self.permissions,
             limits: self.limits,
             exported: self.exported,
             path: self.path,

@@ -155,7 +155,7 @@ impl Plan {
             subject.push('…');
         }
         check_texts(Some(&subject), Some(sentence)).map_err(|refusal| refusal.to_string())?;
-        let task = |owner: &Option<&WorkerName>| PlannedTask {
+        let task = |owner: Option<&WorkerName>| PlannedTask {
             task: NewTask {
                 subject: subject.clone(),
                 description: sentence.to_owned(),
@@ -165,13 +165,13 @@ impl Plan {
             },
             after: Vec::new(),
         };
-        let label = |owner: &Option<&WorkerName>| {
+        let label = |owner: Option<&WorkerName>| {
             owner.map_or_else(|| "task".to_owned(), ToString::to_string)
         };
         Ok(Self {
-            labels: owners.iter().map(label).collect(),
+            labels: owners.iter().copied().map(label).collect(),
             lines: vec![1; owners.len()],
-            tasks: owners.iter().map(task).collect(),
+            tasks: owners.iter().copied().map(task).collect(),
             verify: Vec::new(),
         })
     }

@@ -9,6 +9,7 @@
 //! - `native`: the same for teammates of Claude Code, which have no heartbeats
 //! - [`messages`]: what was sent and whether it arrived
 //! - [`requests`]: what agents want to do, and what a run waits for at its gate: a person has to decide
+//! - [`questions`]: what somebody asked and nobody has answered
 //! - [`teams`]: which teams there are and whether anybody of them lives
 //! - [`model`]: all of it for one team, now and at any past moment
 //! - [`status`]: all of it in short, fast enough to be asked every second
@@ -19,6 +20,7 @@ pub mod graph;
 pub mod messages;
 pub mod model;
 mod native;
+pub mod questions;
 pub mod requests;
 pub mod routes;
 pub mod status;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use teamster_journal::WorkerPhase;
 use teamster_store::{Damaged, Filed, Read, Result, TeamEntry};
 use teamster_types::health::Limits;
 use teamster_types::progress::Progress;
@@ -12,6 +13,7 @@ use teamster_types::{TeamName, Time};
 
 use crate::messages;
 use crate::model::{RunNow, run_now};
+use crate::questions::{self, OpenQuestion};
 use crate::requests::open_gate;
 use crate::teams::RunOf;
 use crate::workers::{self, WorkerRow, Workers};
@@ -36,6 +38,8 @@ pub struct TeamStatus {
     pub workers: Vec<WorkerRow>,
     /// What needs a person.
     pub problems: Vec<TeamProblem>,
+    /// What somebody asked and nobody has answered.
+    pub questions: Vec<OpenQuestion>,
 }
 
 /// Something that needs a person.
@@ -106,7 +110,17 @@ fn of_team(
     run: RunNow,
 ) -> Result<TeamStatus> {
     let (progress, broken) = read.progress(team)?;
-    let workers = workers::list(read, team, config, limits)?;
+    let mut workers = workers::list(read, team, config, limits)?;
+    let questions = questions::open(read, team)?;
+    for row in &mut workers.rows {
+        if row.status.is_some()
+            && questions
+                .iter()
+                .any(|open| open.is_waited_for_by(&row.name))
+        {
+            row.status = Some(WorkerPhase::Waiting.as_str());
+        }
+    }
     let mut problems = with_workers(&broken, &workers);
     problems.extend(at_gate(read, team)?);
     problems.extend(unread(read, team)?);
@@ -119,6 +133,7 @@ fn of_team(
         progress,
         workers: workers.rows,
         problems,
+        questions,
     })
 }
 
@@ -146,6 +161,7 @@ fn empty(name: &str) -> TeamStatus {
         progress: Progress::default(),
         workers: Vec::new(),
         problems: Vec::new(),
+        questions: Vec::new(),
     }
 }
 

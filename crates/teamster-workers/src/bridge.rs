@@ -5,6 +5,7 @@
 //!  agent ──lines──▶  │  TaskAttempt   one run of the agent: process, log, deadlines  │
 //!  journal, mail ─▶  │  WorkerMailbox mail, requests of the agent, people's replies  │ ──▶ Reporter: journal, lead,
 //!  signals, lease ▶  │  Lifecycle     heartbeat, stop requests, pauses, quarantine   │     own output, task logs
+//!  agent's socket ▶  │  AgentRequests tools that the agent calls, its open questions │
 //!                    └───────────────────────────────────────────────────────────────┘
 //!  signals → mail → claim → workplace made ready → agent → work kept → task completed, failed or released → …
 //! ```
@@ -16,11 +17,14 @@
 //!
 //! Only the heartbeat has a thread of its own ([`heartbeat`]): others judge the worker by it, whatever the bridge does.
 
+mod agent_mail;
+mod agent_requests;
 mod completion;
 mod heartbeat;
 mod lifecycle;
 mod mailbox;
 mod reporter;
+mod socket;
 mod task_attempt;
 
 use std::path::PathBuf;
@@ -34,8 +38,10 @@ use teamster_fs::{Dir, OrTrace as _};
 use teamster_isolate::child::ChildEvent;
 use teamster_isolate::process_tree::{self, ProcessTree};
 use teamster_journal::EventKind;
+use teamster_journal::payload::{
+    Addressee, WorkerResumed, WorkerSpawned, WorkerStarted, WorkerStopped,
+};
 use teamster_prompts::Prompts;
-use teamster_journal::payload::{WorkerResumed, WorkerSpawned, WorkerStarted, WorkerStopped};
 use teamster_store::{ClaimRequest, Claimed, Kind, Signal, Store, StoreError};
 use teamster_types::TaskId;
 use teamster_types::heartbeat::WorkerStatus;
@@ -48,12 +54,15 @@ use crate::briefing::{self, Briefer, BriefingInput};
 use crate::limits::WorkerLimits;
 use crate::process::{LAST_WORDS, TempFolder};
 use crate::record::{self, LaunchRecord, WorkerLock, WorkerSpec};
+use crate::tools::{ToolFailure, WorkerTool};
 use crate::workplace::{Workplace, WorkplaceError};
+use agent_requests::AgentRequests;
 use completion::{AgentPart, Completion, TaskResolution, lost_claim};
 use heartbeat::HeartbeatThread;
 use lifecycle::{IdleWait, Lifecycle, WorkOutlook, forward_system_signals};
 use mailbox::{MailRequest, PersonRequest, WorkerMailbox};
 use reporter::{Reporter, TaskLog, WorkerIdentity};
+use socket::{AgentRequest, WorkerSocket};
 pub use task_attempt::AgentSetup;
 use task_attempt::{AgentLauncher, AttemptInput, TaskAttempt};
 
@@ -78,6 +87,12 @@ enum BridgeEvent {
     TeamGone,
     /// The agent of the attempt with this number said something.
     Agent(u64, ChildEvent),
+    /// The agent calls a tool through the socket.
+    Requested(AgentRequest),
+    /// The reply to the request with this number was written, or could not be.
+    ReplyWritten { number: u64, is_written: bool },
+    /// Nobody waits for the reply to the request with this number any more.
+    CallerGone(u64),
 }
 
 /// How a wait for an event ended.
@@ -124,6 +139,8 @@ pub struct BridgeConfig {
     pub launch: String,
     /// Decides whether another task may be begun: a run may have used up its budget.
     pub may_begin: MayBegin,
+    /// Who answers questions of the agent.
+    pub questions_to: Addressee,
     /// Prints a line to the worker's pane or log.
     pub output: Box<dyn FnMut(&str) + Send>,
 }
@@ -149,6 +166,7 @@ pub struct Bridge {
     lifecycle: Lifecycle,
     launcher: AgentLauncher,
     briefer: Briefer,
+    requests: AgentRequests,
     workplace: Box<dyn Workplace>,
     may_begin: MayBegin,
     events: Receiver<BridgeEvent>,
@@ -199,6 +217,14 @@ impl Bridge {
             reach,
             config.limits.prompt,
         );
+        let socket = WorkerSocket::open(&identity.launch, sender.clone());
+        let socket = match socket {
+            Ok(socket) => Some(socket),
+            Err(error) => {
+                (config.output)(&format!("the agent cannot reach its team: {error}"));
+                None
+            }
+        };
         let mut bridge = Self {
             briefer,
             reporter: Reporter::new(store, identity.clone(), config.output),
@@ -210,8 +236,10 @@ impl Bridge {
                 config.limits,
                 project,
                 machine,
+                socket,
                 sender,
             ),
+            requests: AgentRequests::new(config.questions_to),
             workplace,
             may_begin: config.may_begin,
             events,
@@ -279,6 +307,8 @@ impl Bridge {
         match (event, run) {
             (BridgeEvent::Agent(number, said), Some(run)) if run.has_number(number) => {
                 let commands = run.hear(said);
+                // Before anything is answered: a client that waits for an answer has the words then when it goes on.
+                self.deliver_mail(run);
                 self.apply(run, commands);
             }
             (BridgeEvent::StopRequested(signal), run) => {
@@ -294,10 +324,51 @@ impl Bridge {
             (BridgeEvent::TeamGone, Some(run)) => run.stop(StopCause::TeamGone, now),
             (BridgeEvent::TeamGone, None) => self.lifecycle.note_team_gone(),
             (BridgeEvent::TeamChanged, run) => return self.read_news(run),
+            (BridgeEvent::Requested(request), Some(run)) => self.serve(request, run),
+            (BridgeEvent::Requested(request), None) => {
+                let failure = ToolFailure::new(
+                    "the work on the task is over",
+                    "what is left to say belongs into the last message of the task",
+                );
+                request.reply(Err(failure), false);
+            }
+            (BridgeEvent::ReplyWritten { number, is_written }, _) => {
+                let (reporter, mailbox) = (&mut self.reporter, &mut self.mailbox);
+                let asked = self
+                    .requests
+                    .note_written(number, is_written, reporter, mailbox);
+                self.obey(asked);
+            }
+            (BridgeEvent::CallerGone(number), _) => {
+                self.requests.note_caller_gone(number, &mut self.reporter);
+            }
             // The last words of an earlier attempt, or the claim of an earlier task.
             (BridgeEvent::Agent(..) | BridgeEvent::ClaimLost(..), _) => {}
         }
         false
+    }
+
+    /// Tells the running agent what others wrote to it meanwhile, unless an answer of a tool is just telling it.
+    fn deliver_mail(&mut self, run: &mut TaskAttempt<'_>) {
+        if !self.requests.has_mail_on_its_way() {
+            let limit = self.launcher.limits().prompt;
+            self.mailbox.deliver(run, &mut self.reporter, limit);
+        }
+    }
+
+    /// Serves a request of the agent, which shows by it that it runs.
+    fn serve(&mut self, request: AgentRequest, run: &mut TaskAttempt<'_>) {
+        let commands = run.note_request();
+        self.apply(run, commands);
+        // Other tools bring what the bridge knows of; whoever reads its inbox wants what was sent a moment ago, too.
+        if request.tool == WorkerTool::InboxRead.name() {
+            let asked = self.mailbox.read_mail(&mut self.reporter);
+            self.obey(asked);
+        }
+        let limit = self.launcher.limits().idle;
+        let (reporter, mailbox) = (&mut self.reporter, &self.mailbox);
+        self.requests
+            .serve(request, run.task(), limit, reporter, mailbox);
     }
 
     /// Reads the journal and the mail, and tells the running agent what concerns it.
@@ -306,7 +377,10 @@ impl Bridge {
         let news = self.mailbox.read_journal(&mut self.reporter, held.as_ref());
         self.obey(news.requests);
         if let Some(run) = run {
+            self.deliver_mail(run);
             self.mailbox.pass_replies_on(run, &mut self.reporter);
+            self.requests
+                .hear_answers(&mut self.reporter, &self.mailbox);
             let now = self.reporter.store().now();
             if self.lifecycle.is_stopping_now() {
                 run.stop(StopCause::Requested, now);
@@ -465,15 +539,17 @@ impl Bridge {
     fn attempt(&mut self, claimed: &Claimed, log: &mut TaskLog) -> Result<AttemptEnd, String> {
         // Whatever was answered before this attempt was not an answer to it.
         self.mailbox.begin_attempt();
+        self.requests.begin_attempt();
         let (store, id) = (self.reporter.store(), claimed.task.id());
         let failure = store.failure(self.reporter.team(), id);
         let failure = failure
             .ok_or_trace("read how the task failed before")
             .flatten();
         let temp = TempFolder::make(&self.reporter.identity().launch);
+        let mail = self.mailbox.mail_for_prompt(self.launcher.limits().prompt);
         let briefing = BriefingInput {
             task: &claimed.task,
-            mail: self.mailbox.mail_for_prompt(self.launcher.limits().prompt),
+            mail: &mail,
             failure: failure.as_ref(),
             workplace: self.workplace.as_ref(),
             temp: temp.path(),
@@ -487,7 +563,10 @@ impl Bridge {
         }
         if !briefing.left_out.is_empty() {
             let parts = briefing.left_out.join(", ");
-            log.note(store.now(), &format!("the prompt was too long; shortened: {parts}"));
+            log.note(
+                store.now(),
+                &format!("the prompt was too long; shortened: {parts}"),
+            );
         }
         let input = AttemptInput {
             folder: self.workplace.folder(),
@@ -497,6 +576,7 @@ impl Bridge {
         };
         let mut run = self.launcher.start(claimed, input, log, store.now())?;
         self.watch(&mut run);
+        self.requests.end_attempt(&mut self.reporter);
         let (leftover, still_there) = run.end_leftovers();
         if let Some(error) = still_there {
             self.reporter.say(&error.to_string());
@@ -508,12 +588,15 @@ impl Bridge {
                 Wake::Timeout | Wake::Closed => break,
             }
         }
+        self.look_at_inbox_file(&run);
         let process = run.process_id().clone();
         let end = run.finish(leftover);
         // An agent that said nothing and ended shows by its end that it ran.
         if end.outcome.started && !end.was_seen && end.cause.is_none() {
             self.note_started(id, process, None);
         }
+        let requests = self.mailbox.end_attempt(&mut self.reporter);
+        self.obey(requests);
         Ok(end)
     }
 
@@ -529,7 +612,9 @@ impl Bridge {
             if !run.state().is_stopping() {
                 let limit = self.launcher.limits().idle;
                 self.mailbox.deny_expired(run, &mut self.reporter, limit);
+                self.wait_for_answers(run, limit);
             }
+            self.look_at_inbox_file(run);
             if let Some(command) = run.tick() {
                 self.apply(run, vec![command]);
             }
@@ -540,12 +625,37 @@ impl Bridge {
         }
     }
 
+    /// Ends questions that nobody answered within `limit`. An agent that waits for an answer is not silent.
+    fn wait_for_answers(&mut self, run: &mut TaskAttempt<'_>, limit: Duration) {
+        if !self.requests.is_waiting() {
+            return;
+        }
+        let (reporter, mailbox) = (&mut self.reporter, &self.mailbox);
+        self.requests.expire_pending(limit, reporter, mailbox);
+        let commands = run.note_request();
+        self.apply(run, commands);
+    }
+
     fn next_deadline(&self, run: &TaskAttempt<'_>) -> Instant {
         let deadline = run.state().deadline();
-        match self.mailbox.next_expiry(self.launcher.limits().idle) {
-            Some(expiry) if !run.state().is_stopping() => deadline.min(expiry),
-            _ => deadline,
+        let deadline = match self.mailbox.next_look_at_inbox_file(Instant::now()) {
+            Some(look) => deadline.min(look),
+            None => deadline,
+        };
+        if run.state().is_stopping() {
+            return deadline;
         }
+        let expiries = [
+            self.mailbox.next_expiry(self.launcher.limits().idle),
+            self.requests.next_expiry(),
+        ];
+        expiries.into_iter().flatten().fold(deadline, Instant::min)
+    }
+
+    /// Looks whether a program has read the messages in its inbox file.
+    fn look_at_inbox_file(&mut self, run: &TaskAttempt<'_>) {
+        let requests = self.mailbox.look_at_inbox_file(run, &mut self.reporter);
+        self.obey(requests);
     }
 
     /// Carries out what an attempt asks for.
@@ -559,6 +669,11 @@ impl Bridge {
                     let process = run.process_id().clone();
                     self.note_started(run.task(), process, session);
                 }
+                AttemptCommand::NoteTaken(delivery) => {
+                    let requests = self.mailbox.client_took(&mut self.reporter, &delivery);
+                    self.obey(requests);
+                }
+                AttemptCommand::NoteRefused(delivery) => self.mailbox.client_refused(&delivery),
                 AttemptCommand::Report(event) => self.report(run, &event),
                 own => run.perform(own, self.reporter.store().now()),
             }
@@ -567,7 +682,7 @@ impl Bridge {
 
     /// Notes that the agent runs: it has its mail now.
     fn note_started(&mut self, task: &TaskId, process: ProcessId, session: Option<String>) {
-        let requests = self.mailbox.acknowledge_prompt(&mut self.reporter);
+        let requests = self.mailbox.prompt_was_told(&mut self.reporter);
         self.obey(requests);
         let started = EventKind::WorkerStarted(WorkerStarted {
             process: Some(process),

@@ -45,6 +45,8 @@ const NAMED_TASKS: usize = 20;
 const SHOWN_DIFF: usize = 6_000;
 /// The largest patch that is written, in bytes.
 const LARGEST_PATCH: usize = 16 * 1024 * 1024;
+/// Stands for a name that nobody in a team can have.
+const SOMEBODY: &str = "somebody";
 /// The file with the work that is to be brought in.
 const INCOMING_PATCH: &str = "incoming.patch";
 /// The file with what was merged into the same files meanwhile.
@@ -112,10 +114,10 @@ impl Briefer {
         if spec.is_some() || !is_first || task.fix().is_some() || task.conflict().is_some() {
             self.follow(store);
         }
-        let tasks = store
-            .tasks(&self.team)
-            .ok_or_trace("read the tasks for a briefing");
-        let tasks = tasks.map(|list| list.tasks).unwrap_or_default();
+        let tasks = TaskLookup {
+            store,
+            team: &self.team,
+        };
         let situation = self.situation(spec.as_ref(), &tasks, input);
         if let Some(conflict) = task.conflict() {
             let facts = ConflictPrompt {
@@ -133,12 +135,8 @@ impl Briefer {
             };
             return self.render(&facts);
         }
-        let done = task.blocked_by().iter().filter_map(|id| {
-            let done = tasks.iter().find(|other| other.id() == id)?;
-            Some(done_task(done))
-        });
         let facts = WorkerPrompt {
-            builds_on: done.collect(),
+            builds_on: tasks.done(task.blocked_by().iter()),
             task: task_facts(task),
             situation,
         };
@@ -165,10 +163,27 @@ impl Briefer {
         }
     }
 
+    /// Returns the tasks that others work on at this moment: by the journal where it was read, else by their heartbeats.
+    fn held_by_others(&self, tasks: &TaskLookup<'_>) -> Vec<TaskId> {
+        if self.seen > 0 {
+            let workers = self.state.workers.values();
+            return workers.filter_map(|worker| worker.holds.clone()).collect();
+        }
+        let beats = tasks
+            .store
+            .heartbeats(&self.team)
+            .ok_or_trace("read the heartbeats for a briefing");
+        let beats = beats.map(|(beats, _)| beats).unwrap_or_default();
+        beats
+            .into_iter()
+            .filter_map(|beat| beat.current_task_id)
+            .collect()
+    }
+
     fn situation(
         &self,
         spec: Option<&RunSpec>,
-        tasks: &[Task],
+        tasks: &TaskLookup<'_>,
         input: &BriefingInput<'_>,
     ) -> Situation {
         let task = input.task;
@@ -176,17 +191,23 @@ impl Briefer {
             let mut members = spec.members.iter();
             members.find(|member| member.name == self.worker)
         });
-        let others: Vec<OtherWorker> = tasks
+        let mut held = self.held_by_others(tasks);
+        held.retain(|id| id != task.id());
+        held.sort_unstable();
+        held.dedup();
+        let more_others = held.len().saturating_sub(NAMED_OTHERS);
+        held.truncate(NAMED_OTHERS);
+        let others = held
             .iter()
-            .filter(|other| other.status() == Status::InProgress && other.id() != task.id())
+            .filter_map(|id| tasks.find(id))
+            .filter(|other| other.status() == Status::InProgress)
             .filter(|other| other.owner() != Some(self.worker.as_str()))
-            .map(other_worker)
-            .collect();
+            .map(|other| other_worker(&other));
         Situation {
             you: you(&self.team, &self.worker, member),
             goal: spec.and_then(|spec| goal(spec, task)),
-            more_others: others.len().saturating_sub(NAMED_OTHERS),
-            others: others.into_iter().take(NAMED_OTHERS).collect(),
+            others: others.collect(),
+            more_others,
             earlier: self.earlier(input),
             answers: answers(task),
             messages: input.mail.iter().map(mail).collect(),
@@ -233,6 +254,8 @@ impl Briefer {
                 let time = span.to.map_or_else(String::new, |to| {
                     format!(" after {}", say_span(to.since(span.from)))
                 });
+                let name = name.parse::<WorkerName>();
+                let name = name.map_or_else(|_| SOMEBODY.to_owned(), |name| name.to_string());
                 format!("{} {name} {}{time}.", times(tries), ended(span.end))
             }
             None => times(tries),
@@ -252,7 +275,7 @@ impl Briefer {
     }
 
     /// Returns what is known about the check that a task is to mend.
-    fn fix(&self, fix: TaskFix, spec: Option<&RunSpec>, tasks: &[Task]) -> FixFacts {
+    fn fix(&self, fix: TaskFix, spec: Option<&RunSpec>, tasks: &TaskLookup<'_>) -> FixFacts {
         let run = &self.state.run;
         let mut checks = run.checks.iter();
         let checked = checks.find(|checked| checked.command == fix.command);
@@ -276,7 +299,7 @@ impl Briefer {
             ),
             was_failing: fix.is_target,
             output: checked.map_or_else(String::new, |checked| checked.last.clone()),
-            merged: done_tasks(merged, tasks),
+            merged: tasks.done(last_of(merged)),
             other_checks: others
                 .map(|check| {
                     let now = run.checks.iter().find(|now| now.command == check.command);
@@ -296,41 +319,36 @@ impl Briefer {
     fn conflict(
         &self,
         conflict: &TaskConflict,
-        tasks: &[Task],
+        tasks: &TaskLookup<'_>,
         input: &BriefingInput<'_>,
     ) -> ConflictFacts {
-        let source = (tasks.iter())
-            .find(|task| task.commit() == Some(conflict.commit.as_str()))
-            .or_else(|| {
-                let root = input.task.resolves()?;
-                tasks.iter().find(|task| *task.id() == root)
-            });
-        // Of a chain of resolutions the task at its root says what was wanted.
-        let root = source
-            .and_then(Task::resolves)
-            .and_then(|root| tasks.iter().find(|task| *task.id() == root))
-            .or(source);
-        let incoming = match (source, root) {
-            (Some(source), Some(root)) => DoneTask {
-                id: root.id().to_string(),
-                subject: root.subject().to_owned(),
-                ..done_task(source)
-            },
-            _ => DoneTask {
-                id: input.task.resolves().map_or_else(String::new, |id| id.to_string()),
-                ..DoneTask::default()
-            },
-        };
-        let merged = self.state.run.history.merges.iter();
-        let merged = merged
-            .filter(|merge| merge.standing == MergeStanding::Merged)
-            .filter_map(|merge| merge.task.as_ref())
-            .filter(|id| {
-                let task = tasks.iter().find(|task| task.id() == *id);
-                let files = task.and_then(Task::result).map(|result| result.files);
-                let files = files.unwrap_or_default();
-                files.iter().any(|file| conflict.files.contains(file))
-            });
+        let history = &self.state.run.history.merges;
+        // Of a chain of resolutions the task at its root says what was wanted, and the last one has the work.
+        let root = input.task.resolves();
+        let root = root.as_ref().and_then(|root| tasks.find(root));
+        let source = (history.iter())
+            .filter(|merge| merge.commit == conflict.commit)
+            .filter_map(|merge| tasks.find(merge.task.as_ref()?))
+            .find(|task| task.commit() == Some(conflict.commit.as_str()));
+        let mut incoming = source
+            .as_ref()
+            .or(root.as_ref())
+            .map_or_else(DoneTask::default, done_task);
+        if let Some(root) = &root {
+            incoming.id = root.id().to_string();
+            root.subject().clone_into(&mut incoming.subject);
+        }
+        let merged: Vec<Task> = last_of((history.iter()).filter_map(|merge| {
+            let is_merged = merge.standing == MergeStanding::Merged;
+            merge.task.as_ref().filter(|_| is_merged)
+        }))
+        .filter_map(|id| tasks.find(id))
+        .filter(|task| {
+            let files = task.result().map(|result| result.files);
+            let files = files.unwrap_or_default();
+            files.iter().any(|file| conflict.files.contains(file))
+        })
+        .collect();
         let (commit, files) = (conflict.commit.as_str(), conflict.files.as_slice());
         let made = |patch: Result<Vec<u8>, WorkplaceError>| {
             let patch = patch.ok_or_trace("make the patch of a conflict");
@@ -343,12 +361,11 @@ impl Briefer {
             files: conflict.files.clone(),
             incoming,
             incoming_description: root
-                .map(|task| task.description().to_owned())
-                .unwrap_or_default(),
+                .map_or_else(String::new, |task| task.description().to_owned()),
             incoming_commit: Some(conflict.commit.clone()).filter(|commit| !commit.is_empty()),
             incoming_patch: write_patch(input.temp, INCOMING_PATCH, &whole),
             incoming_diff: diff_text(&incoming_diff),
-            merged: done_tasks(merged, tasks),
+            merged: merged.iter().map(done_task).collect(),
             merged_patch: write_patch(input.temp, MERGED_PATCH, &others),
             merged_diff: diff_text(&others),
             failed_before: conflict.failed_before.clone(),
@@ -471,16 +488,32 @@ pub fn done_task(task: &Task) -> DoneTask {
     }
 }
 
-fn done_tasks<'a>(ids: impl Iterator<Item = &'a TaskId>, tasks: &[Task]) -> Vec<DoneTask> {
-    let mut done: Vec<DoneTask> = Vec::new();
-    for id in ids {
-        if let Some(task) = tasks.iter().find(|task| task.id() == id) {
-            done.push(done_task(task));
-        }
+/// Finds tasks one by one: a team can have thousands, and a briefing needs few.
+struct TaskLookup<'a> {
+    store: &'a dyn Store,
+    team: &'a TeamName,
+}
+
+impl TaskLookup<'_> {
+    fn find(&self, id: &TaskId) -> Option<Task> {
+        self.store
+            .task(self.team, id)
+            .ok_or_trace("read a task for a briefing")
     }
-    let over = done.len().saturating_sub(NAMED_TASKS);
-    done.drain(..over);
-    done
+
+    fn done<'t>(&self, ids: impl Iterator<Item = &'t TaskId>) -> Vec<DoneTask> {
+        ids.filter_map(|id| self.find(id))
+            .map(|task| done_task(&task))
+            .collect()
+    }
+}
+
+/// Returns the last of these tasks, in their order.
+fn last_of<'t>(ids: impl Iterator<Item = &'t TaskId>) -> impl Iterator<Item = &'t TaskId> {
+    let mut ids: Vec<&TaskId> = ids.collect();
+    let over = ids.len().saturating_sub(NAMED_TASKS);
+    ids.drain(..over);
+    ids.into_iter()
 }
 
 fn run_of(store: &dyn Store, team: &TeamName) -> Option<RunSpec> {
@@ -493,9 +526,11 @@ fn run_of(store: &dyn Store, team: &TeamName) -> Option<RunSpec> {
 }
 
 fn other_worker(task: &Task) -> OtherWorker {
-    let owner = task.owner().filter(|owner| owner.parse::<WorkerName>().is_ok());
+    let owner = task
+        .owner()
+        .filter(|owner| owner.parse::<WorkerName>().is_ok());
     OtherWorker {
-        worker: owner.unwrap_or("somebody").to_owned(),
+        worker: owner.unwrap_or(SOMEBODY).to_owned(),
         task: task.id().to_string(),
         subject: task.subject().to_owned(),
         paths: task.paths(),

@@ -12,6 +12,7 @@ use teamster_store::{Read, StoreError};
 use teamster_types::heartbeat::Heartbeat;
 
 use crate::record::{WorkerBackend, WorkerSpec};
+use crate::socket::SOCKET;
 
 /// How long a bridge may take to begin. It needs moments; a machine that is busy with fifty of them, more.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -88,7 +89,7 @@ impl Launcher<'_> {
                     folder: self.project,
                     set: &[(LAUNCH.into(), launch.clone().into())],
                     // Whoever starts a worker may be one itself, or sit in a terminal of tmux.
-                    unset: &["TEAMSTER_WORKER", "TMUX", "TMUX_PANE"],
+                    unset: &["TEAMSTER_WORKER", SOCKET, "TMUX", "TMUX_PANE"],
                 }
                 .start(output)?;
                 Box::new(move || !matches!(child.try_wait(), Ok(None)))
@@ -200,7 +201,8 @@ fn environment(launch: &str) -> Vec<u8> {
     use std::os::unix::ffi::OsStrExt;
     let mut bytes = Vec::new();
     let own = std::env::vars_os().filter(|(name, _)| {
-        !["TEAMSTER_WORKER", "TMUX", "TMUX_PANE", LAUNCH].contains(&name.to_string_lossy().as_ref())
+        !["TEAMSTER_WORKER", SOCKET, "TMUX", "TMUX_PANE", LAUNCH]
+            .contains(&name.to_string_lossy().as_ref())
     });
     for (name, value) in own.chain([(LAUNCH.into(), launch.into())]) {
         bytes.extend_from_slice(name.as_bytes());

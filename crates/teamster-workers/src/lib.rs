@@ -23,6 +23,7 @@
 //! | [`briefing`] | what an agent is told about its task |
 //! | [`task_report`] | what an agent reports at the end of a task |
 //! | [`launch`], [`record`] | how a bridge is started and found again; one process for each worker |
+//! | [`socket`], [`tools`] | how an agent reaches its bridge, and what it can do there |
 //! | [`supervise`], [`reclaim`] | what happens to dead and hung workers and to their tasks |
 //! | [`shutdown`] | how workers are stopped, and how it is proven that they are gone |
 //! | [`limits`] | how long everything may take |
@@ -42,10 +43,13 @@ pub mod bridge;
 pub mod briefing;
 pub mod launch;
 pub mod limits;
+mod mail_text;
 mod process;
 pub mod reclaim;
 pub mod record;
 pub mod shutdown;
+pub mod socket;
 pub mod supervise;
 pub mod task_report;
+pub mod tools;
 pub mod workplace;

@@ -8,15 +8,17 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
-use teamster_agents::{AgentInput, Driver, Interrupt, Launch, SoftSignal};
+use teamster_agents::{AgentInput, Interrupt, Launch, SoftSignal};
 use teamster_fs::proc::Machine;
-use teamster_fs::{Dir, FsError, layout, remove_tree};
+use teamster_fs::{Dir, FsError, InboxFile, layout, remove_tree, socket};
 use teamster_isolate::OrTrace as _;
 use teamster_isolate::Signal;
 use teamster_isolate::child::{self, ChildEvent, ChildSpec, OutputStream, RunningChild};
 use teamster_isolate::process_tree::{ProcessTree, SurvivingProcesses};
 use teamster_types::process::ProcessId;
 use teamster_types::redact::LineRedactor;
+
+use crate::socket::SOCKET;
 
 /// A program that ended may have left its last words in a pipe: they are waited for this long.
 pub(crate) const LAST_WORDS: Duration = Duration::from_secs(2);
@@ -66,6 +68,8 @@ impl AgentProcess {
             .collect();
         // What only our own pane knows is not the agent's.
         unset.extend(["TMUX".into(), "TMUX_PANE".into()]);
+        // The socket of another worker, should one have started us.
+        unset.push(SOCKET.into());
         let mut set = launch.set.clone();
         set.extend(site.exported.iter().cloned());
         let start = ChildSpec {
@@ -115,8 +119,8 @@ impl AgentProcess {
     }
 
     /// Asks the agent to end, in the way it understands. Whether it obeys is seen by its end.
-    pub(crate) fn ask_to_end(&self, driver: &dyn Driver, was_seen: bool) {
-        match driver.interrupt() {
+    pub(crate) fn ask_to_end(&self, interrupt: Interrupt, was_seen: bool) {
+        match interrupt {
             Interrupt::Line(line) if was_seen => match &self.input {
                 Some(input) => drop(input.send(line)),
                 None => self.running.signal(Signal::INT),
@@ -164,11 +168,17 @@ impl TempFolder {
     pub(crate) fn path(&self) -> Option<&Path> {
         self.path.as_deref()
     }
+
+    /// Creates the file that messages for a program are appended to, or returns `None` where there is no folder for it.
+    pub(crate) fn make_inbox(&self) -> Option<InboxFile> {
+        let dir = Dir::open_root(self.path()?).ok()??;
+        InboxFile::create(dir, layout::AGENT_INBOX).ok_or_trace("create the inbox file of an agent")
+    }
 }
 
 impl Drop for TempFolder {
     fn drop(&mut self) {
-        remove_temp_folder(&self.launch_id);
+        remove(&layout::launch_temp(&self.launch_id));
     }
 }
 
@@ -186,11 +196,24 @@ fn make_temp_folder(name: &str) -> Option<PathBuf> {
     is_ours.then(|| system.join(name))
 }
 
-/// Removes the temp folder of a launch with all that is in it.
+/// Removes the temporary folders of a launch that is over, with all that is in them.
 pub(crate) fn remove_temp_folder(launch_id: &str) {
+    remove(&layout::launch_temp(launch_id));
+    remove_socket(launch_id);
+}
+
+fn remove(folder: &str) {
     if let Ok(Some(system)) = system_temp_folder() {
-        remove_tree(&system, &layout::launch_temp(launch_id))
-            .or_trace("remove the temporary folder of a launch");
+        remove_tree(&system, folder).or_trace("remove the temporary folder of a launch");
+    }
+}
+
+/// Removes the socket that a killed bridge left.
+fn remove_socket(launch_id: &str) {
+    let folder = layout::launch_socket(launch_id);
+    let parent = socket::socket_parent(&std::env::temp_dir(), &folder);
+    if let Ok(Some(parent)) = Dir::open_root(&parent) {
+        remove_tree(&parent, &folder).or_trace("remove the socket of a launch");
     }
 }
 

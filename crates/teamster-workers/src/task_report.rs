@@ -283,8 +283,16 @@ mod tests {
         assert_eq!(report.summary.chars().count(), SUMMARY);
         assert!(!report.handover.contains("ghp_") && !report.handover.contains('\u{1b}'));
         assert_eq!(report.problems.len(), PROBLEMS.0);
-        assert!(report.problems.iter().all(|problem| !problem.contains("ghp_")));
-        let huge = format!("```teamster\n{{\"summary\": \"{}\"}}\n```", "y".repeat(10_000_000));
+        assert!(
+            report
+                .problems
+                .iter()
+                .all(|problem| !problem.contains("ghp_"))
+        );
+        let huge = format!(
+            "```teamster\n{{\"summary\": \"{}\"}}\n```",
+            "y".repeat(10_000_000)
+        );
         assert_eq!(TaskReport::parse(&huge).summary.chars().count(), SUMMARY);
     }
 

@@ -10,9 +10,9 @@ use teamster_app::env_vars;
 use teamster_types::TeamName;
 
 use crate::commands::{
-    config, demo, doctor, flow, gate, generate, hook, install, journal, message, party, plan,
-    plugin, replay, run, shutdown, state_file, status, studio, task, team, top, trust, worker,
-    worktree, zombies,
+    ask, config, demo, doctor, flow, gate, generate, hook, install, journal, mcp, message, party,
+    plan, plugin, replay, run, shutdown, state_file, status, studio, task, team, top, trust,
+    worker, worktree, zombies,
 };
 use crate::context::Context;
 use crate::error::{AppError, ErrorKind, Result, report};
@@ -54,6 +54,8 @@ enum Command {
     Revise(gate::ReviseArgs),
     Plan(plan::PlanArgs),
     Message(message::MessageArgs),
+    Ask(ask::AskArgs),
+    Answer(ask::AnswerArgs),
     Worker(worker::WorkerArgs),
     Shutdown(shutdown::ShutdownArgs),
     Worktree(worktree::WorktreeArgs),
@@ -67,6 +69,7 @@ enum Command {
     Install(install::InstallArgs),
     Uninstall(install::UninstallArgs),
     Plugin(plugin::PluginArgs),
+    Mcp(mcp::McpArgs),
     Hook(hook::HookArgs),
     StateFile(state_file::StateFileArgs),
     Doctor(doctor::DoctorArgs),
@@ -89,7 +92,8 @@ const GROUPS: [(&str, &[&str]); 5] = [
     (
         "Coordinate",
         &[
-            "team", "task", "message", "worker", "shutdown", "worktree", "zombies", "journal",
+            "team", "task", "message", "ask", "answer", "worker", "shutdown", "worktree",
+            "zombies", "journal",
         ],
     ),
     (
@@ -102,7 +106,15 @@ const GROUPS: [(&str, &[&str]); 5] = [
     ),
     (
         "Set up",
-        &["doctor", "config", "trust", "completions", "man", HELP],
+        &[
+            "doctor",
+            "config",
+            "trust",
+            "mcp",
+            "completions",
+            "man",
+            HELP,
+        ],
     ),
 ];
 /// The command that clap adds itself, after the others were built.
@@ -211,6 +223,9 @@ fn dispatch(cli: Cli) -> Result {
         Command::Team(command) => command.run(&Context::find_checked(out)?),
         Command::Task(command) => command.run(&Context::find_checked(out)?),
         Command::Message(command) => command.run(&Context::find_checked(out)?),
+        Command::Ask(command) => command.run(&Context::find(out)?),
+        Command::Answer(command) => command.run(&Context::find_checked(out)?),
+        Command::Mcp(command) => command.run(),
         Command::Worker(command) if command.stops() => command.run(&Context::find_to_stop(out)?),
         Command::Worker(command) => command.run(&Context::find_checked(out)?),
         Command::Shutdown(command) => command.run(&Context::find_to_stop(out)?),

@@ -12,6 +12,8 @@ use crate::event::{AgentEvent, PermissionDecision};
 use crate::permission::{Permissions, ToolRequest};
 use crate::text::{text, tool_detail};
 
+/// How the names of our own tools begin in this client.
+const OWN_TOOL: &str = "mcp__teamster__";
 /// The most requests that wait for a person at once; further ones are denied.
 const MOST_WAITING: usize = 100;
 
@@ -20,6 +22,8 @@ const MOST_WAITING: usize = 100;
 pub(super) struct Requests {
     permissions: Permissions,
     worktree: PathBuf,
+    /// Whether the client has our own tools. It has no other servers, so nothing else is called like them.
+    has_own_tools: bool,
     waiting: HashMap<String, Value>,
 }
 
@@ -28,6 +32,7 @@ impl Requests {
         Self {
             permissions: *job.permissions,
             worktree: job.worktree.to_owned(),
+            has_own_tools: job.tools.is_some(),
             waiting: HashMap::new(),
         }
     }
@@ -46,10 +51,12 @@ impl Requests {
         }
         let tool = text(request, "tool_name").unwrap_or("an unnamed tool");
         let input = request.get("input").unwrap_or(&Value::Null);
-        let mut decision = self.permissions.decide(
-            &self.worktree,
-            &tool_request(tool, input, text(request, "blocked_path")),
-        );
+        let mut decision = if self.has_own_tools && tool.starts_with(OWN_TOOL) {
+            PermissionDecision::Allowed
+        } else {
+            let wanted = tool_request(tool, input, text(request, "blocked_path"));
+            self.permissions.decide(&self.worktree, &wanted)
+        };
         let mut replies = Vec::new();
         match &decision {
             PermissionDecision::Allowed => replies.push(allowed(id, input)),
@@ -71,7 +78,7 @@ impl Requests {
                 decision,
             }],
             replies,
-            close_input: false,
+            ..LineEffects::default()
         }
     }
 

@@ -46,7 +46,7 @@ pub fn begin_detached(app: &App, team: &TeamName, more: &[String]) -> Result<Det
         args: &args,
         folder: &project,
         set: &[],
-        unset: &["TMUX", "TMUX_PANE"],
+        unset: &[crate::env_vars::SOCKET, "TMUX", "TMUX_PANE"],
     }
     .start(logs.open_append(layout::RUN_LOG)?)
     .map_err(|error| {

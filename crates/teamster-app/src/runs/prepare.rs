@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 use teamster_fs::Dir;
 use teamster_isolate::git::{CommitId, FoundRepo, Git, GitProblem, Repo};
-use teamster_journal::payload::{Approve, Base, Budget, Check, Distribution, MAX_FIX, RunSpec};
+use teamster_journal::payload::{
+    Approve, Base, Budget, Check, Distribution, MAX_FIX, ReviewMode, RunSpec,
+};
 use teamster_prompts::Prompts;
 use teamster_prompts::facts::CheckState;
 use teamster_run::cast::nobody_can;
@@ -62,6 +64,8 @@ pub struct RunRequest {
     pub approve: Option<Approve>,
     /// How often what the checks find is worked on.
     pub max_fix: Option<u32>,
+    /// Whether the merged work is reviewed before the gate opens.
+    pub review: ReviewMode,
     /// Where the work begins; `None` for the commit that is checked out.
     pub base: Option<String>,
     /// What it may cost.
@@ -142,6 +146,7 @@ impl RunRequest {
             unverified,
             approve: self.approve.unwrap_or_default(),
             max_fix: self.max_fix.unwrap_or(MAX_FIX),
+            review: self.review,
             flow: self.flow.clone(),
             leader: cast.leader.clone(),
             leader_model: cast.leader_model.clone(),

@@ -73,6 +73,7 @@ pub fn be(app: &App, wanted: WorkerSpec, launch: String, restarts: u32, mut say:
         prompts,
         spec: wanted,
         may_begin,
+        questions_to: meter::questions_to(spec.as_ref()),
         workplace,
         limits: config.rules(),
         launch,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use teamster_journal::cost::Costs;
-use teamster_journal::payload::{Budget, RunSpec};
+use teamster_journal::payload::{Addressee, Budget, RunSpec};
 use teamster_store::Store;
 use teamster_types::TeamName;
 use teamster_workers::bridge::MayBegin;
@@ -20,6 +20,14 @@ pub(super) fn run_spec(store: &dyn Store, team: &TeamName) -> Option<RunSpec> {
     RunSpec::strict(config.run()?)
         .inspect_err(|error| tracing::warn!("cannot read what the run is asked for: {error}"))
         .ok()
+}
+
+/// Returns who answers questions of a worker: the agent that leads the run, else a person.
+pub(super) fn questions_to(spec: Option<&RunSpec>) -> Addressee {
+    match spec.and_then(RunSpec::leading_agent) {
+        Some(_) => Addressee::Leader,
+        None => Addressee::Person,
+    }
 }
 
 /// Says whether there is room in the budget for another task. A run without a budget always has some.

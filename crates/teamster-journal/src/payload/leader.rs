@@ -39,11 +39,9 @@ pub struct WakeReason {
 
 impl WakeReason {
     /// Returns a reason about something.
-    pub fn new(kind: WakeKind, about: impl ToString) -> Self {
-        Self {
-            kind,
-            about: about.to_string(),
-        }
+    pub fn new(kind: WakeKind, about: impl Into<String>) -> Self {
+        let about = about.into();
+        Self { kind, about }
     }
 }
 

@@ -8,7 +8,10 @@ mod cost;
 mod gate;
 mod leader;
 mod merge;
+mod question;
+mod review;
 mod run;
+mod severity;
 mod task;
 mod team;
 mod worker;
@@ -31,10 +34,19 @@ pub use leader::{
 pub use merge::{
     CaughtUp, MergeAdopted, MergeConflict, MergeLost, MergePredicted, Merged, Prediction,
 };
+pub use question::{
+    Addressee, FindingAdded, NoQuestionId, ProposedTask, QuestionAnswered, QuestionAsked,
+    QuestionExpired, QuestionForwarded, QuestionId, QuestionKind, WorkerProgress,
+};
+pub use review::{
+    Criterion, ReviewFailed, ReviewFinding, ReviewFinished, ReviewMode, ReviewSkipped,
+    ReviewStarted, ReviewVerdict,
+};
 pub use run::{
     Approve, Base, Distribution, LeaderAsked, MAX_FIX, Member, PlanMade, PlanSource,
     PlannedTaskEntry, RefsRecorded, RunEnd, RunFinished, RunSpec, RunStarted, StageEntered,
 };
+pub use severity::Severity;
 pub use task::TaskChange;
 pub use team::{
     CursorMoved, HookReceived, MalformedMessage, MemberJoined, MemberLeft, MessageSent, SignalSent,

@@ -4,9 +4,12 @@ use std::time::Instant;
 
 use serde_json::json;
 use teamster_journal::payload::{
-    Approve, GateAnswer, GateDecided, GateOpened, GateShown, MergeAdopted, RunEnd, RunSpec,
+    Approve, GateAnswer, GateDecided, GateOpened, GateShown, MergeAdopted, ReviewMode, RunEnd,
+    RunSpec,
 };
-use teamster_journal::{EventActor, EventKind, Gate, GateDecision, NewEvent, RunState};
+use teamster_journal::{
+    EventActor, EventKind, Gate, GateDecision, NewEvent, ReviewOutcome, RunState,
+};
 use teamster_party::{ApprovalDecision, NewApproval, Party, Via};
 use teamster_store::{Outgoing, Recipient};
 use teamster_types::flow::{MAX_REVISIONS, Stage};
@@ -312,6 +315,9 @@ fn why_not_auto(run: &RunContext<'_>, gate: &Gate) -> Result<Option<(GateExit, S
     if let Some(why) = why_not_by_tasks(run.spec(), &run.tasks()?, gate.verified) {
         return Ok(Some(why));
     }
+    if let Some(why) = why_not_by_review(run.spec(), run.state(), &gate.commit) {
+        return Ok(Some((GateExit::Unverified, why)));
+    }
     if let Some(first) = repository_audit::new_replacements(run).first() {
         let why = format!("{first} was added during the run, so a person has to look");
         return Ok(Some((GateExit::Unverified, why)));
@@ -359,6 +365,25 @@ fn why_not_by_tasks(
         outside.join(", ")
     );
     Some((GateExit::Unverified, why))
+}
+
+/// Returns why the review needs a person, in words: something is left to fix, or it is required and there is none.
+fn why_not_by_review(spec: &RunSpec, state: &RunState, commit: &str) -> Option<String> {
+    let is_required = spec.review == ReviewMode::Require;
+    let why = match state.review_of(commit).map(|review| &review.outcome) {
+        Some(ReviewOutcome::Finished(finished)) => {
+            let left = finished.to_fix().count();
+            return (left > 0).then(|| {
+                format!("the review found {left} things that should be fixed first, so a person has to look")
+            });
+        }
+        _ if !is_required => return None,
+        Some(ReviewOutcome::Failed(why) | ReviewOutcome::Skipped(why)) => why.as_str(),
+        Some(ReviewOutcome::UnderWay) | None => "nobody was asked about this commit",
+    };
+    Some(format!(
+        "it was NOT reviewed, so it was not approved: {why}"
+    ))
 }
 
 /// Journals a decision, and tells it to those who should know.

@@ -247,7 +247,7 @@ fn of_messages(run: &RunContext<'_>) -> Vec<Wake> {
     let messages = run.state().leader.messages.iter();
     messages
         .map(|(seq, text)| {
-            let reason = WakeReason::new(WakeKind::Message, seq);
+            let reason = WakeReason::new(WakeKind::Message, seq.to_string());
             let why = "the person wrote to you".to_owned();
             Wake::new(reason, why, "The person".to_owned(), text)
         })

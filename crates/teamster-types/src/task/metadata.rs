@@ -56,6 +56,7 @@ enum OwnKey {
     Resolves,
     Conflict,
     Fix,
+    Review,
     Revision,
     Update,
 }
@@ -82,6 +83,7 @@ impl OwnKey {
             Self::Resolves => "resolves",
             Self::Conflict => "conflict",
             Self::Fix => "fix",
+            Self::Review => "review",
             Self::Revision => "revision",
             Self::Update => "update",
         }
@@ -173,6 +175,20 @@ pub struct TaskFix {
     pub is_target: bool,
 }
 
+/// The finding of a review that a task is to settle.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TaskReview {
+    /// The round of fixing, counted from 1.
+    pub round: u32,
+    /// How many revisions a person had asked for before.
+    pub revision: u32,
+    /// The commit that was reviewed.
+    pub commit: String,
+    /// The place of the finding among those of the review that need a fix, counted from 1.
+    pub number: usize,
+}
+
 /// What a run notes about a task that it makes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TaskNotes {
@@ -180,6 +196,8 @@ pub struct TaskNotes {
     pub accept: Vec<String>,
     /// The failed check that the task is to mend.
     pub fix: Option<TaskFix>,
+    /// The finding of a review that the task is to settle.
+    pub review: Option<TaskReview>,
     /// The gate at which a person asked for this revision.
     pub revision: Option<String>,
     /// The commit of the user's branch that the task is to bring in.
@@ -204,6 +222,8 @@ impl TaskNotes {
         let accept = (!self.accept.is_empty()).then(|| json!(self.accept));
         put(OwnKey::Accept, accept);
         put(OwnKey::Fix, self.fix.as_ref().map(|fix| json!(fix)));
+        let review = self.review.as_ref();
+        put(OwnKey::Review, review.map(|review| json!(review)));
         put(OwnKey::Revision, self.revision.as_ref().map(|id| json!(id)));
         put(OwnKey::Update, self.update.as_ref().map(|tip| json!(tip)));
         let mark = match (self.is_candidate, self.is_to_be_merged) {
@@ -447,6 +467,11 @@ impl Task {
     /// Returns the failed check that it is to mend.
     pub fn fix(&self) -> Option<TaskFix> {
         TaskFix::deserialize(self.own(OwnKey::Fix)?).ok()
+    }
+
+    /// Returns the finding of a review that it is to settle.
+    pub fn review(&self) -> Option<TaskReview> {
+        TaskReview::deserialize(self.own(OwnKey::Review)?).ok()
     }
 
     /// Returns the gate at which a person asked for it as a revision.

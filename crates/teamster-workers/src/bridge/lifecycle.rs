@@ -463,7 +463,7 @@ mod tests {
     fn failures_in_a_row_quarantine_a_worker_and_a_completed_task_ends_the_row() {
         let now = Instant::now();
         let mut failures = FailureCounter::new(WorkerLimits::default());
-        let done = TaskResolution::Completed(String::new());
+        let done = TaskResolution::Completed(crate::task_report::TaskReport::parse(""));
         for resolution in [failed(), failed(), done, failed()] {
             assert_eq!(failures.count(&resolution, now), None);
         }
@@ -501,7 +501,10 @@ mod tests {
         failures.count(&released(ReleaseCause::Service), start);
         let later = start + 60 * SECOND;
         assert!(failures.may_work(later));
-        failures.count(&TaskResolution::Completed(String::new()), later);
+        failures.count(
+            &TaskResolution::Completed(crate::task_report::TaskReport::parse("")),
+            later,
+        );
         assert_eq!(failures.paused_until, None);
     }
 

@@ -10,21 +10,26 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
-use teamster_agents::{Driver, Job, PermissionReply, Permissions, TaskFacts};
+use teamster_agents::{
+    AgentTools, Driver, Job, MessageRoute, PermissionReply, Permissions, TaskFacts,
+};
 use teamster_fs::proc::Machine;
-use teamster_fs::{Dir, FsError, Sync, layout};
+use teamster_fs::{Dir, FsError, InboxFile, Sync, layout};
 use teamster_isolate::OrTrace as _;
 use teamster_isolate::child::{ChildEvent, OutputStream};
 use teamster_isolate::process_tree::{self, ProcessTree, SurvivingProcesses};
 use teamster_store::Claimed;
+use teamster_types::message::Message;
 use teamster_types::process::ProcessId;
 use teamster_types::task::Task;
 use teamster_types::{TaskId, Time};
 
 use super::BridgeEvent;
 use super::reporter::{Reporter, TaskLog, TaskLogSource, WorkerIdentity};
+use super::socket::WorkerSocket;
 use crate::attempt::{AgentAttempt, AttemptCommand, AttemptEnd, StopCause};
 use crate::limits::WorkerLimits;
+use crate::mail_text;
 use crate::process::{self, AgentProcess, LaunchSite, TempFolder};
 
 /// What the agent of a worker is started with each time.
@@ -51,6 +56,8 @@ pub(super) struct AgentLauncher {
     /// The project, whose folder of ours holds task files and logs.
     project: Dir,
     machine: Arc<Machine>,
+    /// Where the agent reaches its bridge; `None` when there is no socket.
+    socket: Option<WorkerSocket>,
     /// Where the agent's output goes.
     events: Sender<BridgeEvent>,
     /// The number of attempts so far.
@@ -77,6 +84,7 @@ impl AgentLauncher {
         limits: WorkerLimits,
         project: Dir,
         machine: Arc<Machine>,
+        socket: Option<WorkerSocket>,
         events: Sender<BridgeEvent>,
     ) -> Self {
         Self {
@@ -85,6 +93,7 @@ impl AgentLauncher {
             limits,
             project,
             machine,
+            socket,
             events,
             attempts: 0,
         }
@@ -128,6 +137,8 @@ impl AgentLauncher {
         let file = self
             .write_task(task)
             .map_err(|error| format!("cannot write the task for the agent: {error}"))?;
+        let inbox = input.temp.make_inbox();
+        let inbox_path = inbox.as_ref().map(InboxFile::path);
         let id = task.id().to_string();
         let job = Job {
             prompt: input.prompt,
@@ -148,6 +159,11 @@ impl AgentLauncher {
             path: &self.setup.path,
             teamster: &self.setup.teamster,
             temp: input.temp.path(),
+            inbox: inbox_path.as_deref(),
+            tools: self.socket.as_ref().map(|socket| AgentTools {
+                socket: socket.path(),
+                patience: self.limits.idle,
+            }),
         };
         let driver = Arc::clone(&self.setup.driver);
         let launch = driver
@@ -184,6 +200,7 @@ impl AgentLauncher {
             command,
             process,
             attempt,
+            inbox,
             _temp: input.temp,
         })
     }
@@ -212,6 +229,8 @@ pub(super) struct TaskAttempt<'a> {
     command: String,
     process: AgentProcess,
     attempt: AgentAttempt,
+    /// The file that messages are appended to if the agent takes them that way.
+    inbox: Option<InboxFile>,
     /// Removed at the end of the attempt with all that the agent left there.
     _temp: TempFolder,
 }
@@ -247,6 +266,11 @@ impl TaskAttempt<'_> {
         self.attempt.hear(said, Instant::now())
     }
 
+    /// Takes in that the agent called a tool of ours, or waits for the answer of one.
+    pub(super) fn note_request(&mut self) -> Vec<AttemptCommand> {
+        self.attempt.note_request(Instant::now())
+    }
+
     /// Returns what the passing of time makes necessary.
     pub(super) fn tick(&mut self) -> Option<AttemptCommand> {
         self.attempt.tick(Instant::now())
@@ -268,6 +292,42 @@ impl TaskAttempt<'_> {
             }
             None => false,
         }
+    }
+
+    /// Returns whether the agent runs, as far as is known, and nobody is ending it.
+    pub(super) fn may_be_told(&self) -> bool {
+        self.attempt.may_be_told()
+    }
+
+    /// Tells the agent what others wrote, in the way that its client takes it now. `delivery` names the attempt to do so.
+    pub(super) fn tell(&mut self, delivery: &str, messages: &[Message]) -> MessageRoute {
+        let text = mail_text::told_at_work(messages);
+        match self.attempt.deliver(delivery, &text) {
+            MessageRoute::Input(bytes) => {
+                self.process.write(bytes.clone());
+                MessageRoute::Input(bytes)
+            }
+            MessageRoute::InboxFile => {
+                let lines: Vec<u8> = messages.iter().flat_map(mail_text::inbox_line).collect();
+                let Some(inbox) = &mut self.inbox else {
+                    return MessageRoute::Never;
+                };
+                let appended = inbox.append(&lines);
+                match appended.ok_or_trace("append to the inbox file of an agent") {
+                    Some(()) => MessageRoute::InboxFile,
+                    None => MessageRoute::Later,
+                }
+            }
+            other => other,
+        }
+    }
+
+    /// Returns whether the program has read all of its inbox file.
+    pub(super) fn was_inbox_read(&self) -> bool {
+        let was_read = self.inbox.as_ref().map(InboxFile::was_read);
+        was_read
+            .and_then(|read| read.ok_or_trace("look at the inbox file of an agent"))
+            .unwrap_or(false)
     }
 
     /// Adds a line of the bridge to the task's log.
@@ -294,8 +354,9 @@ impl TaskAttempt<'_> {
             AttemptCommand::RequestEnd(cause) => {
                 let text = format!("ends the agent: {}", cause.describe());
                 self.log.note(now, &text);
-                self.process
-                    .ask_to_end(self.driver.as_ref(), self.attempt.was_seen());
+                let interrupt = self.attempt.interrupt();
+                let interrupt = interrupt.unwrap_or_else(|| self.driver.interrupt());
+                self.process.ask_to_end(interrupt, self.attempt.was_seen());
             }
             AttemptCommand::Kill => {
                 ProcessTree::below_me(&self.machine, &self.launch_id)
@@ -304,6 +365,8 @@ impl TaskAttempt<'_> {
             }
             AttemptCommand::NoteActivity { .. }
             | AttemptCommand::NoteStarted { .. }
+            | AttemptCommand::NoteTaken(_)
+            | AttemptCommand::NoteRefused(_)
             | AttemptCommand::Report(_) => {}
         }
     }

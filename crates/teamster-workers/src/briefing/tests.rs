@@ -54,7 +54,10 @@ fn goal_is_told_unless_the_task_says_the_same() {
     assert_eq!(goal(&spec(""), &task), None);
     assert_eq!(goal(&spec("Fix all"), &task).as_deref(), Some("Fix all"));
     let facts = task_facts(&task);
-    assert_eq!((facts.subject.as_str(), facts.description.as_str()), ("Fix it", ""));
+    assert_eq!(
+        (facts.subject.as_str(), facts.description.as_str()),
+        ("Fix it", "")
+    );
     assert_eq!(facts.accept, ["It works."]);
 }
 
@@ -130,7 +133,10 @@ fn attempt_that_ended_is_told_without_our_internals() {
         SpanEnd::Requeued,
     ] {
         let said = format!("{} ann {} after 12 min.", times(2), ended(end));
-        assert!(!said.contains("pid") && !said.contains("heartbeat"), "{said}");
+        assert!(
+            !said.contains("pid") && !said.contains("heartbeat"),
+            "{said}"
+        );
     }
     assert_eq!(times(1), "This task was tried once before.");
 }

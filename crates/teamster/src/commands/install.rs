@@ -1,10 +1,11 @@
-//! Implements `teamster install claude` and `teamster uninstall claude`.
+//! Implements `teamster install` and `teamster uninstall`: hooks for Claude Code, and our tools for each client.
 
 use std::fmt::Write as _;
 
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};
 use teamster_app::env_vars;
+use teamster_app::tool_server::{self, ServerInstall, ToolClient};
 use teamster_claude::install::{self, InstallOutcome, InstallRequest};
 use teamster_store::{Clock, SystemClock};
 use teamster_types::redact::redact;
@@ -19,7 +20,8 @@ use crate::table::Tone;
 #[command(after_help = "\
 Examples:
   teamster install claude --dry-run
-  teamster install claude")]
+  teamster install claude
+  teamster install codex --mcp --dry-run")]
 pub struct InstallArgs {
     #[command(subcommand)]
     client: InstallCommand,
@@ -28,6 +30,33 @@ pub struct InstallArgs {
 #[derive(Debug, Subcommand)]
 enum InstallCommand {
     Claude(InstallClaudeArgs),
+    /// Put our tools into the settings of Codex
+    #[command(after_help = "\
+The settings keep every byte that is not ours. What they were is kept beside them. Doing it again
+changes nothing, and after teamster has moved it puts the new place in.
+
+Examples:
+  teamster install codex --mcp --dry-run")]
+    Codex(ToolsArgs),
+    /// Put our tools into the settings of Gemini CLI
+    #[command(after_help = "\
+The settings keep every byte that is not ours. What they were is kept beside them. Doing it again
+changes nothing, and after teamster has moved it puts the new place in.
+
+Examples:
+  teamster install gemini --mcp --dry-run")]
+    Gemini(ToolsArgs),
+}
+
+/// Our tools, by `teamster mcp`, for a client of the user's own.
+#[derive(Args, Debug)]
+struct ToolsArgs {
+    /// Our tools: start runs, see how far they are, talk to workers
+    #[arg(long, required = true)]
+    mcp: bool,
+    /// Show what would change, and change nothing
+    #[arg(long)]
+    dry_run: bool,
 }
 
 /// Put our hooks into the settings of Claude Code
@@ -48,6 +77,9 @@ struct InstallClaudeArgs {
     /// Without the hooks of tools, which run twice for each use of `Agent`, `Task*` and `SendMessage`
     #[arg(long)]
     light: bool,
+    /// Put our tools in instead of our hooks: start runs, see how far they are, talk to workers
+    #[arg(long, conflicts_with = "light")]
+    mcp: bool,
 }
 
 /// Which settings, and whether to write them.
@@ -73,7 +105,19 @@ enum ScopeWord {
 
 impl InstallArgs {
     pub fn run(self, context: &Context) -> Result {
-        let InstallCommand::Claude(command) = self.client;
+        let command = match self.client {
+            InstallCommand::Claude(command) if command.mcp => {
+                let client = command.place.tool_client()?;
+                return install_tools(context, client, command.place.dry_run);
+            }
+            InstallCommand::Claude(command) => command,
+            InstallCommand::Codex(tools) => {
+                return install_tools(context, ToolClient::Codex, tools.dry_run);
+            }
+            InstallCommand::Gemini(tools) => {
+                return install_tools(context, ToolClient::Gemini, tools.dry_run);
+            }
+        };
         context.actor.must_be_person("installing hooks")?;
         let program = this_program()?;
         let request = command.place.request(context, &program, command.light);
@@ -89,7 +133,54 @@ impl InstallArgs {
     }
 }
 
+/// Puts our tools into the settings of a client.
+fn install_tools(context: &Context, client: ToolClient, dry_run: bool) -> Result {
+    let program = this_program()?;
+    let done = tool_server::install(context, client, &program, dry_run, SystemClock.now())?;
+    let said = if done.diff.is_empty() {
+        "nothing to do: our tools are in "
+    } else if dry_run {
+        "nothing was written, this is a dry run: "
+    } else {
+        "the next session of the client has our tools: "
+    };
+    answer_tools(context, &done, said)
+}
+
+/// Says what was done to the servers of a client.
+fn answer_tools(context: &Context, done: &ServerInstall, said: &str) -> Result {
+    context.out.answer(
+        || {
+            json!({
+                "settings": done.settings, "changed": done.changed, "backup": done.backup, "diff": redact(&done.diff),
+            })
+        },
+        || {
+            let mut text = painted(&viewed(&done.diff), context.out.has_colour());
+            if let Some(backup) = &done.backup {
+                let backup = plain(&backup.display().to_string());
+                let _ = writeln!(text, "what it was is kept in {backup}");
+            }
+            text + said + &plain(&done.settings.display().to_string())
+        },
+    )
+}
+
 impl SettingsSelector {
+    /// Which settings of Claude Code name its servers.
+    fn tool_client(&self) -> Result<ToolClient> {
+        match self.scope {
+            ScopeWord::User => Ok(ToolClient::Claude { in_project: false }),
+            ScopeWord::Project => Ok(ToolClient::Claude { in_project: true }),
+            ScopeWord::Local => Err(AppError::usage(
+                "the servers of a project for you only are kept among the client's own records",
+            )
+            .hint(
+                "use --scope user or --scope project, or `claude mcp add teamster -- teamster mcp`",
+            )),
+        }
+    }
+
     /// What the library is asked for.
     fn request<'a>(
         &self,
@@ -226,6 +317,16 @@ pub struct UninstallArgs {
 #[derive(Debug, Subcommand)]
 enum UninstallCommand {
     Claude(UninstallClaudeArgs),
+    /// Take our tools out of the settings of Codex
+    #[command(after_help = "\
+Examples:
+  teamster uninstall codex --mcp --dry-run")]
+    Codex(ToolsArgs),
+    /// Take our tools out of the settings of Gemini CLI
+    #[command(after_help = "\
+Examples:
+  teamster uninstall gemini --mcp --dry-run")]
+    Gemini(ToolsArgs),
 }
 
 /// Take our hooks out of the settings of Claude Code
@@ -242,11 +343,26 @@ Examples:
 struct UninstallClaudeArgs {
     #[command(flatten)]
     place: SettingsSelector,
+    /// Take our tools out instead of our hooks
+    #[arg(long)]
+    mcp: bool,
 }
 
 impl UninstallArgs {
     pub fn run(self, context: &Context) -> Result {
-        let UninstallCommand::Claude(command) = self.client;
+        let command = match self.client {
+            UninstallCommand::Claude(command) if command.mcp => {
+                let client = command.place.tool_client()?;
+                return remove_tools(context, client, command.place.dry_run);
+            }
+            UninstallCommand::Claude(command) => command,
+            UninstallCommand::Codex(tools) => {
+                return remove_tools(context, ToolClient::Codex, tools.dry_run);
+            }
+            UninstallCommand::Gemini(tools) => {
+                return remove_tools(context, ToolClient::Gemini, tools.dry_run);
+            }
+        };
         context.actor.must_be_person("removing hooks")?;
         // What is taken out is known by its shape, wherever the binary was.
         let request = command.place.request(context, "teamster", false);
@@ -260,4 +376,17 @@ impl UninstallArgs {
             &format!("no hook of ours is in {place}"),
         )
     }
+}
+
+/// Takes our tools out of the settings of a client.
+fn remove_tools(context: &Context, client: ToolClient, dry_run: bool) -> Result {
+    let done = tool_server::uninstall(context, client, dry_run)?;
+    let said = if done.diff.is_empty() {
+        "nothing to do: no tools of ours are in "
+    } else if dry_run {
+        "nothing was written, this is a dry run: "
+    } else {
+        "our tools are no longer in "
+    };
+    answer_tools(context, &done, said)
 }

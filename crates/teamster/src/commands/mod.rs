@@ -1,6 +1,8 @@
 //! Every subcommand, in a file or folder of its name. Those that do not have one: `approve`, `reject` and `revise` are in `gate`;
-//! `uninstall` is in `install`; `completions` and `man` are in `generate`; `session`, `state`, `ticket` and `finding` are in `party`.
+//! `uninstall` is in `install`; `answer` is in `ask`; `completions` and `man` are in `generate`; `session`, `state`, `ticket` and `finding` are in `party`.
 
+mod agent;
+pub mod ask;
 pub mod config;
 pub mod demo;
 pub mod doctor;
@@ -10,6 +12,7 @@ pub mod generate;
 pub mod hook;
 pub mod install;
 pub mod journal;
+pub mod mcp;
 pub mod message;
 pub mod party;
 pub mod plan;

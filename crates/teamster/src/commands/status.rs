@@ -10,6 +10,7 @@ use teamster_types::Time;
 use teamster_types::team::TeamOrigin;
 use teamster_view::status::{TeamStatus, of_entry};
 
+use super::agent::BridgeClient;
 use super::worker;
 use crate::context::Context;
 use crate::error::Result;
@@ -42,6 +43,9 @@ pub struct StatusArgs {
 
 impl StatusArgs {
     pub fn run(self, context: &Context) -> Result {
+        if let Some(bridge) = BridgeClient::find() {
+            return bridge.status(context);
+        }
         let mut before = None;
         loop {
             let teams = self.teams(context)?;
@@ -131,5 +135,22 @@ fn write_team(text: &mut String, team: &TeamStatus, now: Time, colour: bool) {
             viewed_line(&problem.error)
         );
         let _ = writeln!(text, "{}", Tone::Bad.paint(&problem_text, colour));
+    }
+    if !team.questions.is_empty() {
+        text.push('\n');
+    }
+    for question in &team.questions {
+        let about = question
+            .task_id
+            .as_ref()
+            .map_or_else(String::new, |task| format!(" about task {task}"));
+        let words = format!(
+            "{} {} asks{about}: {}",
+            question.id,
+            viewed_line(&question.from),
+            viewed_line(&question.text)
+        );
+        let _ = writeln!(text, "{}", Tone::Notable.paint(&words, colour));
+        let _ = writeln!(text, "  {}", question.command(&team.name));
     }
 }

@@ -15,6 +15,7 @@ use teamster_view::messages::{DELIVERY_DUE, to_json};
 
 use super::{heading, indented};
 use crate::cli::TeamSelector;
+use crate::commands::agent::BridgeClient;
 use crate::context::Context;
 use crate::error::Result;
 use crate::shown::{ago, line, plain, redacted, viewed, viewed_line};
@@ -45,6 +46,12 @@ pub struct MessageReadArgs {
 
 impl MessageReadArgs {
     pub fn run(self, context: &Context) -> Result {
+        if let Some(bridge) = BridgeClient::find() {
+            if self.reader.is_some() {
+                context.actor.reader(self.reader.as_deref())?;
+            }
+            return bridge.read(context);
+        }
         let reader = context.actor.reader(self.reader.as_deref())?;
         let team = self.team.find(context)?;
         let limit = self.limit.unwrap_or(usize::MAX);

@@ -59,7 +59,7 @@ fn heading(message: &Message) -> String {
     text
 }
 
-fn indented(text: &str) -> String {
+pub(super) fn indented(text: &str) -> String {
     let mut shifted = String::new();
     for line in text.trim_end_matches(ends_line).split(ends_line) {
         let _ = writeln!(shifted, "  {line}");

@@ -7,6 +7,7 @@ use teamster_store::Recipient;
 use teamster_types::message::Message;
 
 use crate::cli::TeamSelector;
+use crate::commands::agent::BridgeClient;
 use crate::context::Context;
 use crate::error::Result;
 use crate::shown::line;
@@ -36,6 +37,9 @@ impl MessageSendArgs {
         let from = context
             .actor
             .sender(self.from.as_deref(), self.to == "lead")?;
+        if let Some(bridge) = BridgeClient::find() {
+            return bridge.send(context, &self.to, &self.text);
+        }
         let team = self.team.find(context)?;
         let (to, sent) = messages::send(context, &team, from, &self.to, self.text)?;
         context.out.answer(

@@ -14,6 +14,7 @@ use teamster_party::{Party, Phase};
 use teamster_store::{Clock, SystemClock};
 use teamster_types::Time;
 
+use crate::commands::agent::BridgeClient;
 use crate::context::Context;
 use crate::error::{AppError, Result};
 use crate::input::read_named;
@@ -97,9 +98,12 @@ impl FindingArgs {
 impl FindingAddArgs {
     fn run(self, context: &Context) -> Result {
         let phase = Phase::of(&self.phase)?;
-        let party = party(context)?;
         let bytes = read_named(&self.file, LONGEST)?;
         let text = String::from_utf8_lossy(&bytes);
+        if let Some(bridge) = BridgeClient::find() {
+            return bridge.add_finding(context, &self.phase, &text);
+        }
+        let party = party(context)?;
         let name = party.add_finding(phase, &text, context.actor.name(), now())?;
         context.out.answer(
             || json!({ "phase": phase.as_str(), "file": name }),

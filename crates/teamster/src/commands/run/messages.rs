@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use teamster_journal::payload::Limit;
+use teamster_journal::payload::{Limit, ReviewFinished, Severity};
 use teamster_journal::{Event, EventKind};
 use teamster_types::TaskId;
 
@@ -26,7 +26,6 @@ impl EventMessages {
     }
 
     fn line(&self, event: &Event, what: &EventKind) -> Option<String> {
-        let task = || self.task(event);
         let actor = &event.actor;
         Some(match what {
             EventKind::RunStarted(_) => format!("the run of team {} begins", event.team),
@@ -44,6 +43,83 @@ impl EventMessages {
                     other => other,
                 }
             ),
+            EventKind::VerifyStarted(started) => {
+                format!("checks {}: {}", place(&started.on), started.command)
+            }
+            EventKind::VerifyPassed(result) => {
+                format!("passed {}: {}", place(&result.on), result.command)
+            }
+            EventKind::VerifyFailed(result) => {
+                format!("FAILED {}: {}", place(&result.on), result.command)
+            }
+            EventKind::VerifyFlaky(result) => {
+                format!("flaky {}: {}", place(&result.on), result.command)
+            }
+            EventKind::ReviewStarted(started) => {
+                let since = match &started.since {
+                    Some(since) => format!(", what changed since {}", short(since)),
+                    None => String::new(),
+                };
+                format!(
+                    "{} reviews {}{since}",
+                    started.reviewer,
+                    short(&started.commit)
+                )
+            }
+            EventKind::ReviewFinished(finished) => format!(
+                "{} {}: {}",
+                finished.reviewer,
+                finished.verdict.words(),
+                found(finished)
+            ),
+            EventKind::ReviewFailed(failed) => {
+                format!(
+                    "NOT reviewed: {} was asked, and {}",
+                    failed.reviewer, failed.reason
+                )
+            }
+            EventKind::ApprovalRequested(opened) => {
+                format!("the gate is open for {}", short(&opened.commit))
+            }
+            EventKind::ApprovalGiven(decided) => format!("approved: {}", short(&decided.commit)),
+            EventKind::ApprovalRefused(decided) => {
+                format!("rejected: {}", decided.text.as_deref().unwrap_or_default())
+            }
+            EventKind::ApprovalRevised(decided) => format!(
+                "to be revised: {}",
+                decided.text.as_deref().unwrap_or_default()
+            ),
+            EventKind::BudgetExhausted(exhausted) => format!(
+                "the budget of {} is used up",
+                exhausted.what.map(Limit::as_str).unwrap_or_default()
+            ),
+            EventKind::WorkerQuarantined(told) => {
+                format!("{actor} takes no more tasks: {}", told.reason)
+            }
+            EventKind::WorkerPaused(paused) => format!("{actor} waits: {}", paused.reason),
+            EventKind::WorkerDead(told) => {
+                let worker = told.worker.as_deref().unwrap_or_default();
+                format!("{worker} is dead: {}", list(&told.evidence))
+            }
+            EventKind::WorkerHung(told) => {
+                let worker = told.worker.as_deref().unwrap_or_default();
+                format!("{worker} hangs: {}", list(&told.evidence))
+            }
+            EventKind::WorkerRestarted(told) => format!("{} was started anew", told.worker),
+            EventKind::RunFinished(finished) => format!(
+                "ended: {} ({})",
+                finished.outcome.replace('_', " "),
+                finished.reason
+            ),
+            _ => return self.about_task(event, what),
+        })
+    }
+
+    /// The line for what happens to a task and its work, or for what an agent says.
+    fn about_task(&self, event: &Event, what: &EventKind) -> Option<String> {
+        let task = || self.task(event);
+        let actor = &event.actor;
+        Some(match what {
             EventKind::TaskClaimed(_) => format!("{actor} begins task {}", task()),
             EventKind::TaskCompleted(_) => format!("{actor} has done task {}", task()),
             EventKind::TaskFailed(change) => {
@@ -87,51 +163,6 @@ impl EventMessages {
                     ""
                 }
             ),
-            EventKind::VerifyStarted(started) => {
-                format!("checks {}: {}", place(&started.on), started.command)
-            }
-            EventKind::VerifyPassed(result) => {
-                format!("passed {}: {}", place(&result.on), result.command)
-            }
-            EventKind::VerifyFailed(result) => {
-                format!("FAILED {}: {}", place(&result.on), result.command)
-            }
-            EventKind::VerifyFlaky(result) => {
-                format!("flaky {}: {}", place(&result.on), result.command)
-            }
-            EventKind::ApprovalRequested(opened) => {
-                format!("the gate is open for {}", short(&opened.commit))
-            }
-            EventKind::ApprovalGiven(decided) => format!("approved: {}", short(&decided.commit)),
-            EventKind::ApprovalRefused(decided) => {
-                format!("rejected: {}", decided.text.as_deref().unwrap_or_default())
-            }
-            EventKind::ApprovalRevised(decided) => format!(
-                "to be revised: {}",
-                decided.text.as_deref().unwrap_or_default()
-            ),
-            EventKind::BudgetExhausted(exhausted) => format!(
-                "the budget of {} is used up",
-                exhausted.what.map(Limit::as_str).unwrap_or_default()
-            ),
-            EventKind::WorkerQuarantined(told) => {
-                format!("{actor} takes no more tasks: {}", told.reason)
-            }
-            EventKind::WorkerPaused(paused) => format!("{actor} waits: {}", paused.reason),
-            EventKind::WorkerDead(told) => {
-                let worker = told.worker.as_deref().unwrap_or_default();
-                format!("{worker} is dead: {}", list(&told.evidence))
-            }
-            EventKind::WorkerHung(told) => {
-                let worker = told.worker.as_deref().unwrap_or_default();
-                format!("{worker} hangs: {}", list(&told.evidence))
-            }
-            EventKind::WorkerRestarted(told) => format!("{} was started anew", told.worker),
-            EventKind::RunFinished(finished) => format!(
-                "ended: {} ({})",
-                finished.outcome.replace('_', " "),
-                finished.reason
-            ),
             _ => return None,
         })
     }
@@ -148,6 +179,25 @@ impl EventMessages {
 }
 
 /// Returns what a task is called now, where an event tells it.
+/// Returns how many things a reviewer found, by severity.
+fn found(finished: &ReviewFinished) -> String {
+    let mut parts: Vec<String> = Severity::ALL
+        .into_iter()
+        .filter_map(|severity| {
+            let findings = finished.findings.iter();
+            let number = findings.filter(|it| it.severity == severity).count();
+            (number > 0).then(|| format!("{number} {}", severity.as_str()))
+        })
+        .collect();
+    if parts.is_empty() {
+        parts.push("nothing found".to_owned());
+    }
+    if finished.dropped > 0 {
+        parts.push(format!("{} dropped", finished.dropped));
+    }
+    parts.join(", ")
+}
+
 fn subject_of(what: &EventKind) -> Option<&String> {
     match what {
         EventKind::TaskCreated(change) | EventKind::TaskUpdated(change) => change.subject.as_ref(),

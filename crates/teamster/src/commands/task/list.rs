@@ -14,6 +14,7 @@ use teamster_view::tasks::{self, TaskListView, TaskView, is_offered};
 
 use super::{TaskSelector, standing, tone};
 use crate::cli::TeamSelector;
+use crate::commands::agent::BridgeClient;
 use crate::context::Context;
 use crate::error::Result;
 use crate::shown::{line, moment, plain, say_progress, viewed_line};
@@ -129,6 +130,9 @@ pub struct TaskShowArgs {
 
 impl TaskShowArgs {
     pub fn run(self, context: &Context) -> Result {
+        if let Some(bridge) = BridgeClient::find() {
+            return bridge.show_task(context, &self.task.id);
+        }
         let (team, id) = self.task.find(context)?;
         let read = context.read()?;
         let view = tasks::task(read, &team, &id)?;

@@ -1,0 +1,362 @@
+//! The questions of a team, folded from its journal: which are open, and what became of the others.
+//!
+//! A question ends once: by the first answer, or because nobody waits for one any more. What comes after that changes
+//! nothing, so that whoever answers can read back whether it was in time.
+
+use std::collections::BTreeMap;
+
+use teamster_types::{TaskId, Time};
+
+use crate::actor::EventActor;
+use crate::event::Event;
+use crate::kind::EventKind;
+use crate::payload::{Addressee, ProposedTask, QuestionId, QuestionKind};
+
+/// The number of questions that are kept; the oldest that are over go first.
+const MOST_QUESTIONS: usize = 1_000;
+
+/// What became of a question.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum QuestionFate {
+    /// It waits for an answer.
+    Open,
+    /// It was answered.
+    Answered {
+        /// The position of the event that answered it.
+        seq: u64,
+        /// When it was answered.
+        at: Time,
+        /// Who answered it.
+        by: EventActor,
+        /// The answer.
+        answer: String,
+    },
+    /// Nobody waits for an answer any more.
+    Expired {
+        /// The position of the event that ended it.
+        seq: u64,
+        /// When it ended.
+        at: Time,
+        /// Why nobody waits.
+        reason: String,
+    },
+}
+
+/// A question, and what became of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Question {
+    /// Its name.
+    pub id: QuestionId,
+    /// Who asks.
+    pub asked_by: EventActor,
+    /// When it was asked.
+    pub asked_at: Time,
+    /// The task that it is about.
+    pub task: Option<TaskId>,
+    /// What is wanted.
+    pub kind: QuestionKind,
+    /// The question in words.
+    pub text: String,
+    /// Who is to answer by now.
+    pub to: Addressee,
+    /// Why somebody else than the first addressee is to answer.
+    pub forwarded: Option<String>,
+    /// The task that is proposed.
+    pub proposal: Option<ProposedTask>,
+    /// What became of it.
+    pub fate: QuestionFate,
+}
+
+impl Question {
+    /// Returns whether it waits for an answer.
+    pub fn is_open(&self) -> bool {
+        self.fate == QuestionFate::Open
+    }
+
+    /// Returns whether a worker can do nothing until it is answered.
+    fn is_waited_for_by(&self, worker: &str) -> bool {
+        self.kind == QuestionKind::Ask && self.asked_by.as_str() == worker
+    }
+
+    /// Returns the answer, if it has one that counts.
+    pub fn answer(&self) -> Option<&str> {
+        match &self.fate {
+            QuestionFate::Answered { answer, .. } => Some(answer),
+            _ => None,
+        }
+    }
+}
+
+/// The questions of a team.
+#[derive(Clone, Debug, Default)]
+pub struct Questions {
+    all: BTreeMap<QuestionId, Question>,
+}
+
+impl Questions {
+    /// Folds these events.
+    pub fn of<'a>(events: impl IntoIterator<Item = &'a Event>) -> Self {
+        let mut questions = Self::default();
+        for event in events {
+            questions.apply(event, &event.payload());
+        }
+        questions
+    }
+
+    /// Returns every question, the oldest first.
+    pub fn all(&self) -> impl Iterator<Item = &Question> {
+        self.all.values()
+    }
+
+    /// Returns the questions that wait for an answer, the oldest first.
+    pub fn open(&self) -> impl Iterator<Item = &Question> {
+        self.all.values().filter(|question| question.is_open())
+    }
+
+    /// Returns the question with this name.
+    pub fn get(&self, id: QuestionId) -> Option<&Question> {
+        self.all.get(&id)
+    }
+
+    /// Returns whether somebody waits for an answer to a question of theirs and can do nothing else meanwhile.
+    pub fn is_waiting(&self, worker: &str) -> bool {
+        self.open()
+            .any(|question| question.is_waited_for_by(worker))
+    }
+
+    /// Takes one event further. Returns who asked the question that it was about.
+    pub fn apply(&mut self, event: &Event, what: &EventKind) -> Option<EventActor> {
+        let id = match what {
+            EventKind::QuestionAsked(asked) => {
+                let id = QuestionId::at(event.seq);
+                let question = Question {
+                    id,
+                    asked_by: event.actor.clone(),
+                    asked_at: event.ts,
+                    task: event.task_id.clone(),
+                    kind: asked.kind,
+                    text: asked.text.clone(),
+                    to: asked.to,
+                    forwarded: None,
+                    proposal: asked.proposal.clone(),
+                    fate: QuestionFate::Open,
+                };
+                self.all.insert(id, question);
+                self.shorten();
+                id
+            }
+            EventKind::QuestionForwarded(forwarded) => {
+                let question = self.still_open(forwarded.question)?;
+                question.to = forwarded.to;
+                question.forwarded = Some(forwarded.reason.clone());
+                forwarded.question
+            }
+            EventKind::QuestionAnswered(answered) => {
+                let question = self.still_open(answered.question)?;
+                question.fate = QuestionFate::Answered {
+                    seq: event.seq,
+                    at: event.ts,
+                    by: event.actor.clone(),
+                    answer: answered.answer.clone(),
+                };
+                answered.question
+            }
+            EventKind::QuestionExpired(expired) => {
+                let question = self.still_open(expired.question)?;
+                question.fate = QuestionFate::Expired {
+                    seq: event.seq,
+                    at: event.ts,
+                    reason: expired.reason.clone(),
+                };
+                expired.question
+            }
+            EventKind::WorkerSpawned(_) => {
+                self.give_up(event.actor.as_str(), event, "its worker was started anew");
+                return None;
+            }
+            EventKind::WorkerStopped(stopped) => {
+                let worker = stopped.worker.as_deref().unwrap_or(event.actor.as_str());
+                self.give_up(worker, event, "its worker was stopped");
+                return None;
+            }
+            EventKind::WorkerDead(dead) => {
+                let worker = dead.worker.as_deref().unwrap_or(event.actor.as_str());
+                self.give_up(worker, event, "its worker is dead");
+                return None;
+            }
+            _ => return None,
+        };
+        self.all.get(&id).map(|question| question.asked_by.clone())
+    }
+
+    fn still_open(&mut self, id: QuestionId) -> Option<&mut Question> {
+        self.all.get_mut(&id).filter(|question| question.is_open())
+    }
+
+    /// Ends what a worker waited for: the process that waited is gone.
+    fn give_up(&mut self, worker: &str, event: &Event, reason: &str) {
+        for question in self.all.values_mut() {
+            if question.is_open() && question.is_waited_for_by(worker) {
+                question.fate = QuestionFate::Expired {
+                    seq: event.seq,
+                    at: event.ts,
+                    reason: reason.to_owned(),
+                };
+            }
+        }
+    }
+
+    fn shorten(&mut self) {
+        if self.all.len() > MOST_QUESTIONS {
+            let over = self.all.values().find(|question| !question.is_open());
+            let oldest = over.or_else(|| self.all.values().next());
+            if let Some(id) = oldest.map(|question| question.id) {
+                self.all.remove(&id);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::event::NewEvent;
+    use crate::payload::{
+        QuestionAnswered, QuestionAsked, QuestionExpired, QuestionForwarded, WorkerSpawned,
+    };
+
+    fn placed(seq: u64, actor: &str, kind: EventKind) -> Event {
+        NewEvent::new(actor, kind).placed(
+            seq,
+            format!("e{seq}"),
+            Time::from_millis(i64::try_from(seq).unwrap()),
+            "crew".to_owned(),
+        )
+    }
+
+    fn asked(seq: u64, actor: &str, kind: QuestionKind) -> Event {
+        let asked = QuestionAsked {
+            kind,
+            text: "Which one?".to_owned(),
+            to: Addressee::Leader,
+            proposal: None,
+        };
+        placed(seq, actor, EventKind::QuestionAsked(asked))
+    }
+
+    fn answered(seq: u64, actor: &str, question: u64, answer: &str) -> Event {
+        let answered = QuestionAnswered {
+            question: QuestionId::at(question),
+            answer: answer.to_owned(),
+        };
+        placed(seq, actor, EventKind::QuestionAnswered(answered))
+    }
+
+    fn expired(seq: u64, actor: &str, question: u64) -> Event {
+        let expired = QuestionExpired {
+            question: QuestionId::at(question),
+            reason: "nobody answered".to_owned(),
+        };
+        placed(seq, actor, EventKind::QuestionExpired(expired))
+    }
+
+    #[test]
+    fn first_answer_counts_and_later_ones_do_not() {
+        let questions = Questions::of(&[
+            asked(3, "ann", QuestionKind::Ask),
+            answered(4, "user", 3, "the first"),
+            answered(5, "lead", 3, "the second"),
+            expired(6, "ann", 3),
+        ]);
+        let question = questions.get(QuestionId::at(3)).unwrap();
+        assert_eq!(question.answer(), Some("the first"));
+        assert_eq!(questions.open().count(), 0);
+    }
+
+    #[test]
+    fn answer_after_the_end_of_waiting_does_not_count() {
+        let questions = Questions::of(&[
+            asked(3, "ann", QuestionKind::Ask),
+            expired(4, "ann", 3),
+            answered(5, "user", 3, "too late"),
+        ]);
+        let question = questions.get(QuestionId::at(3)).unwrap();
+        assert!(matches!(
+            question.fate,
+            QuestionFate::Expired { seq: 4, .. }
+        ));
+    }
+
+    #[test]
+    fn forwarded_question_is_for_somebody_else_and_stays_open() {
+        let forwarded = QuestionForwarded {
+            question: QuestionId::at(3),
+            to: Addressee::Person,
+            reason: "the leader cannot tell".to_owned(),
+        };
+        let questions = Questions::of(&[
+            asked(3, "ann", QuestionKind::Ask),
+            placed(4, "leader", EventKind::QuestionForwarded(forwarded)),
+        ]);
+        let question = questions.open().next().unwrap();
+        assert_eq!(question.to, Addressee::Person);
+        assert_eq!(
+            question.forwarded.as_deref(),
+            Some("the leader cannot tell")
+        );
+    }
+
+    #[test]
+    fn restarted_worker_waits_for_nothing_but_its_proposal_stays() {
+        let questions = Questions::of(&[
+            asked(3, "ann", QuestionKind::Ask),
+            asked(4, "ann", QuestionKind::Proposal),
+            asked(5, "ben", QuestionKind::Ask),
+            placed(6, "ann", EventKind::WorkerSpawned(WorkerSpawned::default())),
+        ]);
+        let open: Vec<u64> = questions.open().map(|question| question.id.seq()).collect();
+        assert_eq!(open, [4, 5]);
+        assert!(!questions.is_waiting("ann") && questions.is_waiting("ben"));
+    }
+
+    #[test]
+    fn number_of_questions_that_are_kept_is_bounded_and_open_ones_stay() {
+        let mut events = vec![asked(1, "ann", QuestionKind::Proposal)];
+        for seq in 1..=2 * MOST_QUESTIONS as u64 {
+            events.push(asked(2 * seq, "ben", QuestionKind::Ask));
+            events.push(answered(2 * seq + 1, "user", 2 * seq, "yes"));
+        }
+        let questions = Questions::of(&events);
+        assert_eq!(questions.all().count(), MOST_QUESTIONS);
+        assert_eq!(questions.open().count(), 1);
+    }
+
+    proptest! {
+        #[test]
+        fn fate_of_a_question_never_changes_once_it_has_one(steps in prop::collection::vec((0_u8..5, 1_u64..8), 1..60)) {
+            let mut questions = Questions::default();
+            let mut known: BTreeMap<u64, QuestionFate> = BTreeMap::new();
+            for (place, (step, about)) in steps.into_iter().enumerate() {
+                let seq = place as u64 + 1;
+                let event = match step {
+                    0 => asked(seq, "ann", QuestionKind::Ask),
+                    1 => asked(seq, "ben", QuestionKind::Blocked),
+                    2 => answered(seq, "user", about, "yes"),
+                    3 => expired(seq, "ann", about),
+                    _ => placed(seq, "ann", EventKind::WorkerSpawned(WorkerSpawned::default())),
+                };
+                questions.apply(&event, &event.payload());
+                for question in questions.all() {
+                    let seq = question.id.seq();
+                    match known.get(&seq) {
+                        Some(fate) => prop_assert_eq!(fate, &question.fate),
+                        None if question.is_open() => {}
+                        None => { known.insert(seq, question.fate.clone()); }
+                    }
+                }
+            }
+        }
+    }
+}

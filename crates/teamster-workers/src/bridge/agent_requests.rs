@@ -1,0 +1,387 @@
+//! What an agent asks of its bridge through the socket, and what the bridge replies.
+//!
+//! Most requests are answered at once. A question waits: for an answer in the journal, for the end of its time, or until
+//! nobody waits for it any more. With every reply the agent gets the mail that it was not told yet, and that mail is
+//! acknowledged when the reply was written.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use teamster_isolate::OrTrace as _;
+use teamster_journal::payload::{Addressee, QuestionExpired, QuestionId};
+use teamster_journal::{EventActor, EventKind, QuestionFate, Questions};
+use teamster_store::Read;
+use teamster_types::json::Object;
+use teamster_types::message::Message;
+use teamster_types::redact::redact_json;
+use teamster_types::text::shown_line;
+use teamster_types::time::say_span;
+use teamster_types::{TaskId, TeamName};
+
+use super::mailbox::{MailRequest, WorkerMailbox};
+use super::reporter::Reporter;
+use super::socket::AgentRequest;
+use crate::tools::answer::{Caller, OTHERS_WROTE};
+use crate::tools::quota::Quota;
+use crate::tools::{ToolFailure, WorkerCall};
+
+/// The number of events before the first look that are searched for open questions.
+const LOOKED_THROUGH: usize = 20_000;
+/// The most events that are read at once.
+const PAGE: usize = 500;
+/// The most characters of mail that come with one reply.
+const MAIL_IN_REPLY: usize = 50_000;
+/// The longest question on the bridge's own output, in characters.
+const SHOWN_QUESTION: usize = 400;
+
+/// The questions of the team, followed in the journal from the first time that somebody wants to know.
+#[derive(Debug, Default)]
+struct FollowedQuestions {
+    questions: Questions,
+    seen: Option<u64>,
+}
+
+impl FollowedQuestions {
+    /// Reads on to the end of the journal.
+    fn catch_up(&mut self, read: &dyn Read, team: &TeamName) -> teamster_store::Result<()> {
+        loop {
+            let page = match self.seen {
+                Some(seen) => read.events(team, seen + 1, PAGE)?,
+                None => read.last_events(team, LOOKED_THROUGH)?,
+            };
+            let is_first = self.seen.is_none();
+            for event in &page.events {
+                self.questions.apply(event, &event.payload());
+                self.seen = Some(event.seq);
+            }
+            if is_first {
+                self.seen.get_or_insert(0);
+            }
+            if page.events.len() < PAGE || is_first {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// A question that the agent waits for.
+#[derive(Debug)]
+struct PendingQuestion {
+    id: QuestionId,
+    request: AgentRequest,
+    expires: Instant,
+}
+
+/// Mail that is on its way to the agent with a reply.
+#[derive(Debug)]
+struct MailOnItsWay {
+    /// The number of the request that is replied to.
+    number: u64,
+    /// The messages.
+    messages: Vec<Message>,
+}
+
+/// What became of a proposal of the agent, until it is told.
+#[derive(Debug)]
+struct SettledProposal {
+    id: QuestionId,
+    by: EventActor,
+    answer: String,
+}
+
+/// The requests of one worker's agent.
+#[derive(Debug)]
+pub(super) struct AgentRequests {
+    /// Who answers questions.
+    to: Addressee,
+    quota: Quota,
+    followed: FollowedQuestions,
+    /// Questions that the agent waits for, the oldest first.
+    pending: Vec<PendingQuestion>,
+    /// Proposals that nobody has decided about.
+    proposals: Vec<QuestionId>,
+    settled: Vec<SettledProposal>,
+    on_its_way: Option<MailOnItsWay>,
+}
+
+impl AgentRequests {
+    /// Creates the requests of a worker whose questions go to this addressee.
+    pub(super) fn new(to: Addressee) -> Self {
+        Self {
+            to,
+            quota: Quota::default(),
+            followed: FollowedQuestions::default(),
+            pending: Vec::new(),
+            proposals: Vec::new(),
+            settled: Vec::new(),
+            on_its_way: None,
+        }
+    }
+
+    /// Returns whether the agent waits for an answer.
+    pub(super) fn is_waiting(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
+    /// Returns whether mail is on its way to the agent with a reply.
+    pub(super) fn has_mail_on_its_way(&self) -> bool {
+        self.on_its_way.is_some()
+    }
+
+    /// Returns when the oldest question expires.
+    pub(super) fn next_expiry(&self) -> Option<Instant> {
+        self.pending.iter().map(|pending| pending.expires).min()
+    }
+
+    /// Serves a request of the agent at its task. A question waits for at most `limit`.
+    pub(super) fn serve(
+        &mut self,
+        mut request: AgentRequest,
+        task: &TaskId,
+        limit: Duration,
+        reporter: &mut Reporter,
+        mailbox: &WorkerMailbox,
+    ) {
+        let arguments = std::mem::take(&mut request.arguments);
+        let call = match WorkerCall::read(&request.tool, arguments) {
+            Ok(call) => call,
+            Err(failure) => return request.reply(Err(failure), false),
+        };
+        let identity = reporter.identity().clone();
+        let caller = Caller {
+            store: reporter.store(),
+            team: &identity.team,
+            worker: &identity.name,
+            task,
+        };
+        let quota = &mut self.quota;
+        let outcome = match call {
+            WorkerCall::TeamStatus => {
+                let caught_up = self.followed.catch_up(caller.store, caller.team);
+                caught_up.or_trace("follow the questions of the team");
+                caller.team_status(&self.followed.questions)
+            }
+            WorkerCall::TaskGet(arguments) => caller.task_get(&arguments),
+            WorkerCall::MessageSend(arguments) => caller.message_send(arguments, quota),
+            WorkerCall::InboxRead => return self.reply_with_mail(&request, mailbox),
+            WorkerCall::Ask(arguments) => match caller.ask(&arguments, self.to, quota) {
+                Ok(id) => {
+                    let text = shown_line(&arguments.question, SHOWN_QUESTION);
+                    reporter.say(&format!(
+                        "asks {id}: {text}; `teamster answer {id} \"…\"` answers it"
+                    ));
+                    let expires = Instant::now() + limit;
+                    self.pending.push(PendingQuestion {
+                        id,
+                        request,
+                        expires,
+                    });
+                    return;
+                }
+                Err(failure) => Err(failure),
+            },
+            WorkerCall::ReportProgress(arguments) => caller.report_progress(&arguments, quota),
+            WorkerCall::AddFinding(arguments) => caller.add_finding(&arguments, quota),
+            WorkerCall::ProposeTask(arguments) => {
+                let proposed = caller.propose_task(&arguments, self.to, quota);
+                proposed.map(|id| {
+                    self.proposals.push(id);
+                    let to = self.to.as_str();
+                    json!({ "question": id, "note": format!("It goes to the {to}. Go on with your own task.") })
+                })
+            }
+        };
+        self.reply(&request, outcome, mailbox);
+    }
+
+    /// Replies with what the agent was not told yet.
+    fn reply(
+        &mut self,
+        request: &AgentRequest,
+        outcome: Result<Value, ToolFailure>,
+        mailbox: &WorkerMailbox,
+    ) {
+        let mut value = match outcome {
+            Ok(value) => value,
+            // An error has no room for mail; the next reply brings it.
+            Err(failure) => return request.reply(Err(failure), false),
+        };
+        let settled: Vec<Value> = self.settled.drain(..).map(proposal_row).collect();
+        let unread = self.take_unread(request, mailbox);
+        let has_mail = !unread.is_empty();
+        if let Value::Object(fields) = &mut value {
+            if !settled.is_empty() {
+                fields.insert("decided".into(), json!(settled));
+            }
+            if has_mail {
+                fields.insert("unread".into(), json!(unread));
+                fields.insert("note".into(), json!(OTHERS_WROTE));
+            }
+        }
+        redact_json(&mut value);
+        request.reply(Ok(value), has_mail);
+    }
+
+    fn reply_with_mail(&mut self, request: &AgentRequest, mailbox: &WorkerMailbox) {
+        let messages = self.take_unread(request, mailbox);
+        let has_mail = !messages.is_empty();
+        let mut value = json!({ "messages": messages });
+        if has_mail {
+            value["note"] = json!(OTHERS_WROTE);
+        }
+        redact_json(&mut value);
+        request.reply(Ok(value), has_mail);
+    }
+
+    /// Takes the mail that goes with a reply. One reply at a time brings mail, so that what is acknowledged was told.
+    fn take_unread(&mut self, request: &AgentRequest, mailbox: &WorkerMailbox) -> Vec<Object> {
+        if self.on_its_way.is_some() {
+            return Vec::new();
+        }
+        let messages = mailbox.unread(MAIL_IN_REPLY);
+        let unread = messages.iter().map(Message::as_object).cloned().collect();
+        if !messages.is_empty() {
+            self.on_its_way = Some(MailOnItsWay {
+                number: request.number,
+                messages,
+            });
+        }
+        unread
+    }
+
+    /// Takes in whether a reply with mail was written. Returns what further mail asks of the bridge itself.
+    pub(super) fn note_written(
+        &mut self,
+        number: u64,
+        is_written: bool,
+        reporter: &mut Reporter,
+        mailbox: &mut WorkerMailbox,
+    ) -> Vec<MailRequest> {
+        match self.on_its_way.take_if(|mail| mail.number == number) {
+            Some(mail) if is_written => mailbox.tool_told(reporter, &mail.messages),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Takes in that nobody waits for the reply to a request any more.
+    pub(super) fn note_caller_gone(&mut self, number: u64, reporter: &mut Reporter) {
+        self.on_its_way.take_if(|mail| mail.number == number);
+        let is_theirs = |pending: &PendingQuestion| pending.request.number == number;
+        if let Some(place) = self.pending.iter().position(is_theirs) {
+            let pending = self.pending.remove(place);
+            expire(
+                reporter,
+                pending.id,
+                "the agent does not wait for it any more",
+            );
+        }
+    }
+
+    /// Tells the agent what was answered since the last time.
+    pub(super) fn hear_answers(&mut self, reporter: &mut Reporter, mailbox: &WorkerMailbox) {
+        if self.pending.is_empty() && self.proposals.is_empty() {
+            return;
+        }
+        let caught_up = self.followed.catch_up(reporter.store(), reporter.team());
+        if let Err(error) = caught_up {
+            tracing::debug!("cannot read answers: {error}");
+            return;
+        }
+        for pending in std::mem::take(&mut self.pending) {
+            match self.outcome_of(pending.id) {
+                Some(outcome) => {
+                    reporter.say(&format!("{} is over", pending.id));
+                    self.reply(&pending.request, Ok(outcome), mailbox);
+                }
+                None => self.pending.push(pending),
+            }
+        }
+        let questions = &self.followed.questions;
+        self.proposals.retain(|id| {
+            let fate = questions.get(*id).map(|question| &question.fate);
+            if let Some(QuestionFate::Answered { by, answer, .. }) = fate {
+                self.settled.push(SettledProposal {
+                    id: *id,
+                    by: by.clone(),
+                    answer: answer.clone(),
+                });
+            }
+            fate == Some(&QuestionFate::Open)
+        });
+    }
+
+    /// Ends questions that nobody answered in time. An answer that was faster than this counts.
+    pub(super) fn expire_pending(
+        &mut self,
+        limit: Duration,
+        reporter: &mut Reporter,
+        mailbox: &WorkerMailbox,
+    ) {
+        let now = Instant::now();
+        let (over, pending): (Vec<_>, Vec<_>) = std::mem::take(&mut self.pending)
+            .into_iter()
+            .partition(|pending| pending.expires <= now);
+        self.pending = pending;
+        for pending in over {
+            let reason = format!("nobody answered within {}", say_span(limit));
+            expire(reporter, pending.id, &reason);
+            let caught_up = self.followed.catch_up(reporter.store(), reporter.team());
+            caught_up.or_trace("read the answer to a question");
+            let outcome = self
+                .outcome_of(pending.id)
+                .unwrap_or_else(|| unanswered(pending.id, &reason));
+            self.reply(&pending.request, Ok(outcome), mailbox);
+        }
+    }
+
+    /// Begins another attempt: what an earlier agent asked or was told is none of the next one's.
+    pub(super) fn begin_attempt(&mut self) {
+        self.on_its_way = None;
+    }
+
+    /// Ends what the agent of an attempt waited for.
+    pub(super) fn end_attempt(&mut self, reporter: &mut Reporter) {
+        for pending in std::mem::take(&mut self.pending) {
+            expire(reporter, pending.id, "the work on its task has ended");
+        }
+    }
+
+    /// Returns what the agent is told about its question, or `None` while it is open.
+    fn outcome_of(&self, id: QuestionId) -> Option<Value> {
+        match &self.followed.questions.get(id)?.fate {
+            QuestionFate::Open => None,
+            QuestionFate::Answered { by, answer, .. } => Some(json!({
+                "question": id,
+                "answer": answer,
+                "by": by,
+                "note": OTHERS_WROTE,
+            })),
+            QuestionFate::Expired { reason, .. } => Some(unanswered(id, reason)),
+        }
+    }
+}
+
+fn proposal_row(settled: SettledProposal) -> Value {
+    let SettledProposal { id, by, answer } = settled;
+    json!({ "question": id, "by": by, "answer": answer })
+}
+
+fn unanswered(id: QuestionId, reason: &str) -> Value {
+    json!({
+        "question": id,
+        "answer": null,
+        "reason": reason,
+        "note": "There is no answer. Decide by yourself, and say at the end of the task what you assumed.",
+    })
+}
+
+/// Records that nobody waits for the answer to a question any more.
+fn expire(reporter: &mut Reporter, question: QuestionId, reason: &str) {
+    reporter.say(&format!("{question}: {reason}"));
+    let expired = EventKind::QuestionExpired(QuestionExpired {
+        question,
+        reason: reason.to_owned(),
+    });
+    let event = reporter.event(expired);
+    reporter.record(event);
+}

@@ -1,0 +1,221 @@
+//! Speaking to a worker's bridge through its socket: JSON lines, one request and one reply each.
+//!
+//! ```text
+//! {"id":1,"tool":"message_send","arguments":{"to":"lead","text":"…"}}
+//! {"id":1,"result":{…}}            or  {"id":1,"error":{"message":"…","hint":"…"}}
+//! ```
+//!
+//! Whoever speaks through the socket is the worker whose bridge listens there; [`bridge`](crate::bridge) checks that it
+//! runs below that bridge.
+
+use std::io::{BufRead, BufReader, Read, Write as _};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use teamster_fs::socket::connect;
+
+use crate::tools::{FailureKind, ToolFailure};
+
+/// The variable that holds the path of the socket, for the agent.
+pub const SOCKET: &str = "TEAMSTER_SOCKET";
+/// The longest line in either direction, in bytes.
+pub const LONGEST_LINE: usize = 1024 * 1024;
+
+/// A request on the socket.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct SocketRequest {
+    /// Names the request in its reply.
+    #[serde(default)]
+    pub(crate) id: Value,
+    /// The tool.
+    pub(crate) tool: String,
+    /// What the tool takes.
+    #[serde(default)]
+    pub(crate) arguments: Value,
+}
+
+/// A reply on the socket.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct SocketReply {
+    /// The id of the request.
+    #[serde(default)]
+    pub(crate) id: Value,
+    /// What came of it.
+    #[serde(flatten)]
+    pub(crate) outcome: ReplyOutcome,
+}
+
+/// What came of a request.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum ReplyOutcome {
+    /// The tool did what it is for.
+    Result(Value),
+    /// The tool did nothing.
+    Error(ToolFailure),
+}
+
+/// What a line is read as.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum SocketLine {
+    /// A whole line, without its end.
+    Whole(Vec<u8>),
+    /// More than [`LONGEST_LINE`].
+    TooLong,
+    /// The other side sends nothing more.
+    End,
+}
+
+/// Reads one line, and never more than may stand in one.
+pub(crate) fn read_line(from: &mut impl BufRead) -> std::io::Result<SocketLine> {
+    let mut line = Vec::new();
+    let limit = u64::try_from(LONGEST_LINE).unwrap_or(u64::MAX);
+    from.take(limit + 1).read_until(b'\n', &mut line)?;
+    if line.last() == Some(&b'\n') {
+        line.pop();
+        return Ok(SocketLine::Whole(line));
+    }
+    Ok(match line.len() {
+        0 => SocketLine::End,
+        length if length > LONGEST_LINE => SocketLine::TooLong,
+        // Whoever closes its side right behind the request has still sent all of it.
+        _ => SocketLine::Whole(line),
+    })
+}
+
+/// Calls a tool through the socket of a worker's bridge, and waits for what comes of it, however long that takes.
+pub fn call(socket: &Path, tool: &str, arguments: Value) -> Result<Value, ToolFailure> {
+    begin(socket, tool, arguments)?.finish()
+}
+
+/// Calls a tool through the socket of a worker's bridge.
+pub fn begin(socket: &Path, tool: &str, arguments: Value) -> Result<PendingCall, ToolFailure> {
+    let request = SocketRequest {
+        id: 1.into(),
+        tool: tool.to_owned(),
+        arguments,
+    };
+    let mut line = serde_json::to_vec(&request)
+        .map_err(|error| ToolFailure::new(error.to_string(), String::new()))?;
+    if line.len() > LONGEST_LINE {
+        return Err(ToolFailure::new(
+            format!(
+                "the request has {} bytes; the limit is {LONGEST_LINE}",
+                line.len()
+            ),
+            "shorten it, or put the rest into a file of your worktree and name the file",
+        ));
+    }
+    line.push(b'\n');
+    let mut stream = connect(socket).map_err(|error| lost(&format!("does not listen: {error}")))?;
+    stream
+        .write_all(&line)
+        .map_err(|error| lost(&format!("does not listen: {error}")))?;
+    Ok(PendingCall { stream })
+}
+
+/// A call whose answer was not read yet.
+#[derive(Debug)]
+pub struct PendingCall {
+    stream: UnixStream,
+}
+
+impl PendingCall {
+    /// Returns what takes the call back, from another thread; `None` when the system has no room for it.
+    pub fn canceller(&self) -> Option<CallCanceller> {
+        self.stream.try_clone().ok().map(CallCanceller)
+    }
+
+    /// Waits for what comes of it, however long that takes.
+    pub fn finish(self) -> Result<Value, ToolFailure> {
+        read_reply(self.stream).ok_or_else(|| lost("ended before it answered"))?
+    }
+}
+
+/// Takes a call back.
+#[derive(Debug)]
+pub struct CallCanceller(UnixStream);
+
+impl CallCanceller {
+    /// Takes the call back: the bridge sees that nobody waits any more.
+    pub fn cancel(self) {
+        // It fails only when the other side is gone already.
+        let _ = self.0.shutdown(Shutdown::Both);
+    }
+}
+
+fn lost(what: &str) -> ToolFailure {
+    ToolFailure::new(
+        format!("the worker's bridge {what}"),
+        "the task may be over; say what is left in your last message",
+    )
+    .of_kind(FailureKind::Unreachable)
+}
+
+fn read_reply(stream: UnixStream) -> Option<Result<Value, ToolFailure>> {
+    let line = match read_line(&mut BufReader::new(stream)) {
+        Ok(SocketLine::Whole(line)) => line,
+        Ok(SocketLine::TooLong | SocketLine::End) | Err(_) => return None,
+    };
+    let reply: SocketReply = serde_json::from_slice(&line).ok()?;
+    Some(match reply.outcome {
+        ReplyOutcome::Result(value) => Ok(value),
+        ReplyOutcome::Error(failure) => Err(failure),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn replies_have_the_documented_form() {
+        let reply = |outcome| {
+            let reply = SocketReply {
+                id: json!(1),
+                outcome,
+            };
+            serde_json::to_value(reply).unwrap()
+        };
+        assert_eq!(
+            reply(ReplyOutcome::Result(json!({ "a": 1 }))),
+            json!({ "id": 1, "result": { "a": 1 } })
+        );
+        assert_eq!(
+            reply(ReplyOutcome::Error(ToolFailure::new("no", "do"))),
+            json!({ "id": 1, "error": { "kind": "refused", "message": "no", "hint": "do" } })
+        );
+    }
+
+    #[test]
+    fn replies_are_read_as_they_were_written() {
+        let line = json!({ "id": 7, "result": { "count": 3, "list": [1.5, null] } }).to_string();
+        let reply: SocketReply = serde_json::from_str(&line).unwrap();
+        assert_eq!(serde_json::to_string(&reply).unwrap(), line);
+        let line = json!({ "error": { "message": "no" } }).to_string();
+        let reply: SocketReply = serde_json::from_str(&line).unwrap();
+        assert!(matches!(reply.outcome, ReplyOutcome::Error(failure) if failure.message == "no"));
+    }
+
+    #[test]
+    fn lines_are_read_whole_or_refused() {
+        let mut from = BufReader::new(&b"one\ntwo"[..]);
+        assert_eq!(
+            read_line(&mut from).unwrap(),
+            SocketLine::Whole(b"one".to_vec())
+        );
+        assert_eq!(
+            read_line(&mut from).unwrap(),
+            SocketLine::Whole(b"two".to_vec())
+        );
+        assert_eq!(read_line(&mut from).unwrap(), SocketLine::End);
+        let endless = std::io::repeat(b'x');
+        let long = read_line(&mut BufReader::new(endless)).unwrap();
+        assert_eq!(long, SocketLine::TooLong);
+    }
+}

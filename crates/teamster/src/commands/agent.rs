@@ -1,0 +1,248 @@
+//! Commands that the agent of a worker calls: they go to its bridge, which knows whose they are.
+//!
+//! `message send`, `message read`, `task show`, `status`, `finding add` and `ask` come here when they are called below a
+//! bridge. The agent then needs no access to the store, and can speak for nobody else.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+use teamster_app::questions;
+use teamster_types::json::Object;
+use teamster_types::text::clip;
+use teamster_workers::socket;
+
+use crate::context::Context;
+use crate::error::{AppError, ErrorKind, Result};
+use crate::shown::{line, plain};
+
+/// The longest claim of a finding, in characters; the rest of its text is the evidence.
+const LONGEST_CLAIM: usize = 400;
+
+/// The bridge that this command was called below.
+pub struct BridgeClient {
+    socket: PathBuf,
+}
+
+impl BridgeClient {
+    /// Finds the bridge; `None` when a person calls, or an agent that is not ours.
+    pub fn find() -> Option<Self> {
+        let socket = questions::socket_of_caller()?;
+        Some(Self { socket })
+    }
+
+    fn call(&self, tool: &str, arguments: Value) -> Result<Object> {
+        match socket::call(&self.socket, tool, arguments)? {
+            Value::Object(answer) => Ok(answer),
+            other => Err(AppError::new(
+                ErrorKind::Failed,
+                format!("the worker's bridge answers {other}"),
+            )),
+        }
+    }
+
+    /// Sends a message in the worker's name.
+    pub fn send(&self, context: &Context, to: &str, text: &str) -> Result {
+        let answer = self.call("message_send", json!({ "to": to, "text": text }))?;
+        let sent = rows(&answer, "sent");
+        let names: Vec<String> = sent
+            .iter()
+            .map(|message| line(word(message, "to")))
+            .collect();
+        show_unread(context, &answer);
+        context.out.answer(
+            || match sent {
+                [message] if to != "all" => with_unread(&answer, json!({ "message": message })),
+                _ => with_unread(&answer, json!({ "sent": sent.len() })),
+            },
+            || match sent {
+                [message] if to != "all" => {
+                    format!(
+                        "sent message {} to {}",
+                        line(word(message, "id")),
+                        names.join(", ")
+                    )
+                }
+                _ => format!("sent to {} members: {}", sent.len(), names.join(", ")),
+            },
+        )
+    }
+
+    /// Reads the worker's mail, which is acknowledged by that.
+    pub fn read(&self, context: &Context) -> Result {
+        let answer = self.call("inbox_read", json!({}))?;
+        let messages = rows(&answer, "messages");
+        context.out.answer(
+            || json!({ "messages": messages, "skipped": 0 }),
+            || match messages {
+                [] => "no new messages\n".to_owned(),
+                messages => mail(messages),
+            },
+        )
+    }
+
+    /// Shows one task.
+    pub fn show_task(&self, context: &Context, id: &str) -> Result {
+        let answer = self.call("task_get", json!({ "id": id }))?;
+        show_unread(context, &answer);
+        let task = answer.get("task").cloned().unwrap_or_default();
+        context.out.answer(
+            || {
+                with_unread(
+                    &answer,
+                    json!({ "task": task, "failure": answer.get("failure") }),
+                )
+            },
+            || {
+                let mut text = format!(
+                    "task {}: {}\n",
+                    word(&task, "id"),
+                    line(word(&task, "subject"))
+                );
+                for (name, key) in [("state", "state"), ("reason", "reason"), ("owner", "owner")] {
+                    let value = word(&task, key);
+                    if !value.is_empty() {
+                        let _ = writeln!(text, "  {name:<10}  {}", line(value));
+                    }
+                }
+                let result = task.pointer("/metadata/teamster/result");
+                if let Some(result) = result {
+                    let _ = writeln!(text, "  {:<10}  {}", "result", line(&result.to_string()));
+                }
+                match word(&task, "description") {
+                    "" => {}
+                    description => {
+                        let _ = writeln!(text, "\n{}", plain(description));
+                    }
+                }
+                text
+            },
+        )
+    }
+
+    /// Shows who works on what.
+    pub fn status(&self, context: &Context) -> Result {
+        let answer = self.call("team_status", json!({}))?;
+        show_unread(context, &answer);
+        context
+            .out
+            .answer(|| Value::Object(answer.clone()), || status_text(&answer))
+    }
+
+    /// Adds a finding of a phase.
+    pub fn add_finding(&self, context: &Context, phase: &str, text: &str) -> Result {
+        let text = text.trim();
+        let (first, rest) = text.split_once('\n').unwrap_or((text, ""));
+        let arguments = json!({
+            "severity": "minor",
+            "claim": clip(first, LONGEST_CLAIM),
+            "evidence": if first.chars().count() > LONGEST_CLAIM { text } else { rest.trim() },
+            "phase": phase,
+        });
+        let answer = self.call("add_finding", arguments)?;
+        show_unread(context, &answer);
+        context.out.answer(
+            || {
+                with_unread(
+                    &answer,
+                    json!({ "phase": phase, "event": answer.get("event") }),
+                )
+            },
+            || "added the finding".to_owned(),
+        )
+    }
+
+    /// Asks a question and waits for the answer.
+    pub fn ask(&self, context: &Context, question: &str) -> Result {
+        let answer = self.call("ask", json!({ "question": question }))?;
+        show_unread(context, &answer);
+        let Some(Value::String(words)) = answer.get("answer") else {
+            let reason = answer.get("reason").and_then(Value::as_str);
+            return Err(AppError::new(
+                ErrorKind::Nothing,
+                format!(
+                    "there is no answer: {}",
+                    reason.unwrap_or("nobody gave one")
+                ),
+            )
+            .hint("decide by yourself, and say at the end of the task what you assumed"));
+        };
+        context
+            .out
+            .answer(|| Value::Object(answer.clone()), || plain(words))
+    }
+}
+
+fn rows<'a>(answer: &'a Object, key: &str) -> &'a [Value] {
+    answer
+        .get(key)
+        .and_then(Value::as_array)
+        .map(Vec::as_slice)
+        .unwrap_or_default()
+}
+
+fn word<'a>(value: &'a Value, key: &str) -> &'a str {
+    value.get(key).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn with_unread(answer: &Object, mut shown: Value) -> Value {
+    if let Some(unread) = answer.get("unread") {
+        shown["unread"] = unread.clone();
+    }
+    shown
+}
+
+/// Shows what came with an answer. It is not what was asked for, so it goes beside it.
+fn show_unread(context: &Context, answer: &Object) {
+    let unread = rows(answer, "unread");
+    if !unread.is_empty() && !context.out.is_json() {
+        context
+            .out
+            .remark(&format!("unread messages:\n{}", mail(unread)));
+    }
+}
+
+fn mail(messages: &[Value]) -> String {
+    let mut text = String::new();
+    for message in messages {
+        let _ = writeln!(
+            text,
+            "{} → {}",
+            line(word(message, "from")),
+            line(word(message, "to"))
+        );
+        text.push_str(&super::message::indented(&plain(word(message, "content"))));
+    }
+    text
+}
+
+fn status_text(answer: &Object) -> String {
+    let name = answer.get("team").and_then(Value::as_str);
+    let mut text = format!("team {}\n", line(name.unwrap_or_default()));
+    let task = |value: &Value| match (word(value, "id"), word(value, "subject")) {
+        ("", _) => String::new(),
+        (id, subject) => format!("  task {id}: {}", line(subject)),
+    };
+    for worker in rows(answer, "workers") {
+        let doing = worker.get("task").map_or_else(String::new, task);
+        let _ = writeln!(
+            text,
+            "  {}  {}{doing}",
+            line(word(worker, "name")),
+            line(word(worker, "status"))
+        );
+    }
+    for row in rows(answer, "tasks") {
+        let _ = writeln!(text, "{}  {}", task(row), line(word(row, "status")));
+    }
+    for question in rows(answer, "questions") {
+        let _ = writeln!(
+            text,
+            "  {}  {} asks: {}",
+            line(word(question, "id")),
+            line(word(question, "from")),
+            line(word(question, "text"))
+        );
+    }
+    text
+}
