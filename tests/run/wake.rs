@@ -250,8 +250,9 @@ fn person_answers_a_blocked_worker_where_nobody_leads() {
     let answer = ["task", "answer", "1", "Use port 8080.", "--team", "shop"];
     led.shop.run(answer).succeeds();
     led.shop.run(answer).exits(4);
-    led.shop
-        .until("the gate", || led.shop.stage() == "approval");
+    led.shop.until("the gate", || {
+        !led.shop.events_of("approval.requested").is_empty()
+    });
     let commit = led.shop.asked();
     let approve = ["approve", "--team", "shop", "--commit", &commit];
     led.shop.run(approve).succeeds();
