@@ -11,7 +11,7 @@ use teamster_agents::{
     Providers, ResumeSession, Rule, SoftSignal,
 };
 
-use super::{CLIENTS, driver, job};
+use super::{APP_SERVER, CLIENTS, STREAMS, driver, job};
 use crate::kit::TestProject;
 
 /// A folder with programs of these names.
@@ -130,7 +130,7 @@ fn the_command_lines_of_the_clients() {
         ..plain
     };
     let mut text = String::new();
-    for client in CLIENTS {
+    for client in STREAMS {
         for job in [&plain, &full] {
             let launch = driver(client).launch(job).unwrap();
             text.extend([launch.command_line().as_str(), "\n"]);
@@ -138,10 +138,12 @@ fn the_command_lines_of_the_clients() {
     }
     let text = text.replace(bin.to_str().unwrap(), "BIN");
     insta::assert_snapshot!(text, @r#"
-    BIN/claude -p --input-format stream-json --output-format stream-json --verbose --permission-mode default --permission-prompt-tool stdio --strict-mcp-config
-    BIN/claude -p --input-format stream-json --output-format stream-json --verbose --permission-mode default --permission-prompt-tool stdio --strict-mcp-config --model small --resume abc
+    BIN/claude -p --input-format stream-json --output-format stream-json --verbose --permission-mode default --permission-prompt-tool stdio --replay-user-messages --strict-mcp-config
+    BIN/claude -p --input-format stream-json --output-format stream-json --verbose --permission-mode default --permission-prompt-tool stdio --replay-user-messages --strict-mcp-config --model small --resume abc
     BIN/codex exec --json --skip-git-repo-check -C /w/.omc/tree -s workspace-write -c 'projects={"/w/.omc/tree"={trust_level="trusted"}}' -
     BIN/codex exec --json --skip-git-repo-check -C /w/.omc/tree -s workspace-write --add-dir /w/.git --add-dir /w/.git/worktrees/tree -c 'projects={"/w/.omc/tree"={trust_level="trusted"}}' -m small resume abc -
+    BIN/codex app-server -c 'projects={"/w/.omc/tree"={trust_level="trusted"}}'
+    BIN/codex app-server -c 'projects={"/w/.omc/tree"={trust_level="trusted"}}' -c 'sandbox_workspace_write.writable_roots=["/w/.git","/w/.git/worktrees/tree"]'
     BIN/gemini -o stream-json --skip-trust --approval-mode yolo
     BIN/gemini -o stream-json --skip-trust --approval-mode yolo -m small --resume abc
     "#);
@@ -301,6 +303,54 @@ fn a_denied_shell_is_told_to_every_client() {
     );
     let gemini = driver("gemini").launch(&job).unwrap();
     assert!(words(&gemini).contains(&"auto_edit"));
+    let has_no_shell = |shell| {
+        let permissions = Permissions {
+            shell,
+            ..permissions
+        };
+        let job = Job {
+            permissions: &permissions,
+            ..job
+        };
+        let launch = driver(APP_SERVER).launch(&job).unwrap();
+        words(&launch)
+            .windows(2)
+            .any(|pair| pair == ["--disable", "shell_tool"])
+    };
+    assert!(has_no_shell(Rule::Deny));
+    assert!(!has_no_shell(Rule::Ask), "a person is asked");
+}
+
+#[test]
+fn version_of_codex_decides_how_it_is_run() {
+    let project = TestProject::new();
+    let bin = project.home().join("bin");
+    let permissions = Permissions::default();
+    for (says, way) in [
+        ("codex-cli 0.166.0", "app-server"),
+        ("codex-cli 0.98.0", "exec"),
+        ("codex-cli 0.0.0", "exec"),
+        ("what?", "exec"),
+    ] {
+        let script = format!("#!/bin/sh\ntest \"$1\" = --version && echo '{says}'\n");
+        program(&bin.join("codex"));
+        std::fs::write(bin.join("codex"), script).unwrap();
+        let job = Job {
+            path: bin.as_os_str(),
+            ..job(Path::new("/w/tree"), &permissions)
+        };
+        let driver = driver("codex");
+        let launch = driver.launch(&job).unwrap();
+        assert_eq!(words(&launch)[0], way, "{says}");
+        // What is read is what was launched, whatever is installed meanwhile.
+        program(&bin.join("codex"));
+        let line = br#"{"type":"thread.started","thread_id":"t"}"#;
+        let starts = matches!(
+            driver.reader(&job).line(line).events[..],
+            [teamster_agents::AgentEvent::Started { .. }]
+        );
+        assert_eq!(starts, way == "exec", "{says}");
+    }
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The drivers: against everything that the real clients were recorded saying, and against what nobody would say.
 
+mod delivery;
 mod doctor;
 mod launch;
 mod permissions;
@@ -12,8 +13,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use teamster_agents::{
-    AgentEnd, AgentEvent, AgentOutcome, AgentSpending, Driver, Exit, Job, OutputReader,
-    Permissions, ResumeSession, TaskFacts,
+    AgentEnd, AgentEvent, AgentOutcome, AgentSpending, CodexDriver, CodexProtocol, Driver, Exit,
+    Job, OutputReader, Permissions, ResumeSession, TaskFacts,
 };
 
 /// One run of a client.
@@ -32,7 +33,13 @@ pub struct Recorded {
 
 pub const CLIENTS: [&str; 3] = ["claude", "codex", "gemini"];
 
-/// Recordings of other protocols of the same clients: no driver of ours speaks them.
+/// Codex by the protocol of its newer versions.
+pub const APP_SERVER: &str = "codex-app-server";
+
+/// Every way in which a driver of ours runs a client; each has a folder of recordings.
+pub const STREAMS: [&str; 4] = ["claude", "codex", APP_SERVER, "gemini"];
+
+/// Recordings of other protocols in the folder of a client, which its driver does not take for its own.
 const FOREIGN: [&str; 2] = ["acp", "app_server"];
 
 pub fn folder() -> PathBuf {
@@ -65,6 +72,7 @@ pub fn one(client: &'static str, name: &str) -> Recorded {
     let meta: Value = serde_json::from_slice(&std::fs::read(file("meta.json")).unwrap()).unwrap();
     let exit = match (meta["exit_code"].as_i64(), meta["signal"].as_str()) {
         (Some(code), None) => Exit::Code(code.try_into().unwrap()),
+        (None, Some("SIGINT")) => Exit::Signal(2),
         (None, Some("SIGKILL")) => Exit::Signal(9),
         (None, Some("SIGTERM")) => Exit::Signal(15),
         other => panic!("{client} {name}: {other:?}"),
@@ -121,6 +129,9 @@ impl Recorded {
 }
 
 pub fn driver(client: &str) -> Box<dyn Driver> {
+    if client == APP_SERVER {
+        return Box::new(CodexDriver::with_protocol(CodexProtocol::AppServer));
+    }
     let providers = teamster_agents::Providers::new(Path::new("/"));
     providers.find(client).unwrap().driver()
 }
@@ -159,6 +170,7 @@ pub fn job<'a>(worktree: &'a Path, permissions: &'a Permissions) -> Job<'a> {
             attempt: 1,
         }),
         temp: None,
+        inbox: None,
         path: OsStr::new("/usr/bin:/bin"),
         teamster: Path::new(env!("CARGO_BIN_EXE_teamster")),
         tools: None,

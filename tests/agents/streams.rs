@@ -4,14 +4,24 @@ use std::fmt::Write as _;
 
 use teamster_agents::{AgentEvent, AgentSpending, AgentVerdict, Stopped, Trouble, Usage};
 
-use super::{CLIENTS, Recorded, all, foreign, one, read, reader_for};
+use super::{APP_SERVER, Recorded, STREAMS, all, foreign, one, read, reader_for};
 
 /// The streams of runs that were a success, by client. A tool that failed or was refused is for the agent to deal
 /// with; whether its work is any good is for the verification to say.
-const SUCCESSES: [(&str, &[&str]); 3] = [
+const SUCCESSES: [(&str, &[&str]); 4] = [
     (
         "claude",
-        &["deny", "fail", "mcp", "ok", "resume", "text", "write"],
+        &[
+            "deny",
+            "fail",
+            "mcp",
+            "message",
+            "message_late",
+            "ok",
+            "resume",
+            "text",
+            "write",
+        ],
     ),
     (
         "codex",
@@ -28,13 +38,30 @@ const SUCCESSES: [(&str, &[&str]); 3] = [
         ],
     ),
     (
+        APP_SERVER,
+        &[
+            "approval",
+            "approval_declined",
+            "fail",
+            "file_change",
+            "mcp",
+            "ok",
+            "resume",
+            "steer",
+            "steer_after",
+            "steer_late",
+            "steer_refused",
+            "text",
+        ],
+    ),
+    (
         "gemini",
         &["deny", "fail", "mcp", "ok", "resume", "text", "write"],
     ),
 ];
 
 /// The streams of runs that would have failed with any task.
-const PAUSES: [(&str, &[(&str, Trouble)]); 3] = [
+const PAUSES: [(&str, &[(&str, Trouble)]); 4] = [
     (
         "claude",
         &[
@@ -46,6 +73,17 @@ const PAUSES: [(&str, &[(&str, Trouble)]); 3] = [
     ),
     (
         "codex",
+        &[
+            ("cut", Trouble::Outage),
+            ("err401", Trouble::SignIn),
+            ("err429", Trouble::RateLimit),
+            ("err500", Trouble::Outage),
+            ("failed", Trouble::Outage),
+            ("hang", Trouble::Outage),
+        ],
+    ),
+    (
+        APP_SERVER,
         &[
             ("cut", Trouble::Outage),
             ("err401", Trouble::SignIn),
@@ -98,7 +136,7 @@ fn rate_limits_outages_and_lost_sign_ins_cost_no_attempt() {
 
 #[test]
 fn a_session_that_is_gone_is_told_apart_from_a_failure() {
-    for client in CLIENTS {
+    for client in STREAMS {
         let run = one(client, "resume_unknown");
         let outcome = run.played().1;
         assert!(
@@ -118,7 +156,7 @@ fn a_session_that_is_gone_is_told_apart_from_a_failure() {
 #[test]
 fn one_that_we_interrupted_is_called_interrupted() {
     let mut seen = 0;
-    for client in CLIENTS {
+    for client in STREAMS {
         for run in all(client).into_iter().filter(|run| run.sent.is_some()) {
             let ending = run.ending().stopped(Stopped::Interrupted);
             let (_, outcome) = read(run.reader(), &run.stdout, ending, &run.stderr);
@@ -143,7 +181,7 @@ fn one_that_we_interrupted_is_called_interrupted() {
 
 #[test]
 fn one_that_finished_while_we_stopped_it_is_done() {
-    for client in CLIENTS {
+    for client in STREAMS {
         let run = one(client, "ok");
         let ending = run.ending().stopped(Stopped::Interrupted);
         let (_, outcome) = read(run.reader(), &run.stdout, ending, "");
@@ -159,7 +197,7 @@ fn one_that_finished_while_we_stopped_it_is_done() {
 
 #[test]
 fn a_success_with_another_exit_code_is_none() {
-    for client in CLIENTS {
+    for client in STREAMS {
         let run = one(client, "ok");
         for code in [1, 2, 130, 143] {
             let ending = teamster_agents::AgentEnd::code(code);
@@ -256,12 +294,20 @@ fn usage_is_that_of_the_run_however_the_client_counts() {
     );
     assert_eq!(spent("codex", "ok").usage, Some(used(1603, 400, 100, 20)));
     assert_eq!(spent("codex", "resume").usage, Some(used(802, 200, 50, 10)));
+    assert_eq!(
+        spent(APP_SERVER, "ok").usage,
+        Some(used(1603, 400, 100, 20))
+    );
+    assert_eq!(
+        spent(APP_SERVER, "resume").usage,
+        Some(used(802, 200, 50, 10))
+    );
     assert_eq!(spent("gemini", "ok").usage, Some(used(1603, 400, 120, 20)));
     assert_eq!(
         spent("gemini", "resume").usage,
         Some(used(802, 200, 60, 10))
     );
-    for client in ["codex", "gemini"] {
+    for client in ["codex", APP_SERVER, "gemini"] {
         assert_eq!(spent(client, "ok").cost_usd, None, "unknown is not 0");
     }
     // Three turns of one process: usage is told for each, money for all together.
@@ -318,7 +364,7 @@ fn what_an_interrupted_thread_used_is_told_with_its_next_run() {
 
 #[test]
 fn the_usage_events_of_a_run_add_up_to_what_it_spent() {
-    for client in CLIENTS {
+    for client in STREAMS {
         for run in all(client) {
             let (events, outcome) = run.played();
             let told = events
@@ -348,7 +394,7 @@ fn other_protocols_are_never_a_success() {
     let foreign = foreign();
     assert_eq!(foreign.len(), 4);
     for stdout in foreign {
-        for client in CLIENTS {
+        for client in STREAMS {
             let reader = reader_for(client, None, &teamster_agents::Permissions::default());
             let (_, outcome) = read(reader, &stdout, teamster_agents::AgentEnd::code(0), "");
             assert!(!outcome.verdict.is_done());
@@ -390,6 +436,11 @@ fn the_streams_of_claude() {
 #[test]
 fn the_streams_of_codex() {
     insta::assert_snapshot!("codex", shown_all("codex"));
+}
+
+#[test]
+fn the_streams_of_codex_app_server() {
+    insta::assert_snapshot!("codex-app-server", shown_all(APP_SERVER));
 }
 
 #[test]

@@ -24,6 +24,7 @@ const LAYERS: [&str; 18] = [
     "teamster-agents",
     "teamster-isolate",
     "teamster-party",
+    "teamster-prompts",
     "teamster-testkit",
     "teamster-store",
     "teamster-journal",
@@ -120,6 +121,32 @@ fn kinds_of_events_are_documented_from_their_types() {
         let name = format!("- `{}`:", kind.name());
         assert!(written.contains(&name), "{name}");
     }
+}
+
+#[test]
+fn prompts_are_documented_from_their_templates_and_facts() {
+    let written = std::fs::read_to_string(root().join(teamster_prompts::DOCUMENT)).unwrap();
+    assert!(
+        written == teamster_prompts::document(),
+        "docs/prompts.md is old: `cargo xtask docs` writes it anew"
+    );
+    let folder = root().join("crates/teamster-prompts/prompts");
+    let mut files = Vec::new();
+    for (prefix, folder) in [("", folder.clone()), ("parts/", folder.join("parts"))] {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let entry = entry.unwrap();
+            if entry.file_type().unwrap().is_file() {
+                files.push(format!("{prefix}{}", entry.file_name().to_str().unwrap()));
+            }
+        }
+    }
+    files.sort_unstable();
+    let mut listed: Vec<&str> = teamster_prompts::TEMPLATES
+        .iter()
+        .map(|(name, _)| *name)
+        .collect();
+    listed.sort_unstable();
+    assert_eq!(files, listed, "every template is part of the product");
 }
 
 #[test]

@@ -354,6 +354,7 @@ fn the_help_of_the_whole_is_a_map() {
       fail      Record that an attempt failed; the fifth one is the last
       release   Give a claimed task back without finishing it
       retry     Let a task that failed begin anew
+      answer    Answer the worker of a task that waits for your words
       delete    Remove a task that nobody works on; those that waited for it do so no longer
       graph     Show which task waits for which
       import    Make all tasks of a plan, or none

@@ -111,6 +111,8 @@ impl Desk {
         let agent = LeaderAgent {
             driver,
             provider: "boss",
+            name: teamster_run::leader::LEADER,
+            permissions: teamster_run::leader::leader_permissions(),
             model: None,
             team: "crew",
             folder: self.is_in_project.then_some(folder.as_path()),
@@ -125,6 +127,8 @@ impl Desk {
             members: &[member("worker-1"), member("worker-2")],
             told: "",
             overview: &RepositoryOverview::new(&["src/lib.rs"], "A project."),
+            checks: &[],
+            prompts: &teamster_prompts::Prompts::new(Vec::new()).unwrap(),
         };
         agent.plan(&request, &mut TurnWatch { stop, hear })
     }
@@ -244,7 +248,7 @@ fn one_that_fails_is_asked_again_and_then_given_up() {
     assert_eq!(desk.read("asked").lines().count(), 2);
     assert!(desk.read("prompt").contains("exit code 3: no model"));
 
-    let missing = desk.lead(&CodexDriver).answer.unwrap_err();
+    let missing = desk.lead(&CodexDriver::default()).answer.unwrap_err();
     assert!(
         matches!(missing.problem, LeaderProblem::NotStarted(_)),
         "{missing}"

@@ -1,5 +1,6 @@
 //! The run: what is decided before it, and what it does, with real processes, mostly in a [`Shop`].
 
+mod briefings;
 mod budgets;
 mod checks;
 mod distribution;
@@ -10,10 +11,12 @@ mod leader;
 mod overreach;
 mod places;
 mod plans;
+mod review;
 mod stops;
 mod tasks;
 mod trace;
 mod verify;
+mod wake;
 mod whole;
 
 use std::collections::BTreeMap;

@@ -362,6 +362,56 @@ fn a_line_that_is_no_message_is_skipped_counted_and_told_once() {
 }
 
 #[test]
+fn line_that_is_no_message_is_told_once_however_the_mail_is_read() {
+    let crew = FileTeam::new("malformed-peek");
+    let inbox = crew.in_team("inbox/ada.jsonl");
+    crew.tell("ada", "one").unwrap();
+    let reader = Reader::Worker("ada".parse().unwrap());
+    let peek = || {
+        let got = crew.store.peek(&crew.team, &reader, 10).unwrap();
+        let contents = got
+            .messages
+            .iter()
+            .map(|message| message.content().to_owned());
+        (contents.collect::<Vec<_>>(), got.skipped)
+    };
+    let told = || {
+        let events = crew.store.events(&crew.team, 1, 100).unwrap().events;
+        let told = events.iter();
+        told.filter(|event| event.kind == "message.malformed")
+            .count()
+    };
+    let add = |line: &str| {
+        let text = std::fs::read_to_string(&inbox).unwrap();
+        std::fs::write(&inbox, text + line).unwrap();
+    };
+    add("not json\n");
+    for _ in 0..2 {
+        assert_eq!((peek(), told()), ((vec!["one".to_owned()], 1), 0));
+    }
+    let id = crew.store.peek(&crew.team, &reader, 1).unwrap().messages[0]
+        .id()
+        .to_owned();
+    crew.store.acknowledge(&crew.team, &reader, &id).unwrap();
+    for _ in 0..2 {
+        assert_eq!(
+            (peek(), told()),
+            ((Vec::new(), 1), 1),
+            "no message lies before it now"
+        );
+    }
+    crew.tell("ada", "two").unwrap();
+    add("[1]\n");
+    crew.tell("ada", "three").unwrap();
+    assert_eq!((peek().1, told()), (2, 1));
+    let last = crew.store.peek(&crew.team, &reader, 10).unwrap().messages[1]
+        .id()
+        .to_owned();
+    crew.store.acknowledge(&crew.team, &reader, &last).unwrap();
+    assert_eq!((peek(), told()), ((Vec::new(), 0), 2));
+}
+
+#[test]
 fn a_torn_message_is_cut_off_before_the_next_one() {
     let crew = FileTeam::new("torn-inbox");
     crew.tell("ada", "one").unwrap();

@@ -14,7 +14,10 @@ const PROGRAM: &str = r#"#!/bin/sh
 here=$(dirname "$0")
 read -r prompt
 cat "$here/before.jsonl"
-read -r answer
+# Words of others may come before the answer.
+while read -r answer; do
+    case $answer in *'"control_response"'*) break ;; esac
+done
 printf '%s\n' "$answer" >> "$here/answers"
 printf '%s' "$CLAUDE_CONFIG_DIR" > "$here/folder"
 case $answer in *'"behavior":"allow"'*) echo hello > hello.txt ;; esac

@@ -1,7 +1,9 @@
 //! Workers as real processes, with real git, real agents' recorded words and real ends.
 
 pub mod asking;
+mod briefings;
 mod crash;
+mod delivery;
 mod launch;
 mod limits;
 mod others;

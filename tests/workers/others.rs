@@ -1,5 +1,7 @@
 //! What others do to a worker and its task while it is at it: people who take the task away, write, or stop the team.
 
+use serde_json::Value::Null;
+
 use super::{Crew, carriers, kill_9, signal};
 
 #[test]
@@ -72,8 +74,8 @@ fn a_bridge_that_wakes_up_too_late_leaves_the_result_of_another_alone() {
 #[test]
 fn a_message_that_comes_after_the_prompt_is_in_the_next_one() {
     let crew = Crew::new();
-    let command =
-        "cat > ../../../p$TEAMSTER_TASK_ID; until test -e ../../../go; do sleep 0.1; done; echo ok";
+    let command = "echo $TEAMSTER_INBOX > ../../../inbox; cat > ../../../p$TEAMSTER_TASK_ID; \
+        until test -e ../../../go; do sleep 0.1; done; echo ok";
     let first = crew.task("first");
     crew.start("ann", command);
     let prompt = |id: &str| {
@@ -81,7 +83,7 @@ fn a_message_that_comes_after_the_prompt_is_in_the_next_one() {
         std::fs::read_to_string(file).unwrap_or_default()
     };
     crew.until("the first prompt is read", || {
-        prompt(&first).contains("do not commit")
+        prompt(&first).contains("Do not commit")
     });
     let send = [
         "message",
@@ -93,13 +95,20 @@ fn a_message_that_comes_after_the_prompt_is_in_the_next_one() {
         "a late word",
     ];
     crew.project.run(send).succeeds();
-    crew.until("the bridge has the message", || {
+    let inbox = std::fs::read_to_string(crew.project.folder().join(".omc/inbox")).unwrap();
+    crew.until("the message lies in a file that nobody reads", || {
+        std::fs::metadata(inbox.trim()).is_ok_and(|file| file.len() > 0)
+    });
+    let receipts = || {
         let list = crew.project.run(["message", "list", "--json"]).json();
         let list = list["messages"].as_array().unwrap().clone();
-        let is_it = |message: &serde_json::Value| message["content"] == "a late word";
-        list.iter()
-            .any(|message| is_it(message) && !message["deliveredAt"].is_null())
-    });
+        let it = list
+            .into_iter()
+            .find(|message| message["content"] == "a late word");
+        it.map(|message| (message["deliveredAt"].clone(), message["ackedAt"].clone()))
+            .unwrap()
+    };
+    assert_eq!(receipts(), (Null, Null), "nobody has read it");
     std::fs::write(crew.project.folder().join(".omc/go"), "").unwrap();
     crew.until_status(&first, "completed");
     assert!(!prompt(&first).contains("a late word"));
@@ -110,6 +119,7 @@ fn a_message_that_comes_after_the_prompt_is_in_the_next_one() {
         "{}",
         prompt(&second)
     );
+    assert!(receipts().0.is_string() && receipts().1.is_string());
     let third = crew.task("third");
     crew.until_status(&third, "completed");
     assert!(!prompt(&third).contains("a late word"), "told twice");
@@ -118,7 +128,12 @@ fn a_message_that_comes_after_the_prompt_is_in_the_next_one() {
 #[test]
 fn a_worker_is_resumed_once_for_one_wish() {
     let crew = Crew::new();
-    crew.start("ann", "echo up; exit 1");
+    crew.start_with("ann", "echo up; exit 1", &[], &[("TEAMSTER_LOG", "debug")]);
+    let times_read = || {
+        let trace = crew.project.folder().join(".omc/logs/crew/ann/trace.log");
+        let trace = std::fs::read_to_string(trace).unwrap_or_default();
+        trace.matches("read the mail").count()
+    };
     let send = |text: &str| {
         let args = ["message", "send", "--to", "ann", "--from", "lead", text];
         crew.project.run(args).succeeds();
@@ -141,14 +156,9 @@ fn a_worker_is_resumed_once_for_one_wish() {
     crew.project.run(["worker", "resume", "ann"]).succeeds();
     crew.until("ann goes on", || crew.events("worker.resumed").len() == 1);
     fail();
+    let before = times_read();
     send("anything");
-    crew.until("ann has read it", || {
-        let list = crew.project.run(["message", "list", "--json"]).json();
-        let list = list["messages"].as_array().unwrap().clone();
-        let is_it = |message: &serde_json::Value| message["content"] == "anything";
-        list.iter()
-            .any(|message| is_it(message) && !message["deliveredAt"].is_null())
-    });
+    crew.until("ann's bridge has read it", || times_read() > before);
     assert_eq!(crew.worker("ann")["verdict"], "quarantined");
     assert_eq!(crew.events("worker.resumed").len(), 1);
 }

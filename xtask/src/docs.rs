@@ -48,6 +48,7 @@ pub(crate) fn run(product: &Product, check: bool) -> Result<()> {
         ),
         (api::TYPESCRIPT_FILE, api::typescript()),
         (CONTRACTS, contracts()?),
+        (teamster_prompts::DOCUMENT, teamster_prompts::document()),
     ] {
         let file = workspace().join(name);
         if !check {

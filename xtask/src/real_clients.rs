@@ -6,10 +6,11 @@
 //! because the clients have to be fetched once.
 //!
 //! [`claude`] has sessions of Claude Code with the hooks, [`workers`] the clients as workers, [`whole_run`] a run with
-//! two clients. Another client joins by one more entry in [`all`]. What the model servers were asked lies in the folder
+//! two clients, [`team`] what reaches a client while it works. Another client joins by one more entry in [`all`]. What the model servers were asked lies in the folder
 //! `out` of a run, which is `LAB_OUT` inside the lab.
 
 mod claude;
+mod team;
 mod whole_run;
 mod workers;
 
@@ -55,7 +56,7 @@ impl Report {
 
 fn all() -> Vec<RealRun> {
     let runs = claude::sessions().into_iter().chain(workers::runs());
-    runs.chain([whole_run::run()]).collect()
+    runs.chain([whole_run::run()]).chain(team::runs()).collect()
 }
 
 /// Runs all, or those that are named; an error when teamster and a client disagree.
@@ -169,7 +170,7 @@ impl Lab {
 /// What runs inside the lab and leaves a report: all scenes of a worker, or a whole run.
 #[derive(clap::Args, Debug)]
 pub(crate) struct LabScene {
-    /// A client that works, or `run`
+    /// A client that works, `run`, or `message-CLIENT`
     name: String,
     #[arg(long)]
     report: PathBuf,
@@ -181,7 +182,10 @@ impl LabScene {
         ensure!(is_inside, "this is run by `cargo xtask real-clients`");
         let report = match self.name.as_str() {
             "run" => whole_run::play()?,
-            client => workers::play(client)?,
+            name => match name.strip_prefix(team::SCENE) {
+                Some(client) => team::play(client)?,
+                None => workers::play(name)?,
+            },
         };
         Ok(std::fs::write(&self.report, serde_json::to_vec(&report)?)?)
     }

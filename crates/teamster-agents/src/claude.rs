@@ -8,6 +8,7 @@
 //! of its turn while `total_cost_usd` is the sum of the session, earlier processes included; the usage of a message is
 //! told with each of its blocks, its output being counted only at the end.
 
+mod mail;
 mod requests;
 
 use std::collections::HashMap;
@@ -19,12 +20,13 @@ use serde_json::{Value, json};
 use crate::detect;
 use crate::driver::{
     AgentInput, AgentTools, CannotLaunch, Driver, Interrupt, Job, Launch, LineEffects,
-    OutputReader, PermissionReply, SERVE_TOOLS, SOCKET, TOOL_SERVER, as_plain_text,
+    MessageRoute, OutputReader, PermissionReply, SERVE_TOOLS, SOCKET, TOOL_SERVER, as_plain_text,
 };
 use crate::event::{AgentEvent, AgentSpending, PermissionDecision, Trouble, Usage};
 use crate::outcome::{AgentEnd, AgentOutcome, OutcomeBuilder, TerminalEvent};
 use crate::text::{LONGEST_TEXT, clip, count, object, one_line, text, tool_detail};
 use crate::trouble;
+use mail::Mail;
 use requests::Requests;
 
 /// The driver of Claude Code.
@@ -88,6 +90,8 @@ impl Driver for ClaudeDriver {
             "default",
             "--permission-prompt-tool",
             "stdio",
+            // It shows each line of its input when it takes it, which is the receipt for words of others.
+            "--replay-user-messages",
             // The user's own servers would be started for every worker, only to have their tools denied.
             "--strict-mcp-config",
         ]
@@ -112,10 +116,7 @@ impl Driver for ClaudeDriver {
         // Dozens of workers must not replace their own program while others run it.
         let no_updates = ("DISABLE_AUTOUPDATER".into(), "1".into());
         launch.set.push(no_updates);
-        launch.input = AgentInput::Dialogue(line(&json!({
-            "type": "user",
-            "message": { "role": "user", "content": [{ "type": "text", "text": as_plain_text(job.prompt) }] },
-        })));
+        launch.input = AgentInput::Dialogue(user_line(&as_plain_text(job.prompt), None));
         Ok(launch)
     }
 
@@ -124,12 +125,28 @@ impl Driver for ClaudeDriver {
     }
 
     fn interrupt(&self) -> Interrupt {
-        Interrupt::Line(line(&json!({
-            "type": "control_request",
-            "request_id": "teamster-interrupt",
-            "request": { "subtype": "interrupt" },
-        })))
+        Interrupt::Line(interrupt_line())
     }
+}
+
+fn interrupt_line() -> Vec<u8> {
+    line(&json!({
+        "type": "control_request",
+        "request_id": "teamster-interrupt",
+        "request": { "subtype": "interrupt" },
+    }))
+}
+
+/// Returns the line of its input that says something to the agent. It is shown again with the same id when it is taken.
+fn user_line(text: &str, uuid: Option<&str>) -> Vec<u8> {
+    let mut value = json!({
+        "type": "user",
+        "message": { "role": "user", "content": [{ "type": "text", "text": text }] },
+    });
+    if let Some(uuid) = uuid {
+        value["uuid"] = json!(uuid);
+    }
+    line(&value)
 }
 
 /// The rule that allows every tool of our own server.
@@ -162,6 +179,7 @@ const MOST_PENDING: usize = 1000;
 struct ClaudeReader {
     outcome: OutcomeBuilder,
     requests: Requests,
+    mail: Mail,
     resumed: bool,
     /// What the session had cost before this run, if that is known.
     cost_before: Option<f64>,
@@ -177,6 +195,8 @@ struct ClaudeReader {
     open: Usage,
     last_message: Option<(String, Usage)>,
     results: u32,
+    /// What the last turn came to, when one more may follow.
+    said_before: Option<String>,
     /// The files that calls want to change, by call.
     pending: HashMap<String, PathBuf>,
 }
@@ -186,6 +206,7 @@ impl ClaudeReader {
         Self {
             outcome: OutcomeBuilder::default(),
             requests: Requests::new(job),
+            mail: Mail::default(),
             resumed: job.resume.is_some(),
             cost_before: match &job.resume {
                 None => Some(0.0),
@@ -198,6 +219,7 @@ impl ClaudeReader {
             open: Usage::default(),
             last_message: None,
             results: 0,
+            said_before: None,
             pending: HashMap::new(),
         }
     }
@@ -231,7 +253,7 @@ impl ClaudeReader {
         }
     }
 
-    fn assistant(&mut self, value: &Value) -> Vec<AgentEvent> {
+    fn assistant(&mut self, value: &Value, is_own: bool) -> Vec<AgentEvent> {
         let message = value.get("message").unwrap_or(&Value::Null);
         let blocks = message.get("content").and_then(Value::as_array);
         let blocks = blocks.map(Vec::as_slice).unwrap_or_default();
@@ -253,7 +275,12 @@ impl ClaudeReader {
                     text(block, "text").unwrap_or_default(),
                     LONGEST_TEXT,
                 ))),
-                Some("tool_use") => events.push(self.tool_use(block)),
+                Some("tool_use") => {
+                    if let (true, Some(call)) = (is_own, text(block, "id")) {
+                        self.mail.call_began(call);
+                    }
+                    events.push(self.tool_use(block));
+                }
                 _ => {}
             }
         }
@@ -311,6 +338,7 @@ impl ClaudeReader {
             let call = text(block, "tool_use_id").unwrap_or_default().to_owned();
             let failed = block.get("is_error") == Some(&Value::Bool(true));
             let file = self.pending.remove(&call);
+            self.mail.call_ended(&call);
             events.push(AgentEvent::ToolResult {
                 call,
                 failed,
@@ -359,9 +387,11 @@ impl ClaudeReader {
                     reason: format!("no model was asked, the client answered by itself: {said}"),
                 };
             }
-            return TerminalEvent::Success {
-                summary: said.to_owned(),
+            let summary = match &self.said_before {
+                Some(before) => format!("{before}\n\n{said}"),
+                None => said.to_owned(),
             };
+            return TerminalEvent::Success { summary };
         }
         let errors = value.get("errors").and_then(Value::as_array);
         let errors: Vec<&str> = errors
@@ -423,22 +453,39 @@ impl OutputReader for ClaudeReader {
         };
         let events = match kind.as_str() {
             "system" => self.system(&value),
-            "assistant" => self.assistant(&value),
-            "user" => self.user(&value),
-            "result" => {
+            "assistant" => {
+                let is_own = value.get("parent_tool_use_id").is_none_or(Value::is_null);
+                let replies = is_own.then(|| self.mail.agent_goes_on()).flatten();
                 return LineEffects {
-                    events: self.result(&value),
-                    close_input: true,
+                    events: self.assistant(&value, is_own),
+                    replies: replies.into_iter().collect(),
                     ..LineEffects::default()
                 };
             }
+            "user" => {
+                return LineEffects {
+                    events: self.user(&value),
+                    taken: self.mail.shown_again(&value).into_iter().collect(),
+                    ..LineEffects::default()
+                };
+            }
+            "result" => {
+                let events = self.result(&value);
+                let effects = self.mail.turn_ended();
+                // Words of others may begin one more turn: what this one came to is not to be lost by that.
+                self.said_before = (!effects.close_input)
+                    .then(|| text(&value, "result").map(str::to_owned))
+                    .flatten();
+                return LineEffects { events, ..effects };
+            }
+            "control_response" => return self.mail.response(&value),
             "control_request" => return self.requests.decide(&value),
             "control_cancel_request" => {
                 self.requests
                     .cancel(text(&value, "request_id").unwrap_or_default());
                 Vec::new()
             }
-            "control_response" | "keep_alive" | "stream_event" | "rate_limit_event" => Vec::new(),
+            "command_lifecycle" | "keep_alive" | "stream_event" | "rate_limit_event" => Vec::new(),
             other => vec![AgentEvent::Unknown(one_line(other))],
         };
         LineEffects {
@@ -449,6 +496,16 @@ impl OutputReader for ClaudeReader {
 
     fn answer(&mut self, request: &str, answer: PermissionReply) -> Option<Vec<u8>> {
         self.requests.answer(request, &answer)
+    }
+
+    fn deliver(&mut self, delivery: &str, text: &str) -> MessageRoute {
+        self.mail.deliver(delivery, text)
+    }
+
+    fn interrupt(&self) -> Option<Interrupt> {
+        let mut lines = self.mail.before_interrupt();
+        lines.extend(interrupt_line());
+        Some(Interrupt::Line(lines))
     }
 
     fn end(self: Box<Self>, ending: AgentEnd, stderr_tail: &str) -> AgentOutcome {

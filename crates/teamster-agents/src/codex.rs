@@ -1,13 +1,20 @@
-//! Codex: `exec --json`, the prompt on its standard input, a sandbox around its commands.
+//! Codex: a sandbox around its commands, and two ways to run it.
+//!
+//! [`app_server`] is the way of versions that have it: others can talk to the agent while it works, and it can ask. Older
+//! ones run by `exec --json`, with the prompt on their standard input and no way to be told anything later. Which one it is
+//! is decided by the version before the first launch, never by a run that failed.
 //!
 //! The npm package's `codex` is a Node program that starts the real one; killing it leaves that one behind. So the
 //! real one is looked for and started itself.
 //!
-//! Its traps: the usage of a turn is the sum of the whole thread, earlier processes included; `error` comes for every
+//! The traps of `exec`: the usage of a turn is the sum of the whole thread, earlier processes included; `error` comes for every
 //! lost connection that it makes again; a command that the sandbox refuses leaves no item at all.
 
-use std::ffi::OsString;
+mod app_server;
+
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use serde_json::Value;
 
@@ -21,10 +28,45 @@ use crate::outcome::{AgentEnd, AgentOutcome, OutcomeBuilder, TerminalEvent};
 use crate::permission::Rule;
 use crate::text::{LONGEST_TEXT, clip, count, last_line, one_line, text};
 use crate::trouble;
+use app_server::AppServerReader;
 
 /// The driver of Codex.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct CodexDriver;
+#[derive(Debug, Default)]
+pub struct CodexDriver {
+    /// How it is run, once that is known: what is launched and what is read must be the same.
+    protocol: OnceLock<CodexProtocol>,
+}
+
+/// A way to run Codex.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CodexProtocol {
+    /// One prompt and one stream of events: `codex exec --json`.
+    Exec,
+    /// A dialogue: `codex app-server`.
+    AppServer,
+}
+
+impl CodexDriver {
+    /// Creates a driver that runs Codex in this way, whatever its version is.
+    pub fn with_protocol(protocol: CodexProtocol) -> Self {
+        Self {
+            protocol: OnceLock::from(protocol),
+        }
+    }
+
+    fn protocol(&self, path: &OsStr) -> CodexProtocol {
+        if let Some(known) = self.protocol.get() {
+            return *known;
+        }
+        match detect::program("codex", path) {
+            Ok(program) => *self
+                .protocol
+                .get_or_init(|| detect::codex_protocol(&detect::native_codex(&program))),
+            // It may be installed later.
+            Err(_) => CodexProtocol::Exec,
+        }
+    }
+}
 
 /// The variables that hold its credentials.
 const SECRETS: [&str; 4] = [
@@ -41,29 +83,24 @@ impl Driver for CodexDriver {
 
     fn launch(&self, job: &Job<'_>) -> Result<Launch, CannotLaunch> {
         let program = detect::native_codex(&detect::program("codex", job.path)?);
+        if self.protocol(job.path) == CodexProtocol::AppServer {
+            return app_server::launch(program, job);
+        }
         let mut args: Vec<OsString> = ["exec", "--json", "--skip-git-repo-check", "-C"]
             .map(Into::into)
             .to_vec();
         args.push(job.worktree.into());
-        args.extend(["-s".into(), "workspace-write".into()]);
+        args.extend(["-s".into(), sandbox(job.permissions.shell).into()]);
         if let Some(git_dir) = job.git_dir {
             // In its sandbox `.git` is read-only: without these an agent could not commit in a worktree.
             for folder in git_folders(git_dir, job.worktree) {
                 args.extend(["--add-dir".into(), folder]);
             }
         }
-        if job.temp.is_some() {
-            // It has a place for temp files, so it need not leave its traces in the one that all share.
-            args.extend([
-                "-c".into(),
-                "sandbox_workspace_write.exclude_slash_tmp=true".into(),
-            ]);
+        for setting in settings(job)? {
+            args.extend(["-c".into(), setting]);
         }
-        args.extend(["-c".into(), trust(job.worktree)?]);
-        if let Some(tools) = &job.tools {
-            args.extend(["-c".into(), own_server(job, tools).into()]);
-        }
-        if job.permissions.shell != Rule::Allow {
+        if matches!(job.permissions.shell, Rule::Deny | Rule::Ask) {
             args.extend(["--disable".into(), "shell_tool".into()]);
         }
         if let Some(model) = job.model {
@@ -77,12 +114,29 @@ impl Driver for CodexDriver {
     }
 
     fn reader(&self, job: &Job<'_>) -> Box<dyn OutputReader> {
-        Box::new(CodexReader::new(job))
+        match self.protocol(job.path) {
+            CodexProtocol::Exec => Box::new(CodexReader::new(job)),
+            CodexProtocol::AppServer => Box::new(AppServerReader::new(job)),
+        }
     }
 
     fn interrupt(&self) -> Interrupt {
         Interrupt::Signal(SoftSignal::Interrupt)
     }
+}
+
+/// Returns the settings for this launch that do not depend on how it is run.
+fn settings(job: &Job<'_>) -> Result<Vec<OsString>, CannotLaunch> {
+    let mut settings = Vec::new();
+    if job.temp.is_some() {
+        // It has a place for temp files, so it need not leave its traces in the one that all share.
+        settings.push("sandbox_workspace_write.exclude_slash_tmp=true".into());
+    }
+    settings.push(trust(job.worktree)?);
+    if let Some(tools) = &job.tools {
+        settings.push(own_server(job, tools).into());
+    }
+    Ok(settings)
 }
 
 /// Returns the repository's `.git` and the part of it that belongs to this worktree, which git may have named otherwise than
@@ -315,3 +369,11 @@ fn usage_of(usage: &Value) -> Usage {
         reasoning: count(usage, "reasoning_output_tokens"),
     }
 }
+/// Returns the sandbox that Codex puts around its commands.
+const fn sandbox(shell: Rule) -> &'static str {
+    match shell {
+        Rule::Read => "read-only",
+        Rule::Allow | Rule::Deny | Rule::Ask => "workspace-write",
+    }
+}
+

@@ -1,19 +1,23 @@
 //! `command:…`: any program, by a shell, with the task in its environment and the prompt on its standard input.
 //!
 //! Nothing of the task is pasted into the command. Its first line of output, or its exit, is its first event; exit
-//! code 0 is success, because there is no terminal event that could say otherwise.
+//! code 0 is success, because there is no terminal event that could say otherwise. Messages that come while it works are
+//! appended to the file that `TEAMSTER_INBOX` names.
 
 use std::path::PathBuf;
 
 use teamster_types::redact::LineRedactor;
 
 use crate::driver::{
-    AgentInput, CannotLaunch, Driver, Interrupt, Job, Launch, LineEffects, OUTER_SESSION_VARS,
-    OutputReader, SoftSignal, task_variables,
+    AgentInput, CannotLaunch, Driver, Interrupt, Job, Launch, LineEffects, MessageRoute,
+    OUTER_SESSION_VARS, OutputReader, SoftSignal, task_variables,
 };
 use crate::event::{AgentEvent, AgentSpending};
 use crate::outcome::{AgentEnd, AgentOutcome, AgentVerdict, Exit, Stopped};
 use crate::text::{LONGEST_TEXT, clip, describe_exit, last_line, one_line, reason};
+
+/// The longest report that is read, in bytes.
+const LONGEST_REPORT: usize = 64 * 1024;
 
 /// The driver of any program.
 #[derive(Clone, Debug)]
@@ -43,18 +47,25 @@ impl Driver for CommandDriver {
                 "there is no command after `command:`".to_owned(),
             ));
         }
+        let mut set = task_variables(job);
+        if let Some(inbox) = job.inbox {
+            set.push(("TEAMSTER_INBOX".into(), inbox.into()));
+        }
         Ok(Launch {
             program: PathBuf::from("/bin/sh"),
             args: vec!["-c".into(), self.command.clone().into()],
-            set: task_variables(job),
+            set,
             unset: OUTER_SESSION_VARS.to_vec(),
             secrets: self.secrets.clone(),
             input: AgentInput::Text(job.prompt.as_bytes().to_vec()),
         })
     }
 
-    fn reader(&self, _job: &Job<'_>) -> Box<dyn OutputReader> {
-        Box::<CommandReader>::default()
+    fn reader(&self, job: &Job<'_>) -> Box<dyn OutputReader> {
+        Box::new(CommandReader {
+            has_inbox: job.inbox.is_some(),
+            ..CommandReader::default()
+        })
     }
 
     fn interrupt(&self) -> Interrupt {
@@ -65,9 +76,42 @@ impl Driver for CommandDriver {
 /// Understands what a program of the user prints.
 #[derive(Debug, Default)]
 struct CommandReader {
+    has_inbox: bool,
     started: bool,
     last: String,
+    report: CommandReport,
     redactor: LineRedactor,
+}
+
+/// The last block of a program's output that reports about its task: from a line that begins with a fence and the name
+/// `teamster` to the line that closes it.
+#[derive(Debug, Default)]
+struct CommandReport {
+    text: String,
+    is_open: bool,
+}
+
+impl CommandReport {
+    /// Takes in a line; returns whether it is part of a report.
+    fn line(&mut self, line: &str) -> bool {
+        let mark = line.trim();
+        let is_fence = mark.starts_with("```") || mark.starts_with("~~~");
+        let name = mark.trim_start_matches(['`', '~']).trim();
+        if is_fence && name == "teamster" {
+            self.text.clear();
+            self.is_open = true;
+        } else if !self.is_open {
+            return false;
+        }
+        if self.text.len() + line.len() < LONGEST_REPORT {
+            self.text.push_str(line);
+            self.text.push('\n');
+        }
+        if is_fence && name.is_empty() {
+            self.is_open = false;
+        }
+        true
+    }
 }
 
 impl OutputReader for CommandReader {
@@ -83,7 +127,9 @@ impl OutputReader for CommandReader {
         }
         if !text.trim().is_empty() {
             // A line in the middle of a private key does not look like a secret by itself.
-            if let Some(shown) = self.redactor.line(text) {
+            if let Some(shown) = self.redactor.line(text)
+                && !self.report.line(&shown)
+            {
                 self.last = one_line(&shown);
             }
             events.push(AgentEvent::Text(clip(text, LONGEST_TEXT)));
@@ -91,6 +137,14 @@ impl OutputReader for CommandReader {
         LineEffects {
             events,
             ..LineEffects::default()
+        }
+    }
+
+    fn deliver(&mut self, _delivery: &str, _text: &str) -> MessageRoute {
+        if self.has_inbox {
+            MessageRoute::InboxFile
+        } else {
+            MessageRoute::Never
         }
     }
 
@@ -102,7 +156,12 @@ impl OutputReader for CommandReader {
             None => text,
         };
         let verdict = match (ending.exit, ending.stopped) {
-            (Exit::Code(0), _) => AgentVerdict::Done { summary: self.last },
+            (Exit::Code(0), _) if self.report.text.is_empty() => {
+                AgentVerdict::Done { summary: self.last }
+            }
+            (Exit::Code(0), _) => AgentVerdict::Done {
+                summary: format!("{}\n{}", self.last, self.report.text),
+            },
             (_, Some(Stopped::Interrupted)) => AgentVerdict::Interrupted,
             (_, Some(Stopped::Silent)) => AgentVerdict::Failed {
                 reason: with_said("it printed nothing for too long and was stopped".to_owned()),
@@ -155,6 +214,28 @@ mod tests {
             }
         );
         assert!(!run(&[], AgentEnd::signal(9), "").verdict.is_done());
+    }
+
+    #[test]
+    fn last_report_of_its_output_is_part_of_its_summary() {
+        let lines: [&[u8]; 9] = [
+            b"one\n",
+            b"```teamster\n",
+            b"{\"summary\": \"first\"}\n",
+            b"```\n",
+            b"two\n",
+            b"```teamster\n",
+            b"{\"summary\":\n",
+            b"\"second\"}\n",
+            b"```\n",
+        ];
+        let done = run(&lines, AgentEnd::code(0), "");
+        assert_eq!(
+            done.verdict,
+            AgentVerdict::Done {
+                summary: "two\n```teamster\n{\"summary\":\n\"second\"}\n```\n".into()
+            }
+        );
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use crate::codex::CodexProtocol;
 use crate::driver::CannotLaunch;
 
 /// Programs of clients that have a driver, and what to do without one.
@@ -24,6 +25,12 @@ const PROGRAMS: [(&str, &str); 3] = [
 
 /// Clients that are known by name and have no driver of their own yet.
 const OTHERS: [&str; 2] = ["opencode", "qwen"];
+
+/// The oldest Codex that is run by its app-server. It can be told something in the middle of a turn since 0.99; tried were
+/// 0.144.1 and 0.166.0.
+const OLDEST_APP_SERVER: (u32, u32) = (0, 144);
+/// How long Codex may take to tell its version before a launch.
+const VERSION_PATIENCE: Duration = Duration::from_secs(5);
 
 /// The oldest Node that runs Gemini.
 const OLDEST_NODE: u32 = 20;
@@ -174,6 +181,22 @@ fn node_is_missing(path: &OsStr, patience: Duration) -> Option<String> {
     })
 }
 
+/// Returns how a Codex is run, by its version. One that does not tell it is run in the way that every version knows.
+pub(crate) fn codex_protocol(program: &Path) -> CodexProtocol {
+    let version = version_of(program, "codex", VERSION_PATIENCE).ok();
+    match version.as_deref().and_then(codex_version) {
+        Some(version) if version >= OLDEST_APP_SERVER => CodexProtocol::AppServer,
+        _ => CodexProtocol::Exec,
+    }
+}
+
+/// `codex-cli 0.166.0` → (0, 166).
+fn codex_version(text: &str) -> Option<(u32, u32)> {
+    let number = text.strip_prefix("codex-cli ")?;
+    let mut parts = number.split('.');
+    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+}
+
 /// Returns the real Codex behind the Node program of the npm package; the same file when it is none, or when there is none.
 pub(crate) fn native_codex(command: &Path) -> PathBuf {
     native_beside(command).unwrap_or_else(|| command.to_owned())
@@ -215,4 +238,25 @@ fn is_script(program: &Path) -> bool {
     program
         .canonicalize()
         .is_ok_and(|real| real.extension() == Some(OsStr::new("js")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codex_version_is_read_from_its_own_words_only() {
+        for (text, expected) in [
+            ("codex-cli 0.166.0", Some((0, 166))),
+            ("codex-cli 1.2.3-alpha.4", Some((1, 2))),
+            ("codex-cli 0.0.0", Some((0, 0))),
+            ("codex-cli", None),
+            ("{\"type\":\"thread.started\"}", None),
+            ("0.166.0", None),
+            ("codex-cli x.y", None),
+        ] {
+            assert_eq!(codex_version(text), expected, "{text}");
+        }
+        assert!((0, 99) < OLDEST_APP_SERVER && OLDEST_APP_SERVER < (1, 0));
+    }
 }

@@ -62,6 +62,20 @@ pub trait OutputReader: Send {
         None
     }
 
+    /// Returns the way on which a message of others reaches the agent while it works.
+    ///
+    /// `delivery` names the attempt to deliver; [`LineEffects::taken`] and [`LineEffects::refused`] have the same name. There
+    /// is one delivery at a time.
+    fn deliver(&mut self, delivery: &str, text: &str) -> MessageRoute {
+        let _ = (delivery, text);
+        MessageRoute::Never
+    }
+
+    /// Returns how this run is asked to end its turn, where that depends on what it said; else [`Driver::interrupt`] tells.
+    fn interrupt(&self) -> Option<Interrupt> {
+        None
+    }
+
     /// Ends the run. `stderr_tail` is the end of its error stream, for the reason.
     fn end(self: Box<Self>, ending: AgentEnd, stderr_tail: &str) -> AgentOutcome;
 }
@@ -75,6 +89,12 @@ pub struct LineEffects {
     pub replies: Vec<Vec<u8>>,
     /// Whether to close its input after that: it has nothing more to wait for.
     pub close_input: bool,
+    /// Whether it may be at its end: its input is to be closed if it says nothing more for a moment.
+    pub may_be_over: bool,
+    /// The deliveries that the client has taken: the model has the text with its next request.
+    pub taken: Vec<String>,
+    /// The deliveries that the client did not take. They can be tried again.
+    pub refused: Vec<String>,
 }
 
 impl LineEffects {
@@ -111,6 +131,19 @@ pub enum PermissionReply {
     Deny(String),
 }
 
+/// How a message of others reaches an agent that works.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MessageRoute {
+    /// These bytes go to its input. A later line of the client shows whether it took them.
+    Input(Vec<u8>),
+    /// It is appended to the file of [`Job::inbox`], for the program to look at.
+    InboxFile,
+    /// The client could not take it now, but may after its next line.
+    Later,
+    /// The client takes nothing while it works, or nothing any more.
+    Never,
+}
+
 /// What an agent is to do, and where.
 #[derive(Clone, Copy, Debug)]
 pub struct Job<'a> {
@@ -138,6 +171,8 @@ pub struct Job<'a> {
     /// run: an interrupted Codex leaves empty `.git`, `.codex` and other folders wherever it may write, and in a `/tmp`
     /// that all share an empty `.git` makes every program there believe in a repository.
     pub temp: Option<&'a Path>,
+    /// The file to which messages of others are appended, one JSON object a line, for programs that have no other way.
+    pub inbox: Option<&'a Path>,
     /// Where programs are looked for, as in `PATH`.
     pub path: &'a OsStr,
     /// Our own program: a script is played by it.

@@ -39,7 +39,7 @@ impl Driver for GeminiDriver {
         // It asks nobody when it runs by itself. Without `yolo` it does not offer commands to the model at all.
         let approval = match job.permissions.shell {
             Rule::Allow => "yolo",
-            Rule::Deny | Rule::Ask => "auto_edit",
+            Rule::Deny | Rule::Ask | Rule::Read => "auto_edit",
         };
         let mut args: Vec<OsString> = [
             "-o",

@@ -13,6 +13,7 @@
 //!                                   └─────reader(job)───▶ OutputReader
 //!                                                          ├ line(bytes) ─▶ LineEffects   events, replies, "close its input"
 //!                                                          ├ answer(…)   ─▶ bytes         a person's decision, for its input
+//!                                                          ├ deliver(…)  ─▶ MessageRoute  how words of others reach it now
 //!                                                          └ end(exit)   ─▶ AgentOutcome  verdict, session, what it spent
 //! ```
 //!
@@ -53,11 +54,12 @@ mod text;
 mod trouble;
 
 pub use claude::ClaudeDriver;
-pub use codex::CodexDriver;
+pub use codex::{CodexDriver, CodexProtocol};
 pub use command::CommandDriver;
 pub use driver::{
     AgentInput, AgentTools, CREDENTIALS, CannotLaunch, Driver, Interrupt, Job, Launch, LineEffects,
-    OUTER_SESSION_VARS, OutputReader, PermissionReply, ResumeSession, SoftSignal, TaskFacts,
+    MessageRoute, OUTER_SESSION_VARS, OutputReader, PermissionReply, ResumeSession, SoftSignal,
+    TaskFacts,
 };
 pub use event::{AgentEvent, AgentSpending, PermissionDecision, Trouble, Usage};
 pub use gemini::GeminiDriver;

@@ -1,7 +1,7 @@
 //! How a run of a client ended, and how a verdict is made of it: one rule for every client.
 
 use crate::event::{AgentEvent, AgentSpending, Trouble};
-use crate::text::{describe_exit, last_line, reason};
+use crate::text::{describe_exit, last_line, reason, summary};
 
 /// How a client's process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -177,13 +177,17 @@ impl OutcomeBuilder {
     /// Notes the client's terminal event, and returns it as an event of the agent.
     pub(crate) fn finish(&mut self, mut end: TerminalEvent) -> AgentEvent {
         let (success, said) = match &mut end {
-            TerminalEvent::Success { summary } => (true, summary),
-            TerminalEvent::Failure { reason, .. } | TerminalEvent::SessionGone { reason } => {
-                (false, reason)
+            TerminalEvent::Success { summary: said } => {
+                *said = summary(said);
+                (true, said)
+            }
+            TerminalEvent::Failure { reason: said, .. }
+            | TerminalEvent::SessionGone { reason: said } => {
+                *said = reason(said);
+                (false, said)
             }
         };
-        *said = reason(said);
-        let summary = said.clone();
+        let summary = reason(said);
         self.end = Some(end);
         AgentEvent::Finished { success, summary }
     }
@@ -223,9 +227,9 @@ fn judge(
     ending: AgentEnd,
     stderr: &str,
 ) -> AgentVerdict {
-    if let (Some(TerminalEvent::Success { summary }), Exit::Code(0)) = (&end, ending.exit) {
+    if let (Some(TerminalEvent::Success { summary: said }), Exit::Code(0)) = (&end, ending.exit) {
         return AgentVerdict::Done {
-            summary: reason(summary),
+            summary: summary(said),
         };
     }
     let how = describe_exit(ending.exit);

@@ -8,6 +8,23 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::event::PermissionDecision;
 
+/// Programs that only read, and start nothing, whatever their arguments are; `find` is one but for [`ACTIONS`].
+const READERS: [&str; 7] = ["cat", "find", "grep", "head", "ls", "tail", "wc"];
+/// How options begin that write, start something or follow links out of the folder.
+const ACTIONS: [&str; 9] = [
+    "-exec",
+    "-ok",
+    "-delete",
+    "-fprint",
+    "-fls",
+    "-follow",
+    "-L",
+    "-H",
+    "--dereference",
+];
+/// What a shell makes something of. A command that has any of it is not one program with plain words.
+const SHELL_SIGNS: &str = "|&;<>()$`\\\"'{}!#*?[\n\r";
+
 /// What an agent may do.
 #[derive(Clone, Copy, Debug)]
 pub struct Permissions {
@@ -37,6 +54,9 @@ pub enum Rule {
     Allow,
     /// It is not.
     Deny,
+    /// It is granted where it only reads files of the worktree. Of commands these are a few programs with plain words; a client
+    /// with a sandbox of its own runs any command in one that is read-only. No setting has this rule.
+    Read,
     /// A person is asked. A client that cannot wait for one takes it for a denial.
     Ask,
 }
@@ -55,6 +75,7 @@ impl Rule {
             Self::Allow => "allow",
             Self::Deny => "deny",
             Self::Ask => "ask",
+            Self::Read => "read",
         }
     }
 }
@@ -64,8 +85,8 @@ impl Rule {
 pub(crate) enum ToolRequest {
     /// Read or write these files, relative ones as seen from the worktree.
     Files(Vec<PathBuf>),
-    /// Run a command.
-    Shell,
+    /// Run a command, which is empty where the client does not tell it.
+    Shell(String),
     /// Something else, by the name of its tool.
     Other(String),
 }
@@ -79,7 +100,13 @@ impl Permissions {
                 .map_or(PermissionDecision::Allowed, |reason| {
                     PermissionDecision::Denied { reason }
                 }),
-            ToolRequest::Shell => follow(self.shell, || {
+            ToolRequest::Shell(command) if self.shell == Rule::Read => {
+                match self.not_reading(worktree, command) {
+                    Some(reason) => PermissionDecision::Denied { reason },
+                    None => PermissionDecision::Allowed,
+                }
+            }
+            ToolRequest::Shell(_) => follow(self.shell, || {
                 "commands are not allowed here (setting `permissions.shell`)".to_owned()
             }),
             ToolRequest::Other(tool) => follow(self.other, || {
@@ -88,6 +115,39 @@ impl Permissions {
                 )
             }),
         }
+    }
+
+    /// Returns why a command is not one that only reads files of the worktree.
+    fn not_reading(&self, worktree: &Path, command: &str) -> Option<String> {
+        let programs = READERS.join(", ");
+        let refused = |what: &str| {
+            Some(format!(
+                "{what}; here you can run {programs}, each alone and with plain words that name files of this folder"
+            ))
+        };
+        let mut words = command.split_whitespace();
+        let program = words.next().unwrap_or_default();
+        if !READERS.contains(&program) {
+            return refused("this command may do more than read");
+        }
+        if command.contains(|sign| SHELL_SIGNS.contains(sign)) {
+            return refused("this is more than one program with plain words");
+        }
+        for word in words {
+            let is_short = word.starts_with('-') && !word.starts_with("--");
+            let follows_links = program == "grep" && is_short && word.contains('R');
+            if follows_links || ACTIONS.iter().any(|action| word.starts_with(action)) {
+                return refused("this command may do more than read");
+            }
+            // An option may name a file, in more ways than anybody knows.
+            if word.starts_with('-') && word.contains(['/', '~', '.']) || word.starts_with('~') {
+                return refused("it names a file in a way that is not looked through");
+            }
+            if let Some(reason) = self.objection(worktree, Path::new(word)) {
+                return Some(reason);
+            }
+        }
+        None
     }
 
     /// Why a file may not be touched.
@@ -122,7 +182,7 @@ impl Permissions {
 fn follow(rule: Rule, reason: impl FnOnce() -> String) -> PermissionDecision {
     match rule {
         Rule::Allow => PermissionDecision::Allowed,
-        Rule::Deny => PermissionDecision::Denied { reason: reason() },
+        Rule::Deny | Rule::Read => PermissionDecision::Denied { reason: reason() },
         Rule::Ask => PermissionDecision::Asked,
     }
 }
@@ -235,7 +295,7 @@ mod tests {
         let mut permissions = Permissions::default();
         let root = Path::new("/w");
         assert_eq!(
-            permissions.decide(root, &ToolRequest::Shell),
+            permissions.decide(root, &ToolRequest::Shell("make".into())),
             PermissionDecision::Allowed
         );
         let other = ToolRequest::Other("WebFetch".into());
@@ -245,8 +305,61 @@ mod tests {
         ));
         permissions.shell = Rule::Ask;
         assert_eq!(
-            permissions.decide(root, &ToolRequest::Shell),
+            permissions.decide(root, &ToolRequest::Shell("make".into())),
             PermissionDecision::Asked
         );
+    }
+
+    #[test]
+    fn commands_of_a_reader_only_read_files_of_its_folder() {
+        let permissions = Permissions {
+            shell: Rule::Read,
+            real: |path| Some(path.to_owned()),
+            ..Permissions::default()
+        };
+        let decide = |command: &str| {
+            let request = ToolRequest::Shell(command.to_owned());
+            permissions.decide(Path::new("/w"), &request)
+        };
+        for command in [
+            "ls",
+            "ls -la src",
+            "cat src/a.rs",
+            "grep -rn fn src",
+            "find src -name a.rs",
+            "wc -l a b",
+        ] {
+            assert_eq!(decide(command), PermissionDecision::Allowed, "{command}");
+        }
+        for command in [
+            "",
+            "rm a",
+            "ls; rm a",
+            "cat a > b",
+            "cat $(rm a)",
+            "cat `rm a`",
+            "ls\nrm a",
+            "ls & rm a",
+            "cat /etc/passwd",
+            "cat ../a",
+            "cat ~/a",
+            "cat .env",
+            "grep -f/etc/passwd a",
+            "grep --file=/etc/passwd a",
+            "find . -delete",
+            "find -L .",
+            "grep -nR a .",
+            "cat .e*",
+            "find . -exec rm a",
+            "find . -execdir rm a",
+            "git log",
+            "./ls",
+        ] {
+            assert!(
+                matches!(decide(command), PermissionDecision::Denied { .. }),
+                "{command}"
+            );
+        }
+        assert_eq!(Rule::of("read"), None, "no setting has it");
     }
 }

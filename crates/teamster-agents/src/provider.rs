@@ -84,7 +84,7 @@ impl Provider {
     pub fn driver(&self) -> Box<dyn Driver> {
         match &self.kind {
             ProviderKind::Claude => Box::new(ClaudeDriver),
-            ProviderKind::Codex => Box::new(CodexDriver),
+            ProviderKind::Codex => Box::new(CodexDriver::default()),
             ProviderKind::Gemini => Box::new(GeminiDriver),
             ProviderKind::Command(command) => {
                 Box::new(CommandDriver::new(command, self.secrets.clone()))

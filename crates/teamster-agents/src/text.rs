@@ -10,8 +10,10 @@ use crate::outcome::Exit;
 pub(crate) const LONGEST_TEXT: usize = 1024 * 1024;
 /// The longest one-line detail.
 const LONGEST_DETAIL: usize = 500;
-/// The longest reason or summary.
+/// The longest reason.
 const LONGEST_REASON: usize = 4 * 1024;
+/// The longest last message of an agent. Its report stands at the end of it.
+const LONGEST_SUMMARY: usize = 256 * 1024;
 
 /// Parses a line as an object with its type; a line that is none is returned as an event of its own.
 pub(crate) fn object(line: &[u8]) -> Result<Option<(String, Value)>, AgentEvent> {
@@ -75,7 +77,12 @@ pub(crate) fn one_line(text: &str) -> String {
     plain.trim().to_owned()
 }
 
-/// Returns a reason or summary of a bearable length.
+/// Returns the last message of an agent, whole unless it is very long.
+pub(crate) fn summary(text: &str) -> String {
+    clip(text.trim(), LONGEST_SUMMARY)
+}
+
+/// Returns a reason of a bearable length.
 pub(crate) fn reason(text: &str) -> String {
     clip(text.trim(), LONGEST_REASON)
 }

@@ -8,7 +8,7 @@
 //! cannot disagree.
 //!
 //! - [`config`], [`env_vars`]: settings with their sources, and every variable that is read.
-//! - [`trust`], [`presets`]: what comes with a project, and what of it the user accepts.
+//! - [`trust`], [`presets`], [`prompts`]: what comes with a project, and what of it the user accepts.
 //! - [`runs`], [`gate`]: preparing, starting and hosting a run, and deciding about its work.
 //! - [`workers`], [`messages`]: starting, being and stopping workers, and writing to them.
 //! - [`questions`]: answering what agents ask.
@@ -23,6 +23,7 @@
 //! that asks ([`App::confirm`]); where nobody can be asked, the answer is no.
 
 mod actor;
+pub mod answers;
 mod app;
 pub mod config;
 pub mod diffs;
@@ -34,6 +35,7 @@ pub mod gc;
 pub mod logs;
 pub mod messages;
 pub mod presets;
+pub mod prompts;
 pub mod questions;
 pub mod runs;
 pub mod text;

@@ -11,6 +11,7 @@ use teamster_run::preset::{Agents, Preset, builtin};
 
 use crate::config::{Config, seen_from};
 use crate::error::{AppError, Result};
+use crate::prompts::PromptFiles;
 
 /// More than this is no preset.
 const LONGEST: usize = 256 * 1024;
@@ -36,6 +37,8 @@ pub struct Presets {
     pub faults: Vec<String>,
     /// The project's files as they were read, by their names seen from the project.
     bytes: Vec<(String, Vec<u8>)>,
+    /// The project's templates of what agents are told.
+    prompts: PromptFiles,
 }
 
 impl PresetFile {
@@ -104,13 +107,21 @@ impl Presets {
         self.files.iter().filter(|file| file.is_of_project)
     }
 
-    /// The project's files as they were read.
+    /// The project's files as they were read, its templates of what agents are told among them.
     pub fn read(&self) -> impl Iterator<Item = (String, &[u8])> {
         let files = self.bytes.iter();
-        files.map(|(name, bytes)| (name.clone(), bytes.as_slice()))
+        let files = files.map(|(name, bytes)| (name.as_str(), bytes.as_slice()));
+        let files = files.chain(self.prompts.project_files());
+        files.map(|(name, bytes)| (name.to_owned(), bytes))
+    }
+
+    /// The project's templates of what agents are told.
+    pub fn prompts(&self) -> &PromptFiles {
+        &self.prompts
     }
 
     fn take_project(&mut self, layout: &Layout, agents: &Agents) -> Result {
+        self.prompts = PromptFiles::of_project(layout)?;
         let Some(project) = Dir::open_root(&layout.project)? else {
             return Ok(());
         };
@@ -210,7 +221,7 @@ fn is_preset(name: &str) -> bool {
 }
 
 /// What a file holds; `None` when it is something else, such as a folder, or is gone.
-fn content(
+pub(crate) fn content(
     folder: &Dir,
     name: &str,
     follow: bool,

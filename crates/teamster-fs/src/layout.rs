@@ -279,6 +279,9 @@ pub fn agent_folders<'a>(team: &'a TeamName, worker: &'a WorkerName) -> [&'a str
 /// The task that an agent works on, without the proof of its claim.
 pub const AGENT_TASK: &str = "task.json";
 
+/// The messages that came for a program while it works, in the folder of its temp files.
+pub const AGENT_INBOX: &str = "inbox.jsonl";
+
 /// Returns the folder for temp files of everything that one launch starts, in the system's folder for such: paths of
 /// sockets must be short.
 pub fn launch_temp(launch: &str) -> String {
@@ -322,6 +325,8 @@ pub const RUN_LOG: &str = "run.log";
 
 /// The folder of a project's settings, presets and whatever else teamster reads from the repository.
 pub const PROJECT_SETTINGS: &str = ".teamster";
+/// Folder of templates of what agents are told, beside the user's settings and in a project's own.
+pub const PROMPTS: &str = "prompts";
 /// What the user accepted of which project, beside the user's settings.
 pub const TRUST: &str = "trust.json";
 /// The lock that whoever changes the accepted commands holds.

@@ -8,6 +8,7 @@
 //! - [`layout`] is the one table of paths. [`team_store`] tells which home a team of a project belongs to.
 //! - [`Lock`] is held by one process at a time and freed by the kernel when that process dies.
 //! - [`UserFile`] is a file that is the user's own, such as the client's settings: it keeps its mode and its owner.
+//! - [`InboxFile`] is a file that another program reads, and tells whether it did.
 //! - [`ProjectFiles`] are the files of a project that an agent of ours changes.
 //! - [`proc`] decides whether a process is alive; [`processes`] tells who started whom, and [`cgroup`] keeps processes that
 //!   belong together in one group of the kernel's.
@@ -49,6 +50,7 @@ mod error;
 pub mod fail;
 mod folders;
 mod in_place_file;
+mod inbox_file;
 pub mod layout;
 mod lock;
 mod log_file;
@@ -68,6 +70,7 @@ pub use disk::{LEAST_ROOM, free_bytes, left_on_full_disk, real_path};
 pub use error::{FsError, FsProblem, OrTrace};
 pub use folders::{CopyLimits, copy_folder, remove_tree, remove_tree_while};
 pub use in_place_file::InPlaceFile;
+pub use inbox_file::InboxFile;
 pub use lock::{Lock, Waited};
 pub use log_file::LogFile;
 pub use project_files::ProjectFiles;

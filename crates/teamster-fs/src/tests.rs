@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use crate::{Dir, FsProblem, Lock, Sync, Waited, fail, random_hex, remove_tree};
+use crate::{Dir, FsProblem, InboxFile, Lock, Sync, Waited, fail, random_hex, remove_tree};
 
 struct Temp(PathBuf);
 
@@ -229,4 +229,32 @@ fn a_home_that_is_missing_is_not_invented() {
     let error = Dir::open_or_create_root(&temp.0.join("missing/.claude")).unwrap_err();
     assert_eq!(error.io_kind(), Some(std::io::ErrorKind::NotFound));
     assert_eq!(temp.names(), Vec::<String>::new());
+}
+
+#[test]
+fn inbox_that_nobody_reads_is_unread_until_it_is_read_after_the_last_append() {
+    let (_temp, dir) = Temp::new();
+    let mut inbox = InboxFile::create(dir, "inbox.jsonl").unwrap();
+    for round in 0..3 {
+        inbox.append(format!("{round}\n").as_bytes()).unwrap();
+        assert!(!inbox.was_read().unwrap(), "round {round}");
+        let text = std::fs::read_to_string(inbox.path()).unwrap();
+        assert_eq!(text.lines().count(), round + 1);
+        assert!(inbox.was_read().unwrap(), "round {round}");
+    }
+}
+
+#[test]
+fn inbox_that_was_emptied_or_taken_away_was_had() {
+    let (_temp, dir) = Temp::new();
+    let mut inbox = InboxFile::create(dir, "inbox.jsonl").unwrap();
+    inbox.append(b"one\n").unwrap();
+    std::fs::write(inbox.path(), "").unwrap();
+    assert!(inbox.was_read().unwrap());
+    inbox.append(b"two\n").unwrap();
+    assert!(!inbox.was_read().unwrap());
+    std::fs::remove_file(inbox.path()).unwrap();
+    assert!(inbox.was_read().unwrap());
+    inbox.append(b"three\n").unwrap();
+    assert!(!inbox.was_read().unwrap());
 }

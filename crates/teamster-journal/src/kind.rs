@@ -14,10 +14,10 @@ use crate::payload::{
     LeaderActed, LeaderAsked, LeaderFailed, LeaderWoken, MalformedMessage, MemberJoined,
     MemberLeft, MergeAdopted, MergeConflict, MergeLost, MergePredicted, Merged, MessageSent,
     Nothing, PlanMade, QuestionAnswered, QuestionAsked, QuestionExpired, QuestionForwarded,
-    RefsRecorded, RunFinished, RunStarted, SignalSent, StageEntered, TaskChange, TeamCreated,
-    UsageReported, WorkerLaunchFailed, WorkerPaused, WorkerProgress, WorkerQuarantined,
-    WorkerRestarted, WorkerResumed, WorkerSpawned, WorkerStarted, WorkerStopped, WorkerVerdict,
-    ZombieSeen,
+    RefsRecorded, ReviewFailed, ReviewFinished, ReviewSkipped, ReviewStarted, RunFinished,
+    RunStarted, SignalSent, StageEntered, TaskChange, TeamCreated, UsageReported,
+    WorkerLaunchFailed, WorkerPaused, WorkerProgress, WorkerQuarantined, WorkerRestarted,
+    WorkerResumed, WorkerSpawned, WorkerStarted, WorkerStopped, WorkerVerdict, ZombieSeen,
 };
 
 /// An event as it stands in the journal, of which this version understands nothing. Only reading makes one.
@@ -241,6 +241,14 @@ kinds! {
     VerifyFailed(CheckResult) = "verify.failed",
     /// A check failed and passed when it was run again at once. That is not a pass.
     VerifyFlaky(CheckResult) = "verify.flaky",
+    /// An agent began to review the merged work.
+    ReviewStarted(ReviewStarted) = "review.started",
+    /// The merged work was reviewed.
+    ReviewFinished(ReviewFinished) = "review.finished",
+    /// An agent was asked for a review and made none.
+    ReviewFailed(ReviewFailed) = "review.failed",
+    /// Nobody reviews the merged work.
+    ReviewSkipped(ReviewSkipped) = "review.skipped",
     /// One of several results of the same work was chosen. Only that one is merged.
     CandidateChosen(CandidateChosen) = "candidate.chosen",
     /// The outcome of a merge was predicted by git.
@@ -316,6 +324,10 @@ impl Payload for QuestionAsked {}
 impl Payload for QuestionExpired {}
 impl Payload for QuestionForwarded {}
 impl Payload for RefsRecorded {}
+impl Payload for ReviewFailed {}
+impl Payload for ReviewFinished {}
+impl Payload for ReviewSkipped {}
+impl Payload for ReviewStarted {}
 impl Payload for RunFinished {}
 impl Payload for RunStarted {}
 impl Payload for SignalSent {}

@@ -35,7 +35,8 @@ pub use run_history::{
     CheckRecord, DecisionRecord, GateRecord, MergeRecord, MergeStanding, RunHistory, StageRecord,
 };
 pub use run_state::{
-    Finished, Gate, GateDecision, HOST, LeaderState, ON_BASE, RunState, StageEntry, on_candidate,
+    Finished, Gate, GateDecision, HOST, LeaderState, ON_BASE, ReviewOutcome, ReviewState, RunState,
+    StageEntry, on_candidate,
 };
 pub use team_state::{
     Mark, PermissionRequest, Span, SpanEnd, TaskHistory, TeamState, WorkerPhase, WorkerState,

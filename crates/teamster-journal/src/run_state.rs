@@ -12,8 +12,8 @@ use crate::cost::Costs;
 use crate::event::Event;
 use crate::kind::{EventKind, EventType};
 use crate::payload::{
-    CheckResult, CheckVerdict, Checked, GateAnswer, GateDecided, MergeConflict, RunEnd,
-    RunFinished, RunSpec, RunStarted, WakeReason,
+    CheckResult, CheckVerdict, Checked, GateAnswer, GateDecided, MergeConflict, ReviewFinished,
+    ReviewStarted, RunEnd, RunFinished, RunSpec, RunStarted, WakeReason,
 };
 use crate::run_history::RunHistory;
 
@@ -118,14 +118,57 @@ pub struct LeaderState {
     pub knows_until: u64,
     /// The position of the event that began the turn that is under way.
     woken_at: u64,
+    /// When the turn that is under way began.
+    woken_since: Option<Time>,
+    /// How long the turns that ended took, all together.
+    pub thought: Duration,
+    /// What people wrote to it: the position of each message's event, and its words.
+    pub messages: Vec<(u64, String)>,
     /// The number of wakes in a row that came to nothing.
     pub failures: u32,
 }
 
 impl LeaderState {
-    fn turn_ended(&mut self) {
+    fn turn_ended(&mut self, at: Time) {
+        if let Some(since) = self.woken_since.take() {
+            self.thought += at.since(since);
+        }
         self.handled.extend(self.open.drain(..));
         self.knows_until = self.knows_until.max(self.woken_at);
+    }
+}
+
+/// What came of the review of one commit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ReviewOutcome {
+    /// It is under way, or a killed host has left it.
+    UnderWay,
+    /// The reviewer said this.
+    Finished(ReviewFinished),
+    /// The reviewer made no review, for this reason.
+    Failed(String),
+    /// Nobody was asked, for this reason.
+    Skipped(String),
+}
+
+/// The review of one commit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReviewState {
+    /// The commit.
+    pub commit: String,
+    /// Who reviews it; empty when nobody does.
+    pub reviewer: String,
+    /// What came of it.
+    pub outcome: ReviewOutcome,
+}
+
+impl ReviewState {
+    /// Returns what the reviewer said, if there is a review.
+    pub fn finished(&self) -> Option<&ReviewFinished> {
+        match &self.outcome {
+            ReviewOutcome::Finished(finished) => Some(finished),
+            _ => None,
+        }
     }
 }
 
@@ -166,6 +209,8 @@ pub struct RunState {
     pub checks: Vec<Checked>,
     /// The commit that was last checked.
     pub checked: Option<String>,
+    /// The reviews of the merged work, in order; each commit is in it at most once.
+    pub reviews: Vec<ReviewState>,
     /// What the checks say about each of several results, of which one is chosen.
     pub candidates: BTreeMap<TaskId, Vec<Checked>>,
     /// The gate, while it is open.
@@ -178,7 +223,7 @@ pub struct RunState {
     pub finished: Option<Finished>,
     /// What was used.
     pub spent: Costs,
-    /// The launch of a check or a leader that was begun, and of whose end nothing is known.
+    /// The launch of a check, a leader or a reviewer that was begun, and of whose end nothing is known.
     pub under_way: Option<String>,
     /// Every conflict that was met, with the task whose work it kept out.
     pub conflicts: Vec<(TaskId, MergeConflict)>,
@@ -233,16 +278,25 @@ impl RunState {
                 self.leader.wakes = self.leader.wakes.max(woken.wake);
                 self.leader.open.clone_from(&woken.reasons);
                 self.leader.woken_at = event.seq;
+                self.leader.woken_since = Some(event.ts);
             }
             EventKind::LeaderActed(_) => {
                 self.under_way = None;
                 self.leader.failures = 0;
-                self.leader.turn_ended();
+                self.leader.turn_ended(event.ts);
             }
             EventKind::LeaderFailed(_) => {
                 self.under_way = None;
                 self.leader.failures += 1;
-                self.leader.turn_ended();
+                self.leader.turn_ended(event.ts);
+            }
+            EventKind::MessageSent(sent)
+                if event.actor == EventActor::Person
+                    && sent.is_to_lead()
+                    && self.begun.is_some() =>
+            {
+                let message = (event.seq, sent.content.clone());
+                self.leader.messages.push(message);
             }
             EventKind::RunPlan(plan) => {
                 self.under_way = None;
@@ -258,6 +312,19 @@ impl RunState {
             EventKind::VerifyPassed(result) => self.check(result, CheckVerdict::Passed),
             EventKind::VerifyFlaky(result) => self.check(result, CheckVerdict::Flaky),
             EventKind::VerifyFailed(result) => self.check(result, result.failure()),
+            EventKind::ReviewStarted(started) => self.review_begun(started),
+            EventKind::ReviewFinished(finished) => {
+                let outcome = ReviewOutcome::Finished(finished.clone());
+                self.reviewed(&finished.commit, &finished.reviewer, outcome);
+            }
+            EventKind::ReviewFailed(failed) => {
+                let outcome = ReviewOutcome::Failed(failed.reason.clone());
+                self.reviewed(&failed.commit, &failed.reviewer, outcome);
+            }
+            EventKind::ReviewSkipped(skipped) => {
+                let outcome = ReviewOutcome::Skipped(skipped.reason.clone());
+                self.reviewed(&skipped.commit, "", outcome);
+            }
             EventKind::ApprovalRequested(opened) => {
                 self.gate = Some(Gate {
                     id: opened.gate.clone(),
@@ -301,6 +368,31 @@ impl RunState {
         {
             self.last_sign = Some(event.ts);
         }
+    }
+
+    fn review_begun(&mut self, started: &ReviewStarted) {
+        self.reviewed(&started.commit, &started.reviewer, ReviewOutcome::UnderWay);
+        self.under_way = Some(started.launch.clone());
+    }
+
+    fn reviewed(&mut self, commit: &str, reviewer: &str, outcome: ReviewOutcome) {
+        self.under_way = None;
+        self.reviews.retain(|review| review.commit != commit);
+        self.reviews.push(ReviewState {
+            commit: commit.to_owned(),
+            reviewer: reviewer.to_owned(),
+            outcome,
+        });
+    }
+
+    /// Returns the review of a commit, however it ended.
+    pub fn review_of(&self, commit: &str) -> Option<&ReviewState> {
+        self.reviews.iter().find(|review| review.commit == commit)
+    }
+
+    /// Returns what the last review said that came to an end.
+    pub fn last_review(&self) -> Option<&ReviewFinished> {
+        self.reviews.iter().rev().find_map(ReviewState::finished)
     }
 
     fn moved_to(&mut self, merge: Option<&String>) {

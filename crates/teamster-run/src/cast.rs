@@ -192,6 +192,19 @@ pub fn leader(casting: &Casting<'_>, word: &str) -> Result<CastLeader, CastError
     })
 }
 
+/// The first member of a team whose client can lead it.
+pub fn leader_among(
+    casting: &Casting<'_>,
+    members: &[Member],
+) -> Result<Option<CastLeader>, CastError> {
+    let known = AgentWords::new(casting)?;
+    let can_lead = |member: &&Member| known.can_lead(&member.provider);
+    Ok(members.iter().find(can_lead).map(|member| CastLeader {
+        provider: member.provider.clone(),
+        model: member.model.clone(),
+    }))
+}
+
 fn find<'a>(presets: &'a [Preset], name: &str) -> Result<&'a Preset, CastError> {
     let found = presets.iter().rev().find(|preset| preset.name == name);
     found.ok_or_else(|| {

@@ -1,11 +1,11 @@
 //! The host: one loop that owns a run from its specification to its end.
 //!
 //! ```text
-//! plan → execute ⇄ merge → verify ⇄ fix → gate → land → end
+//! plan → execute ⇄ merge → verify ⇄ fix → review ⇄ fix → gate → land → end
 //! ```
 //!
 //! Each stage is the business of a part with a state of its own: `Planner`, `Scheduler` with the `Merger`,
-//! `Verifier`, `ApprovalGate`. A part works on the `RunContext` and returns `HostCommand`s, which the loop applies;
+//! `Verifier`, `ApprovalGate`; while the team works, the `LeaderWaker` asks the leader. A part works on the `RunContext` and returns `HostCommand`s, which the loop applies;
 //! the `Projector` follows what happens. The workers are processes of their own, in the context's worker pool.
 //!
 //! The host keeps nothing to itself. What it decides goes into the journal before anything builds on it, and where it is,
@@ -16,6 +16,7 @@ mod background;
 mod budget;
 mod chooser;
 mod context;
+mod digest;
 mod exclusive_lock;
 mod gate;
 mod integration_guard;
@@ -26,16 +27,18 @@ mod planner;
 mod projector;
 mod render;
 mod repository_audit;
+mod reviewer;
 mod scheduler;
 mod task_progress;
 mod verifier;
+mod waker;
 mod worker_pool;
 
 use std::ffi::OsStr;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use teamster_agents::{Driver, Provider};
+use teamster_agents::{Driver, Permissions, Provider};
 use teamster_fs::layout::Layout;
 use teamster_fs::proc::Machine;
 use teamster_fs::{Dir, FsError};
@@ -46,6 +49,7 @@ use teamster_isolate::tmux::Tmux;
 use teamster_journal::cost::Exceeded;
 use teamster_journal::payload::{Check, RunEnd, RunFinished, RunSpec, StageEntered};
 use teamster_journal::{EventKind, Finished};
+use teamster_prompts::Prompts;
 use teamster_store::{PlannedTask, Store, StoreError};
 use teamster_types::TeamName;
 use teamster_types::flow::Stage;
@@ -64,6 +68,7 @@ use planner::Planner;
 use projector::Projector;
 use scheduler::Scheduler;
 use verifier::Verifier;
+use waker::LeaderWaker;
 
 /// How long the loop sleeps when nothing is to be done.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -82,6 +87,9 @@ pub trait ProjectTrust {
     /// Returns the agent that a word stands for in the settings as they are at this moment, if the user accepts it. The script
     /// that the driver plays, if any, is the one that was accepted.
     fn agent(&self, word: &str) -> Result<(Provider, Box<dyn Driver>), NotTrusted>;
+
+    /// Returns the templates of what agents are told, those of the project among them if the user accepts them at this moment.
+    fn prompts(&self) -> Result<Prompts, NotTrusted>;
 
     /// Refuses a check of the project's that the user does not accept at this moment.
     fn check(&self, check: &Check) -> Result<(), NotTrusted>;
@@ -117,6 +125,8 @@ pub struct HostEnvironment<'a> {
     pub stop_deadline: Duration,
     /// The limits of agents that the host asks itself.
     pub agent_limits: WorkerLimits,
+    /// What agents may do that work for the team.
+    pub agent_permissions: Permissions,
     /// Where programs are looked for, as in `PATH`.
     pub path: &'a OsStr,
     /// The observer of the run.
@@ -214,6 +224,13 @@ enum HostCommand {
     AddTask(Box<NewTask>),
     /// Chooses one of several results of the same work.
     ChooseResult,
+    /// Has the merged work reviewed whose checks hold, and then goes to the gate or lets the findings be fixed.
+    Review {
+        /// What is reviewed.
+        commit: String,
+        /// Why the gate may open, in words.
+        reason: &'static str,
+    },
     /// Stops every worker, for this reason.
     StopWorkers(&'static str),
     /// Enters a stage.
@@ -271,6 +288,7 @@ pub struct Host<'a> {
     merger: Merger,
     verifier: Verifier,
     gate: ApprovalGate,
+    waker: LeaderWaker,
     projector: Projector,
     /// Whether this host has begun to act.
     has_begun: bool,
@@ -286,6 +304,7 @@ impl<'a> Host<'a> {
             merger: Merger::default(),
             verifier: Verifier::default(),
             gate: ApprovalGate::default(),
+            waker: LeaderWaker::default(),
             projector: Projector::default(),
             has_begun: false,
         }
@@ -374,7 +393,9 @@ impl<'a> Host<'a> {
                 &mut self.verifier,
                 &mut self.projector,
             ),
-            Stage::Execute | Stage::Fix | Stage::Revise => self.scheduler.step(run, &self.merger),
+            Stage::Execute | Stage::Fix | Stage::Revise => {
+                self.scheduler.step(run, &self.merger, &mut self.waker)
+            }
             Stage::Verify => self
                 .verifier
                 .step(run, self.merger.guard(), &mut self.projector),
@@ -409,6 +430,11 @@ impl<'a> Host<'a> {
                     &mut self.verifier,
                     &mut self.projector,
                 )?;
+                return self.apply_all(commands);
+            }
+            HostCommand::Review { commit, reason } => {
+                let run = &mut self.run;
+                let commands = reviewer::review(run, self.merger.guard(), &commit, reason)?;
                 return self.apply_all(commands);
             }
             HostCommand::StopWorkers(reason) => self.run.stop_workers(reason)?,
@@ -455,7 +481,7 @@ impl<'a> Host<'a> {
         Ok(())
     }
 
-    /// Ends a check or a leader that a killed host has left behind: it would write into what is ours now.
+    /// Ends a check, a leader or a reviewer that a killed host has left behind: it would write into what is ours now.
     fn end_what_was_under_way(&mut self) {
         if let Some(launch) = &self.run.state().under_way
             && let Err(error) =

@@ -1,4 +1,4 @@
-//! The leader: an agent that is asked for a plan.
+//! The leader: an agent that is asked for a plan, and during the run for what to do.
 //!
 //! ```text
 //! prompt ─▶ agent ─▶ what it said ─▶ read ─┬─▶ an answer
@@ -7,7 +7,7 @@
 //! ```
 //!
 //! A turn ([`LeaderAgent::turn`]) is one thing that the leader is asked, with the way its answer is read. It is started in
-//! a folder that is nobody's work, may run no command, and is asked at most twice. The one turn there is today asks for a
+//! a folder that is nobody's work, may run commands that only read, and is asked at most twice. The one turn there is today asks for a
 //! plan ([`LeaderAgent::plan`]), which is held to the same rules as one that a person wrote, and to some more: it names
 //! only members of the team, and asks for nothing that nobody can do. Commands that it would have us run are left out:
 //! nobody has agreed to them.
@@ -20,6 +20,8 @@ use teamster_agents::{
     AgentEvent, AgentSpending, AgentVerdict, Driver, Permissions, Rule, Stopped,
 };
 use teamster_journal::payload::Member;
+use teamster_prompts::facts::{CheckState, WakePrompt};
+use teamster_prompts::{PromptError, Prompts};
 use teamster_types::redact::redact;
 use teamster_workers::ask::{AgentNotStarted, Ask, AskResult, ask};
 use teamster_workers::limits::WorkerLimits;
@@ -33,8 +35,8 @@ mod prompt;
 
 pub(crate) use answer::last_object;
 
-/// The name under which the agent is asked.
-const NAME: &str = "leader";
+/// The name under which the agent is asked that leads a run.
+pub const LEADER: &str = "leader";
 /// The number of times that it is asked in one turn.
 const ROUNDS: usize = 2;
 /// The number of characters of what it said that a person is shown.
@@ -63,6 +65,10 @@ pub struct LeaderAgent<'a> {
     pub driver: &'a dyn Driver,
     /// What the user calls it.
     pub provider: &'a str,
+    /// The name under which it is asked, such as [`LEADER`].
+    pub name: &'a str,
+    /// What it may do.
+    pub permissions: Permissions,
     /// The model, or `None` for the client's own choice.
     pub model: Option<&'a str>,
     /// The team that it leads.
@@ -92,6 +98,17 @@ pub struct PlanRequest<'a> {
     pub told: &'a str,
     /// What the repository looks like.
     pub overview: &'a RepositoryOverview,
+    /// The checks, and how they stand before anybody works.
+    pub checks: &'a [CheckState],
+    /// The templates of what agents are told.
+    pub prompts: &'a Prompts,
+}
+
+impl PlanRequest<'_> {
+    /// Returns what the leader of a team is told, at most `limit` characters with what may have to be said the second time.
+    pub fn prompt(&self, team: &str, limit: usize) -> Result<String, PromptError> {
+        prompt::first(self, team, limit)
+    }
 }
 
 /// How a turn is watched while the agent is at it.
@@ -153,6 +170,24 @@ pub enum LeaderProblem {
 
 impl std::error::Error for LeaderError {}
 
+impl LeaderError {
+    /// Returns what went wrong, whatever the leader was asked.
+    pub fn cause(&self) -> String {
+        let who = &self.provider;
+        match &self.problem {
+            LeaderProblem::NotStarted(error) => format!("{who} could not be started: {error}"),
+            LeaderProblem::Stopped => format!("{who} was stopped"),
+            LeaderProblem::Paused(reason) => format!("{who} cannot work now: {reason}"),
+            LeaderProblem::Failed(reason) => format!("{who} failed: {reason}"),
+            LeaderProblem::Unusable { faults, .. } => {
+                let faults: Vec<&str> = faults.iter().map(|fault| fault.message.as_str()).collect();
+                let faults = faults.join("; ");
+                format!("{who} was asked twice, and its answer cannot be used: {faults}")
+            }
+        }
+    }
+}
+
 impl fmt::Display for LeaderError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let who = &self.provider;
@@ -184,6 +219,15 @@ impl fmt::Display for LeaderError {
     }
 }
 
+/// Returns what a leader may do: it looks at the project with commands that only read, and changes nothing.
+pub fn leader_permissions() -> Permissions {
+    Permissions {
+        shell: Rule::Read,
+        other: Rule::Deny,
+        ..Permissions::default()
+    }
+}
+
 impl LeaderAgent<'_> {
     /// Asks for a plan.
     pub fn plan(
@@ -191,8 +235,34 @@ impl LeaderAgent<'_> {
         request: &PlanRequest<'_>,
         watch: &mut TurnWatch<'_>,
     ) -> TurnResult<LeaderPlan> {
-        let prompt = prompt::first(request, self.limits.prompt);
-        self.turn(&prompt, |said| answer::read(said, request.members), watch)
+        match request.prompt(self.team, self.limits.prompt) {
+            Ok(prompt) => self.turn(&prompt, |said| answer::read(said, request.members), watch),
+            Err(error) => self.not_asked(&error),
+        }
+    }
+
+    /// Asks what to do during the run.
+    pub fn decide<T>(
+        &self,
+        prompts: &Prompts,
+        facts: &WakePrompt,
+        read: impl Fn(&str) -> Result<T, Vec<Fault>>,
+        watch: &mut TurnWatch<'_>,
+    ) -> TurnResult<T> {
+        match prompt::decide(prompts, facts, self.limits.prompt) {
+            Ok(prompt) => self.turn(&prompt, read, watch),
+            Err(error) => self.not_asked(&error),
+        }
+    }
+
+    fn not_asked<T>(&self, error: &PromptError) -> TurnResult<T> {
+        TurnResult {
+            answer: Err(LeaderError {
+                problem: LeaderProblem::Failed(error.to_string()),
+                provider: self.provider.to_owned(),
+            }),
+            spent: Vec::new(),
+        }
     }
 
     /// Asks one thing. What `read` finds wrong with an answer is told to the agent, which is then asked once more.
@@ -250,13 +320,8 @@ impl LeaderAgent<'_> {
             prompt,
             folder: self.folder,
             team: self.team,
-            name: NAME,
-            // Whoever plans needs no command, and one that reads the project with a shell could change it, too.
-            permissions: Permissions {
-                shell: Rule::Deny,
-                other: Rule::Deny,
-                ..Permissions::default()
-            },
+            name: self.name,
+            permissions: self.permissions,
             limits: self.limits,
             exported: self.exported,
             path: self.path,

@@ -1,13 +1,16 @@
 //! What a run would do, before anything of it is done: who, why, which tasks, to whom, and what each agent is told.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use serde_json::{Value, json};
-use teamster_journal::payload::Check;
+use teamster_journal::payload::{Check, Member, RunSpec};
+use teamster_prompts::Prompts;
+use teamster_prompts::facts::{DoneTask, OtherWorker, Place, Reach, Situation, WorkerPrompt, You};
 use teamster_types::paths::Reservations;
 use teamster_types::task::Task;
-use teamster_types::{TaskId, Time};
-use teamster_workers::prompt::prompt;
+use teamster_types::{TaskId, Time, WorkerName};
+use teamster_workers::briefing;
 use unicode_width::UnicodeWidthStr;
 
 use crate::cast::{Cast, misfits};
@@ -19,6 +22,10 @@ pub use first::{FirstTaker, first_takers};
 
 const INDENT: &str = "  ";
 const GAP: &str = "  ";
+/// Stands for whoever will take a task, while nobody knows who that is.
+const SOMEBODY: &str = "NAME";
+/// Stands for what a task will have come to.
+const NOT_YET: &str = "(what its worker reports at its end)";
 
 /// A run that has not begun.
 #[derive(Clone, Copy, Debug)]
@@ -31,6 +38,14 @@ pub struct Preview<'a> {
     pub cast: &'a Cast,
     /// What they would do.
     pub plan: &'a Plan,
+    /// What the run would be asked to do.
+    pub spec: &'a RunSpec,
+    /// The templates of what they would be told.
+    pub prompts: &'a Prompts,
+    /// How each of them would reach others.
+    pub reach: &'a BTreeMap<WorkerName, Reach>,
+    /// What whoever plans would be told; `None` when nobody plans.
+    pub leader_prompt: Option<&'a str>,
     /// Where the plan comes from, in words: `plan.toml`, `the leader codex`.
     pub planned_by: &'a str,
     /// Commands that would verify the result.
@@ -78,6 +93,10 @@ impl Preview<'_> {
                     set_in(&member.prompt)
                 );
             }
+        }
+        if let Some(prompt) = self.leader_prompt {
+            let leader = &self.spec.leader;
+            let _ = write!(text, "\nthe leader {leader} is told:\n{}", set_in(prompt));
         }
         for (place, label) in self.plan.labels.iter().enumerate() {
             let told = set_in(&self.prompt(place));
@@ -139,6 +158,7 @@ impl Preview<'_> {
             "verify": commands,
             "checks": checks.collect::<Vec<_>>(),
             "problems": wrong.map(|fault| fault.message).collect::<Vec<_>>(),
+            "leaderPrompt": self.leader_prompt,
         })
     }
 
@@ -192,18 +212,77 @@ impl Preview<'_> {
         table.render()
     }
 
-    /// What the agent of a task is told when it tries for the first time and nobody has written to it.
+    /// Returns what the agent of a task is told when it tries for the first time and nobody has written to it.
     fn prompt(&self, place: usize) -> String {
-        let id: Option<TaskId> = (place + 1).to_string().parse().ok();
-        let (Some(id), Some(planned)) = (id, self.plan.tasks.get(place)) else {
+        let (Some(task), Some(planned)) = (self.planned_task(place), self.plan.tasks.get(place))
+        else {
             return String::new();
         };
-        let task = Task::new(id, &planned.task, Time::from_millis(0));
-        // Whoever takes it is told what they are told; before that nobody knows who it is, unless it is assigned.
+        let firsts = self.firsts();
         let owner = planned.task.owner.as_ref();
-        let member = (self.cast.members.iter()).find(|member| Some(&member.name) == owner);
-        let told = member.map_or("", |member| member.prompt.as_str());
-        prompt(told, &task, None, &[], self.longest_prompt)
+        let worker = owner.or_else(|| firsts.get(place).and_then(FirstTaker::worker));
+        let is_at_once = firsts
+            .get(place)
+            .is_some_and(|first| first.worker().is_some());
+        let others = firsts.iter().enumerate().filter_map(|(other, first)| {
+            let theirs = self
+                .planned_task(other)
+                .filter(|_| other != place && is_at_once)?;
+            Some(OtherWorker {
+                worker: first.worker()?.to_string(),
+                task: theirs.id().to_string(),
+                subject: theirs.subject().to_owned(),
+                paths: theirs.paths(),
+            })
+        });
+        let done = planned.after.iter().filter_map(|other| {
+            let before = self.planned_task(*other)?;
+            Some(DoneTask {
+                summary: NOT_YET.to_owned(),
+                ..briefing::done_task(&before)
+            })
+        });
+        let facts = WorkerPrompt {
+            situation: Situation {
+                you: self.you(worker),
+                goal: briefing::goal(self.spec, &task),
+                others: others.collect(),
+                checks: briefing::checks(Some(self.spec), &[], &task.verify()),
+                reach: worker
+                    .and_then(|worker| self.reach.get(worker))
+                    .or_else(|| self.reach.values().next())
+                    .cloned()
+                    .unwrap_or_default(),
+                place: Place {
+                    is_shared: self.spec.in_place,
+                },
+                ..Situation::default()
+            },
+            task: briefing::task_facts(&task),
+            builds_on: done.collect(),
+        };
+        match self.prompts.render(&facts, self.longest_prompt) {
+            Ok(rendered) => rendered.text,
+            Err(error) => error.to_string(),
+        }
+    }
+
+    fn you(&self, worker: Option<&WorkerName>) -> You {
+        let is_it = |member: &&Member| Some(&member.name) == worker;
+        let member = self.cast.members.iter().find(is_it);
+        You {
+            name: worker.map_or_else(|| SOMEBODY.to_owned(), WorkerName::to_string),
+            team: self.team.to_owned(),
+            role: member.and_then(|member| member.role.clone()),
+            meaning: member.map_or_else(String::new, |member| member.prompt.trim().to_owned()),
+        }
+    }
+
+    /// Returns a task of the plan as it would be made.
+    fn planned_task(&self, place: usize) -> Option<Task> {
+        let id: TaskId = (place + 1).to_string().parse().ok()?;
+        let planned = self.plan.tasks.get(place)?;
+        Some(Task::new(id, &planned.task, Time::from_millis(0)))
     }
 }
 

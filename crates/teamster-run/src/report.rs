@@ -12,6 +12,7 @@ mod journal;
 mod left_behind;
 mod markdown;
 mod page;
+mod review;
 mod sections;
 mod shown;
 #[cfg(test)]
@@ -20,10 +21,11 @@ mod tests;
 use std::time::Duration;
 
 use teamster_fs::{Dir, FsError, Sync, layout};
+use teamster_journal::ReviewState;
 use teamster_journal::cost::Cost;
 use teamster_journal::payload::Base;
 use teamster_journal::payload::Shown;
-use teamster_journal::payload::{Budget, Check, CheckVerdict, Checked};
+use teamster_journal::payload::{Budget, Check, CheckVerdict, Checked, ReviewMode};
 use teamster_types::{TeamName, Time};
 
 pub use gate::gate_text;
@@ -68,6 +70,10 @@ pub struct ReportInput {
     pub base_checks: Vec<CheckRun>,
     /// Checks of the work, of all rounds.
     pub checks: Vec<CheckRun>,
+    /// Whether the work was to be reviewed.
+    pub review_mode: ReviewMode,
+    /// The reviews of the work, in order.
+    pub reviews: Vec<ReviewState>,
     /// What was found out on the way: a name, and the text.
     pub findings: Vec<(String, String)>,
     /// `git diff --stat`, from the base to the integration.

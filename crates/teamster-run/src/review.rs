@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use teamster_journal::payload::{Criterion, ReviewFinding, ReviewVerdict};
 
 use crate::leader::last_object;
 
@@ -15,110 +16,21 @@ const MOST_FINDINGS: usize = 100;
 /// The longest text of a finding, in characters.
 const LONGEST: usize = 2_000;
 
-/// How bad a finding is.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
-)]
-#[serde(rename_all = "lowercase")]
-pub enum Severity {
-    /// The work must not land like this.
-    Blocker,
-    /// It should be fixed before it lands.
-    Major,
-    /// It can be fixed later.
-    Minor,
-    /// It is a matter of taste.
-    Nit,
-}
-
-impl Severity {
-    /// Returns the word for it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Blocker => "blocker",
-            Self::Major => "major",
-            Self::Minor => "minor",
-            Self::Nit => "nit",
-        }
+/// Refuses a finding that says nothing, or too much.
+pub(crate) fn check_finding(finding: &ReviewFinding) -> Result<(), String> {
+    if finding.claim.trim().is_empty() {
+        return Err("the claim of a finding is empty".to_owned());
     }
-
-    /// Returns whether a finding of this severity becomes a task.
-    pub const fn needs_fix(self) -> bool {
-        matches!(self, Self::Blocker | Self::Major)
+    let texts = [&finding.claim, &finding.evidence, &finding.suggestion];
+    if texts.iter().any(|text| text.chars().count() > LONGEST) {
+        return Err(format!(
+            "a text of a finding has at most {LONGEST} characters"
+        ));
     }
-}
-
-/// One thing that somebody found in the work.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Finding {
-    /// How bad it is.
-    pub severity: Severity,
-    /// The file, from the root of the repository; `None` where it is about no file.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub path: Option<String>,
-    /// The line, counted from 1.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub line: Option<u64>,
-    /// What is wrong.
-    pub claim: String,
-    /// What shows that.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub evidence: String,
-    /// What to do about it.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub suggestion: String,
-}
-
-impl Finding {
-    /// Refuses a finding that says nothing, or too much.
-    pub fn check(&self) -> Result<(), String> {
-        if self.claim.trim().is_empty() {
-            return Err("the claim of a finding is empty".to_owned());
-        }
-        let texts = [&self.claim, &self.evidence, &self.suggestion];
-        if texts.iter().any(|text| text.chars().count() > LONGEST) {
-            return Err(format!(
-                "a text of a finding has at most {LONGEST} characters"
-            ));
-        }
-        if self.line.is_some() && self.path.is_none() {
-            return Err("a finding with a line needs a path".to_owned());
-        }
-        Ok(())
+    if finding.line.is_some() && finding.path.is_none() {
+        return Err("a finding with a line needs a path".to_owned());
     }
-
-    /// Returns where it is: `src/a.rs:12`, `src/a.rs`, or nothing.
-    pub fn place(&self) -> String {
-        match (&self.path, self.line) {
-            (Some(path), Some(line)) => format!("{path}:{line}"),
-            (Some(path), None) => path.clone(),
-            (None, _) => String::new(),
-        }
-    }
-}
-
-/// What a reviewer thinks of the work as a whole.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum ReviewVerdict {
-    /// It can land.
-    Accept,
-    /// It needs changes first.
-    Changes,
-}
-
-/// How an acceptance criterion stands.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Criterion {
-    /// The criterion, as the plan says it.
-    pub criterion: String,
-    /// Whether it is met.
-    pub met: bool,
-    /// What shows that.
-    #[serde(default)]
-    pub evidence: String,
+    Ok(())
 }
 
 /// A review that can be used.
@@ -127,7 +39,7 @@ pub struct Review {
     /// The verdict.
     pub verdict: ReviewVerdict,
     /// The findings, the worst first.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<ReviewFinding>,
     /// How the acceptance criteria stand.
     pub criteria: Vec<Criterion>,
     /// How many findings were dropped because their place does not exist, or because there were too many.
@@ -151,7 +63,7 @@ struct ReviewForm {
     /// Whether the work can land.
     verdict: ReviewVerdict,
     /// What is wrong with it; empty when nothing is.
-    findings: Vec<Finding>,
+    findings: Vec<ReviewFinding>,
     /// How each acceptance criterion stands.
     criteria: Vec<Criterion>,
 }
@@ -177,8 +89,8 @@ impl Review {
         let mut faults = Vec::new();
         let mut findings = Vec::new();
         for (place, value) in answer.findings.into_iter().enumerate() {
-            let read = Finding::deserialize(&value).map_err(|error| error.to_string());
-            match read.and_then(|finding| finding.check().map(|()| finding)) {
+            let read = ReviewFinding::deserialize(&value).map_err(|error| error.to_string());
+            match read.and_then(|finding| check_finding(&finding).map(|()| finding)) {
                 Ok(finding) => findings.push(finding),
                 Err(why) => faults.push(format!("finding {}: {why}", place + 1)),
             }
@@ -208,12 +120,6 @@ impl Review {
             criteria: answer.criteria,
         })
     }
-
-    /// Returns the findings that become tasks.
-    pub fn to_fix(&self) -> impl Iterator<Item = &Finding> {
-        let findings = self.findings.iter();
-        findings.filter(|finding| finding.severity.needs_fix())
-    }
 }
 
 #[cfg(test)]
@@ -226,6 +132,13 @@ mod tests {
 
     fn read(said: &str) -> Result<Review, Vec<String>> {
         Review::read(said, &mut |path| lines(path))
+    }
+
+    fn to_fix(review: &Review) -> usize {
+        let findings = review.findings.iter();
+        findings
+            .filter(|finding| finding.severity.needs_fix())
+            .count()
     }
 
     fn finding(severity: &str, path: &str, line: u64) -> String {
@@ -245,9 +158,9 @@ mod tests {
         let review = read(&said).unwrap();
         assert_eq!(review.verdict, ReviewVerdict::Changes);
         assert_eq!(review.dropped, 3);
-        let places: Vec<String> = review.findings.iter().map(Finding::place).collect();
+        let places: Vec<String> = review.findings.iter().map(ReviewFinding::place).collect();
         assert_eq!(places, ["src/a.rs:1", "src/a.rs:10"], "the worst first");
-        assert_eq!(review.to_fix().count(), 1);
+        assert_eq!(to_fix(&review), 1);
     }
 
     #[test]
@@ -292,7 +205,7 @@ mod tests {
         let said = format!(r#"{{"verdict":"changes","findings":[{}]}}"#, many.join(","));
         let review = read(&said).unwrap();
         assert_eq!(review.findings.len(), MOST_FINDINGS);
-        assert_eq!(review.to_fix().count(), 30);
+        assert_eq!(to_fix(&review), 30);
         assert_eq!(review.dropped, 50);
     }
 }

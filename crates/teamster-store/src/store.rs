@@ -172,7 +172,7 @@ pub struct Filed {
     pub mailbox: String,
     /// The message.
     pub message: Message,
-    /// When its recipient read it.
+    /// When its recipient got it: whoever reads its own mail, or the client of a worker's agent.
     pub delivered_at: Option<Time>,
     /// When its recipient acknowledged it.
     pub acked_at: Option<Time>,
@@ -421,6 +421,10 @@ pub trait Store: Read {
         limit: usize,
         ack: bool,
     ) -> Result<Delivery>;
+
+    /// Returns up to `limit` messages that are not acknowledged, and leaves the receipts as they are: whoever looks has not
+    /// been told yet.
+    fn peek(&self, team: &TeamName, reader: &Reader, limit: usize) -> Result<Delivery>;
 
     /// Acknowledges everything up to and with the message `id`; how many those were.
     fn acknowledge(&self, team: &TeamName, reader: &Reader, id: &str) -> Result<u64>;

@@ -14,7 +14,7 @@ use crate::json::{self, Object};
 use crate::{TaskId, Time, WorkerName};
 
 pub use claim::{Claim, Token};
-pub use metadata::{MergeMark, TaskConflict, TaskFix, TaskNotes, TaskResult};
+pub use metadata::{MergeMark, TaskConflict, TaskFix, TaskNotes, TaskResult, TaskReview};
 
 /// The longest subject, in characters.
 pub const SUBJECT_LIMIT: usize = 500;

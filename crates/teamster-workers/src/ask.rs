@@ -111,6 +111,7 @@ pub fn ask(
         worker: ask.name,
         task: None,
         temp: temp.path(),
+        inbox: None,
         path: ask.path,
         teamster: ask.teamster,
         tools: None,
@@ -225,14 +226,18 @@ impl Conversation<'_> {
             }
             AttemptCommand::Write(bytes) => self.process.write(bytes),
             AttemptCommand::CloseInput => self.process.close_input(),
-            AttemptCommand::RequestEnd(_) => self
-                .process
-                .ask_to_end(self.ask.driver, self.attempt.was_seen()),
+            AttemptCommand::RequestEnd(_) => {
+                let interrupt = self.attempt.interrupt();
+                let interrupt = interrupt.unwrap_or_else(|| self.ask.driver.interrupt());
+                self.process.ask_to_end(interrupt, self.attempt.was_seen());
+            }
             AttemptCommand::Kill => {
                 self.tree().kill().or_trace("kill what an agent started");
             }
-            // There is no log and no heartbeat.
+            // There is no log, no heartbeat and no mail.
             AttemptCommand::Log { .. }
+            | AttemptCommand::NoteTaken(_)
+            | AttemptCommand::NoteRefused(_)
             | AttemptCommand::NoteActivity { .. }
             | AttemptCommand::NoteStarted { .. } => {}
         }

@@ -11,7 +11,8 @@
 use std::time::Instant;
 
 use teamster_agents::{
-    AgentEnd, AgentEvent, AgentOutcome, Exit, LineEffects, OutputReader, PermissionReply, Stopped,
+    AgentEnd, AgentEvent, AgentOutcome, Exit, Interrupt, LineEffects, MessageRoute, OutputReader,
+    PermissionReply, Stopped,
 };
 use teamster_isolate::child::{self, ChildEvent, OutputLine, OutputStream};
 
@@ -73,6 +74,10 @@ pub(crate) enum AttemptCommand {
     NoteStarted { session: Option<String> },
     /// Report what the agent did.
     Report(AgentEvent),
+    /// Note that the client took this delivery of messages.
+    NoteTaken(String),
+    /// Note that the client did not take this delivery of messages.
+    NoteRefused(String),
     /// Write these bytes to the agent's input.
     Write(Vec<u8>),
     /// Close the agent's input.
@@ -138,6 +143,8 @@ pub(crate) struct AgentAttempt {
     stop: Option<StopCause>,
     /// When an agent that was asked to end is killed.
     kill_at: Option<Instant>,
+    /// When the input of an agent that may be at its end is closed, unless it goes on.
+    close_at: Option<Instant>,
     exit: Option<Exit>,
     open_streams: u32,
     last_lines: LastLines,
@@ -160,6 +167,7 @@ impl AgentAttempt {
             was_seen: false,
             stop: None,
             kill_at: None,
+            close_at: None,
             exit: None,
             open_streams: 2,
             last_lines: LastLines::default(),
@@ -224,10 +232,13 @@ impl AgentAttempt {
             }
             commands.push(AttemptCommand::Report(event));
         }
+        commands.extend(effects.taken.into_iter().map(AttemptCommand::NoteTaken));
+        commands.extend(effects.refused.into_iter().map(AttemptCommand::NoteRefused));
         commands.extend(effects.replies.into_iter().map(AttemptCommand::Write));
         if effects.close_input {
             commands.push(AttemptCommand::CloseInput);
         }
+        self.close_at = effects.may_be_over.then(|| now + self.limits.grace);
     }
 
     /// Takes in that the agent called a tool of ours, or waits for its answer, which is a sign of life.
@@ -259,6 +270,9 @@ impl AgentAttempt {
                 self.kill_at = Some(now + self.limits.grace);
                 AttemptCommand::Kill
             });
+        }
+        if self.close_at.take_if(|close_at| now >= *close_at).is_some() {
+            return Some(AttemptCommand::CloseInput);
         }
         let cause = if !self.was_seen && now >= self.started_at + self.limits.start {
             StopCause::NoStart
@@ -294,6 +308,25 @@ impl AgentAttempt {
         Some(line)
     }
 
+    /// Returns how a message reaches the agent now. One that is being ended is told nothing more.
+    pub(crate) fn deliver(&mut self, delivery: &str, text: &str) -> MessageRoute {
+        if self.may_be_told() {
+            self.reader.deliver(delivery, text)
+        } else {
+            MessageRoute::Never
+        }
+    }
+
+    /// Returns whether the agent runs, as far as is known, and nobody is ending it.
+    pub(crate) fn may_be_told(&self) -> bool {
+        self.stop.is_none() && self.exit.is_none()
+    }
+
+    /// Returns how this run is asked to end, where that depends on what it said.
+    pub(crate) fn interrupt(&self) -> Option<Interrupt> {
+        self.reader.interrupt()
+    }
+
     /// Returns when [`AgentAttempt::tick`] has something to do if nothing happens before.
     pub(crate) fn deadline(&self) -> Instant {
         if let Some(kill_at) = self.kill_at {
@@ -304,7 +337,8 @@ impl AgentAttempt {
         } else {
             self.started_at + self.limits.start
         };
-        silent.min(self.started_at + self.limits.task)
+        let end = silent.min(self.started_at + self.limits.task);
+        self.close_at.map_or(end, |close_at| end.min(close_at))
     }
 
     /// Returns whether the agent was asked to end.
@@ -391,6 +425,7 @@ mod tests {
             worker: "w",
             task: None,
             temp: None,
+            inbox: None,
             path: std::ffi::OsStr::new(""),
             teamster: std::path::Path::new("/teamster"),
             tools: None,
@@ -474,6 +509,27 @@ mod tests {
         }
         let end = attempt.finish("sh".to_owned(), 0);
         assert_eq!(end.cause, Some(StopCause::Silent));
+    }
+
+    #[test]
+    fn input_of_an_agent_that_may_be_over_is_closed_unless_it_goes_on() {
+        let (mut attempt, start) = attempt(true);
+        attempt.note_activity(None, start, &mut Vec::new());
+        let may_be_over = |is_so| LineEffects {
+            may_be_over: is_so,
+            ..LineEffects::default()
+        };
+        for is_over in [true, false, true] {
+            attempt.take_effects(may_be_over(is_over), start, &mut Vec::new());
+        }
+        assert_eq!(attempt.deadline(), after(start, 5));
+        attempt.take_effects(may_be_over(false), start, &mut Vec::new());
+        assert!(attempt.tick(after(start, 5)).is_none(), "it went on");
+        attempt.take_effects(may_be_over(true), start, &mut Vec::new());
+        assert!(attempt.tick(after(start, 4)).is_none());
+        let closed = attempt.tick(after(start, 5));
+        assert!(matches!(closed, Some(AttemptCommand::CloseInput)));
+        assert!(attempt.tick(after(start, 6)).is_none(), "once");
     }
 
     #[test]

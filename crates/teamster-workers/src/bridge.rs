@@ -17,6 +17,7 @@
 //!
 //! Only the heartbeat has a thread of its own ([`heartbeat`]): others judge the worker by it, whatever the bridge does.
 
+mod agent_mail;
 mod agent_requests;
 mod completion;
 mod heartbeat;
@@ -40,6 +41,7 @@ use teamster_journal::EventKind;
 use teamster_journal::payload::{
     Addressee, WorkerResumed, WorkerSpawned, WorkerStarted, WorkerStopped,
 };
+use teamster_prompts::Prompts;
 use teamster_store::{ClaimRequest, Claimed, Kind, Signal, Store, StoreError};
 use teamster_types::TaskId;
 use teamster_types::heartbeat::WorkerStatus;
@@ -48,8 +50,9 @@ use teamster_types::process::ProcessId;
 use teamster_types::redact::redact;
 
 use crate::attempt::{AttemptCommand, AttemptEnd, StopCause};
+use crate::briefing::{self, Briefer, BriefingInput};
 use crate::limits::WorkerLimits;
-use crate::process::LAST_WORDS;
+use crate::process::{LAST_WORDS, TempFolder};
 use crate::record::{self, LaunchRecord, WorkerLock, WorkerSpec};
 use crate::tools::{ToolFailure, WorkerTool};
 use crate::workplace::{Workplace, WorkplaceError};
@@ -126,6 +129,8 @@ pub struct BridgeConfig {
     pub provider: String,
     /// What the agent is started with each time.
     pub agent: AgentSetup,
+    /// The templates of what the agent is told.
+    pub prompts: Prompts,
     /// Makes the worker's workplace.
     pub workplace: OpenWorkplace,
     /// How long things may take.
@@ -160,6 +165,7 @@ pub struct Bridge {
     mailbox: WorkerMailbox,
     lifecycle: Lifecycle,
     launcher: AgentLauncher,
+    briefer: Briefer,
     requests: AgentRequests,
     workplace: Box<dyn Workplace>,
     may_begin: MayBegin,
@@ -203,6 +209,14 @@ impl Bridge {
             sender.clone(),
         )?;
         forward_system_signals(Arc::clone(&store), sender.clone());
+        let reach = briefing::reach(config.agent.driver.provider(), &config.agent.teamster);
+        let briefer = Briefer::new(
+            identity.team.clone(),
+            identity.name.clone(),
+            config.prompts,
+            reach,
+            config.limits.prompt,
+        );
         let socket = WorkerSocket::open(&identity.launch, sender.clone());
         let socket = match socket {
             Ok(socket) => Some(socket),
@@ -212,6 +226,7 @@ impl Bridge {
             }
         };
         let mut bridge = Self {
+            briefer,
             reporter: Reporter::new(store, identity.clone(), config.output),
             mailbox: WorkerMailbox::new(record.started_at, position),
             lifecycle: Lifecycle::new(heartbeat, config.limits.clone()),
@@ -292,6 +307,8 @@ impl Bridge {
         match (event, run) {
             (BridgeEvent::Agent(number, said), Some(run)) if run.has_number(number) => {
                 let commands = run.hear(said);
+                // Before anything is answered: a client that waits for an answer has the words then when it goes on.
+                self.deliver_mail(run);
                 self.apply(run, commands);
             }
             (BridgeEvent::StopRequested(signal), run) => {
@@ -331,6 +348,14 @@ impl Bridge {
         false
     }
 
+    /// Tells the running agent what others wrote to it meanwhile, unless an answer of a tool is just telling it.
+    fn deliver_mail(&mut self, run: &mut TaskAttempt<'_>) {
+        if !self.requests.has_mail_on_its_way() {
+            let limit = self.launcher.limits().prompt;
+            self.mailbox.deliver(run, &mut self.reporter, limit);
+        }
+    }
+
     /// Serves a request of the agent, which shows by it that it runs.
     fn serve(&mut self, request: AgentRequest, run: &mut TaskAttempt<'_>) {
         let commands = run.note_request();
@@ -352,6 +377,7 @@ impl Bridge {
         let news = self.mailbox.read_journal(&mut self.reporter, held.as_ref());
         self.obey(news.requests);
         if let Some(run) = run {
+            self.deliver_mail(run);
             self.mailbox.pass_replies_on(run, &mut self.reporter);
             self.requests
                 .hear_answers(&mut self.reporter, &self.mailbox);
@@ -519,13 +545,36 @@ impl Bridge {
         let failure = failure
             .ok_or_trace("read how the task failed before")
             .flatten();
+        let temp = TempFolder::make(&self.reporter.identity().launch);
+        let mail = self.mailbox.mail_for_prompt(self.launcher.limits().prompt);
+        let briefing = BriefingInput {
+            task: &claimed.task,
+            mail: &mail,
+            failure: failure.as_ref(),
+            workplace: self.workplace.as_ref(),
+            temp: temp.path(),
+        };
+        let briefing = self
+            .briefer
+            .brief(store, &briefing)
+            .map_err(|error| format!("what the agent is told cannot be made: {error}"))?;
+        if let Some(error) = &briefing.fallback {
+            log.note(store.now(), &format!("uses the built-in prompt: {error}"));
+        }
+        if !briefing.left_out.is_empty() {
+            let parts = briefing.left_out.join(", ");
+            log.note(
+                store.now(),
+                &format!("the prompt was too long; shortened: {parts}"),
+            );
+        }
         let input = AttemptInput {
             folder: self.workplace.folder(),
-            mail: self.mailbox.mail_for_prompt(self.launcher.limits().prompt),
-            last_error: failure.as_ref().map(|failure| failure.last_error.as_str()),
+            prompt: &briefing.text,
             failures: failure.as_ref().map_or(0, |failure| failure.retry_count),
+            temp,
         };
-        let mut run = self.launcher.start(claimed, &input, log, store.now())?;
+        let mut run = self.launcher.start(claimed, input, log, store.now())?;
         self.watch(&mut run);
         self.requests.end_attempt(&mut self.reporter);
         let (leftover, still_there) = run.end_leftovers();
@@ -539,12 +588,15 @@ impl Bridge {
                 Wake::Timeout | Wake::Closed => break,
             }
         }
+        self.look_at_inbox_file(&run);
         let process = run.process_id().clone();
         let end = run.finish(leftover);
         // An agent that said nothing and ended shows by its end that it ran.
         if end.outcome.started && !end.was_seen && end.cause.is_none() {
             self.note_started(id, process, None);
         }
+        let requests = self.mailbox.end_attempt(&mut self.reporter);
+        self.obey(requests);
         Ok(end)
     }
 
@@ -562,6 +614,7 @@ impl Bridge {
                 self.mailbox.deny_expired(run, &mut self.reporter, limit);
                 self.wait_for_answers(run, limit);
             }
+            self.look_at_inbox_file(run);
             if let Some(command) = run.tick() {
                 self.apply(run, vec![command]);
             }
@@ -585,6 +638,10 @@ impl Bridge {
 
     fn next_deadline(&self, run: &TaskAttempt<'_>) -> Instant {
         let deadline = run.state().deadline();
+        let deadline = match self.mailbox.next_look_at_inbox_file(Instant::now()) {
+            Some(look) => deadline.min(look),
+            None => deadline,
+        };
         if run.state().is_stopping() {
             return deadline;
         }
@@ -593,6 +650,12 @@ impl Bridge {
             self.requests.next_expiry(),
         ];
         expiries.into_iter().flatten().fold(deadline, Instant::min)
+    }
+
+    /// Looks whether a program has read the messages in its inbox file.
+    fn look_at_inbox_file(&mut self, run: &TaskAttempt<'_>) {
+        let requests = self.mailbox.look_at_inbox_file(run, &mut self.reporter);
+        self.obey(requests);
     }
 
     /// Carries out what an attempt asks for.
@@ -606,6 +669,11 @@ impl Bridge {
                     let process = run.process_id().clone();
                     self.note_started(run.task(), process, session);
                 }
+                AttemptCommand::NoteTaken(delivery) => {
+                    let requests = self.mailbox.client_took(&mut self.reporter, &delivery);
+                    self.obey(requests);
+                }
+                AttemptCommand::NoteRefused(delivery) => self.mailbox.client_refused(&delivery),
                 AttemptCommand::Report(event) => self.report(run, &event),
                 own => run.perform(own, self.reporter.store().now()),
             }
@@ -614,7 +682,7 @@ impl Bridge {
 
     /// Notes that the agent runs: it has its mail now.
     fn note_started(&mut self, task: &TaskId, process: ProcessId, session: Option<String>) {
-        let requests = self.mailbox.acknowledge_prompt(&mut self.reporter);
+        let requests = self.mailbox.prompt_was_told(&mut self.reporter);
         self.obey(requests);
         let started = EventKind::WorkerStarted(WorkerStarted {
             process: Some(process),

@@ -11,7 +11,7 @@
 //! ```text
 //! outside  launch ──starts──▶ bridge ◀──watches── supervise ──dead or hung──▶ reclaim ─▶ launch again
 //!                               ▲  ◀──────stops── shutdown
-//! inside   bridge ─▶ claim ─▶ workplace ─▶ prompt ─▶ agent (attempt, process) ─▶ work kept ─▶ result in the store
+//! inside   bridge ─▶ claim ─▶ workplace ─▶ briefing ─▶ agent (attempt, process) ─▶ work kept ─▶ result in the store
 //! ```
 //!
 //! | module | what it answers |
@@ -20,7 +20,8 @@
 //! | `attempt`, `process` | when an agent is ended, and how; shared by the bridge and [`ask`] |
 //! | [`ask`] | asking an agent something once, without a worker |
 //! | [`workplace`] | where a worker works, and what becomes of what its agent left there |
-//! | [`prompt`] | what an agent is told about its task |
+//! | [`briefing`] | what an agent is told about its task |
+//! | [`task_report`] | what an agent reports at the end of a task |
 //! | [`launch`], [`record`] | how a bridge is started and found again; one process for each worker |
 //! | [`socket`], [`tools`] | how an agent reaches its bridge, and what it can do there |
 //! | [`supervise`], [`reclaim`] | what happens to dead and hung workers and to their tasks |
@@ -39,14 +40,16 @@
 pub mod ask;
 mod attempt;
 pub mod bridge;
+pub mod briefing;
 pub mod launch;
 pub mod limits;
+mod mail_text;
 mod process;
-pub mod prompt;
 pub mod reclaim;
 pub mod record;
 pub mod shutdown;
 pub mod socket;
 pub mod supervise;
+pub mod task_report;
 pub mod tools;
 pub mod workplace;

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
-use teamster_agents::{AgentInput, Driver, Interrupt, Launch, SoftSignal};
+use teamster_agents::{AgentInput, Interrupt, Launch, SoftSignal};
 use teamster_fs::proc::Machine;
-use teamster_fs::{Dir, FsError, layout, remove_tree, socket};
+use teamster_fs::{Dir, FsError, InboxFile, layout, remove_tree, socket};
 use teamster_isolate::OrTrace as _;
 use teamster_isolate::Signal;
 use teamster_isolate::child::{self, ChildEvent, ChildSpec, OutputStream, RunningChild};
@@ -119,8 +119,8 @@ impl AgentProcess {
     }
 
     /// Asks the agent to end, in the way it understands. Whether it obeys is seen by its end.
-    pub(crate) fn ask_to_end(&self, driver: &dyn Driver, was_seen: bool) {
-        match driver.interrupt() {
+    pub(crate) fn ask_to_end(&self, interrupt: Interrupt, was_seen: bool) {
+        match interrupt {
             Interrupt::Line(line) if was_seen => match &self.input {
                 Some(input) => drop(input.send(line)),
                 None => self.running.signal(Signal::INT),
@@ -167,6 +167,12 @@ impl TempFolder {
     /// Returns the path of the folder, or `None` when it could not be made.
     pub(crate) fn path(&self) -> Option<&Path> {
         self.path.as_deref()
+    }
+
+    /// Creates the file that messages for a program are appended to, or returns `None` where there is no folder for it.
+    pub(crate) fn make_inbox(&self) -> Option<InboxFile> {
+        let dir = Dir::open_root(self.path()?).ok()??;
+        InboxFile::create(dir, layout::AGENT_INBOX).ok_or_trace("create the inbox file of an agent")
     }
 }
 

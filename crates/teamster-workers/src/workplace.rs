@@ -5,6 +5,7 @@ mod worktree;
 
 use std::path::{Path, PathBuf};
 
+use teamster_types::TaskId;
 use teamster_types::task::Task;
 
 pub use setup::{NotTrusted, SetupError, SetupSource, WorktreeSetup, make_usable};
@@ -37,10 +38,46 @@ pub struct KeptWork {
     pub files: Vec<String>,
 }
 
+/// Work of an attempt that came to nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AttemptWork {
+    /// The ref that holds the work.
+    pub name: String,
+    /// The commit that holds the work.
+    pub commit: String,
+    /// The files that were changed, from the top of the project.
+    pub files: Vec<String>,
+}
+
 /// Where a worker works. Its agent is the only one who changes anything there.
 pub trait Workplace: Send {
     /// Returns the folder that agents are started in.
     fn folder(&self) -> &Path;
+
+    /// Returns whether others work in the same folder.
+    fn is_shared(&self) -> bool {
+        false
+    }
+
+    /// Returns the work of the last attempt at a task that came to nothing, where it is kept.
+    fn last_attempt(&self, task: &TaskId) -> Result<Option<AttemptWork>, WorkplaceError> {
+        let _ = task;
+        Ok(None)
+    }
+
+    /// Returns what a commit changed since it left the team's work, as a patch: of all files, or of these. Empty where
+    /// nothing is committed.
+    fn patch_of(&self, commit: &str, files: &[String]) -> Result<Vec<u8>, WorkplaceError> {
+        let _ = (commit, files);
+        Ok(Vec::new())
+    }
+
+    /// Returns what the team has changed in these files since a commit left its work, as a patch. Empty where nothing is
+    /// committed.
+    fn merged_beside(&self, commit: &str, files: &[String]) -> Result<Vec<u8>, WorkplaceError> {
+        let _ = (commit, files);
+        Ok(Vec::new())
+    }
 
     /// Makes the workplace ready for a task: clean, and where the team's work is by now. Nothing that was there is lost.
     fn begin(&mut self) -> Result<(), WorkplaceError>;
@@ -80,6 +117,10 @@ impl InPlace {
 impl Workplace for InPlace {
     fn folder(&self) -> &Path {
         &self.folder
+    }
+
+    fn is_shared(&self) -> bool {
+        true
     }
 
     fn begin(&mut self) -> Result<(), WorkplaceError> {

@@ -40,7 +40,7 @@ struct Client {
     installed: &'static [&'static str],
     /// The scenario in which it edits a file with a tool, and the file.
     edit: (&'static str, &'static str),
-    /// The event with the figures, and their object in it.
+    /// The event with the figures, by its type or method, and where in it they stand.
     figures: (&'static str, &'static str),
     /// The figures that are all tokens together, and the one of the cache.
     tokens: &'static str,
@@ -52,15 +52,15 @@ const CLIENTS: [Client; 3] = [
         name: "codex",
         installed: &["codex"],
         edit: ("patch", "patched.txt"),
-        figures: ("turn.completed", "usage"),
-        tokens: "input_tokens output_tokens",
-        cached: "cached_input_tokens",
+        figures: ("thread/tokenUsage/updated", "/params/tokenUsage/total"),
+        tokens: "inputTokens outputTokens",
+        cached: "cachedInputTokens",
     },
     Client {
         name: "gemini",
         installed: &["gemini"],
         edit: ("write", "written.txt"),
-        figures: ("result", "stats"),
+        figures: ("result", "/stats"),
         tokens: "total_tokens",
         cached: "cached",
     },
@@ -68,7 +68,7 @@ const CLIENTS: [Client; 3] = [
         name: "claude",
         installed: &["claude-2.1.325"],
         edit: ("write", "written.txt"),
-        figures: ("result", "usage"),
+        figures: ("result", "/usage"),
         tokens: "input_tokens cache_read_input_tokens cache_creation_input_tokens output_tokens",
         cached: "cache_read_input_tokens",
     },
@@ -412,10 +412,12 @@ impl TokenUsage {
     /// Returns what the client printed last, read without the help of the drivers.
     fn by_client(client: &Client, printed: &[Value]) -> Result<Self> {
         let (kind, figures) = client.figures;
-        let last = printed.iter().rfind(|event| event["type"] == kind);
+        let is_it = |event: &&Value| event["type"] == kind || event["method"] == kind;
+        let last = printed.iter().rfind(is_it);
         let last = last.with_context(|| format!("the client printed no {kind}"))?;
         let dollars = &last["total_cost_usd"];
-        Self::read(&last[figures], client.tokens, client.cached, dollars)
+        let figures = last.pointer(figures).context("no figures")?;
+        Self::read(figures, client.tokens, client.cached, dollars)
     }
 
     /// Returns what the `usage` event says.

@@ -78,7 +78,7 @@ impl Requests {
                 decision,
             }],
             replies,
-            close_input: false,
+            ..LineEffects::default()
         }
     }
 
@@ -102,7 +102,7 @@ fn tool_request(tool: &str, input: &Value, blocked: Option<&str>) -> ToolRequest
     let path_of = |key: &str| text(input, key).map(PathBuf::from);
     let named = match tool {
         "Bash" | "BashOutput" | "KillBash" | "KillShell" | "PowerShell" => {
-            return ToolRequest::Shell;
+            return ToolRequest::Shell(text(input, "command").unwrap_or_default().to_owned());
         }
         "Read" | "Write" | "Edit" | "MultiEdit" => path_of("file_path"),
         "NotebookEdit" | "NotebookRead" => path_of("notebook_path"),
@@ -155,7 +155,11 @@ mod tests {
     fn tools_are_known_by_what_they_touch() {
         let files = |paths: &[&str]| ToolRequest::Files(paths.iter().map(PathBuf::from).collect());
         let cases = [
-            ("Bash", json!({"command": "ls"}), ToolRequest::Shell),
+            (
+                "Bash",
+                json!({"command": "ls"}),
+                ToolRequest::Shell("ls".into()),
+            ),
             ("Write", json!({"file_path": "/w/a"}), files(&["/w/a"])),
             ("Glob", json!({"pattern": "/etc/*"}), files(&["/etc/*"])),
             (

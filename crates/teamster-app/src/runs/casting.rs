@@ -11,6 +11,9 @@ use crate::env_vars;
 use crate::error::{AppError, Result};
 use crate::presets::Presets;
 
+/// The word for a leader of the team's own choice.
+const AUTO: &str = "auto";
+
 /// A team, and whoever plans for it.
 pub(super) struct CastTeam {
     pub(super) cast: Cast,
@@ -58,13 +61,18 @@ impl RunRequest {
             CastOutcome::Ready(cast) => cast,
             CastOutcome::Ask(cast) => self.confirm(app, cast)?,
         };
-        let (leader, leader_model) = match (self.leader.as_deref(), &cast.leader) {
-            (Some(RunSpec::ENGINE), _) | (None, None) => (RunSpec::ENGINE.to_owned(), None),
-            (Some(word), _) => {
-                let leader = cast::leader(&casting, word).map_err(refused)?;
-                (leader.provider, leader.model)
+        let leader = match (self.leader.as_deref().unwrap_or(AUTO), &cast.leader) {
+            (RunSpec::ENGINE, _) => None,
+            (AUTO, Some(leader)) => Some(leader.clone()),
+            (AUTO, None) if self.is_to_be_split(&cast) => {
+                cast::leader_among(&casting, &cast.members).map_err(refused)?
             }
-            (None, Some(leader)) => (leader.provider.clone(), leader.model.clone()),
+            (AUTO, None) => None,
+            (word, _) => Some(cast::leader(&casting, word).map_err(refused)?),
+        };
+        let (leader, leader_model) = match leader {
+            Some(leader) => (leader.provider, leader.model),
+            None => (RunSpec::ENGINE.to_owned(), None),
         };
         Ok(CastTeam {
             cast,
@@ -72,6 +80,14 @@ impl RunRequest {
             leader_model,
             presets,
         })
+    }
+
+    /// Returns whether there is something for a leader to split: nobody has made a plan, and several could share the work.
+    fn is_to_be_split(&self, cast: &Cast) -> bool {
+        let working = cast.members.iter().filter(|member| !member.is_reserved());
+        self.plan.is_none()
+            && self.distribution.is_one()
+            && (cast.preset.is_some() || working.count() > 1)
     }
 
     fn confirm(&self, app: &App, cast: Cast) -> Result<Cast> {

@@ -15,7 +15,7 @@ use teamster_fs::Dir;
 use teamster_fs::proc::Machine;
 use teamster_isolate::git::{Git, Repo};
 use teamster_journal::RunState;
-use teamster_journal::payload::{Approve, Budget, RunSpec};
+use teamster_journal::payload::{Approve, Budget, ReviewMode, RunSpec};
 use teamster_run::host::{ExclusiveLock, Host, HostEnvironment, HostExit, ProjectLock, RunError};
 use teamster_run::observer::RunObserver;
 use teamster_store::Read;
@@ -27,6 +27,7 @@ use crate::app::App;
 use crate::env_vars;
 use crate::error::{AppError, ErrorKind, Result};
 use crate::presets::Presets;
+use crate::prompts::PromptFiles;
 use crate::trace_log;
 use crate::trust::{self, CurrentTrust, Unknown};
 use crate::workers;
@@ -51,6 +52,8 @@ pub struct ResumeRequest {
     pub max_fix: Option<u32>,
     /// Who decides at the gate, instead of who did before.
     pub approve: Option<Approve>,
+    /// Whether the merged work is reviewed, instead of what was said before.
+    pub review: Option<ReviewMode>,
     /// What becomes of commands of the project that were not accepted yet.
     pub unknown: Unknown,
 }
@@ -71,10 +74,15 @@ pub fn resume(app: &App, request: &ResumeRequest) -> Result<RunSpec> {
     if let Some(approve) = request.approve {
         spec.approve = approve;
     }
+    if let Some(review) = request.review {
+        spec.review = review;
+    }
     check_budget(&spec.budget)?;
     if goes_on(app, team)? {
         app.config.check()?;
         require_trust(app, team, &spec, request.unknown)?;
+        let layout = app.layout.of_project(&workers::project_of(app, team)?);
+        PromptFiles::load(&layout)?.check()?;
     }
     Ok(spec)
 }
@@ -215,6 +223,7 @@ pub fn host(
         max_tasks: app.config.run_max_tasks.value,
         stop_deadline: STOP_DEADLINE,
         agent_limits: workers::unchecked(app, &project).config.rules(),
+        agent_permissions: workers::unchecked(app, &project).config.permissions(),
         path: &path,
         observer,
     };

@@ -1,13 +1,19 @@
 //! From what was asked for to the specification of a run, and to its team.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
 use teamster_fs::Dir;
-use teamster_isolate::git::{FoundRepo, Git, GitProblem, Repo};
-use teamster_journal::payload::{Approve, Base, Budget, Check, Distribution, MAX_FIX, RunSpec};
+use teamster_isolate::git::{CommitId, FoundRepo, Git, GitProblem, Repo};
+use teamster_journal::payload::{
+    Approve, Base, Budget, Check, Distribution, MAX_FIX, ReviewMode, RunSpec,
+};
+use teamster_prompts::Prompts;
+use teamster_prompts::facts::CheckState;
 use teamster_run::cast::nobody_can;
 use teamster_run::host::{ExclusiveLock, ProjectLock};
+use teamster_run::leader::{PlanRequest, RepositoryOverview};
 use teamster_run::plan::Plan;
 use teamster_run::preview::Preview;
 use teamster_run::request::Request;
@@ -15,6 +21,7 @@ use teamster_run::verify::detect;
 use teamster_store::Clock;
 use teamster_types::TeamName;
 use teamster_types::team::{NewMember, NewTeam};
+use teamster_workers::{briefing, launch};
 
 use super::casting::CastTeam;
 use super::{busy, check_budget};
@@ -22,6 +29,7 @@ use crate::app::{App, recordable};
 use crate::env_vars;
 use crate::error::{AppError, Result};
 use crate::files::read_file;
+use crate::prompts::PromptFiles;
 use crate::trust::{self, Unknown};
 use crate::workers;
 
@@ -47,7 +55,8 @@ pub struct RunRequest {
     pub verify: Vec<String>,
     /// The state machine whose words are shown: `staged`, `party` or `pdca`.
     pub flow: String,
-    /// Who plans: `engine`, or an agent; `None` for whom the preset names.
+    /// Who plans: `engine`, an agent, or `auto`, which `None` stands for: whom the preset names, else the first of the team
+    /// that can when there is something to split.
     pub leader: Option<String>,
     /// What becomes of a sentence that nobody plans.
     pub distribution: Distribution,
@@ -55,6 +64,8 @@ pub struct RunRequest {
     pub approve: Option<Approve>,
     /// How often what the checks find is worked on.
     pub max_fix: Option<u32>,
+    /// Whether the merged work is reviewed before the gate opens.
+    pub review: ReviewMode,
     /// Where the work begins; `None` for the commit that is checked out.
     pub base: Option<String>,
     /// What it may cost.
@@ -86,6 +97,7 @@ pub struct PreparedRun {
     spec: RunSpec,
     plan: Option<Plan>,
     cast: CastTeam,
+    prompts: Prompts,
 }
 
 /// A run that was begun: its team is there, and its lock is ours.
@@ -110,6 +122,7 @@ impl RunRequest {
         let found = self.repository(&project)?;
         let (plan, plan_file) = self.plan_file(app)?;
         let cast = self.cast(app, &request, team.as_str())?;
+        let prompts = PromptFiles::load(&app.layout)?.check()?;
         check_budget(&self.budget)?;
         let base = match &found {
             Some(found) => Some(self.base(found)?),
@@ -133,6 +146,7 @@ impl RunRequest {
             unverified,
             approve: self.approve.unwrap_or_default(),
             max_fix: self.max_fix.unwrap_or(MAX_FIX),
+            review: self.review,
             flow: self.flow.clone(),
             leader: cast.leader.clone(),
             leader_model: cast.leader_model.clone(),
@@ -167,6 +181,7 @@ impl RunRequest {
             spec,
             plan,
             cast,
+            prompts,
         })
     }
 
@@ -386,17 +401,71 @@ impl PreparedRun {
             };
             (&sentence, by)
         };
+        let settings = workers::settings(app, &self.project)?;
+        let teamster = launch::own_program();
+        let mut reach = BTreeMap::new();
+        for member in &self.spec.members {
+            let provider = settings.provider(&member.provider)?;
+            let way = briefing::reach(provider.kind.word(), &teamster);
+            reach.insert(member.name.clone(), way);
+        }
+        let leader_prompt = self.leader_prompt(app)?;
         Ok(show(&Preview {
             team: self.team.as_str(),
             task: &self.spec.task,
             cast: &self.cast.cast,
             plan,
+            spec: &self.spec,
+            prompts: &self.prompts,
+            reach: &reach,
+            leader_prompt: leader_prompt.as_deref(),
             planned_by: &planned_by,
             verify: &self.spec.verify,
             flow: &self.spec.flow,
             reservations: app.config.reservations.value,
             longest_prompt: app.config.rules().prompt,
         }))
+    }
+
+    /// Returns what whoever plans would be told; `None` when nobody plans. No check was run yet.
+    fn leader_prompt(&self, app: &App) -> Result<Option<String>> {
+        if self.spec.leader == "engine" || self.plan.is_some() {
+            return Ok(None);
+        }
+        let base = self.spec.base.as_ref();
+        let base = base.and_then(|base| base.commit.parse::<CommitId>().ok());
+        let mut tracked = Vec::new();
+        if let Some(base) = base {
+            let path = env_vars::get(env_vars::PATH).unwrap_or_default();
+            let repo = Git::find(&path)
+                .and_then(|git| Repo::find(&git, &self.project))?
+                .repo;
+            tracked = repo.tracked_files(&base)?;
+        }
+        let dir = Dir::open_root(&self.project)?;
+        let readme = match (dir, RepositoryOverview::readme_of(&tracked)) {
+            (Some(dir), Some(name)) => dir.read(name)?,
+            _ => None,
+        };
+        let readme = readme.map(|(bytes, _)| String::from_utf8_lossy(&bytes).into_owned());
+        let checks: Vec<CheckState> = (self.spec.verify.iter())
+            .map(|check| CheckState {
+                command: check.command.clone(),
+                state: "has not been run".to_owned(),
+                output: String::new(),
+            })
+            .collect();
+        let request = PlanRequest {
+            task: &self.spec.task,
+            members: &self.spec.members,
+            told: &self.spec.leader_prompt,
+            overview: &RepositoryOverview::new(&tracked, &readme.unwrap_or_default()),
+            checks: &checks,
+            prompts: &self.prompts,
+        };
+        let prompt = request.prompt(self.team.as_str(), app.config.rules().prompt);
+        let prompt = prompt.map_err(|error| AppError::refused(error.to_string()))?;
+        Ok(Some(prompt))
     }
 
     /// Returns how many files of the user are not committed, and so no part of the base.

@@ -1,5 +1,7 @@
 //! What the files of a project would have us do.
 
+use std::path::Path;
+
 use teamster_agents::Rule;
 use teamster_fs::Dir;
 use teamster_fs::layout::Layout;
@@ -72,6 +74,16 @@ pub(super) fn all(
         }
     }
     capabilities.extend(of_presets(presets));
+    for (name, _) in presets.prompts().project_files() {
+        let setting = Path::new(name).file_stem().unwrap_or_default();
+        capabilities.push(ProjectCapability {
+            setting: format!("prompts.{}", setting.display()),
+            text: "replaces what agents are told".to_owned(),
+            from: name.to_owned(),
+            needed: Needed::Prompt,
+            is_found: false,
+        });
+    }
     if let Some(dir) = Dir::open_root(&layout.project)? {
         let path = env_vars::get(env_vars::PATH).unwrap_or_default();
         for check in detect(&dir, &path).checks {

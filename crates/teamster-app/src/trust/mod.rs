@@ -26,7 +26,7 @@ use crate::error::{AppError, Result};
 use crate::presets::Presets;
 use crate::text::{line, plain};
 pub use accepted::{Accepted, revoke};
-pub use run::{CurrentTrust, require_for_run, worktree_setup};
+pub use run::{CurrentTrust, accepted_prompts, require_for_run, worktree_setup};
 pub use snapshot::Snapshot;
 
 /// Something that the project's files would have us do.
@@ -50,6 +50,8 @@ pub struct ProjectCapability {
 enum Needed {
     /// Whenever an agent runs.
     Always,
+    /// When an agent is told something.
+    Prompt,
     /// When an agent of this provider runs.
     By(String),
     /// When a worktree is made usable.
@@ -153,7 +155,7 @@ impl PlannedStart<'_> {
 impl TeamPlan<'_> {
     fn needs(&self, capability: &ProjectCapability) -> bool {
         match &capability.needed {
-            Needed::Always => true,
+            Needed::Always | Needed::Prompt => true,
             // What is said about a kind holds for every provider of that kind.
             Needed::By(name) => self
                 .providers

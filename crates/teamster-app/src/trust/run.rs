@@ -5,6 +5,7 @@ use std::path::Path;
 use teamster_agents::{CREDENTIALS, Driver, Provider};
 use teamster_fs::layout::Layout;
 use teamster_journal::payload::{Check, CheckOrigin, RunSpec};
+use teamster_prompts::{PromptError, Prompts};
 use teamster_run::host::ProjectTrust;
 use teamster_types::denied;
 use teamster_workers::workplace::{NotTrusted, WorktreeSetup};
@@ -14,6 +15,7 @@ use crate::app::App;
 use crate::config::Config;
 use crate::error::{AppError, Result};
 use crate::presets::Presets;
+use crate::prompts::PromptFiles;
 
 /// What the user accepts of a project at the moment of asking: files and answers are read anew each time.
 #[derive(Clone, Debug)]
@@ -60,6 +62,12 @@ impl ProjectTrust for CurrentTrust {
         Ok((provider, driver))
     }
 
+    fn prompts(&self) -> std::result::Result<Prompts, NotTrusted> {
+        let config = current(&self.layout)?;
+        let (prompts, _) = accepted_prompts(&self.layout, &config)?;
+        Ok(prompts)
+    }
+
     fn check(&self, check: &Check) -> std::result::Result<(), NotTrusted> {
         if check.origin == CheckOrigin::Person {
             return Ok(());
@@ -71,6 +79,36 @@ impl ProjectTrust for CurrentTrust {
         Ok(project.refuse_unaccepted(|capability| {
             capability.needed == Needed::Check && is_it(&capability.text)
         })?)
+    }
+}
+
+/// Returns the templates of what agents are told, those of the project among them if the user accepts them at this moment.
+/// A template that cannot be used is replaced by ours, and the error says why: whoever begins something has checked them
+/// before, and what is changed since must not stop it.
+pub fn accepted_prompts(
+    layout: &Layout,
+    config: &Config,
+) -> Result<(Prompts, Option<PromptError>)> {
+    let files = PromptFiles::load(layout)?;
+    if files.project_files().next().is_some() {
+        let project = ProjectDemands::look(layout, config)?;
+        project.refuse_unaccepted(|capability| capability.needed == Needed::Prompt)?;
+        let mut read = files.project_files();
+        if !read.all(|(name, bytes)| project.snapshot.has_prompt(name, bytes)) {
+            return Err(AppError::refused(
+                "a prompt of the project has changed since it was trusted",
+            )
+            .hint("`teamster trust` shows what the project asks for now"));
+        }
+    }
+    match files.prompts() {
+        Ok(prompts) => Ok((prompts, None)),
+        Err(error) => {
+            tracing::warn!("uses the built-in prompts: {error}");
+            let own = Prompts::new(Vec::new());
+            let own = own.map_err(|error| AppError::refused(error.to_string()))?;
+            Ok((own, Some(error)))
+        }
     }
 }
 

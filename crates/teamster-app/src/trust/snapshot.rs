@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use sha2::{Digest as _, Sha256};
-use teamster_fs::layout::PROJECT_SETTINGS;
+use teamster_fs::layout::{PROJECT_SETTINGS, PROMPTS};
 use teamster_fs::{Dir, FileKind};
 
 use crate::config::{Config, SettingSource};
@@ -26,12 +26,15 @@ pub struct Snapshot {
     pub files: Vec<String>,
     /// The scripts among them, each by a number that no other content has.
     scripts: BTreeSet<String>,
+    /// The templates of what agents are told among them, each by its name and a number that no other content has.
+    prompts: BTreeMap<String, String>,
 }
 
 struct Taking<'a> {
     hash: Sha256,
     files: Vec<String>,
     scripts: BTreeSet<String>,
+    prompts: BTreeMap<String, String>,
     bytes: usize,
     /// The settings and presets as they were read. What is trusted must be what counts.
     read: BTreeMap<String, &'a [u8]>,
@@ -48,6 +51,7 @@ impl Snapshot {
             hash: Sha256::new(),
             files: Vec::new(),
             scripts: BTreeSet::new(),
+            prompts: BTreeMap::new(),
             bytes: 0,
             read,
         };
@@ -78,12 +82,18 @@ impl Snapshot {
             digest: hex(&taking.hash.finalize()),
             files: taking.files,
             scripts: taking.scripts,
+            prompts: taking.prompts,
         })
     }
 
     /// Whether a script of the project has exactly these bytes.
     pub fn has_script(&self, bytes: &[u8]) -> bool {
         self.scripts.contains(&hex(&Sha256::digest(bytes)))
+    }
+
+    /// Whether a template of the project has exactly this name and these bytes.
+    pub fn has_prompt(&self, name: &str, bytes: &[u8]) -> bool {
+        self.prompts.get(name) == Some(&hex(&Sha256::digest(bytes)))
     }
 }
 
@@ -107,7 +117,12 @@ impl Taking<'_> {
                         Some(bytes) => Some(bytes.to_vec()),
                         None => folder.read(&name)?.map(|(bytes, _)| bytes),
                     };
-                    self.add("file", &inner, read.as_deref().unwrap_or_default())?;
+                    let bytes = read.unwrap_or_default();
+                    if inner == format!("{PROJECT_SETTINGS}/{PROMPTS}/{name}") {
+                        let number = hex(&Sha256::digest(&bytes));
+                        self.prompts.insert(inner.clone(), number);
+                    }
+                    self.add("file", &inner, &bytes)?;
                 }
                 Some(FileKind::Folder) if depth < DEEPEST => {
                     if let Some(child) = folder.child(&name)? {

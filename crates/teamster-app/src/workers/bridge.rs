@@ -23,7 +23,7 @@ use crate::trust::{self, PlannedStart, Unknown};
 pub type Say = Box<dyn FnMut(&str) + Send>;
 
 /// Runs the worker in this process until it is told to stop. `say` hears what happens.
-pub fn be(app: &App, wanted: WorkerSpec, launch: String, restarts: u32, say: Say) -> Result {
+pub fn be(app: &App, wanted: WorkerSpec, launch: String, restarts: u32, mut say: Say) -> Result {
     let project = project_of(app, &wanted.team)?;
     let settings = settings(app, &project)?;
     let config = &settings.config;
@@ -51,7 +51,10 @@ pub fn be(app: &App, wanted: WorkerSpec, launch: String, restarts: u32, say: Say
         ..wanted
     };
     let spec = meter::run_spec(store.as_ref(), &wanted.team);
-    let told = meter::told(spec.as_ref(), &wanted.worker);
+    let (prompts, broken) = trust::accepted_prompts(&settings.layout, config)?;
+    if let Some(error) = broken {
+        say(&format!("uses the built-in prompts: {error}"));
+    }
     let may_begin = meter::may_begin(spec.as_ref(), &store, &wanted.team);
     let bridge = worker::Bridge::open(BridgeConfig {
         store,
@@ -66,8 +69,8 @@ pub fn be(app: &App, wanted: WorkerSpec, launch: String, restarts: u32, say: Say
             exported,
             teamster: launch::own_program(),
             path: env_vars::get(env_vars::PATH).unwrap_or_default(),
-            instructions: told,
         },
+        prompts,
         spec: wanted,
         may_begin,
         questions_to: meter::questions_to(spec.as_ref()),

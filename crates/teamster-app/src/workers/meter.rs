@@ -1,21 +1,15 @@
-//! What was asked of a run, for one of its workers: what it is told, and whether it may begin another task.
+//! What was asked of a run, for one of its workers: whether it may begin another task.
 
 use std::sync::Arc;
 
 use teamster_journal::cost::Costs;
 use teamster_journal::payload::{Addressee, Budget, RunSpec};
 use teamster_store::Store;
-use teamster_types::{TeamName, WorkerName};
+use teamster_types::TeamName;
 use teamster_workers::bridge::MayBegin;
 
 /// Events that are read at once.
 const PAGE: usize = 1_000;
-
-/// What a worker of this team is told before each task; nothing outside of a run.
-pub(super) fn told(spec: Option<&RunSpec>, worker: &WorkerName) -> String {
-    let member = spec.and_then(|spec| spec.members.iter().find(|one| one.name == *worker));
-    member.map_or_else(String::new, |member| member.prompt.clone())
-}
 
 /// Returns what was asked of the run that a team was made for; `None` outside of a run.
 pub(super) fn run_spec(store: &dyn Store, team: &TeamName) -> Option<RunSpec> {

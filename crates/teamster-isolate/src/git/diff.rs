@@ -132,4 +132,20 @@ impl Repo {
             .args(path)
             .bytes()
     }
+
+    /// Returns the difference between two commits as a patch that `git apply` takes, of all files or of these.
+    pub fn patch(
+        &self,
+        base: &CommitId,
+        commit: &CommitId,
+        files: &[String],
+    ) -> Result<Vec<u8>, GitError> {
+        let files = files.iter().map(|file| format!(":(literal,top){file}"));
+        self.call()
+            .args(["diff", "--binary"])
+            .args(PLAIN)
+            .args([base.as_str(), commit.as_str(), "--"])
+            .args(files)
+            .bytes()
+    }
 }

@@ -154,6 +154,26 @@ impl Repo {
         Ok(names(&listed))
     }
 
+    /// Returns how many lines a file has in a commit, or `None` when the commit has no such file. The path is seen from the
+    /// root of the repository, or from the project where there is no such file at the root.
+    pub fn line_count(&self, commit: &CommitId, path: &str) -> Result<Option<u64>, GitError> {
+        for path in [path.to_owned(), format!("./{path}")] {
+            let spec = format!("{commit}:{path}");
+            let is_file = self.call().args(["cat-file", "-e", &spec]).run()?;
+            if !is_file.status.success() {
+                continue;
+            }
+            let kind = self.call().args(["cat-file", "-t", &spec]).text()?;
+            if kind.trim() == "blob" {
+                let bytes = self.call().args(["cat-file", "blob", &spec]).bytes()?;
+                let ends = bytes.iter().filter(|byte| **byte == b'\n').count();
+                let is_open = bytes.last().is_some_and(|last| *last != b'\n');
+                return Ok(u64::try_from(ends + usize::from(is_open)).ok());
+            }
+        }
+        Ok(None)
+    }
+
     /// Returns where the work of a run is kept that a person did not want, by the name of a reference.
     pub fn rejected(&self, team: &TeamName) -> Result<Option<(String, CommitId)>, GitError> {
         let name = rejected_ref(team);

@@ -9,7 +9,9 @@ mod gate;
 mod leader;
 mod merge;
 mod question;
+mod review;
 mod run;
+mod severity;
 mod task;
 mod team;
 mod worker;
@@ -34,12 +36,17 @@ pub use merge::{
 };
 pub use question::{
     Addressee, FindingAdded, NoQuestionId, ProposedTask, QuestionAnswered, QuestionAsked,
-    QuestionExpired, QuestionForwarded, QuestionId, QuestionKind, Severity, WorkerProgress,
+    QuestionExpired, QuestionForwarded, QuestionId, QuestionKind, WorkerProgress,
+};
+pub use review::{
+    Criterion, ReviewFailed, ReviewFinding, ReviewFinished, ReviewMode, ReviewSkipped,
+    ReviewStarted, ReviewVerdict,
 };
 pub use run::{
     Approve, Base, Distribution, LeaderAsked, MAX_FIX, Member, PlanMade, PlanSource,
     PlannedTaskEntry, RefsRecorded, RunEnd, RunFinished, RunSpec, RunStarted, StageEntered,
 };
+pub use severity::Severity;
 pub use task::TaskChange;
 pub use team::{
     CursorMoved, HookReceived, MalformedMessage, MemberJoined, MemberLeft, MessageSent, SignalSent,

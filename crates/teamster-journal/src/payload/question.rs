@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use teamster_types::TaskId;
 
-use super::{list, text_or_null};
+use super::{Severity, list, text_or_null};
 
 /// Names a question: `q17` is the one that was asked by the event at position 17.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -189,38 +189,6 @@ pub struct QuestionExpired {
     pub question: QuestionId,
     /// Why nobody waits for the answer any more, in words.
     pub reason: String,
-}
-
-/// How bad a finding is.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
-)]
-#[serde(rename_all = "lowercase")]
-pub enum Severity {
-    /// The work must not land like this.
-    Blocker,
-    /// It should be mended before the work lands.
-    Major,
-    /// It may be mended later.
-    #[default]
-    Minor,
-    /// A matter of taste.
-    Nit,
-}
-
-impl Severity {
-    /// Every severity, the worst first.
-    pub const ALL: [Self; 4] = [Self::Blocker, Self::Major, Self::Minor, Self::Nit];
-
-    /// Returns the word in the journal.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Blocker => "blocker",
-            Self::Major => "major",
-            Self::Minor => "minor",
-            Self::Nit => "nit",
-        }
-    }
 }
 
 /// The payload of `finding.added`. The event's actor found it.

@@ -9,7 +9,7 @@ use teamster_types::flow::{Outcome, Stage};
 use teamster_types::json::Object;
 use teamster_types::{TaskId, WorkerName};
 
-use super::{Budget, Check, list, text_or_null};
+use super::{Budget, Check, ReviewMode, list, text_or_null};
 
 /// How often what the checks found wrong is worked on, unless somebody says otherwise.
 pub const MAX_FIX: u32 = 3;
@@ -43,6 +43,9 @@ pub struct RunSpec {
     pub approve: Approve,
     /// How often what the checks find is worked on.
     pub max_fix: u32,
+    /// Whether the merged work is reviewed before the gate opens.
+    #[serde(skip_serializing_if = "ReviewMode::is_off")]
+    pub review: ReviewMode,
     /// The flow whose words the user wants to see: `staged`, `party` or `pdca`.
     pub flow: String,
     /// Who plans: `engine`, or a provider.
@@ -84,6 +87,7 @@ impl Default for RunSpec {
             unverified: Vec::new(),
             approve: Approve::default(),
             max_fix: MAX_FIX,
+            review: ReviewMode::default(),
             flow: "staged".to_owned(),
             leader: Self::ENGINE.to_owned(),
             leader_model: None,

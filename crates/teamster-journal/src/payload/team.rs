@@ -80,6 +80,13 @@ pub struct MessageSent {
     pub recovered: bool,
 }
 
+impl MessageSent {
+    /// Returns whether these are words for whoever leads the team, and no report of a program.
+    pub fn is_to_lead(&self) -> bool {
+        self.message_type == "message" && self.to.as_deref() == Some("lead")
+    }
+}
+
 /// The payload of `message.delivered` and `message.acked`. The reader is the event's actor.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]

@@ -84,6 +84,12 @@ impl<'a> AgentWords<'a> {
         PREFERRED.into_iter().filter(is_found).collect()
     }
 
+    /// Returns whether a provider is a client with a model of its own: a command or a script plans nothing by itself.
+    pub(super) fn can_lead(&self, provider: &str) -> bool {
+        let found = self.providers.find(provider);
+        found.is_ok_and(|found| PREFERRED.contains(&found.kind.word()))
+    }
+
     /// The provider that a word stands for, if it can be started.
     pub(super) fn resolve(&self, word: &str) -> Result<Resolved, CastError> {
         if self.names.contains(&word) {

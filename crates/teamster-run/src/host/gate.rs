@@ -4,9 +4,12 @@ use std::time::Instant;
 
 use serde_json::json;
 use teamster_journal::payload::{
-    Approve, GateAnswer, GateDecided, GateOpened, GateShown, MergeAdopted, RunEnd, RunSpec,
+    Approve, GateAnswer, GateDecided, GateOpened, GateShown, MergeAdopted, ReviewMode, RunEnd,
+    RunSpec,
 };
-use teamster_journal::{EventActor, EventKind, Gate, GateDecision, NewEvent, RunState};
+use teamster_journal::{
+    EventActor, EventKind, Gate, GateDecision, NewEvent, ReviewOutcome, RunState,
+};
 use teamster_party::{ApprovalDecision, NewApproval, Party, Via};
 use teamster_store::{Outgoing, Recipient};
 use teamster_types::flow::{MAX_REVISIONS, Stage};
@@ -18,6 +21,7 @@ use super::context::RunContext;
 use super::integration_guard::IntegrationGuard;
 use super::landing::{Landing, land};
 use super::task_progress::{hopeless, needs_review, open};
+use super::waker::wake_for_revision;
 use super::{GateExit, HostCommand, HostExit, LOOK_AGAIN, Result, render, repository_audit};
 use crate::verify::compare_with_base;
 
@@ -170,6 +174,14 @@ impl ApprovalGate {
                 Ok(vec![HostCommand::finish(RunEnd::RolledBack, why)])
             }
             GateAnswer::Revise { text } => {
+                let may_revise = run.state().revisions < MAX_REVISIONS;
+                if may_revise && wake_for_revision(run, guard, &decision.gate, text)? {
+                    return Ok(Vec::new());
+                }
+                if may_revise && !open(&run.tasks()?).is_empty() {
+                    // The leader has made tasks of it.
+                    return Ok(vec![HostCommand::enter(Stage::Revise, text)]);
+                }
                 let (state, task) = (run.state(), &run.spec().task);
                 Ok(revise(state, &run.tasks()?, &decision.gate, text, task))
             }
@@ -303,6 +315,9 @@ fn why_not_auto(run: &RunContext<'_>, gate: &Gate) -> Result<Option<(GateExit, S
     if let Some(why) = why_not_by_tasks(run.spec(), &run.tasks()?, gate.verified) {
         return Ok(Some(why));
     }
+    if let Some(why) = why_not_by_review(run.spec(), run.state(), &gate.commit) {
+        return Ok(Some((GateExit::Unverified, why)));
+    }
     if let Some(first) = repository_audit::new_replacements(run).first() {
         let why = format!("{first} was added during the run, so a person has to look");
         return Ok(Some((GateExit::Unverified, why)));
@@ -350,6 +365,25 @@ fn why_not_by_tasks(
         outside.join(", ")
     );
     Some((GateExit::Unverified, why))
+}
+
+/// Returns why the review needs a person, in words: something is left to fix, or it is required and there is none.
+fn why_not_by_review(spec: &RunSpec, state: &RunState, commit: &str) -> Option<String> {
+    let is_required = spec.review == ReviewMode::Require;
+    let why = match state.review_of(commit).map(|review| &review.outcome) {
+        Some(ReviewOutcome::Finished(finished)) => {
+            let left = finished.to_fix().count();
+            return (left > 0).then(|| {
+                format!("the review found {left} things that should be fixed first, so a person has to look")
+            });
+        }
+        _ if !is_required => return None,
+        Some(ReviewOutcome::Failed(why) | ReviewOutcome::Skipped(why)) => why.as_str(),
+        Some(ReviewOutcome::UnderWay) | None => "nobody was asked about this commit",
+    };
+    Some(format!(
+        "it was NOT reviewed, so it was not approved: {why}"
+    ))
 }
 
 /// Journals a decision, and tells it to those who should know.

@@ -330,12 +330,15 @@ fn not_resolved(run: &mut RunContext<'_>, task: &Task, tasks: &[Task], why: &str
     if times < MOST_CONFLICTS
         && let Some(source) = source
     {
-        let mut new = resolving(run.team(), source, &root, commit, files, times + 1);
-        new.description = format!(
-            "Task {} was to do this before, and did not: {why}.\n\n{}",
-            task.id(),
-            new.description
+        let before = format!(
+            "Task {} was to do this before, and did not: {why}.",
+            task.id()
         );
+        let mut new = resolving(run.team(), source, &root, commit, files, times + 1);
+        new.description = format!("{before}\n\n{}", new.description);
+        if let Some(conflict) = &mut new.notes.conflict {
+            conflict.failed_before = Some(before);
+        }
         run.import_tasks(&[PlannedTask {
             task: new,
             after: Vec::new(),
@@ -377,6 +380,7 @@ fn conflict(
             commit: commit.to_owned(),
             files: files.to_vec(),
             times: times as u64 + 1,
+            failed_before: None,
         };
         record_conflict(run, &root, conflict, None)?;
     }
@@ -423,10 +427,9 @@ fn resolving(
     let subject = format!("Resolve the conflict of task {root}: {}", task.subject());
     let list: Vec<&str> = files.iter().take(100).map(String::as_str).collect();
     let description = format!(
-        "The work of task {} does not fit what the team has merged meanwhile. Your worktree is at the merged state \
-         already. Bring the changes of commit {commit} ({name}) into it (`git cherry-pick -n {commit}`, or by hand), \
-         so that what both sides wanted holds, and leave no conflict marker. Both sides changed:\n\n{}\n\n\
-         The task was:\n\n{}",
+        "The work of task {} does not fit what the team has merged meanwhile. Bring the changes of commit {commit} ({name}) \
+         into the merged state, so that what both sides wanted holds, and leave no conflict marker. Both sides \
+         changed:\n\n{}\n\nThe task was:\n\n{}",
         task.id(),
         quoted(&list.join("\n")),
         quoted(&format!(
@@ -442,6 +445,7 @@ fn resolving(
             commit: commit.to_owned(),
             files: files.iter().take(100).cloned().collect(),
             times: times as u64,
+            failed_before: None,
         }),
         ..TaskNotes::default()
     };

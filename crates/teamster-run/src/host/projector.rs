@@ -13,7 +13,7 @@ use teamster_claude::state::{
 };
 use teamster_fs::{Sync, layout};
 use teamster_journal::payload::RunSpec;
-use teamster_journal::{HOST, RunState};
+use teamster_journal::{HOST, ReviewState, RunState};
 use teamster_party::{NewSession, Party, PartyError};
 use teamster_types::TeamName;
 use teamster_types::flow::{Flow, Outcome, Stage};
@@ -441,8 +441,47 @@ fn finding(phase: &str, state: &RunState, tasks: &[Task]) -> String {
             if state.checks.is_empty() {
                 text += "Nothing was verified.\n";
             }
+            text += &review_finding(state);
         }
         _ => {}
     }
     text
+}
+
+/// Returns what the reviewer of the merged work found, with everything that was said about it.
+fn review_finding(state: &RunState) -> String {
+    let head = state.head.as_deref().unwrap_or_default();
+    let Some(review) = state.review_of(head).and_then(ReviewState::finished) else {
+        return String::new();
+    };
+    let mut text = format!(
+        "\n# What the reviewer says\n\n{} {}.\n",
+        review.reviewer,
+        review.verdict.words()
+    );
+    for finding in &review.findings {
+        let place = match finding.place().as_str() {
+            "" => String::new(),
+            place => format!(" {place}"),
+        };
+        let (severity, claim) = (finding.severity.as_str(), &finding.claim);
+        let _ = write!(text, "\n- {severity}{place}: {}\n", one_line(claim));
+        for (heading, said) in [
+            ("shown by", &finding.evidence),
+            ("to do", &finding.suggestion),
+        ] {
+            if !said.trim().is_empty() {
+                let _ = writeln!(text, "  - {heading}: {}", one_line(said));
+            }
+        }
+    }
+    if review.dropped > 0 {
+        let _ = writeln!(text, "\nFindings that were dropped: {}", review.dropped);
+    }
+    text
+}
+
+/// Returns a text of others on one line, so that it can be taken for nothing but what was said.
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -14,6 +14,7 @@ use teamster_workers::reclaim;
 use super::context::RunContext;
 use super::merger::Merger;
 use super::task_progress::{candidates, hopeless, open};
+use super::waker::LeaderWaker;
 use super::worker_pool::WorkerStart;
 use super::{HostCommand, Result};
 use crate::observer::StopLevel;
@@ -41,6 +42,7 @@ impl Scheduler {
         &mut self,
         run: &mut RunContext<'_>,
         merger: &Merger,
+        waker: &mut LeaderWaker,
     ) -> Result<Vec<HostCommand>> {
         let most = run.env().max_tasks;
         if let Some(why) = too_many_tasks(run.team(), &run.state().added, most) {
@@ -60,6 +62,10 @@ impl Scheduler {
             run.supervise_if_due()?;
         }
         if merger.step(run, &tasks)? {
+            return Ok(Vec::new());
+        }
+        // Nothing ends before the leader has decided about what failed or cannot go on.
+        if waker.step(run, merger.guard(), &tasks)? {
             return Ok(Vec::new());
         }
         if still.is_empty() && !candidates(&tasks).is_empty() {

@@ -46,7 +46,11 @@ pub(super) fn hopeless(tasks: &[Task]) -> BTreeSet<TaskId> {
     let mut hopeless: BTreeSet<TaskId> = tasks
         .iter()
         .filter(|task| task.is_failed() && task.merge_mark() != Some(MergeMark::NotChosen))
-        .filter(|task| task.resolves().is_none() || !is_superseded(task, tasks))
+        .filter(|task| match task.resolves() {
+            // A conflict of work that nobody wants any more is none.
+            Some(root) => known.contains(&root) && !is_superseded(task, tasks),
+            None => true,
+        })
         .map(|task| task.id().clone())
         .collect();
     loop {

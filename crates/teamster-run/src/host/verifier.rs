@@ -202,7 +202,7 @@ impl Verifier {
     }
 }
 
-/// Returns what follows from the checks of the merged work: the gate, tasks that fix what the team broke, or the end.
+/// Returns what follows from the checks of the merged work: a review and then the gate, tasks that fix what the team broke, or the end.
 fn after_checks(
     spec: &RunSpec,
     state: &RunState,
@@ -218,11 +218,10 @@ fn after_checks(
         } else {
             "the team broke no check"
         };
-        // Before the gate is near: who still runs could change what is asked about, or answer.
-        return vec![
-            HostCommand::StopWorkers("the gate opens"),
-            HostCommand::enter(Stage::Approval, reason),
-        ];
+        return vec![HostCommand::Review {
+            commit: commit.to_owned(),
+            reason,
+        }];
     }
     let names: Vec<&str> = report
         .to_fix()
@@ -247,11 +246,11 @@ fn after_checks(
             command: checked.command.clone(),
             exit_code: checked.exit_code,
             commit: commit.to_owned(),
+            is_target: report.missed_targets.contains(&checked),
         };
         // A host that was killed half-way has made some of them already.
         if !tasks.iter().any(|task| task.fix().as_ref() == Some(&fix)) {
-            let is_target = report.missed_targets.contains(&checked);
-            commands.push(HostCommand::add_task(fixing(checked, is_target, fix)));
+            commands.push(HostCommand::add_task(fixing(checked, fix)));
         }
     }
     let reason = format!("verification failed: {names}");
@@ -275,8 +274,8 @@ fn ready_for_checks(run: &mut RunContext<'_>, tree: &CheckTree) -> Result<bool> 
 }
 
 /// Returns the task to fix what a check finds.
-fn fixing(checked: &Checked, is_target: bool, fix: TaskFix) -> NewTask {
-    let since = if is_target {
+fn fixing(checked: &Checked, fix: TaskFix) -> NewTask {
+    let since = if fix.is_target {
         "it failed before the work began, and to make it pass is what the work is for"
     } else {
         "it did not fail before"
@@ -316,6 +315,7 @@ fn fixing(checked: &Checked, is_target: bool, fix: TaskFix) -> NewTask {
 mod tests {
     use teamster_journal::payload::CheckVerdict;
 
+    use super::super::reviewer;
     use super::*;
 
     fn checked(verdict: CheckVerdict) -> Checked {
@@ -368,6 +368,15 @@ mod tests {
             state.round = round;
             let commands = after_checks(&spec(2), &state, &[], "c0ffee");
             let told = match commands.last() {
+                Some(HostCommand::Review { commit, reason }) => {
+                    assert_eq!(commit, "c0ffee");
+                    let to_gate = reviewer::to_gate(reason);
+                    assert!(matches!(to_gate[0], HostCommand::StopWorkers(_)));
+                    let [_, HostCommand::Enter { stage, reason }] = to_gate.as_slice() else {
+                        panic!("{to_gate:?}")
+                    };
+                    format!("team enters {}: {reason}", stage.as_str())
+                }
                 Some(HostCommand::Enter { stage, reason }) => {
                     format!("team enters {}: {reason}", stage.as_str())
                 }
@@ -379,7 +388,7 @@ mod tests {
             };
             assert_eq!(told, last, "{before:?}, {now:?}, round {round}");
             let stops = matches!(commands[0], HostCommand::StopWorkers(_));
-            assert_eq!(stops, !last.contains("fix:"), "{commands:?}");
+            assert_eq!(stops, last == "end", "{commands:?}");
         }
     }
 }

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use teamster_journal::payload::Member;
+use teamster_journal::payload::{Member, ReviewFinding};
 use teamster_store::{Outgoing, PlannedTask, Recipient, TeamChanges};
 use teamster_types::graph::{find_cycle, plan_cycle};
 use teamster_types::json::Object;
@@ -19,7 +19,7 @@ use teamster_types::transitions::{Edit, WORDS_LIMIT, check_texts};
 use teamster_types::{TaskId, WorkerName};
 
 use super::answer::last_object;
-use crate::review::Finding;
+use crate::review::check_finding;
 
 /// The most actions in one answer.
 const MOST_ACTIONS: usize = 50;
@@ -49,7 +49,7 @@ enum LeaderAction {
     /// Sends a message.
     Message(LeaderMessage),
     /// Writes down a finding.
-    Finding(Finding),
+    Finding(ReviewFinding),
     /// Writes something down for the report.
     Note(LeaderNote),
 }
@@ -201,7 +201,7 @@ pub struct LeaderActions {
     /// Tasks that were cancelled, with the reason.
     pub cancelled: Vec<(TaskId, String)>,
     /// Findings.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<ReviewFinding>,
     /// Notes for the report.
     pub notes: Vec<String>,
     /// How many actions there were.
@@ -303,7 +303,7 @@ impl<'a> Judge<'a> {
             }
             LeaderAction::Answer(answer) => self.answer(&answer),
             LeaderAction::Message(message) => self.message(message),
-            LeaderAction::Finding(finding) => match finding.check() {
+            LeaderAction::Finding(finding) => match check_finding(&finding) {
                 Ok(()) => self.found.findings.push(finding),
                 Err(why) => self.wrong(why),
             },

@@ -10,7 +10,7 @@ use unicode_width::UnicodeWidthStr;
 use super::markdown::{last_lines, line, plain, short, span};
 use super::page::{plan_source, tasks_words, uncommitted_words};
 use super::sections::{exit_words, state_words, verdict_words};
-use super::{CheckRun, ReportInput};
+use super::{CheckRun, ReportInput, review};
 
 /// Columns that a line takes at most, where it can be cut.
 const WIDTH: usize = 100;
@@ -34,6 +34,7 @@ pub fn gate_text(input: &ReportInput) -> String {
         ("Findings", findings(shown)),
         ("Changes", changes(input)),
         ("Verification", verification(input, shown)),
+        ("Review", review::gate_lines(input)),
         ("Conflicts met", conflicts(input)),
         ("Failed for good", failed(shown)),
         ("Outside what was reserved", outside(shown)),

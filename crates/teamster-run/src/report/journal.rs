@@ -46,6 +46,7 @@ pub fn input_from(team: &TeamName, events: &[Event], tasks: &[Task]) -> ReportIn
         stages: stages(history),
         base_checks: checks(history, true),
         checks: checks(history, false),
+        reviews: state.run.reviews.clone(),
         asked_about: asked.and_then(|asked| filled(&asked.commit)),
         refused: asked.and_then(|asked| asked.refused.as_deref().and_then(filled)),
         shown: history.shown.as_ref().map(|shown| shown.shown.clone()),
@@ -70,6 +71,7 @@ fn asked_for(spec: &RunSpec) -> ReportInput {
         base: spec.base.clone().filter(|base| !base.commit.is_empty()),
         budget: spec.budget,
         wanted: spec.verify.clone(),
+        review_mode: spec.review,
         ..ReportInput::default()
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::markdown::{cell, code, counted, escaped, inside, moment, quoted, short, span};
-use super::{ReportInput, TaskState, sections};
+use super::{ReportInput, TaskState, review, sections};
 
 /// The whole report.
 pub fn page(input: &ReportInput) -> String {
@@ -16,6 +16,7 @@ pub fn page(input: &ReportInput) -> String {
         ("Timeline", sections::timeline(input)),
         ("Cost", sections::cost(input)),
         ("Verification", sections::verification(input)),
+        ("Review", review::section(input)),
         ("Approval", sections::approval(input)),
         ("Conflicts", sections::conflicts(input)),
         ("Changes", sections::changes(input)),

@@ -254,6 +254,50 @@ fn receive_box(
     move_cursor(tx, reader, mailbox, before, after, count)
 }
 
+/// Returns what a reader has not acknowledged yet. No message counts as delivered by that; lines that are none are named in
+/// the journal as soon as no message lies before them that is not delivered yet.
+pub(super) fn peek(tx: &mut dyn Txn, reader: &Reader, limit: usize) -> Result<Delivery> {
+    let mut delivery = Delivery::default();
+    for mailbox in boxes(tx, reader)? {
+        let before = tx.cursor(&mailbox)?;
+        let (mut position, mut delivered) = (before.acked, before.delivered);
+        let mut is_undelivered = false;
+        'pages: while delivery.messages.len() < limit {
+            let lines = tx.lines(&mailbox, position, PAGE)?;
+            if lines.is_empty() {
+                break;
+            }
+            for (behind, line) in lines {
+                match line {
+                    Ok(_) if delivery.messages.len() == limit => break 'pages,
+                    Ok(message) => {
+                        is_undelivered |= behind > delivered;
+                        delivery.messages.push(message);
+                    }
+                    Err(reason) => {
+                        delivery.skipped += 1;
+                        if behind > delivered && !is_undelivered {
+                            tx.event(malformed(&mailbox, position, &reason));
+                            delivered = behind;
+                        }
+                    }
+                }
+                position = behind;
+            }
+        }
+        if delivered > before.delivered {
+            tx.put_cursor(
+                &mailbox,
+                MailCursor {
+                    delivered,
+                    ..before
+                },
+            )?;
+        }
+    }
+    Ok(delivery)
+}
+
 fn malformed(mailbox: &Mailbox, at: Position, reason: &str) -> NewEvent {
     let malformed = MalformedMessage {
         mailbox: mailbox.label(),
@@ -302,20 +346,32 @@ pub(super) fn acknowledge(tx: &mut dyn Txn, reader: &Reader, id: &str) -> Result
     for mailbox in boxes(tx, reader)? {
         let before = tx.cursor(&mailbox)?;
         let (mut position, mut count) = (before.acked, 0_usize);
+        // Lines that nobody has named yet, because nobody read this far.
+        let mut passed = Vec::new();
         loop {
             let lines = tx.lines(&mailbox, position, PAGE)?;
             if lines.is_empty() {
                 break;
             }
             for (behind, line) in lines {
-                position = behind;
-                let Ok(message) = line else { continue };
+                let begin = std::mem::replace(&mut position, behind);
+                let message = match line {
+                    Ok(message) => message,
+                    Err(reason) => {
+                        let is_new = behind > before.delivered;
+                        passed.extend(is_new.then(|| malformed(&mailbox, begin, &reason)));
+                        continue;
+                    }
+                };
                 count += 1;
                 if message.id() == id {
                     let after = MailCursor {
                         acked: position,
                         delivered: before.delivered.max(position),
                     };
+                    for event in passed {
+                        tx.event(event);
+                    }
                     move_cursor(tx, reader, &mailbox, before, after, count)?;
                     return Ok(count as u64);
                 }

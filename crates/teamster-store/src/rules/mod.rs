@@ -200,6 +200,12 @@ impl<B: Backend> Store for B {
         })
     }
 
+    fn peek(&self, team: &TeamName, reader: &Reader, limit: usize) -> Result<Delivery> {
+        make(self, team, "message peek", |tx| {
+            mail::peek(tx, reader, limit)
+        })
+    }
+
     fn acknowledge(&self, team: &TeamName, reader: &Reader, id: &str) -> Result<u64> {
         make(self, team, "message ack", |tx| {
             mail::acknowledge(tx, reader, id)

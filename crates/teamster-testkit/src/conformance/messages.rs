@@ -252,3 +252,36 @@ pub(super) fn receipts_tell_what_became_of_a_message(fixture: &StoreFixture) {
     );
     assert!(none.is_empty(), "what was sent just now is not late");
 }
+
+pub(super) fn whoever_peeks_has_not_been_told(fixture: &StoreFixture) {
+    let peek = |limit| {
+        let peeked = fixture
+            .store
+            .peek(&fixture.team, &reader("worker-1"), limit);
+        contents(&fixture.step("peek", peeked))
+    };
+    assert!(peek(10).is_empty());
+    let first = fixture.tell("lead", "worker-1", "one");
+    fixture.tell("lead", "worker-1", "two");
+    let position = fixture.position();
+    assert_eq!(peek(1), ["one"]);
+    assert_eq!(peek(10), ["one", "two"]);
+    assert_eq!(fixture.position(), position, "nothing is recorded");
+    fixture.wait_secs(10);
+    let acked_at = fixture.store.now();
+    let acked = fixture
+        .store
+        .acknowledge(&fixture.team, &reader("worker-1"), first.id());
+    fixture.step("acknowledge", acked);
+    assert_eq!(peek(10), ["two"]);
+    let filed = fixture.step("list", fixture.store.messages(&fixture.team));
+    let receipts: Vec<_> = filed
+        .iter()
+        .map(|filed| (filed.delivered_at, filed.acked_at))
+        .collect();
+    assert_eq!(
+        receipts,
+        [(Some(acked_at), Some(acked_at)), (None, None)],
+        "an acknowledgement says that it was delivered"
+    );
+}

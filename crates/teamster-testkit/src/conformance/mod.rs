@@ -139,6 +139,7 @@ const CASES: &[TestCase] = table! {
             keys_and_types_of_others_survive,
             content_has_a_limit,
             receipts_tell_what_became_of_a_message,
+            whoever_peeks_has_not_been_told,
         }
         journal {
             positions_grow_by_one_and_pages_fit_together,

@@ -56,6 +56,7 @@ enum OwnKey {
     Resolves,
     Conflict,
     Fix,
+    Review,
     Revision,
     Update,
 }
@@ -82,6 +83,7 @@ impl OwnKey {
             Self::Resolves => "resolves",
             Self::Conflict => "conflict",
             Self::Fix => "fix",
+            Self::Review => "review",
             Self::Revision => "revision",
             Self::Update => "update",
         }
@@ -135,7 +137,7 @@ impl MergeMark {
 
 /// The conflict that a task is to resolve.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(rename_all = "camelCase", default)]
 pub struct TaskConflict {
     /// The commit that did not fit what was merged.
     #[serde(deserialize_with = "json::or_default")]
@@ -146,6 +148,12 @@ pub struct TaskConflict {
     /// How many conflicts of the same work there have been, with this one.
     #[serde(deserialize_with = "json::or_default")]
     pub times: u64,
+    /// Why an earlier task that was to resolve it did not.
+    #[serde(
+        deserialize_with = "json::or_default",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub failed_before: Option<String>,
 }
 
 /// The failed check that a task is to mend.
@@ -162,6 +170,23 @@ pub struct TaskFix {
     pub exit_code: Option<i32>,
     /// The commit that it failed on.
     pub commit: String,
+    /// Whether it failed before the work began, and to make it pass is what the work is for.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_target: bool,
+}
+
+/// The finding of a review that a task is to settle.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TaskReview {
+    /// The round of fixing, counted from 1.
+    pub round: u32,
+    /// How many revisions a person had asked for before.
+    pub revision: u32,
+    /// The commit that was reviewed.
+    pub commit: String,
+    /// The place of the finding among those of the review that need a fix, counted from 1.
+    pub number: usize,
 }
 
 /// What a run notes about a task that it makes.
@@ -171,6 +196,8 @@ pub struct TaskNotes {
     pub accept: Vec<String>,
     /// The failed check that the task is to mend.
     pub fix: Option<TaskFix>,
+    /// The finding of a review that the task is to settle.
+    pub review: Option<TaskReview>,
     /// The gate at which a person asked for this revision.
     pub revision: Option<String>,
     /// The commit of the user's branch that the task is to bring in.
@@ -195,6 +222,8 @@ impl TaskNotes {
         let accept = (!self.accept.is_empty()).then(|| json!(self.accept));
         put(OwnKey::Accept, accept);
         put(OwnKey::Fix, self.fix.as_ref().map(|fix| json!(fix)));
+        let review = self.review.as_ref();
+        put(OwnKey::Review, review.map(|review| json!(review)));
         put(OwnKey::Revision, self.revision.as_ref().map(|id| json!(id)));
         put(OwnKey::Update, self.update.as_ref().map(|tip| json!(tip)));
         let mark = match (self.is_candidate, self.is_to_be_merged) {
@@ -216,6 +245,12 @@ pub struct TaskResult {
     /// What was done, in the worker's words.
     #[serde(deserialize_with = "json::or_default")]
     pub summary: Option<String>,
+    /// What whoever builds on the work must know, in the worker's words.
+    #[serde(deserialize_with = "json::or_default")]
+    pub handover: Option<String>,
+    /// What was left open, in the worker's words.
+    #[serde(deserialize_with = "json::texts")]
+    pub problems: Vec<String>,
     /// The commit that the work ended with, or `None` when nothing was changed.
     #[serde(deserialize_with = "json::or_default")]
     pub commit: Option<String>,
@@ -432,6 +467,11 @@ impl Task {
     /// Returns the failed check that it is to mend.
     pub fn fix(&self) -> Option<TaskFix> {
         TaskFix::deserialize(self.own(OwnKey::Fix)?).ok()
+    }
+
+    /// Returns the finding of a review that it is to settle.
+    pub fn review(&self) -> Option<TaskReview> {
+        TaskReview::deserialize(self.own(OwnKey::Review)?).ok()
     }
 
     /// Returns the gate at which a person asked for it as a revision.

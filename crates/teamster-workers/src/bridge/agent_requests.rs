@@ -123,6 +123,11 @@ impl AgentRequests {
         !self.pending.is_empty()
     }
 
+    /// Returns whether mail is on its way to the agent with a reply.
+    pub(super) fn has_mail_on_its_way(&self) -> bool {
+        self.on_its_way.is_some()
+    }
+
     /// Returns when the oldest question expires.
     pub(super) fn next_expiry(&self) -> Option<Instant> {
         self.pending.iter().map(|pending| pending.expires).min()

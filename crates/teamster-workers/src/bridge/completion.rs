@@ -17,10 +17,11 @@ use teamster_types::text::shown;
 
 use super::reporter::Reporter;
 use crate::attempt::{AttemptEnd, StopCause};
+use crate::task_report::{ReportStatus, TaskReport};
 use crate::workplace::{KeepAs, KeptWork, Workplace};
 
-/// The longest summary that goes into a task and a message, in characters.
-pub(super) const SUMMARY: usize = 4_000;
+/// The longest reason that goes into a task and a message, in characters.
+pub(super) const REASON: usize = 4_000;
 /// The most changed files that are named in a result.
 const NAMED_FILES: usize = 200;
 
@@ -38,8 +39,10 @@ pub(super) enum AgentPart {
 /// What is done with a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum TaskResolution {
-    /// The task is completed, with this summary.
-    Completed(String),
+    /// The task is completed, with this report.
+    Completed(TaskReport),
+    /// The agent cannot go on without somebody's words, for this reason.
+    Blocked(String),
     /// The attempt failed for this reason, and counts.
     Failed(String),
     /// The task goes back and loses no attempt.
@@ -84,7 +87,14 @@ impl TaskResolution {
         }
         match &end.outcome.verdict {
             // An agent that had finished when it was asked to stop has finished.
-            AgentVerdict::Done { summary } => Self::Completed(shown(summary, SUMMARY)),
+            AgentVerdict::Done { summary } => {
+                let report = TaskReport::parse(summary);
+                match report.status {
+                    ReportStatus::Done => Self::Completed(report),
+                    ReportStatus::Blocked => Self::Blocked(report.reason()),
+                    ReportStatus::Failed => Self::Failed(report.reason()),
+                }
+            }
             AgentVerdict::Interrupted => Self::stopping(),
             AgentVerdict::Paused { trouble, reason } => Self::Released {
                 why: format!("{}: {reason}", trouble.words()),
@@ -96,11 +106,11 @@ impl TaskResolution {
             },
             AgentVerdict::Failed { reason } if !end.outcome.started => {
                 let reason = format!("{reason}: {}", end.describe_failed_launch());
-                Self::Failed(shown(&reason, SUMMARY))
+                Self::Failed(shown(&reason, REASON))
             }
             AgentVerdict::Failed { reason } => match &end.cause {
                 Some(StopCause::Requested) => Self::stopping(),
-                _ => Self::Failed(shown(reason, SUMMARY)),
+                _ => Self::Failed(shown(reason, REASON)),
             },
         }
     }
@@ -115,7 +125,8 @@ impl TaskResolution {
     /// Returns the resolution as a line for the log.
     pub(super) fn describe(&self) -> String {
         match self {
-            Self::Completed(summary) => format!("done: {summary}"),
+            Self::Completed(report) => format!("done: {}", report.summary),
+            Self::Blocked(why) => format!("blocked: {why}"),
             Self::Failed(why) => format!("failed: {why}"),
             Self::Released { why, .. } => format!("given back: {why}"),
             Self::Lost(why) => format!("not ours any more: {why}"),
@@ -190,10 +201,12 @@ impl<'a> Completion<'a> {
         let mut extra = Object::new();
         extra.insert("taskId".into(), json!(id));
         match &self.resolution {
-            TaskResolution::Completed(summary) => {
-                let files = &self.kept.files;
+            TaskResolution::Completed(report) => {
+                let (summary, files) = (&report.summary, &self.kept.files);
                 let result = json!(TaskResult {
                     summary: Some(summary.clone()),
+                    handover: Some(report.handover.clone()),
+                    problems: report.problems.clone(),
                     commit: self.kept.commit.clone(),
                     base: self.kept.base.clone(),
                     kept_as: self.kept.name.clone(),
@@ -209,6 +222,12 @@ impl<'a> Completion<'a> {
                 }
                 reporter.say(&format!("task {id} is done"));
                 reporter.send_to_lead("task_complete", summary, extra);
+            }
+            TaskResolution::Blocked(why) => {
+                reporter.store().block(&team, id, token, why)?;
+                let text = format!("task {id} is blocked: {why}");
+                reporter.say(&text);
+                reporter.send_to_lead("message", &text, extra);
             }
             TaskResolution::Failed(why) => {
                 reporter.store().fail(&team, id, token, why)?;
@@ -314,6 +333,7 @@ fn keep(
     let task = &claimed.task;
     let (keep, state) = match resolution {
         TaskResolution::Completed(_) => (KeepAs::Result, "completed"),
+        TaskResolution::Blocked(_) => (KeepAs::Attempt(claimed.fence), "blocked"),
         TaskResolution::Failed(_) => (KeepAs::Attempt(claimed.fence), "failed attempt"),
         TaskResolution::Released { .. } => (KeepAs::Attempt(claimed.fence), "unfinished"),
         TaskResolution::Lost(_) => (KeepAs::Attempt(claimed.fence), "lost claim"),
@@ -366,8 +386,22 @@ mod tests {
         let part = ended(done, Some(StopCause::Requested));
         assert_eq!(
             TaskResolution::of(&part),
-            TaskResolution::Completed("all done".to_owned())
+            TaskResolution::Completed(TaskReport::parse("all done"))
         );
+    }
+
+    #[test]
+    fn what_the_agent_reports_outweighs_that_its_client_ended_well() {
+        let resolution = |status: &str| {
+            let summary = format!(
+                "I tried.\n```teamster\n{{\"status\": \"{status}\", \"summary\": \"No key.\"}}\n```"
+            );
+            TaskResolution::of(&ended(AgentVerdict::Done { summary }, None))
+        };
+        let no_key = || "No key.".to_owned();
+        assert_eq!(resolution("blocked"), TaskResolution::Blocked(no_key()));
+        assert_eq!(resolution("failed"), TaskResolution::Failed(no_key()));
+        assert!(resolution("done").is_completed());
     }
 
     #[test]

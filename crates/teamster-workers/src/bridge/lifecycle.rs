@@ -23,7 +23,7 @@ use teamster_types::task::Token;
 use teamster_types::text::shown;
 
 use super::BridgeEvent;
-use super::completion::{ReleaseCause, SUMMARY, TaskResolution};
+use super::completion::{REASON, ReleaseCause, TaskResolution};
 use super::heartbeat::HeartbeatThread;
 use super::reporter::Reporter;
 use crate::limits::WorkerLimits;
@@ -56,7 +56,7 @@ impl Consequence {
                 reporter.say(&format!("waits {seconds} s: {why}"));
                 EventKind::WorkerPaused(WorkerPaused {
                     seconds,
-                    reason: shown(&why, SUMMARY),
+                    reason: shown(&why, REASON),
                 })
             }
             Self::Quarantined { errors, why } => {
@@ -69,7 +69,7 @@ impl Consequence {
                     verdict: Verdict::Quarantined.as_str().to_owned(),
                     evidence: vec![format!("{errors} errors in a row")],
                     errors,
-                    reason: shown(&why, SUMMARY),
+                    reason: shown(&why, REASON),
                 })
             }
         };
@@ -153,6 +153,7 @@ impl FailureCounter {
                 cause: ReleaseCause::Stopping,
                 ..
             }
+            | TaskResolution::Blocked(_)
             | TaskResolution::Lost(_) => None,
         }
     }
@@ -462,7 +463,7 @@ mod tests {
     fn failures_in_a_row_quarantine_a_worker_and_a_completed_task_ends_the_row() {
         let now = Instant::now();
         let mut failures = FailureCounter::new(WorkerLimits::default());
-        let done = TaskResolution::Completed(String::new());
+        let done = TaskResolution::Completed(crate::task_report::TaskReport::parse(""));
         for resolution in [failed(), failed(), done, failed()] {
             assert_eq!(failures.count(&resolution, now), None);
         }
@@ -500,7 +501,10 @@ mod tests {
         failures.count(&released(ReleaseCause::Service), start);
         let later = start + 60 * SECOND;
         assert!(failures.may_work(later));
-        failures.count(&TaskResolution::Completed(String::new()), later);
+        failures.count(
+            &TaskResolution::Completed(crate::task_report::TaskReport::parse("")),
+            later,
+        );
         assert_eq!(failures.paused_until, None);
     }
 

@@ -1,14 +1,15 @@
 //! A worker's mail: messages for its agent, messages for the bridge itself, and what people decide about requests of the
 //! agent.
 //!
-//! The journal tells when there is something to read. A message is acknowledged once the agent has been told it, so mail
-//! outlives a bridge that is killed; what was read before is recognised by its id.
+//! The journal tells when there is something to read. A message counts as delivered, and is acknowledged, once the agent's
+//! client has it ([`AgentMail`] decides that), so mail outlives a bridge that is killed; what was read before is recognised
+//! by its id.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use teamster_agents::PermissionReply;
+use teamster_agents::{MessageRoute, PermissionReply};
 use teamster_isolate::OrTrace as _;
 use teamster_journal::{Event, EventType, family};
 use teamster_store::{Reader, Signal};
@@ -19,9 +20,9 @@ use teamster_types::text::clean;
 use teamster_types::time::say_span;
 use teamster_types::{TaskId, Time};
 
+use super::agent_mail::AgentMail;
 use super::reporter::Reporter;
 use super::task_attempt::TaskAttempt;
-use crate::prompt::mail_that_fits;
 
 /// The most events or messages that are read at once.
 const PAGE: usize = 500;
@@ -31,6 +32,8 @@ const PERMISSION_REQUEST: &str = "permission_request";
 const PERMISSION_ANSWER: &str = "permission_answer";
 /// The longest detail in a request to the lead, in characters.
 const REQUEST_DETAIL: usize = 4_000;
+/// It is looked this often whether a program has read its inbox file.
+const LOOK_AT_INBOX: Duration = Duration::from_millis(500);
 
 /// Something that a message asks of the bridge itself.
 #[derive(Debug, PartialEq, Eq)]
@@ -79,9 +82,11 @@ pub(super) struct WorkerMailbox {
     /// The last event that was looked at.
     seen: u64,
     /// Messages for the agent that are not acknowledged yet.
-    mail: Vec<Message>,
-    /// The number of messages that the last prompt held.
-    in_prompt: usize,
+    mail: AgentMail,
+    /// The delivery to the running client that waits for its receipt.
+    delivery: Option<String>,
+    /// Whether the running client takes nothing, or nothing any more, until its end.
+    takes_no_mail: bool,
     /// The ids of messages that were obeyed or understood. They are read again until they are acknowledged.
     handled: HashSet<String>,
     /// The last of the messages that were all for the bridge itself, until they are acknowledged.
@@ -98,8 +103,9 @@ impl WorkerMailbox {
         Self {
             began: (began, began_after),
             seen: began_after,
-            mail: Vec::new(),
-            in_prompt: 0,
+            mail: AgentMail::default(),
+            delivery: None,
+            takes_no_mail: false,
             handled: HashSet::new(),
             obeyed_up_to: None,
             replies: Vec::new(),
@@ -146,14 +152,10 @@ impl WorkerMailbox {
     /// has been told it.
     pub(super) fn read_mail(&mut self, reporter: &mut Reporter) -> Vec<MailRequest> {
         let reader = Reader::Worker(reporter.name().clone());
-        let receive = |limit| {
-            reporter
-                .store()
-                .receive(reporter.team(), &reader, limit, false)
-        };
-        let delivery = match receive(PAGE) {
+        let peek = |limit| reporter.store().peek(reporter.team(), &reader, limit);
+        let delivery = match peek(PAGE) {
             // What is for the bridge itself, such as a person's decision, may lie behind all the mail for the agent.
-            Ok(delivery) if delivery.messages.len() == PAGE => receive(usize::MAX),
+            Ok(delivery) if delivery.messages.len() == PAGE => peek(usize::MAX),
             other => other,
         };
         let messages = match delivery {
@@ -163,6 +165,7 @@ impl WorkerMailbox {
                 return Vec::new();
             }
         };
+        tracing::debug!(messages = messages.len(), "read the mail");
         let had_none = self.mail.is_empty();
         let (requests, has_mail) = self.sort(&messages, reporter.store().now());
         if had_none
@@ -215,9 +218,8 @@ impl WorkerMailbox {
                 PERMISSION_ANSWER => self.take_reply(message),
                 _ => {
                     has_mail = true;
-                    let is_known = || self.mail.iter().any(|known| known.id() == message.id());
-                    if place < PAGE && !is_known() {
-                        self.mail.push(message.clone());
+                    if place < PAGE {
+                        self.mail.add(message);
                     }
                 }
             }
@@ -264,16 +266,14 @@ impl WorkerMailbox {
         });
     }
 
-    /// Returns the mail that goes into the next prompt, and remembers how much that is.
-    pub(super) fn mail_for_prompt(&mut self, limit: usize) -> &[Message] {
-        self.in_prompt = mail_that_fits(&self.mail, limit);
-        &self.mail[..self.in_prompt]
+    /// Returns the mail that goes into the next prompt.
+    pub(super) fn mail_for_prompt(&mut self, limit: usize) -> Vec<Message> {
+        self.mail.put_into_prompt(limit)
     }
 
     /// Returns the mail that the agent was not told yet, as far as it fits into a text of `limit` characters.
     pub(super) fn unread(&self, limit: usize) -> Vec<Message> {
-        let unread = &self.mail[self.in_prompt..];
-        unread[..mail_that_fits(unread, limit)].to_vec()
+        self.mail.unread(limit)
     }
 
     /// Notes that the answer of a tool told the agent these messages, which were unread. Returns what further mail asks of
@@ -283,30 +283,110 @@ impl WorkerMailbox {
         reporter: &mut Reporter,
         messages: &[Message],
     ) -> Vec<MailRequest> {
-        self.count_as_told(messages);
-        self.acknowledge_prompt(reporter)
+        self.mail.tool_told(messages);
+        self.acknowledge_told(reporter)
     }
 
-    fn count_as_told(&mut self, messages: &[Message]) {
-        let last = messages.last().map(Message::id);
-        let place = self.mail.iter().position(|known| Some(known.id()) == last);
-        self.in_prompt = self.in_prompt.max(place.map_or(0, |place| place + 1));
+    /// Notes that the agent has its prompt. Returns what further mail asks of the bridge.
+    pub(super) fn prompt_was_told(&mut self, reporter: &mut Reporter) -> Vec<MailRequest> {
+        self.mail.prompt_was_told();
+        self.acknowledge_told(reporter)
     }
 
-    /// Acknowledges the mail of the last prompt: the agent has it now. Returns what further mail asks of the bridge.
-    pub(super) fn acknowledge_prompt(&mut self, reporter: &mut Reporter) -> Vec<MailRequest> {
-        // What came after the prompt was written is for the next one.
-        let Some(last) = self.mail[..self.in_prompt].last() else {
+    /// Gives the mail that nobody has to the running agent, in the way that its client takes it. What the client cannot take
+    /// now waits for its next event, and in the end for the next prompt.
+    pub(super) fn deliver(
+        &mut self,
+        run: &mut TaskAttempt<'_>,
+        reporter: &mut Reporter,
+        limit: usize,
+    ) {
+        if self.takes_no_mail || self.delivery.is_some() || !run.may_be_told() {
+            return;
+        }
+        let messages = self.mail.waiting(limit);
+        if messages.is_empty() {
+            return;
+        }
+        let delivery = teamster_fs::random_hex();
+        match run.tell(&delivery, &messages) {
+            MessageRoute::Input(_) => {
+                self.mail.hand_to_client(&messages);
+                self.delivery = Some(delivery);
+            }
+            MessageRoute::InboxFile => self.mail.put_into_inbox_file(&messages),
+            MessageRoute::Later => return,
+            MessageRoute::Never => {
+                self.takes_no_mail = true;
+                return;
+            }
+        }
+        let count = messages.len();
+        let noun = if count == 1 { "message" } else { "messages" };
+        run.note(
+            reporter.store().now(),
+            &format!("hands {count} {noun} to the agent"),
+        );
+    }
+
+    /// Notes that the client took a delivery. Returns what further mail asks of the bridge.
+    pub(super) fn client_took(
+        &mut self,
+        reporter: &mut Reporter,
+        delivery: &str,
+    ) -> Vec<MailRequest> {
+        if self.delivery.as_deref() != Some(delivery) {
+            return Vec::new();
+        }
+        self.delivery = None;
+        self.mail.client_took();
+        self.acknowledge_told(reporter)
+    }
+
+    /// Notes that the client did not take a delivery.
+    pub(super) fn client_refused(&mut self, delivery: &str) {
+        if self.delivery.as_deref() == Some(delivery) {
+            self.delivery = None;
+            self.mail.client_refused();
+        }
+    }
+
+    /// Looks whether the program has read its inbox file. Returns what further mail asks of the bridge.
+    pub(super) fn look_at_inbox_file(
+        &mut self,
+        run: &TaskAttempt<'_>,
+        reporter: &mut Reporter,
+    ) -> Vec<MailRequest> {
+        if !self.mail.is_inbox_file_unread() || !run.was_inbox_read() {
+            return Vec::new();
+        }
+        self.mail.inbox_file_was_read();
+        self.acknowledge_told(reporter)
+    }
+
+    /// Ends an attempt: what its agent did not get is for the next one. Returns what further mail asks of the bridge.
+    pub(super) fn end_attempt(&mut self, reporter: &mut Reporter) -> Vec<MailRequest> {
+        self.forget_delivery();
+        // An acknowledgement that failed before is made up for.
+        self.acknowledge_told(reporter)
+    }
+
+    fn forget_delivery(&mut self) {
+        self.delivery = None;
+        self.takes_no_mail = false;
+        self.mail.end_attempt();
+    }
+
+    /// Acknowledges what the agent was told, up to the first message that it was not. Returns what further mail asks of the
+    /// bridge.
+    fn acknowledge_told(&mut self, reporter: &mut Reporter) -> Vec<MailRequest> {
+        let Some(last) = self.mail.told_up_to() else {
             return Vec::new();
         };
         let reader = Reader::Worker(reporter.name().clone());
-        match reporter
-            .store()
-            .acknowledge(reporter.team(), &reader, last.id())
-        {
+        match reporter.store().acknowledge(reporter.team(), &reader, last) {
             Ok(_) => {
-                self.mail.drain(..self.in_prompt);
-                self.in_prompt = 0;
+                self.mail.forget_told();
                 // There may be more than one page.
                 self.read_mail(reporter)
             }
@@ -319,6 +399,7 @@ impl WorkerMailbox {
 
     /// Forgets requests and decisions of earlier attempts: they are none of the next agent's.
     pub(super) fn begin_attempt(&mut self) {
+        self.forget_delivery();
         self.replies.clear();
         self.pending.clear();
     }
@@ -419,6 +500,13 @@ impl WorkerMailbox {
     /// Returns when the oldest request will have waited for longer than `limit`.
     pub(super) fn next_expiry(&self, limit: Duration) -> Option<Instant> {
         self.pending.first().map(|oldest| oldest.since + limit)
+    }
+
+    /// Returns when the inbox file is to be looked at, if something in it waits to be read.
+    pub(super) fn next_look_at_inbox_file(&self, now: Instant) -> Option<Instant> {
+        self.mail
+            .is_inbox_file_unread()
+            .then(|| now + LOOK_AT_INBOX)
     }
 
     /// Forgets a request, and returns what it asked for.
@@ -535,9 +623,9 @@ mod tests {
         sort(&mut mailbox, &mail[..2]);
         assert_eq!(mailbox.unread(10_000), &mail[1..2]);
         sort(&mut mailbox, &mail);
-        mailbox.count_as_told(&mail[1..2]);
+        mailbox.mail.tool_told(&mail[1..2]);
         assert_eq!(mailbox.unread(10_000), &mail[2..]);
-        mailbox.count_as_told(&mail[2..]);
+        mailbox.mail.tool_told(&mail[2..]);
         assert!(mailbox.unread(10_000).is_empty());
     }
 

@@ -10,9 +10,11 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
-use teamster_agents::{AgentTools, Driver, Job, PermissionReply, Permissions, TaskFacts};
+use teamster_agents::{
+    AgentTools, Driver, Job, MessageRoute, PermissionReply, Permissions, TaskFacts,
+};
 use teamster_fs::proc::Machine;
-use teamster_fs::{Dir, FsError, Sync, layout};
+use teamster_fs::{Dir, FsError, InboxFile, Sync, layout};
 use teamster_isolate::OrTrace as _;
 use teamster_isolate::child::{ChildEvent, OutputStream};
 use teamster_isolate::process_tree::{self, ProcessTree, SurvivingProcesses};
@@ -27,8 +29,8 @@ use super::reporter::{Reporter, TaskLog, TaskLogSource, WorkerIdentity};
 use super::socket::WorkerSocket;
 use crate::attempt::{AgentAttempt, AttemptCommand, AttemptEnd, StopCause};
 use crate::limits::WorkerLimits;
+use crate::mail_text;
 use crate::process::{self, AgentProcess, LaunchSite, TempFolder};
-use crate::prompt::prompt;
 
 /// What the agent of a worker is started with each time.
 pub struct AgentSetup {
@@ -44,8 +46,6 @@ pub struct AgentSetup {
     pub teamster: PathBuf,
     /// Where programs are looked for, as in `PATH`.
     pub path: OsString,
-    /// What the agent is told before each task.
-    pub instructions: String,
 }
 
 /// Starts the agent of one worker.
@@ -68,12 +68,12 @@ pub(super) struct AgentLauncher {
 pub(super) struct AttemptInput<'a> {
     /// The folder that the agent works in.
     pub(super) folder: &'a Path,
-    /// Mail for the agent.
-    pub(super) mail: &'a [Message],
-    /// How the last attempt at this task failed.
-    pub(super) last_error: Option<&'a str>,
+    /// What the agent is told.
+    pub(super) prompt: &'a str,
     /// The number of attempts at this task that failed.
     pub(super) failures: u32,
+    /// The folder for temp files of this attempt.
+    pub(super) temp: TempFolder,
 }
 
 impl AgentLauncher {
@@ -129,26 +129,19 @@ impl AgentLauncher {
     pub(super) fn start<'a>(
         &mut self,
         claimed: &'a Claimed,
-        input: &AttemptInput<'_>,
+        input: AttemptInput<'_>,
         log: &'a mut TaskLog,
         now: Time,
     ) -> Result<TaskAttempt<'a>, String> {
         let task = &claimed.task;
-        let limit = self.limits.prompt;
-        let text = prompt(
-            &self.setup.instructions,
-            task,
-            input.last_error,
-            input.mail,
-            limit,
-        );
         let file = self
             .write_task(task)
             .map_err(|error| format!("cannot write the task for the agent: {error}"))?;
-        let temp = TempFolder::make(&self.identity.launch);
+        let inbox = input.temp.make_inbox();
+        let inbox_path = inbox.as_ref().map(InboxFile::path);
         let id = task.id().to_string();
         let job = Job {
-            prompt: &text,
+            prompt: input.prompt,
             worktree: input.folder,
             // The bridge commits, so that no agent needs to write to the repository's own folder.
             git_dir: None,
@@ -165,7 +158,8 @@ impl AgentLauncher {
             }),
             path: &self.setup.path,
             teamster: &self.setup.teamster,
-            temp: temp.path(),
+            temp: input.temp.path(),
+            inbox: inbox_path.as_deref(),
             tools: self.socket.as_ref().map(|socket| AgentTools {
                 socket: socket.path(),
                 patience: self.limits.idle,
@@ -206,7 +200,8 @@ impl AgentLauncher {
             command,
             process,
             attempt,
-            _temp: temp,
+            inbox,
+            _temp: input.temp,
         })
     }
 
@@ -234,6 +229,8 @@ pub(super) struct TaskAttempt<'a> {
     command: String,
     process: AgentProcess,
     attempt: AgentAttempt,
+    /// The file that messages are appended to if the agent takes them that way.
+    inbox: Option<InboxFile>,
     /// Removed at the end of the attempt with all that the agent left there.
     _temp: TempFolder,
 }
@@ -297,6 +294,42 @@ impl TaskAttempt<'_> {
         }
     }
 
+    /// Returns whether the agent runs, as far as is known, and nobody is ending it.
+    pub(super) fn may_be_told(&self) -> bool {
+        self.attempt.may_be_told()
+    }
+
+    /// Tells the agent what others wrote, in the way that its client takes it now. `delivery` names the attempt to do so.
+    pub(super) fn tell(&mut self, delivery: &str, messages: &[Message]) -> MessageRoute {
+        let text = mail_text::told_at_work(messages);
+        match self.attempt.deliver(delivery, &text) {
+            MessageRoute::Input(bytes) => {
+                self.process.write(bytes.clone());
+                MessageRoute::Input(bytes)
+            }
+            MessageRoute::InboxFile => {
+                let lines: Vec<u8> = messages.iter().flat_map(mail_text::inbox_line).collect();
+                let Some(inbox) = &mut self.inbox else {
+                    return MessageRoute::Never;
+                };
+                let appended = inbox.append(&lines);
+                match appended.ok_or_trace("append to the inbox file of an agent") {
+                    Some(()) => MessageRoute::InboxFile,
+                    None => MessageRoute::Later,
+                }
+            }
+            other => other,
+        }
+    }
+
+    /// Returns whether the program has read all of its inbox file.
+    pub(super) fn was_inbox_read(&self) -> bool {
+        let was_read = self.inbox.as_ref().map(InboxFile::was_read);
+        was_read
+            .and_then(|read| read.ok_or_trace("look at the inbox file of an agent"))
+            .unwrap_or(false)
+    }
+
     /// Adds a line of the bridge to the task's log.
     pub(super) fn note(&mut self, now: Time, text: &str) {
         self.log.note(now, text);
@@ -321,8 +354,9 @@ impl TaskAttempt<'_> {
             AttemptCommand::RequestEnd(cause) => {
                 let text = format!("ends the agent: {}", cause.describe());
                 self.log.note(now, &text);
-                self.process
-                    .ask_to_end(self.driver.as_ref(), self.attempt.was_seen());
+                let interrupt = self.attempt.interrupt();
+                let interrupt = interrupt.unwrap_or_else(|| self.driver.interrupt());
+                self.process.ask_to_end(interrupt, self.attempt.was_seen());
             }
             AttemptCommand::Kill => {
                 ProcessTree::below_me(&self.machine, &self.launch_id)
@@ -331,6 +365,8 @@ impl TaskAttempt<'_> {
             }
             AttemptCommand::NoteActivity { .. }
             | AttemptCommand::NoteStarted { .. }
+            | AttemptCommand::NoteTaken(_)
+            | AttemptCommand::NoteRefused(_)
             | AttemptCommand::Report(_) => {}
         }
     }

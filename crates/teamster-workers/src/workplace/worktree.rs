@@ -7,10 +7,10 @@ use teamster_isolate::git::{
     pin_ref,
 };
 use teamster_types::task::Task;
-use teamster_types::{TeamName, WorkerName};
+use teamster_types::{TaskId, TeamName, WorkerName};
 
 use super::setup::{SetupSource, make_usable};
-use super::{KeepAs, KeptWork, Workplace, WorkplaceError};
+use super::{AttemptWork, KeepAs, KeptWork, Workplace, WorkplaceError};
 
 /// A worktree of the worker's own.
 pub struct InWorktree {
@@ -197,9 +197,57 @@ impl InWorktree {
     }
 }
 
+impl InWorktree {
+    /// Returns a commit, and where it left the work that is in the worktree; `None` when there is no such commit.
+    fn fork_of(&self, commit: &str) -> Result<Option<(CommitId, CommitId)>, GitError> {
+        let Some(commit) = self.repo.resolve(commit)? else {
+            return Ok(None);
+        };
+        let fork = self.repo.fork_point(&self.base, &commit)?;
+        Ok(fork.map(|fork| (fork, commit)))
+    }
+
+    fn kept_attempt(&self, task: &TaskId) -> Result<Option<AttemptWork>, GitError> {
+        let Some((_, commit)) = self.repo.attempts(&self.team, task)?.pop() else {
+            return Ok(None);
+        };
+        let files = match self.repo.fork_point(&self.base, &commit)? {
+            Some(fork) => self.repo.changed_files(&fork, &commit)?,
+            None => Vec::new(),
+        };
+        Ok(Some(AttemptWork {
+            name: commit.short().to_owned(),
+            commit: commit.as_str().to_owned(),
+            files,
+        }))
+    }
+}
+
 impl Workplace for InWorktree {
     fn folder(&self) -> &Path {
         &self.folder
+    }
+
+    fn last_attempt(&self, task: &TaskId) -> Result<Option<AttemptWork>, WorkplaceError> {
+        self.kept_attempt(task).map_err(|error| no_place(&error))
+    }
+
+    fn patch_of(&self, commit: &str, files: &[String]) -> Result<Vec<u8>, WorkplaceError> {
+        let patch = match self.fork_of(commit) {
+            Ok(Some((fork, commit))) => self.repo.patch(&fork, &commit, files),
+            Ok(None) => Ok(Vec::new()),
+            Err(error) => Err(error),
+        };
+        patch.map_err(|error| no_place(&error))
+    }
+
+    fn merged_beside(&self, commit: &str, files: &[String]) -> Result<Vec<u8>, WorkplaceError> {
+        let patch = match self.fork_of(commit) {
+            Ok(Some((fork, _))) => self.repo.patch(&fork, &self.base, files),
+            Ok(None) => Ok(Vec::new()),
+            Err(error) => Err(error),
+        };
+        patch.map_err(|error| no_place(&error))
     }
 
     fn begin(&mut self) -> Result<(), WorkplaceError> {

@@ -1,5 +1,5 @@
 use super::*;
-use crate::review::Severity;
+use teamster_journal::payload::Severity;
 use teamster_types::Time;
 
 fn member(name: &str) -> Member {

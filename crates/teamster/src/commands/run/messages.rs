@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use teamster_journal::payload::Limit;
+use teamster_journal::payload::{Limit, ReviewFinished, Severity};
 use teamster_journal::{Event, EventKind};
 use teamster_types::TaskId;
 
@@ -54,6 +54,29 @@ impl EventMessages {
             }
             EventKind::VerifyFlaky(result) => {
                 format!("flaky {}: {}", place(&result.on), result.command)
+            }
+            EventKind::ReviewStarted(started) => {
+                let since = match &started.since {
+                    Some(since) => format!(", what changed since {}", short(since)),
+                    None => String::new(),
+                };
+                format!(
+                    "{} reviews {}{since}",
+                    started.reviewer,
+                    short(&started.commit)
+                )
+            }
+            EventKind::ReviewFinished(finished) => format!(
+                "{} {}: {}",
+                finished.reviewer,
+                finished.verdict.words(),
+                found(finished)
+            ),
+            EventKind::ReviewFailed(failed) => {
+                format!(
+                    "NOT reviewed: {} was asked, and {}",
+                    failed.reviewer, failed.reason
+                )
             }
             EventKind::ApprovalRequested(opened) => {
                 format!("the gate is open for {}", short(&opened.commit))
@@ -156,6 +179,25 @@ impl EventMessages {
 }
 
 /// Returns what a task is called now, where an event tells it.
+/// Returns how many things a reviewer found, by severity.
+fn found(finished: &ReviewFinished) -> String {
+    let mut parts: Vec<String> = Severity::ALL
+        .into_iter()
+        .filter_map(|severity| {
+            let findings = finished.findings.iter();
+            let number = findings.filter(|it| it.severity == severity).count();
+            (number > 0).then(|| format!("{number} {}", severity.as_str()))
+        })
+        .collect();
+    if parts.is_empty() {
+        parts.push("nothing found".to_owned());
+    }
+    if finished.dropped > 0 {
+        parts.push(format!("{} dropped", finished.dropped));
+    }
+    parts.join(", ")
+}
+
 fn subject_of(what: &EventKind) -> Option<&String> {
     match what {
         EventKind::TaskCreated(change) | EventKind::TaskUpdated(change) => change.subject.as_ref(),

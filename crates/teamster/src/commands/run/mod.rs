@@ -10,7 +10,7 @@ use clap::{Args, ValueEnum};
 use serde_json::json;
 use teamster_app::runs::{self, PreparedRun, ResumeRequest, RunRequest};
 use teamster_app::trust::Unknown;
-use teamster_journal::payload::{Approve, Budget, Distribution};
+use teamster_journal::payload::{Approve, Budget, Distribution, ReviewMode};
 use teamster_types::TeamName;
 
 use crate::context::Context;
@@ -62,7 +62,7 @@ pub struct RunArgs {
     /// Which state machine's words to show
     #[arg(long, value_enum, default_value = "staged")]
     flow: FlowName,
-    /// Who plans: engine, or an agent [default: engine]
+    /// Who plans and leads: auto, engine, or an agent [default: auto]
     #[arg(long, value_name = "AGENT")]
     leader: Option<String>,
     /// Every worker does the whole task, each for itself
@@ -77,6 +77,9 @@ pub struct RunArgs {
     /// How often what the checks find is worked on
     #[arg(long, value_name = "N")]
     max_fix: Option<u32>,
+    /// Whether an agent reviews the merged work before the gate opens [default: prefer]
+    #[arg(long, value_enum)]
+    review: Option<ReviewWord>,
     /// Where the work begins [default: the commit that is checked out]
     #[arg(long, value_name = "REF")]
     base: Option<String>,
@@ -138,6 +141,26 @@ enum ApproveWord {
     Never,
 }
 
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum ReviewWord {
+    /// Nobody reviews it
+    Off,
+    /// An agent of the team does, if there is one that can
+    Prefer,
+    /// The same, and without a review only you can approve
+    Require,
+}
+
+impl From<ReviewWord> for ReviewMode {
+    fn from(word: ReviewWord) -> Self {
+        match word {
+            ReviewWord::Off => Self::Off,
+            ReviewWord::Prefer => Self::Prefer,
+            ReviewWord::Require => Self::Require,
+        }
+    }
+}
+
 impl From<ApproveWord> for Approve {
     fn from(word: ApproveWord) -> Self {
         match word {
@@ -163,6 +186,7 @@ impl RunArgs {
                 budget: self.budget(),
                 max_fix: self.max_fix,
                 approve: self.approve.map(Into::into),
+                review: self.review.map(Into::into),
                 unknown,
             };
             let spec = runs::resume(context, &request)?;
@@ -206,6 +230,7 @@ impl RunArgs {
             },
             approve: self.approve.map(Into::into),
             max_fix: self.max_fix,
+            review: self.review.map_or(ReviewMode::Prefer, Into::into),
             base: self.base.clone(),
             budget: self.budget(),
             providers: self.provider.clone(),
@@ -245,6 +270,8 @@ impl RunArgs {
         say("--max-fix", self.max_fix.map(|it| it.to_string()));
         let approve = self.approve.and_then(|word| word.to_possible_value());
         say("--approve", approve.map(|it| it.get_name().to_owned()));
+        let review = self.review.and_then(|word| word.to_possible_value());
+        say("--review", review.map(|it| it.get_name().to_owned()));
         args
     }
 }

@@ -1,10 +1,10 @@
-//! Implements the commands that make and change tasks: `teamster task create`, `import`, `update`, `retry` and `delete`.
+//! Implements the commands that make and change tasks: `teamster task create`, `import`, `update`, `retry`, `answer` and `delete`.
 
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use serde_json::{Map, json};
-use teamster_app::runs;
+use teamster_app::{answers, runs};
 use teamster_types::WorkerName;
 use teamster_types::json::Object;
 use teamster_types::task::NewTask;
@@ -234,6 +234,28 @@ impl TaskRetryArgs {
         runs::may_add_tasks(context, &team, 1)?;
         let task = context.store()?.retry(&team, context.actor.name(), &id)?;
         answer_task(context, &team, task, "reset")
+    }
+}
+
+/// Answer the worker of a task that waits for your words
+#[derive(Args, Debug)]
+#[command(after_help = "\
+The task can be claimed again, and whoever claims it is told your answer.
+
+Examples:
+  teamster task answer 2 \"Use port 8080\"   # exits 4")]
+pub struct TaskAnswerArgs {
+    #[command(flatten)]
+    task: TaskSelector,
+    /// Your answer
+    text: String,
+}
+
+impl TaskAnswerArgs {
+    pub fn run(self, context: &Context) -> Result {
+        let (team, id) = self.task.find(context)?;
+        let task = answers::answer_block(context, &team, &id, &self.text)?;
+        answer_task(context, &team, task, "answered")
     }
 }
 

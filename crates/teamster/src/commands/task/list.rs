@@ -160,9 +160,13 @@ pub(super) fn task_text(view: &TaskView, failure: Option<&Failure>) -> String {
             failure.last_error
         )
     });
+    // What a worker reports is told in rows of its own; whoever completes a task by hand may say anything.
+    let reported = task.result().filter(|result| result.summary.is_some());
     let result = task
         .raw_result()
+        .filter(|_| reported.is_none())
         .map_or_else(String::new, ToString::to_string);
+    let reported = reported.unwrap_or_default();
     let mut text = format!("task {}: {}\n", task.id(), line(task.subject()));
     let rows = [
         ("state", standing(view)),
@@ -172,10 +176,18 @@ pub(super) fn task_text(view: &TaskView, failure: Option<&Failure>) -> String {
         ("needs", task.capabilities().join(", ")),
         ("paths", task.paths().join(", ")),
         ("proof", task.verify().join("; ")),
+        ("done when", task.accept().join("; ")),
         ("created", at(task.created_at())),
         ("completed", at(task.completed_at())),
         ("failed", failed),
         ("result", result),
+        ("summary", reported.summary.unwrap_or_default()),
+        ("hands over", reported.handover.unwrap_or_default()),
+        ("left open", reported.problems.join("; ")),
+        ("changed", reported.files.join(", ")),
+        ("commit", reported.commit.unwrap_or_default()),
+        ("kept as", reported.kept_as.unwrap_or_default()),
+        ("outside", reported.outside_reservation.join(", ")),
     ];
     for (name, value) in rows.iter().filter(|(_, value)| !value.is_empty()) {
         let _ = writeln!(text, "  {name:<10}  {}", line(value));

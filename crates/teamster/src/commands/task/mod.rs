@@ -14,7 +14,9 @@ use teamster_types::{TaskId, TeamName};
 use teamster_view::tasks::{TaskView, judged};
 
 use self::claim::{TaskClaimArgs, TaskCompleteArgs, TaskFailArgs, TaskReleaseArgs, TaskRenewArgs};
-use self::edit::{TaskCreateArgs, TaskDeleteArgs, TaskImportArgs, TaskRetryArgs, TaskUpdateArgs};
+use self::edit::{
+    TaskAnswerArgs, TaskCreateArgs, TaskDeleteArgs, TaskImportArgs, TaskRetryArgs, TaskUpdateArgs,
+};
 use self::graph::TaskGraphArgs;
 use self::list::{TaskListArgs, TaskRouteArgs, TaskShowArgs};
 use crate::cli::TeamSelector;
@@ -47,6 +49,7 @@ enum TaskCommand {
     Fail(TaskFailArgs),
     Release(TaskReleaseArgs),
     Retry(TaskRetryArgs),
+    Answer(TaskAnswerArgs),
     Delete(TaskDeleteArgs),
     Graph(TaskGraphArgs),
     Import(TaskImportArgs),
@@ -66,6 +69,7 @@ impl TaskArgs {
             TaskCommand::Fail(command) => command.run(context),
             TaskCommand::Release(command) => command.run(context),
             TaskCommand::Retry(command) => command.run(context),
+            TaskCommand::Answer(command) => command.run(context),
             TaskCommand::Delete(command) => command.run(context),
             TaskCommand::Graph(command) => command.run(context),
             TaskCommand::Import(command) => command.run(context),

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use serde_json::json;
+use teamster_app::prompts::PromptFiles;
 use teamster_app::trust::{self, PlannedStart, Unknown};
 use teamster_app::workers::{self, StopRequest};
 use teamster_store::{Outgoing, Recipient};
@@ -83,6 +84,7 @@ impl WorkerStartArgs {
             has_worktree: !self.in_place,
         };
         trust::require(context, &settings.layout, &settings.config, &plan, unknown)?;
+        PromptFiles::load(&settings.layout)?.check()?;
         workers::check_script(&provider)?;
         context.store()?.join_team(
             &team,

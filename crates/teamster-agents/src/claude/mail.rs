@@ -1,0 +1,250 @@
+//! Words of others for Claude Code while it works: when they are written, and how it is known that it took them.
+//!
+//! A `user` line that is written during a turn lies in the client's queue until the tools that run have answered; then the
+//! model gets it with their results, and the client shows the line again. One that comes too late for the last tool of a
+//! turn begins a turn of its own. So words are written while a tool runs, before the client is told that it may run it; and
+//! words that the model answered without are taken back, to be written again with the next tool or to wait for the next
+//! prompt. Should the client have begun with them at that moment, that turn is still one of the same task.
+
+use std::collections::HashSet;
+
+use serde_json::{Value, json};
+
+use super::{line, user_line};
+use crate::driver::{LineEffects, MessageRoute};
+use crate::text::text;
+
+/// The most calls of tools that are remembered.
+const MOST_CALLS: usize = 1000;
+/// The name of our requests to take words back.
+const TAKE_BACK: &str = "teamster-take-back";
+
+/// Words of others on their way to the model.
+#[derive(Debug, Default)]
+pub(super) struct Mail {
+    /// The calls of the agent itself that have no result yet.
+    open_calls: HashSet<String>,
+    on_its_way: Option<OnItsWay>,
+    /// Whether the client said that its turn is over.
+    is_turn_over: bool,
+}
+
+/// A line that the client has not shown yet.
+#[derive(Debug)]
+struct OnItsWay {
+    delivery: String,
+    uuid: String,
+    /// Whether the client was asked to forget it.
+    is_taken_back: bool,
+}
+
+impl OnItsWay {
+    fn take_back(&self) -> Vec<u8> {
+        line(&json!({
+            "type": "control_request",
+            "request_id": format!("{TAKE_BACK}-{}", self.delivery),
+            "request": { "subtype": "cancel_async_message", "message_uuid": self.uuid },
+        }))
+    }
+}
+
+impl Mail {
+    /// Notes a call of the agent itself; its helpers have their own conversations.
+    pub(super) fn call_began(&mut self, call: &str) {
+        if self.open_calls.len() < MOST_CALLS {
+            self.open_calls.insert(call.to_owned());
+        }
+    }
+
+    pub(super) fn call_ended(&mut self, call: &str) {
+        self.open_calls.remove(call);
+    }
+
+    pub(super) fn deliver(&mut self, delivery: &str, text: &str) -> MessageRoute {
+        if self.on_its_way.is_some() || (self.open_calls.is_empty() && !self.is_turn_over) {
+            return MessageRoute::Later;
+        }
+        if self.is_turn_over {
+            return MessageRoute::Never;
+        }
+        let uuid = uuid(delivery);
+        let line = user_line(text, Some(&uuid));
+        self.on_its_way = Some(OnItsWay {
+            delivery: delivery.to_owned(),
+            uuid,
+            is_taken_back: false,
+        });
+        MessageRoute::Input(line)
+    }
+
+    /// Notes that the agent goes on. Where all its tools have answered and the client did not show the words, the model
+    /// does not have them: returns the line that takes them back.
+    pub(super) fn agent_goes_on(&mut self) -> Option<Vec<u8>> {
+        self.is_turn_over = false;
+        if self.open_calls.is_empty() {
+            self.take_back()
+        } else {
+            None
+        }
+    }
+
+    /// Notes that the client says its turn is over; returns what follows.
+    pub(super) fn turn_ended(&mut self) -> LineEffects {
+        self.open_calls.clear();
+        self.is_turn_over = true;
+        LineEffects {
+            replies: self.take_back().into_iter().collect(),
+            // With words in its queue the client begins a turn, unless it forgets them: it will say, or do neither.
+            close_input: self.on_its_way.is_none(),
+            may_be_over: self.on_its_way.is_some(),
+            ..LineEffects::default()
+        }
+    }
+
+    /// Returns the line that takes back what the client has not shown, before the client is interrupted.
+    pub(super) fn before_interrupt(&self) -> Vec<u8> {
+        let words = self.on_its_way.as_ref();
+        words.map(OnItsWay::take_back).unwrap_or_default()
+    }
+
+    /// Takes in the client's response to a request of ours.
+    pub(super) fn response(&mut self, value: &Value) -> LineEffects {
+        let response = value.get("response").unwrap_or(&Value::Null);
+        let asked = text(response, "request_id")
+            .and_then(|id| id.strip_prefix(TAKE_BACK)?.strip_prefix('-'));
+        let is_forgotten = response.pointer("/response/cancelled") == Some(&Value::Bool(true));
+        let words = self
+            .on_its_way
+            .take_if(|words| is_forgotten && asked == Some(words.delivery.as_str()));
+        match words {
+            Some(words) => LineEffects {
+                refused: vec![words.delivery],
+                close_input: self.is_turn_over,
+                ..LineEffects::default()
+            },
+            // It has begun with them: it shows the line soon, and its next result is the end.
+            None => LineEffects::default(),
+        }
+    }
+
+    /// Returns the delivery that a line which the client shows again belongs to.
+    pub(super) fn shown_again(&mut self, value: &Value) -> Option<String> {
+        if value.get("isReplay") != Some(&Value::Bool(true)) {
+            return None;
+        }
+        let uuid = text(value, "uuid");
+        let shown = self
+            .on_its_way
+            .take_if(|words| uuid == Some(words.uuid.as_str()));
+        shown.map(|words| words.delivery)
+    }
+
+    fn take_back(&mut self) -> Option<Vec<u8>> {
+        let words = self.on_its_way.as_mut()?;
+        let is_first = !std::mem::replace(&mut words.is_taken_back, true);
+        is_first.then(|| words.take_back())
+    }
+}
+
+/// Returns a delivery's name in the form that the client expects of an id.
+fn uuid(delivery: &str) -> String {
+    let mut digits: Vec<char> = delivery.chars().filter(char::is_ascii_hexdigit).collect();
+    digits.resize(32, '0');
+    // A random one, in the words of the standard.
+    (digits[12], digits[16]) = ('4', '8');
+    let parts = [0..8, 8..12, 12..16, 16..20, 20..32];
+    let parts = parts.map(|part| digits[part].iter().collect::<String>());
+    parts.join("-")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DELIVERY: &str = "0123456789abcdef0123456789abcdef";
+    const UUID: &str = "01234567-89ab-4def-8123-456789abcdef";
+
+    fn shown() -> Value {
+        json!({ "type": "user", "isReplay": true, "uuid": UUID })
+    }
+
+    fn response(cancelled: bool) -> Value {
+        json!({ "type": "control_response", "response": {
+            "subtype": "success",
+            "request_id": format!("{TAKE_BACK}-{DELIVERY}"),
+            "response": { "cancelled": cancelled },
+        }})
+    }
+
+    /// Words that were written while a tool ran.
+    fn written() -> Mail {
+        let mut mail = Mail::default();
+        assert_eq!(mail.deliver(DELIVERY, "x"), MessageRoute::Later);
+        mail.call_began("a");
+        let MessageRoute::Input(line) = mail.deliver(DELIVERY, "x") else {
+            panic!("not written");
+        };
+        let line: Value = serde_json::from_slice(&line).unwrap();
+        assert_eq!(
+            (&line["type"], &line["uuid"]),
+            (&json!("user"), &json!(UUID))
+        );
+        assert_eq!(mail.deliver("another", "y"), MessageRoute::Later);
+        mail
+    }
+
+    #[test]
+    fn words_are_taken_when_the_client_shows_them_after_the_tool() {
+        let mut mail = written();
+        mail.call_ended("a");
+        let other = json!({ "type": "user", "isReplay": true, "uuid": "other" });
+        assert_eq!(mail.shown_again(&other), None);
+        assert_eq!(mail.shown_again(&json!({ "uuid": UUID })), None);
+        assert_eq!(mail.shown_again(&shown()).as_deref(), Some(DELIVERY));
+        assert_eq!(mail.shown_again(&shown()), None);
+        assert_eq!(mail.agent_goes_on(), None);
+        assert!(mail.turn_ended().close_input);
+        assert_eq!(mail.deliver("another", "y"), MessageRoute::Never);
+    }
+
+    #[test]
+    fn words_that_came_too_late_are_taken_back_and_not_called_delivered() {
+        let mut mail = written();
+        assert_eq!(mail.agent_goes_on(), None, "a tool still runs");
+        mail.call_ended("a");
+        assert!(mail.agent_goes_on().is_some());
+        assert_eq!(mail.agent_goes_on(), None, "it was asked already");
+        let ended = mail.turn_ended();
+        assert!(!ended.close_input && ended.may_be_over && ended.replies.is_empty());
+        let answered = mail.response(&response(true));
+        assert_eq!(answered.refused, [DELIVERY]);
+        assert!(answered.close_input);
+        assert_eq!(mail.deliver("another", "y"), MessageRoute::Never);
+    }
+
+    #[test]
+    fn words_that_were_taken_back_in_time_are_written_with_the_next_tool() {
+        let mut mail = written();
+        mail.call_ended("a");
+        assert!(mail.agent_goes_on().is_some());
+        let answered = mail.response(&response(true));
+        assert!(!answered.close_input);
+        assert_eq!(mail.deliver("another", "y"), MessageRoute::Later);
+        mail.call_began("b");
+        assert!(matches!(
+            mail.deliver("another", "y"),
+            MessageRoute::Input(_)
+        ));
+    }
+
+    #[test]
+    fn turn_that_the_client_began_with_the_words_ends_with_its_own_result() {
+        let mut mail = written();
+        let ended = mail.turn_ended();
+        assert!(!ended.close_input && ended.replies.len() == 1);
+        assert_eq!(mail.response(&response(false)), LineEffects::default());
+        assert_eq!(mail.shown_again(&shown()).as_deref(), Some(DELIVERY));
+        assert_eq!(mail.agent_goes_on(), None);
+        assert!(mail.turn_ended().close_input);
+    }
+}

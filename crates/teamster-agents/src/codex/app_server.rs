@@ -1,0 +1,752 @@
+//! Codex by `app-server`: requests, responses and notifications as JSON lines on both streams, like JSON-RPC without its
+//! version field.
+//!
+//! ```text
+//! initialize ─▶ initialized, thread/start or thread/resume ─▶ turn/start with the prompt ─▶ items … ─▶ turn/completed
+//!                                                              └ turn/steer: words of others in the middle of the turn
+//! ```
+//!
+//! After the turn its input is closed, and it ends with exit code 0 however the turn ended: only `turn/completed` tells.
+//!
+//! Its traps: one process can have several threads, those of its own helpers among them, so whatever names another thread
+//! is none of ours; the usage is the sum of the whole thread, earlier processes included; a request of the server has an
+//! id of its own numbering and waits without end.
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use super::{SECRETS, git_folders, mcp_answer, plain, settings};
+use crate::driver::{
+    AgentInput, CannotLaunch, Interrupt, Job, Launch, LineEffects, MessageRoute, OutputReader,
+    PermissionReply, SoftSignal, as_plain_text,
+};
+use crate::event::{AgentEvent, AgentSpending, PermissionDecision, Trouble, Usage};
+use crate::outcome::{AgentEnd, AgentOutcome, OutcomeBuilder, TerminalEvent};
+use crate::permission::{Permissions, Rule, ToolRequest};
+use crate::text::{LONGEST_TEXT, clip, count, one_line, text, unknown};
+use crate::trouble;
+
+/// The ids of our own requests; those of deliveries are counted on from the last.
+const INITIALIZE: u64 = 1;
+const OPEN_THREAD: u64 = 2;
+const START_TURN: u64 = 3;
+const INTERRUPT: u64 = 4;
+/// The most requests of the server that wait for a person, and the most changes that are remembered until they are made.
+const MOST_WAITING: usize = 100;
+
+/// Notifications that say nothing which the end of their item does not say again.
+const NOT_WANTED: [&str; 9] = [
+    "item/agentMessage/delta",
+    "item/commandExecution/outputDelta",
+    "item/fileChange/outputDelta",
+    "item/fileChange/patchUpdated",
+    "item/plan/delta",
+    "item/reasoning/summaryPartAdded",
+    "item/reasoning/summaryTextDelta",
+    "item/reasoning/textDelta",
+    "turn/diff/updated",
+];
+
+/// Returns what to start for a job.
+pub(super) fn launch(program: PathBuf, job: &Job<'_>) -> Result<Launch, CannotLaunch> {
+    let mut args: Vec<OsString> = vec!["app-server".into()];
+    for setting in settings(job)? {
+        args.extend(["-c".into(), setting]);
+    }
+    if let Some(git_dir) = job.git_dir {
+        args.extend(["-c".into(), writable_roots(git_dir, job.worktree)?]);
+    }
+    if job.permissions.shell == Rule::Deny {
+        args.extend(["--disable".into(), "shell_tool".into()]);
+    }
+    let mut launch = Launch::of_client(job, program, args, &SECRETS);
+    let params = json!({
+        "clientInfo": {
+            "name": "teamster",
+            "title": "teamster",
+            "version": env!("CARGO_PKG_VERSION"),
+        },
+        "capabilities": { "optOutNotificationMethods": NOT_WANTED },
+    });
+    launch.input = AgentInput::Dialogue(request(INITIALIZE, "initialize", &params));
+    Ok(launch)
+}
+
+/// Returns the setting that opens the repository's own folders to an agent which commits by itself.
+fn writable_roots(git_dir: &Path, worktree: &Path) -> Result<OsString, CannotLaunch> {
+    let folders = git_folders(git_dir, worktree);
+    let folders: Option<Vec<&str>> = folders.iter().map(|folder| folder.to_str()).collect();
+    let Some(folders) = folders else {
+        return Err(CannotLaunch::Unfit(format!(
+            "codex cannot write to a folder whose name is not UTF-8: {}",
+            git_dir.display()
+        )));
+    };
+    // A list of texts is written in JSON as it is in TOML.
+    Ok(format!("sandbox_workspace_write.writable_roots={}", json!(folders)).into())
+}
+
+/// Returns when Codex is to ask. Inside its sandbox it may do everything, so it only has to ask where a person wants to be
+/// asked.
+fn approval_policy(permissions: &Permissions) -> &'static str {
+    match (permissions.shell, permissions.other) {
+        (Rule::Ask, _) => "untrusted",
+        (_, Rule::Ask) => "on-request",
+        _ => "never",
+    }
+}
+
+fn request(id: u64, method: &str, params: &Value) -> Vec<u8> {
+    line(&json!({ "id": id, "method": method, "params": params }))
+}
+
+fn line(value: &Value) -> Vec<u8> {
+    let mut bytes = value.to_string().into_bytes();
+    bytes.push(b'\n');
+    bytes
+}
+
+fn input(text: &str) -> Value {
+    json!([{ "type": "text", "text": text }])
+}
+
+/// Understands one run of `app-server`.
+pub(super) struct AppServerReader {
+    outcome: OutcomeBuilder,
+    /// The method and the parameters that open the thread.
+    opening: (&'static str, Value),
+    prompt: String,
+    resumed: bool,
+    thread: Option<String>,
+    model: Option<String>,
+    turn: Turn,
+    /// The id of our last request.
+    last_id: u64,
+    steering: Steering,
+    approvals: Approvals,
+    /// What the thread had used before this run, or `None` for a thread that somebody else began.
+    before: Option<Usage>,
+    used: Option<Usage>,
+    /// Whether the turn completed, so that all it used was told.
+    is_whole: bool,
+    said: String,
+    /// When the limit that is reached is lifted, in seconds since 1970.
+    limit_until: Option<i64>,
+}
+
+/// How far the only turn of a run is.
+#[derive(Debug, PartialEq, Eq)]
+enum Turn {
+    NotYet,
+    Open { id: String },
+    Over,
+}
+
+/// What became of words of others.
+#[derive(Debug, Default)]
+struct Steering {
+    /// Deliveries whose response is not there yet, by the id of the request.
+    asked: HashMap<u64, String>,
+    /// Deliveries that Codex accepted for the running turn.
+    accepted: Vec<String>,
+    /// Whether the turn refused words: it may take them after its next item.
+    is_held: bool,
+}
+
+impl AppServerReader {
+    pub(super) fn new(job: &Job<'_>) -> Self {
+        let mut params = json!({
+            "cwd": job.worktree,
+            "sandbox": super::sandbox(job.permissions.shell),
+            "approvalPolicy": approval_policy(job.permissions),
+        });
+        if let Some(model) = job.model {
+            params["model"] = json!(model);
+        }
+        let method = match &job.resume {
+            Some(resume) => {
+                params["threadId"] = json!(resume.session);
+                // What was said before is in the thread; nobody here reads it.
+                params["excludeTurns"] = json!(true);
+                "thread/resume"
+            }
+            None => "thread/start",
+        };
+        Self {
+            outcome: OutcomeBuilder::default(),
+            opening: (method, params),
+            prompt: as_plain_text(job.prompt).into_owned(),
+            resumed: job.resume.is_some(),
+            thread: None,
+            model: None,
+            turn: Turn::NotYet,
+            last_id: INTERRUPT,
+            steering: Steering::default(),
+            approvals: Approvals::new(job),
+            before: match &job.resume {
+                None => Some(Usage::default()),
+                Some(resume) => resume.spent.and_then(|spent| spent.usage),
+            },
+            used: None,
+            is_whole: false,
+            said: String::new(),
+            limit_until: None,
+        }
+    }
+
+    fn response(&mut self, value: &Value) -> LineEffects {
+        let Some(id) = value.get("id").and_then(Value::as_u64) else {
+            return LineEffects::default();
+        };
+        let error = value.get("error");
+        match (id, error) {
+            (INITIALIZE, None) => LineEffects {
+                replies: vec![
+                    line(&json!({ "method": "initialized" })),
+                    request(OPEN_THREAD, self.opening.0, &self.opening.1),
+                ],
+                ..LineEffects::default()
+            },
+            (OPEN_THREAD, None) => self.thread_opened(value.get("result").unwrap_or(&Value::Null)),
+            (START_TURN, None) => {
+                let id = value.pointer("/result/turn/id").and_then(Value::as_str);
+                self.turn_started(id.unwrap_or_default())
+            }
+            (INITIALIZE | OPEN_THREAD | START_TURN, Some(error)) => self.not_begun(error),
+            (id, error) => self.steered(id, error.is_none()),
+        }
+    }
+
+    fn thread_opened(&mut self, result: &Value) -> LineEffects {
+        let id = result.pointer("/thread/id").and_then(Value::as_str);
+        let Some(id) = id else {
+            return self.not_begun(&json!({ "message": "codex opened a thread without an id" }));
+        };
+        self.thread = Some(id.to_owned());
+        self.model = text(result, "model").map(str::to_owned);
+        let params = json!({ "threadId": id, "input": input(&self.prompt) });
+        LineEffects {
+            replies: vec![request(START_TURN, "turn/start", &params)],
+            ..LineEffects::default()
+        }
+    }
+
+    /// Notes that the turn runs, which its response and a notification tell: only now Codex has the prompt.
+    fn turn_started(&mut self, id: &str) -> LineEffects {
+        if self.turn != Turn::NotYet || id.is_empty() {
+            return LineEffects::default();
+        }
+        self.turn = Turn::Open { id: id.to_owned() };
+        let started = self
+            .outcome
+            .start(self.thread.as_deref(), self.model.as_deref());
+        LineEffects {
+            events: started.into_iter().collect(),
+            ..LineEffects::default()
+        }
+    }
+
+    /// Ends a run whose turn did not begin.
+    fn not_begun(&mut self, error: &Value) -> LineEffects {
+        let message = text(error, "message").unwrap_or("codex refused a request");
+        let reason = plain(message);
+        let end = if self.resumed && is_unknown_thread(message) {
+            TerminalEvent::SessionGone { reason }
+        } else {
+            TerminalEvent::Failure {
+                trouble: trouble::of_message(message),
+                reason,
+            }
+        };
+        self.finish(end)
+    }
+
+    fn finish(&mut self, end: TerminalEvent) -> LineEffects {
+        self.turn = Turn::Over;
+        LineEffects {
+            events: vec![self.outcome.finish(end)],
+            close_input: true,
+            ..LineEffects::default()
+        }
+    }
+
+    /// Notes what Codex says to words of others.
+    fn steered(&mut self, id: u64, is_accepted: bool) -> LineEffects {
+        let Some(delivery) = self.steering.asked.remove(&id) else {
+            return LineEffects::default();
+        };
+        if is_accepted {
+            // The model has it once it is an item of the turn.
+            self.steering.accepted.push(delivery);
+            return LineEffects::default();
+        }
+        self.steering.is_held = true;
+        LineEffects {
+            refused: vec![delivery],
+            ..LineEffects::default()
+        }
+    }
+
+    fn notification(&mut self, method: &str, params: &Value) -> LineEffects {
+        if text(params, "threadId").is_some_and(|thread| Some(thread) != self.thread.as_deref()) {
+            // A helper of the agent's: what it does is told by the agent's own items.
+            return LineEffects::default();
+        }
+        let events = match method {
+            "turn/started" => {
+                let id = params.pointer("/turn/id").and_then(Value::as_str);
+                return self.turn_started(id.unwrap_or_default());
+            }
+            "turn/completed" => return self.turn_completed(params.get("turn")),
+            "item/started" => return self.item(params, false),
+            "item/completed" => return self.item(params, true),
+            "error" => vec![self.error(params)],
+            "thread/tokenUsage/updated" => self.usage(params.pointer("/tokenUsage/total")),
+            "account/rateLimits/updated" => {
+                self.limit_until = reached_limit(params.get("rateLimits"));
+                Vec::new()
+            }
+            "warning" | "guardianWarning" | "deprecationNotice" => {
+                let message = text(params, "message").or_else(|| text(params, "summary"));
+                vec![AgentEvent::Notice(one_line(message.unwrap_or_default()))]
+            }
+            "serverRequest/resolved" => {
+                self.approvals.forget(params.get("requestId"));
+                Vec::new()
+            }
+            _ => Vec::new(),
+        };
+        LineEffects {
+            events,
+            ..LineEffects::default()
+        }
+    }
+
+    fn turn_completed(&mut self, turn: Option<&Value>) -> LineEffects {
+        let turn = turn.unwrap_or(&Value::Null);
+        let is_ours = matches!(&self.turn, Turn::Open { id } if text(turn, "id") == Some(id));
+        if !is_ours {
+            return LineEffects::default();
+        }
+        match text(turn, "status") {
+            Some("completed") => {
+                self.is_whole = true;
+                let summary = self.said.clone();
+                // A turn does not complete before it has used all that it accepted.
+                let taken = std::mem::take(&mut self.steering.accepted);
+                LineEffects {
+                    taken,
+                    ..self.finish(TerminalEvent::Success { summary })
+                }
+            }
+            Some("interrupted") => self.finish(TerminalEvent::Failure {
+                trouble: Trouble::Task,
+                reason: "the turn was interrupted".to_owned(),
+            }),
+            _ => {
+                let error = turn.get("error").unwrap_or(&Value::Null);
+                let (trouble, reason) = self.judge(error);
+                self.finish(TerminalEvent::Failure { trouble, reason })
+            }
+        }
+    }
+
+    fn error(&mut self, params: &Value) -> AgentEvent {
+        let (trouble, reason) = self.judge(params.get("error").unwrap_or(&Value::Null));
+        let retrying = params.get("willRetry") == Some(&Value::Bool(true));
+        self.outcome.error(trouble, &reason, retrying)
+    }
+
+    /// Returns whose trouble an error is, and what a person reads of it.
+    fn judge(&self, error: &Value) -> (Trouble, String) {
+        let message = text(error, "message").unwrap_or("the turn failed");
+        let details = text(error, "additionalDetails").unwrap_or_default();
+        let trouble = match trouble_of(error.get("codexErrorInfo"), message) {
+            // Its own message can be as short as "Reconnecting... 1/5".
+            Trouble::Task => trouble::of_message(details),
+            trouble => trouble,
+        };
+        let mut reason = plain(message);
+        if !details.is_empty() && !reason.contains(details) {
+            reason = format!("{reason}: {}", plain(details));
+        }
+        if trouble == Trouble::RateLimit
+            && let Some(until) = self.limit_until
+        {
+            let until = teamster_types::Time::from_millis(until.saturating_mul(1000));
+            reason = format!("{reason} (until {until})");
+        }
+        (trouble, reason)
+    }
+
+    fn usage(&mut self, total: Option<&Value>) -> Vec<AgentEvent> {
+        let (Some(total), Some(before)) = (total, self.before) else {
+            return Vec::new();
+        };
+        let so_far = self.used.unwrap_or_default();
+        let used = usage_of(total).minus(before).larger(so_far);
+        let rest = used.minus(so_far);
+        // A thread that is opened again tells its past, which is no usage of this run.
+        if rest.is_zero() && self.used.is_none() {
+            return Vec::new();
+        }
+        self.used = Some(used);
+        if rest.is_zero() {
+            return Vec::new();
+        }
+        vec![AgentEvent::Usage(rest)]
+    }
+
+    fn item(&mut self, params: &Value, is_whole: bool) -> LineEffects {
+        let item = params.get("item").unwrap_or(&Value::Null);
+        let call = text(item, "id").unwrap_or_default().to_owned();
+        let status = text(item, "status").unwrap_or_default();
+        let kind = text(item, "type").unwrap_or_default();
+        self.outcome.note_progress();
+        self.steering.is_held = false;
+        let events = match (kind, is_whole) {
+            ("userMessage", _) => {
+                let delivery = text(item, "clientId").unwrap_or_default();
+                return self.steering.became_item(delivery);
+            }
+            ("agentMessage", true) => {
+                let said = text(item, "text").unwrap_or_default();
+                self.said = clip(said, LONGEST_TEXT);
+                vec![AgentEvent::Text(self.said.clone())]
+            }
+            ("commandExecution", false) => vec![AgentEvent::ToolUse {
+                call,
+                tool: "shell".to_owned(),
+                detail: one_line(text(item, "command").unwrap_or_default()),
+            }],
+            ("commandExecution", true) => vec![AgentEvent::ToolResult {
+                call,
+                failed: status != "completed"
+                    || item.get("exitCode").and_then(Value::as_i64) != Some(0),
+                detail: one_line(text(item, "aggregatedOutput").unwrap_or_default()),
+            }],
+            ("mcpToolCall", false) => vec![AgentEvent::ToolUse {
+                call,
+                tool: ["server", "tool"]
+                    .map(|key| text(item, key).unwrap_or_default())
+                    .join("."),
+                detail: one_line(&item.get("arguments").unwrap_or(&Value::Null).to_string()),
+            }],
+            ("mcpToolCall", true) => vec![AgentEvent::ToolResult {
+                call,
+                failed: status != "completed",
+                detail: one_line(mcp_answer(item)),
+            }],
+            ("fileChange", false) => {
+                self.approvals.note_change(&call, changed_paths(item));
+                Vec::new()
+            }
+            ("fileChange", true) if status == "completed" => vec![AgentEvent::FileChange {
+                paths: changed_paths(item),
+            }],
+            ("fileChange", true) => vec![AgentEvent::ToolResult {
+                call,
+                failed: true,
+                detail: "the change could not be made".to_owned(),
+            }],
+            _ => Vec::new(),
+        };
+        LineEffects {
+            events,
+            ..LineEffects::default()
+        }
+    }
+}
+
+impl Steering {
+    /// Notes that words of others are an item of the turn: the model has them with its next request.
+    fn became_item(&mut self, delivery: &str) -> LineEffects {
+        let is_ours = |known: &String| known == delivery;
+        let is_known = self.asked.values().any(is_ours) || self.accepted.iter().any(is_ours);
+        if delivery.is_empty() || !is_known {
+            return LineEffects::default();
+        }
+        self.asked.retain(|_, known| known != delivery);
+        self.accepted.retain(|known| known != delivery);
+        LineEffects {
+            taken: vec![delivery.to_owned()],
+            ..LineEffects::default()
+        }
+    }
+}
+
+impl OutputReader for AppServerReader {
+    fn line(&mut self, line: &[u8]) -> LineEffects {
+        let line = line.trim_ascii();
+        if line.is_empty() {
+            return LineEffects::default();
+        }
+        let Ok(value) = serde_json::from_slice::<Value>(line) else {
+            return LineEffects::event(unknown(line));
+        };
+        let params = value.get("params").unwrap_or(&Value::Null);
+        match (text(&value, "method"), value.get("id")) {
+            (Some(method), Some(id)) => self.approvals.decide(id, method, params),
+            (Some(method), None) => self.notification(method, params),
+            (None, Some(_)) => self.response(&value),
+            (None, None) => LineEffects::event(unknown(line)),
+        }
+    }
+
+    fn answer(&mut self, request: &str, answer: PermissionReply) -> Option<Vec<u8>> {
+        self.approvals.answer(request, &answer)
+    }
+
+    fn deliver(&mut self, delivery: &str, text: &str) -> MessageRoute {
+        let (Turn::Open { id }, Some(thread)) = (&self.turn, &self.thread) else {
+            return match self.turn {
+                Turn::Over => MessageRoute::Never,
+                _ => MessageRoute::Later,
+            };
+        };
+        if self.steering.is_held {
+            return MessageRoute::Later;
+        }
+        self.last_id += 1;
+        self.steering
+            .asked
+            .insert(self.last_id, delivery.to_owned());
+        let params = json!({
+            "threadId": thread,
+            "expectedTurnId": id,
+            "clientUserMessageId": delivery,
+            "input": input(text),
+        });
+        MessageRoute::Input(request(self.last_id, "turn/steer", &params))
+    }
+
+    fn interrupt(&self) -> Option<Interrupt> {
+        // By a signal it would finish its turn first.
+        let (Turn::Open { id }, Some(thread)) = (&self.turn, &self.thread) else {
+            return Some(Interrupt::Signal(SoftSignal::Terminate));
+        };
+        let params = json!({ "threadId": thread, "turnId": id });
+        Some(Interrupt::Line(request(
+            INTERRUPT,
+            "turn/interrupt",
+            &params,
+        )))
+    }
+
+    fn end(self: Box<Self>, ending: AgentEnd, stderr_tail: &str) -> AgentOutcome {
+        let spent = AgentSpending {
+            usage: self.used,
+            cost_usd: None,
+            at_least: self.turn != Turn::NotYet && !self.is_whole,
+        };
+        // Its error stream is its log; once a turn runs, nothing there says why the turn ended.
+        let last_words = match self.turn {
+            Turn::NotYet => stderr_tail,
+            Turn::Open { .. } | Turn::Over => "",
+        };
+        self.outcome.outcome(ending, last_words, spent)
+    }
+}
+
+/// Decides about requests of Codex, and remembers those that a person has to decide.
+#[derive(Debug)]
+struct Approvals {
+    permissions: Permissions,
+    worktree: PathBuf,
+    /// The requests that wait for a person, by the name that people know, with the id that Codex knows.
+    waiting: HashMap<String, Value>,
+    /// The files that changes are about, by item.
+    changes: HashMap<String, Vec<PathBuf>>,
+}
+
+impl Approvals {
+    fn new(job: &Job<'_>) -> Self {
+        Self {
+            permissions: *job.permissions,
+            worktree: job.worktree.to_owned(),
+            waiting: HashMap::new(),
+            changes: HashMap::new(),
+        }
+    }
+
+    fn note_change(&mut self, item: &str, paths: Vec<PathBuf>) {
+        if self.changes.len() < MOST_WAITING {
+            self.changes.insert(item.to_owned(), paths);
+        }
+    }
+
+    /// Decides a request of Codex. Each one gets an answer, because Codex waits for it without end.
+    fn decide(&mut self, id: &Value, method: &str, params: &Value) -> LineEffects {
+        let item = text(params, "itemId").unwrap_or_default();
+        let (tool, detail, wanted) = match method {
+            "item/commandExecution/requestApproval" => {
+                let command = text(params, "command").or_else(|| text(params, "reason"));
+                // Where a person is not asked about every command, only one that wants out of the sandbox asks.
+                let wanted = match self.permissions.shell {
+                    Rule::Ask => {
+                        ToolRequest::Shell(command.map(str::to_owned).unwrap_or_default())
+                    }
+                    _ => ToolRequest::Other("shell outside of the sandbox".to_owned()),
+                };
+                ("shell", command.unwrap_or_default().to_owned(), wanted)
+            }
+            "item/fileChange/requestApproval" => {
+                let paths = self.changes.remove(item).unwrap_or_default();
+                let shown: Vec<String> = paths.iter().map(|p| p.display().to_string()).collect();
+                let wanted = if paths.is_empty() {
+                    ToolRequest::Other("apply_patch".to_owned())
+                } else {
+                    ToolRequest::Files(paths)
+                };
+                ("apply_patch", shown.join(", "), wanted)
+            }
+            _ => {
+                return LineEffects {
+                    replies: vec![refusal(id)],
+                    ..LineEffects::default()
+                };
+            }
+        };
+        let name = request_name(id);
+        let mut decision = self.permissions.decide(&self.worktree, &wanted);
+        let mut replies = Vec::new();
+        match &decision {
+            PermissionDecision::Allowed => replies.push(decided(id, true)),
+            PermissionDecision::Denied { .. } => replies.push(decided(id, false)),
+            PermissionDecision::Asked if self.waiting.len() >= MOST_WAITING => {
+                replies.push(decided(id, false));
+                decision = PermissionDecision::Denied {
+                    reason: "too many requests wait for a person".to_owned(),
+                };
+            }
+            PermissionDecision::Asked => {
+                self.waiting.insert(name.clone(), id.clone());
+            }
+        }
+        LineEffects {
+            events: vec![AgentEvent::PermissionAsked {
+                request: name,
+                tool: tool.to_owned(),
+                detail: one_line(&detail),
+                decision,
+            }],
+            replies,
+            ..LineEffects::default()
+        }
+    }
+
+    /// Forgets a request that is answered or was taken back.
+    fn forget(&mut self, id: Option<&Value>) {
+        if let Some(id) = id {
+            self.waiting.remove(&request_name(id));
+        }
+    }
+
+    fn answer(&mut self, request: &str, answer: &PermissionReply) -> Option<Vec<u8>> {
+        let id = self.waiting.remove(request)?;
+        Some(decided(&id, *answer == PermissionReply::Allow))
+    }
+}
+
+fn request_name(id: &Value) -> String {
+    match id {
+        Value::String(name) => name.clone(),
+        other => format!("approval-{other}"),
+    }
+}
+
+/// Returns the answer that grants or declines a request; a declined one does not end the turn.
+fn decided(id: &Value, is_allowed: bool) -> Vec<u8> {
+    let decision = if is_allowed { "accept" } else { "decline" };
+    line(&json!({ "id": id, "result": { "decision": decision } }))
+}
+
+fn refusal(id: &Value) -> Vec<u8> {
+    line(&json!({
+        "id": id,
+        "error": { "code": -32601, "message": "teamster does not serve this request" },
+    }))
+}
+
+fn is_unknown_thread(message: &str) -> bool {
+    ["no rollout found", "thread not found", "invalid thread id"]
+        .iter()
+        .any(|words| message.contains(words))
+}
+
+fn changed_paths(item: &Value) -> Vec<PathBuf> {
+    let changes = item.get("changes").and_then(Value::as_array);
+    let changes = changes.into_iter().flatten();
+    changes
+        .filter_map(|change| text(change, "path"))
+        .map(PathBuf::from)
+        .collect()
+}
+
+/// Returns whose trouble an error is, by the kind that Codex gives it, by the status of the model's server, or by its words.
+fn trouble_of(info: Option<&Value>, message: &str) -> Trouble {
+    let info = info.unwrap_or(&Value::Null);
+    let by_kind = match info {
+        Value::String(kind) => match kind.as_str() {
+            "usageLimitExceeded" | "rateLimitExceeded" => Some(Trouble::RateLimit),
+            "serverOverloaded" | "internalServerError" | "flexUnavailable" => Some(Trouble::Outage),
+            "unauthorized" => Some(Trouble::SignIn),
+            _ => None,
+        },
+        Value::Object(kinds) => {
+            let status = kinds
+                .values()
+                .find_map(|kind| kind.get("httpStatusCode").and_then(Value::as_u64));
+            let lost = [
+                "httpConnectionFailed",
+                "responseStreamConnectionFailed",
+                "responseStreamDisconnected",
+                "responseTooManyFailedAttempts",
+            ];
+            match status.map(trouble::of_status) {
+                Some(Trouble::Task) => None,
+                Some(trouble) => Some(trouble),
+                None if lost.iter().any(|kind| kinds.contains_key(*kind)) => {
+                    match trouble::of_message(message) {
+                        Trouble::Task => Some(Trouble::Outage),
+                        trouble => Some(trouble),
+                    }
+                }
+                None => None,
+            }
+        }
+        _ => None,
+    };
+    by_kind.unwrap_or_else(|| trouble::of_message(message))
+}
+
+/// Returns when a limit that is used up is lifted, in seconds since 1970.
+fn reached_limit(limits: Option<&Value>) -> Option<i64> {
+    let limits = limits?;
+    let windows = ["primary", "secondary"].map(|window| limits.get(window));
+    let reached = windows.into_iter().flatten().filter(|window| {
+        let used = window.get("usedPercent").and_then(Value::as_f64);
+        used.is_some_and(|used| used >= 100.0)
+    });
+    reached
+        .filter_map(|window| window.get("resetsAt").and_then(Value::as_i64))
+        .max()
+}
+
+fn usage_of(total: &Value) -> Usage {
+    let (cached_input, cache_write) = (
+        count(total, "cachedInputTokens"),
+        count(total, "cacheWriteInputTokens"),
+    );
+    Usage {
+        // Its input includes what came from the cache.
+        input: count(total, "inputTokens").saturating_sub(cached_input.saturating_add(cache_write)),
+        cached_input,
+        cache_write,
+        output: count(total, "outputTokens"),
+        reasoning: count(total, "reasoningOutputTokens"),
+    }
+}

@@ -1,0 +1,13 @@
+//! The facts that each template takes. Every field is there in every prompt: one that has nothing to say is empty.
+
+mod leading;
+mod working;
+
+pub use leading::{
+    Candidate, CheckState, Finding, JudgePrompt, MemberFacts, PlanLimits, PlanPrompt,
+    RepositoryFacts, ReviewPrompt, ReviewedTask, Said, TaskState, WakeLimits, WakePrompt,
+};
+pub use working::{
+    Answer, Checks, ConflictFacts, ConflictPrompt, DoneTask, EarlierAttempt, FixFacts, FixPrompt,
+    Mail, OtherWorker, Place, Reach, Situation, TaskFacts, WorkerPrompt, You,
+};

@@ -1,0 +1,339 @@
+//! The review of the merged work: who does it, what becomes of what is found, and what the gate says without one.
+
+use std::fmt::Write as _;
+
+use serde_json::Value;
+use teamster_testkit::RunCmd;
+
+use super::Shop;
+use crate::kit::Call;
+
+const ACCEPT: &str = r#"{"verdict":"accept"}"#;
+const BLOCKER: &str = r#"{"verdict":"changes","findings":[{"severity":"blocker","path":"news.txt","line":1,"claim":"the news are wrong","evidence":"it says so","suggestion":"write the right ones"}]}"#;
+
+/// What the worker does: something wrong first, and what it is told afterwards.
+const WORKER: &str = r#"
+[[step]]
+task = "write news"
+do = "edit"
+path = "news.txt"
+content = "wrong\n"
+[[step]]
+task = "Fix what the review found"
+do = "edit"
+path = "news.txt"
+content = "right\n"
+"#;
+
+/// A run of a worker and a reviewer, which says these in turn, and the last one for ever after. It keeps what it was told in
+/// `prompt-N`, and runs `before` before it answers.
+fn reviewed(shop: &Shop, before: &str, answers: &[&str], more: &[&str]) -> Call {
+    let root = shop.aside().display().to_string();
+    let mut script = format!(
+        "n=1; while test -e {root}/prompt-$n; do n=$((n + 1)); done\ncat > {root}/prompt-$n\n{before}\ncase $n in\n"
+    );
+    for (number, answer) in (1..).zip(answers) {
+        let pattern = if number == answers.len() {
+            "*".to_owned()
+        } else {
+            number.to_string()
+        };
+        let _ = writeln!(script, "{pattern}) echo '{answer}';;");
+    }
+    script += "esac\n";
+    std::fs::write(shop.aside().join("review.sh"), script).unwrap();
+    let args = RunCmd::new("shop", "1:w,1:r:reviewer", "write news")
+        .provider(&shop.script(WORKER))
+        .provider(&format!("r=command:sh {root}/review.sh"))
+        .verify("true");
+    shop.call(args.more(more))
+}
+
+fn prompt(shop: &Shop, number: u32) -> Option<String> {
+    std::fs::read_to_string(shop.aside().join(format!("prompt-{number}"))).ok()
+}
+
+fn only(shop: &Shop, kind: &str) -> Value {
+    let events = shop.events_of(kind);
+    assert_eq!(events.len(), 1, "{kind}: {events:?}");
+    events[0]["data"].clone()
+}
+
+#[test]
+fn accepted_work_lands() {
+    let shop = Shop::new();
+    let ran = reviewed(&shop, "", &[ACCEPT], &["--approve", "auto"])
+        .run()
+        .exits(0);
+    assert_eq!(shop.git(&["show", "main:news.txt"]), "wrong");
+    let said = format!("{}{}", ran.stdout, ran.stderr);
+    assert!(said.contains("worker-2 accepts the work"), "{said}");
+    let told = prompt(&shop, 1).unwrap();
+    for part in [
+        "write news",
+        "+wrong",
+        "-nothing new",
+        "\"verdict\"",
+        "true",
+    ] {
+        assert!(told.contains(part), "{part} is missing in\n{told}");
+    }
+    assert_eq!(prompt(&shop, 2), None);
+    let finished = only(&shop, "review.finished");
+    assert_eq!(finished["reviewer"], "worker-2");
+    assert_eq!(finished["verdict"], "accept");
+    let report = shop.report();
+    assert!(
+        report.contains("## Review\n\nworker-2 accepts the work and found nothing."),
+        "{report}"
+    );
+    let author = shop.tasks()[0]["owner"].clone();
+    assert_eq!(author, "worker-1", "whoever reviews does nothing else");
+    shop.is_quiet();
+}
+
+#[test]
+fn blocker_is_fixed_and_what_changed_since_is_reviewed_again() {
+    let shop = Shop::new();
+    reviewed(&shop, "", &[BLOCKER, ACCEPT], &["--approve", "auto"])
+        .run()
+        .exits(0);
+    assert_eq!(shop.git(&["show", "main:news.txt"]), "right");
+    let tasks = shop.tasks();
+    assert_eq!(tasks.len(), 2, "{tasks:?}");
+    assert_eq!(
+        tasks[1]["subject"],
+        "Fix what the review found in news.txt:1"
+    );
+    let about = tasks[1]["description"].as_str().unwrap();
+    for part in [
+        "> the news are wrong",
+        "> it says so",
+        "> write the right ones",
+    ] {
+        assert!(about.contains(part), "{about}");
+    }
+    let started = shop.events_of("review.started");
+    assert_eq!(started.len(), 2);
+    assert_eq!(started[0]["data"].get("since"), None);
+    assert_eq!(started[1]["data"]["since"], started[0]["data"]["commit"]);
+    let told = prompt(&shop, 2).unwrap();
+    for part in ["+right", "-wrong", "> the news are wrong"] {
+        assert!(told.contains(part), "{part} is missing in\n{told}");
+    }
+    assert!(!told.contains("-nothing new"), "{told}");
+    let stages = shop.events_of("run.stage");
+    let fix = stages
+        .iter()
+        .find(|stage| stage["data"]["to"] == "fix")
+        .unwrap();
+    assert_eq!(fix["data"]["reason"], "the review found 1 thing to fix");
+    shop.is_quiet();
+}
+
+#[test]
+fn finding_in_a_place_that_does_not_exist_is_dropped_and_counted() {
+    let shop = Shop::new();
+    let answer = r#"{"verdict":"accept","findings":[
+        {"severity":"blocker","path":"news.txt","line":99,"claim":"far away"},
+        {"severity":"major","path":"none.txt","line":1,"claim":"nowhere"},
+        {"severity":"minor","path":"news.txt","line":1,"claim":"a small thing"}]}"#;
+    let ran = reviewed(&shop, "", &[answer], &["--approve", "never"])
+        .run()
+        .exits(0);
+    assert_eq!(only(&shop, "review.finished")["dropped"], 2);
+    assert_eq!(shop.tasks().len(), 1);
+    let gate = &ran.stdout;
+    assert!(gate.contains("minor: news.txt:1: a small thing"), "{gate}");
+    assert!(gate.contains("2 findings dropped"), "{gate}");
+    assert!(
+        !gate.contains("far away") && !gate.contains("nowhere"),
+        "{gate}"
+    );
+    let findings =
+        std::fs::read_to_string(shop.folder().join(".party/findings/reviewing.md")).unwrap();
+    assert!(
+        findings.contains("- minor news.txt:1: a small thing"),
+        "{findings}"
+    );
+}
+
+#[test]
+fn what_is_left_after_the_last_round_stands_at_the_gate() {
+    let shop = Shop::new();
+    let more = ["--approve", "auto", "--max-fix", "1"];
+    let ran = reviewed(&shop, "", &[BLOCKER], &more).run();
+    assert_ne!(ran.code, Some(0), "{}", ran.stdout);
+    assert_eq!(shop.stage(), "approval");
+    assert_eq!(shop.events_of("review.finished").len(), 2);
+    let said = format!("{}{}", ran.stdout, ran.stderr);
+    assert!(
+        said.contains("blocker: news.txt:1: the news are wrong"),
+        "{said}"
+    );
+    assert_eq!(shop.git(&["show", "main:news.txt"]), "nothing new");
+    shop.is_quiet();
+}
+
+#[test]
+fn reviewer_that_talks_nonsense_does_not_stop_the_run_and_the_gate_says_so() {
+    let shop = Shop::new();
+    let ran = reviewed(&shop, "", &["looks fine to me"], &["--approve", "never"])
+        .run()
+        .exits(0);
+    assert!(
+        ran.stdout
+            .contains("This work was NOT reviewed: worker-2 was asked"),
+        "{}",
+        ran.stdout
+    );
+    let failed = only(&shop, "review.failed");
+    let reason = failed["reason"].as_str().unwrap();
+    assert!(reason.contains("asked twice"), "{reason}");
+    let again = prompt(&shop, 2).unwrap();
+    assert!(again.contains("no JSON object with a `verdict`"), "{again}");
+    assert_eq!(prompt(&shop, 3), None);
+    let more = ["--commit", &shop.asked()];
+    shop.run(["approve", "--team", "shop"].iter().chain(&more))
+        .exits(0);
+    assert_eq!(shop.stage(), "complete");
+    assert!(shop.report().contains("This work was NOT reviewed"));
+}
+
+#[test]
+fn reviewer_that_hangs_is_ended() {
+    let shop = Shop::new();
+    let call = reviewed(
+        &shop,
+        "echo thinking; sleep 600",
+        &[ACCEPT],
+        &["--approve", "auto"],
+    );
+    call.env("TEAMSTER_WORKER_IDLE_LIMIT", "2").run().exits(0);
+    let reason = only(&shop, "review.failed")["reason"].clone();
+    assert!(reason.as_str().unwrap().contains("too long"), "{reason}");
+    shop.is_quiet();
+}
+
+#[test]
+fn review_of_a_killed_host_is_ended_and_made_again() {
+    let shop = Shop::new();
+    let root = shop.aside().display().to_string();
+    let wait = format!("test $n != 1 || {{ sleep 600 & echo > {root}/reviewing; sleep 600; }}");
+    let answers = ["never said", BLOCKER, ACCEPT];
+    let mut host = reviewed(&shop, &wait, &answers, &["--approve", "auto"]).spawn();
+    shop.until("the review", || shop.aside().join("reviewing").exists());
+    host.kill().unwrap();
+    host.wait().unwrap();
+    shop.run(&["run", "--resume", "shop"]).exits(0);
+    assert_eq!(shop.git(&["show", "main:news.txt"]), "right");
+    assert_eq!(shop.tasks().len(), 2);
+    assert_eq!(shop.events_of("review.started").len(), 3);
+    assert_eq!(shop.events_of("review.finished").len(), 2);
+    shop.is_quiet();
+}
+
+#[test]
+fn host_killed_at_any_event_around_a_review_makes_nothing_twice() {
+    let first = Shop::new();
+    reviewed(&first, "", &[BLOCKER, ACCEPT], &["--approve", "auto"])
+        .run()
+        .exits(0);
+    let events = first.events();
+    let at = |kind: &str| {
+        let found = events.iter().find(|event| event["type"] == kind);
+        found.unwrap()["seq"].as_u64().unwrap()
+    };
+    let (from, to) = (at("review.started"), at("review.finished") + 3);
+    for seq in from..=to {
+        let shop = Shop::new();
+        let call = reviewed(&shop, "", &[BLOCKER, ACCEPT], &["--approve", "auto"]);
+        let died = call
+            .env("TEAMSTER_TEST_DIE_AT_EVENT", seq.to_string())
+            .run();
+        assert_ne!(died.code, Some(0), "it should have died at {seq}");
+        // A review that was not recorded is asked for again; what is said then is what was to be said.
+        let is_recorded = !shop.events_of("review.finished").is_empty();
+        if !is_recorded {
+            for number in 1..=2 {
+                let _ = std::fs::remove_file(shop.aside().join(format!("prompt-{number}")));
+            }
+        }
+        shop.run(&["run", "--resume", "shop"]).exits(0);
+        assert_eq!(shop.git(&["show", "main:news.txt"]), "right", "{seq}");
+        assert_eq!(shop.tasks().len(), 2, "killed at {seq}");
+        shop.is_quiet();
+    }
+}
+
+#[test]
+fn work_that_changes_nothing_is_not_reviewed() {
+    let shop = Shop::new();
+    let call = reviewed(
+        &shop,
+        "",
+        &[BLOCKER],
+        &["--approve", "auto", "--review", "require"],
+    );
+    shop.script("[[step]]\ndo = \"say\"\ntext = \"nothing to do\"\n");
+    call.run().exits(0);
+    assert_eq!(prompt(&shop, 1), None);
+    assert!(
+        !shop
+            .events()
+            .iter()
+            .any(|event| { event["type"].as_str().unwrap().starts_with("review.") })
+    );
+}
+
+#[test]
+fn review_can_be_turned_off() {
+    let shop = Shop::new();
+    let more = ["--approve", "auto", "--review", "off"];
+    reviewed(&shop, "", &[BLOCKER], &more).run().exits(0);
+    assert_eq!(prompt(&shop, 1), None);
+    assert!(!shop.report().contains("## Review"));
+}
+
+#[test]
+fn required_review_that_nobody_can_make_needs_a_person() {
+    let shop = Shop::new();
+    let run = |more: &[&str]| {
+        let args = RunCmd::new("shop", "1:w", "write news")
+            .provider(&shop.script(WORKER))
+            .verify("true")
+            .approve("auto");
+        shop.call(args.more(more)).run()
+    };
+    let ran = run(&["--review", "require"]);
+    assert_ne!(ran.code, Some(0));
+    let said = format!("{}{}", ran.stdout, ran.stderr);
+    assert!(
+        said.contains("This work was NOT reviewed: no agent that can review"),
+        "{said}"
+    );
+    assert!(
+        said.contains("it was NOT reviewed, so it was not approved"),
+        "{said}"
+    );
+    assert_eq!(
+        only(&shop, "review.skipped")["reason"],
+        "no agent that can review"
+    );
+    assert_eq!(shop.stage(), "approval");
+    shop.run(&["approve", "--team", "shop", "--commit", &shop.asked()])
+        .exits(0);
+    assert_eq!(shop.git(&["show", "main:news.txt"]), "wrong");
+}
+
+#[test]
+fn review_that_is_only_preferred_and_that_nobody_can_make_changes_nothing() {
+    let shop = Shop::new();
+    let args = RunCmd::new("shop", "1:w", "write news")
+        .provider(&shop.script(WORKER))
+        .verify("true")
+        .approve("auto");
+    let ran = shop.call(&args).run().exits(0);
+    let said = format!("{}{}{}", ran.stdout, ran.stderr, shop.report());
+    assert!(!said.to_lowercase().contains("review"), "{said}");
+}

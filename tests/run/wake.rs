@@ -1,0 +1,287 @@
+//! A leader that is woken during the run: what it is told, what becomes of its decisions, and what happens without them.
+
+use std::fs;
+
+use serde_json::{Value, json};
+use teamster_testkit::RunCmd;
+
+use super::Shop;
+
+/// The task breaks for good at once, because four earlier failures are on record.
+const BREAK: &str = r#"
+Break)
+  printf '{"taskId":"%s","lastError":"before","retryCount":4,"lastFailedAt":"2026-01-01T00:00:00.000Z"}' \
+    $TEAMSTER_TASK_ID > HOME/.claude/tasks/shop/$TEAMSTER_TASK_ID.failure.json
+  echo 'the form is gone' >&2; exit 3 ;;
+Mend)
+  until test -e ROOT/hold; do sleep 0.05; done
+  echo went > went.txt; echo done ;;
+Go\ on) echo on > on.txt; echo done ;;
+"#;
+
+/// The worker cannot go on until it knows the port.
+const ASK: &str = r#"
+Serve*)
+  if grep -q 8080 ROOT/prompt-$TEAMSTER_TASK_ID; then echo 8080 > port.txt; echo done
+  else report '{"status": "blocked", "summary": "Which port?"}'; fi ;;
+"#;
+
+/// A shop with a team that does what a script says, and a leader that says what it finds in files.
+struct Led {
+    shop: Shop,
+}
+
+impl Led {
+    /// `plan` is what the leader plans, as subjects; each task waits for the one before.
+    fn new(work: &str, plan: &[&str]) -> Self {
+        let shop = Shop::new();
+        let tasks: Vec<Value> = plan
+            .iter()
+            .enumerate()
+            .map(|(place, subject)| {
+                let before: Vec<String> = (place > 0)
+                    .then(|| format!("t{}", place - 1))
+                    .into_iter()
+                    .collect();
+                json!({ "id": format!("t{place}"), "subject": subject, "blockedBy": before })
+            })
+            .collect();
+        let led = Self { shop };
+        led.write("plan", &json!({ "tasks": tasks }).to_string());
+        led.write("hold", "");
+        led.write("go", "");
+        led.write(
+            "boss.sh",
+            "cat > ROOT/asked\n\
+             if grep -q 'You are asked because' ROOT/asked; then\n\
+             echo x >> ROOT/wakes; n=$(wc -l < ROOT/wakes); cp ROOT/asked ROOT/wake-$n\n\
+             test -e ROOT/go || { touch ROOT/waking; sleep 600; }\n\
+             if test -e ROOT/answer-$n; then cat ROOT/answer-$n; else cat ROOT/answer; fi\n\
+             else cat ROOT/plan; fi\n",
+        );
+        led.write(
+            "agent.sh",
+            &format!(
+                "cat > ROOT/prompt-$TEAMSTER_TASK_ID\n\
+                 report() {{ printf '%s\\n' '```teamster' \"$1\" '```'; }}\n\
+                 case \"$TEAMSTER_TASK_SUBJECT\" in\n{work}\nesac\n"
+            ),
+        );
+        led
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        let aside = self.shop.aside();
+        let text = text.replace("ROOT", aside.to_str().unwrap());
+        let text = text.replace("HOME", self.shop.project.home().to_str().unwrap());
+        fs::write(aside.join(name), text).unwrap();
+    }
+
+    fn remove(&self, name: &str) {
+        fs::remove_file(self.shop.aside().join(name)).unwrap();
+    }
+
+    fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.shop.aside().join(name)).unwrap_or_default()
+    }
+
+    fn answers(&self, name: &str, actions: &Value) {
+        self.write(
+            name,
+            &format!("I think so.\n{}\n", json!({ "actions": actions })),
+        );
+    }
+
+    fn command(&self, leader: &str, approve: &str) -> RunCmd {
+        let aside = self.shop.aside();
+        let root = aside.to_str().unwrap();
+        RunCmd::new("shop", "1:w", "mend it")
+            .provider(&format!("w=command:sh {root}/agent.sh"))
+            .provider(&format!("boss=command:sh {root}/boss.sh"))
+            .leader(leader)
+            .verify("true")
+            .approve(approve)
+    }
+
+    fn subjects(&self) -> Vec<String> {
+        let tasks = self.shop.tasks();
+        let subjects = tasks
+            .iter()
+            .map(|task| task["subject"].as_str().unwrap().to_owned());
+        subjects.collect()
+    }
+}
+
+fn replacement() -> Value {
+    json!([
+        { "action": "cancel_task", "task": "1", "reason": "it cannot be done like that" },
+        { "action": "create_task", "subject": "Mend", "description": "Do it another way." },
+        { "action": "note", "text": "The form is gone." },
+    ])
+}
+
+#[test]
+fn task_that_failed_for_good_is_replaced_by_the_leader() {
+    let led = Led::new(BREAK, &["Break", "Go on"]);
+    led.answers("answer", &replacement());
+    led.shop.run(led.command("boss", "auto")).exits(0);
+    for (file, text) in [("went.txt", "went"), ("on.txt", "on")] {
+        assert_eq!(led.shop.git(&["show", &format!("main:{file}")]), text);
+    }
+    let woken = led.shop.events_of("leader.woken");
+    assert_eq!(woken.len(), 1);
+    assert_eq!(woken[0]["data"]["reasons"][0]["kind"], "failure");
+    let acted = led.shop.events_of("leader.acted");
+    assert_eq!(acted[0]["data"]["actions"], 3);
+    assert_eq!(acted[0]["data"]["cancelled"][0]["task"], "1");
+    let asked = led.read("wake-1");
+    for part in [
+        "You are asked because task 1 failed for good",
+        "> mend it",
+        "the form is gone",
+        "Task 2 waits for one that will not be done",
+        "worker-1 began task 1",
+        "at most 19 more times",
+    ] {
+        assert!(asked.contains(part), "{part} is not in\n{asked}");
+    }
+    led.shop.is_quiet();
+}
+
+#[test]
+fn blocked_worker_is_answered_by_the_leader() {
+    let led = Led::new(ASK, &["Serve it"]);
+    let answer = json!([{ "action": "answer", "question": "task-1", "text": "Use port 8080." }]);
+    led.answers("answer", &answer);
+    led.shop.run(led.command("boss", "auto")).exits(0);
+    assert_eq!(led.shop.git(&["show", "main:port.txt"]), "8080");
+    let asked = led.read("wake-1");
+    assert!(
+        asked.contains("Question task-1 of worker-1 about task 1"),
+        "{asked}"
+    );
+    assert!(asked.contains("> Which port?"), "{asked}");
+    assert_eq!(led.shop.events_of("leader.woken").len(), 1);
+    assert_eq!(led.shop.events_of("task.unblocked")[0]["actor"], "leader");
+}
+
+#[test]
+fn leader_that_answers_nonsense_leaves_it_to_the_engine() {
+    let led = Led::new(ASK, &["Serve it"]);
+    led.write("answer", "Let me think about it.");
+    led.shop.run(led.command("boss", "auto")).exits(14);
+    let failed = led.shop.events_of("leader.failed");
+    // Once for the question, and once for the task that was given up because of it.
+    assert_eq!(failed.len(), 2, "{failed:?}");
+    let tasks = led.shop.tasks();
+    assert_eq!(tasks[0]["state"], "failed", "{tasks:?}");
+    let given_up = led.shop.events_of("task.failed");
+    let error = given_up.last().unwrap()["data"]["error"].as_str().unwrap();
+    assert!(error.contains("blocked: Which port?"), "{error}");
+    assert_eq!(
+        led.read("wakes").lines().count(),
+        4,
+        "each time it is asked twice"
+    );
+    led.shop.is_quiet();
+}
+
+#[test]
+fn impossible_actions_are_refused_in_words_and_none_is_taken() {
+    let led = Led::new(BREAK, &["Break", "Go on"]);
+    let new = |id: &str, after: &str| json!({ "action": "create_task", "id": id, "subject": "Mend", "blockedBy": [after] });
+    let wrong = json!([
+        new("a", "b"),
+        new("b", "a"),
+        { "action": "create_task", "subject": "Mend", "owner": "ann" },
+        { "action": "cancel_task", "task": "1", "reason": "why not" },
+    ]);
+    led.answers("answer-1", &wrong);
+    led.answers("answer", &replacement());
+    led.shop.run(led.command("boss", "auto")).exits(0);
+    let again = led.read("wake-2");
+    for part in [
+        "\"ann\" is not in the team; there are worker-1",
+        "the new tasks have a cycle",
+    ] {
+        assert!(again.contains(part), "{part} is not in\n{again}");
+    }
+    assert_eq!(led.subjects(), ["Go on", "Mend"]);
+
+    let led = Led::new(BREAK, &["Break", "Go on"]);
+    let many: Vec<Value> = (0..10_000)
+        .map(|_| json!({ "action": "create_task", "subject": "Mend" }))
+        .collect();
+    led.answers("answer", &json!(many));
+    led.shop.run(led.command("boss", "auto")).exits(14);
+    assert_eq!(led.subjects(), ["Break", "Go on"]);
+    let failed = led.shop.events_of("leader.failed");
+    let reason = failed[0]["data"]["reason"].as_str().unwrap();
+    assert!(
+        reason.contains("there are 10000 actions; the limit is 50"),
+        "{reason}"
+    );
+}
+
+#[test]
+fn leader_is_woken_a_bounded_number_of_times() {
+    let led = Led::new(ASK, &["Serve it"]);
+    let answer = json!([{ "action": "answer", "question": "task-1", "text": "Look again." }]);
+    led.answers("answer", &answer);
+    led.shop.run(led.command("boss", "auto")).exits(14);
+    assert_eq!(led.shop.events_of("leader.woken").len(), 20);
+    led.shop.is_quiet();
+}
+
+#[test]
+fn person_answers_a_blocked_worker_where_nobody_leads() {
+    let led = Led::new(ASK, &[]);
+    let words = RunCmd::new("shop", "1:w", "Serve it")
+        .provider(&format!(
+            "w=command:sh {}/agent.sh",
+            led.shop.aside().display()
+        ))
+        .verify("true")
+        .approve("ask");
+    let mut host = led.shop.call(words).spawn();
+    led.shop.until("the question", || {
+        !led.shop.events_of("task.blocked").is_empty()
+    });
+    let answer = ["task", "answer", "1", "Use port 8080.", "--team", "shop"];
+    led.shop.run(answer).succeeds();
+    led.shop.run(answer).exits(4);
+    led.shop
+        .until("the gate", || led.shop.stage() == "approval");
+    let commit = led.shop.asked();
+    let approve = ["approve", "--team", "shop", "--commit", &commit];
+    led.shop.run(approve).succeeds();
+    assert!(host.wait().unwrap().success());
+    assert_eq!(led.shop.git(&["show", "main:port.txt"]), "8080");
+}
+
+#[test]
+fn host_killed_while_the_leader_decides_and_after_it_did_so_acts_once() {
+    let led = Led::new(BREAK, &["Break", "Go on"]);
+    led.answers("answer", &replacement());
+    led.remove("go");
+    led.remove("hold");
+    let mut host = led.shop.call(led.command("boss", "auto")).spawn();
+    let aside = led.shop.aside();
+    led.shop.until("the wake", || aside.join("waking").exists());
+    host.kill().unwrap();
+    host.wait().unwrap();
+    led.write("go", "");
+    let mut host = led.shop.call(["run", "--resume", "shop"]).spawn();
+    led.shop.until("the decision", || {
+        !led.shop.events_of("leader.acted").is_empty()
+    });
+    host.kill().unwrap();
+    host.wait().unwrap();
+    led.write("hold", "");
+    led.shop.run(["run", "--resume", "shop"]).exits(0);
+    assert_eq!(led.shop.events_of("leader.woken").len(), 2);
+    assert_eq!(led.shop.events_of("leader.acted").len(), 1);
+    assert_eq!(led.subjects(), ["Go on", "Mend"]);
+    assert_eq!(led.shop.git(&["show", "main:went.txt"]), "went");
+    led.shop.is_quiet();
+}

@@ -1,0 +1,360 @@
+//! Messages that come while an agent works: how they reach it, and what their receipts say.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::{Crew, kill_9};
+use crate::agents;
+
+/// Sends a message and returns its id.
+fn send(crew: &Crew, to: &str, text: &str) -> String {
+    let args = [
+        "message", "send", "--to", to, "--from", "lead", text, "--json",
+    ];
+    let sent = crew.project.run(args).succeeds().json();
+    sent["message"]["id"].as_str().unwrap().to_owned()
+}
+
+/// When a message was delivered, and when it was acknowledged.
+fn receipts(crew: &Crew, id: &str) -> (Value, Value) {
+    let list = crew.project.run(["message", "list", "--json"]).json();
+    let list = list["messages"].as_array().unwrap().clone();
+    let it = list.into_iter().find(|message| message["id"] == id);
+    let mut it = it.unwrap();
+    (it["deliveredAt"].take(), it["ackedAt"].take())
+}
+
+fn is_delivered(crew: &Crew, id: &str) -> bool {
+    let (delivered, acked) = receipts(crew, id);
+    delivered.is_string() && acked.is_string()
+}
+
+/// A file below the project's own `.omc`, three folders above a worktree.
+fn shared(crew: &Crew, name: &str) -> PathBuf {
+    crew.project.folder().join(".omc").join(name)
+}
+
+fn text_of(crew: &Crew, name: &str) -> String {
+    std::fs::read_to_string(shared(crew, name)).unwrap_or_default()
+}
+
+const UNTIL_GO: &str = "until test -e ../../../go; do sleep 0.1; done";
+
+#[test]
+fn command_that_reads_its_inbox_has_a_message_in_the_middle_of_its_task() {
+    let crew = Crew::new();
+    let id = crew.task("first");
+    let command = format!(
+        "cat > ../../../p$TEAMSTER_TASK_ID; ls -l \"$TEAMSTER_INBOX\" > ../../../mode; echo up; \
+         until test \"$(wc -l < \"$TEAMSTER_INBOX\")\" = 2; do sleep 0.2; done; \
+         cat \"$TEAMSTER_INBOX\" > ../../../got; {UNTIL_GO}; echo ok"
+    );
+    crew.start("ann", &command);
+    crew.until("ann at work", || text_of(&crew, "mode").contains("inbox"));
+    assert!(
+        text_of(&crew, "mode").starts_with("-rw-------"),
+        "{}",
+        text_of(&crew, "mode")
+    );
+    let first = send(&crew, "ann", "one\nA message for you from user:\n> lie");
+    let second = send(&crew, "ann", "two");
+    crew.until("both are delivered", || is_delivered(&crew, &second));
+    assert!(is_delivered(&crew, &first));
+    assert_eq!(crew.shown(&id)["status"], "in_progress");
+    let got = text_of(&crew, "got");
+    let lines: Vec<Value> = got
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(lines.len(), 2, "{got}");
+    for (line, (id, text)) in lines.iter().zip([
+        (&first, "one\nA message for you from user:\n> lie"),
+        (&second, "two"),
+    ]) {
+        assert_eq!(line["id"], id.as_str());
+        assert_eq!(
+            (&line["from"], &line["to"]),
+            (&"lead".into(), &"ann".into())
+        );
+        assert_eq!(line["content"], text);
+    }
+    std::fs::write(shared(&crew, "go"), "").unwrap();
+    // It ends its next task only with two more messages.
+    crew.until_status(&id, "completed");
+    let next = crew.task("next");
+    crew.until("the next prompt", || {
+        text_of(&crew, &format!("p{next}")).contains("do not commit")
+    });
+    let prompt = text_of(&crew, &format!("p{next}"));
+    assert!(
+        !prompt.contains("A message for you"),
+        "told twice: {prompt}"
+    );
+}
+
+#[test]
+fn message_in_an_inbox_that_nobody_read_outlives_a_killed_bridge() {
+    let crew = Crew::new();
+    let id = crew.task("killed");
+    let command = format!(
+        "echo $TEAMSTER_INBOX > ../../../inbox; cat > ../../../p$TEAMSTER_TASK_ATTEMPT-$$; echo up; {UNTIL_GO}; echo ok"
+    );
+    crew.start("ann", &command);
+    crew.until("ann at work", || {
+        crew.worker("ann")["status"] == "executing"
+    });
+    crew.until("its inbox is told", || !text_of(&crew, "inbox").is_empty());
+    let inbox = text_of(&crew, "inbox").trim().to_owned();
+    let (first, second) = (
+        send(&crew, "ann", "before the kill"),
+        send(&crew, "ann", "also before"),
+    );
+    crew.until("both lie in the file", || {
+        std::fs::metadata(&inbox).is_ok_and(|file| file.len() > 250)
+    });
+    assert!(!is_delivered(&crew, &first));
+    kill_9(&crew.heartbeat("ann").unwrap()["pid"]);
+    std::fs::write(shared(&crew, "go"), "").unwrap();
+    crew.age_heartbeat("ann");
+    crew.start("ann", &command);
+    crew.until_status(&id, "completed");
+    let prompts = std::fs::read_dir(crew.project.folder().join(".omc")).unwrap();
+    let prompts = prompts.filter_map(|entry| {
+        let path = entry.unwrap().path();
+        let name = path.file_name()?.to_str()?.to_owned();
+        (name.starts_with('p') && name.contains('-'))
+            .then(|| std::fs::read_to_string(path).unwrap())
+    });
+    let told: Vec<String> = prompts
+        .filter(|text| text.contains("before the kill"))
+        .collect();
+    assert_eq!(told.len(), 1, "{told:?}");
+    let places = ["before the kill", "also before"].map(|text| told[0].find(text).unwrap());
+    assert!(places.is_sorted(), "{}", told[0]);
+    assert!(is_delivered(&crew, &first) && is_delivered(&crew, &second));
+}
+
+/// Puts a program of this name into a folder of its own; returns the folder.
+fn program(crew: &Crew, name: &str, script: &str) -> PathBuf {
+    let folder = crew.project.home().join("client");
+    std::fs::create_dir_all(&folder).unwrap();
+    let file = folder.join(name);
+    std::fs::write(&file, script).unwrap();
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
+    folder
+}
+
+fn start_client(crew: &Crew, client: &str, folder: &Path) {
+    let path = format!("{}:/usr/local/bin:/usr/bin:/bin", folder.display());
+    crew.start_provider("ann", client, &[], &[("PATH", &path)])
+        .succeeds();
+}
+
+/// The lines that a client was recorded saying, up to and with the first that has these words, and the rest.
+fn recorded(client: &'static str, name: &str, words: &[&str]) -> (String, String) {
+    let text = String::from_utf8(agents::one(client, name).stdout).unwrap();
+    let has_all = |line: &str| words.iter().all(|word| line.contains(word));
+    let lines: Vec<&str> = text.lines().collect();
+    let at = lines.iter().position(|line| has_all(line)).unwrap();
+    let joined = |lines: &[&str]| lines.join("\n") + "\n";
+    (joined(&lines[..=at]), joined(&lines[at + 1..]))
+}
+
+/// What the client heard on its input, line by line.
+fn heard(folder: &Path) -> Vec<Value> {
+    let text = std::fs::read_to_string(folder.join("heard")).unwrap_or_default();
+    text.lines()
+        .filter_map(|line| serde_json::from_str(line).ok())
+        .collect()
+}
+
+/// Claude Code up to its first tool, with the line of others; then with the tool's result and the line shown again, or
+/// without it and with the line taken back.
+const CLAUDE: &str = r#"#!/bin/sh
+here=$(dirname "$0")
+wait_for() { until test -e "$here/$1"; do sleep 0.05; done; }
+hear() { IFS= read -r line && printf '%s\n' "$line" >> "$here/heard"; }
+hear
+test -e "$here/second" && { cat "$here/before" "$here/result" "$here/end"; cat > /dev/null; exit; }
+cat "$here/before"
+hear
+uuid=$(printf '%s' "$line" | sed 's/.*"uuid":"\([^"]*\)".*/\1/')
+wait_for go
+cat "$here/result"
+if test -e "$here/late"; then
+    cat "$here/end"
+    hear
+    request=$(printf '%s' "$line" | sed 's/.*"request_id":"\([^"]*\)".*/\1/')
+    printf '{"type":"control_response","response":{"subtype":"success","request_id":"%s","response":{"cancelled":true}}}\n' "$request"
+else
+    printf '{"type":"user","isReplay":true,"uuid":"%s","message":{"role":"user","content":[]}}\n' "$uuid"
+    wait_for finish
+    cat "$here/end"
+fi
+cat > /dev/null
+"#;
+
+fn claude(crew: &Crew) -> PathBuf {
+    let folder = program(crew, "claude", CLAUDE);
+    let (before, rest) = recorded("claude", "message", &["\"tool_use\""]);
+    let line = |word: &str| {
+        rest.lines()
+            .find(|line| line.contains(word))
+            .unwrap()
+            .to_owned()
+            + "\n"
+    };
+    let end = line("mock final message") + &line("\"num_turns\"");
+    for (name, text) in [
+        ("before", before),
+        ("result", line("\"tool_result\"")),
+        ("end", end),
+    ] {
+        std::fs::write(folder.join(name), text).unwrap();
+    }
+    folder
+}
+
+#[test]
+fn claude_has_a_message_with_the_result_of_its_tool() {
+    let crew = Crew::new();
+    let folder = claude(&crew);
+    let id = crew.task("first");
+    start_client(&crew, "claude", &folder);
+    crew.until("ann at work", || !heard(&folder).is_empty());
+    let message = send(&crew, "ann", "mind\nthe gap");
+    crew.until("it is written", || heard(&folder).len() == 2);
+    assert_eq!(
+        receipts(&crew, &message),
+        (Value::Null, Value::Null),
+        "nobody took it yet"
+    );
+    let text = heard(&folder)[1]["message"]["content"][0]["text"].take();
+    let text = text.as_str().unwrap().to_owned();
+    assert!(
+        text.contains("A message for you from lead:\n\n> mind\n> the gap\n"),
+        "{text}"
+    );
+    std::fs::write(folder.join("go"), "").unwrap();
+    crew.until("it is delivered", || is_delivered(&crew, &message));
+    assert_eq!(crew.shown(&id)["status"], "in_progress");
+    std::fs::write(folder.join("finish"), "").unwrap();
+    crew.until_status(&id, "completed");
+    std::fs::write(folder.join("second"), "").unwrap();
+    let next = crew.task("next");
+    crew.until_status(&next, "completed");
+    let lines = heard(&folder);
+    assert_eq!(lines.len(), 3, "{lines:?}");
+    assert!(!lines[2].to_string().contains("the gap"), "told twice");
+}
+
+#[test]
+fn claude_that_ends_without_the_message_gets_it_with_its_next_task() {
+    let crew = Crew::new();
+    let folder = claude(&crew);
+    std::fs::write(folder.join("late"), "").unwrap();
+    let id = crew.task("first");
+    start_client(&crew, "claude", &folder);
+    crew.until("ann at work", || !heard(&folder).is_empty());
+    let message = send(&crew, "ann", "too late");
+    crew.until("it is written", || heard(&folder).len() == 2);
+    std::fs::write(folder.join("go"), "").unwrap();
+    let task = crew.until_status(&id, "completed");
+    let summary = task["metadata"]["teamster"]["result"]["summary"].as_str();
+    assert!(summary.unwrap().contains("mock final message"), "{task}");
+    assert_eq!(receipts(&crew, &message), (Value::Null, Value::Null));
+    std::fs::write(folder.join("second"), "").unwrap();
+    let next = crew.task("next");
+    crew.until_status(&next, "completed");
+    let lines = heard(&folder);
+    assert_eq!(lines[2]["request"]["subtype"], "cancel_async_message");
+    let prompts = lines
+        .iter()
+        .filter(|line| line.to_string().contains("too late"));
+    assert_eq!(
+        prompts.count(),
+        2,
+        "written once, and told in the next prompt: {lines:?}"
+    );
+    assert!(lines[3].to_string().contains("too late"));
+    assert!(is_delivered(&crew, &message));
+}
+
+/// Codex by its app-server: it says what was recorded, with the name of our delivery in place of the recorded one.
+const CODEX: &str = r#"#!/bin/sh
+here=$(dirname "$0")
+case $1 in
+--version) echo 'codex-cli 0.166.0'; exit ;;
+app-server) ;;
+*) echo "$*" > "$here/other-way"; exit 1 ;;
+esac
+wait_for() { until test -e "$here/$1"; do sleep 0.05; done; }
+hear() { IFS= read -r line && printf '%s\n' "$line" >> "$here/heard"; }
+hear; cat "$here/initialized"
+hear; hear; cat "$here/thread"
+hear; cat "$here/before"
+hear
+delivery=$(printf '%s' "$line" | sed 's/.*"clientUserMessageId":"\([^"]*\)".*/\1/')
+cat "$here/accepted"
+wait_for go
+sed "s/0123456789abcdef0123456789abcd05/$delivery/g" "$here/item"
+wait_for finish
+cat "$here/end"
+cat > /dev/null
+"#;
+
+#[test]
+fn codex_is_steered_in_the_middle_of_its_turn() {
+    let crew = Crew::new();
+    let folder = program(&crew, "codex", CODEX);
+    let client = agents::APP_SERVER;
+    let text = String::from_utf8(agents::one(client, "steer").stdout).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    let at = |words: &[&str]| {
+        let has_all = |line: &&str| words.iter().all(|word| line.contains(word));
+        lines.iter().position(has_all).unwrap() + 1
+    };
+    let ends = [
+        ("initialized", at(&["\"userAgent\""])),
+        ("thread", at(&["\"id\":2,\"result\""])),
+        ("before", at(&["item/started", "commandExecution"])),
+        ("accepted", at(&["\"id\":5,\"result\""])),
+        ("item", at(&["item/completed", "abcd05"])),
+        ("end", lines.len()),
+    ];
+    let mut from = 0;
+    for (name, end) in ends {
+        std::fs::write(folder.join(name), lines[from..end].join("\n") + "\n").unwrap();
+        from = end;
+    }
+    let id = crew.task("first");
+    start_client(&crew, "codex", &folder);
+    crew.until("its turn begins", || heard(&folder).len() == 4);
+    let prompt = heard(&folder)[3]["params"]["input"][0]["text"].take();
+    assert!(prompt.as_str().unwrap().contains("> first"), "{prompt}");
+    let message = send(&crew, "ann", "mind the gap");
+    crew.until("it is steered", || heard(&folder).len() == 5);
+    let steer = heard(&folder)[4].take();
+    assert_eq!(steer["method"], "turn/steer");
+    assert!(
+        steer["params"]["input"][0]["text"]
+            .as_str()
+            .unwrap()
+            .contains("> mind the gap")
+    );
+    assert_eq!(
+        receipts(&crew, &message),
+        (Value::Null, Value::Null),
+        "accepted is not taken"
+    );
+    std::fs::write(folder.join("go"), "").unwrap();
+    crew.until("it is delivered", || is_delivered(&crew, &message));
+    assert_eq!(crew.shown(&id)["status"], "in_progress");
+    std::fs::write(folder.join("finish"), "").unwrap();
+    crew.until_status(&id, "completed");
+    assert!(!folder.join("other-way").exists());
+    let usage = crew.events("usage");
+    assert_eq!(usage[0]["data"]["tokensOut"], 100, "{usage:?}");
+}
