@@ -3,8 +3,14 @@
 use std::time::Instant;
 
 use serde_json::{Value, json};
+use teamster_journal::payload::{QuestionAsked, QuestionId, QuestionKind};
+use teamster_journal::{EventKind, NewEvent};
+use teamster_store::Store as _;
+use teamster_types::task::Token;
+use teamster_types::{TaskId, TeamName};
 
 use super::{Crew, kill_9};
+use crate::kit::TestProject;
 
 /// A small client of the socket for agents: sends one line of standard input, prints one line of reply.
 const CLIENT: &str = r#"
@@ -39,7 +45,8 @@ fn left_json(crew: &Crew, name: &str) -> Value {
 
 fn questions(crew: &Crew) -> Vec<Value> {
     let status = crew.project.run(["status", "--json"]).succeeds().json();
-    status["teams"][0]["questions"].as_array().unwrap().clone()
+    let open = status["teams"][0]["questions"].as_array();
+    open.cloned().unwrap_or_default()
 }
 
 #[track_caller]
@@ -458,4 +465,28 @@ fn mcp_server_of_a_person_has_their_tools_and_decides_nothing() {
         .run()
         .fails(6);
     assert!(refused.stderr.contains("for people"), "{}", refused.stderr);
+}
+
+#[test]
+fn answer_to_a_blocked_task_lets_it_be_claimed_again() {
+    let project = TestProject::with_team();
+    let id = project.task("stuck", &[]);
+    let token = Token::new(project.claim("worker-1", &id));
+    let (team, task): (TeamName, TaskId) = ("fix-auth".parse().unwrap(), id.parse().unwrap());
+    let store = project.store(std::time::Duration::ZERO);
+    store.block(&team, &task, &token, "Which way?").unwrap();
+    let asked = QuestionAsked {
+        kind: QuestionKind::Blocked,
+        text: "Which way?".to_owned(),
+        ..QuestionAsked::default()
+    };
+    let event = NewEvent::new("worker-1", EventKind::QuestionAsked(asked)).task(&task);
+    let question = QuestionId::at(store.record(&team, event).unwrap()).to_string();
+    let shown = |project: &TestProject| {
+        let ran = project.run(["task", "show", &id, "--json"]).succeeds();
+        ran.json()["task"]["state"].clone()
+    };
+    assert_ne!(shown(&project), "claimable");
+    project.run(["answer", &question, "left"]).succeeds();
+    assert_eq!(shown(&project), "claimable");
 }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use teamster_journal::payload::{ProposedTask, QuestionAnswered, QuestionId, QuestionKind};
 use teamster_journal::{EventActor, EventKind, NewEvent, Question, QuestionFate};
+use teamster_store::Kind;
 use teamster_types::task::NewTask;
 use teamster_types::text::shown_line;
 use teamster_types::{TaskId, TeamName};
@@ -70,11 +71,14 @@ pub fn answer(
     let seq = app.store()?.record(team, event)?;
     let fate = questions::find(app.read()?, team, id.seq())?.map(|question| question.fate);
     match fate {
-        Some(QuestionFate::Answered { seq: first, .. }) if first == seq => Ok(AnsweredQuestion {
-            question,
-            answer,
-            task,
-        }),
+        Some(QuestionFate::Answered { seq: first, .. }) if first == seq => {
+            unblock(app, team, &question, &answer)?;
+            Ok(AnsweredQuestion {
+                question,
+                answer,
+                task,
+            })
+        }
         Some(fate) => Err(is_over(id, &fate)),
         None => Err(unknown(id, team)),
     }
@@ -121,6 +125,25 @@ fn words(text: String) -> Result<String> {
         .hint("put it into a file and name the file"));
     }
     Ok(text)
+}
+
+/// Lets the task of a worker that could not go on be claimed again. The host of a run may have been faster.
+fn unblock(app: &App, team: &TeamName, question: &Question, answer: &str) -> Result {
+    let Some(task) = question
+        .task
+        .as_ref()
+        .filter(|_| question.kind == QuestionKind::Blocked)
+    else {
+        return Ok(());
+    };
+    match app.store()?.unblock(team, app.actor.name(), task, answer) {
+        Ok(_) => Ok(()),
+        Err(error) if matches!(error.kind, Kind::Conflict | Kind::NotFound) && !error.busy => {
+            tracing::debug!("task {task} does not wait for the answer: {error}");
+            Ok(())
+        }
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Makes the task that was proposed.

@@ -39,6 +39,7 @@ pub struct TeamStatus {
     /// What needs a person.
     pub problems: Vec<TeamProblem>,
     /// What somebody asked and nobody has answered.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub questions: Vec<OpenQuestion>,
 }
 
