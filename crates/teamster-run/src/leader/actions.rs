@@ -522,6 +522,13 @@ impl<'a> Judge<'a> {
             self.wrong(format!("task {word} is {state}, so it cannot be {step}"));
             return None;
         }
+        // Nobody would know any more that something is missing.
+        if task.commit().is_some() || task.resolves().is_some() {
+            self.wrong(format!(
+                "task {word} has work that is not merged, so it cannot be {step}; create a task that brings it in"
+            ));
+            return None;
+        }
         self.touch(task.id()).then(|| task.id().clone())
     }
 
