@@ -98,8 +98,9 @@ impl Preview<'_> {
             let leader = &self.spec.leader;
             let _ = write!(text, "\nthe leader {leader} is told:\n{}", set_in(prompt));
         }
+        let firsts = self.firsts();
         for (place, label) in self.plan.labels.iter().enumerate() {
-            let told = set_in(&self.prompt(place));
+            let told = set_in(&self.prompt(place, &firsts));
             let _ = write!(text, "\ntask {} ({label}) is told as:\n{told}", place + 1);
         }
         text
@@ -133,7 +134,7 @@ impl Preview<'_> {
                 "verify": task.verify,
                 "first": first.worker().map(ToString::to_string),
                 "reason": first.words(&self.plan.labels),
-                "prompt": self.prompt(place),
+                "prompt": self.prompt(place, &firsts),
             })
         });
         let commands: Vec<&str> = self
@@ -213,23 +214,21 @@ impl Preview<'_> {
     }
 
     /// Returns what the agent of a task is told when it tries for the first time and nobody has written to it.
-    fn prompt(&self, place: usize) -> String {
+    fn prompt(&self, place: usize, firsts: &[FirstTaker]) -> String {
         let (Some(task), Some(planned)) = (self.planned_task(place), self.plan.tasks.get(place))
         else {
             return String::new();
         };
-        let firsts = self.firsts();
         let owner = planned.task.owner.as_ref();
         let worker = owner.or_else(|| firsts.get(place).and_then(FirstTaker::worker));
         let is_at_once = firsts
             .get(place)
             .is_some_and(|first| first.worker().is_some());
         let others = firsts.iter().enumerate().filter_map(|(other, first)| {
-            let theirs = self
-                .planned_task(other)
-                .filter(|_| other != place && is_at_once)?;
+            let worker = first.worker().filter(|_| other != place && is_at_once)?;
+            let theirs = self.planned_task(other)?;
             Some(OtherWorker {
-                worker: first.worker()?.to_string(),
+                worker: worker.to_string(),
                 task: theirs.id().to_string(),
                 subject: theirs.subject().to_owned(),
                 paths: theirs.paths(),
