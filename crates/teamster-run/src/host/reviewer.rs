@@ -498,7 +498,7 @@ mod tests {
 
     fn reviewed(findings: usize) -> RunState {
         let finding = |line: usize| ReviewFinding {
-            severity: if line % 2 == 0 {
+            severity: if line.is_multiple_of(2) {
                 Severity::Major
             } else {
                 Severity::Blocker

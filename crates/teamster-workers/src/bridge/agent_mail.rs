@@ -300,6 +300,10 @@ mod tests {
         Step::BridgeIsKilled,
     ];
 
+    #[allow(
+        clippy::struct_excessive_bools,
+        reason = "each is a fact of its own that a step may change"
+    )]
     /// A store, a bridge and an agent.
     #[derive(Default)]
     struct World {
