@@ -322,6 +322,30 @@ fn a_denied_shell_is_told_to_every_client() {
 }
 
 #[test]
+fn shell_that_only_reads_is_a_read_only_sandbox_or_none_at_all() {
+    let project = TestProject::new();
+    let bin = bin(&project, &CLIENTS);
+    let permissions = Permissions {
+        shell: Rule::Read,
+        other: Rule::Deny,
+        ..Permissions::default()
+    };
+    let job = Job {
+        path: bin.as_os_str(),
+        ..job(Path::new("/w/tree"), &permissions)
+    };
+    let codex = driver("codex").launch(&job).unwrap();
+    let codex = words(&codex);
+    assert!(
+        codex.windows(2).any(|pair| pair == ["-s", "read-only"]),
+        "{codex:?}"
+    );
+    assert!(!codex.contains(&"shell_tool"), "{codex:?}");
+    let gemini = driver("gemini").launch(&job).unwrap();
+    assert!(words(&gemini).contains(&"auto_edit"), "it runs no command");
+}
+
+#[test]
 fn version_of_codex_decides_how_it_is_run() {
     let project = TestProject::new();
     let bin = project.home().join("bin");

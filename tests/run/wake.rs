@@ -4,6 +4,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 use teamster_testkit::RunCmd;
+use teamster_testkit::wait::wait_for;
 
 use super::Shop;
 
@@ -25,6 +26,11 @@ Serve*)
   if grep -q 8080 ROOT/prompt-$TEAMSTER_TASK_ID; then echo 8080 > port.txt; echo done
   else report '{"status": "blocked", "summary": "Which port?"}'; fi ;;
 "#;
+
+/// The worker asks for the port in the middle of its task, and waits.
+const QUESTION: &str = "
+Serve*) TEAMSTER ask 'Which port?' > port.txt && echo done ;;
+";
 
 /// A shop with a team that does what a script says, and a leader that says what it finds in files.
 struct Led {
@@ -56,7 +62,9 @@ impl Led {
              if grep -q 'You are asked because' ROOT/asked; then\n\
              echo x >> ROOT/wakes; n=$(wc -l < ROOT/wakes); cp ROOT/asked ROOT/wake-$n\n\
              test -e ROOT/go || { touch ROOT/waking; sleep 600; }\n\
-             if test -e ROOT/answer-$n; then cat ROOT/answer-$n; else cat ROOT/answer; fi\n\
+             q=$(grep -o 'Question q[0-9]*' ROOT/asked | head -n 1 | cut -d ' ' -f 2)\n\
+             file=ROOT/answer; test ! -e ROOT/answer-$n || file=ROOT/answer-$n\n\
+             sed \"s/QUESTION/$q/\" $file\n\
              else cat ROOT/plan; fi\n",
         );
         led.write(
@@ -73,6 +81,10 @@ impl Led {
     fn write(&self, name: &str, text: &str) {
         let aside = self.shop.aside();
         let text = text.replace("ROOT", aside.to_str().unwrap());
+        let text = text.replace(
+            "TEAMSTER ask",
+            concat!(env!("CARGO_BIN_EXE_teamster"), " ask"),
+        );
         let text = text.replace("HOME", self.shop.project.home().to_str().unwrap());
         fs::write(aside.join(name), text).unwrap();
     }
@@ -285,4 +297,71 @@ fn host_killed_while_the_leader_decides_and_after_it_did_so_acts_once() {
     assert_eq!(led.subjects(), ["Go on", "Mend"]);
     assert_eq!(led.shop.git(&["show", "main:went.txt"]), "went");
     led.shop.is_quiet();
+}
+
+#[test]
+fn leader_answers_a_question_in_the_middle_of_a_task() {
+    let led = Led::new(QUESTION, &["Serve it"]);
+    led.answers(
+        "answer",
+        &json!([{ "action": "answer", "question": "QUESTION", "text": "Take 8080." }]),
+    );
+    let ran = led.shop.call(led.command("boss", "auto")).run().exits(0);
+    let port = led.shop.git(&["show", "main:port.txt"]);
+    assert!(port.contains("Take 8080."), "{port}");
+    let wake = led.read("wake-1");
+    assert!(
+        wake.contains("asks a question and waits for the answer"),
+        "{wake}"
+    );
+    assert!(wake.contains("> Which port?"), "{wake}");
+    assert!(ran.stdout.contains("asks: Which port?"), "{}", ran.stdout);
+    assert_eq!(led.shop.events_of("question.answered").len(), 1);
+    assert_eq!(
+        led.shop.events_of("task.claimed").len(),
+        1,
+        "in the same attempt"
+    );
+}
+
+#[test]
+fn question_that_the_leader_cannot_answer_is_passed_on_to_the_person() {
+    let led = Led::new(QUESTION, &["Serve it"]);
+    led.answers(
+        "answer",
+        &json!([{ "action": "answer", "question": "QUESTION", "askPerson": true, "text": "I cannot know." }]),
+    );
+    let mut running = led.shop.call(led.command("boss", "auto")).spawn();
+    wait_for("the question is for the person", || {
+        led.shop.events_of("question.forwarded").pop()
+    });
+    let asked = led.shop.events_of("question.asked");
+    let id = format!("q{}", asked[0]["seq"]);
+    let args = ["answer", id.as_str(), "Take 9090.", "--team", "shop"];
+    led.shop.run(&args).exits(0);
+    assert_eq!(running.wait().unwrap().code(), Some(0));
+    let port = led.shop.git(&["show", "main:port.txt"]);
+    assert!(port.contains("Take 9090."), "{port}");
+}
+
+#[test]
+fn leader_that_writes_and_commits_changes_nothing_that_lands() {
+    let led = Led::new("Work) echo work > work.txt; echo done ;;", &["Work"]);
+    let plan = led.read("plan");
+    led.write(
+        "boss.sh",
+        &format!(
+            "cat > /dev/null\n\
+             echo planted > planted.txt; rm -rf readme.txt\n\
+             git add --all && git -c user.name=x -c user.email=x@x commit --quiet --message planted\n\
+             cat <<'END'\n{plan}\nEND\n"
+        ),
+    );
+    led.shop.call(led.command("boss", "auto")).run().exits(0);
+    let files = led.shop.git(&["ls-tree", "--name-only", "main"]);
+    assert!(
+        files.contains("work.txt") && files.contains("readme.txt"),
+        "{files}"
+    );
+    assert!(!files.contains("planted.txt"), "{files}");
 }

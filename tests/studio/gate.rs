@@ -8,6 +8,8 @@ use crate::run::Shop;
 
 /// Two tasks: one stays in what it has reserved, the other does not; a third fails for good, and a fourth waits for it.
 const PLAN: &str = r#"
+verify = ["test -e never.txt"]
+
 [[tasks]]
 id = "news"
 subject = "Write news"
@@ -75,7 +77,6 @@ fn at_gate(shop: &Shop) -> String {
         .provider(&script)
         .plan(&plan)
         .verify("true")
-        .verify("test -e never.txt")
         .approve("never");
     let ran = shop.run(&args);
     ran.stdout + &ran.stderr

@@ -85,7 +85,7 @@ fn command_that_reads_its_inbox_has_a_message_in_the_middle_of_its_task() {
     crew.until_status(&id, "completed");
     let next = crew.task("next");
     crew.until("the next prompt", || {
-        text_of(&crew, &format!("p{next}")).contains("do not commit")
+        text_of(&crew, &format!("p{next}")).contains("## How to end")
     });
     let prompt = text_of(&crew, &format!("p{next}"));
     assert!(

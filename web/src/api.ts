@@ -159,7 +159,7 @@ export interface Worker {
   model: string | null;
   /** How it runs. */
   backendType: string;
-  /** What it is doing, as its bridge, its client or the journal says: `polling`, `executing`, `idle`, `spawning`, `working`, `completed`, `failed`, `stopped`, … */
+  /** What it is doing, as its bridge, its client or the journal says: `polling`, `executing`, `idle`, `spawning`, `working`, `completed`, `failed`, `stopped` and others. */
   status: string | null;
   /** How it is. */
   verdict: Verdict;
@@ -169,7 +169,7 @@ export interface Worker {
   pid: number | null;
   /** The task it works on. */
   currentTaskId: TaskId | null;
-  /** The same in words. */
+  /** What that task is, in words. */
   currentTask: string | null;
   /** Since when it works on that, or does nothing. */
   since: Time | null;
@@ -272,7 +272,7 @@ export interface Message {
   seq: number;
   /** Its id; empty for one that went to everybody. */
   id: string;
-  /** `message`, `context`, `task_complete`, … */
+  /** What sort of message it is: `message`, `context`, `task_complete` and others. */
   type: string;
   /** Who sent it. */
   from: string;
@@ -280,7 +280,7 @@ export interface Message {
   to: string;
   /** What it says. */
   content: string;
-  /** When. */
+  /** When it was sent. */
   sentAt: Time | null;
   /** About which task. */
   taskId: TaskId | null;
@@ -358,23 +358,23 @@ export interface VerifyCommand {
 
 /** What a run may spend; `null` is no limit. */
 export interface Budget {
-  /** Tokens. */
+  /** How many tokens it may use. */
   tokens: number | null;
-  /** US dollars. */
+  /** How many US dollars it may spend. */
   usd: number | null;
-  /** Minutes. */
+  /** How many minutes it may take. */
   minutes: number | null;
 }
 
 /** A stage that a run entered. */
 export interface Stage {
-  /** Which. */
+  /** The name of the stage. */
   stage: string;
-  /** When. */
+  /** When the run entered it. */
   at: Time;
   /** Its place in the journal. */
   seq: number;
-  /** Why. */
+  /** Why the run entered it. */
   reason: string;
   /** The round of fixing. */
   round: number;
@@ -408,11 +408,11 @@ export interface Finished {
   outcome: string;
   /** The exit code of `teamster run`. */
   exitCode: number | null;
-  /** Why. */
+  /** Why it ended so. */
   reason: string;
   /** The commit that landed. */
   commit: string | null;
-  /** When. */
+  /** When it ended. */
   at: Time;
 }
 
@@ -516,13 +516,13 @@ export interface Answer {
   answer: string;
   /** Whether the run has taken it. Until then somebody has only said it. */
   taken: boolean;
-  /** Who. */
+  /** Who gave it. */
   by: string;
   /** Whether the work is to be taken back. */
   rollback: boolean;
   /** What to change. */
   text: string;
-  /** When. */
+  /** When it was given. */
   at: Time;
 }
 
@@ -585,7 +585,7 @@ export interface Merge {
   isFinal: boolean;
   /** The task that repairs it. */
   fixTask: TaskId | null;
-  /** When. */
+  /** When this was last recorded. */
   at: Time;
 }
 
@@ -612,17 +612,17 @@ export interface Cost {
 
 /** What a worker spent. */
 export interface WorkerCost {
-  /** Who. */
+  /** The name of the worker. */
   worker: string;
-  /** What. */
+  /** All that it spent. */
   spent: Spent;
 }
 
 /** What was spent on a task. */
 export interface TaskCost {
-  /** On which; `null` for what belongs to no task. */
+  /** The id of the task; `null` for what belongs to no task. */
   taskId: TaskId | null;
-  /** What. */
+  /** All that was spent on it. */
   spent: Spent;
 }
 
@@ -646,7 +646,7 @@ export interface Exhausted {
   limit: number | null;
   /** How much was used. */
   used: number | null;
-  /** When. */
+  /** When it stopped the run. */
   at: Time;
 }
 
@@ -687,9 +687,9 @@ export interface Session {
 export interface Timeline {
   /** The position of the journal that this shows. */
   seq: number;
-  /** The first moment, */
+  /** The moment of the first event. */
   from: Time | null;
-  /** and the last. */
+  /** The moment of the last event. */
   to: Time | null;
   /** A lane for each worker, in the order of their names. */
   lanes: Array<Lane>;
@@ -701,7 +701,7 @@ export interface Timeline {
 
 /** What one worker did. */
 export interface Lane {
-  /** Who. */
+  /** The name of the worker. */
   worker: string;
   /** Its work, in order. */
   spans: Array<Span>;
@@ -734,7 +734,7 @@ export interface Mark {
   seq: number;
   /** When it happened. */
   at: Time;
-  /** The type of the event: `worker.spawned`, `worker.dead`, … */
+  /** The name of the event's kind, such as `worker.spawned` or `worker.dead`. */
   what: string;
   /** More about it, in words. */
   words: string;
@@ -742,13 +742,13 @@ export interface Mark {
 
 /** A stage of the run. */
 export interface StageSpan {
-  /** Which. */
+  /** The name of the stage. */
   stage: string;
   /** The position of the journal at which it began. */
   seq: number;
-  /** From when */
+  /** When it began. */
   from: Time;
-  /** to when; `null` while it goes on. */
+  /** When it ended; `null` while it goes on. */
   to: Time | null;
 }
 
@@ -801,7 +801,7 @@ export interface Event {
   /** What happened: `task.claimed`, `message.sent`, … */
   type: string;
   /** Who did it; `foreign` for a program that is not ours. */
-  actor: string;
+  actor: EventActor;
   /** To which task. */
   taskId?: TaskId | null;
   /** The commit goes on in the next line; both count, or neither. */
@@ -809,6 +809,9 @@ export interface Event {
   /** What changed. */
   data: Record<string, unknown>;
 }
+
+/** The one that did what an event tells. In the journal it is a word; one that is none of ours is kept as it was. */
+export type EventActor = string;
 
 /** What a branch or a task changed, as text. */
 export interface Diff {
@@ -872,9 +875,9 @@ export interface Log {
 export interface LogLine {
   /** When, if the line says so. */
   ts: string | null;
-  /** Who: `agent`, `stderr`, `teamster`, … */
+  /** Who wrote it, such as `agent`, `stderr` or `teamster`. */
   from: string;
-  /** What, as people read it; empty where the agent only talks to itself. */
+  /** What was written, as people read it; empty where the agent only talks to itself. */
   text: string;
   /** The same as it was sent, where that is something else. */
   raw: string | null;
@@ -940,7 +943,7 @@ export interface Sent {
   ids: Array<string>;
 }
 
-/** The wish that a worker stop. */
+/** A request that a worker stop. */
 export interface StopWish {
   /** Let it finish its current task. */
   drain: boolean;
@@ -948,7 +951,7 @@ export interface StopWish {
   force: boolean;
 }
 
-/** What came of a wish to stop. Stopping goes on for up to a minute; the stream of events tells. */
+/** What came of a request to stop. Stopping goes on for up to a minute; the stream of events tells. */
 export interface Stopping {
   /** How each ended. */
   workers: Array<WorkerEnd>;
@@ -958,9 +961,9 @@ export interface Stopping {
 
 /** How a worker ended. */
 export interface WorkerEnd {
-  /** Who. */
+  /** The name of the worker. */
   worker: string;
-  /** How. */
+  /** How it ended, in one word. */
   how: string;
   /** More about it. */
   note: string;
@@ -989,7 +992,7 @@ export interface Answered {
   seq: number;
 }
 
-/** The wish to remove what is over. */
+/** A request to remove what is over. */
 export interface ReapWish {
   /** Only say what would be removed. */
   dryRun: boolean;

@@ -15,6 +15,7 @@ use crate::payload::{
     CheckResult, CheckVerdict, Checked, GateAnswer, GateDecided, MergeConflict, ReviewFinished,
     ReviewStarted, RunEnd, RunFinished, RunSpec, RunStarted, WakeReason,
 };
+use crate::questions::Questions;
 use crate::run_history::RunHistory;
 
 /// The actor of everything that a host does.
@@ -233,6 +234,8 @@ pub struct RunState {
     pub refs: Option<BTreeMap<String, String>>,
     /// Tasks that others than the host have added since the run began, or let begin anew, in this order.
     pub added: Vec<TaskId>,
+    /// What agents ask.
+    pub questions: Questions,
     /// What is known about the agent that leads the run.
     pub leader: LeaderState,
     /// What happened, for whoever looks at the run.
@@ -262,6 +265,7 @@ impl RunState {
     pub fn apply_kind(&mut self, event: &Event, what: &EventKind) {
         let is_open = self.open_gate().is_some();
         self.history.apply(event, what, is_open);
+        self.questions.apply(event, what);
         match what {
             EventKind::RunStarted(started) | EventKind::RunResumed(started) => {
                 self.hosted(event.ts, started);

@@ -14,9 +14,10 @@ use std::collections::BTreeSet;
 
 use teamster_document::Fault;
 use teamster_journal::payload::{
-    Approve, CancelledTask, LeaderActed, LeaderFailed, LeaderWoken, WakeKind, WakeReason,
+    Addressee, Approve, CancelledTask, LeaderActed, LeaderFailed, LeaderWoken, QuestionAnswered,
+    QuestionForwarded, QuestionId, WakeKind, WakeReason,
 };
-use teamster_journal::{EventActor, EventKind, HOST, NewEvent};
+use teamster_journal::{EventActor, EventKind, HOST, NewEvent, Question};
 use teamster_prompts::facts::{MemberFacts, Said, TaskState, WakeLimits, WakePrompt};
 use teamster_store::{Kind, StoreError};
 use teamster_types::TaskId;
@@ -86,6 +87,7 @@ impl LeaderWaker {
         }
         if may_wake(run) {
             let mut wakes = of_tasks(run, tasks)?;
+            wakes.extend(of_questions(run));
             wakes.extend(of_messages(run));
             wakes.retain(|wake| !is_handled(run, &wake.reason));
             if !wakes.is_empty() {
@@ -100,6 +102,11 @@ impl LeaderWaker {
     fn go_on_without(&mut self, run: &mut RunContext<'_>, tasks: &[Task]) -> Result<bool> {
         let can_ask = run.spec().approve == Approve::Ask && run.waits_for_answer();
         let mut changed = false;
+        let unanswered: Vec<QuestionId> = for_leader(run).map(|question| question.id).collect();
+        for question in unanswered {
+            run.journal(forwarded(question, "no agent leads now"))?;
+            changed = true;
+        }
         for task in tasks {
             let Some(block) = task.block() else {
                 continue;
@@ -242,6 +249,38 @@ fn of_tasks(run: &RunContext<'_>, tasks: &[Task]) -> Result<Vec<Wake>> {
     Ok(wakes)
 }
 
+/// Returns what workers ask the leader.
+fn of_questions(run: &RunContext<'_>) -> Vec<Wake> {
+    for_leader(run)
+        .map(|question| {
+            let (id, asker) = (question.id, &question.asked_by);
+            let reason = WakeReason::new(WakeKind::Question, id.to_string());
+            let about = match &question.task {
+                Some(task) => format!(" about task {task}"),
+                None => String::new(),
+            };
+            let (why, text) = match &question.proposal {
+                Some(proposal) => (
+                    format!("{asker} proposes a task"),
+                    format!("{}\n\n{}", proposal.subject, proposal.description),
+                ),
+                None => (
+                    format!("{asker} asks a question and waits for the answer"),
+                    question.text.clone(),
+                ),
+            };
+            let from = format!("Question {id} of {asker}{about}");
+            Wake::new(reason, why, from, &text)
+        })
+        .collect()
+}
+
+/// Returns the open questions that the leader is to answer.
+fn for_leader<'a>(run: &'a RunContext<'_>) -> impl Iterator<Item = &'a Question> {
+    let open = run.state().questions.open();
+    open.filter(|question| question.to == Addressee::Leader)
+}
+
 /// Returns what people wrote to the leader.
 fn of_messages(run: &RunContext<'_>) -> Vec<Wake> {
     let messages = run.state().leader.messages.iter();
@@ -334,14 +373,17 @@ fn turn(
     let tasks = run.tasks()?;
     let prompt = prompt(run, &tasks, number, wakes, refused)?;
     let members = run.spec().members.clone();
-    let questions: Vec<OpenQuestion> = tasks
-        .iter()
-        .filter(|task| task.block().is_some())
+    let blocked = tasks.iter().filter(|task| task.block().is_some());
+    let mut questions: Vec<OpenQuestion> = blocked
         .map(|task| OpenQuestion {
             id: question_of(task.id()),
             blocks: Some(task.id().clone()),
         })
         .collect();
+    questions.extend(for_leader(run).map(|question| OpenQuestion {
+        id: question.id.to_string(),
+        blocks: None,
+    }));
     let most = run.env().max_tasks;
     let facts = TeamFacts {
         tasks: &tasks,
@@ -418,6 +460,15 @@ fn state_of(task: &Task, is_hopeless: bool) -> &'static str {
     }
 }
 
+/// Returns the event that a person is to answer a question now.
+fn forwarded(question: QuestionId, why: &str) -> EventKind {
+    EventKind::QuestionForwarded(QuestionForwarded {
+        question,
+        to: Addressee::Person,
+        reason: why.to_owned(),
+    })
+}
+
 /// Does everything that the leader decided, together with the event that says so.
 fn apply(
     run: &RunContext<'_>,
@@ -440,9 +491,25 @@ fn apply(
             finding.claim
         ));
     }
-    for (question, reply) in &decided.replies {
-        if let LeaderReply::AskPerson(why) = reply {
-            notes.push(format!("the person is to answer {question}: {why}"));
+    for (question, reply) in decided.replies {
+        match (question.parse::<QuestionId>(), reply) {
+            (Ok(question), LeaderReply::Answer(answer)) => {
+                let answered = EventKind::QuestionAnswered(QuestionAnswered { question, answer });
+                changes
+                    .record
+                    .push(NewEvent::new(EventActor::Leader, answered));
+            }
+            (Ok(question), LeaderReply::AskPerson(why)) => {
+                let forwarded = forwarded(question, &why);
+                changes
+                    .record
+                    .push(NewEvent::new(EventActor::Leader, forwarded));
+            }
+            (Err(_), LeaderReply::AskPerson(why)) => {
+                notes.push(format!("the person is to answer {question}: {why}"));
+            }
+            // The answer to the worker of a blocked task is among the changes.
+            (Err(_), LeaderReply::Answer(_)) => {}
         }
     }
     let acted = LeaderActed {

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use teamster_journal::payload::{Limit, ReviewFinished, Severity};
+use teamster_journal::payload::{Addressee, Limit, QuestionId, ReviewFinished, Severity};
 use teamster_journal::{Event, EventKind};
 use teamster_types::TaskId;
 
@@ -129,6 +129,32 @@ impl EventMessages {
             EventKind::TaskBlocked(change) => {
                 let reason = change.reason.as_deref().unwrap_or_default();
                 format!("{actor} cannot go on with task {}: {reason}", task())
+            }
+            EventKind::QuestionAsked(asked) => {
+                let id = QuestionId::at(event.seq);
+                let asks = match &asked.proposal {
+                    Some(proposal) => format!("{actor} proposes a task: {}", proposal.subject),
+                    None => format!("{actor} asks: {}", asked.text),
+                };
+                let to_answer = match asked.to {
+                    Addressee::Person => format!("; answer with `teamster answer {id} \"…\"`"),
+                    Addressee::Leader => String::new(),
+                };
+                format!("{id}: {asks}{to_answer}")
+            }
+            EventKind::QuestionForwarded(forwarded) => {
+                let id = forwarded.question;
+                let why = &forwarded.reason;
+                format!("{id} is for you ({why}): answer with `teamster answer {id} \"…\"`")
+            }
+            EventKind::QuestionAnswered(answered) => {
+                format!("{actor} answers {}: {}", answered.question, answered.answer)
+            }
+            EventKind::QuestionExpired(expired) => {
+                format!("{} got no answer: {}", expired.question, expired.reason)
+            }
+            EventKind::LeaderActed(acted) if acted.actions > 0 => {
+                format!("the leader takes {}", count(acted.actions, "action"))
             }
             EventKind::TaskUnblocked(change) => {
                 let answer = change.reason.as_deref().unwrap_or_default();
