@@ -86,6 +86,9 @@ pub trait Txn {
     /// Returns the name of the team that is changed.
     fn team(&self) -> &TeamName;
 
+    /// Returns the last position of the journal before this change: its first event gets the next one.
+    fn position(&self) -> u64;
+
     /// Returns the team's registry.
     fn config(&mut self) -> Result<TeamConfig>;
 

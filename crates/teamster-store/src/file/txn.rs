@@ -169,6 +169,10 @@ impl Txn for FileTxn<'_> {
         self.name
     }
 
+    fn position(&self) -> u64 {
+        self.held.note.seq
+    }
+
     fn config(&mut self) -> Result<TeamConfig> {
         if self.config.is_none() {
             self.config = Some(read::config(&self.held.folders.team, self.name)?);

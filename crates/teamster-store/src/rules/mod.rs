@@ -230,10 +230,11 @@ impl<B: Backend> Store for B {
 
     fn record(&self, team: &TeamName, event: NewEvent) -> Result<u64> {
         make(self, team, "journal", |tx| {
+            // Somebody else may write the next event before this call returns.
+            let position = tx.position() + 1;
             tx.event(event.clone());
-            Ok(())
-        })?;
-        self.position(team)
+            Ok(position)
+        })
     }
 }
 

@@ -1,5 +1,7 @@
 //! The journal: one line for each change, in order, without secrets.
 
+use std::sync::PoisonError;
+
 use serde_json::json;
 use teamster_journal::payload::WorkerRestarted;
 use teamster_journal::{EventKind, NewEvent};
@@ -9,6 +11,38 @@ use teamster_types::message::CONTENT_LIMIT;
 use teamster_types::task::DESCRIPTION_LIMIT;
 
 use super::fixture::{StoreFixture, worker};
+
+pub(super) fn writer_is_told_the_position_of_its_own_event_whoever_else_writes(
+    fixture: &StoreFixture,
+) {
+    let told = std::sync::Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for writer in 0..4 {
+            let told = &told;
+            scope.spawn(move || {
+                for number in 0..8 {
+                    let worker = format!("w-{writer}-{number}");
+                    let restarted = WorkerRestarted {
+                        worker: worker.clone(),
+                        times: number,
+                    };
+                    let event = NewEvent::new("lead", EventKind::WorkerRestarted(restarted));
+                    let recorded = fixture.store.record(&fixture.team, event);
+                    let mut told = told.lock().unwrap_or_else(PoisonError::into_inner);
+                    told.push((worker, recorded.ok()));
+                }
+            });
+        }
+    });
+    let all = fixture.events();
+    let told = told.into_inner().unwrap_or_else(PoisonError::into_inner);
+    assert_eq!(told.len(), 32);
+    for (worker, seq) in told {
+        let event = all.iter().find(|event| Some(event.seq) == seq);
+        let written = event.map(|event| event.data["worker"].clone());
+        assert_eq!(written, Some(json!(worker)), "at position {seq:?}");
+    }
+}
 
 pub(super) fn positions_grow_by_one_and_pages_fit_together(fixture: &StoreFixture) {
     for number in 0..9 {

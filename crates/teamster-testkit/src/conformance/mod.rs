@@ -142,6 +142,7 @@ const CASES: &[TestCase] = table! {
             whoever_peeks_has_not_been_told,
         }
         journal {
+            writer_is_told_the_position_of_its_own_event_whoever_else_writes,
             positions_grow_by_one_and_pages_fit_together,
             the_pulse_changes_with_the_team_and_only_then,
             every_step_has_its_event_and_its_actor,

@@ -120,6 +120,10 @@ impl Txn for MemTxn<'_> {
         self.name
     }
 
+    fn position(&self) -> u64 {
+        self.team.events.len() as u64
+    }
+
     fn config(&mut self) -> Result<TeamConfig> {
         Ok(self
             .config
