@@ -107,6 +107,20 @@ fn a_client_that_does_not_read_is_cut_off_and_misses_nothing() {
     let team = "fix-auth".parse().unwrap();
     let mut slow = listen(&studio, None, "&after=0");
     assert_eq!(slow.next().unwrap().name, "hello");
+    // It has to follow what happens before it stops to read: while it catches up with the past it is waited for.
+    let mut seen = Vec::new();
+    for marker in ["first", "second", "third"] {
+        use teamster_store::Store;
+        let data = serde_json::json!({ "text": marker });
+        let event = recorded("agent.event", "worker-1", &data);
+        let marked = store.record(&team, event).unwrap();
+        while seen.last() != Some(&marked) {
+            let event = slow.next().unwrap();
+            if event.name == "journal" {
+                seen.extend(event.id);
+            }
+        }
+    }
     // More than fits on the way: the queue, and the buffers of both ends of the connection.
     let text = "long words ".repeat(400);
     let mut last = 0;
@@ -129,7 +143,6 @@ fn a_client_that_does_not_read_is_cut_off_and_misses_nothing() {
             last = store.record(&team, event).unwrap();
         }
     });
-    let mut seen = Vec::new();
     let mut cut = 0;
     let mut events = slow;
     while seen.last() != Some(&last) {
