@@ -342,7 +342,15 @@ fn shell_that_only_reads_is_a_read_only_sandbox_or_none_at_all() {
     );
     assert!(!codex.contains(&"shell_tool"), "{codex:?}");
     let gemini = driver("gemini").launch(&job).unwrap();
-    assert!(words(&gemini).contains(&"auto_edit"), "it runs no command");
+    let mode = words(&gemini)
+        .windows(2)
+        .find(|pair| pair[0] == "--approval-mode")
+        .map(|pair| pair[1].to_owned());
+    assert_eq!(
+        mode.as_deref(),
+        Some("default"),
+        "it runs no command and edits no file"
+    );
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use teamster_agents::scripted::Script;
 use teamster_agents::{
     AgentEnd, AgentEvent, AgentInput, AgentOutcome, AgentVerdict, Exit, Job, Permissions, TaskFacts,
 };
@@ -176,12 +177,13 @@ fn the_documented_script_does_what_the_document_says() {
         .skip(1)
         .map(|rest| rest.split_once("```").unwrap().0)
         .collect();
-    let [list, script] = scripts.as_slice() else {
+    let [list, script, leader] = scripts.as_slice() else {
         panic!(
-            "there is a short example and a long one, not {}",
+            "there is a short example, a long one and a leader, not {}",
             scripts.len()
         );
     };
+    Script::parse(Path::new("leader.toml"), leader).unwrap();
     let project = TestProject::new();
     project.write("src/lib.rs", "a - b");
     let failed = play(&project, list, "parser: add, not subtract", 1)

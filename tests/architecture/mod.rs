@@ -100,8 +100,12 @@ fn kinds_of_events_are_spelled_in_the_journal_crate_only() {
     for file in files {
         let text = std::fs::read_to_string(&file).unwrap();
         let product = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
+        let found: Vec<&String> = names
+            .iter()
+            .filter(|name| product.contains(name.as_str()))
+            .collect();
         for (number, line) in product.lines().enumerate() {
-            if names.iter().any(|name| line.contains(name.as_str())) {
+            if found.iter().any(|name| line.contains(name.as_str())) {
                 spelled.push(format!("{}:{}: {line}", file.display(), number + 1));
             }
         }
@@ -167,4 +171,43 @@ fn every_path_in_the_architecture_document_is_there() {
         );
     }
     assert!(count > 50, "{count} paths");
+}
+
+/// Every proof that the list of hostile findings names is a test that `ci` runs: one that was renamed would be missed only
+/// when the evidence is made.
+#[test]
+fn every_test_in_the_lists_of_findings_and_corrections_is_there() {
+    #[derive(serde::Deserialize)]
+    struct Findings {
+        finding: Vec<Finding>,
+    }
+    #[derive(serde::Deserialize)]
+    struct Finding {
+        tests: Vec<String>,
+    }
+    let tests = root().join("tests");
+    let lists = ["hostile/findings.toml", "corrections.toml"].map(|list| {
+        let text = std::fs::read_to_string(tests.join(list)).unwrap();
+        toml::from_str::<Findings>(&text).unwrap().finding
+    });
+    let named: Vec<String> = lists
+        .into_iter()
+        .flatten()
+        .flat_map(|one| one.tests)
+        .collect();
+    assert!(named.len() > 50, "{} tests", named.len());
+    for name in named {
+        let (module, function) = name.rsplit_once("::").unwrap();
+        let path = tests.join(module.replace("::", "/"));
+        let text = std::fs::read_to_string(path.with_extension("rs")).or_else(|_| {
+            // A folder's own file.
+            std::fs::read_to_string(path.join("mod.rs"))
+        });
+        let wanted = match function {
+            "" => "#[test]\n".to_owned(),
+            function => format!("#[test]\nfn {function}()"),
+        };
+        let is_there = text.is_ok_and(|text| text.contains(&wanted));
+        assert!(is_there, "a list names {name}, which is not there");
+    }
 }

@@ -21,6 +21,7 @@ fn what_is_not_plain_json_is_not_edited_and_what_to_paste_is_shown() {
         "TaskCreated": [{"hooks": [{"type": "command", "command": "[teamster] hook TaskCreated", "timeout": 5}]}],
         "TaskCompleted": [{"hooks": [{"type": "command", "command": "[teamster] hook TaskCompleted", "timeout": 5}]}],
         "Stop": [{"hooks": [{"type": "command", "command": "[teamster] hook Stop", "timeout": 5}]}],
+        "StopFailure": [{"hooks": [{"type": "command", "command": "[teamster] hook StopFailure", "timeout": 5}]}],
         "SessionStart": [{"hooks": [{"type": "command", "command": "[teamster] hook SessionStart", "timeout": 5}]}],
         "SessionEnd": [{"hooks": [{"type": "command", "command": "[teamster] hook SessionEnd", "timeout": 5}]}],
         "Notification": [{"hooks": [{"type": "command", "command": "[teamster] hook Notification", "timeout": 5}]}]

@@ -14,13 +14,14 @@ use serde_json::Value;
 use crate::kit::{Ran, TestProject};
 
 /// Every event, in the order in which they are written.
-const EVENTS: [&str; 11] = [
+const EVENTS: [&str; 12] = [
     "SubagentStart",
     "SubagentStop",
     "TeammateIdle",
     "TaskCreated",
     "TaskCompleted",
     "Stop",
+    "StopFailure",
     "SessionStart",
     "SessionEnd",
     "Notification",

@@ -8,8 +8,9 @@ use serde_json::{Value, json};
 use super::{EVENTS, names, program, shown};
 use crate::kit::TestProject;
 
-const FILES: [&str; 8] = [
+const FILES: [&str; 9] = [
     ".claude-plugin/plugin.json",
+    ".mcp.json",
     "README.md",
     "bin/teamster",
     "commands/team-approve.md",
@@ -71,6 +72,13 @@ fn a_plugin_has_everything_that_the_client_loads() {
             "timeout": 5,
         }] }])
     );
+    assert_eq!(
+        json_of(&project, ".mcp.json"),
+        json!({ "mcpServers": { "teamster": {
+            "command": "sh",
+            "args": ["${CLAUDE_PLUGIN_ROOT}/bin/teamster", "mcp"],
+        } } })
+    );
     let approve = read(&project, "commands/team-approve.md");
     assert!(approve.contains("\ndisable-model-invocation: true\n"));
     for file in FILES.iter().filter(|file| is_text(file)) {
@@ -88,6 +96,83 @@ fn a_plugin_has_everything_that_the_client_loads() {
         launcher.metadata().unwrap().permissions().mode() & 0o500,
         0o500
     );
+}
+
+/// What the client would start is our server, and every tool that the plugin names or lets the session use is one of it.
+#[test]
+fn a_plugin_names_only_tools_that_its_server_has() {
+    const PREFIX: &str = "mcp__plugin_teamster_teamster__";
+    let project = TestProject::new();
+    project.run(["plugin", "export", "plug"]).succeeds();
+    let server = &json_of(&project, ".mcp.json")["mcpServers"]["teamster"];
+    let root = project.folder().join("plug").display().to_string();
+    let words = std::iter::once(&server["command"]).chain(server["args"].as_array().unwrap());
+    let line: Vec<String> = words
+        .map(|word| {
+            word.as_str()
+                .unwrap()
+                .replace("${CLAUDE_PLUGIN_ROOT}", &root)
+        })
+        .map(|word| format!("'{word}'"))
+        .collect();
+    let requests = [
+        json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+            "protocolVersion": "2025-06-18", "capabilities": {},
+            "clientInfo": { "name": "test", "version": "1" } } }),
+        json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }),
+        json!({ "jsonrpc": "2.0", "id": 2, "method": "tools/list" }),
+    ];
+    let input: Vec<String> = requests.iter().map(Value::to_string).collect();
+    project.write("requests", &(input.join("\n") + "\n"));
+    // The input stays open until the answer is there, as that of a client does.
+    let line = format!(
+        ": > answers; {{ cat requests; i=0; until grep -q '\"id\":2' answers || test $i -gt 1200; do sleep 0.05; i=$((i + 1)); done; }} | {} > answers; cat answers",
+        line.join(" ")
+    );
+    let ran = project.shell(&line).run().succeeds();
+    let listed = ran.stdout.lines().find_map(|line| {
+        let answer: Value = serde_json::from_str(line).ok()?;
+        answer["result"]["tools"].as_array().cloned()
+    });
+    let tools: Vec<String> = listed
+        .unwrap_or_else(|| panic!("no tools in {}", ran.stdout))
+        .iter()
+        .map(|tool| tool["name"].as_str().unwrap().to_owned())
+        .collect();
+    let mut named = 0;
+    for file in FILES.iter().filter(|file| is_text(file)) {
+        let text = read(&project, file);
+        for part in text.split(PREFIX).skip(1) {
+            let name: String = part
+                .chars()
+                .take_while(|c| c.is_ascii_lowercase() || *c == '_')
+                .collect();
+            assert!(tools.contains(&name), "{file} names {name}: {tools:?}");
+            named += 1;
+        }
+    }
+    assert!(named >= 2 * tools.len() - 1, "{named} of {tools:?}");
+    let team = read(&project, "commands/team.md");
+    for tool in &tools {
+        assert!(team.contains(&format!("`{tool}`")), "{tool} is not taught");
+    }
+}
+
+#[test]
+fn the_command_lets_the_session_lead_or_an_agent_of_its_own() {
+    let project = TestProject::new();
+    project.run(["plugin", "export", "plug"]).succeeds();
+    let team = read(&project, "commands/team.md");
+    assert!(!team.to_lowercase().contains("do not split"), "{team}");
+    for part in [
+        "**This session leads**",
+        "**An agent of its own leads**",
+        "`blockedBy`",
+        "`accept`",
+        "That decision is never yours.",
+    ] {
+        assert!(team.contains(part), "{part} is not in\n{team}");
+    }
 }
 
 /// Every command that the plugin teaches is one that exists.
@@ -221,7 +306,7 @@ fn hooks_that_would_be_told_twice_are_mentioned() {
     project.run(["install", "claude"]).succeeds();
     let ran = project.run(["plugin", "export", "plug"]).exits(0);
     insta::assert_snapshot!(shown(&ran), @r"
-    wrote 8 files to [root]/project/plug
+    wrote 9 files to [root]/project/plug
     try it: claude --plugin-dir [root]/project/plug
     warning: our hooks are also in the user settings, so every event would be told twice; `teamster uninstall claude --scope user` takes them out there
     ");

@@ -289,7 +289,7 @@ fn light_leaves_the_tools_out_and_can_be_changed() {
     let light = project
         .run(["install", "claude", "--light", "--json"])
         .json();
-    assert_eq!(light["events"], json!(EVENTS[..9]));
+    assert_eq!(light["events"], json!(EVENTS[..10]));
     let settings: Value = serde_json::from_str(&project.read("settings.json")).unwrap();
     assert_eq!(commands(&settings, "PreToolUse"), ["~/.claude/guard.sh"]);
     assert_eq!(settings["hooks"].get("PostToolUse"), None);
@@ -324,7 +324,7 @@ fn the_change_is_shown_and_a_dry_run_writes_nothing() {
     insta::assert_snapshot!(said, @r#"
     --- [root]/home/.claude/settings.json
     +++ [root]/home/.claude/settings.json
-    @@ -1,5 +1,106 @@
+    @@ -1,5 +1,117 @@
      {
        "env": {
          "API_KEY": "[redacted]"

@@ -30,6 +30,9 @@ fn a_variable_counts_more_than_the_project_and_that_more_than_the_user() {
     worker.idle_limit       10m      default  TEAMSTER_WORKER_IDLE_LIMIT
     worker.task_limit       1h       default  TEAMSTER_WORKER_TASK_LIMIT
     run.max_tasks           200      default  TEAMSTER_RUN_MAX_TASKS
+    leader                  auto     default  TEAMSTER_LEADER
+    leader.max_wakes        20       default  TEAMSTER_LEADER_MAX_WAKES
+    leader.budget_share     25%      default  TEAMSTER_LEADER_BUDGET_SHARE
     permissions.shell       allow    default  TEAMSTER_PERMISSIONS_SHELL
     permissions.other       deny     default  TEAMSTER_PERMISSIONS_OTHER
     worktree.setup          []       default  TEAMSTER_WORKTREE_SETUP
@@ -72,6 +75,39 @@ fn a_variable_counts_more_than_the_project_and_that_more_than_the_user() {
     );
     assert_eq!(lease["value"], "90s");
     assert_eq!(lease["from"], "TEAMSTER_CLAIM_LEASE");
+}
+
+#[test]
+fn leader_is_set_by_its_name_or_in_a_section_of_its_own() {
+    let project = TestProject::new();
+    let show = || project.call(["config", "show", "--json"]);
+    project.write(".teamster/config.toml", "leader = \"codex\"\n");
+    assert_eq!(setting(&show().run(), "leader")["value"], "codex");
+    project.write(
+        ".teamster/config.toml",
+        "[leader]\nagent = \"engine\"\nmax_wakes = 3\nbudget_share = \"10%\"\n",
+    );
+    let shown = show().run().succeeds();
+    assert_eq!(shown.stderr, "", "every key is known");
+    assert_eq!(setting(&shown, "leader")["value"], "engine");
+    assert_eq!(setting(&shown, "leader.max_wakes")["value"], 3);
+    assert_eq!(setting(&shown, "leader.budget_share")["value"], "10%");
+    project.write(".teamster/config.toml", "[leader]\nmax_wakes = 3\n");
+    let leader = setting(&show().run(), "leader");
+    assert_eq!(
+        (&leader["value"], &leader["source"]),
+        (&json!("auto"), &json!("default"))
+    );
+    for (wrong, why) in [
+        ("leader = \"two words\"", "an agent such as"),
+        ("[leader]\nbudget_share = 200", "a part of a hundred"),
+        ("[leader]\nmax_wakes = \"many\"", "a whole number"),
+    ] {
+        project.write(".teamster/config.toml", wrong);
+        let ran = project.run(["task", "list", "--team", "x"]);
+        assert_eq!(ran.code, Some(2), "{wrong}: {}", ran.stderr);
+        assert!(ran.stderr.contains(why), "{wrong}: {}", ran.stderr);
+    }
 }
 
 #[test]

@@ -3,20 +3,31 @@
 use std::os::unix::process::ExitStatusExt;
 use std::time::Duration;
 
+use teamster_journal::EventActor;
+use teamster_store::{ClaimRequest, Outgoing, Recipient, Store};
 use teamster_testkit::wait::wait_until;
+use teamster_types::json::Object;
+use teamster_types::task::NewTask;
+use teamster_types::{TaskId, TeamName};
 
-use crate::kit::{Follower, TestProject, living};
+use crate::kit::{Follower, TestProject, gone, living};
 
-/// Every command and every group of commands, by its words.
-fn commands() -> Vec<Vec<String>> {
+/// Every command and every group of commands, by its words, with its help.
+fn commands() -> Vec<(Vec<String>, String)> {
     let project = TestProject::new();
     let mut found = Vec::new();
     let mut open: Vec<Vec<String>> = vec![Vec::new()];
     while let Some(words) = open.pop() {
         let help = help_of(&project, &words);
+        if words.is_empty() {
+            // Commands under a heading that nobody knows here would have no test.
+            let mut headings = help.lines().filter(|line| line.ends_with(':'));
+            let known = |line: &&str| HEADINGS.contains(line) || OTHER_HEADINGS.contains(line);
+            assert!(headings.all(|line| known(&line)), "{help}");
+        }
         let inner = subcommands(&help).into_iter();
         open.extend(inner.map(|word| [words.clone(), vec![word]].concat()));
-        found.push(words);
+        found.push((words, help));
     }
     found.sort();
     found
@@ -26,6 +37,9 @@ fn help_of(project: &TestProject, words: &[String]) -> String {
     let flag = ["--help".to_owned()];
     project.run(words.iter().chain(&flag)).succeeds().stdout
 }
+
+/// The headings of other sections in the help of the program itself.
+const OTHER_HEADINGS: [&str; 4] = ["Options:", "Examples:", "Exit codes:", "Environment:"];
 
 /// The headings that commands stand under.
 const HEADINGS: [&str; 6] = [
@@ -43,6 +57,11 @@ fn subcommands(help: &str) -> Vec<String> {
     sections
         .filter(|(heading, _)| HEADINGS.contains(heading))
         .flat_map(|(_, commands)| commands.lines())
+        // What is indented further goes on with the description of the command above.
+        .filter_map(|line| {
+            line.strip_prefix("  ")
+                .filter(|rest| !rest.starts_with(' '))
+        })
         .filter_map(|line| line.split_whitespace().next())
         .filter(|word| *word != "help")
         .map(str::to_owned)
@@ -60,27 +79,48 @@ fn examples(help: &str) -> Vec<String> {
 }
 
 /// What the examples take for granted: a team with a task in every state, a message, a plan, a result.
+///
+/// The store's library makes what it can make: a process for each step would take longer than the examples.
 fn prepared() -> (TestProject, String, String) {
     let project = TestProject::with_team();
-    project.task("Read the code", &[]);
-    let token = project.claim("worker-1", "1");
-    project
-        .run(["task", "complete", "1", "--token", &token])
-        .succeeds();
-    project.task("Find the cause", &[]);
-    let token = project.claim("worker-1", "2");
-    project.task("Fix the login form", &[]);
-    project.task("Look at the logs", &[]);
-    let failed = project.claim("worker-2", "4");
-    project
-        .run([
-            "task", "fail", "4", "--token", &failed, "--error", "no logs",
-        ])
-        .succeeds();
-    project.task("Test the login form", &["--blocked-by", "3"]);
-    let sent = project
-        .run(["message", "send", "--to", "worker-1", "hello", "--json"])
-        .json();
+    // Whoever claimed is gone, as a command is that has printed its token.
+    let store = project.store(Duration::ZERO).claiming_as(gone());
+    let team: TeamName = "fix-auth".parse().unwrap();
+    let id = |id: &str| id.parse::<TaskId>().unwrap();
+    let create = |subject: &str, blocked_by: Vec<TaskId>| {
+        let new = NewTask {
+            subject: subject.to_owned(),
+            blocked_by,
+            ..NewTask::default()
+        };
+        store.create_task(&team, &EventActor::Person, &new).unwrap();
+    };
+    let claim = |worker: &str, task: &str| {
+        let request = ClaimRequest {
+            worker: worker.parse().unwrap(),
+            id: Some(id(task)),
+            lease: None,
+        };
+        store.claim(&team, &request).unwrap().unwrap().token
+    };
+    create("Read the code", Vec::new());
+    let token = claim("worker-1", "1");
+    store.complete(&team, &id("1"), &token, None).unwrap();
+    create("Find the cause", Vec::new());
+    let token = claim("worker-1", "2").reveal().to_owned();
+    create("Fix the login form", Vec::new());
+    create("Look at the logs", Vec::new());
+    let failed = claim("worker-2", "4");
+    store.fail(&team, &id("4"), &failed, "no logs").unwrap();
+    create("Test the login form", vec![id("3")]);
+    let hello = Outgoing {
+        from: "user".to_owned(),
+        to: Recipient::Worker("worker-1".to_owned()),
+        kind: "message".to_owned(),
+        content: "hello".to_owned(),
+        extra: Object::new(),
+    };
+    let message = store.send(&team, &hello).unwrap().remove(0).id().to_owned();
     project.write("plan.toml", "[[tasks]]\nid = 'a'\nsubject = 'A'\n");
     project.write("result.json", "{}");
     let init = [
@@ -99,15 +139,13 @@ fn prepared() -> (TestProject, String, String) {
     project
         .run(["ticket", "create", "--title", "Test it"])
         .succeeds();
-    let message = sent["message"]["id"].as_str().unwrap().to_owned();
     (project, token, message)
 }
 
 #[test]
 fn every_command_has_examples_that_work() {
     let mut all = Vec::new();
-    for words in commands() {
-        let help = help_of(&TestProject::new(), &words);
+    for (words, help) in commands() {
         let examples = examples(&help);
         assert!(!examples.is_empty(), "{words:?} has no example");
         assert!(help.contains("--json"), "{words:?} has no --json");
@@ -167,8 +205,8 @@ fn try_example(example: &str) {
     let (line, comment) = example.split_once("   # ").unwrap_or((example, ""));
     match comment {
         "in a terminal" => {
-            // Here is none, nobody is in a pane, and no run waits at a gate.
-            let is_gate = !line.contains("teamster worker ");
+            // Here is none, nobody is in a pane, there is no plan, and no run waits at a gate.
+            let is_gate = !line.contains("teamster worker ") && !line.contains("teamster plan ");
             call(line).run().exits(if is_gate { 4 } else { 3 });
             return;
         }
@@ -259,7 +297,7 @@ fn the_help_of_the_whole_is_a_map() {
       approve      Take the work of a run that waits at the gate: it lands on your branch
       reject       Do not take the work of a run that waits at the gate
       revise       Have the work of a run that waits at the gate changed first
-      plan         Look at plans: files with tasks that wait for each other
+      plan         Check plan files, and decide about the plan that a run waits with
       status       Show how far the teams of this project are and what needs a person
       top          Watch a team on the terminal: workers, tasks, messages, timeline, log
       studio       Show every team live on a page of this machine
@@ -335,6 +373,7 @@ fn the_help_of_the_whole_is_a_map() {
       TEAMSTER_DEBUG       makes hooks say what they do, on the error stream and in TEAMSTER_LOG
                            (else .bkit/hook.log)
       TEAMSTER_LOG         what traces of runs and workers tell: teamster_run=debug,info, or off
+      VISUAL, EDITOR       the editor for plans (else vi)
       NO_COLOR             no colours
       Settings have variables of their own: see `teamster config show`
     "#);
@@ -434,7 +473,7 @@ fn there_is_a_manual_page_for_every_command() {
         .iter()
         .map(|file| file.as_str().unwrap())
         .collect();
-    for words in commands() {
+    for (words, _) in commands() {
         let page = [vec!["teamster".to_owned()], words].concat().join("-") + ".1";
         assert!(files.contains(&page.as_str()), "{page}: {files:?}");
         assert!(project.folder().join("man1").join(page).exists());

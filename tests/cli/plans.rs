@@ -139,7 +139,7 @@ fn checking_a_plan_names_every_mistake_by_file_and_line() {
     let ran = project.run(["plan", "check", "plan.yaml"]).exits(6);
     insta::assert_snapshot!(ran.shown(), @r#"
     plan.yaml:2: task "a" has no `subject`
-    plan.yaml:3: task "a" has the unknown key `subjct`; known are id, subject, description, activeForm, blockedBy, owner, capabilities, paths, verify
+    plan.yaml:3: task "a" has the unknown key `subjct`; known are id, subject, description, activeForm, blockedBy, owner, role, capabilities, paths, accept, verify
     plan.yaml:6: task "b" is blocked by "c", which is not in the plan
     plan.yaml:7: task "b" has a bad `owner`: `all` is reserved and cannot be the name of a worker
     error: plan.yaml has 4 mistakes

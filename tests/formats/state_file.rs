@@ -6,7 +6,15 @@ use crate::kit::TestProject;
 
 #[track_caller]
 fn does(project: &TestProject, args: &[&str]) -> Value {
-    let args = ["state-file"].iter().chain(args).chain(&["--json"]);
+    let whose: &[&str] = match args[0] {
+        "path" => &[],
+        _ => &["--session", "s-1"],
+    };
+    let args = ["state-file"]
+        .iter()
+        .chain(args)
+        .chain(whose)
+        .chain(&["--json"]);
     let state = project.run(args).succeeds().json();
     assert_eq!(state["version"], "1.0", "{state}");
     state
@@ -30,8 +38,6 @@ fn every_operation_takes_its_options_and_prints_the_state() {
         "swarm",
         "--cto",
         "haiku",
-        "--session",
-        "s-1",
     ];
     let state = does(&project, &init);
     for (key, value) in [

@@ -3,11 +3,11 @@
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Stdio;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::{names, row, start};
+use super::{is_in_time, names, row, start};
 use crate::kit::{Ran, TestProject};
 
 const EVENTS: [&str; 12] = [
@@ -76,7 +76,8 @@ fn too_much_is_not_read_and_a_lot_is_cut() {
     let ran = check(project.call(["hook", "SubagentStart"]).input(huge).run());
     assert_eq!(ran.stdout, "{\"continue\":true}\n");
     assert_eq!(project.state(), state);
-    assert!(began.elapsed() < Duration::from_secs(8));
+    // It is a matter of seconds, and not of the square of the length.
+    is_in_time(began, 8);
 }
 
 #[test]
@@ -132,11 +133,7 @@ fn an_input_that_is_held_open_costs_a_second() {
     std::io::Write::write_all(&mut writer, start("w1").to_string().as_bytes()).unwrap();
     let mut child = child;
     assert!(child.wait().unwrap().success());
-    assert!(
-        began.elapsed() < Duration::from_secs(2),
-        "{:?}",
-        began.elapsed()
-    );
+    is_in_time(began, 2);
     assert_eq!(names(&project.state()), ["w1"], "what had come was enough");
     drop(writer);
 }
@@ -153,7 +150,7 @@ fn every_event(project: &TestProject) {
         let began = Instant::now();
         let ran = project.hook(event, &start("w1"));
         assert!(ran.stdout.is_empty() || ran.json().is_object());
-        assert!(began.elapsed() < Duration::from_secs(2), "{event}");
+        is_in_time(began, 2);
     }
 }
 
@@ -294,7 +291,7 @@ fn a_state_that_another_program_wrote_is_understood() {
     assert_eq!(row(&state, "w1")["status"], "working");
     assert_eq!(state["pdcaPhase"], "check");
     assert_eq!(state["progress"]["totalTasks"], 3);
-    assert_eq!(state.get("extra"), None::<&Value>);
+    assert_eq!(state["extra"], json!({"x": 1}), "what is not ours is kept");
 }
 
 #[test]

@@ -4,6 +4,7 @@ mod acceptance;
 mod bad_input;
 mod concurrent;
 mod contention;
+mod corrections;
 mod crash;
 mod ends;
 mod payloads;
@@ -13,6 +14,7 @@ mod unfinished;
 mod visible;
 
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -88,6 +90,13 @@ impl TestProject {
             .map(|line| serde_json::from_str(line).unwrap())
             .collect()
     }
+}
+
+/// Checks that a hook has kept to its time.
+#[track_caller]
+fn is_in_time(began: Instant, seconds: u64) {
+    let took = began.elapsed();
+    assert!(took < Duration::from_secs(seconds), "{took:?}");
 }
 
 fn start(name: &str) -> Value {

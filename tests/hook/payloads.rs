@@ -63,6 +63,8 @@ fn arrange(version: &str, file: &str, payload: &Value) -> TestProject {
         "worker-1",
         "--task",
         "you own the parser",
+        "--session",
+        lead,
     ];
     project.run(add).succeeds();
     // Whoever uses a tool was idle before, so that it is seen to work.
@@ -71,13 +73,20 @@ fn arrange(version: &str, file: &str, payload: &Value) -> TestProject {
     } else {
         "working"
     };
-    project
-        .run(["state-file", "status", "worker-1", status])
-        .succeeds();
+    let status = [
+        "state-file",
+        "status",
+        "worker-1",
+        status,
+        "--session",
+        lead,
+    ];
+    project.run(status).succeeds();
     if let Some(id) = payload["agent_id"].as_str()
         && file.contains("subagent")
     {
-        project.run(["state-file", "add", id]).succeeds();
+        let add = ["state-file", "add", id, "--session", lead];
+        project.run(add).succeeds();
     }
     project
 }

@@ -72,13 +72,17 @@ fn a_finished_session_is_archived_when_another_one_begins() {
 }
 
 #[test]
-fn a_stale_session_gives_way_and_is_archived() {
+fn a_stale_session_gives_way_and_is_ended_when_its_process_is_gone() {
     let project = TestProject::new();
     project.hook("SubagentStart", &start_in("s1", "w1"));
     grow_stale(&project);
+    let gone = gone();
+    let record = json!({"pid": gone.pid, "sessionId": "s1", "procStart": gone.process_start_time.to_string()});
+    project.native_file(&format!("sessions/{}.json", gone.pid), &record.to_string());
     project.hook("SubagentStart", &start_in("s2", "x1"));
     assert_eq!(project.state()["sessionId"], "s2");
     assert_eq!(side(&project, "s1").unwrap()["enabled"], false);
+    assert_eq!(side(&project, "s1").unwrap()["teammates"], json!([]));
 }
 
 #[test]
@@ -134,27 +138,34 @@ fn a_session_whose_id_is_a_path_gets_no_file() {
 }
 
 #[test]
-fn a_script_without_a_session_and_the_clients_session_share_one_state() {
+fn a_script_without_a_session_and_the_clients_session_have_a_state_each() {
     let project = TestProject::new();
-    project
-        .run(["state-file", "init", "--team", "t", "--feature", "f"])
-        .succeeds();
+    let init = |team: &str| {
+        let init = ["state-file", "init", "--team", team, "--feature", "f"];
+        project.run(init).succeeds();
+    };
+    init("t");
     project.hook("SubagentStart", &start_in("s1", "w1"));
     let state = project.state();
-    assert_eq!(state["sessionId"], "s1");
+    assert_eq!(state["sessionId"], "script");
     assert_eq!(state["teamName"], "t");
+    assert_eq!(state["teammates"], json!([]));
     project.run(["state-file", "message", "hello"]).succeeds();
+    assert_eq!(side(&project, "s1").unwrap()["recentMessages"], json!([]));
     project.run(["state-file", "cleanup"]).succeeds();
-    assert_eq!(project.state()["sessionId"], "s1");
-    project
-        .run(["state-file", "init", "--team", "t2", "--feature", "f2"])
-        .succeeds();
+    assert_eq!(project.state()["sessionId"], "s1", "it moves up");
+    project.hook("SessionEnd", &json!({"session_id": "s1"}));
+    init("t2");
     let state = project.state();
     assert_eq!(state["teamName"], "t2");
     assert_eq!(state["recentMessages"], json!([]), "a new one begins empty");
-    assert_eq!(
-        side(&project, "s1").unwrap()["recentMessages"][0]["content"],
-        "hello"
-    );
     assert!(state["startedAt"].as_str().unwrap() <= now().to_string().as_str());
+    let archived = std::fs::read_dir(project.bkit("sessions")).unwrap();
+    let archived: Vec<String> = archived
+        .map(|entry| std::fs::read_to_string(entry.unwrap().path()).unwrap())
+        .collect();
+    assert!(
+        archived.iter().any(|text| text.contains("hello")),
+        "{archived:?}"
+    );
 }

@@ -246,11 +246,18 @@ fn what_a_pane_takes_out_of_its_inbox_at_once_is_seen_before() {
         .iter()
         .map(|letter| letter["content"].as_str().unwrap())
         .collect();
-    // What was said with a tool is told by that tool's hook, which may be about to come.
-    assert_eq!(
-        contents,
-        ["you own the parser", "task assigned: Write parser"]
-    );
+    // What was said with a tool may be in the inbox before that tool's hook comes, and is shown once.
+    let expected = [
+        "you own the parser",
+        "Please start.",
+        "task assigned: Write parser",
+    ];
+    assert_eq!(contents, expected);
+    let says = json!({"session_id": "s1", "tool_name": "SendMessage",
+        "tool_input": {"to": "worker-1", "message": "Please start."}, "tool_response": {"success": true}});
+    project.hook("PostToolUse", &says);
+    let count = project.state()["recentMessages"].as_array().unwrap().len();
+    assert_eq!(count, expected.len());
 }
 
 #[test]

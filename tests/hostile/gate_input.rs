@@ -20,6 +20,7 @@ use crate::studio::terminal::Terminal;
 use crate::studio::wait_for;
 
 const PROMPT: &str = "decision> ";
+const PLAN_PROMPT: &str = "plan> ";
 const DISCARDED: &str = "What you typed before this was shown was discarded.";
 
 /// A worker that waits for `ROOT/go`, also when it revises, and then changes a file.
@@ -101,7 +102,7 @@ fn lines_typed_before_a_question_is_shown_do_nothing() {
     waits_at(&shop, "at-check");
     terminal.press(&typed.concat());
     lets(&shop, "checked");
-    terminal.wait_for("Carry out this plan? [yes/no] ");
+    terminal.wait_for(PLAN_PROMPT);
     assert!(terminal.text().contains(DISCARDED), "{}", terminal.text());
     terminal.press("\rmaybe\r");
     terminal.wait_for("Not understood: maybe");
@@ -154,8 +155,12 @@ fn plan_that_was_shown_is_the_plan_that_is_carried_out() {
     let script = MENDS.replace("mend it", "Part");
     let more = ["--plan", &plan, "--approve-plan", "--approve", "never"];
     let mut terminal = Terminal::of_call(shop.scripted_run(&script, &more));
-    terminal.wait_for("Carry out this plan? [yes/no] ");
-    assert!(terminal.text().contains("1  Part 1"), "{}", terminal.text());
+    terminal.wait_for(PLAN_PROMPT);
+    assert!(
+        terminal.text().contains("1   t1  Part 1"),
+        "{}",
+        terminal.text()
+    );
     shop.plan("[[tasks]]\nid = \"x\"\nsubject = \"Part of something else\"\n");
     terminal.press("maybe\r");
     terminal.wait_for("Not understood: maybe");
@@ -342,6 +347,35 @@ fn lines_typed_ahead_in_tmux_do_nothing_and_typing_is_seen() {
     shop.until("the end", || shop.stage() == "complete");
     assert_eq!(shop.git(&["show", "main:news.txt"]), "mended");
     shop.until("nobody", || shop.alive().is_empty());
+}
+
+#[test]
+fn lines_typed_ahead_in_tmux_accept_no_plan() {
+    let shop = Shop::new();
+    let check = check(&shop);
+    let more = ["--verify", &check, "--approve-plan", "--approve", "never"];
+    let tmux = TmuxTerminal::start(&shop, shop.scripted_run(MENDS, &more));
+    waits_at(&shop, "at-check");
+    for word in ["yes", "accept", "edit", "reject"] {
+        tmux.press(&[word, "Enter", "C-d", word, "C-m", "C-j"]);
+    }
+    tmux.press(&["accept"]);
+    lets(&shop, "checked");
+    tmux.wait_for(PLAN_PROMPT.trim_end());
+    tmux.press(&["Enter", "what", "Enter"]);
+    let text = tmux.wait_for("Not understood: what");
+    assert_eq!(text.matches(DISCARDED).count(), 1, "{text}");
+    assert!(text.contains("revision 1: 1 task"), "{text}");
+    tmux.press(&["revise", "Space", "it", "Enter"]);
+    tmux.wait_for("No agent leads this run");
+    assert_eq!(shop.events_of("plan.answered").len(), 0);
+    tmux.press(&["acc"]);
+    let text = tmux.wait_for("plan> acc");
+    assert_eq!(text.trim_end().lines().last(), Some("plan> acc"), "{text}");
+    tmux.press(&["ept", "Enter"]);
+    shop.gate();
+    shop.until("nobody", || shop.alive().is_empty());
+    assert_eq!(shop.tasks().len(), 1);
 }
 
 #[test]

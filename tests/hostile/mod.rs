@@ -22,6 +22,7 @@ mod sentences;
 mod signals;
 mod trust;
 mod versions;
+mod worker;
 mod worker_results;
 
 use crate::run::Shop;

@@ -96,7 +96,7 @@ impl RunOutput<'_> {
             return self.is_there(branch.trim_start_matches("omc-team/shop/"));
         }
         if let Some(commit) = text
-            .strip_prefix("the gate is open for ")
+            .strip_prefix("ready for your review: ")
             .or_else(|| text.strip_prefix("approved: "))
         {
             return self.shop.try_git(&["cat-file", "-e", commit]).map(drop);

@@ -210,6 +210,118 @@ Resolve*)
     assert!(patch.contains("+two") && patch.contains("+more"), "{patch}");
 }
 
+/// A run whose second task conflicts; whoever resolves that does `resolve`, and `sandboxed` runs a command that cannot write to
+/// the repository's own `.git`, as in the sandbox of Codex.
+fn resolved_in_a_sandbox(shop: &Shop, resolve: &str) -> crate::kit::Ran {
+    let plan = shop.plan(
+        "[[tasks]]\nid = 'a'\nsubject = 'Say one'\nowner = 'worker-1'\n\
+         [[tasks]]\nid = 'b'\nsubject = 'Say two'\nowner = 'worker-2'\n",
+    );
+    let git = shop.folder().canonicalize().unwrap().join(".git");
+    let git = git.display();
+    let worker = agent(
+        shop,
+        &format!(
+            r#"
+Say\ one) until test -e ROOT/prompt-2; do sleep 0.02; done; echo one > news.txt; echo done ;;
+Say\ two)
+  until git show omc-team/shop/integration:news.txt | grep -q one; do sleep 0.02; done
+  echo two > news.txt; echo more > more.txt; echo done ;;
+Resolve*)
+  sandboxed() {{
+    unshare --mount sh -c 'mount --bind {git} {git} && mount -o remount,bind,ro {git} && exec "$@"' sh "$@"
+  }}
+  {resolve}
+  echo done ;;
+"#
+        ),
+    );
+    let args = RunCmd::new("shop", "2:w", "Say more")
+        .provider(&worker)
+        .plan(&plan)
+        .verify("true")
+        .approve("auto");
+    shop.run(&args)
+}
+
+fn can_be_sandboxed() -> bool {
+    let tried = std::process::Command::new("unshare")
+        .args(["--mount", "true"])
+        .status();
+    let can = tried.is_ok_and(|status| status.success());
+    if !can {
+        crate::kit::skip("mounts of one's own are not allowed here");
+    }
+    can
+}
+
+#[test]
+fn resolver_that_cannot_write_to_git_and_knows_no_other_way_fails_and_its_work_is_named() {
+    if !can_be_sandboxed() {
+        return;
+    }
+    let shop = Shop::new();
+    let pick = "sandboxed git cherry-pick refs/teamster/shop/task-2 2> ROOT/why || true";
+    let ran = resolved_in_a_sandbox(&shop, pick).exits(14);
+    let why = std::fs::read_to_string(shop.aside().join("why")).unwrap();
+    assert!(why.contains("Read-only file system"), "{why}");
+    let said = format!("{}{}", ran.stdout, ran.stderr);
+    for part in ["NOT merged", "refs/teamster/shop/task-2"] {
+        assert!(said.contains(part), "{part} is not in\n{said}");
+    }
+    assert_eq!(shop.git(&["show", "main:news.txt"]), "nothing new");
+    let kept = shop.git(&["show", "refs/teamster/shop/task-2:more.txt"]);
+    assert_eq!(kept, "more", "nothing is lost");
+}
+
+#[test]
+fn resolver_that_cannot_write_to_git_succeeds_with_the_patch_it_is_given() {
+    if !can_be_sandboxed() {
+        return;
+    }
+    let shop = Shop::new();
+    let apply = r#"
+  patch=$(grep -o '`git apply --reject [^`]*`' ROOT/prompt-$TEAMSTER_TASK_ID | tr -d '`' | sed 's/.* //')
+  sandboxed git apply --reject "$patch" || true
+  rm news.txt.rej
+  printf 'one\ntwo\n' > news.txt"#;
+    resolved_in_a_sandbox(&shop, apply).exits(0);
+    assert_eq!(shop.git(&["show", "main:news.txt"]), "one\ntwo");
+    assert_eq!(shop.git(&["show", "main:more.txt"]), "more");
+}
+
+#[test]
+fn fixer_of_a_later_round_is_told_what_the_one_before_said() {
+    let shop = Shop::new();
+    let plan = shop.plan("[[tasks]]\nid = 'a'\nsubject = 'Say more'\n");
+    let worker = agent(
+        &shop,
+        r#"
+Say\ more) echo bad > news.txt; echo done ;;
+Fix*)
+  if test -e ROOT/once; then echo good > news.txt; else touch ROOT/once; echo worse > news.txt; fi
+  report '{"summary": "It says something else now."}' ;;
+"#,
+    );
+    let args = RunCmd::new("shop", "1:w", "Say good")
+        .provider(&worker)
+        .plan(&plan)
+        .verify("! grep -q bad news.txt && ! grep -q worse news.txt")
+        .approve("auto");
+    shop.run(&args).exits(0);
+    assert_eq!(shop.tasks().len(), 3);
+    assert!(!told(&shop, 2).contains("## An earlier attempt"));
+    says(
+        &told(&shop, 3),
+        &[
+            "## An earlier attempt",
+            "Task 2 was to mend this before, and what came of it is in this folder.",
+            "worker-1, who had task 2, says about it:",
+            "> It says something else now.",
+        ],
+    );
+}
+
 #[test]
 fn fixer_is_told_what_was_merged_the_other_checks_and_the_output() {
     let shop = Shop::new();

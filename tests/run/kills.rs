@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use teamster_testkit::RunCmd;
 
 use super::Shop;
+use crate::kit::Call;
 use crate::workers::kill_9;
 
 /// A build for tests lets its host die at this event.
@@ -51,8 +52,80 @@ impl Outcome {
     }
 }
 
+/// A run that is killed and taken up.
+#[derive(Clone, Copy)]
+struct Scenario {
+    /// Begins it.
+    begin: fn(&Shop) -> Call,
+    /// A task of it, which the report names.
+    named: &'static str,
+}
+
+/// A plan with tasks that wait, a conflict, and a check that the team breaks.
+const WHOLE: Scenario = Scenario {
+    begin: |shop| shop.whole_run(&["--approve", "auto"]),
+    named: "Mend adding",
+};
+
+/// A leader plans, answers a question, and decides about a finding; a reviewer finds something, and accepts it once it is
+/// fixed.
+const LED: Scenario = Scenario {
+    begin: led_run,
+    named: "Write news",
+};
+
+const BOSS: &str = r#"
+asked=$(cat)
+say() { printf '%s\n' "$1"; }
+case "$asked" in
+*'You are asked because'*)
+  q=$(say "$asked" | grep -o 'Question q[0-9]*' | head -n 1 | cut -d ' ' -f 2)
+  if test -n "$q"; then say '{"actions":[{"action":"answer","question":"'$q'","text":"Pears."}]}'
+  elif say "$asked" | grep -q 'Finding f1'; then
+    say '{"actions":[{"action":"create_task","subject":"Right the news","findings":["f1"]}]}'
+  else say '{"actions":[]}'; fi ;;
+*) say '{"tasks":[{"id":"a","subject":"Write news"},{"id":"b","subject":"Count","blockedBy":["a"]}]}' ;;
+esac
+"#;
+
+const AGENT: &str = r#"
+cat > /dev/null
+case "$TEAMSTER_TASK_SUBJECT" in
+'Write news') TEAMSTER ask 'Which fruit?' > /dev/null; echo wrong > news.txt ;;
+Count) wc -l < news.txt > count.txt ;;
+'Right the news') echo right > news.txt ;;
+esac
+echo done
+"#;
+
+const REVIEWER: &str = r#"
+cat > /dev/null
+if grep -q right news.txt; then echo '{"verdict":"accept"}'
+else echo '{"verdict":"changes","findings":[{"severity":"blocker","path":"news.txt","line":1,"claim":"wrong"}]}'; fi
+"#;
+
+fn led_run(shop: &Shop) -> Call {
+    let aside = shop.aside();
+    let write = |name: &str, text: &str| {
+        let text = text.replace(
+            "TEAMSTER ask",
+            concat!(env!("CARGO_BIN_EXE_teamster"), " ask"),
+        );
+        std::fs::write(aside.join(name), text).unwrap();
+        format!("command:sh {}", aside.join(name).display())
+    };
+    let args = RunCmd::new("shop", "2:w,1:r:reviewer", "write the news")
+        .provider(&format!("w={}", write("agent.sh", AGENT)))
+        .provider(&format!("r={}", write("reviewer.sh", REVIEWER)))
+        .provider(&format!("boss={}", write("boss.sh", BOSS)))
+        .leader("boss")
+        .verify("true")
+        .approve("auto");
+    shop.call(args)
+}
+
 /// What must hold after any run, disturbed or not.
-fn judge(shop: &Shop) -> Result<(), String> {
+fn judge(shop: &Shop, named: &str) -> Result<(), String> {
     let mut completed: Vec<&str> = Vec::new();
     let events = shop.events();
     for event in &events {
@@ -81,7 +154,7 @@ fn judge(shop: &Shop) -> Result<(), String> {
     if state["stage"] != "complete" || session["phase"] != "DONE" {
         return Err(format!("{} and {}", state["stage"], session["phase"]));
     }
-    if !shop.report().contains("Mend adding") {
+    if !shop.report().contains(named) {
         return Err("the report says nothing".to_owned());
     }
     match shop.alive().as_slice() {
@@ -90,10 +163,10 @@ fn judge(shop: &Shop) -> Result<(), String> {
     }
 }
 
-fn undisturbed() -> (Outcome, u64) {
+fn undisturbed(scenario: Scenario) -> (Outcome, u64) {
     let shop = Shop::in_use();
-    shop.whole_run(&["--approve", "auto"]).run().exits(0);
-    judge(&shop).unwrap();
+    (scenario.begin)(&shop).run().exits(0);
+    judge(&shop, scenario.named).unwrap();
     shop.has_drafts();
     let last = shop.events().last().unwrap()["seq"].as_u64().unwrap();
     (Outcome::of(&shop), last)
@@ -119,10 +192,10 @@ fn resume(shop: &Shop, first: Option<i32>) -> Result<u32, String> {
 }
 
 /// A run that is killed at these events, one after the other.
-fn killed_at(events: &[u64], expected: &Outcome) -> Result<(), String> {
+fn killed_at(scenario: Scenario, events: &[u64], expected: &Outcome) -> Result<(), String> {
     let shop = Shop::in_use();
     let (first, more) = events.split_first().unwrap();
-    let call = shop.whole_run(&["--approve", "auto"]);
+    let call = (scenario.begin)(&shop);
     let mut code = call.env(DIE_AT, first.to_string()).run().code;
     if code.is_some() && shop.events().len() as u64 >= *first {
         return Err(format!("it was not killed: {code:?}"));
@@ -132,7 +205,7 @@ fn killed_at(events: &[u64], expected: &Outcome) -> Result<(), String> {
         code = call.env(DIE_AT, at.to_string()).run().code;
     }
     resume(&shop, code)?;
-    judge(&shop)?;
+    judge(&shop, scenario.named)?;
     if !shop.left().is_empty() {
         return Err(format!("left: {:?}", shop.left()));
     }
@@ -169,16 +242,30 @@ fn each(cases: &[Vec<u64>], act: impl Fn(&[u64]) -> Result<(), String> + Sync) -
 
 #[test]
 fn a_killed_host_is_followed_by_another_that_comes_to_the_same() {
-    let every: u64 = std::env::var(EVERY).map_or(5, |text| text.parse().unwrap());
-    let (expected, last) = undisturbed();
-    assert_eq!(expected.stage, "complete");
+    let expected = killed_everywhere(WHOLE);
     assert_eq!(expected.merges.len(), 4);
+}
+
+#[test]
+fn killed_host_of_a_led_run_with_a_review_is_followed_by_another_that_comes_to_the_same() {
+    let expected = killed_everywhere(LED);
+    let subjects: Vec<&Value> = expected.tasks.values().map(|task| &task[0]).collect();
+    assert_eq!(subjects, ["Write news", "Count", "Right the news"]);
+    assert_eq!(expected.merges.len(), 3);
+}
+
+/// Kills a run at its events, one for each of many runs, and takes it up; returns what all of them come to.
+#[expect(clippy::print_stdout, reason = "the evidence reads what tests print")]
+fn killed_everywhere(scenario: Scenario) -> Outcome {
+    let every: u64 = std::env::var(EVERY).map_or(5, |text| text.parse().unwrap());
+    let (expected, last) = undisturbed(scenario);
+    assert_eq!(expected.stage, "complete");
     let step = usize::try_from(every).unwrap();
     let mut cases: Vec<Vec<u64>> = (2..=last).step_by(step).map(|at| vec![at]).collect();
     // Twice in a row: the second host dies soon after it came.
     cases.extend((4..=last).step_by(step * 5).map(|at| vec![at, at + 4]));
     let start = Instant::now();
-    let wrong = each(&cases, |events| killed_at(events, &expected));
+    let wrong = each(&cases, |events| killed_at(scenario, events, &expected));
     assert!(
         wrong.is_empty(),
         "{} of {}:\n{}",
@@ -187,11 +274,13 @@ fn a_killed_host_is_followed_by_another_that_comes_to_the_same() {
         wrong.join("\n")
     );
     println!(
-        "{} runs of {last} events, killed at every {every}. event or twice in a row, and taken up: the same states of \
+        "{} runs of {last} events ({}), killed at every {every}. event or twice in a row, and taken up: the same states of \
          tasks, tree, merges and end; nothing done or merged twice, nobody left ({} s)",
         cases.len(),
+        scenario.named,
         start.elapsed().as_secs()
     );
+    expected
 }
 
 #[test]
@@ -210,7 +299,7 @@ fn a_host_may_be_killed_at_any_moment() {
     }
     let ended = host.wait().unwrap();
     resume(&shop, ended.code()).unwrap();
-    judge(&shop).unwrap();
+    judge(&shop, WHOLE.named).unwrap();
     shop.has_drafts();
 }
 
@@ -274,7 +363,7 @@ fn after_everybody_was_killed_at_once_others_do_what_was_not_done() {
         shop.project.write(&file, &beat.to_string());
     }
     resume(&shop, None).unwrap();
-    judge(&shop).unwrap();
+    judge(&shop, WHOLE.named).unwrap();
     shop.has_drafts();
     assert!(!shop.events_of("worker.dead").is_empty());
     // What the killed had not committed is nobody's to throw away.

@@ -128,6 +128,11 @@ impl Desk {
             told: "",
             overview: &RepositoryOverview::new(&["src/lib.rs"], "A project."),
             checks: &[],
+            budget: &teamster_journal::payload::Budget::default(),
+            may_ask: true,
+            needs_analysis: false,
+            answers: &[],
+            revision: None,
             prompts: &teamster_prompts::Prompts::new(Vec::new()).unwrap(),
         };
         agent.plan(&request, &mut TurnWatch { stop, hear })

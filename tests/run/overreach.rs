@@ -116,6 +116,42 @@ fn work_that_changed_nothing_is_no_success_while_a_check_fails() {
 }
 
 #[test]
+fn agent_that_changes_nothing_and_says_that_it_could_not_is_no_success() {
+    let gave_up =
+        "[[step]]\ndo = \"say\"\ntext = \"I could not do this task: news.txt is not mine.\"\n";
+    let shop = Shop::new();
+    let ran = shop
+        .scripted_run(gave_up, &["--approve", "auto"])
+        .run()
+        .exits(14);
+    let told = "task 1 changed nothing, and worker-1 says: \u{201c}I could not do this task: news.txt is not mine.\u{201d}";
+    assert!(ran.stderr.contains(told), "{}{}", ran.stdout, ran.stderr);
+    // A person can say that it is all right: nothing lands, and the run is over.
+    let base = shop.git(&["rev-parse", "main"]);
+    let ran = shop.run(&["approve", "--team", "shop", "--commit", base.trim()]);
+    ran.exits(0);
+    assert_eq!(shop.git(&["rev-parse", "main"]), base);
+    // The same beside work that was done.
+    let shop = Shop::new();
+    let script = "[[step]]\ntask = \"one\"\ndo = \"edit\"\npath = \"one.txt\"\ncontent = \"1\"\n\
+                  [[step]]\ntask = \"two\"\ndo = \"say\"\ntext = \"I was unable to do two.\"\n";
+    let plan =
+        "[[tasks]]\nid = \"a\"\nsubject = \"one\"\n[[tasks]]\nid = \"b\"\nsubject = \"two\"\n";
+    let verify = ["--verify", "true", "--approve", "auto"];
+    let plan = shop.plan(plan);
+    let more = ["--plan", plan.as_str()];
+    let ran = shop
+        .scripted_run(script, &[&more[..], &verify[..]].concat())
+        .run()
+        .exits(14);
+    assert!(
+        ran.stderr.contains("I was unable to do two."),
+        "{}",
+        ran.stderr
+    );
+}
+
+#[test]
 fn what_somebody_adds_to_a_run_by_hand_is_merged_too() {
     let shop = Shop::in_use();
     let script = "[[step]]\ntask = \"mend it\"\ndo = \"run\"\ncommand = \"touch ROOT/at-work; until test -e ROOT/go; do sleep 0.02; done; \

@@ -115,10 +115,60 @@ fn a_leader_that_makes_no_plan_ends_the_run() {
         let shop = Shop::in_use();
         let before = shop.of_user();
         let leader = format!("cat > /dev/null; echo x >> ROOT/asked; echo \"{said}\"");
-        let ran = led(&shop, &leader, &["--approve", "never"]).exits(1);
+        let ran = led(&shop, &leader, &["--approve", "never"]).exits(11);
         assert!(ran.stderr.contains("twice"), "{}", ran.stderr);
+        let failed = shop.events_of("plan.failed");
+        let answers = failed[0]["data"]["answers"].as_array().unwrap();
+        let beginning = said.replace('\\', "");
+        assert_eq!(answers.len(), 2, "both answers are kept");
+        for answer in answers {
+            let text = answer["text"].as_str().unwrap();
+            assert!(text.starts_with(&beginning), "{answer}");
+            assert!(!answer["faults"].as_array().unwrap().is_empty(), "{answer}");
+        }
         let asked = std::fs::read_to_string(shop.aside().join("asked")).unwrap();
         assert_eq!(asked, "x\nx\n");
+        assert_eq!(shop.of_user(), before);
+        assert!(shop.tasks().is_empty());
+        shop.is_quiet();
+    }
+}
+
+#[test]
+fn a_leader_that_plans_what_cannot_be_done_ends_the_run() {
+    let many: Vec<String> = (0..10_000)
+        .map(|id| format!("{{\"id\":{id},\"subject\":\"x\"}}"))
+        .collect();
+    let many = format!("{{\"tasks\":[{}]}}", many.join(","));
+    for (answer, fault) in [
+        (
+            "{\"tasks\":[{\"id\":\"a\",\"subject\":\"A\",\"blockedBy\":[\"a\"]}]}",
+            "the plan has a cycle: a waits for a",
+        ),
+        (
+            "{\"tasks\":[{\"id\":\"a\",\"subject\":\"A\",\"blockedBy\":[\"b\"]},{\"id\":\"b\",\"subject\":\"B\",\"blockedBy\":[\"a\"]}]}",
+            "the plan has a cycle: a waits for b waits for a",
+        ),
+        (&many, "the plan has 10000 tasks; the limit is 1000"),
+    ] {
+        let shop = Shop::in_use();
+        let before = shop.of_user();
+        std::fs::write(shop.aside().join("answer"), answer).unwrap();
+        let leader = "cat > ROOT/prompt; echo x >> ROOT/asked; cat ROOT/answer";
+        let ran = led(&shop, leader, &["--approve", "never"]).exits(11);
+        assert!(ran.stderr.contains(fault), "{}", ran.stderr);
+        let read = |name: &str| std::fs::read_to_string(shop.aside().join(name)).unwrap();
+        assert_eq!(read("asked"), "x\nx\n");
+        assert!(read("prompt").contains(fault), "it is told what is wrong");
+        let failed = shop.events_of("plan.failed");
+        let answers = failed[0]["data"]["answers"].as_array().unwrap();
+        assert_eq!(answers.len(), 2);
+        // A text that is too long for a line is kept beside the journal.
+        let bytes = match &answers[1]["text"] {
+            serde_json::Value::String(text) => text.len() as u64,
+            blob => blob["bytes"].as_u64().unwrap(),
+        };
+        assert_eq!(bytes, answer.len() as u64, "it is kept whole");
         assert_eq!(shop.of_user(), before);
         assert!(shop.tasks().is_empty());
         shop.is_quiet();

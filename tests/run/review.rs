@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use teamster_testkit::RunCmd;
 
 use super::Shop;
@@ -47,6 +47,22 @@ fn reviewed(shop: &Shop, before: &str, answers: &[&str], more: &[&str]) -> Call 
         .provider(&format!("r=command:sh {root}/review.sh"))
         .verify("true");
     shop.call(args.more(more))
+}
+
+/// The same with a leader that says `answer` when it is woken, and plans one task. It keeps what it was told in `leader`.
+fn led(shop: &Shop, reviews: &[&str], answer: &Value, more: &[&str]) -> Call {
+    let root = shop.aside().display().to_string();
+    let plan = json!({ "tasks": [{ "id": "a", "subject": "write news" }] });
+    let actions = json!({ "actions": answer });
+    let boss = format!(
+        "cat > {root}/asked\nif grep -q 'You are asked because' {root}/asked; then cat {root}/asked >> {root}/leader\n\
+         echo '{actions}'; else echo '{plan}'; fi\n"
+    );
+    std::fs::write(shop.aside().join("boss.sh"), boss).unwrap();
+    let boss = format!("boss=command:sh {root}/boss.sh");
+    let mut words = vec!["--provider", &boss, "--leader", "boss"];
+    words.extend(more);
+    reviewed(shop, "", reviews, &words)
 }
 
 fn prompt(shop: &Shop, number: u32) -> Option<String> {
@@ -334,8 +350,189 @@ fn review_that_is_only_preferred_and_that_nobody_can_make_changes_nothing() {
         .verify("true")
         .approve("auto");
     let ran = shop.call(&args).run().exits(0);
-    let said = format!("{}{}{}", ran.stdout, ran.stderr, shop.report());
+    let said = format!("{}{}", ran.stdout, ran.stderr);
     for word in ["reviewed", "reviews", "Review\n"] {
         assert!(!said.contains(word), "{said}");
+    }
+    let report = shop.report();
+    let why = "Nobody reviewed this work: no agent that can review.";
+    assert!(report.contains(why), "{report}");
+}
+
+/// A finding as an answer of the reviewer: everything is in the first line of the news.
+fn finds(severity: &str) -> String {
+    BLOCKER.replace("blocker", severity)
+}
+
+#[test]
+fn leader_makes_a_task_of_a_finding_in_its_own_words() {
+    let shop = Shop::new();
+    let task = json!([{
+        "action": "create_task", "subject": "Fix what the review found, all of it", "description": "Ask nobody.",
+        "findings": ["f1"]
+    }]);
+    led(&shop, &[BLOCKER, ACCEPT], &task, &["--approve", "auto"])
+        .run()
+        .exits(0);
+    assert_eq!(shop.git(&["show", "main:news.txt"]), "right");
+    let tasks = shop.tasks();
+    assert_eq!(tasks.len(), 2, "{tasks:?}");
+    assert_eq!(tasks[1]["subject"], "Fix what the review found, all of it");
+    let about = tasks[1]["description"].as_str().unwrap();
+    for part in ["Ask nobody.", "> the news are wrong", "> it says so"] {
+        assert!(about.contains(part), "{about}");
+    }
+    let note = &tasks[1]["metadata"]["teamster"]["review"];
+    assert_eq!(
+        (&note["round"], &note["findings"]),
+        (&json!(1), &json!([1]))
+    );
+    let woken = shop.events_of("leader.woken");
+    assert_eq!(woken.len(), 1);
+    assert_eq!(woken[0]["data"]["reasons"][0]["kind"], "findings");
+    let told = std::fs::read_to_string(shop.aside().join("leader")).unwrap();
+    for part in [
+        "Finding f1 of worker-2, blocker, in news.txt:1",
+        "> the news are wrong",
+        "Say of every finding that is a blocker or a major",
+    ] {
+        assert!(told.contains(part), "{part} is missing in\n{told}");
+    }
+    shop.is_quiet();
+}
+
+#[test]
+fn finding_that_the_leader_leaves_stands_at_the_gate_and_a_blocker_needs_a_person() {
+    let leave = json!([{ "action": "answer", "question": "f1", "text": "Nobody reads the news." }]);
+    for (severity, lands) in [("major", true), ("blocker", false)] {
+        let shop = Shop::new();
+        let found = finds(severity);
+        let ran = led(&shop, &[&found], &leave, &["--approve", "auto"]).run();
+        assert_eq!(ran.code == Some(0), lands, "{severity}: {}", ran.stdout);
+        let news = if lands { "wrong" } else { "nothing new" };
+        assert_eq!(shop.git(&["show", "main:news.txt"]), news);
+        assert_eq!(shop.tasks().len(), 1, "nothing was made of it");
+        let acted = only(&shop, "leader.acted");
+        assert_eq!(acted["dismissed"][0]["finding"], 1);
+        assert_eq!(acted["dismissed"][0]["reason"], "Nobody reads the news.");
+        let said = format!("{}{}", ran.stdout, shop.report_if_any());
+        // The gate breaks long lines.
+        let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        for part in [
+            "the news are wrong",
+            "the leader leaves it: Nobody reads the news.",
+        ] {
+            assert!(said.contains(part), "{part} is not in\n{said}");
+        }
+        assert_eq!(prompt(&shop, 2), None, "nothing has changed");
+        shop.is_quiet();
+    }
+}
+
+#[test]
+fn findings_are_fixed_by_default_when_the_leader_says_nothing_or_nonsense() {
+    for answer in [
+        json!([]),
+        json!("what?"),
+        json!([{ "action": "note", "text": "well" }]),
+    ] {
+        let shop = Shop::new();
+        led(&shop, &[BLOCKER, ACCEPT], &answer, &["--approve", "auto"])
+            .run()
+            .exits(0);
+        assert_eq!(shop.git(&["show", "main:news.txt"]), "right", "{answer}");
+        let subject = shop.tasks()[1]["subject"].clone();
+        assert_eq!(subject, "Fix what the review found in news.txt:1");
+    }
+}
+
+#[test]
+fn reviewer_that_writes_and_commits_changes_nothing_that_lands() {
+    let shop = Shop::new();
+    let harm = "echo planted > planted.txt; rm -f news.txt; echo planted > teamster-change.patch; \
+                git add --all && git -c user.name=x -c user.email=x@x commit --quiet --message planted";
+    reviewed(&shop, harm, &[ACCEPT], &["--approve", "auto"])
+        .run()
+        .exits(0);
+    let files = shop.git(&["ls-tree", "--name-only", "main"]);
+    assert!(files.contains("news.txt"), "{files}");
+    assert!(
+        !files.contains("planted") && !files.contains("teamster-change"),
+        "{files}"
+    );
+    assert_eq!(shop.git(&["show", "main:news.txt"]), "wrong");
+}
+
+#[test]
+fn reviewer_gets_the_whole_change_as_a_file() {
+    let shop = Shop::new();
+    let root = shop.aside().display().to_string();
+    let keep = format!("cp teamster-change.patch {root}/change-$n");
+    reviewed(&shop, &keep, &[BLOCKER, ACCEPT], &["--approve", "auto"])
+        .run()
+        .exits(0);
+    let change = |number: u32| {
+        let file = shop.aside().join(format!("change-{number}"));
+        std::fs::read_to_string(file).unwrap()
+    };
+    assert!(change(1).contains("-nothing new\n+wrong"), "{}", change(1));
+    assert!(change(2).contains("-wrong\n+right"), "{}", change(2));
+    assert!(
+        !change(2).contains("nothing new"),
+        "only what changed since"
+    );
+    let told = prompt(&shop, 1).unwrap();
+    assert!(told.contains("`teamster-change.patch`"), "{told}");
+}
+
+/// A client that notes how it is started, and answers as Codex does.
+const CODEX: &str = r#"#!/bin/sh
+test "$1" = --version && { echo 'codex-cli 0.98.0'; exit; }
+echo "$@" >> ROOT/codex-args
+cat > ROOT/codex-prompt
+if grep -q 'Choose the one' ROOT/codex-prompt; then
+answer='{\"choice\":\"2\",\"reason\":\"It is whole.\"}'
+else
+answer='{\"verdict\":\"accept\"}'
+fi
+echo '{"type":"thread.started","thread_id":"t"}'
+echo '{"type":"turn.started"}'
+echo '{"type":"item.completed","item":{"id":"i","type":"agent_message","text":"'"$answer"'"}}'
+echo '{"type":"turn.completed","usage":{"input_tokens":1,"cached_input_tokens":0,"output_tokens":1}}'
+"#;
+
+#[test]
+fn whoever_the_host_asks_is_started_to_read_only() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let shop = Shop::new();
+    let root = shop.aside().display().to_string();
+    let bin = shop.aside().join("bin");
+    std::fs::create_dir_all(&bin).unwrap();
+    std::fs::write(bin.join("codex"), CODEX.replace("ROOT", &root)).unwrap();
+    let is_program = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(bin.join("codex"), is_program).unwrap();
+    let work = "[[step]]\ndo = \"run\"\ncommand = \"echo $TEAMSTER_WORKER > news.txt\"\n";
+    let args = RunCmd::new("shop", "2:w,1:codex:reviewer", "write news")
+        .provider(&shop.script(work))
+        .verify("true")
+        .approve("auto")
+        .more(&["--best-of"]);
+    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
+    let ran = shop.call(args).env("PATH", path).run().exits(0);
+    assert_eq!(
+        shop.git(&["show", "main:news.txt"]),
+        "worker-2",
+        "{}",
+        ran.stdout
+    );
+    let started = std::fs::read_to_string(shop.aside().join("codex-args")).unwrap();
+    assert_eq!(
+        started.lines().count(),
+        2,
+        "as a judge and as a reviewer: {started}"
+    );
+    for line in started.lines() {
+        assert!(line.contains("-s read-only"), "{line}");
+        assert!(!line.contains("--add-dir"), "{line}");
     }
 }

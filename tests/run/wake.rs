@@ -61,7 +61,7 @@ impl Led {
             "cat > ROOT/asked\n\
              if grep -q 'You are asked because' ROOT/asked; then\n\
              echo x >> ROOT/wakes; n=$(wc -l < ROOT/wakes); cp ROOT/asked ROOT/wake-$n\n\
-             test -e ROOT/go || { touch ROOT/waking; sleep 600; }\n\
+             test -e ROOT/go || { touch ROOT/waking; echo thinking; until test -e ROOT/go; do sleep 0.05; done; }\n\
              q=$(grep -o 'Question q[0-9]*' ROOT/asked | head -n 1 | cut -d ' ' -f 2)\n\
              file=ROOT/answer; test ! -e ROOT/answer-$n || file=ROOT/answer-$n\n\
              sed \"s/QUESTION/$q/\" $file\n\
@@ -105,9 +105,13 @@ impl Led {
     }
 
     fn command(&self, leader: &str, approve: &str) -> RunCmd {
+        self.command_of("1:w", leader, approve)
+    }
+
+    fn command_of(&self, crew: &str, leader: &str, approve: &str) -> RunCmd {
         let aside = self.shop.aside();
         let root = aside.to_str().unwrap();
-        RunCmd::new("shop", "1:w", "mend it")
+        RunCmd::new("shop", crew, "mend it")
             .provider(&format!("w=command:sh {root}/agent.sh"))
             .provider(&format!("boss=command:sh {root}/boss.sh"))
             .leader(leader)
@@ -123,6 +127,12 @@ impl Led {
         subjects.collect()
     }
 }
+
+/// One task asks the leader; the other is done only once the leader thinks about it.
+const BESIDE: &str = "
+Serve*) TEAMSTER ask 'Which port?' > port.txt && echo done ;;
+Other) until test -e ROOT/waking; do sleep 0.05; done; echo other > other.txt; echo done ;;
+";
 
 fn replacement() -> Value {
     json!([
@@ -205,6 +215,7 @@ fn impossible_actions_are_refused_in_words_and_none_is_taken() {
     let wrong = json!([
         new("a", "b"),
         new("b", "a"),
+        new("c", "c"),
         { "action": "create_task", "subject": "Mend", "owner": "ann" },
         { "action": "cancel_task", "task": "1", "reason": "why not" },
     ]);
@@ -237,12 +248,278 @@ fn impossible_actions_are_refused_in_words_and_none_is_taken() {
 
 #[test]
 fn leader_is_woken_a_bounded_number_of_times() {
+    for (setting, value, wakes) in [
+        ("TEAMSTER_LEADER_MAX_WAKES", "", 20),
+        ("TEAMSTER_LEADER_MAX_WAKES", "2", 2),
+        ("TEAMSTER_LEADER_MAX_WAKES", "0", 0),
+    ] {
+        let led = Led::new(ASK, &["Serve it"]);
+        let answer = json!([{ "action": "answer", "question": "task-1", "text": "Look again." }]);
+        led.answers("answer", &answer);
+        let call = led.shop.call(led.command("boss", "auto"));
+        call.env(setting, value).run().exits(14);
+        let woken = led.shop.events_of("leader.woken");
+        assert_eq!(woken.len(), wakes, "{value:?}");
+        led.shop.is_quiet();
+    }
+}
+
+#[test]
+fn leader_that_has_used_its_part_of_the_time_is_ended_and_the_engine_acts() {
     let led = Led::new(ASK, &["Serve it"]);
-    let answer = json!([{ "action": "answer", "question": "task-1", "text": "Look again." }]);
-    led.answers("answer", &answer);
-    led.shop.run(led.command("boss", "auto")).exits(14);
-    assert_eq!(led.shop.events_of("leader.woken").len(), 20);
+    led.remove("go");
+    let words = led.command("boss", "auto").more(&["--budget-minutes", "1"]);
+    let call = led.shop.call(words);
+    let ran = call
+        .env("TEAMSTER_LEADER_BUDGET_SHARE", "2%")
+        .run()
+        .exits(14);
+    let failed = led.shop.events_of("leader.failed");
+    assert_eq!(failed.len(), 1, "{failed:?}");
+    assert_eq!(
+        failed[0]["data"]["reason"],
+        "it has used its part of the run's time"
+    );
+    assert!(
+        ran.stdout.contains("blocked: Which port?"),
+        "{}",
+        ran.stdout
+    );
     led.shop.is_quiet();
+}
+
+#[test]
+fn team_works_on_and_its_work_is_merged_while_the_leader_thinks() {
+    let led = Led::new(BESIDE, &[]);
+    let plan = json!({ "tasks": [{ "id": "a", "subject": "Serve it" }, { "id": "b", "subject": "Other" }] });
+    led.write("plan", &plan.to_string());
+    led.answers(
+        "answer",
+        &json!([{ "action": "answer", "question": "QUESTION", "text": "Take 8080." }]),
+    );
+    led.remove("go");
+    let mut host = led.shop.call(led.command_of("2:w", "boss", "auto")).spawn();
+    led.shop.until("the other task is merged", || {
+        led.shop.events_of("merge.merged").len() == 1
+    });
+    assert!(led.shop.aside().join("waking").exists());
+    assert_eq!(led.shop.events_of("leader.acted"), Vec::<Value>::new());
+    led.write("go", "");
+    assert_eq!(host.wait().unwrap().code(), Some(0));
+    let port = led.shop.git(&["show", "main:port.txt"]);
+    assert!(port.contains("Take 8080."), "{port}");
+    assert_eq!(led.shop.git(&["show", "main:other.txt"]), "other");
+    assert_eq!(led.shop.events_of("leader.woken").len(), 1);
+    led.shop.is_quiet();
+}
+
+#[test]
+fn question_to_a_leader_that_dies_goes_to_the_person_and_nothing_is_lost() {
+    let led = Led::new(BESIDE, &[]);
+    let plan = json!({ "tasks": [{ "id": "a", "subject": "Serve it" }, { "id": "b", "subject": "Other" }] });
+    led.write(
+        "boss.sh",
+        &format!(
+            "cat > ROOT/asked\n\
+             if grep -q 'You are asked because' ROOT/asked; then touch ROOT/waking; kill -9 $$\n\
+             else echo '{plan}'; fi\n"
+        ),
+    );
+    let call = led.shop.call(led.command_of("2:w", "boss", "auto"));
+    let mut host = call.spawn();
+    let forwarded = wait_for("the question is for the person", || {
+        led.shop.events_of("question.forwarded").pop()
+    });
+    assert_eq!(forwarded["data"]["reason"], "the leader did not answer it");
+    let id = forwarded["data"]["question"].as_str().unwrap().to_owned();
+    led.shop
+        .run(["answer", &id, "Take 9090.", "--team", "shop"])
+        .exits(0);
+    assert_eq!(host.wait().unwrap().code(), Some(0));
+    let port = led.shop.git(&["show", "main:port.txt"]);
+    assert!(port.contains("Take 9090."), "{port}");
+    assert_eq!(led.shop.git(&["show", "main:other.txt"]), "other");
+    let failed = led.shop.events_of("leader.failed");
+    let why = failed[0]["data"]["reason"].as_str().unwrap();
+    assert!(why.contains("boss failed: exit code 137"), "{why}");
+    led.shop.is_quiet();
+}
+
+#[test]
+fn leader_that_hangs_is_ended_and_the_run_goes_on_without_it() {
+    let work = r#"
+Serve*) report '{"status": "blocked", "summary": "Which port?"}' ;;
+Other) until test -e ROOT/waking; do echo .; sleep 0.2; done; echo other > other.txt; echo done ;;
+"#;
+    let led = Led::new(work, &[]);
+    let plan = json!({ "tasks": [{ "id": "a", "subject": "Serve it" }, { "id": "b", "subject": "Other" }] });
+    led.write("plan", &plan.to_string());
+    led.remove("go");
+    let call = led.shop.call(led.command_of("2:w", "boss", "auto"));
+    call.env("TEAMSTER_WORKER_IDLE_LIMIT", "5s").run().exits(14);
+    let failed = led.shop.events_of("leader.failed");
+    let why = failed[0]["data"]["reason"].as_str().unwrap();
+    assert!(why.contains("too long"), "{why}");
+    let merged = led
+        .shop
+        .git(&["show", "omc-team/shop/integration:other.txt"]);
+    assert_eq!(merged, "other", "the others went on");
+    led.shop.is_quiet();
+}
+
+#[test]
+fn leader_that_is_rate_limited_leaves_it_to_the_engine() {
+    let led = Led::new(ASK, &[]);
+    led.write(
+        "boss.toml",
+        "[[step]]\ndo = 'pause'\nreason = 'rate-limit'\n",
+    );
+    let aside = led.shop.aside();
+    let root = aside.to_str().unwrap();
+    let plan = led
+        .shop
+        .plan("[[tasks]]\nid = \"a\"\nsubject = \"Serve it\"\n");
+    let words = RunCmd::new("shop", "1:w", "mend it")
+        .provider(&format!("w=command:sh {root}/agent.sh"))
+        .provider(&format!("boss=scripted:{root}/boss.toml"))
+        .plan(&plan)
+        .leader("boss")
+        .verify("true")
+        .approve("auto");
+    led.shop.run(words).exits(14);
+    let failed = led.shop.events_of("leader.failed");
+    let why = failed[0]["data"]["reason"].as_str().unwrap();
+    assert!(why.contains("boss cannot work now: rate limit"), "{why}");
+    led.shop.is_quiet();
+}
+
+#[test]
+fn task_that_fails_twice_for_the_same_reason_wakes_the_leader_before_it_fails_for_good() {
+    let work = "
+Flaky) echo 'the form is gone' >&2; exit 3 ;;
+Mend) echo went > went.txt; echo done ;;
+";
+    let led = Led::new(work, &["Flaky"]);
+    led.answers("answer", &replacement());
+    led.shop.run(led.command("boss", "auto")).exits(0);
+    assert_eq!(led.shop.events_of("task.failed").len(), 2);
+    let woken = led.shop.events_of("leader.woken");
+    assert_eq!(woken.len(), 1);
+    assert_eq!(woken[0]["data"]["reasons"][0]["kind"], "failure");
+    let asked = led.read("wake-1");
+    for part in [
+        "task 1 failed 2 times in a row for the same reason, and will be tried again",
+        "the form is gone",
+    ] {
+        assert!(asked.contains(part), "{part} is not in\n{asked}");
+    }
+    assert_eq!(led.subjects(), ["Mend"]);
+}
+
+#[test]
+fn actions_that_only_together_make_a_cycle_are_refused_by_the_store_and_told_to_the_leader() {
+    let work = "
+Serve*) TEAMSTER ask 'Which port?' > port.txt && echo done ;;
+*) echo x > $TEAMSTER_TASK_ID.txt; echo done ;;
+";
+    let led = Led::new(work, &[]);
+    let after = |id: &str| json!({ "id": id, "subject": id, "blockedBy": ["a"] });
+    let plan = json!({ "tasks": [{ "id": "a", "subject": "Serve it" }, after("b"), after("c")] });
+    led.write("plan", &plan.to_string());
+    let wait = |task: &str, others: [&str; 2]| json!({ "action": "update_task", "task": task, "blockedBy": others });
+    let answer = json!({ "action": "answer", "question": "QUESTION", "text": "Take 8080." });
+    led.answers(
+        "answer-1",
+        &json!([answer, wait("2", ["1", "3"]), wait("3", ["1", "2"])]),
+    );
+    led.answers("answer", &json!([answer]));
+    led.shop.run(led.command("boss", "auto")).exits(0);
+    let again = led.read("wake-2");
+    assert!(
+        again.contains("Your last answer was refused when it was to be carried out"),
+        "{again}"
+    );
+    let woken = led.shop.events_of("leader.woken");
+    assert_eq!(woken.len(), 2);
+    assert!(
+        woken[1]["data"]["refused"]
+            .as_str()
+            .unwrap()
+            .contains("cycle")
+    );
+    assert_eq!(led.shop.events_of("leader.acted").len(), 1, "all or none");
+    assert_eq!(led.shop.events_of("question.answered").len(), 1);
+}
+
+#[test]
+fn message_of_the_person_is_read_before_the_gate_opens() {
+    let work = "
+Work) echo work > work.txt; echo done ;;
+Also) echo also > also.txt; echo done ;;
+";
+    let led = Led::new(work, &["Work"]);
+    led.answers(
+        "answer",
+        &json!([{ "action": "create_task", "subject": "Also" }]),
+    );
+    let root = led.shop.aside().display().to_string();
+    let check = format!(
+        "test ! -e work.txt || {{ touch {root}/checking; until test -e {root}/checked; do sleep 0.05; done; }}"
+    );
+    let words = led.command("boss", "auto").verify(&check);
+    let mut host = led.shop.call(words).spawn();
+    let checking = led.shop.aside().join("checking");
+    led.shop.until("the check", || checking.exists());
+    led.shop
+        .run([
+            "message",
+            "send",
+            "--to",
+            "lead",
+            "Do also that.",
+            "--team",
+            "shop",
+        ])
+        .exits(0);
+    led.write("checked", "");
+    assert_eq!(host.wait().unwrap().code(), Some(0));
+    assert_eq!(led.shop.git(&["show", "main:also.txt"]), "also");
+    assert!(led.read("wake-1").contains("> Do also that."));
+    assert_eq!(led.shop.events_of("approval.requested").len(), 1);
+}
+
+#[test]
+fn finding_of_the_leader_is_a_finding_of_the_team() {
+    let led = Led::new(ASK, &["Serve it"]);
+    let finding = json!({
+        "action": "finding", "severity": "minor", "path": "readme.txt", "line": 1, "claim": "It names no port."
+    });
+    let answer = json!({ "action": "answer", "question": "task-1", "text": "Use port 8080." });
+    led.answers("answer", &json!([finding, answer]));
+    led.shop.run(led.command("boss", "auto")).exits(0);
+    let found = led.shop.events_of("finding.added");
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0]["actor"], "leader");
+    assert_eq!(found[0]["data"]["claim"], "It names no port.");
+}
+
+#[test]
+fn member_that_is_kept_for_the_review_does_what_the_leader_gives_it_by_name() {
+    let work = "
+Serve*) TEAMSTER ask 'Which port?' > port.txt && echo done ;;
+Look) echo looked > $TEAMSTER_WORKER.txt; echo done ;;
+";
+    let led = Led::new(work, &["Serve it"]);
+    led.answers(
+        "answer",
+        &json!([
+            { "action": "answer", "question": "QUESTION", "text": "Take 8080." },
+            { "action": "create_task", "subject": "Look", "owner": "worker-2" },
+        ]),
+    );
+    let words = led.command_of("1:w,1:w:reviewer", "boss", "auto");
+    led.shop.run(words.more(&["--review", "off"])).exits(0);
+    assert_eq!(led.shop.git(&["show", "main:worker-2.txt"]), "looked");
 }
 
 #[test]
@@ -364,4 +641,34 @@ fn leader_that_writes_and_commits_changes_nothing_that_lands() {
         "{files}"
     );
     assert!(!files.contains("planted.txt"), "{files}");
+}
+
+#[test]
+fn question_that_is_open_when_a_run_is_stopped_goes_to_the_person_and_the_leader_is_ended() {
+    let led = Led::new(QUESTION, &["Serve it"]);
+    led.remove("go");
+    let mut host = led.shop.call(led.command("boss", "auto")).spawn();
+    let waking = led.shop.aside().join("waking");
+    led.shop.until("the wake", || waking.exists());
+    let pid = host.id().to_string();
+    let sent = std::process::Command::new("kill")
+        .args(["-INT", &pid])
+        .status();
+    assert!(sent.unwrap().success());
+    let forwarded = wait_for("the question is for the person", || {
+        led.shop.events_of("question.forwarded").pop()
+    });
+    assert_eq!(forwarded["data"]["reason"], "the run is being stopped");
+    let id = forwarded["data"]["question"].as_str().unwrap().to_owned();
+    led.shop
+        .run(["answer", &id, "Take 9090.", "--team", "shop"])
+        .exits(0);
+    assert_eq!(host.wait().unwrap().code(), Some(13));
+    led.shop.is_quiet();
+    led.shop.run(["run", "--resume", "shop"]).exits(0);
+    let port = led.shop.git(&["show", "main:port.txt"]);
+    assert!(
+        port.contains("Take 9090."),
+        "in the task that was finished: {port}"
+    );
 }

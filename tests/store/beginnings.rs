@@ -1,6 +1,7 @@
 //! Teams that are made and removed by processes that die.
 
 use teamster_fs::fail;
+use teamster_journal::EventActor;
 use teamster_store::{Kind, Read, Store};
 use teamster_types::task::NewTask;
 use teamster_types::team::NewTeam;
@@ -49,7 +50,10 @@ fn a_team_whose_maker_dies_is_there_or_not() {
             not_made += 1;
             crew.store.create_team(&new, None).unwrap();
         }
-        let first = crew.store.create_task(&new.name, "lead", &task()).unwrap();
+        let first = crew
+            .store
+            .create_task(&new.name, &EventActor::Lead, &task())
+            .unwrap();
         assert_eq!(first.id(), &id(1), "step {step}");
         assert_eq!(crew.store.position(&new.name).unwrap(), 2, "step {step}");
         if !died {
@@ -66,16 +70,25 @@ fn a_team_whose_remover_dies_is_there_or_gone() {
         let crew = FileTeam::new("remover-dies");
         let new = new_team(&crew);
         crew.store.create_team(&new, None).unwrap();
-        crew.store.create_task(&new.name, "lead", &task()).unwrap();
+        crew.store
+            .create_task(&new.name, &EventActor::Lead, &task())
+            .unwrap();
         fail::die_after(step);
-        let _ = crew.store.delete_team(&new.name, "user", false);
+        let _ = crew
+            .store
+            .delete_team(&new.name, &EventActor::Person, false);
         let died = fail::revive();
         // Whoever asks next finds it whole, or finishes its end.
-        match crew.store.create_task(&new.name, "lead", &task()) {
+        match crew
+            .store
+            .create_task(&new.name, &EventActor::Lead, &task())
+        {
             Ok(task) => {
                 there += 1;
                 assert_eq!(task.id(), &id(2), "step {step}");
-                crew.store.delete_team(&new.name, "user", false).unwrap();
+                crew.store
+                    .delete_team(&new.name, &EventActor::Person, false)
+                    .unwrap();
             }
             Err(error) => {
                 gone += 1;

@@ -1,7 +1,7 @@
 //! Files that others wrote, tore or lost.
 
 use serde_json::{Value, json};
-use teamster_journal::LINE_LIMIT;
+use teamster_journal::{EventActor, LINE_LIMIT};
 use teamster_store::{Kind, Outgoing, Read, Reader, Store};
 use teamster_types::message::Message;
 use teamster_types::task::{NewTask, Status};
@@ -111,7 +111,9 @@ fn what_others_wrote_keeps_its_keys_its_order_and_its_digits() {
         blocked_by: vec![id(2)],
         ..NewTask::default()
     };
-    crew.store.create_task(team, "lead", &new).unwrap();
+    crew.store
+        .create_task(team, &EventActor::Lead, &new)
+        .unwrap();
     let result = Some(json!({"done": true}));
     crew.store.complete(team, &id(2), token, result).unwrap();
     let after = read();
@@ -176,7 +178,9 @@ fn the_high_water_mark_of_others_is_honoured() {
     assert_eq!(crew.create("third"), id(43), "a lower one changes nothing");
     std::fs::write(crew.in_tasks(".highwatermark"), "many").unwrap();
     assert_eq!(crew.create("fourth"), id(44));
-    crew.store.delete_task(&crew.team, "lead", &id(44)).unwrap();
+    crew.store
+        .delete_task(&crew.team, &EventActor::Lead, &id(44))
+        .unwrap();
     let mark = std::fs::read_to_string(crew.in_tasks(".highwatermark")).unwrap();
     assert_eq!(mark, "44", "others must not use it again either");
 }
@@ -262,7 +266,9 @@ fn a_commit_of_several_events_counts_only_with_its_last_one() {
     });
     let journal = crew.in_team("events.jsonl");
     let before = std::fs::read(&journal).unwrap();
-    crew.store.import_tasks(&crew.team, "lead", &plan).unwrap();
+    crew.store
+        .import_tasks(&crew.team, &EventActor::Lead, &plan)
+        .unwrap();
     let after = std::fs::read(&journal).unwrap();
     let first_line = after[before.len()..]
         .iter()
@@ -317,7 +323,9 @@ fn long_texts_lie_beside_the_journal_and_no_line_is_longer_than_it_may_be() {
         paths: (0..900).map(|number| format!("src/{number}.rs")).collect(),
         ..NewTask::default()
     };
-    crew.store.create_task(&crew.team, "lead", &new).unwrap();
+    crew.store
+        .create_task(&crew.team, &EventActor::Lead, &new)
+        .unwrap();
     crew.tell("ada", &"m".repeat(64 * 1024)).unwrap();
     let journal = std::fs::read_to_string(crew.in_team("events.jsonl")).unwrap();
     for line in journal.lines() {

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use teamster_fs::fail;
+use teamster_journal::EventActor;
 use teamster_store::{
     Backend, ClaimRequest, Clock, FileStore, Outgoing, PlannedTask, Read, Reader, Recipient,
     Result, Signal, Store, Txn, rebuild,
@@ -54,10 +55,10 @@ impl Scene {
             None,
         )?;
         for subject in ["blocker", "held", "free"] {
-            store.create_task(&team(), "lead", &new(subject, &[]))?;
+            store.create_task(&team(), &EventActor::Lead, &new(subject, &[]))?;
         }
         for blocker in [1, 2] {
-            store.create_task(&team(), "lead", &new("waits", &[blocker]))?;
+            store.create_task(&team(), &EventActor::Lead, &new("waits", &[blocker]))?;
         }
         let token = claim(&store, Some(2))?;
         for number in 0..3 {
@@ -231,7 +232,7 @@ const CHANGES: &[(&str, Arrange, Change)] = &[
     ("create", nothing, |scene| {
         let made = scene
             .store
-            .create_task(&team(), "lead", &new("new", &[1, 3]));
+            .create_task(&team(), &EventActor::Lead, &new("new", &[1, 3]));
         made.map(drop)
     }),
     ("import", nothing, |scene| {
@@ -239,7 +240,7 @@ const CHANGES: &[(&str, Arrange, Change)] = &[
             task: new("planned", &[3]),
             after: (0..place).collect(),
         });
-        let made = scene.store.import_tasks(&team(), "lead", &plan);
+        let made = scene.store.import_tasks(&team(), &EventActor::Lead, &plan);
         made.map(drop)
     }),
     ("update", nothing, |scene| {
@@ -248,11 +249,13 @@ const CHANGES: &[(&str, Arrange, Change)] = &[
             blocked_by: Some(vec![id(3)]),
             ..Edit::default()
         };
-        let updated = scene.store.update_task(&team(), "lead", &id(4), &edit);
+        let updated = scene
+            .store
+            .update_task(&team(), &EventActor::Lead, &id(4), &edit);
         updated.map(drop)
     }),
     ("delete", nothing, |scene| {
-        let deleted = scene.store.delete_task(&team(), "lead", &id(1));
+        let deleted = scene.store.delete_task(&team(), &EventActor::Lead, &id(1));
         deleted.map(drop)
     }),
     ("claim the next", nothing, |scene| {
@@ -298,7 +301,7 @@ const CHANGES: &[(&str, Arrange, Change)] = &[
     ("release", nothing, |scene| {
         let free = scene
             .store
-            .release(&team(), "-", &id(2), Some(&scene.token));
+            .release(&team(), &"-".into(), &id(2), Some(&scene.token));
         free.map(drop)
     }),
     (
@@ -307,7 +310,12 @@ const CHANGES: &[(&str, Arrange, Change)] = &[
             let failed = scene.store.fail(&team(), &id(2), &scene.token, "boom");
             failed.unwrap();
         },
-        |scene| scene.store.retry(&team(), "lead", &id(2)).map(drop),
+        |scene| {
+            scene
+                .store
+                .retry(&team(), &EventActor::Lead, &id(2))
+                .map(drop)
+        },
     ),
     (
         "retry what failed for good",
@@ -324,7 +332,12 @@ const CHANGES: &[(&str, Arrange, Change)] = &[
             store.complete(&team, &id(1), &token, None).unwrap();
             claim(store, None).unwrap();
         },
-        |scene| scene.store.retry(&team(), "lead", &id(2)).map(drop),
+        |scene| {
+            scene
+                .store
+                .retry(&team(), &EventActor::Lead, &id(2))
+                .map(drop)
+        },
     ),
     (
         "assign",
@@ -335,7 +348,9 @@ const CHANGES: &[(&str, Arrange, Change)] = &[
                 owner: Some(Some("bob".parse()?)),
                 ..Edit::default()
             };
-            let assigned = scene.store.update_task(&team(), "lead", &id(3), &edit);
+            let assigned = scene
+                .store
+                .update_task(&team(), &EventActor::Lead, &id(3), &edit);
             assigned.map(drop)
         },
     ),
@@ -387,7 +402,9 @@ const CHANGES: &[(&str, Arrange, Change)] = &[
             drain: true,
         };
         let ada = "ada".parse()?;
-        scene.store.signal(&team(), "lead", &ada, &signal)
+        scene
+            .store
+            .signal(&team(), &EventActor::Lead, &ada, &signal)
     }),
 ];
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use teamster_journal::EventActor;
 use teamster_store::{Kind, Listen, Read, Store};
 use teamster_testkit::wait::stays_so;
 
@@ -70,7 +71,9 @@ fn a_team_that_goes_is_missed_and_one_that_comes_in_its_place_is_heard() {
     let mut listener = crew.store.listen(&crew.team, &worker).unwrap();
     let config = crew.store.team(&crew.team).unwrap();
     listener.hear().unwrap();
-    crew.store.delete_team(&crew.team, "user", true).unwrap();
+    crew.store
+        .delete_team(&crew.team, &EventActor::Person, true)
+        .unwrap();
     assert_eq!(listener.hear().unwrap_err().kind, Kind::NotFound);
     let again = teamster_types::team::NewTeam {
         name: crew.team.clone(),

@@ -8,6 +8,7 @@ use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
+use teamster_journal::EventActor;
 use teamster_store::{Backend, Kind, Read, Store};
 use teamster_testkit::recorded;
 use teamster_testkit::scratch::gone;
@@ -67,7 +68,9 @@ fn a_writer_waits_for_the_lock_of_others_and_then_writes() {
     let (second, _) = while_held(&list_lock, || crew.create("second"));
     assert_eq!(second, id(2));
     let (deleted, _) = while_held(&list_lock, || {
-        crew.store.delete_task(&crew.team, "lead", &id(2)).unwrap()
+        crew.store
+            .delete_task(&crew.team, &EventActor::Lead, &id(2))
+            .unwrap()
     });
     assert_eq!(deleted.id(), &id(2));
     assert!(!task_lock.exists() && !list_lock.exists());
@@ -155,7 +158,9 @@ fn a_claim_lock_is_taken_over_only_when_it_is_old_and_its_process_is_gone() {
         let claimed = crew.claim("ada", Some(&id(1)));
         if let Ok(Some(claimed)) = &claimed {
             let (team, token) = (&crew.team, Some(&claimed.token));
-            crew.store.release(team, "-", &id(1), token).unwrap();
+            crew.store
+                .release(team, &"-".into(), &id(1), token)
+                .unwrap();
             assert!(!lock.exists(), "a lock exists only while a claim is made");
         }
         claimed.map(drop).map_err(|error| error.kind)
@@ -233,7 +238,7 @@ fn an_empty_claim_lock_is_a_live_one_being_written_until_it_is_old() {
         let other = crew.must_claim("ada");
         assert_eq!(other.task.id(), &id(2), "it is passed by");
         crew.store
-            .release(&crew.team, "-", &id(2), Some(&other.token))
+            .release(&crew.team, &"-".into(), &id(2), Some(&other.token))
             .unwrap();
         age(&lock, 28);
         assert!(crew.claim("ada", Some(&id(1))).is_err());
@@ -241,7 +246,7 @@ fn an_empty_claim_lock_is_a_live_one_being_written_until_it_is_old() {
         age(&lock, 31);
         let claimed = crew.claim("ada", Some(&id(1))).unwrap().unwrap();
         crew.store
-            .release(&crew.team, "-", &id(1), Some(&claimed.token))
+            .release(&crew.team, &"-".into(), &id(1), Some(&claimed.token))
             .unwrap();
         assert!(!lock.exists());
     }
@@ -286,7 +291,9 @@ fn five_hundred_stale_locks_and_four_claimers_give_every_task_once() {
             after: Vec::new(),
         })
         .collect();
-    crew.store.import_tasks(&crew.team, "lead", &plan).unwrap();
+    crew.store
+        .import_tasks(&crew.team, &EventActor::Lead, &plan)
+        .unwrap();
     let stale = claim_lock(&gone(), crew.store.now().as_millis() - 60_000);
     for number in 1..=TASKS {
         std::fs::write(crew.in_tasks(&format!("{number}.lock")), &stale).unwrap();

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
+use teamster_journal::EventActor;
 use teamster_store::{ClaimRequest, Kind, Read, Reader, Store};
 use teamster_testkit::scratch::gone;
 use teamster_types::heartbeat::{Heartbeat, WorkerStatus};
@@ -40,7 +41,7 @@ fn assign(crew: &FileTeam, task: u64, worker: &str) {
         ..Edit::default()
     };
     crew.store
-        .update_task(&crew.team, "lead", &id(task), &edit)
+        .update_task(&crew.team, &EventActor::Lead, &id(task), &edit)
         .unwrap();
 }
 

@@ -19,6 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
+use teamster_journal::EventActor;
 use teamster_store::{
     Backend, ClaimRequest, Claimed, FileStore, Outgoing, Read, Reader, Recipient, Result, Store,
     rebuild,
@@ -103,7 +104,10 @@ impl FileTeam {
             subject: subject.to_owned(),
             ..NewTask::default()
         };
-        let made = self.store.create_task(&self.team, "lead", &new).unwrap();
+        let made = self
+            .store
+            .create_task(&self.team, &EventActor::Lead, &new)
+            .unwrap();
         made.id().clone()
     }
 

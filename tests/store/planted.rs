@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
+use teamster_journal::EventActor;
 use teamster_store::{Kind, Read, Result, Store, StoreError};
 
 use super::{FileTeam, claim_request, id, make_pipe};
@@ -153,9 +154,11 @@ fn in_place_of_a_task() {
             crew.store.task(&crew.team, &first).map(drop),
             crew.claim("ada", Some(&first)).map(drop),
             crew.store
-                .update_task(&crew.team, "lead", &first, &edit)
+                .update_task(&crew.team, &EventActor::Lead, &first, &edit)
                 .map(drop),
-            crew.store.delete_task(&crew.team, "lead", &first).map(drop),
+            crew.store
+                .delete_task(&crew.team, &EventActor::Lead, &first)
+                .map(drop),
         ]
     };
     let place = |crew: &FileTeam| crew.in_tasks("1.json");
@@ -281,7 +284,11 @@ fn in_place_of_the_high_water_mark() {
             subject: "third".to_owned(),
             ..Default::default()
         };
-        vec![crew.store.create_task(&crew.team, "lead", &new).map(drop)]
+        vec![
+            crew.store
+                .create_task(&crew.team, &EventActor::Lead, &new)
+                .map(drop),
+        ]
     };
     let place = |crew: &FileTeam| crew.in_tasks(".highwatermark");
     plant_each("the high-water mark", place, |_| {}, act, all_refused);

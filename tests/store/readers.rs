@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use teamster_journal::EventActor;
 use teamster_store::{PlannedTask, Read, Store};
 use teamster_types::task::{NewTask, Task};
 use teamster_types::transitions::Edit;
@@ -46,16 +47,20 @@ fn a_reader_never_sees_half_a_change_nor_half_a_file() {
                     blocked_by: Some(vec![id(1 + round % 3)]),
                     ..Edit::default()
                 };
-                writer.update_task(team, "lead", &id(4), &edit).unwrap();
+                writer
+                    .update_task(team, &EventActor::Lead, &id(4), &edit)
+                    .unwrap();
                 let plan = [planned(&[]), planned(&[0]), planned(&[0, 1])];
-                let made = writer.import_tasks(team, "lead", &plan).unwrap();
+                let made = writer.import_tasks(team, &EventActor::Lead, &plan).unwrap();
                 let claimed = writer.claim(team, &claim_request("ada", Some(made[0].id())));
                 let claimed = claimed.unwrap().unwrap();
                 writer
                     .fail(team, claimed.task.id(), &claimed.token, "boom")
                     .unwrap();
                 for task in &made {
-                    writer.delete_task(team, "lead", task.id()).unwrap();
+                    writer
+                        .delete_task(team, &EventActor::Lead, task.id())
+                        .unwrap();
                 }
             }
             over.store(true, Ordering::SeqCst);

@@ -9,9 +9,9 @@ use super::http::Request;
 use super::terminal::Terminal;
 use crate::kit::{Call, TestProject};
 
-/// What the script of the demo says that its five tasks use.
-const TOKENS: u64 = 24_380;
-const USD: f64 = 0.09;
+/// What the script of the demo says that its agents use.
+const TOKENS: u64 = 47_730;
+const USD: f64 = 0.18;
 
 /// A call in the demo's own world.
 fn in_demo(call: Call, folder: &Path) -> Call {
@@ -63,7 +63,7 @@ fn a_demo_shows_itself_live_and_what_is_left_says_the_same_everywhere() {
     is_whole(&view);
     let report = folder.join("project/.omc/reports/demo/report.md");
     let report = std::fs::read_to_string(report).unwrap();
-    assert!(report.contains("24,380"), "{report}");
+    assert!(report.contains("47,730"), "{report}");
     let status = in_demo(test.call(["status", "--json"]), &folder).run();
     let status = &status.succeeds().json()["teams"][0];
     assert_eq!(status["problems"], json!([]));
@@ -111,7 +111,17 @@ fn is_whole(view: &Value) {
         .iter()
         .map(|one| one["spent"]["tokens"].as_u64().unwrap());
     assert_eq!(of_workers.sum::<u64>(), TOKENS);
-    for worker in view["workers"].as_array().unwrap() {
+    let workers = view["workers"].as_array().unwrap();
+    let (reviewers, workers): (Vec<&Value>, Vec<&Value>) = workers
+        .iter()
+        .partition(|worker| worker["role"] == "reviewer");
+    assert_eq!((reviewers.len(), workers.len()), (1, 3));
+    assert_eq!(
+        reviewers[0]["pid"],
+        Value::Null,
+        "it is asked, and has no process of its own"
+    );
+    for worker in workers {
         assert_eq!(worker["status"], "stopped", "{worker}");
         assert_eq!(
             worker["evidence"],
@@ -122,7 +132,7 @@ fn is_whole(view: &Value) {
     assert_eq!(view["run"]["finished"]["outcome"], "complete");
     let merged = view["merges"].as_array().unwrap();
     let merged = merged.iter().filter(|merge| merge["state"] == "merged");
-    assert_eq!(merged.count(), 5);
+    assert_eq!(merged.count(), 6);
     assert_eq!(view["approval"]["verified"], true);
     assert_eq!(view["approval"]["answer"]["answer"], "approve");
 }

@@ -12,6 +12,7 @@ mod http;
 mod logs;
 mod otlp;
 mod past;
+mod questions;
 mod sessions;
 mod stream;
 pub mod terminal;

@@ -107,8 +107,17 @@ fn a_client_that_does_not_read_is_cut_off_and_misses_nothing() {
     let team = "fix-auth".parse().unwrap();
     let mut slow = listen(&studio, None, "&after=0");
     assert_eq!(slow.next().unwrap().name, "hello");
-    // It has to follow what happens before it stops to read: while it catches up with the past it is waited for.
+    // It has to follow what happens before it stops to read: while it catches up with the past it is waited for. The view
+    // comes when it has caught up.
     let mut seen = Vec::new();
+    loop {
+        let event = slow.next().unwrap();
+        match event.name.as_str() {
+            "journal" => seen.extend(event.id),
+            "view" => break,
+            _ => {}
+        }
+    }
     for marker in ["first", "second", "third"] {
         use teamster_store::Store;
         let data = serde_json::json!({ "text": marker });

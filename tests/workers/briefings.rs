@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use teamster_journal::EventActor;
 use teamster_store::Store as _;
 
 use super::Crew;
@@ -82,7 +83,9 @@ fn agent_that_is_blocked_gets_its_task_back_with_the_answer() {
     let store = crew.project.store(Duration::ZERO);
     let team = "crew".parse().unwrap();
     let task_id = id.parse().unwrap();
-    store.unblock(&team, "user", &task_id, "Use ours.").unwrap();
+    store
+        .unblock(&team, &EventActor::Person, &task_id, "Use ours.")
+        .unwrap();
     crew.until_status(&id, "completed");
     let prompt = std::fs::read_to_string(crew.project.folder().join(".omc/p")).unwrap();
     let parts = "A question about this task was:\n\n> Which database?\n\nThe answer of user:\n\n> Use ours.";

@@ -358,3 +358,59 @@ fn codex_is_steered_in_the_middle_of_its_turn() {
     let usage = crew.events("usage");
     assert_eq!(usage[0]["data"]["tokensOut"], 100, "{usage:?}");
 }
+
+/// Gemini CLI: one turn that lasts until it may end, and a further one of the same session, which can fail.
+const GEMINI: &str = r#"#!/bin/sh
+here=$(dirname "$0")
+case " $* " in *" --resume s-1 "*) turn=2 ;; *) turn=1 ;; esac
+cat > "$here/prompt$turn"
+echo '{"type":"init","session_id":"s-1","model":"m"}'
+echo up > "$here/up$turn"
+test $turn = 2 || until test -e "$here/go"; do sleep 0.1; done
+test $turn = 1 || test ! -e "$here/fail" || exit 1
+echo '{"type":"message","role":"assistant","content":"said in turn '$turn'"}'
+echo '{"type":"result","status":"success","stats":{"input_tokens":10,"output_tokens":1,"total_tokens":11}}'
+"#;
+
+/// Lets Gemini work while a message comes; returns what it was told in a second turn, and the task at its end.
+fn gemini_with_a_message(crew: &Crew, does_fail: bool) -> (String, Value) {
+    let folder = program(crew, "gemini", GEMINI);
+    if does_fail {
+        std::fs::write(folder.join("fail"), "").unwrap();
+    }
+    let id = crew.task("work");
+    start_client(crew, "gemini", &folder);
+    crew.until("gemini at work", || folder.join("up1").exists());
+    let message = send(crew, "ann", "use the blue one");
+    std::fs::write(folder.join("go"), "").unwrap();
+    let task = crew.until_status(&id, "completed");
+    crew.until("the receipt", || is_delivered(crew, &message));
+    let read = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap_or_default();
+    assert!(!read("prompt1").contains("use the blue one"));
+    (read("prompt2"), task)
+}
+
+#[test]
+fn gemini_is_told_in_one_more_turn_what_came_while_it_worked() {
+    let crew = Crew::new();
+    let (told, task) = gemini_with_a_message(&crew, false);
+    assert!(
+        told.contains("A message for you from lead:\n\n> use the blue one"),
+        "{told}"
+    );
+    let result = task["metadata"]["teamster"]["result"].to_string();
+    assert!(
+        result.contains("said in turn 1") && result.contains("said in turn 2"),
+        "{task}"
+    );
+    assert_eq!(crew.events("task.failed").len(), 0);
+}
+
+#[test]
+fn turn_for_a_message_that_fails_leaves_the_task_done() {
+    let crew = Crew::new();
+    let (told, task) = gemini_with_a_message(&crew, true);
+    assert!(told.contains("use the blue one"), "{told}");
+    assert!(task.to_string().contains("said in turn 1"), "{task}");
+    assert_eq!(crew.events("task.failed").len(), 0);
+}

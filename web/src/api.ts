@@ -43,6 +43,8 @@ export interface TeamRow {
   problems: number;
   /** Whether a decision waits for a person. */
   awaitsApproval: boolean;
+  /** How many answers of a person agents wait for. */
+  questions: number;
   /** The last position of its journal; 0 when it has none. */
   seq: number;
   /** When something last happened. */
@@ -129,6 +131,18 @@ export interface TeamView {
   verifications: Array<Verification>;
   /** What was merged or could not be, in order. */
   merges: Array<Merge>;
+  /** The plan that was proposed to a person last; `null` when none was. */
+  proposal: Proposal | null;
+  /** What agents ask: all that wait for an answer, and the last 100 that do not any more, the oldest first. */
+  questions: Array<Question>;
+  /** The turns of the agent that leads the run, after its plan, in order. */
+  wakes: Array<Wake>;
+  /** The reviews of the merged work, in order. */
+  reviews: Array<Review>;
+  /** What workers and the leader found wrong, in order. */
+  findings: Array<TeamFinding>;
+  /** Which of several results of the same work was chosen. */
+  choice: Choice | null;
   /** What was spent. */
   cost: Cost;
   /** What needs a person. */
@@ -382,10 +396,16 @@ export interface Stage {
 
 /** The plan of a run. */
 export interface Plan {
-  /** `file`, `leader` or `sentence`. */
+  /** `file`, `leader`, `preset`, `session` or `sentence`. */
   source: string;
   /** Its file. */
   path: string | null;
+  /** What whoever planned found out about the work. */
+  analysis: string;
+  /** What whoever planned has taken for granted. */
+  assumptions: Array<string>;
+  /** What could go wrong. */
+  risks: Array<string>;
   /** Its tasks. */
   tasks: Array<PlanTask>;
 }
@@ -458,6 +478,8 @@ export interface Shown {
   fileCount: number;
   /** What failed for good, or waits for that. */
   failed: Array<GivenUp>;
+  /** What the workers say about their tasks, in their own words. */
+  said: Array<WorkerWords>;
   /** Tasks that changed files which they had not reserved. */
   outside: Array<Outside>;
   /** Files of the user's that are not committed, and that the work would have to write over. */
@@ -500,6 +522,22 @@ export interface GivenUp {
   subject: string;
   /** Why not, in words. */
   why: string;
+}
+
+/** What a worker says about its task, in its own words. */
+export interface WorkerWords {
+  /** The task. */
+  taskId: TaskId;
+  /** What the task is about. */
+  subject: string;
+  /** Who did it. */
+  worker: string | null;
+  /** What was done. */
+  summary: string;
+  /** What was left open. */
+  problems: Array<string>;
+  /** The first sentence of the summary that says that something did not work. */
+  admission: string | null;
 }
 
 /** A task that changed files which it had not reserved. */
@@ -592,6 +630,315 @@ export interface Merge {
 /** How a merge stands. */
 export type MergeState = "predicted" | "merged" | "conflict" | "lost" | "unchanged";
 
+/** A plan that was proposed last, and what was said to it. */
+export interface Proposal {
+  /** Its place in the journal. */
+  seq: number;
+  /** The number of the proposal in the run, counted from 1. An answer names it. */
+  revision: number;
+  /** Who made it: `leader`, `person`, `file` or `sentence`. */
+  by: string;
+  /** When it was proposed. */
+  at: Time;
+  /** Whether a person has to decide about it now. */
+  waits: boolean;
+  /** The plan. */
+  plan: PlanDraft;
+  /** Commands that the leader would have had run, and that are left out: nobody has agreed to them. */
+  leftOut: Array<string>;
+  /** Why this is not what was asked for last. */
+  problem: string | null;
+  /** What was said to it. */
+  reply: PlanReply | null;
+}
+
+/** A plan as it is proposed. Its keys are those of a plan file, so that it can be edited and read again as one. */
+export interface PlanDraft {
+  /** What whoever planned found out about the work. */
+  analysis?: string;
+  /** What whoever planned cannot decide. */
+  questions?: Array<string>;
+  /** What whoever planned has taken for granted. */
+  assumptions?: Array<string>;
+  /** What could go wrong. */
+  risks?: Array<string>;
+  /** Commands that must succeed when all tasks are merged. */
+  verify?: Array<string>;
+  /** Checks that are to pass in the end even though they failed before the work began. */
+  must_pass?: Array<string>;
+  /** The tasks, in order. */
+  tasks?: Array<PlanDraftTask>;
+}
+
+/** A task of a plan that is proposed. */
+export interface PlanDraftTask {
+  /** Its label in the plan. */
+  id: string;
+  /** What is to be done, in one line. */
+  subject: string;
+  /** All that the worker needs to know. */
+  description?: string;
+  /** What is shown while it is being done. */
+  activeForm?: string | null;
+  /** Labels of the tasks that must be done before. */
+  blockedBy?: Array<string>;
+  /** The worker who gets it. */
+  owner?: string | null;
+  /** The role of the members who may do it. */
+  role?: string | null;
+  /** What its worker should be good at. */
+  capabilities?: Array<string>;
+  /** Globs of the files that it may change. */
+  paths?: Array<string>;
+  /** Sentences that hold when it is done. */
+  accept?: Array<string>;
+  /** Commands that must succeed for it. */
+  verify?: Array<string>;
+}
+
+/** What was said to a proposed plan. */
+export interface PlanReply {
+  /** What was decided. */
+  decision: PlanDecision;
+  /** What is to be changed, or why the plan is rejected. */
+  words: string | null;
+  /** Who decided. */
+  by: string;
+  /** When it was decided. */
+  at: Time;
+}
+
+/** What a person decides about a plan, as one word. */
+export type PlanDecision = "accept" | "reject" | "revise" | "edit";
+
+/** A question of an agent, and what became of it. */
+export interface Question {
+  /** Its name, for the answer. */
+  id: string;
+  /** Who asks. */
+  from: string;
+  /** The task that it is about. */
+  taskId: TaskId | null;
+  /** What is wanted: `ask`, `blocked`, `plan` or `proposal`. */
+  kind: string;
+  /** Who is to answer: `leader` or `person`. */
+  to: string;
+  /** The question in words. */
+  text: string;
+  /** Since when it waits. */
+  askedAt: Time;
+  /** Why somebody else than the first addressee is to answer. */
+  forwarded: string | null;
+  /** The task that is proposed. */
+  proposal: ProposedTask | null;
+  /** What became of it. */
+  state: QuestionState;
+  /** The answer, or why nobody waits for one any more. */
+  answer: string | null;
+  /** Who answered. */
+  answeredBy: string | null;
+  /** When it was answered, or ended without an answer. */
+  endedAt: Time | null;
+}
+
+/** A task that a worker proposes. */
+export interface ProposedTask {
+  /** What the task is about, in one line. */
+  subject: string;
+  /** What is to be done. */
+  description: string;
+  /** Globs of the files that it may change. */
+  paths: Array<string>;
+  /** Tasks that it waits for. */
+  blockedBy: Array<TaskId>;
+}
+
+/** What became of a question. */
+export type QuestionState = "open" | "answered" | "expired";
+
+/** One turn of the leader after the plan. */
+export interface Wake {
+  /** Its number in the run, counted from 1. */
+  number: number;
+  /** Its place in the journal. */
+  seq: number;
+  /** When the leader was woken. */
+  at: Time;
+  /** When the turn ended. */
+  endedAt: Time | null;
+  /** Why the leader was woken. */
+  reasons: Array<WakeReason>;
+  /** What came of it. */
+  state: WakeState;
+  /** What it did, in order. */
+  actions: Array<LeaderAction>;
+  /** Tasks that it cancelled. */
+  cancelled: Array<CancelledTask>;
+  /** What it wrote down. */
+  notes: Array<string>;
+  /** Findings of a review that it decided to leave. */
+  dismissed: Array<DismissedFinding>;
+  /** Why it came to nothing, or why it could not be carried out. */
+  reason: string | null;
+}
+
+/** One reason to wake a leader. */
+export interface WakeReason {
+  /** The kind of the reason. */
+  kind: WakeKind;
+  /** What it is about: the id of a question or a task, or the position of an event. */
+  about: string;
+}
+
+/** What a leader is woken for. */
+export type WakeKind = "question" | "failure" | "conflict" | "findings" | "message" | "revision" | "phase";
+
+/** What came of a turn of the leader. */
+export type WakeState = "thinking" | "acted" | "failed" | "refused";
+
+/** One action of the leader. */
+export interface LeaderAction {
+  /** `create`, `update`, `cancel`, `answer`, `ask-person`, `message` or `finding`. */
+  kind: string;
+  /** The task that it is about. */
+  taskId: TaskId | null;
+  /** The question that it is about. */
+  question: string | null;
+  /** Whom it writes to. */
+  to: string | null;
+  /** Its words: the subject of a task, an answer, a message, a finding. */
+  text: string;
+}
+
+/** A task that a leader cancelled. */
+export interface CancelledTask {
+  /** The task. */
+  task: TaskId;
+  /** Why nobody needs it any more, in words. */
+  reason: string;
+}
+
+/** A finding of a review that a leader decided not to have fixed. */
+export interface DismissedFinding {
+  /** The commit that was reviewed. */
+  commit: string;
+  /** The place of the finding among those of the review, counted from 1. */
+  finding: number;
+  /** Why it is not fixed, in words. */
+  reason: string;
+}
+
+/** A review of the merged work. */
+export interface Review {
+  /** The commit that is reviewed. */
+  commit: string;
+  /** The commit that was reviewed before: only what changed since then is looked at. */
+  since: string | null;
+  /** Who reviews; empty when nobody does. */
+  reviewer: string;
+  /** When this was last told of it. */
+  at: Time;
+  /** How it stands. */
+  state: ReviewPhase;
+  /** What the reviewer thinks of the work as a whole. */
+  verdict: ReviewVerdict | null;
+  /** What the reviewer found, the worst first, at most 200. */
+  findings: Array<ReviewFinding>;
+  /** The findings that the leader decided to leave, with its reasons. */
+  dismissed: Array<DismissedFinding>;
+  /** How the acceptance criteria stand. */
+  criteria: Array<Criterion>;
+  /** How many findings were dropped, because their place is not in the commit or there were too many. */
+  dropped: number;
+  /** Why there is no review. */
+  reason: string | null;
+}
+
+/** How a review stands. */
+export type ReviewPhase = "reviewing" | "finished" | "failed" | "skipped";
+
+/** What a reviewer thinks of the work as a whole. */
+export type ReviewVerdict = "accept" | "changes";
+
+/** One thing that a reviewer found in the work. */
+export interface ReviewFinding {
+  /** How bad it is. */
+  severity: Severity;
+  /** The file, from the root of the repository; `None` where it is about no file. */
+  path?: string | null;
+  /** The line, counted from 1. */
+  line?: number | null;
+  /** What is wrong. */
+  claim: string;
+  /** What shows that. */
+  evidence?: string;
+  /** What to do about it. */
+  suggestion?: string;
+}
+
+/** How bad a finding is. */
+export type Severity = "blocker" | "major" | "minor" | "nit";
+
+/** How an acceptance criterion stands. */
+export interface Criterion {
+  /** The criterion, as the plan says it. */
+  criterion: string;
+  /** Whether it is met. */
+  met: boolean;
+  /** What shows that. */
+  evidence: string;
+}
+
+/** Something that a worker or the leader found wrong. */
+export interface TeamFinding {
+  /** Its place in the journal. */
+  seq: number;
+  /** When it was found. */
+  at: Time;
+  /** Who found it. */
+  by: string;
+  /** The task that its finder was at. */
+  taskId: TaskId | null;
+  /** How bad it is. */
+  severity: Severity;
+  /** Where it is: `src/a.rs:12`, `src/a.rs`, or nothing. */
+  place: string;
+  /** What is wrong. */
+  claim: string;
+  /** What proves it. */
+  evidence: string;
+  /** What to do about it. */
+  suggestion: string;
+}
+
+/** Which of several results of the same work was chosen. */
+export interface Choice {
+  /** The task whose result it is. */
+  taskId: TaskId | null;
+  /** The commit. */
+  commit: string;
+  /** Why it was chosen. */
+  reason: string;
+  /** Who chose it; `null` when it is the smallest that passes. */
+  by: string | null;
+  /** Why an agent that was to choose chose none. */
+  judgeFailed: string | null;
+  /** The other results. */
+  others: Array<OtherResult>;
+  /** When it was chosen. */
+  at: Time;
+}
+
+/** A result that was not chosen. */
+export interface OtherResult {
+  /** The task. */
+  task: TaskId;
+  /** The reference that keeps the work; `null` when there is none. */
+  ref: string | null;
+  /** Why it was not chosen, in words. */
+  why: string;
+}
+
 /** What a team spent. */
 export interface Cost {
   /** All of it. */
@@ -661,7 +1008,7 @@ export interface Problem {
 }
 
 /** What sort of problem. */
-export type ProblemKind = "damaged" | "worker" | "undelivered" | "approval";
+export type ProblemKind = "damaged" | "worker" | "undelivered" | "approval" | "plan";
 
 /** What a session's state file says of the session itself. */
 export interface Session {
@@ -774,8 +1121,16 @@ export interface TaskDetail {
   blocks: Array<TaskId>;
   /** Until when its claim lasts. */
   leasedUntil: Time | null;
-  /** What came of it, in words. */
+  /** The sentences that have to hold when it is done. */
+  accept: Array<string>;
+  /** The commands that prove it done. */
+  verify: Array<string>;
+  /** What came of it, in its worker's words. */
   summary: string | null;
+  /** What whoever builds on it must know, in its worker's words. */
+  handover: string | null;
+  /** What was left open, in its worker's words. */
+  problems: Array<string>;
   /** The commit that holds what came of it. */
   commit: string | null;
   /** The files that were changed, at most 200. */
@@ -992,6 +1347,57 @@ export interface Answered {
   seq: number;
 }
 
+/** A decision about a plan that is proposed. */
+export interface PlanBody {
+  /** The revision that was looked at: an answer to another one is refused. */
+  revision: number;
+  /** What is decided. */
+  decision: PlanWord;
+  /** With `revise` what to change, with `reject` why, with `edit` the plan that takes its place, as the text of a plan file. */
+  text: string;
+}
+
+/** What is decided about a plan. */
+export type PlanWord = "accept" | "reject" | "revise" | "edit";
+
+/** A decision about a plan that counts. */
+export interface PlanReplied {
+  /** Its place in the journal. */
+  seq: number;
+}
+
+/** An answer to a question of an agent. */
+export interface QuestionBody {
+  /** What the agent is told; may be empty with `accept`. */
+  text: string;
+  /** Make the task that the agent proposes. */
+  accept: boolean;
+}
+
+/** What came of an answer to a question. */
+export interface QuestionReplied {
+  /** The answer that was recorded. */
+  answer: string;
+  /** The task that was made of a proposal. */
+  task: TaskId | null;
+}
+
+/** A decision about what an agent wants to do. */
+export interface PermissionBody {
+  /** The request, as the worker names it. */
+  request: string;
+  /** Whether it may. */
+  allow: boolean;
+  /** Why not, in words for the agent. */
+  reason: string;
+}
+
+/** A decision that the agent was told. */
+export interface RequestReplied {
+  /** Whether it may. */
+  allowed: boolean;
+}
+
 /** A request to remove what is over. */
 export interface ReapWish {
   /** Only say what would be removed. */
@@ -1050,6 +1456,18 @@ export interface Patch {
   verifications?: Array<Verification> | null;
   /** Every merge. */
   merges?: Array<Merge> | null;
+  /** The plan that was proposed last. */
+  proposal?: Proposal | null;
+  /** Every question that is shown. */
+  questions?: Array<Question> | null;
+  /** Every turn of the leader. */
+  wakes?: Array<Wake> | null;
+  /** Every review. */
+  reviews?: Array<Review> | null;
+  /** Every finding. */
+  findings?: Array<TeamFinding> | null;
+  /** Which of several results was chosen. */
+  choice?: Choice | null;
   /** What was spent. */
   cost?: Cost | null;
   /** What needs a person. */
@@ -1126,6 +1544,9 @@ export const routes = {
   stop: { method: "POST", path: "/api/v1/teams/{team}/workers/{worker}/stop" },
   drain: { method: "POST", path: "/api/v1/teams/{team}/drain" },
   approval: { method: "POST", path: "/api/v1/teams/{team}/approval" },
+  plan: { method: "POST", path: "/api/v1/teams/{team}/plan" },
+  answerQuestion: { method: "POST", path: "/api/v1/teams/{team}/questions/{question}" },
+  answerRequest: { method: "POST", path: "/api/v1/teams/{team}/workers/{worker}/permission" },
   reap: { method: "POST", path: "/api/v1/zombies/reap" },
   openapi: { method: "GET", path: "/api/v1/openapi.json" },
   metrics: { method: "GET", path: "/metrics" },

@@ -7,6 +7,7 @@ mod commands;
 mod processes;
 mod store;
 mod studio;
+mod team;
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -42,12 +43,14 @@ impl Size {
 type Group = (&'static str, fn(&Programs, Size) -> Result<Vec<Row>>);
 
 /// The rows, in groups that can be measured alone.
-const GROUPS: [Group; 7] = [
+const GROUPS: [Group; 9] = [
     ("hooks", commands::hooks),
     ("commands", commands::commands),
     ("store", store::measure),
     ("workers", processes::workers),
     ("host", processes::host),
+    ("briefings", team::told),
+    ("leader", team::led),
     ("studio", studio::server),
     ("browser", studio::browser),
 ];
@@ -97,7 +100,7 @@ fn tighten(rows: &mut [Row], limit: &str) -> Result<()> {
 /// The programs that are measured, all of them built for release.
 struct Programs {
     product: Product,
-    /// The release build of xtask, whose workloads use the library.
+    /// One side of many rows, through the library.
     workloads: PathBuf,
     floor: PathBuf,
 }

@@ -11,8 +11,15 @@ use teamster_studio::api;
 use crate::product::{Finished, Product, TempProject, path_with, words, workspace};
 
 const CONTRACTS: &str = "docs/contracts.md";
-/// The headings that commands stand under in a help text.
-const HEADINGS: &str = "Commands:|Run a team:|Coordinate:|Claude Code:|Sessions:|Set up:";
+/// How the headings of a help text begin that no commands stand under.
+const NO_COMMANDS: [&str; 6] = [
+    " ",
+    "Arguments",
+    "Environment",
+    "Examples",
+    "Exit codes",
+    "Options",
+];
 const HEAD: &str = "\
 # The command line
 
@@ -101,7 +108,8 @@ fn describe(product: &Product, project: &TempProject, path: &str, text: &mut Str
 fn subcommands(help: &str) -> Vec<&str> {
     help.split("\n\n")
         .filter_map(|section| section.split_once('\n'))
-        .filter(|(heading, _)| HEADINGS.split('|').any(|known| known == *heading))
+        .filter(|(heading, _)| heading.ends_with(':'))
+        .filter(|(heading, _)| !NO_COMMANDS.iter().any(|begin| heading.starts_with(begin)))
         .flat_map(|(_, commands)| commands.lines())
         .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
         .filter_map(|line| line.split_whitespace().next())

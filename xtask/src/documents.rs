@@ -29,9 +29,10 @@ pub(crate) fn run() -> Result<()> {
     for (name, in_source) in DOCUMENTS {
         let text = std::fs::read_to_string(workspace().join(name))?;
         let mut count = 0;
-        for section in text.split("\n## ") {
+        for section in sections(&text) {
             let blocks = blocks(section);
             let title = section.lines().next().unwrap_or_default();
+            let title = title.trim_start_matches('#').trim();
             if !blocks.is_empty() {
                 println!("{name}, {title:?}: {} blocks", blocks.len());
                 run_section(&blocks, in_source)
@@ -49,6 +50,22 @@ pub(crate) fn run() -> Result<()> {
         );
     }
     Ok(())
+}
+
+/// Splits a document at its headings of the second level. Lines inside of a fence are no headings.
+fn sections(text: &str) -> Vec<&str> {
+    let (mut found, mut begin, mut at, mut in_fence) = (Vec::new(), 0, 0, false);
+    for line in text.split_inclusive('\n') {
+        if line.starts_with("```") {
+            in_fence = !in_fence;
+        } else if !in_fence && line.starts_with("## ") {
+            found.push(&text[begin..at]);
+            begin = at;
+        }
+        at += line.len();
+    }
+    found.push(&text[begin..]);
+    found
 }
 
 /// Returns the blocks of a section.
@@ -142,6 +159,13 @@ mod tests {
         assert!(!fits("…: done", "17:22:41: done?"));
         assert!(fits("commit …", "commit 1234"));
         assert!(!fits("commit …", "no commit"));
+    }
+
+    #[test]
+    fn headings_inside_of_a_fence_begin_no_section() {
+        let text = "# One\n\n```text\n## printed\n```\n\n## Two\n\nend\n";
+        let (one, two) = text.split_at(text.find("## Two").unwrap());
+        assert_eq!(sections(text), [one, two]);
     }
 
     #[test]

@@ -169,8 +169,11 @@ fn type_name(line: &str) -> Option<&str> {
     };
     let kinds = ["struct ", "enum ", "union ", "trait "];
     let rest = kinds.iter().find_map(|kind| line.strip_prefix(kind))?;
-    rest.split(|c: char| !c.is_alphanumeric() && c != '_')
-        .next()
+    let name = rest
+        .split(|c: char| !c.is_alphanumeric() && c != '_')
+        .next();
+    // In a macro the name is a variable.
+    name.filter(|name| !name.is_empty())
 }
 
 /// Separates the lines of inline test modules from the others, with their numbers.
@@ -240,10 +243,9 @@ mod tests {
 
     #[test]
     fn test_modules_are_told_from_code() {
-        let text =
-            "struct A;\n#[cfg(test)]\nmod tests {\n    struct B;\n}\npub(crate) enum C<T> {}\n";
+        let text = "struct A;\n#[cfg(test)]\nmod tests {\n    struct B;\n}\npub(crate) enum C<T> {}\nstruct $name;\n";
         let (code, tests) = split(text);
-        assert_eq!((code.len(), tests.len()), (2, 4));
+        assert_eq!((code.len(), tests.len()), (3, 4));
         let names = code.iter().filter_map(|(_, line)| type_name(line));
         assert_eq!(names.collect::<Vec<_>>(), ["A", "C"]);
         let modules = |file| test_modules(file, "#[cfg(test)]\nmod tests;\n");

@@ -9,16 +9,14 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use teamster_fs::{Sync, layout};
-use teamster_journal::Event;
-use teamster_store::{
-    ClaimRequest, Claimed, FileStore, Outgoing, PlannedTask, Read, Reader, Recipient, Store,
-};
+use teamster_journal::{Event, EventActor};
+use teamster_store::{FileStore, PlannedTask, Read, Store};
 use teamster_types::heartbeat::{Heartbeat, WorkerStatus};
 use teamster_types::task::NewTask;
 use teamster_types::team::{NewMember, NewTeam};
-use teamster_types::{TeamName, WorkerName};
 
 use crate::product::{Finished, Product, TEAM, TempProject, list, text, wait_for, words};
+pub(crate) use workload::{claim, receive, send, team, worker};
 
 /// Tasks that one import makes.
 const CHUNK: usize = 250;
@@ -26,16 +24,6 @@ const CHUNK: usize = 250;
 const SEGMENT: usize = 64 * 1024 * 1024;
 /// The longest that workers are waited for.
 const LONG: Duration = Duration::from_secs(900);
-
-/// Returns the team's name as the store wants it.
-pub(crate) fn team() -> Result<TeamName> {
-    Ok(TEAM.parse()?)
-}
-
-/// Returns the name of the worker with this number.
-pub(crate) fn worker(number: usize) -> Result<WorkerName> {
-    Ok(format!("w{number}").parse()?)
-}
 
 /// Returns the current time.
 pub(crate) fn now() -> teamster_types::Time {
@@ -89,7 +77,7 @@ pub(crate) fn create_tasks(store: &FileStore, count: usize) -> Result<()> {
 /// Imports a plan in several steps.
 pub(crate) fn import(store: &FileStore, plan: &[PlannedTask]) -> Result<()> {
     for chunk in plan.chunks(CHUNK) {
-        store.import_tasks(&team()?, "user", chunk)?;
+        store.import_tasks(&team()?, &EventActor::Person, chunk)?;
     }
     Ok(())
 }
@@ -106,45 +94,10 @@ pub(crate) fn planned(subject: &str, after: &[usize]) -> PlannedTask {
     }
 }
 
-/// Returns a worker's request for the next task.
-pub(crate) fn claim_request(number: usize) -> Result<ClaimRequest> {
-    Ok(ClaimRequest {
-        worker: worker(number)?,
-        id: None,
-        lease: None,
-    })
-}
-
-/// Claims the next task for a worker.
-pub(crate) fn claim(store: &FileStore, number: usize) -> Result<Claimed> {
-    let claimed = store.claim(&team()?, &claim_request(number)?)?;
-    claimed.context("nothing is claimable")
-}
-
-/// Sends a plain message from one worker to another.
-pub(crate) fn send(store: &FileStore, from: usize, to: usize, content: &str) -> Result<()> {
-    let outgoing = Outgoing {
-        from: worker(from)?.to_string(),
-        to: Recipient::Worker(worker(to)?.to_string()),
-        kind: "message".to_owned(),
-        content: content.to_owned(),
-        extra: teamster_types::json::Object::new(),
-    };
-    store.send(&team()?, &outgoing)?;
-    Ok(())
-}
-
-/// Reads messages of a worker, acknowledges them if asked to, and returns how many they were.
-pub(crate) fn receive(store: &FileStore, number: usize, limit: usize, ack: bool) -> Result<usize> {
-    let reader = Reader::Worker(worker(number)?);
-    let delivery = store.receive(&team()?, &reader, limit, ack)?;
-    Ok(delivery.messages.len())
-}
-
-/// Returns a workload of the release build of xtask, not started yet.
+/// Returns a workload, not started yet.
 pub(crate) fn workload(workloads: &Path, project: &TempProject, words: &[&str]) -> Command {
     let mut command = Command::new(workloads);
-    command.arg("workload").args(words);
+    command.args(words);
     project.enter(&mut command);
     command.arg("--claude").arg(project.claude());
     command.arg("--project").arg(project.folder());

@@ -30,7 +30,6 @@ mod product;
 mod race;
 mod real_clients;
 mod web;
-mod workload;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -113,9 +112,6 @@ enum Command {
     /// Run real clients as workers, inside the lab
     #[command(hide = true)]
     LabScene(real_clients::LabScene),
-    /// Run one side of a benchmark in a process of its own
-    #[command(hide = true)]
-    Workload(workload::Workload),
 }
 
 fn main() -> ExitCode {
@@ -139,7 +135,6 @@ fn main() -> ExitCode {
         Command::Web(options) => web::run(options),
         Command::Figures { list } => figures::run(list),
         Command::LabScene(scene) => scene.run(),
-        Command::Workload(workload) => workload.run(),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -4,19 +4,15 @@ use std::ffi::OsStr;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 use teamster_fs::Sync;
-use teamster_fs::layout::Layout;
-use teamster_store::{FileStore, Settings, SystemClock};
+use teamster_store::FileStore;
 use teamster_testkit::wait::poll;
-
-/// The team that every check works with.
-pub(crate) const TEAM: &str = "evidence";
+pub(crate) use workload::TEAM;
 
 /// Notes a difference in a list unless something holds.
 macro_rules! check {
@@ -186,10 +182,10 @@ impl Drop for Product {
     }
 }
 
-/// Builds xtask as the product is built, for workloads that go through the library.
+/// Builds the workloads, which go through the library, as the product is built.
 pub(crate) fn build_workloads() -> Result<PathBuf> {
-    must(&mut cargo("build --quiet --release --package xtask"))?;
-    Ok(target().join("release/xtask"))
+    must(&mut cargo("build --quiet --release --package workload"))?;
+    Ok(target().join("release/workload"))
 }
 
 /// A process that has ended, with its output.
@@ -343,7 +339,7 @@ impl TempProject {
 
     /// Opens the store of this project through the library.
     pub(crate) fn store(&self, sync: Sync) -> Result<FileStore> {
-        open_store(&self.claude(), &self.folder(), sync)
+        workload::open_store(&self.claude(), &self.folder(), sync)
     }
 }
 
@@ -351,20 +347,4 @@ impl Drop for TempProject {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.root);
     }
-}
-
-/// Opens the store in these folders.
-pub(crate) fn open_store(claude: &Path, project: &Path, sync: Sync) -> Result<FileStore> {
-    let layout = Layout {
-        claude: claude.to_owned(),
-        project: project.to_owned(),
-        user_config: claude.join("none.toml"),
-        project_config: project.join("none.toml"),
-    };
-    let settings = Settings {
-        sync,
-        patience: Duration::from_secs(60),
-        ..Settings::default()
-    };
-    Ok(FileStore::open(&layout, Arc::new(SystemClock), settings)?)
 }

@@ -6,10 +6,11 @@
 //! because the clients have to be fetched once.
 //!
 //! [`claude`] has sessions of Claude Code with the hooks, [`workers`] the clients as workers, [`whole_run`] a run with
-//! two clients, [`team`] what reaches a client while it works. Another client joins by one more entry in [`all`]. What the model servers were asked lies in the folder
-//! `out` of a run, which is `LAB_OUT` inside the lab.
+//! two clients, [`team`] what the members of a team tell each other. Another client joins by one more entry in [`all`]. What
+//! the model servers were asked lies in the folder `out` of a run, which is `LAB_OUT` inside the lab.
 
 mod claude;
+mod model_server;
 mod team;
 mod whole_run;
 mod workers;
@@ -44,13 +45,37 @@ type Play = dyn Fn(&Lab) -> Result<Report>;
 struct Report {
     /// What was seen, by topic.
     seen: Vec<(String, String)>,
+    /// What was claimed, in the order in which it was judged.
+    #[serde(default)]
+    claims: Vec<Claim>,
     /// Where teamster and the client disagree.
     differences: Vec<String>,
+}
+
+/// Something that must hold, and what was seen of it.
+#[derive(Debug, Serialize, Deserialize)]
+struct Claim {
+    what: String,
+    holds: bool,
+    seen: String,
 }
 
 impl Report {
     fn saw(&mut self, topic: &str, what: impl Into<String>) {
         self.seen.push((topic.to_owned(), what.into()));
+    }
+
+    /// Notes a claim with what was seen; one that does not hold is a difference.
+    fn claim(&mut self, claim: &str, holds: bool, seen: impl Into<String>) {
+        let seen = seen.into();
+        if !holds {
+            self.differences.push(format!("{claim}: {seen}"));
+        }
+        self.claims.push(Claim {
+            what: claim.to_owned(),
+            holds,
+            seen,
+        });
     }
 }
 
@@ -88,6 +113,12 @@ pub(crate) fn run(only: &[String], lab: Option<&Path>) -> Result<()> {
         println!("\n== {}: {verdict} ({seconds:.0} s)", run.name);
         for (topic, seen) in &report.seen {
             println!("  {topic:<10} {seen}");
+        }
+        let widths = report.claims.iter().map(|claim| claim.what.chars().count());
+        let width = widths.max().unwrap_or(0);
+        for Claim { what, holds, seen } in &report.claims {
+            let verdict = if *holds { "holds" } else { "FAILS" };
+            println!("  {verdict}  {what:<width$}  {seen}");
         }
         for difference in &report.differences {
             println!("  ! {difference}");
@@ -170,7 +201,7 @@ impl Lab {
 /// What runs inside the lab and leaves a report: all scenes of a worker, or a whole run.
 #[derive(clap::Args, Debug)]
 pub(crate) struct LabScene {
-    /// A client that works, `run`, or `message-CLIENT`
+    /// A client that works, `run`, or a scene of a team
     name: String,
     #[arg(long)]
     report: PathBuf,
@@ -182,8 +213,8 @@ impl LabScene {
         ensure!(is_inside, "this is run by `cargo xtask real-clients`");
         let report = match self.name.as_str() {
             "run" => whole_run::play()?,
-            name => match name.strip_prefix(team::SCENE) {
-                Some(client) => team::play(client)?,
+            name => match team::play(name) {
+                Some(report) => report?,
                 None => workers::play(name)?,
             },
         };

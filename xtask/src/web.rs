@@ -201,6 +201,11 @@ fn check_size() -> Result<()> {
     for file in files(&dist(), &[""])? {
         let mut gzip = Command::new("gzip");
         let packed = gzip.arg("-9c").arg(dist().join(&file)).output()?;
+        ensure!(
+            packed.status.success(),
+            "{gzip:?} ended with {}",
+            packed.status
+        );
         total += packed.stdout.len();
     }
     println!("  the page has {total} bytes, compressed");

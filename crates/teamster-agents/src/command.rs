@@ -129,6 +129,7 @@ impl OutputReader for CommandReader {
             // A line in the middle of a private key does not look like a secret by itself.
             if let Some(shown) = self.redactor.line(text)
                 && !self.report.line(&shown)
+                && (self.last.is_empty() || shown.contains(char::is_alphanumeric))
             {
                 self.last = one_line(&shown);
             }
@@ -193,6 +194,16 @@ mod tests {
             reader.line(line);
         }
         reader.end(ending, stderr)
+    }
+
+    #[test]
+    fn line_without_a_word_is_no_summary() {
+        let lines: [&[u8]; 4] = [b"all done\n", b"```\n", b"---\n", b"}\n"];
+        let outcome = run(&lines, AgentEnd::code(0), "");
+        let done = AgentVerdict::Done {
+            summary: "all done".to_owned(),
+        };
+        assert_eq!(outcome.verdict, done);
     }
 
     #[test]

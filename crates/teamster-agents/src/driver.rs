@@ -44,6 +44,12 @@ pub trait Driver: Send + Sync {
         true
     }
 
+    /// Returns whether words of others that came during a turn are told by one more turn of the same session. It is for clients
+    /// that take nothing while they work, and that find a session again.
+    fn has_turns_for_mail(&self) -> bool {
+        false
+    }
+
     /// Returns how a running agent is asked to end its turn. Whether it obeys is for its process to show.
     fn interrupt(&self) -> Interrupt;
 }

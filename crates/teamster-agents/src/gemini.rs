@@ -39,7 +39,9 @@ impl Driver for GeminiDriver {
         // It asks nobody when it runs by itself. Without `yolo` it does not offer commands to the model at all.
         let approval = match job.permissions.shell {
             Rule::Allow => "yolo",
-            Rule::Deny | Rule::Ask | Rule::Read => "auto_edit",
+            Rule::Deny | Rule::Ask => "auto_edit",
+            // What would have to be asked about, which is every edit too, is not offered then.
+            Rule::Read => "default",
         };
         let mut args: Vec<OsString> = [
             "-o",
@@ -74,6 +76,10 @@ impl Driver for GeminiDriver {
 
     fn says_whole_texts(&self) -> bool {
         false
+    }
+
+    fn has_turns_for_mail(&self) -> bool {
+        true
     }
 
     fn interrupt(&self) -> Interrupt {

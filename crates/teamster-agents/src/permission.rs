@@ -55,7 +55,8 @@ pub enum Rule {
     /// It is not.
     Deny,
     /// It is granted where it only reads files of the worktree. Of commands these are a few programs with plain words; a client
-    /// with a sandbox of its own runs any command in one that is read-only. No setting has this rule.
+    /// with a sandbox of its own runs any command in one that is read-only. Files are not changed either. No setting has this
+    /// rule.
     Read,
     /// A person is asked. A client that cannot wait for one takes it for a denial.
     Ask,
@@ -83,8 +84,10 @@ impl Rule {
 /// What an agent wants to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ToolRequest {
-    /// Read or write these files, relative ones as seen from the worktree.
+    /// Read these files, relative ones as seen from the worktree.
     Files(Vec<PathBuf>),
+    /// Change these files.
+    Edit(Vec<PathBuf>),
     /// Run a command, which is empty where the client does not tell it.
     Shell(String),
     /// Something else, by the name of its tool.
@@ -94,7 +97,10 @@ pub(crate) enum ToolRequest {
 impl Permissions {
     pub(crate) fn decide(&self, worktree: &Path, request: &ToolRequest) -> PermissionDecision {
         match request {
-            ToolRequest::Files(paths) => paths
+            ToolRequest::Edit(_) if self.shell == Rule::Read => PermissionDecision::Denied {
+                reason: "here you only read; say in your answer what should be changed".to_owned(),
+            },
+            ToolRequest::Files(paths) | ToolRequest::Edit(paths) => paths
                 .iter()
                 .find_map(|path| self.objection(worktree, path))
                 .map_or(PermissionDecision::Allowed, |reason| {
@@ -360,6 +366,16 @@ mod tests {
                 "{command}"
             );
         }
+        let read = ToolRequest::Files(vec!["a".into()]);
+        assert_eq!(
+            permissions.decide(Path::new("/w"), &read),
+            PermissionDecision::Allowed
+        );
+        let edit = ToolRequest::Edit(vec!["a".into()]);
+        assert!(matches!(
+            permissions.decide(Path::new("/w"), &edit),
+            PermissionDecision::Denied { .. }
+        ));
         assert_eq!(Rule::of("read"), None, "no setting has it");
     }
 }

@@ -1,7 +1,7 @@
 //! `scripted:…`: an agent without a model, which plays a script.
 //!
-//! It is a process like any other agent: our own binary with the hidden command `play`, which gets the script on its
-//! standard input. What it prints are JSON lines, and they are read as strictly as any client's.
+//! It is a process like any other agent: our own binary with the hidden command `play`, which gets the script and what
+//! the agent is told on its standard input. What it prints are JSON lines, and they are read as strictly as any client's.
 
 mod play;
 mod script;
@@ -20,6 +20,16 @@ use crate::driver::{
 use crate::event::{AgentEvent, AgentSpending, Trouble, Usage};
 use crate::outcome::{AgentEnd, AgentOutcome, OutcomeBuilder, TerminalEvent};
 use crate::text::{LONGEST_TEXT, clip, one_line, text};
+
+/// The variable by which commands of a script find our own program, to ask and to write to others.
+const PROGRAM: &str = "TEAMSTER_PROGRAM";
+/// Stands between the script and what the agent is told. No script can hold it.
+const PROMPT_MARK: char = '\0';
+
+/// Parts what a play gets on its standard input into the script and what the agent is told.
+pub fn script_and_prompt(input: &str) -> (&str, &str) {
+    input.split_once(PROMPT_MARK).unwrap_or((input, ""))
+}
 
 /// The driver of an agent that plays a script.
 #[derive(Clone, Debug)]
@@ -48,13 +58,15 @@ impl Driver for ScriptedDriver {
         let unfit = |error: &ScriptError| CannotLaunch::Unfit(error.to_string());
         let text = self.text.as_ref().map_err(unfit)?;
         Script::parse(&self.file, text).map_err(|error| unfit(&error))?;
+        let mut set = task_variables(job);
+        set.push((PROGRAM.into(), job.teamster.into()));
         Ok(Launch {
             program: job.teamster.to_owned(),
             args: vec!["play".into(), "-".into()],
-            set: task_variables(job),
+            set,
             unset: OUTER_SESSION_VARS.to_vec(),
             secrets: Vec::new(),
-            input: AgentInput::Text(text.as_bytes().to_vec()),
+            input: AgentInput::Text(format!("{text}{PROMPT_MARK}{}", job.prompt).into_bytes()),
         })
     }
 

@@ -1,13 +1,19 @@
 //! Who asks, and what that allows.
 
+use std::sync::OnceLock;
+
+use teamster_fs::processes;
+use teamster_journal::EventActor;
 use teamster_store::Reader;
-use teamster_types::WorkerName;
+use teamster_types::{TeamName, WorkerName};
 
 use crate::env_vars;
 use crate::error::{AppError, Result};
 
 /// The name of a person in messages and events.
 const USER: &str = "user";
+/// The name of a program that is no worker's, which changes nothing.
+const PROGRAM: &str = "program";
 /// The name of whoever leads the team.
 const LEAD: &str = "lead";
 
@@ -18,19 +24,60 @@ pub enum Actor {
     Person,
     /// The same person, by the page that they opened.
     Page,
-    /// The agent of a worker: its bridge has set `TEAMSTER_WORKER`. It acts in no other name and removes nothing.
+    /// The agent of a worker: it runs below that worker's bridge, or `TEAMSTER_WORKER` says so. It acts in no other name
+    /// and removes nothing.
     Worker(WorkerName),
+    /// A program that runs below an agent, a leader or a check, and that is no worker's. It looks, and changes nothing.
+    Program,
+}
+
+/// The worker whose bridge the caller runs below, whatever the caller's own variables say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct BridgeIdentity {
+    /// The team of the worker.
+    pub(crate) team: TeamName,
+    /// The worker.
+    pub(crate) worker: WorkerName,
+}
+
+impl BridgeIdentity {
+    /// Finds the bridge above this process; `None` when there is none. It is looked for once.
+    pub(crate) fn find() -> Option<&'static Self> {
+        static FOUND: OnceLock<Option<BridgeIdentity>> = OnceLock::new();
+        FOUND.get_or_init(Self::look).as_ref()
+    }
+
+    fn look() -> Option<Self> {
+        // A bridge carries its own identity; what it starts is below it.
+        let parent = processes::parent_of(std::process::id())?;
+        let carried = processes::carried_by_outermost(parent, env_vars::BRIDGE)?;
+        let (team, worker) = carried.to_str()?.split_once('/')?;
+        Some(Self {
+            team: team.parse().ok()?,
+            worker: worker.parse().ok()?,
+        })
+    }
 }
 
 impl Actor {
-    /// Reads from the environment who asks.
-    pub fn from_env() -> Result<Self> {
-        match env_vars::text(env_vars::WORKER) {
-            None => Ok(Self::Person),
-            Some(name) => Ok(Self::Worker(name.parse().map_err(|error| {
+    /// Finds out who asks: by the processes above this one, which nobody below them can change, then by the environment.
+    pub fn find() -> Result<Self> {
+        let bridge = BridgeIdentity::find();
+        let named: Option<WorkerName> = match env_vars::text(env_vars::WORKER) {
+            None => None,
+            Some(name) => Some(name.parse().map_err(|error| {
                 AppError::refused(format!("{} is set, but {error}", env_vars::WORKER))
                     .hint("it is set by a bridge for its agent; unset it")
-            })?)),
+            })?),
+        };
+        match (bridge, named) {
+            (Some(bridge), Some(name)) if name != bridge.worker => {
+                Err(not_you(&bridge.worker, name.as_str(), env_vars::WORKER))
+            }
+            (Some(bridge), _) => Ok(Self::Worker(bridge.worker.clone())),
+            (None, Some(name)) => Ok(Self::Worker(name)),
+            (None, None) if is_launched() => Ok(Self::Program),
+            (None, None) => Ok(Self::Person),
         }
     }
 
@@ -39,7 +86,7 @@ impl Actor {
     pub fn at_page(self) -> Self {
         match self {
             Self::Person | Self::Page => Self::Page,
-            Self::Worker(name) => Self::Worker(name),
+            other @ (Self::Worker(_) | Self::Program) => other,
         }
     }
 
@@ -47,15 +94,25 @@ impl Actor {
     pub const fn via(&self) -> &'static str {
         match self {
             Self::Page => "studio",
-            Self::Person | Self::Worker(_) => "terminal",
+            Self::Person | Self::Worker(_) | Self::Program => "terminal",
         }
     }
 
-    /// Returns the name under which changes are journalled.
+    /// Returns the name in messages and findings.
     pub fn name(&self) -> &str {
         match self {
             Self::Person | Self::Page => USER,
             Self::Worker(name) => name.as_str(),
+            Self::Program => PROGRAM,
+        }
+    }
+
+    /// Returns the actor of the events that record what is asked.
+    pub fn recorded_as(&self) -> EventActor {
+        match self {
+            Self::Person | Self::Page => EventActor::Person,
+            Self::Worker(name) => EventActor::from(name),
+            Self::Program => EventActor::Foreign,
         }
     }
 
@@ -63,17 +120,25 @@ impl Actor {
     pub fn must_be_person(&self, what: &str) -> Result {
         match self {
             Self::Person | Self::Page => Ok(()),
-            Self::Worker(name) => Err(AppError::refused(format!(
-                "{what} is for people, and {} says that {name} is calling",
-                env_vars::WORKER
-            ))
-            .hint("send a message to the lead instead: `teamster message send --to lead …`")),
+            Self::Worker(name) => {
+                let how = match env_vars::get(env_vars::WORKER) {
+                    Some(_) => format!("{} says that {name} is calling", env_vars::WORKER),
+                    None => format!("this runs below a worker, {name}"),
+                };
+                Err(
+                    AppError::refused(format!("{what} is for people, and {how}")).hint(
+                        "send a message to the lead instead: `teamster message send --to lead …`",
+                    ),
+                )
+            }
+            Self::Program => Err(below_a_worker(what)),
         }
     }
 
     /// Returns the worker to act for: the one that was asked for, else the caller itself.
     pub fn worker(&self, asked: Option<&str>, flag: &str) -> Result<WorkerName> {
         match (self, asked) {
+            (Self::Program, _) => Err(below_a_worker("acting for a worker")),
             (Self::Worker(me), None) => Ok(me.clone()),
             (Self::Worker(me), Some(asked)) if asked == me.as_str() => Ok(me.clone()),
             (Self::Worker(me), Some(asked)) => {
@@ -105,6 +170,24 @@ impl Actor {
             _ => Ok(self.worker(asked, "--from")?.into()),
         }
     }
+}
+
+/// Refuses what is for people to a program that a worker, a leader or a check has started.
+pub(crate) fn below_a_worker(what: &str) -> AppError {
+    AppError::refused(format!(
+        "{what} is for people, and this runs below a worker"
+    ))
+    .hint("call it from a terminal of your own")
+}
+
+/// Returns whether a process above this one carries the number of a launch. What carries one itself may be a bridge. It is
+/// looked for once.
+fn is_launched() -> bool {
+    static LAUNCHED: OnceLock<bool> = OnceLock::new();
+    *LAUNCHED.get_or_init(|| {
+        let parent = processes::parent_of(std::process::id());
+        parent.is_some_and(|parent| processes::is_below_carrier(parent, env_vars::LAUNCH))
+    })
 }
 
 fn not_you(me: &WorkerName, other: &str, flag: &str) -> AppError {

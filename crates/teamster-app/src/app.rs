@@ -8,8 +8,9 @@ use teamster_fs::layout::Layout;
 use teamster_store::{FileStore, Read, Store, SystemClock, TeamEntry};
 use teamster_types::TeamName;
 use teamster_types::team::TeamOrigin;
+use teamster_view::model::run_now;
 
-use crate::actor::Actor;
+use crate::actor::{Actor, BridgeIdentity, below_a_worker};
 use crate::config::Config;
 use crate::env_vars;
 use crate::error::{AppError, ErrorKind, Result};
@@ -28,6 +29,8 @@ pub struct App {
     /// How the actor is asked something; `None` when nobody sits at a terminal.
     pub confirm: Option<Confirm>,
     current: PathBuf,
+    /// The only team that there is for an agent: that of the bridge it runs below.
+    own_team: Option<TeamName>,
     store: OnceCell<FileStore>,
 }
 
@@ -46,7 +49,8 @@ impl App {
         let config = Config::load(&layout);
         Ok(Self {
             config,
-            actor: Actor::from_env()?,
+            actor: Actor::find()?,
+            own_team: BridgeIdentity::find().map(|bridge| bridge.team.clone()),
             confirm: None,
             layout,
             current,
@@ -71,10 +75,7 @@ impl App {
     pub fn must_be_a_person(&self, what: &str) -> Result {
         self.actor.must_be_person(what)?;
         if teamster_fs::processes::is_below_carrier(std::process::id(), env_vars::LAUNCH) {
-            return Err(AppError::refused(format!(
-                "{what} is for people, and this runs below a worker"
-            ))
-            .hint("call it from a terminal of your own"));
+            return Err(below_a_worker(what));
         }
         Ok(())
     }
@@ -116,21 +117,51 @@ impl App {
     /// Returns the team to act on: the one that is named, else `TEAMSTER_TEAM`, else the only one of this project.
     pub fn team(&self, named: Option<&str>) -> Result<TeamName> {
         if let Some(name) = named {
-            return Ok(name.parse()?);
+            return self.must_be_own(name.parse()?);
         }
         if let Some(name) = env_vars::text(env_vars::TEAM) {
-            return name.parse().map_err(|error| {
+            let team = name.parse().map_err(|error| {
                 AppError::refused(format!("{} is set, but {error}", env_vars::TEAM))
                     .hint("unset it, or name the team with --team")
-            });
+            })?;
+            return self.must_be_own(team);
         }
-        self.only_team()
+        match &self.own_team {
+            Some(own) => Ok(own.clone()),
+            None => self.only_team(),
+        }
     }
 
-    /// Returns every team of this project, readable or not, by name.
+    /// Returns a team that was named, or refuses it to the agent of another team.
+    pub fn must_be_own(&self, team: TeamName) -> Result<TeamName> {
+        match &self.own_team {
+            Some(own) if *own != team => Err(AppError::refused(format!(
+                "{} is of team {own}, and team {team} is none of its business",
+                self.actor.name()
+            ))
+            .hint("leave the team out: your own is meant")),
+            _ => Ok(team),
+        }
+    }
+
+    /// Returns whether the caller runs below the bridge of a worker.
+    pub const fn is_below_bridge(&self) -> bool {
+        self.own_team.is_some()
+    }
+
+    /// Returns every team that the caller may see, readable or not, by name: all of them, or an agent's own.
+    pub fn visible_teams(&self) -> Result<Vec<TeamEntry>> {
+        let mut teams = self.read()?.teams()?;
+        if let Some(own) = &self.own_team {
+            teams.retain(|entry| entry.name == own.as_str());
+        }
+        Ok(teams)
+    }
+
+    /// Returns every team of this project that the caller may see, readable or not, by name.
     pub fn project_teams(&self) -> Result<Vec<TeamEntry>> {
-        let teams = self.read()?.teams()?;
-        Ok(teams
+        Ok(self
+            .visible_teams()?
             .into_iter()
             .filter(|entry| self.is_of_project(entry))
             .collect())
@@ -151,6 +182,14 @@ impl App {
         let mut candidates = of_kind(TeamOrigin::Teamster);
         if candidates.is_empty() {
             candidates = of_kind(TeamOrigin::Claude);
+        }
+        // A run that is over is looked at by name; what is typed now is about what is still to be done.
+        if candidates.len() > 1 {
+            let read = self.read()?;
+            let is_over = |team: &TeamName| run_now(read, team).is_ok_and(|run| run.finished);
+            let (over, going_on): (Vec<_>, Vec<_>) =
+                candidates.into_iter().partition(|team| is_over(team));
+            candidates = if going_on.is_empty() { over } else { going_on };
         }
         match candidates.as_slice() {
             [team] => Ok(team.clone()),

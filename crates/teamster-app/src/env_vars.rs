@@ -11,6 +11,9 @@ pub const TEAM: &str = "TEAMSTER_TEAM";
 /// The worker that the caller is. Set by a bridge for its agent; whoever has it can act for nobody else.
 pub const WORKER: &str = "TEAMSTER_WORKER";
 
+/// The session whose state `state-file` changes when `--session` is not given.
+pub const SESSION: &str = "TEAMSTER_SESSION";
+
 /// The socket of the caller's bridge. Set by a bridge for its agent: whoever speaks through it is that worker.
 pub const SOCKET: &str = teamster_workers::socket::SOCKET;
 
@@ -28,6 +31,11 @@ pub const NO_COLOR: &str = "NO_COLOR";
 
 /// Where programs are looked for.
 pub const PATH: &str = "PATH";
+
+/// The person's editor for a whole screen, with arguments if there are any.
+pub const VISUAL: &str = "VISUAL";
+/// The person's editor, where no other one is named.
+pub const EDITOR: &str = "EDITOR";
 
 /// Set by tmux for what runs in it: `socket,pid,session`.
 pub const TMUX: &str = "TMUX";
@@ -82,6 +90,12 @@ pub const WORKER_IDLE_LIMIT: &str = "TEAMSTER_WORKER_IDLE_LIMIT";
 pub const WORKER_TASK_LIMIT: &str = "TEAMSTER_WORKER_TASK_LIMIT";
 /// Setting `run.max_tasks`.
 pub const RUN_MAX_TASKS: &str = "TEAMSTER_RUN_MAX_TASKS";
+/// Setting `leader`.
+pub const LEADER: &str = "TEAMSTER_LEADER";
+/// Setting `leader.max_wakes`.
+pub const LEADER_MAX_WAKES: &str = "TEAMSTER_LEADER_MAX_WAKES";
+/// Setting `leader.budget_share`.
+pub const LEADER_BUDGET_SHARE: &str = "TEAMSTER_LEADER_BUDGET_SHARE";
 /// Setting `permissions.shell`.
 pub const PERMISSIONS_SHELL: &str = "TEAMSTER_PERMISSIONS_SHELL";
 /// Setting `permissions.other`.
@@ -99,6 +113,9 @@ pub const WORKTREE_LINK_WRITABLE: &str = "TEAMSTER_WORKTREE_LINK_WRITABLE";
 
 /// The number of the launch that a bridge belongs to.
 pub const LAUNCH: &str = teamster_isolate::process_tree::LAUNCH;
+
+/// The team and the worker of a bridge, joined by a slash. Set by whoever starts a bridge: what runs below one is known by it.
+pub const BRIDGE: &str = teamster_workers::launch::BRIDGE;
 
 /// Any value but an empty one and `0` makes hooks say what they do.
 pub const DEBUG: &str = "TEAMSTER_DEBUG";
@@ -121,6 +138,7 @@ Environment:
   TEAMSTER_DEBUG       makes hooks say what they do, on the error stream and in TEAMSTER_LOG
                        (else .bkit/hook.log)
   TEAMSTER_LOG         what traces of runs and workers tell: teamster_run=debug,info, or off
+  VISUAL, EDITOR       the editor for plans (else vi)
   NO_COLOR             no colours
   Settings have variables of their own: see `teamster config show`";
 

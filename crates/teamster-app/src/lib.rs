@@ -11,7 +11,8 @@
 //! - [`trust`], [`presets`], [`prompts`]: what comes with a project, and what of it the user accepts.
 //! - [`runs`], [`gate`]: preparing, starting and hosting a run, and deciding about its work.
 //! - [`workers`], [`messages`]: starting, being and stopping workers, and writing to them.
-//! - [`questions`]: answering what agents ask.
+//! - [`questions`], [`permissions`], [`plans`]: answering what agents ask, what they want to be allowed, and the plan of a
+//!   run.
 //! - [`logs`], [`diffs`]: what agents sent, and what they changed.
 //! - [`trace_log`]: what a host or a bridge did, for whoever looks for the reason of something.
 //! - [`tool_server`]: our tools in the settings of a person's own client.
@@ -23,7 +24,6 @@
 //! that asks ([`App::confirm`]); where nobody can be asked, the answer is no.
 
 mod actor;
-pub mod answers;
 mod app;
 pub mod config;
 pub mod diffs;
@@ -34,6 +34,8 @@ pub mod gate;
 pub mod gc;
 pub mod logs;
 pub mod messages;
+pub mod permissions;
+pub mod plans;
 pub mod presets;
 pub mod prompts;
 pub mod questions;

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use teamster_journal::payload::{ProposedTask, QuestionAnswered, QuestionId, QuestionKind};
 use teamster_journal::{EventActor, EventKind, NewEvent, Question, QuestionFate};
 use teamster_store::Kind;
-use teamster_types::task::NewTask;
+use teamster_types::task::{NewTask, Task};
 use teamster_types::text::shown_line;
 use teamster_types::{TaskId, TeamName};
-use teamster_view::questions;
+use teamster_view::questions::{self, QuestionView};
 
 use crate::app::App;
 use crate::env_vars;
@@ -40,6 +40,22 @@ pub struct AnsweredQuestion {
     pub task: Option<TaskId>,
 }
 
+/// Returns the question that a word names: `q17`, or the number of a task whose worker cannot go on.
+pub fn named(app: &App, team: &TeamName, word: &str) -> Result<QuestionId> {
+    let Ok(task) = word.parse::<TaskId>() else {
+        return Ok(word.parse()?);
+    };
+    let open = questions::open(app.read()?, team)?;
+    let is_its = |open: &&QuestionView| {
+        open.kind == QuestionKind::Blocked.as_str() && open.task_id.as_ref() == Some(&task)
+    };
+    let found = open.iter().find(is_its).and_then(|it| it.id.parse().ok());
+    found.ok_or_else(|| {
+        AppError::not_found(format!("task {task} waits for no answer"))
+            .hint("`teamster status` lists the open questions")
+    })
+}
+
 /// Answers a question of an agent for a person. Only the first answer to a question counts; whoever is late is told.
 pub fn answer(
     app: &App,
@@ -60,28 +76,41 @@ pub fn answer(
             (answer, Some(task))
         }
     };
-    let answered = EventKind::QuestionAnswered(QuestionAnswered {
+    let answered = AnsweredQuestion {
+        question,
+        answer,
+        task,
+    };
+    // What unblocks a task is the answer to its worker. There is nobody else who could be faster.
+    if unblock(app, team, &answered)? {
+        return Ok(answered);
+    }
+    let event = EventKind::QuestionAnswered(QuestionAnswered {
         question: id,
-        answer: answer.clone(),
+        answer: answered.answer.clone(),
     });
-    let mut event = NewEvent::new(EventActor::Person, answered);
-    if let Some(task) = &question.task {
+    let mut event = NewEvent::new(EventActor::Person, event);
+    if let Some(task) = &answered.question.task {
         event = event.task(task);
     }
     let seq = app.store()?.record(team, event)?;
-    let fate = questions::find(app.read()?, team, id.seq())?.map(|question| question.fate);
-    match fate {
-        Some(QuestionFate::Answered { seq: first, .. }) if first == seq => {
-            unblock(app, team, &question, &answer)?;
-            Ok(AnsweredQuestion {
-                question,
-                answer,
-                task,
-            })
-        }
+    match fate(app, team, id)? {
+        Some(QuestionFate::Answered { seq: first, .. }) if first == seq => Ok(answered),
         Some(fate) => Err(is_over(id, &fate)),
         None => Err(unknown(id, team)),
     }
+}
+
+/// Answers the worker of a blocked task. The task can be claimed again, and whoever claims it is told.
+pub fn answer_block(app: &App, team: &TeamName, task: &TaskId, text: &str) -> Result<Task> {
+    app.actor.must_be_person("answering for the person")?;
+    let store = app.store()?;
+    Ok(store.unblock(team, &app.actor.recorded_as(), task, text)?)
+}
+
+fn fate(app: &App, team: &TeamName, id: QuestionId) -> Result<Option<QuestionFate>> {
+    let found = questions::find(app.read()?, team, id.seq())?;
+    Ok(found.map(|question| question.fate))
 }
 
 /// Returns a question that waits for an answer, or an error that says what became of it.
@@ -127,20 +156,29 @@ fn words(text: String) -> Result<String> {
     Ok(text)
 }
 
-/// Lets the task of a worker that could not go on be claimed again. The host of a run may have been faster.
-fn unblock(app: &App, team: &TeamName, question: &Question, answer: &str) -> Result {
+/// Lets the task of a worker that could not go on be claimed again. Returns whether that was the answer to the question.
+fn unblock(app: &App, team: &TeamName, answered: &AnsweredQuestion) -> Result<bool> {
+    let question = &answered.question;
     let Some(task) = question
         .task
         .as_ref()
         .filter(|_| question.kind == QuestionKind::Blocked)
     else {
-        return Ok(());
+        return Ok(false);
     };
-    match app.store()?.unblock(team, app.actor.name(), task, answer) {
-        Ok(_) => Ok(()),
+    let unblocked = app
+        .store()?
+        .unblock(team, &app.actor.recorded_as(), task, &answered.answer);
+    match unblocked {
+        Ok(_) => Ok(true),
         Err(error) if matches!(error.kind, Kind::Conflict | Kind::NotFound) && !error.busy => {
             tracing::debug!("task {task} does not wait for the answer: {error}");
-            Ok(())
+            // Somebody was faster, or only the question was asked and the task never waited.
+            match fate(app, team, question.id)? {
+                Some(QuestionFate::Open) => Ok(false),
+                Some(fate) => Err(is_over(question.id, &fate)),
+                None => Err(unknown(question.id, team)),
+            }
         }
         Err(error) => Err(error.into()),
     }
@@ -174,7 +212,9 @@ fn make(app: &App, team: &TeamName, question: &Question) -> Result<TaskId> {
         blocked_by,
         ..NewTask::default()
     };
-    let task = app.store()?.create_task(team, app.actor.name(), &new)?;
+    let task = app
+        .store()?
+        .create_task(team, &app.actor.recorded_as(), &new)?;
     Ok(task.id().clone())
 }
 

@@ -1,10 +1,9 @@
-//! A plugin for the client: our hooks, three commands and a skill, in one folder that can be copied or shared.
+//! A plugin for the client: our hooks, our tools, three commands and a skill, in one folder that can be copied or shared.
 //!
-//! The hooks call a launcher in the plugin, not the binary: a folder that is shared must not name a place on one
+//! The hooks and the server of tools call a launcher in the plugin, not the binary: a folder that is shared must not name a place on one
 //! machine. It takes the `teamster` on `PATH`, else the one that exported it. It is run by `sh` with arguments of its
-//! own, so neither its path nor its mode matters.
-//!
-//! There is no MCP server in it: `teamster mcp` does not exist yet.
+//! own, so neither its path nor its mode matters. The client calls a tool of a plugin by the names of both, the plugin and
+//! the server: `mcp__plugin_teamster_teamster__run_start`.
 
 use std::path::{Path, PathBuf};
 
@@ -99,6 +98,7 @@ fn files(request: &ExportRequest<'_>) -> Result<Vec<File>, StoreError> {
         ),
         text("skills/teamster/SKILL.md", include_str!("plugin/SKILL.md")),
         text("README.md", include_str!("plugin/README.md")),
+        text(".mcp.json", &pretty(&servers_file())?),
         text("hooks/hooks.json", &pretty(&hooks_file())?),
         text(
             ".claude-plugin/plugin.json",
@@ -111,10 +111,15 @@ fn manifest(version: &str) -> Value {
     json!({
         "name": NAME,
         "version": version,
-        "description": "Shows every teammate, task, message and death of a session to viewers, and lets the lead use the teamster command",
+        "description": "Shows every teammate, task, message and death of a session to viewers, and lets the session lead a team of agents",
         "author": { "name": NAME },
         "license": "MIT OR Apache-2.0",
     })
+}
+
+/// Returns what tells the client to start our server of tools.
+fn servers_file() -> Value {
+    json!({ "mcpServers": { NAME: { "command": "sh", "args": [LAUNCHER, "mcp"] } } })
 }
 
 fn hooks_file() -> Value {
@@ -253,7 +258,7 @@ mod tests {
     fn every_client_knows_every_event() {
         let file = hooks_file();
         let hooks = file["hooks"].as_object().unwrap();
-        assert_eq!(hooks.len(), 11);
+        assert_eq!(hooks.len(), 12);
         for (event, groups) in hooks {
             assert!(KNOWN.contains(&event.as_str()), "{event}");
             let hook = &groups[0]["hooks"][0];

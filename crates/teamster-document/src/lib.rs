@@ -17,9 +17,10 @@ use std::path::Path;
 mod json;
 mod reader;
 mod toml;
+mod values;
 mod yaml;
 
-pub use reader::{Lined, TextOr, Word};
+pub use values::{Lined, TextOr, Word};
 
 /// Nobody nests a plan deeper; a reader that follows a file without end would end with the file's author deciding how.
 const DEEPEST: usize = 32;

@@ -1,156 +1,24 @@
 //! Reads types from a document's tree by serde.
 //!
 //! What serde calls a type error is made here, with the line and the words of whoever writes such a file. Two things
-//! differ from other deserializers. A [`Lined`] value that is wrong is noted and left out instead of ending everything.
+//! differ from other deserializers. A [`Lined`](crate::Lined) value that is wrong is noted and left out instead of ending everything.
 //! And an enum whose serde name is `do` is told by the key `do` of its map, beside the other keys, which keep their lines:
 //! serde's own `tag` would lose them.
 
+mod access;
+
 use std::cell::RefCell;
 use std::fmt;
-use std::marker::PhantomData;
-use std::slice;
 
 use serde::Deserialize;
 use serde::de::value::StrDeserializer;
-use serde::de::{
-    self, DeserializeSeed, Deserializer, EnumAccess, IntoDeserializer as _, MapAccess, SeqAccess,
-    VariantAccess, Visitor,
-};
+use serde::de::{self, Deserializer, IntoDeserializer as _, Visitor};
 
-use super::{DocumentKey, DocumentNode, DocumentValue, Fault};
+use crate::values::{LINED, TEXT_OR, WORD};
+use crate::{DocumentNode, DocumentValue, Fault};
+use access::{Entries, Items, LinedParts, SharedMap, TaggedMap};
 
-/// The names by which a reader knows [`Lined`], [`TextOr`] and [`Word`].
-const LINED: &str = "$lined";
-const TEXT_OR: &str = "$text-or";
-const WORD: &str = "$word";
 const TABLE: &str = "a table of keys and values";
-
-/// A value and its line. It is `None` where it is missing or wrong; what is wrong with it is among the faults.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lined<T> {
-    /// The line, counted from 1; 0 when it is missing.
-    pub line: usize,
-    /// The value, when there is one that could be read.
-    pub value: Option<T>,
-}
-
-impl<T> Default for Lined<T> {
-    fn default() -> Self {
-        Self {
-            line: 0,
-            value: None,
-        }
-    }
-}
-
-impl<T> Lined<T> {
-    /// Returns whether nothing was written.
-    pub fn is_missing(&self) -> bool {
-        self.line == 0
-    }
-}
-
-impl<T> Lined<Vec<Lined<T>>> {
-    /// Returns the items that could be read, each with its line.
-    pub fn items(&self) -> impl Iterator<Item = (usize, &T)> {
-        let items = self.value.iter().flatten();
-        items.filter_map(|item| Some((item.line, item.value.as_ref()?)))
-    }
-}
-
-impl Lined<Vec<Lined<Word>>> {
-    /// Returns the texts that could be read.
-    pub fn texts(self) -> Vec<String> {
-        let items = self.value.unwrap_or_default().into_iter();
-        items.filter_map(|item| Some(item.value?.0)).collect()
-    }
-}
-
-/// A text that says something; a number counts as its digits, because planners like to number things.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Word(pub String);
-
-impl<'de> Deserialize<'de> for Word {
-    fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
-        struct WordVisitor;
-        impl Visitor<'_> for WordVisitor {
-            type Value = Word;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a text")
-            }
-
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Word, E> {
-                Ok(Word(text.to_owned()))
-            }
-        }
-        source.deserialize_newtype_struct(WORD, WordVisitor)
-    }
-}
-
-/// A text that stands for the most common form of a table, or the table itself.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum TextOr<T> {
-    /// It is a text.
-    Text(String),
-    /// It is a table.
-    Table(T),
-}
-
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for TextOr<T> {
-    fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
-        struct TextOrVisitor<T>(PhantomData<T>);
-        impl<'de, T: Deserialize<'de>> Visitor<'de> for TextOrVisitor<T> {
-            type Value = TextOr<T>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a text or a table of keys and values")
-            }
-
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<TextOr<T>, E> {
-                Ok(TextOr::Text(text.to_owned()))
-            }
-
-            fn visit_newtype_struct<D: Deserializer<'de>>(
-                self,
-                source: D,
-            ) -> Result<TextOr<T>, D::Error> {
-                T::deserialize(source).map(TextOr::Table)
-            }
-        }
-        source.deserialize_newtype_struct(TEXT_OR, TextOrVisitor(PhantomData))
-    }
-}
-
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Lined<T> {
-    fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
-        struct LinedVisitor<T>(PhantomData<T>);
-        impl<'de, T: Deserialize<'de>> Visitor<'de> for LinedVisitor<T> {
-            type Value = Lined<T>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a value of a document")
-            }
-
-            fn visit_none<E: de::Error>(self) -> Result<Lined<T>, E> {
-                Ok(Lined::default())
-            }
-
-            fn visit_some<D: Deserializer<'de>>(self, source: D) -> Result<Lined<T>, D::Error> {
-                source.deserialize_newtype_struct(LINED, self)
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut parts: A) -> Result<Lined<T>, A::Error> {
-                Ok(Lined {
-                    line: parts.next_element()?.unwrap_or_default(),
-                    value: parts.next_element()?,
-                })
-            }
-        }
-        // A key that is missing is an option to serde, and no error.
-        source.deserialize_option(LinedVisitor(PhantomData))
-    }
-}
 
 impl DocumentNode {
     /// Reads a `T`, which messages call `who`. What is wrong is added to the faults; without a `T` there is at least one.
@@ -160,7 +28,7 @@ impl DocumentNode {
         faults: &mut Vec<Fault>,
     ) -> Option<T> {
         let found = RefCell::new(Vec::new());
-        let reader = NodeReader::new(self, Place::Root(who), &found);
+        let reader = NodeReader::new(self, NodePlace::Root(who), &found);
         let read = T::deserialize(reader).map_err(|error| error.at(self.line, who));
         faults.append(&mut found.borrow_mut());
         match read {
@@ -219,7 +87,7 @@ impl de::Error for ReadError {
 
 /// Where a node stands, for messages.
 #[derive(Clone, Copy)]
-enum Place<'a> {
+enum NodePlace<'a> {
     /// All that is read, and what it is called.
     Root(&'a str),
     /// The value of a key.
@@ -236,7 +104,7 @@ enum Place<'a> {
 #[derive(Clone, Copy)]
 struct NodeReader<'de, 'a> {
     node: &'de DocumentNode,
-    place: Place<'a>,
+    place: NodePlace<'a>,
     faults: &'a RefCell<Vec<Fault>>,
     /// A key that has been read already, because it told which variant this is.
     tag: Option<&'static str>,
@@ -245,7 +113,7 @@ struct NodeReader<'de, 'a> {
 }
 
 impl<'de, 'a> NodeReader<'de, 'a> {
-    fn new(node: &'de DocumentNode, place: Place<'a>, faults: &'a RefCell<Vec<Fault>>) -> Self {
+    fn new(node: &'de DocumentNode, place: NodePlace<'a>, faults: &'a RefCell<Vec<Fault>>) -> Self {
         Self {
             node,
             place,
@@ -257,7 +125,7 @@ impl<'de, 'a> NodeReader<'de, 'a> {
 
     /// Returns what a map of the type `name` is called in messages.
     fn who(&self, name: &str, fields: &[&str]) -> String {
-        let Place::Item { number, .. } = self.place else {
+        let NodePlace::Item { number, .. } = self.place else {
             return self.whose();
         };
         // An item is best known by what its author calls it.
@@ -282,9 +150,9 @@ impl<'de, 'a> NodeReader<'de, 'a> {
     /// Returns what it is called by its place alone.
     fn whose(&self) -> String {
         match self.place {
-            Place::Root(who) => who.to_owned(),
-            Place::Key { key, .. } => format!("`{key}`"),
-            Place::Item { key, number, .. } => format!("item {number} of `{key}`"),
+            NodePlace::Root(who) => who.to_owned(),
+            NodePlace::Key { key, .. } => format!("`{key}`"),
+            NodePlace::Item { key, number, .. } => format!("item {number} of `{key}`"),
         }
     }
 
@@ -294,9 +162,13 @@ impl<'de, 'a> NodeReader<'de, 'a> {
 
     fn is_not(&self, kind: &str, wanted: &str) -> ReadError {
         let message = match self.place {
-            Place::Root(who) => format!("{who} is {kind}, not {wanted}"),
-            Place::Key { who, key } => format!("{who} has a `{key}` that is {kind}, not {wanted}"),
-            Place::Item { who, key, .. } => format!("{who} has {kind} in `{key}`, not {wanted}"),
+            NodePlace::Root(who) => format!("{who} is {kind}, not {wanted}"),
+            NodePlace::Key { who, key } => {
+                format!("{who} has a `{key}` that is {kind}, not {wanted}")
+            }
+            NodePlace::Item { who, key, .. } => {
+                format!("{who} has {kind} in `{key}`, not {wanted}")
+            }
         };
         ReadError::Located(Fault::new(self.node.line, message))
     }
@@ -305,9 +177,10 @@ impl<'de, 'a> NodeReader<'de, 'a> {
     fn fault(&self, error: ReadError) -> Fault {
         let line = self.node.line;
         match (error, self.place) {
-            (ReadError::Refused(why), Place::Key { who, key } | Place::Item { who, key, .. }) => {
-                Fault::new(line, format!("{who} has a bad `{key}`: {why}"))
-            }
+            (
+                ReadError::Refused(why),
+                NodePlace::Key { who, key } | NodePlace::Item { who, key, .. },
+            ) => Fault::new(line, format!("{who} has a bad `{key}`: {why}")),
             (error, _) => error.at(line, &self.whose()),
         }
     }
@@ -369,8 +242,8 @@ impl<'de, 'a> NodeReader<'de, 'a> {
         visitor: V,
     ) -> Result<V::Value, ReadError> {
         let (who, key) = match self.place {
-            Place::Root(who) => (who, "items"),
-            Place::Key { who, key } | Place::Item { who, key, .. } => (who, key),
+            NodePlace::Root(who) => (who, "items"),
+            NodePlace::Key { who, key } | NodePlace::Item { who, key, .. } => (who, key),
         };
         visitor.visit_seq(Items {
             rest: list.iter(),
@@ -387,183 +260,6 @@ impl<'de, 'a> NodeReader<'de, 'a> {
         };
         let parsed = digits.trim_start_matches('+').parse();
         parsed.map_err(|_| self.is_not(digits, wanted))
-    }
-}
-
-/// The entries of a map, of which those without a value count as missing.
-struct Entries<'de, 'a> {
-    rest: slice::Iter<'de, (DocumentKey, DocumentNode)>,
-    /// The keys that are wanted; `None` wants all.
-    fields: Option<&'static [&'static str]>,
-    who: &'a str,
-    faults: &'a RefCell<Vec<Fault>>,
-    value: Option<(&'de DocumentKey, &'de DocumentNode)>,
-}
-
-impl<'de> MapAccess<'de> for Entries<'de, '_> {
-    type Error = ReadError;
-
-    fn next_key_seed<K: DeserializeSeed<'de>>(
-        &mut self,
-        seed: K,
-    ) -> Result<Option<K::Value>, ReadError> {
-        let fields = self.fields;
-        let wanted = |name: &str| fields.is_none_or(|fields| fields.contains(&name));
-        let next = self
-            .rest
-            .find(|(key, node)| wanted(&key.name) && node.value != DocumentValue::Null);
-        let Some((key, node)) = next else {
-            return Ok(None);
-        };
-        self.value = Some((key, node));
-        let name: StrDeserializer<'_, ReadError> = key.name.as_str().into_deserializer();
-        seed.deserialize(name).map(Some)
-    }
-
-    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, ReadError> {
-        let Some((key, node)) = self.value.take() else {
-            return Err(de::Error::custom("a value was asked for before its key"));
-        };
-        let place = Place::Key {
-            who: self.who,
-            key: &key.name,
-        };
-        let reader = NodeReader::new(node, place, self.faults);
-        seed.deserialize(reader)
-            .map_err(|error| reader.locate(error))
-    }
-}
-
-/// The items of a list.
-struct Items<'de, 'a> {
-    rest: slice::Iter<'de, DocumentNode>,
-    who: &'a str,
-    key: &'a str,
-    number: usize,
-    faults: &'a RefCell<Vec<Fault>>,
-}
-
-impl<'de> SeqAccess<'de> for Items<'de, '_> {
-    type Error = ReadError;
-
-    fn next_element_seed<T: DeserializeSeed<'de>>(
-        &mut self,
-        seed: T,
-    ) -> Result<Option<T::Value>, ReadError> {
-        let Some(node) = self.rest.next() else {
-            return Ok(None);
-        };
-        self.number += 1;
-        let place = Place::Item {
-            who: self.who,
-            key: self.key,
-            number: self.number,
-        };
-        let reader = NodeReader::new(node, place, self.faults);
-        let read = seed.deserialize(reader);
-        read.map(Some).map_err(|error| reader.locate(error))
-    }
-}
-
-/// The two parts of a [`Lined`]: the line, and the value unless it is wrong.
-struct LinedParts<'de, 'a> {
-    reader: NodeReader<'de, 'a>,
-    is_line_read: bool,
-}
-
-impl<'de> SeqAccess<'de> for LinedParts<'de, '_> {
-    type Error = ReadError;
-
-    fn next_element_seed<T: DeserializeSeed<'de>>(
-        &mut self,
-        seed: T,
-    ) -> Result<Option<T::Value>, ReadError> {
-        if !self.is_line_read {
-            self.is_line_read = true;
-            let line = self.reader.node.line;
-            return seed.deserialize(line.into_deserializer()).map(Some);
-        }
-        match seed.deserialize(self.reader) {
-            Ok(value) => Ok(Some(value)),
-            Err(error) => {
-                self.reader
-                    .faults
-                    .borrow_mut()
-                    .push(self.reader.fault(error));
-                Ok(None)
-            }
-        }
-    }
-}
-
-/// The same map, read as several types that share its keys.
-struct SharedMap<'de, 'a> {
-    reader: NodeReader<'de, 'a>,
-    left: usize,
-}
-
-impl<'de> SeqAccess<'de> for SharedMap<'de, '_> {
-    type Error = ReadError;
-
-    fn next_element_seed<T: DeserializeSeed<'de>>(
-        &mut self,
-        seed: T,
-    ) -> Result<Option<T::Value>, ReadError> {
-        if self.left == 0 {
-            return Ok(None);
-        }
-        self.left -= 1;
-        seed.deserialize(self.reader).map(Some)
-    }
-}
-
-/// A map that is one variant of an enum.
-struct TaggedMap<'de, 'a> {
-    reader: NodeReader<'de, 'a>,
-    /// What the key says that tells the variant.
-    variant: &'de str,
-}
-
-impl<'de> EnumAccess<'de> for TaggedMap<'de, '_> {
-    type Error = ReadError;
-    type Variant = Self;
-
-    fn variant_seed<V: DeserializeSeed<'de>>(self, seed: V) -> Result<(V::Value, Self), ReadError> {
-        let name: StrDeserializer<'_, ReadError> = self.variant.into_deserializer();
-        Ok((seed.deserialize(name)?, self))
-    }
-}
-
-impl<'de> VariantAccess<'de> for TaggedMap<'de, '_> {
-    type Error = ReadError;
-
-    fn unit_variant(self) -> Result<(), ReadError> {
-        let who = format!("`{}`", self.variant);
-        self.reader.fields(&who, &[], de::IgnoredAny)?;
-        Ok(())
-    }
-
-    fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value, ReadError> {
-        let who = format!("`{}`", self.variant);
-        let reader = NodeReader {
-            place: Place::Root(&who),
-            ..self.reader
-        };
-        seed.deserialize(reader)
-            .map_err(|error| reader.locate(error))
-    }
-
-    fn tuple_variant<V: Visitor<'de>>(self, len: usize, visitor: V) -> Result<V::Value, ReadError> {
-        self.reader.deserialize_tuple(len, visitor)
-    }
-
-    fn struct_variant<V: Visitor<'de>>(
-        self,
-        fields: &'static [&'static str],
-        visitor: V,
-    ) -> Result<V::Value, ReadError> {
-        let who = format!("`{}`", self.variant);
-        self.reader.fields(&who, fields, visitor)
     }
 }
 
@@ -642,9 +338,9 @@ impl<'de> Deserializer<'de> for NodeReader<'de, '_> {
             (WORD, DocumentValue::Text(text) | DocumentValue::Number(text)) => {
                 if text.trim().is_empty() {
                     let message = match self.place {
-                        Place::Root(who) => format!("{who} is empty"),
-                        Place::Key { who, key } => format!("{who} has an empty `{key}`"),
-                        Place::Item { who, key, .. } => {
+                        NodePlace::Root(who) => format!("{who} is empty"),
+                        NodePlace::Key { who, key } => format!("{who} has an empty `{key}`"),
+                        NodePlace::Item { who, key, .. } => {
                             format!("{who} has an empty text in `{key}`")
                         }
                     };
@@ -727,7 +423,7 @@ impl<'de> Deserializer<'de> for NodeReader<'de, '_> {
             node: told,
             place: match key {
                 "" => self.place,
-                key => Place::Key { who: &whose, key },
+                key => NodePlace::Key { who: &whose, key },
             },
             ..self
         };

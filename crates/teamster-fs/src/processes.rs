@@ -75,24 +75,47 @@ pub fn is_below_carrier(pid: u32, name: &str) -> bool {
 /// Returns the value of the variable `name` that a process, or the nearest of those above it that has one, was started
 /// with.
 pub fn carried(pid: u32, name: &str) -> Option<OsString> {
-    use std::os::unix::ffi::OsStringExt as _;
-    let wanted = format!("{name}=");
     let mut pid = pid;
     // No tree is so deep; a number that comes back must not keep us.
     for _ in 0..1_000 {
-        let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-        let value = environment
-            .split(|byte| *byte == 0)
-            .find_map(|variable| variable.strip_prefix(wanted.as_bytes()));
-        if let Some(value) = value {
-            return Some(OsString::from_vec(value.to_vec()));
+        if let Some(value) = variable_of(pid, name) {
+            return Some(value);
         }
-        match stat_of(pid) {
-            Some(stat) if stat.parent > 0 => pid = stat.parent,
-            _ => return None,
-        }
+        pid = parent_of(pid)?;
     }
     None
+}
+
+/// Returns the value of the variable `name` of the outermost process at or above `pid` that was started with one. What is
+/// started below a process can change its own variables, but not those of the processes above it.
+pub fn carried_by_outermost(pid: u32, name: &str) -> Option<OsString> {
+    let mut outermost = None;
+    let mut pid = Some(pid);
+    // No tree is so deep; a number that comes back must not keep us.
+    for _ in 0..1_000 {
+        let Some(looked_at) = pid else { break };
+        outermost = variable_of(looked_at, name).or(outermost);
+        pid = parent_of(looked_at);
+    }
+    outermost
+}
+
+/// Returns the parent of a process; `None` for the first one, and for one that is gone.
+pub fn parent_of(pid: u32) -> Option<u32> {
+    stat_of(pid)
+        .map(|stat| stat.parent)
+        .filter(|parent| *parent > 0)
+}
+
+/// Returns the value of a variable that a process was started with.
+fn variable_of(pid: u32, name: &str) -> Option<OsString> {
+    use std::os::unix::ffi::OsStringExt as _;
+    let environment = std::fs::read(format!("/proc/{pid}/environ")).ok()?;
+    let wanted = format!("{name}=");
+    let value = environment
+        .split(|byte| *byte == 0)
+        .find_map(|variable| variable.strip_prefix(wanted.as_bytes()))?;
+    Some(OsString::from_vec(value.to_vec()))
 }
 
 /// Returns whether a process descends from the process `ancestor`. An orphan descends from whoever adopted it.

@@ -12,7 +12,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags};
 use rustix::termios::{
     InputModes, LocalModes, OptionalActions, OutputModes, QueueSelector, SpecialCodeIndex, Termios,
-    tcflush, tcgetattr, tcgetpgrp, tcsetattr,
+    tcflush, tcgetattr, tcgetpgrp, tcgetwinsize, tcsetattr,
 };
 
 use crate::dir::retry;
@@ -36,6 +36,12 @@ pub enum Typed {
     Line(String),
     /// The input is at its end: Ctrl-D, or the terminal is gone. Nothing follows.
     Ended,
+}
+
+/// Returns how many columns the terminal of the error stream has, or `None` when there is no terminal or it does not say.
+pub fn columns() -> Option<usize> {
+    let size = tcgetwinsize(std::io::stderr()).ok()?;
+    Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
 }
 
 #[derive(Debug)]

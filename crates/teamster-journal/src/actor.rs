@@ -72,6 +72,12 @@ impl From<&String> for EventActor {
     }
 }
 
+impl From<&EventActor> for EventActor {
+    fn from(actor: &EventActor) -> Self {
+        actor.clone()
+    }
+}
+
 impl From<&WorkerName> for EventActor {
     fn from(name: &WorkerName) -> Self {
         Self::Worker(name.clone())

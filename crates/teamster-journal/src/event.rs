@@ -33,6 +33,8 @@ pub mod family {
     pub const MEMBER: &str = "member.";
     /// The kinds about workers.
     pub const WORKER: &str = "worker.";
+    /// The kinds about the plan of a run.
+    pub const PLAN: &str = "plan.";
     /// The kinds about questions.
     pub const QUESTION: &str = "question.";
 }

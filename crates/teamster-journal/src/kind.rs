@@ -11,13 +11,14 @@ use teamster_types::json::Object;
 use crate::payload::{
     AgentEventRecorded, BudgetExhausted, BudgetReserved, CandidateChosen, CaughtUp, CheckResult,
     CheckStarted, CursorMoved, FindingAdded, GateDecided, GateOpened, GateShown, HookReceived,
-    LeaderActed, LeaderAsked, LeaderFailed, LeaderWoken, MalformedMessage, MemberJoined,
-    MemberLeft, MergeAdopted, MergeConflict, MergeLost, MergePredicted, Merged, MessageSent,
-    Nothing, PlanMade, QuestionAnswered, QuestionAsked, QuestionExpired, QuestionForwarded,
-    RefsRecorded, ReviewFailed, ReviewFinished, ReviewSkipped, ReviewStarted, RunFinished,
-    RunStarted, SignalSent, StageEntered, TaskChange, TeamCreated, UsageReported,
-    WorkerLaunchFailed, WorkerPaused, WorkerProgress, WorkerQuarantined, WorkerRestarted,
-    WorkerResumed, WorkerSpawned, WorkerStarted, WorkerStopped, WorkerVerdict, ZombieSeen,
+    JudgeAsked, JudgeFailed, LeaderActed, LeaderAsked, LeaderFailed, LeaderWoken, MalformedMessage,
+    MemberJoined, MemberLeft, MergeAdopted, MergeConflict, MergeLost, MergePredicted, Merged,
+    MessageSent, Nothing, PhaseEntered, PlanAnswered, PlanFailed, PlanMade, PlanProposed,
+    QuestionAnswered, QuestionAsked, QuestionExpired, QuestionForwarded, RefsRecorded,
+    ReviewFailed, ReviewFinished, ReviewSkipped, ReviewStarted, RunFinished, RunStarted,
+    SignalSent, StageEntered, TaskChange, TeamCreated, UsageReported, WorkerLaunchFailed,
+    WorkerPaused, WorkerProgress, WorkerQuarantined, WorkerRestarted, WorkerResumed, WorkerSpawned,
+    WorkerStarted, WorkerStopped, WorkerVerdict, ZombieSeen,
 };
 
 /// An event as it stands in the journal, of which this version understands nothing. Only reading makes one.
@@ -221,8 +222,16 @@ kinds! {
     RunRefs(RefsRecorded) = "run.refs",
     /// The run entered a stage.
     RunStage(StageEntered) = "run.stage",
+    /// The run entered a phase of the flow that it follows. A run that follows the flow `staged` has stages only.
+    FlowPhase(PhaseEntered) = "flow.phase",
     /// A leader was asked for a plan.
     RunAsked(LeaderAsked) = "run.asked",
+    /// A plan is proposed. Nothing is made of it yet.
+    PlanProposed(PlanProposed) = "plan.proposed",
+    /// A person decided about a plan that was proposed. Only the first answer to the present revision counts.
+    PlanAnswered(PlanAnswered) = "plan.answered",
+    /// A leader was asked for a plan and made none that can be used.
+    PlanFailed(PlanFailed) = "plan.failed",
     /// The plan was made and its tasks were created.
     RunPlan(PlanMade) = "run.plan",
     /// The leader was woken, because something needs its decision.
@@ -249,6 +258,10 @@ kinds! {
     ReviewFailed(ReviewFailed) = "review.failed",
     /// Nobody reviews the merged work.
     ReviewSkipped(ReviewSkipped) = "review.skipped",
+    /// An agent was asked which of several results of the same work is the best.
+    JudgeAsked(JudgeAsked) = "judge.asked",
+    /// An agent was asked which of several results is the best, and chose none.
+    JudgeFailed(JudgeFailed) = "judge.failed",
     /// One of several results of the same work was chosen. Only that one is merged.
     CandidateChosen(CandidateChosen) = "candidate.chosen",
     /// The outcome of a merge was predicted by git.
@@ -292,6 +305,16 @@ impl Payload for GateShown {
     const IS_LENIENT: bool = false;
 }
 
+/// The same holds for a plan that a person decides about.
+impl Payload for PlanProposed {
+    const IS_LENIENT: bool = false;
+}
+
+/// A decision with something missing would be another decision.
+impl Payload for PlanAnswered {
+    const IS_LENIENT: bool = false;
+}
+
 impl Payload for AgentEventRecorded {}
 impl Payload for BudgetExhausted {}
 impl Payload for BudgetReserved {}
@@ -304,6 +327,8 @@ impl Payload for FindingAdded {}
 impl Payload for GateDecided {}
 impl Payload for GateOpened {}
 impl Payload for HookReceived {}
+impl Payload for JudgeAsked {}
+impl Payload for JudgeFailed {}
 impl Payload for LeaderActed {}
 impl Payload for LeaderAsked {}
 impl Payload for LeaderFailed {}
@@ -318,6 +343,8 @@ impl Payload for MergePredicted {}
 impl Payload for Merged {}
 impl Payload for MessageSent {}
 impl Payload for Nothing {}
+impl Payload for PhaseEntered {}
+impl Payload for PlanFailed {}
 impl Payload for PlanMade {}
 impl Payload for QuestionAnswered {}
 impl Payload for QuestionAsked {}

@@ -16,11 +16,13 @@
 
 mod actor;
 mod changes;
+mod collaboration;
 pub mod contract;
 pub mod cost;
 mod event;
 mod kind;
 pub mod payload;
+mod planning;
 mod questions;
 mod run_history;
 mod run_state;
@@ -28,15 +30,20 @@ mod team_state;
 
 pub use actor::EventActor;
 pub use changes::{apply, changes};
+pub use collaboration::{
+    ChoiceRecord, Collaboration, FindingRecord, LeaderActionKind, LeaderActionRecord, WakeOutcome,
+    WakeRecord,
+};
 pub use event::{Event, LINE_LIMIT, NewEvent, family};
 pub use kind::{EventKind, EventType, Unread};
+pub use planning::{PlanProposal, PlanReply, Planning};
 pub use questions::{Question, QuestionFate, Questions};
 pub use run_history::{
     CheckRecord, DecisionRecord, GateRecord, MergeRecord, MergeStanding, RunHistory, StageRecord,
 };
 pub use run_state::{
-    Finished, Gate, GateDecision, HOST, LeaderState, ON_BASE, ReviewOutcome, ReviewState, RunState,
-    StageEntry, on_candidate,
+    Finished, Gate, GateDecision, HOST, LeaderState, ON_BASE, PhaseEntry, RepeatedFailure,
+    ReviewOutcome, ReviewState, RunState, StageEntry, on_candidate,
 };
 pub use team_state::{
     Mark, PermissionRequest, Span, SpanEnd, TaskHistory, TeamState, WorkerPhase, WorkerState,

@@ -2,6 +2,8 @@
 //!
 //! A question ends once: by the first answer, or because nobody waits for one any more. What comes after that changes
 //! nothing, so that whoever answers can read back whether it was in time.
+//!
+//! A task whose worker cannot go on asks a question too, by the event that blocks it; what unblocks the task answers it.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +12,7 @@ use teamster_types::{TaskId, Time};
 use crate::actor::EventActor;
 use crate::event::Event;
 use crate::kind::EventKind;
-use crate::payload::{Addressee, ProposedTask, QuestionId, QuestionKind};
+use crate::payload::{Addressee, ProposedTask, QuestionAsked, QuestionId, QuestionKind};
 
 /// The number of questions that are kept; the oldest that are over go first.
 const MOST_QUESTIONS: usize = 1_000;
@@ -91,6 +93,8 @@ impl Question {
 #[derive(Clone, Debug, Default)]
 pub struct Questions {
     all: BTreeMap<QuestionId, Question>,
+    /// Whether an agent leads the run, so that it is asked before a person is.
+    has_leader: bool,
 }
 
 impl Questions {
@@ -127,24 +131,7 @@ impl Questions {
     /// Takes one event further. Returns who asked the question that it was about.
     pub fn apply(&mut self, event: &Event, what: &EventKind) -> Option<EventActor> {
         let id = match what {
-            EventKind::QuestionAsked(asked) => {
-                let id = QuestionId::at(event.seq);
-                let question = Question {
-                    id,
-                    asked_by: event.actor.clone(),
-                    asked_at: event.ts,
-                    task: event.task_id.clone(),
-                    kind: asked.kind,
-                    text: asked.text.clone(),
-                    to: asked.to,
-                    forwarded: None,
-                    proposal: asked.proposal.clone(),
-                    fate: QuestionFate::Open,
-                };
-                self.all.insert(id, question);
-                self.shorten();
-                id
-            }
+            EventKind::QuestionAsked(asked) => self.ask(event, asked),
             EventKind::QuestionForwarded(forwarded) => {
                 let question = self.still_open(forwarded.question)?;
                 question.to = forwarded.to;
@@ -170,6 +157,52 @@ impl Questions {
                 };
                 expired.question
             }
+            EventKind::TaskBlocked(change) => {
+                let to = if self.has_leader {
+                    Addressee::Leader
+                } else {
+                    Addressee::Person
+                };
+                let asked = QuestionAsked {
+                    kind: QuestionKind::Blocked,
+                    text: change.reason.clone().unwrap_or_default(),
+                    to,
+                    proposal: None,
+                };
+                self.ask(event, &asked)
+            }
+            EventKind::TaskUnblocked(change) => {
+                let fate = QuestionFate::Answered {
+                    seq: event.seq,
+                    at: event.ts,
+                    by: event.actor.clone(),
+                    answer: change.reason.clone().unwrap_or_default(),
+                };
+                self.end_block(event, &fate)?
+            }
+            EventKind::TaskFailed(_)
+            | EventKind::TaskDeleted(_)
+            | EventKind::TaskRetried(_)
+            | EventKind::TaskClaimed(_)
+            | EventKind::TaskCompleted(_) => {
+                let reason = match what {
+                    EventKind::TaskFailed(_) => "its task was given up",
+                    EventKind::TaskDeleted(_) => "its task was removed",
+                    _ => "its task goes on without an answer",
+                };
+                let fate = QuestionFate::Expired {
+                    seq: event.seq,
+                    at: event.ts,
+                    reason: reason.to_owned(),
+                };
+                self.end_block(event, &fate)?
+            }
+            EventKind::RunStarted(run)
+            | EventKind::RunResumed(run)
+            | EventKind::RunOrdered(run) => {
+                self.has_leader = run.spec.leading_agent().is_some();
+                return None;
+            }
             EventKind::WorkerSpawned(_) => {
                 self.give_up(event.actor.as_str(), event, "its worker was started anew");
                 return None;
@@ -187,6 +220,41 @@ impl Questions {
             _ => return None,
         };
         self.all.get(&id).map(|question| question.asked_by.clone())
+    }
+
+    fn ask(&mut self, event: &Event, asked: &QuestionAsked) -> QuestionId {
+        let id = QuestionId::at(event.seq);
+        let question = Question {
+            id,
+            asked_by: event.actor.clone(),
+            asked_at: event.ts,
+            task: event.task_id.clone(),
+            kind: asked.kind,
+            text: asked.text.clone(),
+            to: asked.to,
+            forwarded: None,
+            proposal: asked.proposal.clone(),
+            fate: QuestionFate::Open,
+        };
+        self.all.insert(id, question);
+        self.shorten();
+        id
+    }
+
+    /// Ends what the worker of a blocked task asked. Returns the last question that ended by it.
+    fn end_block(&mut self, event: &Event, fate: &QuestionFate) -> Option<QuestionId> {
+        let mut ended = None;
+        for question in self.all.values_mut() {
+            if question.is_open()
+                && question.kind == QuestionKind::Blocked
+                && event.task_id.is_some()
+                && question.task == event.task_id
+            {
+                question.fate = fate.clone();
+                ended = Some(question.id);
+            }
+        }
+        ended
     }
 
     fn still_open(&mut self, id: QuestionId) -> Option<&mut Question> {
@@ -224,7 +292,8 @@ mod tests {
     use super::*;
     use crate::event::NewEvent;
     use crate::payload::{
-        QuestionAnswered, QuestionAsked, QuestionExpired, QuestionForwarded, WorkerSpawned,
+        QuestionAnswered, QuestionExpired, QuestionForwarded, RunSpec, RunStarted, TaskChange,
+        WorkerSpawned,
     };
 
     fn placed(seq: u64, actor: &str, kind: EventKind) -> Event {
@@ -319,6 +388,77 @@ mod tests {
         let open: Vec<u64> = questions.open().map(|question| question.id.seq()).collect();
         assert_eq!(open, [4, 5]);
         assert!(!questions.is_waiting("ann") && questions.is_waiting("ben"));
+    }
+
+    fn about_task(seq: u64, actor: &str, kind: EventKind) -> Event {
+        let task = TaskId::from_number(7);
+        NewEvent::new(actor, kind).task(&task).placed(
+            seq,
+            format!("e{seq}"),
+            Time::from_millis(i64::try_from(seq).unwrap()),
+            "crew".to_owned(),
+        )
+    }
+
+    fn saying(words: &str) -> TaskChange {
+        TaskChange::default().reason(words)
+    }
+
+    #[test]
+    fn blocked_task_is_a_question_that_its_unblocking_answers() {
+        let blocked = about_task(3, "ann", EventKind::TaskBlocked(saying("Which port?")));
+        let unblocked = about_task(5, "user", EventKind::TaskUnblocked(saying("8080")));
+        let questions = Questions::of([&blocked]);
+        let open = questions.open().next().unwrap();
+        assert_eq!(
+            (open.kind, open.to),
+            (QuestionKind::Blocked, Addressee::Person)
+        );
+        assert_eq!(
+            (open.text.as_str(), open.asked_by.as_str()),
+            ("Which port?", "ann")
+        );
+        assert!(!questions.is_waiting("ann"), "its worker does other tasks");
+        let questions = Questions::of([&blocked, &unblocked]);
+        let question = questions.get(QuestionId::at(3)).unwrap();
+        assert_eq!(question.answer(), Some("8080"));
+    }
+
+    #[test]
+    fn blocked_task_of_a_led_run_is_a_question_to_the_leader() {
+        let spec = RunSpec {
+            leader: "claude".to_owned(),
+            ..RunSpec::default()
+        };
+        let started = RunStarted {
+            spec,
+            replacements: None,
+        };
+        let questions = Questions::of(&[
+            placed(1, "lead", EventKind::RunStarted(started)),
+            about_task(3, "ann", EventKind::TaskBlocked(saying("Which port?"))),
+        ]);
+        assert_eq!(questions.open().next().unwrap().to, Addressee::Leader);
+    }
+
+    #[test]
+    fn question_of_a_blocked_task_ends_with_the_task() {
+        let blocked = about_task(3, "ann", EventKind::TaskBlocked(saying("Which port?")));
+        for end in [
+            EventKind::TaskFailed(TaskChange::default()),
+            EventKind::TaskDeleted(TaskChange::default()),
+            EventKind::TaskRetried(TaskChange::default()),
+        ] {
+            let end = about_task(4, "user", end);
+            assert_eq!(
+                Questions::of([&blocked, &end]).open().count(),
+                0,
+                "{}",
+                end.kind
+            );
+        }
+        let other = placed(4, "ben", EventKind::TaskFailed(TaskChange::default()));
+        assert_eq!(Questions::of([&blocked, &other]).open().count(), 1);
     }
 
     #[test]

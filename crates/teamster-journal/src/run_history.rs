@@ -6,6 +6,7 @@
 use teamster_types::{TaskId, Time};
 
 use crate::actor::EventActor;
+use crate::collaboration::Collaboration;
 use crate::event::Event;
 use crate::kind::EventKind;
 use crate::payload::{
@@ -38,6 +39,8 @@ pub struct RunHistory {
     pub shown: Option<GateShown>,
     /// Every decision that counted.
     pub decisions: Vec<DecisionRecord>,
+    /// What the agents said to each other and to the person.
+    pub collaboration: Collaboration,
     /// The limit that ended the run.
     pub exhausted: Option<(Time, BudgetExhausted)>,
     /// How the run ended; `None` while it goes on.
@@ -239,7 +242,7 @@ impl RunHistory {
             EventKind::ApprovalGiven(decided) => self.answer(event, decided, Some("approve")),
             EventKind::ApprovalRefused(decided) => self.answer(event, decided, Some("reject")),
             EventKind::ApprovalRevised(decided) => self.answer(event, decided, Some("revise")),
-            _ => {}
+            _ => self.collaboration.apply(event, what),
         }
     }
 

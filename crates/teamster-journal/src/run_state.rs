@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use teamster_types::flow::Stage;
+use teamster_types::flow::{FlowKind, Stage};
 use teamster_types::{TaskId, Time};
 
 use crate::actor::EventActor;
@@ -12,14 +12,16 @@ use crate::cost::Costs;
 use crate::event::Event;
 use crate::kind::{EventKind, EventType};
 use crate::payload::{
-    CheckResult, CheckVerdict, Checked, GateAnswer, GateDecided, MergeConflict, ReviewFinished,
-    ReviewStarted, RunEnd, RunFinished, RunSpec, RunStarted, WakeReason,
+    CheckResult, CheckVerdict, Checked, DismissedFinding, GateAnswer, GateDecided, MergeConflict,
+    QuestionKind, ReviewFinding, ReviewFinished, ReviewStarted, RunEnd, RunFinished, RunSpec,
+    RunStarted, WakeKind, WakeReason,
 };
-use crate::questions::Questions;
+use crate::planning::{PlanProposal, Planning};
+use crate::questions::{Question, Questions};
 use crate::run_history::RunHistory;
 
 /// The actor of everything that a host does.
-pub const HOST: &str = "lead";
+pub const HOST: &EventActor = &EventActor::Lead;
 /// What checks before the work begins are run on, in their events.
 pub const ON_BASE: &str = "base";
 
@@ -41,6 +43,19 @@ fn candidate_of(on: &str) -> Option<TaskId> {
 pub struct StageEntry {
     /// The stage.
     pub stage: Stage,
+    /// When it was entered.
+    pub at: Time,
+    /// Why it was entered, in words.
+    pub reason: String,
+}
+
+/// A phase of the run's flow that was entered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PhaseEntry {
+    /// The phase, as the flow calls it.
+    pub phase: String,
+    /// The number of the round that it belongs to, counted from 1.
+    pub round: u32,
     /// When it was entered.
     pub at: Time,
     /// Why it was entered, in words.
@@ -123,14 +138,30 @@ pub struct LeaderState {
     woken_since: Option<Time>,
     /// How long the turns that ended took, all together.
     pub thought: Duration,
+    /// What it wrote down when a phase of the run's flow ended, by what the reason was about.
+    pub phase_notes: BTreeMap<String, Vec<String>>,
     /// What people wrote to it: the position of each message's event, and its words.
     pub messages: Vec<(u64, String)>,
     /// The number of wakes in a row that came to nothing.
     pub failures: u32,
+    /// The launch of a turn that was begun, and of whose end nothing is known. The host goes on meanwhile, so it is no part
+    /// of [`RunState::under_way`].
+    pub launch: Option<String>,
 }
 
 impl LeaderState {
+    /// Keeps what the leader wrote down when it was woken because a phase ended.
+    fn note_phases(&mut self, notes: &[String]) {
+        for reason in &self.open {
+            if reason.kind == WakeKind::Phase {
+                self.phase_notes
+                    .insert(reason.about.clone(), notes.to_vec());
+            }
+        }
+    }
+
     fn turn_ended(&mut self, at: Time) {
+        self.launch = None;
         if let Some(since) = self.woken_since.take() {
             self.thought += at.since(since);
         }
@@ -152,6 +183,19 @@ pub enum ReviewOutcome {
     Skipped(String),
 }
 
+/// How often in a row a task failed for the same reason.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RepeatedFailure {
+    /// The reason without its figures, which differ from one attempt to the next.
+    kind: String,
+    /// The last reason, as it was told.
+    pub reason: String,
+    /// How often in a row it was the reason.
+    pub times: u32,
+    /// The position of the event that told it for the second time.
+    pub second: u64,
+}
+
 /// The review of one commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReviewState {
@@ -159,11 +203,28 @@ pub struct ReviewState {
     pub commit: String,
     /// Who reviews it; empty when nobody does.
     pub reviewer: String,
+    /// The commit that was reviewed before: what changed since then is looked at.
+    pub since: Option<String>,
+    /// When this was last told of it.
+    pub at: Time,
     /// What came of it.
     pub outcome: ReviewOutcome,
+    /// The findings that the leader decided not to have fixed, by their places, counted from 1; and why.
+    pub dismissed: BTreeMap<usize, String>,
 }
 
 impl ReviewState {
+    /// Returns the findings with their places, counted from 1, that have to be fixed and that nobody has decided to leave.
+    pub fn to_fix(&self) -> Vec<(usize, &ReviewFinding)> {
+        let findings = self.finished().map(|finished| finished.findings.as_slice());
+        let findings = (1..).zip(findings.unwrap_or_default());
+        findings
+            .filter(|(place, finding)| {
+                finding.severity.needs_fix() && !self.dismissed.contains_key(place)
+            })
+            .collect()
+    }
+
     /// Returns what the reviewer said, if there is a review.
     pub fn finished(&self) -> Option<&ReviewFinished> {
         match &self.outcome {
@@ -192,6 +253,8 @@ pub struct RunState {
     before_end: Option<Stage>,
     /// Every stage it was in.
     pub stages: Vec<StageEntry>,
+    /// Every phase of its flow that it was in; empty when the flow has stages only.
+    pub phases: Vec<PhaseEntry>,
     /// Replaced objects, grafts and shallow boundaries that the repository had when the run began.
     pub replacements: Vec<String>,
     /// How it was planned: `file`, `leader`, `sentence`.
@@ -224,7 +287,9 @@ pub struct RunState {
     pub finished: Option<Finished>,
     /// What was used.
     pub spent: Costs,
-    /// The launch of a check, a leader or a reviewer that was begun, and of whose end nothing is known.
+    /// Why the agent that was to choose among the results chose none, if it was asked.
+    pub judge_failed: Option<String>,
+    /// The launch of a check, a leader that plans, a reviewer or a judge that was begun, and of whose end nothing is known.
     pub under_way: Option<String>,
     /// Every conflict that was met, with the task whose work it kept out.
     pub conflicts: Vec<(TaskId, MergeConflict)>,
@@ -234,10 +299,16 @@ pub struct RunState {
     pub refs: Option<BTreeMap<String, String>>,
     /// Tasks that others than the host have added since the run began, or let begin anew, in this order.
     pub added: Vec<TaskId>,
+    /// How its plan came about.
+    pub planning: Planning,
+    /// Since when its plan waits for a person.
+    waiting_since: Option<Time>,
     /// What agents ask.
     pub questions: Questions,
     /// What is known about the agent that leads the run.
     pub leader: LeaderState,
+    /// The tasks that failed, with the reason of the last time.
+    pub failures: BTreeMap<TaskId, RepeatedFailure>,
     /// What happened, for whoever looks at the run.
     pub history: RunHistory,
 }
@@ -266,6 +337,7 @@ impl RunState {
         let is_open = self.open_gate().is_some();
         self.history.apply(event, what, is_open);
         self.questions.apply(event, what);
+        self.planning.apply(event, what);
         match what {
             EventKind::RunStarted(started) | EventKind::RunResumed(started) => {
                 self.hosted(event.ts, started);
@@ -276,7 +348,16 @@ impl RunState {
                     self.enter(stage, event.ts, &entered.reason);
                 }
             }
+            EventKind::FlowPhase(entered) => self.phases.push(PhaseEntry {
+                phase: entered.to.clone(),
+                round: entered.round,
+                at: event.ts,
+                reason: entered.reason.clone(),
+            }),
             EventKind::RunAsked(asked) => self.under_way = Some(asked.launch.clone()),
+            EventKind::PlanProposed(_)
+            | EventKind::PlanFailed(_)
+            | EventKind::CandidateChosen(_) => self.under_way = None,
             EventKind::RunPlan(plan) => {
                 self.under_way = None;
                 self.leader.knows_until = event.seq;
@@ -291,18 +372,18 @@ impl RunState {
             EventKind::VerifyPassed(result) => self.check(result, CheckVerdict::Passed),
             EventKind::VerifyFlaky(result) => self.check(result, CheckVerdict::Flaky),
             EventKind::VerifyFailed(result) => self.check(result, result.failure()),
-            EventKind::ReviewStarted(started) => self.review_begun(started),
+            EventKind::ReviewStarted(started) => self.review_begun(event.ts, started),
             EventKind::ReviewFinished(finished) => {
                 let outcome = ReviewOutcome::Finished(finished.clone());
-                self.reviewed(&finished.commit, &finished.reviewer, outcome);
+                self.reviewed(event.ts, &finished.commit, &finished.reviewer, outcome);
             }
             EventKind::ReviewFailed(failed) => {
                 let outcome = ReviewOutcome::Failed(failed.reason.clone());
-                self.reviewed(&failed.commit, &failed.reviewer, outcome);
+                self.reviewed(event.ts, &failed.commit, &failed.reviewer, outcome);
             }
             EventKind::ReviewSkipped(skipped) => {
                 let outcome = ReviewOutcome::Skipped(skipped.reason.clone());
-                self.reviewed(&skipped.commit, "", outcome);
+                self.reviewed(event.ts, &skipped.commit, "", outcome);
             }
             EventKind::ApprovalRequested(opened) => {
                 self.gate = Some(Gate {
@@ -340,7 +421,9 @@ impl RunState {
             }
             _ => self.about_leader(event, what),
         }
+        self.count_failures(event, what);
         self.spent.apply(event, what);
+        self.follow_waiting(event.ts);
         // What a person or another program does to a run that nobody hosts is no time that the team has used.
         if self.finished.is_none()
             && !matches!(event.actor, EventActor::Person | EventActor::Foreign)
@@ -349,23 +432,59 @@ impl RunState {
         }
     }
 
-    /// Takes in what an event tells about the agent that leads the run.
+    /// Returns the plan that a person has to decide about now.
+    pub fn open_plan(&self) -> Option<&PlanProposal> {
+        self.planning.open().filter(|_| self.finished.is_none())
+    }
+
+    /// Returns what the leader asks before it plans, and nobody has answered, the oldest first.
+    pub fn plan_questions(&self) -> impl Iterator<Item = &Question> {
+        let questions = self.questions.open();
+        questions.filter(|question| question.kind == QuestionKind::Plan)
+    }
+
+    /// Takes the time in which the plan waits for a person out of the time at work.
+    fn follow_waiting(&mut self, at: Time) {
+        let is_planning = matches!(self.stage, Some(Stage::Plan | Stage::Requirements));
+        if !is_planning && self.waiting_since.is_none() {
+            return;
+        }
+        let waits =
+            is_planning && (self.open_plan().is_some() || self.plan_questions().next().is_some());
+        match (waits, self.waiting_since) {
+            (true, None) => self.waiting_since = Some(at),
+            (false, Some(since)) => {
+                self.waiting_since = None;
+                if let Some(hosted) = self.hosted_since {
+                    self.hosted_since = Some(hosted.after(at.since(since.max(hosted))));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes in what an event tells about the agents that lead the run and choose for it.
     fn about_leader(&mut self, event: &Event, what: &EventKind) {
         match what {
+            EventKind::JudgeAsked(asked) => self.under_way = Some(asked.launch.clone()),
+            EventKind::JudgeFailed(failed) => {
+                self.under_way = None;
+                self.judge_failed = Some(failed.reason.clone());
+            }
             EventKind::LeaderWoken(woken) => {
-                self.under_way = Some(woken.launch.clone());
+                self.leader.launch = Some(woken.launch.clone());
                 self.leader.wakes = self.leader.wakes.max(woken.wake);
                 self.leader.open.clone_from(&woken.reasons);
                 self.leader.woken_at = event.seq;
                 self.leader.woken_since = Some(event.ts);
             }
-            EventKind::LeaderActed(_) => {
-                self.under_way = None;
+            EventKind::LeaderActed(acted) => {
                 self.leader.failures = 0;
+                self.leader.note_phases(&acted.notes);
                 self.leader.turn_ended(event.ts);
+                self.dismiss(&acted.dismissed);
             }
             EventKind::LeaderFailed(_) => {
-                self.under_way = None;
                 self.leader.failures += 1;
                 self.leader.turn_ended(event.ts);
             }
@@ -381,18 +500,70 @@ impl RunState {
         }
     }
 
-    fn review_begun(&mut self, started: &ReviewStarted) {
-        self.reviewed(&started.commit, &started.reviewer, ReviewOutcome::UnderWay);
+    /// Notes which findings the leader leaves as they are.
+    fn dismiss(&mut self, dismissed: &[DismissedFinding]) {
+        for finding in dismissed {
+            let mut reviews = self.reviews.iter_mut();
+            if let Some(review) = reviews.find(|review| review.commit == finding.commit) {
+                let reason = finding.reason.clone();
+                review.dismissed.insert(finding.finding, reason);
+            }
+        }
+    }
+
+    /// Counts how often in a row a task fails for the same reason.
+    fn count_failures(&mut self, event: &Event, what: &EventKind) {
+        let Some(task) = &event.task_id else {
+            return;
+        };
+        match what {
+            EventKind::TaskFailed(change) => {
+                let reason = change.error.clone().unwrap_or_default();
+                let kind: String = reason.chars().filter(|c| !c.is_ascii_digit()).collect();
+                let known = self.failures.get(task).filter(|known| known.kind == kind);
+                let (times, second) = match known {
+                    Some(known) if known.times > 1 => (known.times + 1, known.second),
+                    Some(known) => (known.times + 1, event.seq),
+                    None => (1, 0),
+                };
+                let failure = RepeatedFailure {
+                    kind,
+                    reason,
+                    times,
+                    second,
+                };
+                self.failures.insert(task.clone(), failure);
+            }
+            EventKind::TaskCompleted(_)
+            | EventKind::TaskRetried(_)
+            | EventKind::TaskDeleted(_)
+            | EventKind::TaskUnblocked(_) => {
+                self.failures.remove(task);
+            }
+            _ => {}
+        }
+    }
+
+    fn review_begun(&mut self, at: Time, started: &ReviewStarted) {
+        let commit = &started.commit;
+        self.reviewed(at, commit, &started.reviewer, ReviewOutcome::UnderWay);
+        if let Some(review) = self.reviews.last_mut() {
+            review.since.clone_from(&started.since);
+        }
         self.under_way = Some(started.launch.clone());
     }
 
-    fn reviewed(&mut self, commit: &str, reviewer: &str, outcome: ReviewOutcome) {
+    fn reviewed(&mut self, at: Time, commit: &str, reviewer: &str, outcome: ReviewOutcome) {
         self.under_way = None;
-        self.reviews.retain(|review| review.commit != commit);
+        let begun = self.reviews.iter().position(|it| it.commit == commit);
+        let since = begun.and_then(|place| self.reviews.remove(place).since);
         self.reviews.push(ReviewState {
             commit: commit.to_owned(),
             reviewer: reviewer.to_owned(),
+            since,
+            at,
             outcome,
+            dismissed: BTreeMap::new(),
         });
     }
 
@@ -409,6 +580,20 @@ impl RunState {
     fn moved_to(&mut self, merge: Option<&String>) {
         if let Some(merge) = merge {
             self.head = Some(merge.clone());
+        }
+    }
+
+    /// Returns where the run is, in the words of the flow that it follows; `None` before it has begun.
+    pub fn phase(&self) -> Option<&str> {
+        let stage = self.stage?;
+        let flow = self.spec.as_ref().map(RunSpec::flow_kind);
+        let entered = self.phases.last().map(|entered| entered.phase.as_str());
+        match (flow.unwrap_or_default(), entered) {
+            (FlowKind::Party | FlowKind::Pdca, Some(phase)) => Some(phase),
+            // A journal of an earlier version tells stages only.
+            (FlowKind::Party, None) => stage.party().last().copied(),
+            (FlowKind::Pdca, None) => Some(stage.pdca()),
+            (FlowKind::Staged, _) => Some(stage.staged()),
         }
     }
 
@@ -554,6 +739,7 @@ mod tests {
 
     use super::*;
     use crate::event::NewEvent;
+    use crate::payload::TaskChange;
 
     /// Folds events, each given as its kind and its data.
     fn fold(events: &[(&str, Value)]) -> RunState {
@@ -597,6 +783,52 @@ mod tests {
             let state = fold(&events);
             assert!(state.open_gate().is_none() && !state.is_at_gate(), "{kind}");
         }
+    }
+
+    fn failing(task: &str, errors: &[&str]) -> Option<RepeatedFailure> {
+        let mut state = RunState::default();
+        for (seq, error) in (1..).zip(errors) {
+            let what = EventKind::TaskFailed(TaskChange::default().error(error));
+            let event = NewEvent::new("worker-1", what).task(&"1".parse().unwrap());
+            let at = Time::from_millis(1_000);
+            state.apply(&event.placed(seq, String::new(), at, "t".into()));
+        }
+        state.failures.remove(&task.parse().unwrap())
+    }
+
+    #[test]
+    fn failures_for_the_same_reason_are_counted_whatever_their_figures_are() {
+        let failed = failing("1", &["exit code 3 after 12 s", "exit code 3 after 9 s"]).unwrap();
+        assert_eq!((failed.times, failed.second), (2, 2));
+        assert_eq!(failed.reason, "exit code 3 after 9 s");
+        let failed = failing("1", &["a", "a", "a"]).unwrap();
+        assert_eq!(
+            (failed.times, failed.second),
+            (3, 2),
+            "the second time counts"
+        );
+        let failed = failing("1", &["a", "b"]).unwrap();
+        assert_eq!((failed.times, failed.second), (1, 0));
+        assert_eq!(failing("2", &["a", "a"]), None);
+    }
+
+    #[test]
+    fn finding_that_the_leader_leaves_is_not_to_be_fixed() {
+        let finding = |severity: &str| json!({ "severity": severity, "claim": severity });
+        let found = [finding("blocker"), finding("major"), finding("nit")];
+        let mut events = vec![(
+            "review.finished",
+            json!({ "commit": "c", "findings": found }),
+        )];
+        let places = |events: &[(&str, Value)]| -> Vec<usize> {
+            let state = fold(events);
+            let review = state.review_of("c").unwrap();
+            review.to_fix().iter().map(|(place, _)| *place).collect()
+        };
+        assert_eq!(places(&events), [1, 2]);
+        let left = json!([{ "commit": "c", "finding": 1, "reason": "no" }, { "commit": "d", "finding": 2, "reason": "no" }]);
+        events.push(("leader.acted", json!({ "dismissed": left })));
+        assert_eq!(places(&events), [2]);
     }
 
     #[test]

@@ -4,8 +4,8 @@
 //! nothing decides about work: a run that is started here stops at the gate, where a person decides.
 
 use schemars::JsonSchema;
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use teamster_app::error::AppError;
 use teamster_app::runs::{self, RunRequest};
@@ -81,7 +81,7 @@ impl PersonTool {
         let purpose = match self {
             Self::RunStart => {
                 "Starts a team of agents on a task of this project, in the background. Its work is merged on a branch of its \
-                 own; nothing lands before the person approves it at a terminal."
+                 own; nothing lands before the person approves it at a terminal. With `tasks` you lead it: they are the plan."
             }
             Self::RunStatus => {
                 "Shows how far a run is: its stage, its tasks in numbers, what needs the person, and open questions."
@@ -127,6 +127,36 @@ impl PersonTool {
     }
 }
 
+/// A task of a plan that the session has made.
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct PlannedTaskArguments {
+    /// A label for this plan only, which other tasks name.
+    id: String,
+    /// What is to be done, in one line.
+    subject: String,
+    /// All that a worker needs to know who has read nothing of this session.
+    #[serde(default)]
+    description: String,
+    /// Labels of the tasks that must be done before.
+    #[serde(default)]
+    blocked_by: Vec<String>,
+    /// Sentences that hold when it is done.
+    #[serde(default)]
+    accept: Vec<String>,
+    /// Globs of the files that it may change.
+    #[serde(default)]
+    paths: Vec<String>,
+    /// The worker that it is for; leave it out for whoever is free.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    owner: Option<String>,
+    /// The role of the members who may do it, such as tester.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    role: Option<String>,
+}
+
 /// The arguments of `run_start`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -141,6 +171,10 @@ struct RunStartArguments {
     #[serde(default)]
     #[schemars(with = "String")]
     preset: Option<String>,
+    /// The plan, if this session leads the team. Leave it out to let an agent of the team's own plan and lead.
+    #[serde(default)]
+    #[schemars(with = "Vec<PlannedTaskArguments>")]
+    tasks: Option<Vec<PlannedTaskArguments>>,
     /// The name of the team; leave it out for one that is made from the task.
     #[serde(default)]
     #[schemars(with = "String")]
@@ -311,7 +345,7 @@ fn run_start(app: &App, arguments: RunStartArguments) -> Result<Value, AppError>
         words,
         team: arguments.team,
         preset: arguments.preset,
-        flow: "staged".to_owned(),
+        tasks: arguments.tasks.map(|tasks| json!(tasks)),
         // Whoever calls this tool is an agent, too: only a person decides at the gate.
         approve: Some(Approve::Ask),
         budget: Budget {
@@ -409,7 +443,7 @@ fn task_create(app: &App, arguments: TaskCreateArguments) -> Result<Value, AppEr
     };
     runs::may_add_tasks(app, &team, 1)?;
     let store = app.store()?;
-    let task = store.create_task(&team, app.actor.name(), &new)?;
+    let task = store.create_task(&team, &app.actor.recorded_as(), &new)?;
     Ok(json!({ "task": tasks::judged(store, &team, task) }))
 }
 

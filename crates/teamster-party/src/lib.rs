@@ -37,8 +37,8 @@ use teamster_fs::{Dir, Lock, Waited, layout};
 pub use approval::{ApprovalDecision, ApprovalRecord, NewApproval, Via};
 pub use error::{PartyError, PartyErrorKind};
 pub use finding::{PHASES, Phase};
-pub use session::{FixLoop, NewSession, PartySession, PhaseChange, TakenStep};
-pub use ticket::{NewTicket, Ticket, TicketStatus};
+pub use session::{FixLoop, MAX_ATTEMPTS, NewSession, PartySession, PhaseChange, TakenStep};
+pub use ticket::{NewTicket, TaskTicket, Ticket, TicketStatus};
 
 /// The result of an operation.
 pub type Result<T, E = PartyError> = std::result::Result<T, E>;

@@ -78,7 +78,12 @@ pub struct NewSession {
     pub task: String,
     /// Who takes part: objects with at least a `name`.
     pub members: Vec<Value>,
+    /// How often what is found wrong may be worked on.
+    pub max_attempts: u32,
 }
+
+/// How often what is found wrong may be worked on, unless somebody says otherwise.
+pub const MAX_ATTEMPTS: u32 = 3;
 
 /// A step that was just taken.
 #[derive(Clone, Debug, PartialEq)]
@@ -165,7 +170,7 @@ impl Party {
             phase,
             fix_loop: FixLoop {
                 attempt: 0,
-                max_attempts: 3,
+                max_attempts: new.max_attempts,
             },
             artifacts: Vec::new(),
             members,
@@ -193,12 +198,10 @@ impl Party {
         let mut session = self.must_session()?;
         let flow = flow()?;
         let facts = Facts {
-            findings: self.findings()?,
-            open_tickets: self.open_tickets()?,
             fix_attempt: session.fix_loop.attempt,
             max_attempts: session.fix_loop.max_attempts,
             revisions: session.revisions(),
-            ..Facts::default()
+            ..self.facts()?
         };
         let step = flow.step(&session.phase, to, &facts)?;
         if let Some((Round::Fix, number)) = step.begins {
@@ -221,6 +224,40 @@ impl Party {
             }),
         )?;
         Ok(TakenStep { step, session })
+    }
+
+    /// Returns what the guards of a step look at, as it is now. The rounds are those of a session that has begun none.
+    pub fn facts(&self) -> Result<Facts> {
+        Ok(Facts {
+            findings: self.findings()?,
+            open_tickets: self.open_tickets()?,
+            ..Facts::default()
+        })
+    }
+
+    /// Notes who of the members was started, and what the session made; nothing is written that stands there already.
+    pub fn note_progress(&self, spawned: &[String], artifacts: &[Value], now: Time) -> Result<()> {
+        let lock = self.hold()?;
+        let before = self.must_session()?;
+        let mut session = before.clone();
+        for member in &mut session.members {
+            let name = member.get("name").and_then(Value::as_str);
+            if name.is_some_and(|name| spawned.iter().any(|one| one == name)) {
+                member["spawned"] = Value::Bool(true);
+            }
+        }
+        for artifact in artifacts {
+            let mut artifact = artifact.clone();
+            redact_json(&mut artifact);
+            if !session.artifacts.contains(&artifact) {
+                session.artifacts.push(artifact);
+            }
+        }
+        if session == before {
+            return Ok(());
+        }
+        session.updated_at = now;
+        self.save(&lock, &session)
     }
 
     /// Ends a session as failed, from wherever it is: whoever drives it has given up. One that is over stays as it is.

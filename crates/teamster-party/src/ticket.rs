@@ -90,7 +90,73 @@ pub struct NewTicket {
     pub assignee: Option<String>,
 }
 
+/// A task of a run, as its ticket shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskTicket {
+    /// The number of the task.
+    pub task: String,
+    /// What is to be done.
+    pub title: String,
+    /// All that whoever does it needs to know.
+    pub description: String,
+    /// Who is to do it, or does it.
+    pub assignee: Option<String>,
+    /// Where it stands.
+    pub status: TicketStatus,
+}
+
+/// The key under which a ticket names the task that it stands for.
+const TASK: &str = "task";
+
+impl Ticket {
+    /// Returns the number of the task that it stands for, or `None` when a person made it.
+    pub fn task(&self) -> Option<&str> {
+        self.more.get(TASK)?.as_str()
+    }
+}
+
 impl Party {
+    /// Brings the tickets of a run's tasks up to date. A task that has no ticket gets one if `may_create` says so, and the
+    /// ticket of a task that is gone is DONE. Tickets that people made are left alone.
+    pub fn follow_tasks(&self, tasks: &[TaskTicket], may_create: bool, now: Time) -> Result<()> {
+        let _held = self.hold()?;
+        let mut tickets = self.tickets()?;
+        for ticket in &mut tickets {
+            let Some(number) = ticket.task() else {
+                continue;
+            };
+            let task = tasks.iter().find(|task| task.task == number);
+            let (status, assignee) = match task {
+                Some(task) => (task.status, task.assignee.clone()),
+                None => (TicketStatus::Done, ticket.assignee.clone()),
+            };
+            let before = ticket.status;
+            if before == status && ticket.assignee == assignee {
+                continue;
+            }
+            (ticket.status, ticket.assignee, ticket.updated_at) = (status, assignee, now);
+            self.save_ticket(ticket)?;
+            if before != status {
+                self.tell_update(ticket, before, now)?;
+            }
+        }
+        let is_known = |task: &TaskTicket| {
+            let mut numbers = tickets.iter().filter_map(Ticket::task);
+            numbers.any(|number| number == task.task)
+        };
+        for task in tasks.iter().filter(|task| may_create && !is_known(task)) {
+            let mut more = Object::new();
+            more.insert(TASK.to_owned(), json!(task.task));
+            let new = NewTicket {
+                title: task.title.chars().take(TITLE_LIMIT).collect(),
+                description: task.description.chars().take(DESCRIPTION_LIMIT).collect(),
+                assignee: task.assignee.clone(),
+            };
+            self.add_ticket(&new, task.status, more, now)?;
+        }
+        Ok(())
+    }
+
     /// Makes a ticket.
     pub fn create_ticket(&self, new: &NewTicket, now: Time) -> Result<Ticket> {
         if new.title.trim().is_empty() || new.title.chars().count() > TITLE_LIMIT {
@@ -107,6 +173,17 @@ impl Party {
         }
         let _held = self.hold()?;
         self.must_session()?;
+        self.add_ticket(new, TicketStatus::Todo, Object::new(), now)
+    }
+
+    /// Writes a ticket with the next number. The caller holds the lock.
+    fn add_ticket(
+        &self,
+        new: &NewTicket,
+        status: TicketStatus,
+        more: Object,
+        now: Time,
+    ) -> Result<Ticket> {
         let folder = self.folder(layout::TICKETS)?;
         let highest = folder
             .entries()?
@@ -117,11 +194,11 @@ impl Party {
             id: format!("TICKET-{:03}", highest.unwrap_or(0) + 1),
             title: redact(&new.title).into_owned(),
             description: redact(&new.description).into_owned(),
-            status: TicketStatus::Todo,
+            status,
             assignee: new.assignee.clone(),
             created_at: now,
             updated_at: now,
-            more: Object::new(),
+            more,
         };
         self.save_ticket(&ticket)?;
         self.tell(
@@ -164,11 +241,16 @@ impl Party {
         ticket.status = status;
         ticket.updated_at = now;
         self.save_ticket(&ticket)?;
+        self.tell_update(&ticket, before, now)?;
+        Ok(ticket)
+    }
+
+    fn tell_update(&self, ticket: &Ticket, before: TicketStatus, now: Time) -> Result<()> {
+        let (id, status) = (&ticket.id, ticket.status);
         self.tell(
             now,
-            &json!({ "type": "ticket.updated", "ticket": ticket.id, "from": before, "to": status }),
-        )?;
-        Ok(ticket)
+            &json!({ "type": "ticket.updated", "ticket": id, "from": before, "to": status }),
+        )
     }
 
     /// Returns the ids of tickets that are not done. One that cannot be read is not known to be done.

@@ -3,9 +3,9 @@
 
 use crate::facts::{
     Answer, Candidate, CheckState, Checks, ConflictFacts, ConflictPrompt, DoneTask, EarlierAttempt,
-    Finding, FixFacts, FixPrompt, JudgePrompt, Mail, MemberFacts, OtherWorker, Place, PlanLimits,
-    PlanPrompt, Reach, RepositoryFacts, ReviewPrompt, ReviewedTask, Said, Situation, TaskFacts,
-    TaskState, WakeLimits, WakePrompt, WorkerPrompt, You,
+    Finding, FixFacts, FixPrompt, FolderFacts, JudgePrompt, Mail, MemberFacts, OtherWorker, Place,
+    PlanLimits, PlanPrompt, Reach, RepositoryFacts, ReviewPrompt, ReviewedTask, Said, Situation,
+    TaskFacts, TaskState, WakeLimits, WakePrompt, WorkerPrompt, You,
 };
 use crate::templates::{Prompt, PromptKind};
 
@@ -304,6 +304,16 @@ impl Prompt for PlanPrompt {
             checks: check_states(),
             repository: RepositoryFacts {
                 files: 214,
+                folders: vec![
+                    FolderFacts {
+                        path: String::new(),
+                        files: 6,
+                    },
+                    FolderFacts {
+                        path: "src".to_owned(),
+                        files: 208,
+                    },
+                ],
                 paths: texts(&["Cargo.toml", "README.md", "src/pages/login.rs"]),
                 readme: "# Shop\n\nA shop that sells one thing.".to_owned(),
                 instructions: texts(&["AGENTS.md"]),
@@ -313,6 +323,8 @@ impl Prompt for PlanPrompt {
                 tasks: Some(50),
                 budget: Some("2.00 US dollars".to_owned()),
             },
+            may_ask: true,
+            previous: Some("{\n  \"tasks\": []\n}".to_owned()),
             answers: vec![Answer {
                 question: "Which provider sends the mail?".to_owned(),
                 from: "user".to_owned(),
@@ -344,6 +356,7 @@ impl Prompt for WakePrompt {
                 from: "Question q17 of worker-2 about task 3".to_owned(),
                 text: "May the page reuse the form of the settings?".to_owned(),
             }],
+            has_findings: false,
             digest: texts(&["09:12 task 1 was merged", "09:14 worker-2 began task 3"]),
             tasks: vec![TaskState {
                 id: "3".to_owned(),
@@ -357,7 +370,19 @@ impl Prompt for WakePrompt {
             },
             schema: "{\n  \"type\": \"object\"\n}".to_owned(),
         };
-        vec![bare, typical]
+        let findings = Self {
+            reason: "worker-3 found something in the merged work that should be fixed, and you decide what becomes of each \
+                     finding"
+                .to_owned(),
+            subject: vec![Said {
+                from: "Finding f1 of worker-3, major, in src/tokens.rs:12".to_owned(),
+                text: "A token that was redeemed can be redeemed again within a second."
+                    .to_owned(),
+            }],
+            has_findings: true,
+            ..typical.clone()
+        };
+        vec![bare, typical, findings]
     }
 }
 
@@ -388,12 +413,14 @@ impl Prompt for ReviewPrompt {
             diff:
                 "--- /dev/null\n+++ b/src/tokens.rs\n@@ -0,0 +1 @@\n+pub const LIFETIME: u64 = 30;"
                     .to_owned(),
+            patch: Some("teamster-change.patch".to_owned()),
             findings: vec![Finding {
                 severity: "major".to_owned(),
                 path: Some("src/tokens.rs".to_owned()),
                 line: Some(12),
                 claim: "A token that was redeemed can be redeemed again within a second."
                     .to_owned(),
+                left: None,
             }],
             schema: "{\n  \"type\": \"object\"\n}".to_owned(),
         };
@@ -418,6 +445,7 @@ impl Prompt for JudgePrompt {
             summary: "Tokens are made and checked.".to_owned(),
             stat: " src/tokens.rs | 84 ++++".to_owned(),
             diff: "--- /dev/null\n+++ b/src/tokens.rs".to_owned(),
+            patch: Some(format!("result-{id}.patch")),
         };
         let typical = Self {
             team: "reset-1116-090000".to_owned(),

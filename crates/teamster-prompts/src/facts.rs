@@ -4,7 +4,7 @@ mod leading;
 mod working;
 
 pub use leading::{
-    Candidate, CheckState, Finding, JudgePrompt, MemberFacts, PlanLimits, PlanPrompt,
+    Candidate, CheckState, Finding, FolderFacts, JudgePrompt, MemberFacts, PlanLimits, PlanPrompt,
     RepositoryFacts, ReviewPrompt, ReviewedTask, Said, TaskState, WakeLimits, WakePrompt,
 };
 pub use working::{

@@ -219,6 +219,17 @@ impl Shorten for PlanPrompt {
         ("what the preset says", |facts| {
             clip_end(&mut facts.meaning, 6_000);
         }),
+        ("the plan before", |facts| {
+            if let Some(previous) = &mut facts.previous {
+                clip_end(previous, 8_000);
+            }
+        }),
+        (MESSAGES, |facts| {
+            for answer in &mut facts.answers {
+                clip_end(&mut answer.question, 300);
+                clip_end(&mut answer.text, 1_000);
+            }
+        }),
         (GOAL, |facts| clip_end(&mut facts.goal, 10_000)),
     ];
 }

@@ -10,11 +10,11 @@
 use std::fmt::Write as _;
 
 use teamster_agents::{ProviderError, Providers};
-use teamster_journal::payload::Member;
+use teamster_journal::payload::{Member, PlanDraft};
 use teamster_types::WorkerName;
 
 use crate::preset::{
-    Available, Choice, Filling, NoAgents, Preset, PresetFlow, Prompts, choose, propose,
+    Available, Choice, Filling, NoAgents, Preset, PresetFlow, Prompts, choose, fill_plan, propose,
 };
 use crate::request::{Crew, Group};
 
@@ -80,6 +80,8 @@ pub struct Cast {
     pub verify: Vec<String>,
     /// The flow of the preset.
     pub flow: Option<PresetFlow>,
+    /// The preset's own plan, in the words of this run.
+    pub plan: Option<PlanDraft>,
     /// Who plans, where the preset names an agent for it.
     pub leader: Option<CastLeader>,
     /// What the preset tells whoever plans.
@@ -330,6 +332,10 @@ fn finished(
         members,
         verify: preset.map_or_else(Vec::new, |preset| preset.verify.clone()),
         flow: preset.and_then(|preset| preset.flow.clone()),
+        plan: preset.and_then(|preset| {
+            let plan = preset.plan.as_ref()?;
+            Some(fill_plan(plan, casting.task, casting.team))
+        }),
         leader,
         leader_prompt: preset.map_or_else(String::new, |preset| {
             filling.fill(preset.prompts.of_leader())

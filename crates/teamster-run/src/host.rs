@@ -18,6 +18,7 @@ mod chooser;
 mod context;
 mod digest;
 mod exclusive_lock;
+mod flow_phases;
 mod gate;
 mod integration_guard;
 mod landing;
@@ -29,6 +30,7 @@ mod render;
 mod repository_audit;
 mod reviewer;
 mod scheduler;
+mod session;
 mod task_progress;
 mod verifier;
 mod waker;
@@ -38,7 +40,7 @@ use std::ffi::OsStr;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use teamster_agents::{Driver, Permissions, Provider};
+use teamster_agents::{Driver, Provider};
 use teamster_fs::layout::Layout;
 use teamster_fs::proc::Machine;
 use teamster_fs::{Dir, FsError};
@@ -62,12 +64,14 @@ use teamster_workers::workplace::{NotTrusted, SetupError, WorktreeSetup};
 use crate::observer::{RunObserver, StopLevel};
 use context::RunContext;
 pub use exclusive_lock::{ExclusiveLock, ProjectLock};
+use flow_phases::StageGuard;
 use gate::ApprovalGate;
 use merger::Merger;
 use planner::Planner;
 use projector::Projector;
 use scheduler::Scheduler;
 use verifier::Verifier;
+pub use waker::LeaderBounds;
 use waker::LeaderWaker;
 
 /// How long the loop sleeps when nothing is to be done.
@@ -125,8 +129,8 @@ pub struct HostEnvironment<'a> {
     pub stop_deadline: Duration,
     /// The limits of agents that the host asks itself.
     pub agent_limits: WorkerLimits,
-    /// What agents may do that work for the team.
-    pub agent_permissions: Permissions,
+    /// What the leader may use.
+    pub leader: LeaderBounds,
     /// Where programs are looked for, as in `PATH`.
     pub path: &'a OsStr,
     /// The observer of the run.
@@ -328,6 +332,7 @@ impl<'a> Host<'a> {
             // Nothing is begun anew: the team's branches are gone, and would only be made again. A host that was
             // killed at its last step has left the files that others read, and the report, as they were before it.
             if projector::is_projected(&self.run) {
+                flow_phases::follow(&mut self.run, &mut self.projector)?;
                 self.projector.project(&mut self.run);
             }
             render::write_report(&mut self.run, self.merger.guard());
@@ -345,11 +350,13 @@ impl<'a> Host<'a> {
                 let passed = self.run.now().saturating_duration_since(at);
                 seen == self.run.seen() && passed < LOOK_AGAIN
             });
+            let is_quiet = is_quiet && !self.waker.has_news();
             if is_quiet && self.run.stop_level() == StopLevel::GoOn {
                 self.run.show()?;
                 std::thread::sleep(PAUSE);
                 continue;
             }
+            flow_phases::follow(&mut self.run, &mut self.projector)?;
             self.projector.project(&mut self.run);
             if let Some(finished) = self.run.state().finished.clone() {
                 return Ok(HostExit::Over(finished));
@@ -433,17 +440,16 @@ impl<'a> Host<'a> {
                 return self.apply_all(commands);
             }
             HostCommand::Review { commit, reason } => {
-                let run = &mut self.run;
-                let commands = reviewer::review(run, self.merger.guard(), &commit, reason)?;
-                return self.apply_all(commands);
+                return self.review(&commit, reason);
             }
             HostCommand::StopWorkers(reason) => self.run.stop_workers(reason)?,
-            HostCommand::Enter { stage, reason } => self.enter(stage, &reason)?,
+            HostCommand::Enter { stage, reason } => return self.enter(stage, &reason),
             HostCommand::Complete(reason) => self.complete(&reason)?,
             HostCommand::Finish { end, reason } => self.finish(end, &reason)?,
             HostCommand::ExhaustBudget(exceeded) => {
                 self.run
                     .journal(EventKind::BudgetExhausted(exceeded.event()))?;
+                self.waker.stop(&mut self.run)?;
                 self.run.stop_workers("the budget is used up")?;
                 let why = format!("the budget is used up: {}", exceeded.words());
                 self.finish(RunEnd::BudgetExhausted, &why)?;
@@ -452,6 +458,20 @@ impl<'a> Host<'a> {
             HostCommand::Leave(exit) => return Ok(Next::Leave(exit)),
         }
         Ok(Next::GoOn)
+    }
+
+    /// Has the merged work reviewed, unless somebody waits for the leader: what it decides may change the work.
+    fn review(&mut self, commit: &str, reason: &str) -> Result<Next> {
+        let ask_leader = || HostCommand::enter(Stage::Execute, "something needs the leader");
+        if LeaderWaker::is_needed(&self.run, &self.run.tasks()?)? {
+            return self.apply(ask_leader());
+        }
+        let mut commands = reviewer::review(&mut self.run, self.merger.guard(), commit, reason)?;
+        let is_gate = |command: &HostCommand| matches!(command, HostCommand::Enter { stage, .. } if *stage == Stage::Approval);
+        if commands.iter().any(is_gate) && LeaderWaker::is_needed(&self.run, &self.run.tasks()?)? {
+            commands = vec![ask_leader()];
+        }
+        self.apply_all(commands)
     }
 
     /// Registers this host in the journal, and makes the place where work comes together.
@@ -481,17 +501,26 @@ impl<'a> Host<'a> {
         Ok(())
     }
 
-    /// Ends a check, a leader or a reviewer that a killed host has left behind: it would write into what is ours now.
+    /// Ends a check, a leader, a reviewer or a judge that a killed host has left behind: it would write into what is ours now.
     fn end_what_was_under_way(&mut self) {
-        if let Some(launch) = &self.run.state().under_way
-            && let Err(error) =
-                ProcessTree::of_launch(self.run.env().machine, launch, None).end(GRACE)
-        {
-            self.run.say(&error.to_string());
+        let state = self.run.state();
+        let launches = [state.under_way.clone(), state.leader.launch.clone()];
+        for launch in launches.into_iter().flatten() {
+            let tree = ProcessTree::of_launch(self.run.env().machine, &launch, None);
+            if let Err(error) = tree.end(GRACE) {
+                self.run.say(&error.to_string());
+            }
         }
     }
 
-    fn enter(&mut self, stage: Stage, reason: &str) -> Result<()> {
+    /// Enters a stage, unless the flow of the run lacks something for that.
+    fn enter(&mut self, stage: Stage, reason: &str) -> Result<Next> {
+        let guard = self.merger.guard();
+        match flow_phases::guard_stage(&mut self.run, guard, &mut self.projector, stage)? {
+            StageGuard::Open => {}
+            StageGuard::Again => return Ok(Next::GoOn),
+            StageGuard::Instead(commands) => return self.apply_all(commands),
+        }
         self.run.stage_entered();
         self.scheduler.stage_entered();
         self.verifier.stage_entered();
@@ -503,7 +532,9 @@ impl<'a> Host<'a> {
             stage: stage.as_str().to_owned(),
             round: self.run.state().round,
             reason: reason.to_owned(),
-        }))
+        }))?;
+        flow_phases::follow(&mut self.run, &mut self.projector)?;
+        Ok(Next::GoOn)
     }
 
     /// Does what the observer wants. At the gate nobody works any more, so there it is enough to leave.
@@ -518,6 +549,8 @@ impl<'a> Host<'a> {
                 why: "the gate stays open".to_owned(),
             }));
         }
+        // Whoever finishes a task would wait for an answer that nobody gives.
+        self.waker.pass_on(&mut self.run)?;
         self.run.stop_workers("the run is cancelled")?;
         self.finish(RunEnd::Cancelled, "a person stopped it")?;
         let finished = self.run.state().finished.clone();
@@ -544,6 +577,7 @@ impl<'a> Host<'a> {
 
     /// Ends the run, and writes its report. Everybody was stopped before.
     fn finish(&mut self, end: RunEnd, reason: &str) -> Result<()> {
+        self.waker.stop(&mut self.run)?;
         let commit = match &self.run.state().gate {
             Some(gate) => Some(gate.commit.clone()),
             None => self.merger.guard().present_head(),
@@ -551,6 +585,7 @@ impl<'a> Host<'a> {
         let landed = commit.clone();
         let finished = RunFinished::new(self.run.state().stage, end, reason, commit);
         self.run.journal(EventKind::RunFinished(finished))?;
+        flow_phases::follow(&mut self.run, &mut self.projector)?;
         for sentence in repository_audit::changed_refs(&self.run, landed.as_deref()) {
             self.run.say(&sentence);
         }

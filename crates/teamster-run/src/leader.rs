@@ -7,11 +7,12 @@
 //! ```
 //!
 //! A turn ([`LeaderAgent::turn`]) is one thing that the leader is asked, with the way its answer is read. It is started in
-//! a folder that is nobody's work, may run commands that only read, and is asked at most twice. The one turn there is today asks for a
-//! plan ([`LeaderAgent::plan`]), which is held to the same rules as one that a person wrote, and to some more: it names
-//! only members of the team, and asks for nothing that nobody can do. Commands that it would have us run are left out:
-//! nobody has agreed to them.
+//! a folder that is nobody's work, may run commands that only read, and is asked at most twice. A plan
+//! ([`LeaderAgent::plan`]) is held to the same rules as one that a person wrote, and to some more: it names only members and
+//! checks of the run, and asks for nothing that nobody can do. Commands that it would have us run are left out: nobody has
+//! agreed to them.
 
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::path::Path;
@@ -19,8 +20,8 @@ use std::path::Path;
 use teamster_agents::{
     AgentEvent, AgentSpending, AgentVerdict, Driver, Permissions, Rule, Stopped,
 };
-use teamster_journal::payload::Member;
-use teamster_prompts::facts::{CheckState, WakePrompt};
+use teamster_journal::payload::{Budget, Limit, Member, PlanDraft, UnusableAnswer};
+use teamster_prompts::facts::{Answer, CheckState, FolderFacts, WakePrompt};
 use teamster_prompts::{PromptError, Prompts};
 use teamster_types::redact::redact;
 use teamster_workers::ask::{AgentNotStarted, Ask, AskResult, ask};
@@ -55,8 +56,25 @@ const README_LINES: usize = 40;
 /// The number of characters of the README that are shown.
 const README_CHARS: usize = 4_000;
 
+/// The number of folders that are named.
+const MOST_FOLDERS: usize = 30;
+/// The number of files with instructions for agents that are named.
+const MOST_INSTRUCTIONS: usize = 20;
+/// The number of characters of an answer that is kept for the record.
+const KEPT: usize = 2_000_000;
+
+/// Names of files with instructions for agents.
+const INSTRUCTIONS: [&str; 4] = [
+    "AGENTS.md",
+    "CLAUDE.md",
+    "GEMINI.md",
+    "copilot-instructions.md",
+];
+
 /// Names by which a README is known, the preferred one first.
 const READMES: [&str; 4] = ["README.md", "README", "README.txt", "README.rst"];
+
+pub use answer::MOST_TASKS;
 
 /// How the leader of a run is started, whatever it is asked.
 #[derive(Clone, Copy)]
@@ -100,8 +118,37 @@ pub struct PlanRequest<'a> {
     pub overview: &'a RepositoryOverview,
     /// The checks, and how they stand before anybody works.
     pub checks: &'a [CheckState],
+    /// What the run may use.
+    pub budget: &'a Budget,
+    /// Whether a person can be asked what the leader cannot decide.
+    pub may_ask: bool,
+    /// Whether the plan must say what was found out: the flow `party` is not led on without that.
+    pub needs_analysis: bool,
+    /// What was answered to the questions that it asked.
+    pub answers: &'a [Answer],
+    /// What a person wants changed in a plan that it made before.
+    pub revision: Option<&'a PlanRevision>,
     /// The templates of what agents are told.
     pub prompts: &'a Prompts,
+}
+
+/// What a person wants changed in a plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlanRevision {
+    /// The plan as it was proposed.
+    pub before: PlanDraft,
+    /// What is to be changed; `None` when the plan is made anew because questions were answered.
+    pub words: Option<String>,
+}
+
+/// Returns what a run may use, in words; `None` when nothing limits it.
+fn budget_words(budget: &Budget) -> Option<String> {
+    #[allow(clippy::cast_precision_loss, reason = "for people")]
+    let tokens = budget.tokens.map(|limit| Limit::Tokens.say(limit as f64));
+    let usd = budget.usd.map(|limit| Limit::Usd.say(limit));
+    let minutes = budget.minutes.map(|limit| Limit::Minutes.say(limit));
+    let words: Vec<String> = [tokens, usd, minutes].into_iter().flatten().collect();
+    (!words.is_empty()).then(|| words.join(", "))
 }
 
 impl PlanRequest<'_> {
@@ -146,6 +193,8 @@ pub struct LeaderError {
     pub problem: LeaderProblem,
     /// The agent that was asked, as the user calls it.
     pub provider: String,
+    /// What it answered, and why that could not be used.
+    pub answers: Vec<UnusableAnswer>,
 }
 
 /// What went wrong with a leader.
@@ -236,7 +285,7 @@ impl LeaderAgent<'_> {
         watch: &mut TurnWatch<'_>,
     ) -> TurnResult<LeaderPlan> {
         match request.prompt(self.team, self.limits.prompt) {
-            Ok(prompt) => self.turn(&prompt, |said| answer::read(said, request.members), watch),
+            Ok(prompt) => self.turn(&prompt, |said| answer::read(said, request), watch),
             Err(error) => self.not_asked(&error),
         }
     }
@@ -260,6 +309,7 @@ impl LeaderAgent<'_> {
             answer: Err(LeaderError {
                 problem: LeaderProblem::Failed(error.to_string()),
                 provider: self.provider.to_owned(),
+                answers: Vec::new(),
             }),
             spent: Vec::new(),
         }
@@ -272,11 +322,12 @@ impl LeaderAgent<'_> {
         read: impl Fn(&str) -> Result<T, Vec<Fault>>,
         watch: &mut TurnWatch<'_>,
     ) -> TurnResult<T> {
-        let mut spent = Vec::new();
-        let answer = self.rounds(prompt, read, watch, &mut spent);
+        let (mut spent, mut answers) = (Vec::new(), Vec::new());
+        let answer = self.rounds(prompt, read, watch, &mut spent, &mut answers);
         let answer = answer.map_err(|problem| LeaderError {
             problem,
             provider: self.provider.to_owned(),
+            answers,
         });
         TurnResult { answer, spent }
     }
@@ -287,6 +338,7 @@ impl LeaderAgent<'_> {
         read: impl Fn(&str) -> Result<T, Vec<Fault>>,
         watch: &mut TurnWatch<'_>,
         spent: &mut Vec<AgentSpending>,
+        unusable: &mut Vec<UnusableAnswer>,
     ) -> Result<T, LeaderProblem> {
         let mut text = prompt.to_owned();
         let mut round = 1;
@@ -304,6 +356,10 @@ impl LeaderAgent<'_> {
                 Err(faults) => faults,
             };
             faults.truncate(MOST_FAULTS);
+            unusable.push(UnusableAnswer {
+                text: end_of(&redact(&asked.said), KEPT),
+                faults: faults.iter().map(|fault| fault.message.clone()).collect(),
+            });
             if round == ROUNDS {
                 let said = end_of(&redact(&asked.said), SHOWN);
                 return Err(LeaderProblem::Unusable { faults, said });
@@ -375,6 +431,10 @@ pub struct RepositoryOverview {
     pub paths: Vec<String>,
     /// How many files it has.
     pub files: usize,
+    /// Its folders at the top, those with the most files first.
+    pub folders: Vec<FolderFacts>,
+    /// Files with instructions for agents, those near the top first.
+    pub instructions: Vec<String>,
     /// How its README begins.
     pub readme: String,
 }
@@ -389,6 +449,13 @@ impl RepositoryOverview {
             .filter(|path| path.len() <= LONGEST_PATH && !path.contains(char::is_control))
             .collect();
         paths.sort_by_key(|path| (path.matches('/').count(), *path));
+        let is_instruction = |path: &&&str| {
+            let name = path.rsplit('/').next().unwrap_or_default();
+            INSTRUCTIONS.contains(&name)
+        };
+        let instructions = paths.iter().filter(is_instruction).take(MOST_INSTRUCTIONS);
+        let instructions = instructions.map(|path| (*path).to_owned()).collect();
+        let folders = folders(&paths);
         paths.truncate(MOST_PATHS);
         let mut room = ALL_PATHS;
         paths.retain(|path| {
@@ -401,6 +468,8 @@ impl RepositoryOverview {
         Self {
             paths: paths.into_iter().map(str::to_owned).collect(),
             files: tracked.len(),
+            folders,
+            instructions,
             readme: lines.join("\n").chars().take(README_CHARS).collect(),
         }
     }
@@ -411,6 +480,25 @@ impl RepositoryOverview {
             .into_iter()
             .find(|name| tracked.iter().any(|path| path.as_ref() == *name))
     }
+}
+
+/// Returns the folders at the top, those with the most files first.
+fn folders(paths: &[&str]) -> Vec<FolderFacts> {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for path in paths {
+        let top = path.split_once('/').map_or("", |(top, _)| top);
+        *counts.entry(top).or_default() += 1;
+    }
+    let mut folders: Vec<FolderFacts> = counts
+        .into_iter()
+        .map(|(path, files)| FolderFacts {
+            path: path.to_owned(),
+            files,
+        })
+        .collect();
+    folders.sort_by_key(|folder| std::cmp::Reverse(folder.files));
+    folders.truncate(MOST_FOLDERS);
+    folders
 }
 
 #[cfg(test)]

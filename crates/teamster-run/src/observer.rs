@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use teamster_journal::payload::GateAnswer;
-use teamster_journal::{Event, RunState};
-use teamster_store::PlannedTask;
+use teamster_journal::payload::{GateAnswer, PlanAnswer, PlanProposed, QuestionId, RunSpec};
+use teamster_journal::{Event, Question, RunState};
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::task::Task;
 
@@ -55,8 +54,20 @@ pub trait RunObserver {
     /// Returns how urgently the run is to stop.
     fn stop_level(&self) -> StopLevel;
 
-    /// Returns whether the plan may be carried out, or `None` while nobody has decided.
-    fn accept_plan(&mut self, tasks: &[PlannedTask]) -> Option<bool>;
+    /// Shows a plan that a person has to decide about. Each revision is shown once.
+    fn show_plan(&mut self, plan: &PlanShown<'_>);
+
+    /// Returns what the person at this observer says to the plan that was shown last, once.
+    fn plan_answer(&mut self) -> Option<PlanAnswer>;
+
+    /// Shows a question of the leader that the run waits for. Each is shown once.
+    fn show_question(&mut self, question: &Question);
+
+    /// Returns what the person at this observer says to the question that was shown last, once.
+    fn question_answer(&mut self) -> Option<QuestionReply>;
+
+    /// Returns whether a person is at this observer, who can be asked.
+    fn has_person(&self) -> bool;
 
     /// Shows what a person at the open gate has to decide about.
     fn open_gate(&mut self, text: &str);
@@ -67,6 +78,26 @@ pub trait RunObserver {
     /// Returns whether the host waits for a decision, from this observer or from elsewhere. A command that brought its own
     /// decision does not wait for another one.
     fn waits_for_answer(&self) -> bool;
+}
+
+/// A plan that a person has to decide about.
+#[derive(Clone, Copy, Debug)]
+pub struct PlanShown<'a> {
+    /// The plan as it is proposed.
+    pub proposed: &'a PlanProposed,
+    /// The plan as a person reads it: a table, who waits for whom, and what the leader says about it.
+    pub text: &'a str,
+    /// What the run is to do: an edited plan must suit its team.
+    pub spec: &'a RunSpec,
+}
+
+/// The reply of a person to a question.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QuestionReply {
+    /// The question.
+    pub question: QuestionId,
+    /// The answer; `None` when the person leaves it to whoever asks.
+    pub answer: Option<String>,
 }
 
 /// The reply of a person at the gate.

@@ -15,7 +15,8 @@
 //!
 //! A plan is taken as it is or not at all: its order stays, and everything that is wrong is named by line. What may
 //! stand in it is one struct for the plan and one for a task, from which both the reader and the published schema are
-//! made: a new key is a new field there.
+//! made: a new key is a new field there. A leader answers with the same document, and the one that it proposes is
+//! written down as one ([`Plan::draft`]), so that a person can edit it and a resumed run can read it again.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -24,25 +25,57 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 pub use teamster_document::Faults;
 use teamster_document::{DocumentNode, Fault, Lined, Word, parse_file};
-use teamster_journal::payload::{Distribution, Member, RunSpec};
+use teamster_journal::payload::{Distribution, Member, PlanDraft, PlanDraftTask, RunSpec};
 use teamster_store::PlannedTask;
 use teamster_types::WorkerName;
 use teamster_types::graph::plan_cycle;
 use teamster_types::paths::Glob;
+use teamster_types::routing::role_ability;
 use teamster_types::task::{NewTask, SUBJECT_LIMIT, TaskNotes};
 use teamster_types::transitions::check_texts;
 
+use crate::request::check_word;
+
+mod proposal;
 mod schema;
 
+pub use proposal::{EDITED_FILE, check_for_run, edited_document, proposal_text, read_edited};
 pub use schema::{SCHEMA_FILE, schema, schema_text};
 
 /// A list of texts, each with its line.
 type Texts = Lined<Vec<Lined<Word>>>;
 
+/// The longest analysis, in characters.
+const ANALYSIS_LIMIT: usize = 20_000;
+/// The most questions. Who has more has not looked.
+const MOST_QUESTIONS: usize = 10;
+/// The most assumptions, and the most risks.
+const MOST_REMARKS: usize = 50;
+/// The most acceptance criteria of a task.
+const MOST_CRITERIA: usize = 20;
+/// The longest sentence in one of these lists, in characters.
+const SENTENCE_LIMIT: usize = 1_000;
+
 /// A plan as it is written. Its comments are those of the published schema.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct PlanEntry {
+    /// What was found out about the work: how things are, and where.
+    #[serde(default)]
+    #[schemars(schema_with = "schema::analysis")]
+    analysis: Lined<String>,
+    /// What only a person can decide, one question each. They are answered before the work begins.
+    #[serde(default)]
+    #[schemars(schema_with = "schema::questions")]
+    questions: Texts,
+    /// What was taken for granted, one sentence each.
+    #[serde(default)]
+    #[schemars(schema_with = "schema::remarks")]
+    assumptions: Texts,
+    /// What could go wrong, one sentence each.
+    #[serde(default)]
+    #[schemars(schema_with = "schema::remarks")]
+    risks: Texts,
     /// The tasks, in the order in which they get their numbers.
     #[schemars(schema_with = "schema::tasks")]
     tasks: Lined<Vec<Lined<TaskEntry>>>,
@@ -50,12 +83,16 @@ struct PlanEntry {
     #[serde(default)]
     #[schemars(schema_with = "schema::texts")]
     verify: Texts,
+    /// Checks that are to pass in the end even if they fail now.
+    #[serde(default)]
+    #[schemars(schema_with = "schema::texts")]
+    must_pass: Texts,
 }
 
 /// A task as it is written.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename = "task", rename_all = "camelCase", deny_unknown_fields)]
-struct TaskEntry {
+pub(crate) struct TaskEntry {
     /// A label for this plan only; every task has its own.
     #[schemars(schema_with = "schema::label")]
     id: Lined<Word>,
@@ -78,6 +115,10 @@ struct TaskEntry {
     #[serde(default)]
     #[schemars(schema_with = "schema::worker")]
     owner: Lined<WorkerName>,
+    /// The role of the members who may do it, such as tester.
+    #[serde(default)]
+    #[schemars(schema_with = "schema::role")]
+    role: Lined<String>,
     /// What its worker should be good at, such as testing.
     #[serde(default)]
     #[schemars(schema_with = "schema::texts")]
@@ -86,6 +127,10 @@ struct TaskEntry {
     #[serde(default)]
     #[schemars(schema_with = "schema::texts")]
     paths: Texts,
+    /// Sentences that hold when it is done.
+    #[serde(default)]
+    #[schemars(schema_with = "schema::criteria")]
+    accept: Texts,
     /// Shell commands that must succeed for this task.
     #[serde(default)]
     #[schemars(schema_with = "schema::texts")]
@@ -93,23 +138,108 @@ struct TaskEntry {
 }
 
 /// Tasks in the order of the plan, and what the plan calls them.
-#[derive(Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Plan {
     /// The labels, one for each task.
     pub labels: Vec<String>,
     /// The line in which each task begins.
     pub lines: Vec<usize>,
+    /// The role of the members who may do each task, if it names one.
+    pub roles: Vec<Option<String>>,
     /// The tasks.
     pub tasks: Vec<PlannedTask>,
     /// Commands that verify all of it together.
     pub verify: Vec<String>,
+    /// Checks that are to pass in the end even if they fail now.
+    pub must_pass: Vec<String>,
+    /// The line of `must_pass`.
+    pub must_pass_line: usize,
+    /// What was found out about the work.
+    pub analysis: String,
+    /// What only a person can decide.
+    pub questions: Vec<String>,
+    /// What was taken for granted.
+    pub assumptions: Vec<String>,
+    /// What could go wrong.
+    pub risks: Vec<String>,
+}
+
+/// Whether a plan may have no tasks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Emptiness {
+    /// It may not.
+    Refused,
+    /// It may, if it asks something instead.
+    WithQuestions,
 }
 
 impl Plan {
     /// Reads a plan that lies in `file`.
     pub fn parse(file: &Path, bytes: &[u8]) -> Result<Self, Faults> {
+        Self::read(file, bytes, Emptiness::Refused)
+    }
+
+    /// Reads what a leader answers: a plan, or questions that have to be answered before there can be one.
+    pub(crate) fn parse_answer(file: &Path, bytes: &[u8]) -> Result<Self, Faults> {
+        Self::read(file, bytes, Emptiness::WithQuestions)
+    }
+
+    fn read(file: &Path, bytes: &[u8], emptiness: Emptiness) -> Result<Self, Faults> {
         let root = parse_file(file, bytes)?;
-        Self::of_document(&root).map_err(|list| Faults::new(file, list))
+        Self::of_document(&root, emptiness).map_err(|list| Faults::new(file, list))
+    }
+
+    /// Returns the plan that was written down as a draft.
+    pub fn of_draft(draft: &PlanDraft) -> Result<Self, Faults> {
+        let file = Path::new("plan.json");
+        let bytes = serde_json::to_vec_pretty(draft)
+            .map_err(|error| Faults::new(file, vec![Fault::new(1, error.to_string())]))?;
+        Self::read(file, &bytes, Emptiness::WithQuestions)
+    }
+
+    /// Returns the plan as it is written down, with the keys of a plan file.
+    pub fn draft(&self) -> PlanDraft {
+        let label = |place: &usize| self.labels.get(*place).cloned();
+        let tasks = self.tasks.iter().zip(&self.labels).zip(&self.roles);
+        let tasks = tasks.map(|((planned, id), role)| {
+            let task = &planned.task;
+            PlanDraftTask {
+                id: id.clone(),
+                subject: task.subject.clone(),
+                description: task.description.clone(),
+                active_form: task.active_form.clone(),
+                blocked_by: planned.after.iter().filter_map(label).collect(),
+                owner: task.owner.as_ref().map(ToString::to_string),
+                role: role.clone(),
+                capabilities: task.capabilities.clone(),
+                paths: task.paths.clone(),
+                accept: task.notes.accept.clone(),
+                verify: task.verify.clone(),
+            }
+        });
+        PlanDraft {
+            analysis: self.analysis.clone(),
+            questions: self.questions.clone(),
+            assumptions: self.assumptions.clone(),
+            risks: self.risks.clone(),
+            verify: self.verify.clone(),
+            must_pass: self.must_pass.clone(),
+            tasks: tasks.collect(),
+        }
+    }
+
+    /// Sends each task that names a role to the members who have it: to the only one as its owner, or to whoever of several
+    /// comes first.
+    pub fn assign_roles(&mut self, members: &[Member]) {
+        for (planned, role) in self.tasks.iter_mut().zip(&self.roles) {
+            let Some(role) = role else { continue };
+            let mut of_role = members.iter().filter(|member| member.has_role(role));
+            match (&planned.task.owner, of_role.next(), of_role.next()) {
+                (None, Some(only), None) => planned.task.owner = Some(only.name.clone()),
+                (None, Some(_), Some(_)) => planned.task.capabilities.push(role_ability(role)),
+                _ => {}
+            }
+        }
     }
 
     /// Returns the plan of a run that nobody plans.
@@ -171,23 +301,58 @@ impl Plan {
         Ok(Self {
             labels: owners.iter().copied().map(label).collect(),
             lines: vec![1; owners.len()],
+            roles: vec![None; owners.len()],
             tasks: owners.iter().copied().map(task).collect(),
-            verify: Vec::new(),
+            ..Self::default()
         })
     }
 
-    fn of_document(root: &DocumentNode) -> Result<Self, Vec<Fault>> {
+    fn of_document(root: &DocumentNode, emptiness: Emptiness) -> Result<Self, Vec<Fault>> {
         let mut faults = Vec::new();
         let Some(plan) = root.read::<PlanEntry>("the plan", &mut faults) else {
             return Err(faults);
         };
+        let analysis = plan.analysis.value.unwrap_or_default();
+        let length = analysis.chars().count();
+        if length > ANALYSIS_LIMIT {
+            let why = format!("`analysis` has {length} characters; the limit is {ANALYSIS_LIMIT}");
+            faults.push(Fault::new(plan.analysis.line, why));
+        }
+        for (key, texts, most) in [
+            ("questions", &plan.questions, MOST_QUESTIONS),
+            ("assumptions", &plan.assumptions, MOST_REMARKS),
+            ("risks", &plan.risks, MOST_REMARKS),
+        ] {
+            faults.extend(check_sentences("the plan", key, texts, most));
+        }
         let tasks = plan.tasks.value.unwrap_or_default();
-        if tasks.is_empty() && faults.is_empty() {
+        let is_asking =
+            emptiness == Emptiness::WithQuestions && plan.questions.items().next().is_some();
+        if tasks.is_empty() && faults.is_empty() && !is_asking {
             let line = plan.tasks.line.max(root.line);
             faults.push(Fault::new(line, "the plan has no tasks"));
         }
+        let read = Self::of_entries(tasks, &mut faults);
+        if !faults.is_empty() {
+            return Err(faults);
+        }
+        Ok(Self {
+            verify: plan.verify.texts(),
+            must_pass_line: plan.must_pass.line,
+            must_pass: plan.must_pass.texts(),
+            analysis,
+            questions: plan.questions.texts(),
+            assumptions: plan.assumptions.texts(),
+            risks: plan.risks.texts(),
+            ..read
+        })
+    }
+
+    /// Reads a list of tasks that name each other. What is wrong with it is added to the faults, and then the plan is not
+    /// to be used.
+    pub(crate) fn of_entries(tasks: Vec<Lined<TaskEntry>>, faults: &mut Vec<Fault>) -> Self {
         let lines: Vec<usize> = tasks.iter().map(|task| task.line).collect();
-        let labels = labels(&tasks, &mut faults);
+        let labels = labels(&tasks, faults);
         let places: HashMap<&str, usize> = labels
             .iter()
             .enumerate()
@@ -201,25 +366,54 @@ impl Plan {
                 entry.map_or(task.line, |entry| entry.blocked_by.line.max(task.line))
             })
             .collect();
+        let roles = tasks.iter().map(|task| role(task, faults)).collect();
         let tasks: Vec<PlannedTask> = tasks
             .into_iter()
             .zip(&labels)
-            .filter_map(|(task, label)| planned(task, label, &places, &mut faults))
+            .filter_map(|(task, label)| planned(task, label, &places, faults))
             .collect();
         // Only a plan of which every task was understood has places that mean something.
         if faults.is_empty() {
             faults.extend(cycle(&labels, &tasks, &blockers));
         }
-        if !faults.is_empty() {
-            return Err(faults);
-        }
-        Ok(Self {
-            lines,
-            verify: plan.verify.texts(),
+        Self {
             labels,
+            lines,
+            roles,
             tasks,
-        })
+            ..Self::default()
+        }
     }
+}
+
+/// Returns what is wrong with a list of sentences.
+fn check_sentences(who: &str, key: &str, texts: &Texts, most: usize) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    let count = texts.items().count();
+    if count > most {
+        let why = format!("{who} has {count} texts in `{key}`; the limit is {most}");
+        faults.push(Fault::new(texts.line, why));
+    }
+    for (line, Word(text)) in texts.items() {
+        let length = text.chars().count();
+        if length > SENTENCE_LIMIT {
+            let why = format!(
+                "{who} has a text of {length} characters in `{key}`; the limit is {SENTENCE_LIMIT}"
+            );
+            faults.push(Fault::new(line, why));
+        }
+    }
+    faults
+}
+
+/// Returns the role that a task names, if it can be one.
+fn role(task: &Lined<TaskEntry>, faults: &mut Vec<Fault>) -> Option<String> {
+    let role = &task.value.as_ref()?.role;
+    let word = role.value.as_deref()?;
+    if let Err(why) = check_word(word, "role") {
+        faults.push(Fault::new(role.line, why));
+    }
+    Some(word.to_owned())
 }
 
 /// Returns what each task is called. One without a name gets a place-holder that nobody can name, so that reading goes on.
@@ -279,6 +473,9 @@ fn planned(
             wrong(line, format!("{who}: {error}"));
         }
     }
+    for fault in check_sentences(&who, "accept", &entry.accept, MOST_CRITERIA) {
+        wrong(fault.line, fault.message);
+    }
     let mut after = Vec::new();
     for (line, Word(blocker)) in entry.blocked_by.items() {
         match places.get(blocker.as_str()) {
@@ -299,7 +496,10 @@ fn planned(
             blocked_by: Vec::new(),
             capabilities: entry.capabilities.texts(),
             paths: entry.paths.texts(),
-            notes: TaskNotes::default(),
+            notes: TaskNotes {
+                accept: entry.accept.texts(),
+                ..TaskNotes::default()
+            },
             verify: entry.verify.texts(),
             label: Some(label.to_owned()),
         },

@@ -4,6 +4,10 @@
 //! `## Leader` to whoever plans, `## prompt NAME` to the member or the role of that name; the rest is for people who read
 //! the file. In a section `{task}`, `{team}` and `{member}` stand for what they name.
 //!
+//! A preset may bring its own plan, for runs in which no agent plans: `tasks` as in a plan file, each for the `role` of a
+//! member. In their texts `{task}` stands for what the team is to do. Whoever tests or reviews must wait for what is tested
+//! or reviewed.
+//!
 //! ```markdown
 //! ---
 //! name: bugfix
@@ -12,6 +16,8 @@
 //!   - { name: fixer, agent: executor, role: fixer }
 //! flow: staged
 //! verify: ["cargo test"]
+//! tasks:
+//!   - { id: fix, role: fixer, subject: "Fix it: {task}", accept: [A test fails without the change.] }
 //! ---
 //!
 //! ## prompt fixer
@@ -24,8 +30,10 @@ use std::path::Path;
 
 use serde::Deserialize;
 use teamster_document::{DocumentFormat, Fault, Faults, Lined, TextOr, Word, parse};
+use teamster_journal::payload::PlanDraft;
 use teamster_types::WorkerName;
 
+use crate::plan::TaskEntry;
 use crate::request::{MOST_WORKERS, check_word};
 
 mod agents;
@@ -33,13 +41,17 @@ mod choose;
 mod flow;
 mod prompt;
 mod propose;
+mod stem;
+mod tasks;
 
 pub use agents::Agents;
-pub use choose::{Choice, choose, matches};
+pub use choose::{Choice, choose};
 use flow::FlowTable;
 pub use flow::PresetFlow;
 pub use prompt::{Filling, Prompts};
 pub use propose::{Available, NoAgents, Proposal, propose};
+pub use tasks::fill_plan;
+use tasks::own_plan;
 
 /// The presets that teamster comes with: files like any other.
 const BUILTIN: [(&str, &str); 4] = [
@@ -65,6 +77,7 @@ struct FrontMatter {
     members: Lined<Vec<Lined<MemberEntry>>>,
     flow: Lined<TextOr<FlowTable>>,
     verify: Lined<Vec<Lined<Word>>>,
+    tasks: Lined<Vec<Lined<TaskEntry>>>,
 }
 
 /// A member as it is written.
@@ -96,6 +109,8 @@ pub struct Preset {
     pub flow: Option<PresetFlow>,
     /// Commands that verify the result.
     pub verify: Vec<String>,
+    /// Its own plan, with places for the words of the run.
+    pub plan: Option<PlanDraft>,
     /// What its members are told.
     pub prompts: Prompts,
 }
@@ -164,6 +179,7 @@ impl Preset {
         let flow = flow
             .value
             .and_then(|entry| PresetFlow::of(entry, flow.line, &mut faults));
+        let plan = own_plan(front.tasks, &members, &mut faults);
         let known: BTreeSet<&str> = members
             .iter()
             .flat_map(|member| [member.name.as_str(), member.role.as_str()])
@@ -181,6 +197,7 @@ impl Preset {
             members,
             flow,
             verify: front.verify.texts(),
+            plan,
             prompts,
         })
     }

@@ -129,8 +129,10 @@ impl Preview<'_> {
                 "description": task.description,
                 "owner": task.owner,
                 "blockedBy": self.labels(&planned.after),
+                "role": self.plan.roles.get(place).cloned().flatten(),
                 "capabilities": task.capabilities,
                 "paths": task.paths,
+                "accept": task.notes.accept,
                 "verify": task.verify,
                 "first": first.worker().map(ToString::to_string),
                 "reason": first.words(&self.plan.labels),
@@ -294,24 +296,24 @@ fn set_in(text: &str) -> String {
 }
 
 /// Columns that stay aligned whatever the script, set in by two spaces.
-struct Columns<const N: usize> {
+pub(crate) struct Columns<const N: usize> {
     lines: Vec<[String; N]>,
 }
 
 impl<const N: usize> Columns<N> {
-    fn new(headings: [&str; N]) -> Self {
+    pub(crate) fn new(headings: [&str; N]) -> Self {
         Self {
             lines: vec![headings.map(str::to_owned)],
         }
     }
 
     /// Adds a row. A cell is one line, whatever its text holds.
-    fn row(&mut self, cells: [&str; N]) {
+    pub(crate) fn row(&mut self, cells: [&str; N]) {
         let cells = cells.map(|cell| cell.split_whitespace().collect::<Vec<_>>().join(" "));
         self.lines.push(cells);
     }
 
-    fn render(&self) -> String {
+    pub(crate) fn render(&self) -> String {
         let mut widths = [0; N];
         for line in &self.lines {
             for (width, cell) in widths.iter_mut().zip(line) {

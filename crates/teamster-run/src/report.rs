@@ -7,12 +7,14 @@
 //! Names and texts come from agents and from files that anybody may have written. None of them can break a table, draw
 //! over a terminal, or show a secret (`markdown.rs`).
 
+mod collaboration;
 mod gate;
 mod journal;
 mod left_behind;
 mod markdown;
 mod page;
 mod review;
+mod said;
 mod sections;
 mod shown;
 #[cfg(test)]
@@ -21,11 +23,11 @@ mod tests;
 use std::time::Duration;
 
 use teamster_fs::{Dir, FsError, Sync, layout};
-use teamster_journal::ReviewState;
 use teamster_journal::cost::Cost;
 use teamster_journal::payload::Base;
 use teamster_journal::payload::Shown;
-use teamster_journal::payload::{Budget, Check, CheckVerdict, Checked, ReviewMode};
+use teamster_journal::payload::{Budget, Check, CheckVerdict, Checked, JudgeFailed, ReviewMode};
+use teamster_journal::{ChoiceRecord, FindingRecord, Question, ReviewState, WakeRecord};
 use teamster_types::{TeamName, Time};
 
 pub use gate::gate_text;
@@ -58,12 +60,22 @@ pub struct ReportInput {
     pub plan_source: Option<String>,
     /// Its file.
     pub plan_path: Option<String>,
+    /// What whoever planned found out about the work.
+    pub analysis: String,
+    /// What whoever planned has taken for granted.
+    pub assumptions: Vec<String>,
+    /// What could go wrong, by whoever planned.
+    pub risks: Vec<String>,
     /// The tasks, in order.
     pub tasks: Vec<TaskLine>,
     /// The workers, in order of their names.
     pub workers: Vec<WorkerLine>,
     /// The stages, in the order in which they were entered.
     pub stages: Vec<StageLine>,
+    /// The flow that it follows.
+    pub flow: String,
+    /// The phases of that flow, in order; empty when it has stages only.
+    pub phases: Vec<StageLine>,
     /// The checks that are to be run.
     pub wanted: Vec<Check>,
     /// Checks before the work began.
@@ -74,6 +86,16 @@ pub struct ReportInput {
     pub review_mode: ReviewMode,
     /// The reviews of the work, in order.
     pub reviews: Vec<ReviewState>,
+    /// What agents asked, and what became of it.
+    pub questions: Vec<Question>,
+    /// The turns of the leader after its plan.
+    pub wakes: Vec<WakeRecord>,
+    /// What workers and the leader found wrong.
+    pub found: Vec<FindingRecord>,
+    /// Why an agent that was to choose one of several results chose none.
+    pub judge_failed: Option<JudgeFailed>,
+    /// Which of several results of the same work was chosen.
+    pub choice: Option<ChoiceRecord>,
     /// What was found out on the way: a name, and the text.
     pub findings: Vec<(String, String)>,
     /// `git diff --stat`, from the base to the integration.
@@ -131,6 +153,8 @@ pub enum TaskState {
     MergedBy(String),
     /// It is done, and could not be merged.
     NotMerged,
+    /// It is done, and another result of the same work was taken.
+    NotChosen,
     /// It failed for good.
     Failed,
     /// It waits for these, which failed for good.
@@ -156,6 +180,12 @@ pub struct TaskLine {
     pub conflicts: usize,
     /// Why it failed.
     pub error: Option<String>,
+    /// What was done, in its worker's words.
+    pub summary: Option<String>,
+    /// What whoever builds on it must know, in its worker's words.
+    pub handover: Option<String>,
+    /// What was left open, in its worker's words.
+    pub problems: Vec<String>,
     /// What it cost.
     pub cost: Cost,
 }

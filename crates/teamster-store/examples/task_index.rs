@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 
 use teamster_fs::Sync;
 use teamster_fs::layout::Layout;
+use teamster_journal::EventActor;
 use teamster_store::{
     ClaimRequest, FileStore, PlannedTask, Read, Result, Settings, Store, SystemClock,
 };
@@ -66,7 +67,12 @@ fn measure(store: &FileStore, team: &TeamName, count: usize) -> Result<()> {
         let start = Instant::now();
         let claimed = claim()?;
         claims.push(start.elapsed());
-        store.release(team, "user", claimed.task.id(), Some(&claimed.token))?;
+        store.release(
+            team,
+            &EventActor::Person,
+            claimed.task.id(),
+            Some(&claimed.token),
+        )?;
     }
     let scan = median(SAMPLES, || {
         let list = store.tasks(team)?;
@@ -117,7 +123,7 @@ fn fill(store: &FileStore, team: &TeamName, count: usize) -> Result<()> {
         })
         .collect();
     for chunk in plan.chunks(250) {
-        store.import_tasks(team, "user", chunk)?;
+        store.import_tasks(team, &EventActor::Person, chunk)?;
     }
     let request = ClaimRequest {
         worker: "ada".parse()?,

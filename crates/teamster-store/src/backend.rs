@@ -3,7 +3,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use teamster_journal::NewEvent;
+use teamster_journal::{EventActor, NewEvent};
 use teamster_types::failure::Failure;
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::message::{Mailbox, Message};
@@ -203,5 +203,5 @@ pub trait Backend: Read {
     fn new_team(&self, new: &NewTeam, base: Option<&str>) -> Result<TeamConfig>;
 
     /// Removes a team, keeping its files aside. Who still holds it is judged while nobody can claim.
-    fn drop_team(&self, team: &TeamName, actor: &str, force: bool) -> Result<DeletedTeam>;
+    fn drop_team(&self, team: &TeamName, actor: &EventActor, force: bool) -> Result<DeletedTeam>;
 }

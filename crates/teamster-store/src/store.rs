@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use teamster_journal::{Event, NewEvent};
+use teamster_journal::{Event, EventActor, NewEvent};
 use teamster_types::failure::Failure;
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::json::Object;
@@ -324,23 +324,38 @@ pub trait Store: Read {
     ) -> Result<TeamConfig>;
 
     /// Removes a team. Refused while anybody of it is alive, and, unless forced, while a claim's lease runs.
-    fn delete_team(&self, team: &TeamName, actor: &str, force: bool) -> Result<DeletedTeam>;
+    fn delete_team(&self, team: &TeamName, actor: &EventActor, force: bool) -> Result<DeletedTeam>;
 
     /// Makes a task.
-    fn create_task(&self, team: &TeamName, actor: &str, new: &NewTask) -> Result<Task>;
+    fn create_task(&self, team: &TeamName, actor: &EventActor, new: &NewTask) -> Result<Task>;
 
     /// Makes all tasks of a plan, or none.
-    fn import_tasks(&self, team: &TeamName, actor: &str, plan: &[PlannedTask])
-    -> Result<Vec<Task>>;
+    fn import_tasks(
+        &self,
+        team: &TeamName,
+        actor: &EventActor,
+        plan: &[PlannedTask],
+    ) -> Result<Vec<Task>>;
 
     /// Makes several changes, or none; returns the new tasks.
-    fn apply(&self, team: &TeamName, actor: &str, changes: &TeamChanges) -> Result<Vec<Task>>;
+    fn apply(
+        &self,
+        team: &TeamName,
+        actor: &EventActor,
+        changes: &TeamChanges,
+    ) -> Result<Vec<Task>>;
 
     /// Changes fields of a task and the mirrors that follow from them.
-    fn update_task(&self, team: &TeamName, actor: &str, id: &TaskId, edit: &Edit) -> Result<Task>;
+    fn update_task(
+        &self,
+        team: &TeamName,
+        actor: &EventActor,
+        id: &TaskId,
+        edit: &Edit,
+    ) -> Result<Task>;
 
     /// Removes a task that nobody works on; those that waited for it do so no longer.
-    fn delete_task(&self, team: &TeamName, actor: &str, id: &TaskId) -> Result<Task>;
+    fn delete_task(&self, team: &TeamName, actor: &EventActor, id: &TaskId) -> Result<Task>;
 
     /// Gives a worker its next task, or the one it asked for. `None`: nothing is claimable.
     fn claim(&self, team: &TeamName, request: &ClaimRequest) -> Result<Option<Claimed>>;
@@ -371,44 +386,62 @@ pub trait Store: Read {
     fn block(&self, team: &TeamName, id: &TaskId, token: &Token, reason: &str) -> Result<Task>;
 
     /// Answers the worker of a blocked task: the task can be claimed again, and whoever claims it is told.
-    fn unblock(&self, team: &TeamName, actor: &str, id: &TaskId, answer: &str) -> Result<Task>;
+    fn unblock(
+        &self,
+        team: &TeamName,
+        actor: &EventActor,
+        id: &TaskId,
+        answer: &str,
+    ) -> Result<Task>;
 
     /// Gives a task back. Without a token it is a person (`actor`) who insists.
     fn release(
         &self,
         team: &TeamName,
-        actor: &str,
+        actor: &EventActor,
         id: &TaskId,
         token: Option<&Token>,
     ) -> Result<Task>;
 
     /// Takes a task from a worker that is proven dead, without waiting for the end of its lease: the attempt counts,
     /// and nobody has to wait. Refused while there is any doubt.
-    fn requeue(&self, team: &TeamName, actor: &str, id: &TaskId) -> Result<Task>;
+    fn requeue(&self, team: &TeamName, actor: &EventActor, id: &TaskId) -> Result<Task>;
 
     /// Lets a task that failed begin anew.
-    fn retry(&self, team: &TeamName, actor: &str, id: &TaskId) -> Result<Task>;
+    fn retry(&self, team: &TeamName, actor: &EventActor, id: &TaskId) -> Result<Task>;
 
     /// Notes that the work of a completed task is where others begin. Noting it twice changes nothing.
-    fn merged(&self, team: &TeamName, actor: &str, id: &TaskId, merge: &Merge) -> Result<Task>;
+    fn merged(
+        &self,
+        team: &TeamName,
+        actor: &EventActor,
+        id: &TaskId,
+        merge: &Merge,
+    ) -> Result<Task>;
 
     /// Notes that a completed task changed nothing, so that there is nothing of it to merge. Noting it twice changes
     /// nothing.
-    fn unchanged(&self, team: &TeamName, actor: &str, id: &TaskId) -> Result<Task>;
+    fn unchanged(&self, team: &TeamName, actor: &EventActor, id: &TaskId) -> Result<Task>;
 
     /// Takes back that the work of a task is merged, because it was not found in the team's branch. `lost` tells what
     /// was looked for and where.
     fn merge_lost(
         &self,
         team: &TeamName,
-        actor: &str,
+        actor: &EventActor,
         id: &TaskId,
         lost: &LostMerge,
     ) -> Result<Task>;
 
     /// Ends a task for good that nobody works on: it could be tried again, or was done, but it will not come to
     /// anything. Those that wait for it are blocked visibly.
-    fn give_up(&self, team: &TeamName, actor: &str, id: &TaskId, error: &str) -> Result<Task>;
+    fn give_up(
+        &self,
+        team: &TeamName,
+        actor: &EventActor,
+        id: &TaskId,
+        error: &str,
+    ) -> Result<Task>;
 
     /// Sends a message; one for each recipient is returned.
     fn send(&self, team: &TeamName, outgoing: &Outgoing) -> Result<Vec<Message>>;
@@ -433,7 +466,7 @@ pub trait Store: Read {
     fn signal(
         &self,
         team: &TeamName,
-        actor: &str,
+        actor: &EventActor,
         worker: &WorkerName,
         signal: &Signal,
     ) -> Result<()>;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use teamster_fs::fail;
+use teamster_journal::EventActor;
 use teamster_store::{ClaimRequest, Kind, PlannedTask, Result, Store};
 use teamster_types::task::{NewTask, Token};
 use teamster_types::team::NewTeam;
@@ -102,7 +103,7 @@ fn make_team(store: &dyn Store, team: &TeamName, project: &str) {
     let plan: Vec<PlannedTask> = (0..TASKS).map(planned).collect();
     let made = store
         .create_team(&new, None)
-        .and_then(|_| store.import_tasks(team, "lead", &plan));
+        .and_then(|_| store.import_tasks(team, &EventActor::Lead, &plan));
     if let Err(error) = made {
         panic!("cannot make {team}: {error}");
     }
@@ -246,10 +247,14 @@ impl<'a> Client<'a> {
             }
             Asked::Release(task, token) => {
                 let token = Token::new(token);
-                store.release(team, "-", &id(task), Some(&token)).map(yes)
+                store
+                    .release(team, &"-".into(), &id(task), Some(&token))
+                    .map(yes)
             }
-            Asked::Force(task) => store.release(team, "user", &id(task), None).map(yes),
-            Asked::Retry(task) => store.retry(team, "user", &id(task)).map(yes),
+            Asked::Force(task) => store
+                .release(team, &EventActor::Person, &id(task), None)
+                .map(yes),
+            Asked::Retry(task) => store.retry(team, &EventActor::Person, &id(task)).map(yes),
             Asked::Pass => {
                 let span = i64::try_from(LEASE.as_millis()).unwrap_or(0) + 60_000;
                 self.faces.clock.advance(span);

@@ -23,6 +23,38 @@ pub use check::FlowFault;
 pub use refuse::{StepError, Unmet};
 pub use stage::{NotAStage, Outcome, Stage};
 
+/// The flow that a run follows: whose phases it has, and whose words it is shown in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FlowKind {
+    /// The stages of the engine. A flow that a preset declares counts as this one.
+    #[default]
+    Staged,
+    /// A session with an approval gate: a phase is left with its finding, and when its tickets are done.
+    Party,
+    /// Plan, design, do, check, act, and then another round where the check says so.
+    Pdca,
+}
+
+impl FlowKind {
+    /// Returns the flow of this name.
+    pub fn of(name: &str) -> Self {
+        match name {
+            "party" => Self::Party,
+            "pdca" => Self::Pdca,
+            _ => Self::Staged,
+        }
+    }
+
+    /// Returns its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Staged => "staged",
+            Self::Party => "party",
+            Self::Pdca => "pdca",
+        }
+    }
+}
+
 /// The `from` of an edge that leaves every state that work goes on in.
 pub const ANY: &str = "*";
 
@@ -201,6 +233,31 @@ impl Flow {
             }
         }
         next
+    }
+
+    /// Returns the fewest steps from one state to another, whatever they need; the last one is `to`. A state that is cancelled
+    /// or over is on the way to nothing else.
+    pub fn path(&self, from: &str, to: &str) -> Option<Vec<String>> {
+        let mut ways: VecDeque<Vec<&str>> = VecDeque::from([vec![from]]);
+        let mut seen = BTreeSet::from([from]);
+        while let Some(way) = ways.pop_front() {
+            for next in self.next_states(way.last()?) {
+                let mut longer = way.clone();
+                longer.push(next);
+                if next == to {
+                    let steps = longer.into_iter().skip(1);
+                    return Some(steps.map(str::to_owned).collect());
+                }
+                let is_over = matches!(
+                    self.kind(next),
+                    None | Some(StateKind::Cancelled | StateKind::Final)
+                );
+                if !is_over && seen.insert(next) {
+                    ways.push_back(longer);
+                }
+            }
+        }
+        None
     }
 
     /// Decides one step: what is really entered, or why not. Nothing is changed by asking.

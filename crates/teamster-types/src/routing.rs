@@ -5,6 +5,8 @@
 //! score   = clamp(fitness − 0.2 × tasks in progress + 0.1 if idle, 0, 1)
 //! ```
 //!
+//! A role is a capability that nothing else covers: who is not of the role is out.
+//!
 //! The best score wins; among equals the one with fewer tasks in progress, then the name that sorts first. Workers
 //! that are out (dead, quarantined, able to do none of it) stay in the list, last and with the reason, so that
 //! `teamster task route --explain` can show every worker's sum.
@@ -17,6 +19,9 @@ use crate::WorkerName;
 
 /// The capability that covers any other by half.
 pub const GENERAL: &str = "general";
+
+/// How the capability begins that members of a role have.
+const ROLE: &str = "role:";
 
 /// After a task has waited this long, whoever can do any of it may take it.
 pub const LONG_ENOUGH: Duration = Duration::from_secs(10);
@@ -57,10 +62,19 @@ pub fn default_capabilities(provider: &str) -> &'static [&'static str] {
         .map_or(&[GENERAL], |(_, capabilities)| capabilities)
 }
 
-/// Returns how much of what is required a worker covers, from 0 to 1.
+/// Returns the capability that members of a role have, and nobody else.
+pub fn role_ability(role: &str) -> String {
+    format!("{ROLE}{}", role.trim().to_lowercase())
+}
+
+/// Returns how much of what is required a worker covers, from 0 to 1. Who is not of a role that is required covers nothing.
 pub fn fitness(required: &[String], have: &[String]) -> f64 {
     if required.is_empty() {
         return 1.0;
+    }
+    let is_missing_role = |wanted: &String| wanted.starts_with(ROLE) && !have.contains(wanted);
+    if required.iter().any(is_missing_role) {
+        return 0.0;
     }
     let covered: f64 = required.iter().map(|wanted| cover(wanted, have)).sum();
     // A task names a handful of capabilities; the conversion is exact far beyond that.
@@ -91,7 +105,7 @@ fn unclamped(fitness: f64, in_progress: u32, idle: bool) -> f64 {
 
 /// A worker that a task could go to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Candidate {
+pub struct RoutingCandidate {
     /// The name of the worker.
     pub name: WorkerName,
     /// What it can do.
@@ -124,7 +138,7 @@ pub struct Scored {
 }
 
 impl Scored {
-    fn new(required: &[String], candidate: &Candidate) -> Self {
+    fn new(required: &[String], candidate: &RoutingCandidate) -> Self {
         let fitness = fitness(required, &candidate.capabilities);
         let out = candidate.out.clone().or_else(|| {
             (fitness <= 0.0).then(|| format!("can do none of {}", required.join(", ")))
@@ -150,7 +164,7 @@ impl Scored {
 }
 
 /// Returns every candidate, best first; those that are out come last, in the same order among themselves.
-pub fn rank(required: &[String], candidates: &[Candidate]) -> Vec<Scored> {
+pub fn rank(required: &[String], candidates: &[RoutingCandidate]) -> Vec<Scored> {
     let mut ranked: Vec<Scored> = candidates
         .iter()
         .map(|candidate| Scored::new(required, candidate))
@@ -166,7 +180,7 @@ pub fn rank(required: &[String], candidates: &[Candidate]) -> Vec<Scored> {
 pub fn may_pull(
     puller: &WorkerName,
     required: &[String],
-    candidates: &[Candidate],
+    candidates: &[RoutingCandidate],
     waited: Duration,
 ) -> bool {
     let ranked = rank(required, candidates);
@@ -182,7 +196,12 @@ pub fn may_pull(
             .any(|other| other.out.is_none() && other.idle && other.score > own.score)
 }
 
-fn say_sum(required: &[String], candidate: &Candidate, fitness: f64, out: Option<&str>) -> String {
+fn say_sum(
+    required: &[String],
+    candidate: &RoutingCandidate,
+    fitness: f64,
+    out: Option<&str>,
+) -> String {
     let parts: Vec<String> = required
         .iter()
         .map(|wanted| match cover(wanted, &candidate.capabilities) {

@@ -11,8 +11,8 @@ fn name(name: &str) -> WorkerName {
 }
 
 /// An idle worker with the default capabilities of its provider.
-fn worker(who: &str, provider: &str) -> Candidate {
-    Candidate {
+fn worker(who: &str, provider: &str) -> RoutingCandidate {
+    RoutingCandidate {
         name: name(who),
         capabilities: list(default_capabilities(provider)),
         in_progress: 0,
@@ -21,13 +21,13 @@ fn worker(who: &str, provider: &str) -> Candidate {
     }
 }
 
-fn busy(mut candidate: Candidate, in_progress: u32) -> Candidate {
+fn busy(mut candidate: RoutingCandidate, in_progress: u32) -> RoutingCandidate {
     candidate.in_progress = in_progress;
     candidate.idle = false;
     candidate
 }
 
-fn out(mut candidate: Candidate, why: &str) -> Candidate {
+fn out(mut candidate: RoutingCandidate, why: &str) -> RoutingCandidate {
     candidate.out = Some(why.to_owned());
     candidate
 }
@@ -152,11 +152,11 @@ fn equal_scores_go_to_the_one_with_less_to_do_then_by_name() {
     half.capabilities = list(&["w", "x"]);
     let required = list(&["w", "x", "y", "z", "general"]);
     // 0.6 − 0.2 and 0.4 are the same on paper, and not in binary.
-    let loaded = Candidate {
+    let loaded = RoutingCandidate {
         capabilities: list(&["w", "x", "y"]),
         ..busy(half.clone(), 1)
     };
-    let free = Candidate {
+    let free = RoutingCandidate {
         name: name("z"),
         idle: false,
         ..half
@@ -165,7 +165,7 @@ fn equal_scores_go_to_the_one_with_less_to_do_then_by_name() {
     assert!(close(ranked[0].score, ranked[1].score));
     assert_eq!(ranked[0].name.as_str(), "z");
 
-    let twin = Candidate {
+    let twin = RoutingCandidate {
         name: name("b"),
         ..free.clone()
     };
@@ -179,7 +179,7 @@ fn a_worker_pulls_unless_a_better_idle_one_could_come_first() {
         worker("reviewer", "codex"),
         worker("generalist", "command:x"),
     );
-    let may = |who: &str, candidates: &[Candidate], waited: u64| {
+    let may = |who: &str, candidates: &[RoutingCandidate], waited: u64| {
         may_pull(
             &name(who),
             &review,
@@ -220,8 +220,8 @@ prop_compose! {
         parts in prop::collection::vec(
             (any_capabilities(), 0..4_u32, any::<bool>(), prop::option::of("dead|quarantined")), 0..8,
         ),
-    ) -> Vec<Candidate> {
-        parts.into_iter().enumerate().map(|(at, (capabilities, in_progress, idle, out))| Candidate {
+    ) -> Vec<RoutingCandidate> {
+        parts.into_iter().enumerate().map(|(at, (capabilities, in_progress, idle, out))| RoutingCandidate {
             name: name(&format!("worker-{at}")), capabilities, in_progress, idle, out,
         }).collect()
     }
@@ -269,4 +269,15 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn role_is_covered_by_nothing_but_the_role() {
+    let wanted = [role_ability("Tester"), "code-edit".to_owned()];
+    let general = list(&["general", "code-edit"]);
+    assert!(close(fitness(&wanted, &general), 0.0));
+    let tester = [general, vec![role_ability("tester ")]].concat();
+    assert!(close(fitness(&wanted, &tester), 1.0));
+    let only = [role_ability("tester")];
+    assert!(close(fitness(&wanted, &only), 0.5));
 }

@@ -109,6 +109,25 @@ pub fn fit(text: &str, columns: usize) -> String {
     cut
 }
 
+/// Breaks a line between words so that each part fits into `columns` columns; parts after the first are set in by `indent`. A
+/// word that does not fit into a line of its own stays whole.
+pub fn wrap(line: &str, columns: usize, indent: usize) -> String {
+    let mut wrapped = String::with_capacity(line.len());
+    let mut taken = 0;
+    for word in line.split_inclusive(' ') {
+        let columns_of_word = word.trim_end().width();
+        if taken > indent && taken + columns_of_word > columns {
+            wrapped.truncate(wrapped.trim_end().len());
+            wrapped.push('\n');
+            wrapped.push_str(&" ".repeat(indent));
+            taken = indent;
+        }
+        wrapped.push_str(word);
+        taken += word.width();
+    }
+    wrapped
+}
+
 /// Returns how many columns a text takes on a terminal.
 pub fn width(text: &str) -> usize {
     text.width()
@@ -268,6 +287,23 @@ mod tests {
     use proptest::prelude::*;
 
     const ALL: usize = usize::MAX;
+
+    #[test]
+    fn line_is_wrapped_between_words() {
+        assert_eq!(wrap("a line that fits", 20, 2), "a line that fits");
+        assert_eq!(
+            wrap("a line that does not fit", 10, 2),
+            "a line\n  that\n  does not\n  fit"
+        );
+        assert_eq!(
+            wrap("한국어 단어들이 있다", 10, 2),
+            "한국어\n  단어들이\n  있다"
+        );
+        assert_eq!(
+            wrap("see https://localhost/a/long/address now", 12, 2),
+            "see\n  https://localhost/a/long/address\n  now"
+        );
+    }
 
     #[test]
     fn secret_that_the_limit_of_looking_cuts_in_two_is_not_shown() {

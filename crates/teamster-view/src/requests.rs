@@ -1,13 +1,65 @@
 //! What a person has to decide: what agents want to do, and the work of a run at its gate.
 
-use teamster_journal::{Event, EventKind, PermissionRequest, RunState};
+use std::collections::BTreeSet;
+
+use serde::Serialize;
+use teamster_journal::{Event, EventKind, EventType, PermissionRequest, RunState};
 use teamster_store::{Read, Result};
 use teamster_types::TeamName;
 
 /// A request is denied after minutes without an answer, and in that time no team records more events than this.
 const LOOKED_THROUGH: usize = 20_000;
 
-/// The requests of a worker's agent that wait for an answer, the oldest first.
+/// A request of an agent that waits for a person's answer, and the worker whose agent it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WaitingRequest {
+    /// The worker.
+    pub worker: String,
+    /// What its agent wants to do.
+    #[serde(flatten)]
+    pub request: PermissionRequest,
+}
+
+impl WaitingRequest {
+    /// Returns who wants what, in words: `worker-1 asks to be allowed: Bash rm -r build`.
+    pub fn words(&self) -> String {
+        format!("{} asks to be allowed: {}", self.worker, self.request.what)
+    }
+
+    /// Returns the command that allows it.
+    pub fn command(&self, team: &str) -> String {
+        let (worker, request) = (&self.worker, &self.request.request);
+        format!("teamster worker answer {worker} {request} allow --team {team}")
+    }
+}
+
+/// Returns the requests of all agents of a team that wait for an answer, by worker.
+pub fn all_waiting(read: &dyn Read, team: &TeamName) -> Result<Vec<WaitingRequest>> {
+    if read
+        .last_of(team, &[EventType::AgentEvent.name()])?
+        .is_none()
+    {
+        return Ok(Vec::new());
+    }
+    let events = read.last_events(team, LOOKED_THROUGH)?.events;
+    let asking: BTreeSet<&str> = events
+        .iter()
+        .filter(|event| event.is(EventType::AgentEvent) && event.data.contains_key("request"))
+        .map(|event| event.actor.as_str())
+        .collect();
+    let of_worker = |worker: &str| {
+        let open = still_open(&events, worker).into_iter();
+        let worker = worker.to_owned();
+        open.map(move |request| WaitingRequest {
+            worker: worker.clone(),
+            request,
+        })
+    };
+    Ok(asking.into_iter().flat_map(of_worker).collect())
+}
+
+/// Returns the requests of a worker's agent that wait for an answer, the oldest first.
 pub fn waiting(read: &dyn Read, team: &TeamName, worker: &str) -> Result<Vec<PermissionRequest>> {
     Ok(still_open(
         &read.last_events(team, LOOKED_THROUGH)?.events,
@@ -69,15 +121,22 @@ impl OpenGate {
 
 /// Returns the gate of a team's run, if it waits for a decision.
 pub fn open_gate(read: &dyn Read, team: &TeamName) -> Result<Option<OpenGate>> {
+    Ok(open_decisions(read, team)?.0)
+}
+
+/// Returns what a run waits for a person to decide about: its work at the gate, and the revision of its plan.
+pub fn open_decisions(read: &dyn Read, team: &TeamName) -> Result<(Option<OpenGate>, Option<u32>)> {
     let mut state = RunState::default();
     for event in read.last_events(team, GATE_REACH)?.events {
         state.apply(&event);
     }
     let words = (state.history.gate.as_ref()).map(|gate| gate.opened.words.clone());
-    Ok(state.open_gate().map(|gate| OpenGate {
+    let gate = state.open_gate().map(|gate| OpenGate {
         commit: gate.commit.clone(),
         words: words.unwrap_or_default(),
-    }))
+    });
+    let plan = state.open_plan().map(|open| open.proposed.revision);
+    Ok((gate, plan))
 }
 
 #[cfg(test)]

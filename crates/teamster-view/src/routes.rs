@@ -3,7 +3,7 @@
 use serde::Serialize;
 use teamster_store::{Read, Result};
 use teamster_types::health::{Limits, Verdict};
-use teamster_types::routing::{Candidate, Scored, default_capabilities, rank};
+use teamster_types::routing::{RoutingCandidate, Scored, default_capabilities, rank};
 use teamster_types::task::{Status, Task};
 use teamster_types::team::{TeamConfig, TeamMember};
 use teamster_types::{TeamName, WorkerName};
@@ -40,7 +40,7 @@ pub fn routes(
 ) -> Result<Vec<WorkerRoute>> {
     let tasks = read.tasks(team)?.tasks;
     let members = config.members();
-    let candidates: Vec<Candidate> = workers::list(read, team, config, limits)?
+    let candidates: Vec<RoutingCandidate> = workers::list(read, team, config, limits)?
         .rows
         .iter()
         .filter_map(|row| candidate(row, &members, &tasks))
@@ -50,13 +50,13 @@ pub fn routes(
 }
 
 /// A teammate whose name could not be a worker's is none that tasks are routed to.
-fn candidate(row: &WorkerRow, members: &[TeamMember], tasks: &[Task]) -> Option<Candidate> {
+fn candidate(row: &WorkerRow, members: &[TeamMember], tasks: &[Task]) -> Option<RoutingCandidate> {
     let held = tasks.iter().filter(|task| {
         task.status() == Status::InProgress && task.owner() == Some(row.name.as_str())
     });
     let in_progress = u32::try_from(held.count()).unwrap_or(u32::MAX);
     let member = members.iter().find(|member| member.name == row.name);
-    Some(Candidate {
+    Some(RoutingCandidate {
         name: row.name.parse().ok()?,
         capabilities: member
             .and_then(|member| member.capabilities.clone())

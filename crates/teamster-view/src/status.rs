@@ -12,9 +12,9 @@ use teamster_types::time::say_span;
 use teamster_types::{TeamName, Time};
 
 use crate::messages;
-use crate::model::{RunNow, run_now};
-use crate::questions::{self, OpenQuestion};
-use crate::requests::open_gate;
+use crate::model::{PhaseNow, RunNow, run_now};
+use crate::questions::{self, QuestionView};
+use crate::requests::{WaitingRequest, all_waiting, open_decisions};
 use crate::teams::RunOf;
 use crate::workers::{self, WorkerRow, Workers};
 
@@ -29,6 +29,9 @@ pub struct TeamStatus {
     pub kind: Option<TeamOrigin>,
     /// The stage of its run; `None` while it has no run.
     pub stage: Option<String>,
+    /// The phase of the flow that its run follows; `None` when the flow has stages only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub phase: Option<PhaseNow>,
     /// Where the run stands, for whoever wants more than its stage.
     #[serde(skip)]
     pub run: RunNow,
@@ -40,7 +43,20 @@ pub struct TeamStatus {
     pub problems: Vec<TeamProblem>,
     /// What somebody asked and nobody has answered.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub questions: Vec<OpenQuestion>,
+    pub questions: Vec<QuestionView>,
+    /// What agents want to do and a person has to decide.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub requests: Vec<WaitingRequest>,
+}
+
+impl TeamStatus {
+    /// Returns how many answers of a person are waited for.
+    pub fn answers_wanted(&self) -> usize {
+        let questions = self.questions.iter().filter(|open| open.is_for_person());
+        let plans = self.problems.iter();
+        let plans = plans.filter(|problem| problem.kind == ProblemKind::Plan);
+        questions.count() + self.requests.len() + plans.count()
+    }
 }
 
 /// Something that needs a person.
@@ -67,6 +83,8 @@ pub enum ProblemKind {
     Undelivered,
     /// The work of a run that waits for a decision.
     Approval,
+    /// The plan of a run that waits for a decision.
+    Plan,
 }
 
 /// The status of one team that was found. A registry that cannot be read is a problem, not an error: it must not hide
@@ -130,11 +148,13 @@ fn of_team(
         project: config.project().map(str::to_owned),
         kind: Some(config.kind()),
         stage: run.stage.clone(),
+        phase: run.phase.clone(),
         run,
         progress,
         workers: workers.rows,
         problems,
         questions,
+        requests: all_waiting(read, team)?,
     })
 }
 
@@ -158,11 +178,13 @@ fn empty(name: &str) -> TeamStatus {
         project: None,
         kind: None,
         stage: None,
+        phase: None,
         run: RunNow::default(),
         progress: Progress::default(),
         workers: Vec::new(),
         problems: Vec::new(),
         questions: Vec::new(),
+        requests: Vec::new(),
     }
 }
 
@@ -174,9 +196,10 @@ fn damaged(file: &str, error: &str) -> TeamProblem {
     }
 }
 
+/// Returns what waits for a person's decision: the work at the gate, or a plan.
 pub(crate) fn at_gate(read: &dyn Read, team: &TeamName) -> Result<Option<TeamProblem>> {
-    let gate = open_gate(read, team)?;
-    Ok(gate.map(|gate| TeamProblem {
+    let (gate, plan) = open_decisions(read, team)?;
+    let gate = gate.map(|gate| TeamProblem {
         kind: ProblemKind::Approval,
         about: "approval".to_owned(),
         error: format!(
@@ -184,6 +207,15 @@ pub(crate) fn at_gate(read: &dyn Read, team: &TeamName) -> Result<Option<TeamPro
             gate.words,
             gate.command(team)
         ),
+    });
+    Ok(gate.or_else(|| {
+        plan.map(|revision| TeamProblem {
+            kind: ProblemKind::Plan,
+            about: "plan".to_owned(),
+            error: format!(
+                "revision {revision} waits for you: `teamster plan show --team {team}`, then accept, revise, edit or reject"
+            ),
+        })
     }))
 }
 

@@ -32,7 +32,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use teamster_agents::{AgentEvent, PermissionDecision};
+use teamster_agents::{AgentEvent, AgentVerdict, PermissionDecision, ResumeSession};
 use teamster_fs::proc::Machine;
 use teamster_fs::{Dir, OrTrace as _};
 use teamster_isolate::child::ChildEvent;
@@ -52,6 +52,7 @@ use teamster_types::redact::redact;
 use crate::attempt::{AttemptCommand, AttemptEnd, StopCause};
 use crate::briefing::{self, Briefer, BriefingInput};
 use crate::limits::WorkerLimits;
+use crate::mail_text;
 use crate::process::{LAST_WORDS, TempFolder};
 use crate::record::{self, LaunchRecord, WorkerLock, WorkerSpec};
 use crate::tools::{ToolFailure, WorkerTool};
@@ -74,6 +75,22 @@ const REAP_ORPHANS: Duration = Duration::from_secs(30);
 const WRITE_AGAIN: Duration = Duration::from_secs(10);
 /// A result that the store could not take is offered this often once somebody wants the worker to stop.
 const LAST_WRITES: u32 = 3;
+/// At the end of its work an agent is told at most so often what came meanwhile; the rest is for the next prompt.
+const TURNS_FOR_MAIL: u32 = 3;
+
+/// What one turn of an agent is made with.
+#[derive(Clone, Copy)]
+struct AgentTurn<'a> {
+    /// What the agent is told.
+    prompt: &'a str,
+    /// The number of attempts at the task that failed.
+    failures: u32,
+    /// The session of the client to go on with.
+    resume: Option<ResumeSession<'a>>,
+    /// The folder for temp files.
+    temp: &'a Arc<TempFolder>,
+}
+
 /// Everything that reaches a bridge.
 #[derive(Debug)]
 enum BridgeEvent {
@@ -535,7 +552,7 @@ impl Bridge {
         AgentPart::NoLaunch(why)
     }
 
-    /// Runs the agent once, to its end.
+    /// Makes one attempt at a task: a turn of the agent, and further ones for what came while it worked.
     fn attempt(&mut self, claimed: &Claimed, log: &mut TaskLog) -> Result<AttemptEnd, String> {
         // Whatever was answered before this attempt was not an answer to it.
         self.mailbox.begin_attempt();
@@ -545,7 +562,7 @@ impl Bridge {
         let failure = failure
             .ok_or_trace("read how the task failed before")
             .flatten();
-        let temp = TempFolder::make(&self.reporter.identity().launch);
+        let temp = Arc::new(TempFolder::make(&self.reporter.identity().launch));
         let mail = self.mailbox.mail_for_prompt(self.launcher.limits().prompt);
         let briefing = BriefingInput {
             task: &claimed.task,
@@ -568,11 +585,101 @@ impl Bridge {
                 &format!("the prompt was too long; shortened: {parts}"),
             );
         }
-        let input = AttemptInput {
-            folder: self.workplace.folder(),
+        let turn = AgentTurn {
             prompt: &briefing.text,
             failures: failure.as_ref().map_or(0, |failure| failure.retry_count),
-            temp,
+            resume: None,
+            temp: &temp,
+        };
+        let end = self.turn(claimed, log, &turn)?;
+        Ok(self.tell_rest(claimed, log, end, &turn))
+    }
+
+    /// Tells the agent in further turns of its session what came while it worked, where its client has no other way. The
+    /// task is done as it was said first, whatever becomes of such a turn.
+    fn tell_rest(
+        &mut self,
+        claimed: &Claimed,
+        log: &mut TaskLog,
+        mut end: AttemptEnd,
+        first: &AgentTurn<'_>,
+    ) -> AttemptEnd {
+        for _ in 0..TURNS_FOR_MAIL {
+            if !self.launcher.has_turns_for_mail() {
+                break;
+            }
+            // What came in the last moment of the turn counts as well.
+            self.read_news(None);
+            let AgentVerdict::Done { summary } = &end.outcome.verdict else {
+                break;
+            };
+            let can_go_on = end.cause.is_none() && !self.lifecycle.is_stopping_now();
+            let Some(session) = end.outcome.session.clone().filter(|_| can_go_on) else {
+                break;
+            };
+            let (summary, spent) = (summary.clone(), end.outcome.spent);
+            self.mailbox.begin_attempt();
+            let mail = self.mailbox.mail_for_prompt(self.launcher.limits().prompt);
+            if mail.is_empty() {
+                break;
+            }
+            self.requests.begin_attempt();
+            let prompt = mail_text::told_at_work(&mail);
+            let turn = AgentTurn {
+                prompt: &prompt,
+                resume: Some(ResumeSession {
+                    session: &session,
+                    spent: Some(spent),
+                }),
+                ..*first
+            };
+            let now = self.reporter.store().now();
+            log.note(
+                now,
+                "tells the agent in one more turn what others wrote to it",
+            );
+            let told = match self.turn(claimed, log, &turn) {
+                Ok(told) => told,
+                Err(why) => {
+                    log.note(now, &format!("the turn could not be begun: {why}"));
+                    break;
+                }
+            };
+            end.outcome.spent = spent.then(told.outcome.spent);
+            end.leftover += told.leftover;
+            match told.outcome.verdict {
+                // What was reported before stays unless the agent reports anew.
+                AgentVerdict::Done { summary: more } => {
+                    let summary = format!("{summary}\n\n{more}");
+                    end.outcome.verdict = AgentVerdict::Done { summary };
+                    end.outcome.session = told.outcome.session.or(end.outcome.session);
+                }
+                other => {
+                    let text = format!(
+                        "what was done before stands, though that turn came to nothing: {other:?}"
+                    );
+                    log.note(now, &text);
+                    break;
+                }
+            }
+        }
+        end
+    }
+
+    /// Runs the agent for one turn, to its end.
+    fn turn(
+        &mut self,
+        claimed: &Claimed,
+        log: &mut TaskLog,
+        turn: &AgentTurn<'_>,
+    ) -> Result<AttemptEnd, String> {
+        let (store, id) = (self.reporter.store(), claimed.task.id());
+        let input = AttemptInput {
+            folder: self.workplace.folder(),
+            prompt: turn.prompt,
+            failures: turn.failures,
+            resume: turn.resume,
+            temp: Arc::clone(turn.temp),
         };
         let mut run = self.launcher.start(claimed, input, log, store.now())?;
         self.watch(&mut run);

@@ -13,11 +13,11 @@ use std::path::Path;
 
 use teamster_fs::{Dir, Sync};
 use teamster_isolate::OrTrace as _;
-use teamster_journal::payload::{Approve, CheckVerdict, Checked, Member, RunSpec};
-use teamster_journal::{MergeStanding, SpanEnd, TeamState};
+use teamster_journal::payload::{Approve, CheckVerdict, Checked, Member, ReviewFinding, RunSpec};
+use teamster_journal::{MergeStanding, RunState, SpanEnd, TeamState};
 use teamster_prompts::facts::{
     Answer, CheckState, Checks, ConflictFacts, ConflictPrompt, DoneTask, EarlierAttempt, FixFacts,
-    FixPrompt, Mail, OtherWorker, Place, Reach, Situation, TaskFacts, WorkerPrompt, You,
+    FixPrompt, Mail, OtherWorker, Place, Reach, Said, Situation, TaskFacts, WorkerPrompt, You,
 };
 use teamster_prompts::{Prompt, PromptError, Prompts, Rendered};
 use teamster_store::Store;
@@ -45,6 +45,10 @@ const NAMED_TASKS: usize = 20;
 const SHOWN_DIFF: usize = 6_000;
 /// The largest patch that is written, in bytes.
 const LARGEST_PATCH: usize = 16 * 1024 * 1024;
+/// The most remarks of one kind about an earlier attempt.
+const MOST_REMARKS: usize = 10;
+/// The most characters of one remark.
+const SHOWN_REMARK: usize = 1_000;
 /// Stands for a name that nobody in a team can have.
 const SOMEBODY: &str = "somebody";
 /// The file with the work that is to be brought in.
@@ -208,7 +212,7 @@ impl Briefer {
             goal: spec.and_then(|spec| goal(spec, task)),
             others: others.collect(),
             more_others,
-            earlier: self.earlier(input),
+            earlier: self.earlier(input).or_else(|| earlier_round(task, tasks)),
             answers: answers(task),
             messages: input.mail.iter().map(mail).collect(),
             checks: checks(spec, &self.state.run.base, &task.verify()),
@@ -270,7 +274,7 @@ impl Briefer {
             kept: kept.map(|kept| kept.name),
             patch,
             is_lost: !input.workplace.is_shared(),
-            remarks: Vec::new(),
+            remarks: remarks(&self.state.run, task),
         })
     }
 
@@ -371,6 +375,104 @@ impl Briefer {
             failed_before: conflict.failed_before.clone(),
         }
     }
+}
+
+/// Returns what the last review and the checks said about work of this task that was merged.
+fn remarks(run: &RunState, task: &Task) -> Vec<Said> {
+    let result = task.result().unwrap_or_default();
+    if result.commit.is_none() {
+        return Vec::new();
+    }
+    let mut remarks = Vec::new();
+    if let Some(review) = run.last_review() {
+        let is_in_it = |finding: &&ReviewFinding| {
+            let path = finding.path.as_ref();
+            path.is_some_and(|path| result.files.contains(path))
+        };
+        let findings = review.findings.iter().filter(is_in_it);
+        remarks.extend(findings.take(MOST_REMARKS).map(|finding| Said {
+            from: sender(&review.reviewer).to_owned(),
+            text: format!(
+                "{}, {}: {}",
+                finding.severity.as_str(),
+                finding.place(),
+                clip(&finding.claim, SHOWN_REMARK)
+            ),
+        }));
+    }
+    let fails = run.checks.iter().filter(|checked| {
+        let before = run.base.iter().find(|it| it.command == checked.command);
+        checked.verdict.is_failure() && !before.is_some_and(|it| it.verdict.is_failure())
+    });
+    remarks.extend(fails.take(MOST_REMARKS).map(|checked| Said {
+        from: "A check of the merged work".to_owned(),
+        text: format!("{}\n\n{}", checked.command, last_part(&checked.last)),
+    }));
+    remarks
+}
+
+/// Returns the end of what a check printed, which says most about it.
+fn last_part(text: &str) -> String {
+    let length = text.chars().count();
+    let from = length.saturating_sub(SHOWN_REMARK);
+    text.chars().skip(from).collect()
+}
+
+/// Returns who was to do the same in the rounds of fixing before: a check that fails again, or what a review found again.
+fn earlier_round(task: &Task, tasks: &TaskLookup<'_>) -> Option<EarlierAttempt> {
+    let (round, revision) = match (task.fix(), task.review()) {
+        (Some(fix), _) => (fix.round, fix.revision),
+        (None, Some(review)) => (review.round, review.revision),
+        (None, None) => return None,
+    };
+    if round <= 1 {
+        return None;
+    }
+    let all = tasks.store.tasks(tasks.team);
+    let all = all.ok_or_trace("read the tasks of an earlier round")?.tasks;
+    let is_before = |other: &&Task| match (task.fix(), other.fix(), other.review()) {
+        (Some(fix), Some(other), _) => {
+            other.command == fix.command && other.revision == revision && other.round < round
+        }
+        (None, None, Some(other)) => other.revision == revision && other.round < round,
+        _ => false,
+    };
+    let mut before: Vec<&Task> = all.iter().filter(is_before).collect();
+    let over = before.len().saturating_sub(MOST_REMARKS);
+    before.drain(..over);
+    let last = before.last()?;
+    let names: Vec<&str> = before.iter().map(|task| task.id().as_str()).collect();
+    let what = if task.fix().is_some() {
+        "was to mend this"
+    } else {
+        "was to settle what a review found"
+    };
+    let came = if last.is_failed() {
+        "and failed"
+    } else {
+        "and what came of it is in this folder"
+    };
+    let how = match names.as_slice() {
+        [one] => format!("Task {one} {what} before, {came}."),
+        more => format!(
+            "Tasks {} were made before for the same; the last one {what}, {came}.",
+            more.join(", ")
+        ),
+    };
+    let remarks = before.iter().filter_map(|task| {
+        let summary = task.result()?.summary?;
+        let from = task.owner().map_or(SOMEBODY, sender);
+        Some(Said {
+            from: format!("{from}, who had task {},", task.id()),
+            text: clip(&summary, SHOWN_REMARK),
+        })
+    });
+    Some(EarlierAttempt {
+        how,
+        reason: last.error().unwrap_or_default().to_owned(),
+        remarks: remarks.collect(),
+        ..EarlierAttempt::default()
+    })
 }
 
 /// Returns how many of the messages go into one briefing: the rest waits for the next, instead of being cut away. One that

@@ -14,6 +14,10 @@ use teamster_types::heartbeat::Heartbeat;
 use crate::record::{WorkerBackend, WorkerSpec};
 use crate::socket::SOCKET;
 
+/// The variable that a bridge is started with: its team and its worker, joined by a slash. What the bridge starts can change
+/// its own variables, but not this one of the process above it.
+pub const BRIDGE: &str = "TEAMSTER_BRIDGE";
+
 /// How long a bridge may take to begin. It needs moments; a machine that is busy with fifty of them, more.
 const PATIENCE: Duration = Duration::from_secs(30);
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
@@ -87,7 +91,10 @@ impl Launcher<'_> {
                     program: self.teamster,
                     args: &args,
                     folder: self.project,
-                    set: &[(LAUNCH.into(), launch.clone().into())],
+                    set: &[
+                        (LAUNCH.into(), launch.clone().into()),
+                        (BRIDGE.into(), identity(wanted).into()),
+                    ],
                     // Whoever starts a worker may be one itself, or sit in a terminal of tmux.
                     unset: &["TEAMSTER_WORKER", SOCKET, "TMUX", "TMUX_PANE"],
                 }
@@ -115,7 +122,11 @@ impl Launcher<'_> {
         let ours = project.child_or_create(layout::OMC)?;
         let folder =
             ours.descend_or_create(&layout::agent_folders(&wanted.team, &wanted.worker))?;
-        folder.replace(layout::AGENT_ENVIRONMENT, &environment(launch), Sync::Fast)?;
+        folder.replace(
+            layout::AGENT_ENVIRONMENT,
+            &environment(wanted, launch),
+            Sync::Fast,
+        )?;
         args.push("--environment".into());
         args.push(folder.join(layout::AGENT_ENVIRONMENT).into());
         args.insert(0, self.teamster.into());
@@ -173,6 +184,11 @@ impl Launcher<'_> {
     }
 }
 
+/// Returns the value of [`BRIDGE`] for a worker.
+fn identity(wanted: &WorkerSpec) -> String {
+    format!("{}/{}", wanted.team, wanted.worker)
+}
+
 /// Returns the arguments that make our own program the bridge.
 fn arguments(wanted: &WorkerSpec, restarts: u32) -> Vec<OsString> {
     let mut args: Vec<OsString> = vec!["worker".into(), "bridge".into()];
@@ -197,14 +213,25 @@ fn arguments(wanted: &WorkerSpec, restarts: u32) -> Vec<OsString> {
 }
 
 /// Returns our own environment for a bridge that is started by another program. A value holds no zero byte, so one ends it.
-fn environment(launch: &str) -> Vec<u8> {
+fn environment(wanted: &WorkerSpec, launch: &str) -> Vec<u8> {
     use std::os::unix::ffi::OsStrExt;
     let mut bytes = Vec::new();
     let own = std::env::vars_os().filter(|(name, _)| {
-        !["TEAMSTER_WORKER", SOCKET, "TMUX", "TMUX_PANE", LAUNCH]
-            .contains(&name.to_string_lossy().as_ref())
+        ![
+            "TEAMSTER_WORKER",
+            SOCKET,
+            "TMUX",
+            "TMUX_PANE",
+            LAUNCH,
+            BRIDGE,
+        ]
+        .contains(&name.to_string_lossy().as_ref())
     });
-    for (name, value) in own.chain([(LAUNCH.into(), launch.into())]) {
+    let set = [
+        (LAUNCH.into(), launch.into()),
+        (BRIDGE.into(), identity(wanted).into()),
+    ];
+    for (name, value) in own.chain(set) {
         bytes.extend_from_slice(name.as_bytes());
         bytes.push(b'=');
         bytes.extend_from_slice(value.as_bytes());

@@ -8,7 +8,7 @@ use teamster_fs::proc::Machine;
 use teamster_fs::{Dir, OrTrace as _};
 use teamster_isolate::process_tree::{ProcessTree, SurvivingProcesses};
 use teamster_journal::payload::WorkerVerdict;
-use teamster_journal::{EventKind, NewEvent};
+use teamster_journal::{EventActor, EventKind, NewEvent};
 use teamster_store::{Kind, Store, StoreError};
 use teamster_types::health::{self, Assessment, Limits, Verdict};
 use teamster_types::heartbeat::Heartbeat;
@@ -71,7 +71,7 @@ pub fn reclaim(
     team: &TeamName,
     worker: &WorkerName,
     launch: Option<&str>,
-    actor: &str,
+    actor: &EventActor,
 ) -> Result<Reclaimed, StoreError> {
     let mut reclaimed = Reclaimed::default();
     if let Some(launch) = launch {
@@ -115,7 +115,7 @@ pub fn reclaim_all(
     store: &dyn Store,
     machine: &Machine,
     team: &TeamName,
-    actor: &str,
+    actor: &EventActor,
 ) -> Result<Vec<WorkerName>, StoreError> {
     let (beats, _) = store.heartbeats(team)?;
     let mut found = Vec::new();
@@ -194,7 +194,7 @@ pub(crate) fn give_back(
         if !processes.contains(&claim.process()) {
             continue;
         }
-        match store.release(team, worker.as_str(), &task, Some(&claim.token)) {
+        match store.release(team, &worker.into(), &task, Some(&claim.token)) {
             Ok(_) => given.push(task),
             Err(error) if !error.busy && matches!(error.kind, Kind::Conflict | Kind::NotFound) => {}
             Err(error) => return Err(error),

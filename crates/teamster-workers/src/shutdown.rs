@@ -19,7 +19,7 @@ use teamster_isolate::OrTrace as _;
 use teamster_isolate::process_tree::ProcessTree;
 use teamster_isolate::tmux::Tmux;
 use teamster_journal::payload::WorkerStopped;
-use teamster_journal::{EventKind, NewEvent};
+use teamster_journal::{EventActor, EventKind, NewEvent};
 use teamster_store::{Outgoing, Recipient, Signal, Store, StoreError};
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::json::Object;
@@ -40,8 +40,8 @@ pub struct ShutdownRequest {
     pub team: TeamName,
     /// The only worker that is stopped, or `None` for all.
     pub only: Option<WorkerName>,
-    /// The name of whoever asks.
-    pub actor: String,
+    /// Whoever asks.
+    pub actor: EventActor,
     /// Why the workers are stopped.
     pub reason: String,
     /// Whether workers finish their current task first.

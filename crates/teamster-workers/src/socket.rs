@@ -111,16 +111,17 @@ pub fn begin(socket: &Path, tool: &str, arguments: Value) -> Result<PendingCall,
     }
     line.push(b'\n');
     let mut stream = connect(socket).map_err(|error| lost(&format!("does not listen: {error}")))?;
-    stream
-        .write_all(&line)
-        .map_err(|error| lost(&format!("does not listen: {error}")))?;
-    Ok(PendingCall { stream })
+    // A bridge that refuses the caller says why and hangs up, whether or not it was asked already.
+    let unsent = stream.write_all(&line).err();
+    Ok(PendingCall { stream, unsent })
 }
 
 /// A call whose answer was not read yet.
 #[derive(Debug)]
 pub struct PendingCall {
     stream: UnixStream,
+    /// Why the request did not reach the bridge.
+    unsent: Option<std::io::Error>,
 }
 
 impl PendingCall {
@@ -131,7 +132,10 @@ impl PendingCall {
 
     /// Waits for what comes of it, however long that takes.
     pub fn finish(self) -> Result<Value, ToolFailure> {
-        read_reply(self.stream).ok_or_else(|| lost("ended before it answered"))?
+        read_reply(self.stream).ok_or_else(|| match self.unsent {
+            Some(error) => lost(&format!("does not listen: {error}")),
+            None => lost("ended before it answered"),
+        })?
     }
 }
 
@@ -190,6 +194,31 @@ mod tests {
             reply(ReplyOutcome::Error(ToolFailure::new("no", "do"))),
             json!({ "id": 1, "error": { "kind": "refused", "message": "no", "hint": "do" } })
         );
+    }
+
+    #[test]
+    fn refusal_is_read_whether_it_comes_before_the_request_or_after_it() {
+        let name = format!("refusal-{}", std::process::id());
+        let (listener, file) =
+            teamster_fs::socket::listen_privately(&std::env::temp_dir(), &name).unwrap();
+        let path = file.path();
+        let replies: Vec<_> = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for _ in 0..200 {
+                    let (mut stream, _) = listener.accept().unwrap();
+                    let outcome = ReplyOutcome::Error(ToolFailure::new("not yours", "leave"));
+                    let id = Value::Null;
+                    let mut line = serde_json::to_vec(&SocketReply { id, outcome }).unwrap();
+                    line.push(b'\n');
+                    stream.write_all(&line).unwrap();
+                }
+            });
+            let calls = (0..200).map(|_| call(path, "team_status", json!({})));
+            calls.collect()
+        });
+        for reply in replies {
+            assert_eq!(reply.unwrap_err().message, "not yours");
+        }
     }
 
     #[test]

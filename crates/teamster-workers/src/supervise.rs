@@ -254,7 +254,7 @@ impl<'a> Supervisor<'a> {
             &self.team,
             worker,
             launch,
-            "system",
+            &EventActor::System,
         )?;
         // Who was asked to stop is gone for good.
         if !self.store.signals(&self.team, worker)?.is_empty() {

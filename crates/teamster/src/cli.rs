@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::error::ErrorKind as ParseErrorKind;
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
-use teamster_app::env_vars;
+use teamster_app::{Actor, env_vars};
 use teamster_types::TeamName;
 
 use crate::commands::{
@@ -155,9 +155,80 @@ fn help_template(command: &clap::Command) -> String {
     )
 }
 
-fn parse(args: Vec<OsString>) -> std::result::Result<Cli, clap::Error> {
+/// The commands that only show something: anybody may call them, an agent for its own team.
+const SHOWING: [&str; 28] = [
+    "completions",
+    "config show",
+    "doctor",
+    "flow show",
+    "hook",
+    "journal",
+    "man",
+    "mcp",
+    "message list",
+    "message tail",
+    "plan check",
+    "plan show",
+    "replay",
+    "session status",
+    "state check-lock",
+    "state status",
+    "state-file path",
+    "state-file read",
+    "status",
+    "task graph",
+    "task list",
+    "task route",
+    "task show",
+    "team list",
+    "team show",
+    "ticket list",
+    "top",
+    "worker list",
+];
+/// The commands by which a worker does its part: it calls them for itself and in its own team. What it may do with one is
+/// decided where that is done. Everything that stands in neither list is for people.
+const FOR_WORKERS: [&str; 19] = [
+    "ask",
+    "finding add",
+    "message ack",
+    "message broadcast",
+    "message read",
+    "message send",
+    "task claim",
+    "task complete",
+    "task create",
+    "task fail",
+    "task import",
+    "task release",
+    "task renew",
+    "task retry",
+    "task update",
+    "ticket create",
+    "ticket update",
+    "worker logs",
+    "worker show",
+];
+/// It shows something or accepts it; what it may do is decided where it is done.
+const TRUST: &str = "trust";
+
+/// A call that was parsed, and the names of its subcommands.
+struct ParsedCall {
+    cli: Cli,
+    path: String,
+}
+
+fn parse(args: Vec<OsString>) -> std::result::Result<ParsedCall, clap::Error> {
     let matches = command().try_get_matches_from(args)?;
-    Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command()))
+    let mut names = Vec::new();
+    let mut below = matches.subcommand();
+    while let Some((name, inner)) = below {
+        names.push(name);
+        below = inner.subcommand();
+    }
+    let path = names.join(" ");
+    let cli = Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command()))?;
+    Ok(ParsedCall { cli, path })
 }
 
 /// Which team a command acts on.
@@ -183,13 +254,24 @@ pub fn run(args: Vec<OsString>) -> ExitCode {
         .take_while(|word| *word != "--")
         .any(|word| word == "--json");
     let code = match parse(args) {
-        Ok(cli) => match dispatch(cli) {
+        Ok(call) => match may_call(&call.path).and_then(|()| dispatch(call.cli)) {
             Ok(()) => exit_codes::DONE,
             Err(error) => report(&error, wants_json),
         },
         Err(error) => unparsed(&error, wants_json),
     };
     ExitCode::from(code)
+}
+
+/// Refuses a command for people to an agent, however it hides who it is.
+fn may_call(path: &str) -> Result {
+    if path == TRUST || SHOWING.contains(&path) {
+        return Ok(());
+    }
+    match Actor::find()? {
+        Actor::Worker(_) if FOR_WORKERS.contains(&path) => Ok(()),
+        actor => actor.must_be_person(&format!("`teamster {path}`")),
+    }
 }
 
 fn dispatch(cli: Cli) -> Result {
@@ -274,6 +356,27 @@ fn unparsed(error: &clap::Error, wants_json: bool) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_command_for_agents_exists_and_is_named_once() {
+        let command = Cli::command();
+        let all: Vec<&str> = SHOWING
+            .into_iter()
+            .chain(FOR_WORKERS)
+            .chain([TRUST])
+            .collect();
+        for path in &all {
+            let found = path
+                .split(' ')
+                .try_fold(&command, |above, name| above.find_subcommand(name));
+            assert!(
+                found.is_some_and(|found| !found.has_subcommands()),
+                "{path}"
+            );
+        }
+        let unique: std::collections::BTreeSet<&&str> = all.iter().collect();
+        assert_eq!(unique.len(), all.len());
+    }
 
     #[test]
     fn every_command_is_in_one_group_of_the_help() {

@@ -90,7 +90,7 @@ mod tests {
                 RunEnd::Complete => DONE,
                 RunEnd::Failed => FAILED,
                 RunEnd::Rejected | RunEnd::RolledBack => 10,
-                RunEnd::Unverified | RunEnd::FixRoundsUsedUp => 11,
+                RunEnd::Unverified | RunEnd::FixRoundsUsedUp | RunEnd::Unplanned => 11,
                 RunEnd::BudgetExhausted => 12,
                 RunEnd::Cancelled => 13,
                 RunEnd::CompleteInPart | RunEnd::TasksFailed => 14,

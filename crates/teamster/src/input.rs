@@ -90,6 +90,11 @@ pub fn says_yes(text: &str, question: &'static str) -> bool {
     }
 }
 
+/// Moves the cursor to the beginning of the line above.
+pub fn line_up() {
+    write("\u{1b}[A\r");
+}
+
 /// Whoever was asked may be gone; that is noticed when they are listened to.
 fn write(text: &str) {
     let mut stderr = std::io::stderr().lock();

@@ -15,6 +15,7 @@
 mod cli;
 mod commands;
 mod context;
+mod editor;
 mod error;
 mod exit_codes;
 mod input;

@@ -15,6 +15,8 @@ use crate::shown::viewed_line;
 pub enum Notification {
     /// The gate is open.
     ApprovalNeeded,
+    /// An agent asks something.
+    AnswerNeeded,
     /// The run ended without the work.
     Failed,
     /// The run ended with it.
@@ -25,6 +27,7 @@ impl Notification {
     fn title(self) -> &'static str {
         match self {
             Self::ApprovalNeeded => "teamster: approval needed",
+            Self::AnswerNeeded => "teamster: a question for you",
             Self::Failed => "teamster: failed",
             Self::Done => "teamster: done",
         }

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeSet;
 
+use teamster_journal::EventActor;
 use teamster_store::{Kind, Recipient, Result, Store};
 use teamster_types::TaskId;
 use teamster_types::task::{NewTask, Token};
 use teamster_types::transitions::Edit;
 
 use super::Mail;
-use super::model::{self, Claimant, Tasks};
+use super::model::{self, ModelClaimant, Tasks};
 use super::world::{World, number, reader};
 
 #[derive(Clone, Debug)]
@@ -71,7 +72,7 @@ impl Act {
         let (store, team) = (&world.store, &world.team);
         let task = TaskId::from_number;
         let edited = |id: &u64, edit: Edit| {
-            let done = store.update_task(team, "lead", &task(*id), &edit);
+            let done = store.update_task(team, &EventActor::Lead, &task(*id), &edit);
             done.map(|_| ActResult::Done)
         };
         match self {
@@ -86,7 +87,7 @@ impl Act {
                     owner: owner.map(|owner| owner.parse().unwrap()),
                     ..NewTask::default()
                 };
-                let made = store.create_task(team, "lead", &new)?;
+                let made = store.create_task(team, &EventActor::Lead, &new)?;
                 Ok(ActResult::Task(Some(number(made.id()))))
             }
             Self::Claim { worker, ghost, id } => {
@@ -109,18 +110,18 @@ impl Act {
             }
             Self::Release(id, token) => {
                 let token = Token::new(token);
-                let free = store.release(team, "-", &task(*id), Some(&token));
+                let free = store.release(team, &"-".into(), &task(*id), Some(&token));
                 free.map(|_| ActResult::Done)
             }
             Self::Force(id) => {
-                let free = store.release(team, "lead", &task(*id), None);
+                let free = store.release(team, &EventActor::Lead, &task(*id), None);
                 free.map(|_| ActResult::Done)
             }
             Self::Retry(id) => store
-                .retry(team, "lead", &task(*id))
+                .retry(team, &EventActor::Lead, &task(*id))
                 .map(|_| ActResult::Done),
             Self::Delete(id) => {
-                let gone = store.delete_task(team, "lead", &task(*id));
+                let gone = store.delete_task(team, &EventActor::Lead, &task(*id));
                 gone.map(|_| ActResult::Done)
             }
             Self::Retitle(id, subject) => edited(
@@ -189,7 +190,7 @@ impl Act {
                 return Ok(ActResult::Task(Some(made)));
             }
             Self::Claim { worker, ghost, id } => {
-                let who = Claimant {
+                let who = ModelClaimant {
                     worker,
                     ghost: *ghost,
                     now,

@@ -90,7 +90,7 @@ impl Task {
         self.claim = None;
     }
 
-    fn give(&mut self, who: &Claimant<'_>) {
+    fn give(&mut self, who: &ModelClaimant<'_>) {
         self.status = Status::InProgress;
         self.owner = Some(who.worker.to_owned());
         self.fence += 1;
@@ -106,7 +106,7 @@ impl Task {
 
 /// Who asks for work, and when.
 #[derive(Clone, Copy, Debug)]
-pub struct Claimant<'a> {
+pub struct ModelClaimant<'a> {
     pub worker: &'a str,
     pub ghost: bool,
     pub now: i64,
@@ -161,7 +161,7 @@ impl Tasks {
     }
 
     /// Whether a pending task could be given to this worker now.
-    pub fn is_claimable(&self, id: u64, who: &Claimant<'_>) -> bool {
+    pub fn is_claimable(&self, id: u64, who: &ModelClaimant<'_>) -> bool {
         let Some(task) = self.tasks.get(&id) else {
             return false;
         };
@@ -175,7 +175,7 @@ impl Tasks {
                 .is_none_or(|owner| owner == who.worker)
     }
 
-    fn takeover(task: &Task, who: &Claimant<'_>, by_id: bool) -> Takeover {
+    fn takeover(task: &Task, who: &ModelClaimant<'_>, by_id: bool) -> Takeover {
         match &task.claim {
             Some(claim) if claim.ghost && task.status == Status::InProgress => {
                 if by_id && claim.worker == who.worker && task.owner.as_deref() == Some(who.worker)
@@ -193,7 +193,7 @@ impl Tasks {
 
     /// Whether the task is held by a dead process whose lease is over.
     pub fn is_abandoned(&self, id: u64, now: i64) -> bool {
-        let asker = Claimant {
+        let asker = ModelClaimant {
             worker: "",
             ghost: false,
             now,
@@ -204,7 +204,7 @@ impl Tasks {
     }
 
     /// The worker's own tasks first, then free ones, the lowest number first. Locked ones are passed by.
-    pub fn claim_next(&mut self, who: &Claimant<'_>, locked: &BTreeSet<u64>) -> Option<u64> {
+    pub fn claim_next(&mut self, who: &ModelClaimant<'_>, locked: &BTreeSet<u64>) -> Option<u64> {
         let ids: Vec<u64> = self.tasks.keys().copied().collect();
         let free = ids.iter().filter(|id| !locked.contains(id));
         for id in free.clone() {
@@ -226,7 +226,7 @@ impl Tasks {
         None
     }
 
-    pub fn claim_id(&mut self, id: u64, who: &Claimant<'_>) -> ModelResult<u64> {
+    pub fn claim_id(&mut self, id: u64, who: &ModelClaimant<'_>) -> ModelResult<u64> {
         let task = self.get(id)?;
         match Self::takeover(task, who, true) {
             Takeover::No => {}

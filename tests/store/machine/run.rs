@@ -8,7 +8,7 @@ use teamster_types::task::Status;
 
 use super::Mail;
 use super::act::{Act, ActResult};
-use super::model::{self, Claimant, Tasks};
+use super::model::{self, ModelClaimant, Tasks};
 use super::ops::{Op, Step};
 use super::world::{Told, WORKERS, World};
 
@@ -240,7 +240,7 @@ impl Run {
         id: u64,
         there: &Tasks,
     ) -> Result<(), Wrong> {
-        let who = Claimant {
+        let who = ModelClaimant {
             worker,
             ghost,
             now: self.world.now(),

@@ -23,6 +23,12 @@ export function patched(view: TeamView, patch: Patch): TeamView {
     approval: patch.approval ?? view.approval,
     verifications: patch.verifications ?? view.verifications,
     merges: patch.merges ?? view.merges,
+    proposal: patch.proposal ?? view.proposal,
+    questions: patch.questions ?? view.questions,
+    wakes: patch.wakes ?? view.wakes,
+    reviews: patch.reviews ?? view.reviews,
+    findings: patch.findings ?? view.findings,
+    choice: patch.choice ?? view.choice,
     cost: patch.cost ?? view.cost,
     problems: patch.problems ?? view.problems,
   };

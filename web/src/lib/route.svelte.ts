@@ -1,7 +1,7 @@
 // What the address shows: `#/`, `#/zombies`, `#/team/KEY/VIEW`, with `task`, `worker` or `branch` behind a `?`.
 
 /** The views of one team, in the order of their tabs. */
-export const VIEWS = ["team", "graph", "timeline", "log", "changes", "approval", "cost"] as const;
+export const VIEWS = ["team", "graph", "timeline", "log", "changes", "approval", "cost", "run"] as const;
 
 /** A view of one team. */
 export type ViewName = (typeof VIEWS)[number];

@@ -1,6 +1,6 @@
 // Which colour and which sign a state has, everywhere the same.
 
-import type { MergeState, SpanEnd, State, Verdict, VerificationState, Viewed, Worker } from "../api";
+import type { MergeState, Severity, SpanEnd, State, Verdict, VerificationState, Viewed, WakeState, Worker } from "../api";
 
 /** A colour by its meaning, and a sign that tells the same without it. */
 export interface Tone {
@@ -63,6 +63,20 @@ export const MERGE: Record<MergeState, Tone> = {
   conflict: tone("bad", "✕"),
   lost: tone("bad", "✕"),
   unchanged: tone("calm", "○"),
+};
+
+export const SEVERITY: Record<Severity, Tone> = {
+  blocker: tone("bad", "✕"),
+  major: tone("bad", "▲"),
+  minor: tone("warn", "◆"),
+  nit: tone("calm", "○"),
+};
+
+export const WAKE: Record<WakeState, Tone> = {
+  thinking: tone("busy", "◐"),
+  acted: tone("good", "●"),
+  failed: tone("bad", "✕"),
+  refused: tone("warn", "▲"),
 };
 
 /** The tone of a value that a newer server may have invented. */

@@ -19,6 +19,8 @@ const HOST_MEGABYTES: f64 = 60.0;
 /// The share of one core that a hundred waiting workers may use together, and the one that a waiting host may use.
 const IDLE_HUNDRED: f64 = 0.02;
 const IDLE_HOST: f64 = 0.01;
+/// A worker is at rest when nothing has happened in its team for this long; then it looks for news more seldom.
+const AT_REST: Duration = Duration::from_secs(16);
 /// One worker for each core is what many are compared with.
 const FEW: usize = 2;
 /// What every worker does with every task: it says something, changes a file and tells what it used.
@@ -83,7 +85,8 @@ pub(super) fn workers(programs: &Programs, size: Size) -> Result<Vec<Row>> {
     team.until_idle()?;
     // Every worker is told of each new one; what has just been told is not idle yet. What that costs is shown.
     let (before, start) = (cpu(&team)?, Instant::now());
-    until_quiet(&team.store, watched / 3)?;
+    let quiet = (watched / 3).max(AT_REST);
+    until_quiet(&team.store, quiet)?;
     let settled = cpu(&team)?;
     let settling = (settled - before) / start.elapsed().as_secs_f64();
     std::thread::sleep(watched);
@@ -91,7 +94,7 @@ pub(super) fn workers(programs: &Programs, size: Size) -> Result<Vec<Row>> {
     let allowed = IDLE_HUNDRED * float(idle) / 100.0;
     let waited = most_memory(&team)?;
     team.shut_down()?;
-    let (seconds, quiet) = (watched.as_secs(), (watched / 3).as_secs());
+    let (seconds, quiet) = (watched.as_secs(), quiet.as_secs());
     let [many_ms, few_ms] = [many, few].map(|time| time * 1e3);
     Ok(vec![
         Row::new(
@@ -203,16 +206,21 @@ fn start_run(programs: &Programs, team: &mut WorkerTeam<'_>, workers: usize) -> 
     Ok(team.host.insert(command.spawn()?).id())
 }
 
-/// Returns the user and system time of a process so far, in seconds, without that of its children.
+/// Returns how long the threads of a process have been on a core so far, in seconds, as the scheduler counts it. Ticks of
+/// 10 ms would tell nothing about a process that works for less than that.
 fn cpu_of(pid: u32) -> Result<f64> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task"))
         .with_context(|| format!("the process {pid} has ended"))?;
-    // The name in brackets may have spaces; user and system time are the 14th and 15th field of all.
-    let (_, fields) = stat.rsplit_once(')').context("a strange stat file")?;
-    let times = fields.split_whitespace().skip(11).take(2);
-    let ticks: u64 = times.map(str::parse::<u64>).sum::<Result<_, _>>()?;
-    let per_second = rustix::param::clock_ticks_per_second();
-    Ok(Duration::from_millis(ticks * 1000 / per_second).as_secs_f64())
+    let mut nanoseconds = 0;
+    for thread in threads {
+        // One that has just ended is not counted any more.
+        let Ok(text) = std::fs::read_to_string(thread?.path().join("schedstat")) else {
+            continue;
+        };
+        let on_core = text.split_whitespace().next().unwrap_or_default();
+        nanoseconds += on_core.parse::<u64>().context("a strange schedstat file")?;
+    }
+    Ok(Duration::from_nanos(nanoseconds).as_secs_f64())
 }
 
 /// Returns the most memory that a process ever had, in MB.

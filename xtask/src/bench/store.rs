@@ -11,7 +11,7 @@ use teamster_fs::Sync;
 use super::{Programs, Row, Size, by_turns, float, median};
 use crate::fixture;
 use crate::product::{Finished, TempProject, list};
-use crate::workload::{BATCH, CONTENT, Flush, Write};
+use workload::{BATCH, CONTENT, Flush, Write};
 
 /// Processes that drain a team together.
 const PROCESSES: usize = 4;

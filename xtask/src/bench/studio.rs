@@ -15,7 +15,7 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 use teamster_fs::Sync;
 use teamster_journal::payload::AgentEventRecorded;
-use teamster_journal::{EventKind, NewEvent};
+use teamster_journal::{EventActor, EventKind, NewEvent};
 use teamster_store::{FileStore, Store};
 use teamster_types::transitions::Edit;
 
@@ -24,8 +24,8 @@ use super::processes::most_megabytes;
 use super::{Programs, Row, Size, TASKS, WORKERS, percentile};
 use crate::fixture;
 use crate::product::{TEAM, TempProject, list, text, wait_for};
-use crate::workload::CONTENT;
 use crate::{ci, web};
+use workload::CONTENT;
 
 /// The longest that a first view may take, in seconds.
 const FIRST_VIEW: f64 = 1.0;
@@ -81,7 +81,7 @@ pub(super) fn browser(programs: &Programs, size: Size) -> Result<Vec<Row>> {
         }
     };
     // Few enough changes for the quick run, and enough for a p99 in the full one.
-    let (events, changes) = size.of((100_000, 1_333), (20_000, 200));
+    let (events, changes) = size.of((100_000, 1_333), (20_000, 500));
     let (project, server) = Server::with_team(programs, events)?;
     let store = project.store(Sync::Fast)?;
     let mut page = Page::open(&chromium)?;
@@ -102,7 +102,9 @@ pub(super) fn browser(programs: &Programs, size: Size) -> Result<Vec<Row>> {
             subject: Some(text.to_owned()),
             ..Edit::default()
         };
-        Ok(store.update_task(&team, "user", &task, &edit).map(drop)?)
+        Ok(store
+            .update_task(&team, &EventActor::Person, &task, &edit)
+            .map(drop)?)
     })?;
     let what = "a change of a task → the screen";
     rows.push(latency("browser-task", what, &took));

@@ -9,7 +9,6 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
-use teamster_store::Store;
 
 use super::{Case, Fault, Run, Struck, Target};
 use crate::fixture;
@@ -350,7 +349,7 @@ fn with_tasks(line: &str, claimed: bool) -> Result<Case> {
         fixture::planned("third", &[]),
         fixture::planned("fourth", &[]),
     ];
-    store.import_tasks(&fixture::team()?, "user", &plan)?;
+    fixture::import(&store, &plan)?;
     let token = if claimed {
         fixture::claim(&store, 1)?.token.reveal().to_owned()
     } else {

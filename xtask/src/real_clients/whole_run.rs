@@ -45,7 +45,7 @@ fn start(lab: &Lab) -> Result<Report> {
 }
 
 /// Returns the folder that the lab's installer puts the clients into.
-fn clients_home() -> Result<PathBuf> {
+pub(super) fn clients_home() -> Result<PathBuf> {
     let var = |name: &str| std::env::var_os(name).map(PathBuf::from);
     if let Some(home) = var("LAB_HOME") {
         return Ok(home);

@@ -114,12 +114,16 @@ fn tool_request(tool: &str, input: &Value, blocked: Option<&str>) -> ToolRequest
         "Grep" | "LS" => Some(path_of("path").unwrap_or_default()),
         other => return ToolRequest::Other(other.to_owned()),
     };
+    let is_edit = matches!(tool, "Write" | "Edit" | "MultiEdit" | "NotebookEdit");
     match named {
-        Some(path) => ToolRequest::Files(
-            std::iter::once(path)
-                .chain(blocked.map(PathBuf::from))
-                .collect(),
-        ),
+        Some(path) => {
+            let paths = std::iter::once(path).chain(blocked.map(PathBuf::from));
+            if is_edit {
+                ToolRequest::Edit(paths.collect())
+            } else {
+                ToolRequest::Files(paths.collect())
+            }
+        }
         // A file tool that names no file is not one we know.
         None => ToolRequest::Other(tool.to_owned()),
     }
@@ -154,13 +158,17 @@ mod tests {
     #[test]
     fn tools_are_known_by_what_they_touch() {
         let files = |paths: &[&str]| ToolRequest::Files(paths.iter().map(PathBuf::from).collect());
+        let edit = |paths: &[&str]| ToolRequest::Edit(paths.iter().map(PathBuf::from).collect());
         let cases = [
             (
                 "Bash",
                 json!({"command": "ls"}),
                 ToolRequest::Shell("ls".into()),
             ),
-            ("Write", json!({"file_path": "/w/a"}), files(&["/w/a"])),
+            ("Read", json!({"file_path": "/w/a"}), files(&["/w/a"])),
+            ("Write", json!({"file_path": "/w/a"}), edit(&["/w/a"])),
+            ("MultiEdit", json!({"file_path": "a"}), edit(&["a"])),
+            ("NotebookEdit", json!({"notebook_path": "a"}), edit(&["a"])),
             ("Glob", json!({"pattern": "/etc/*"}), files(&["/etc/*"])),
             (
                 "Glob",
@@ -185,7 +193,7 @@ mod tests {
         }
         assert_eq!(
             tool_request("Write", &json!({"file_path": "a"}), Some("/etc/x")),
-            files(&["a", "/etc/x"])
+            edit(&["a", "/etc/x"])
         );
     }
 }

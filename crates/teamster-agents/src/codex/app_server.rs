@@ -597,7 +597,7 @@ impl Approvals {
                 let wanted = if paths.is_empty() {
                     ToolRequest::Other("apply_patch".to_owned())
                 } else {
-                    ToolRequest::Files(paths)
+                    ToolRequest::Edit(paths)
                 };
                 ("apply_patch", shown.join(", "), wanted)
             }

@@ -34,8 +34,26 @@ pub struct ScriptContext<'a> {
     pub worker: &'a str,
     /// What the plan calls the task, if it came from one.
     pub label: Option<&'a str>,
+    /// What the agent was told; empty when nobody told it anything.
+    pub prompt: &'a str,
     /// What a play does to its own process and the machine.
     pub host: &'a dyn ScriptHost,
+}
+
+impl ScriptContext<'_> {
+    /// Returns whether the agent was told these words. Where a line of the prompt ends makes no difference.
+    pub(super) fn was_told(&self, words: &str) -> bool {
+        let plain = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        plain(self.prompt).contains(&plain(words))
+    }
+
+    /// Returns the id of the first question that the prompt names, as a leader answers it; empty when it names none.
+    fn question(&self) -> &str {
+        let named = self.prompt.split("Question ").skip(1);
+        let mut ids = named.filter_map(|rest| rest.split_once(" of ").map(|(id, _)| id));
+        ids.find(|id| !id.contains(char::is_whitespace))
+            .unwrap_or_default()
+    }
 }
 
 /// What a play does to its own process and the machine.
@@ -301,6 +319,7 @@ impl Player<'_, '_> {
             ("{attempt}", attempt.as_str()),
             ("{team}", context.team),
             ("{worker}", context.worker),
+            ("{question}", context.question()),
             // Last: a subject that looks like one of the others is not filled in again.
             ("{subject}", context.subject),
         ];
@@ -384,6 +403,7 @@ pub(super) mod tests {
             team: "t",
             worker: "w",
             label: None,
+            prompt: "Question q17 of worker-2 about task 3:",
             host: &Nowhere,
         };
         let mut out = Vec::new();
@@ -447,6 +467,14 @@ pub(super) mod tests {
         };
         assert_eq!(outcome.spent.usage, Some(usage));
         assert_eq!(outcome.spent.cost_usd, Some(0.5));
+    }
+
+    #[test]
+    fn question_of_a_prompt_is_filled_in() {
+        let script = "[[step]]\nfill = true\ndo = 'say'\ntext = '{question} is answered'";
+        let (_, outcome, _) = played(script, 1, |_| {});
+        let summary = "q17 is answered".to_owned();
+        assert_eq!(outcome.verdict, AgentVerdict::Done { summary });
     }
 
     #[test]

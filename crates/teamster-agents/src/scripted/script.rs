@@ -1,4 +1,4 @@
-//! A script: a list of `[[step]]`, each of which says what to `do`, and for which task, worker and attempt.
+//! A script: a list of `[[step]]`, each of which says what to `do`, and for which task, worker, attempt and prompt.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -40,6 +40,8 @@ pub(super) struct StepCondition {
     task: Option<Word>,
     worker: Option<String>,
     attempt: Option<u32>,
+    /// Words that the agent was told.
+    prompt: Option<String>,
     /// Whether words in braces stand for what is known about the task.
     pub(super) fill: bool,
 }
@@ -350,6 +352,10 @@ impl StepCondition {
             && self
                 .attempt
                 .is_none_or(|attempt| attempt == context.attempt)
+            && self
+                .prompt
+                .as_deref()
+                .is_none_or(|words| context.was_told(words))
     }
 }
 
@@ -395,6 +401,7 @@ mod tests {
             team: "t",
             worker: "worker-1",
             label,
+            prompt: "You are asked because\nworker-2 asks a question.",
             host: &Nowhere,
         };
         let script = parse(script).unwrap();
@@ -433,6 +440,14 @@ mod tests {
             says(&["all", "again", "end"])
         );
         assert_eq!(part("step = []", None, "Build", 1), []);
+    }
+
+    #[test]
+    fn steps_with_a_prompt_are_for_whoever_was_told_these_words() {
+        let script = "
+        [[step]]\nprompt = 'asked because worker-2'\ndo = 'say'\ntext = 'woken'\n\
+        [[step]]\nprompt = 'Split the work'\ndo = 'say'\ntext = 'plans'";
+        assert_eq!(part(script, None, "Build", 1), says(&["woken"]));
     }
 
     #[test]
@@ -559,7 +574,7 @@ mod tests {
             ),
             (
                 "[[step]]\ndo = 'say'\ntext = 'a'\ntxt = 'b'",
-                "line 4: item 1 of `step` has the unknown key `txt`; known are task, worker, attempt, fill, do, text",
+                "line 4: item 1 of `step` has the unknown key `txt`; known are task, worker, attempt, prompt, fill, do, text",
             ),
             (
                 "[[step]]\ndo = 'hang'\ntext = 'a'",

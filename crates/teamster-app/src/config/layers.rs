@@ -28,7 +28,7 @@ impl Layers {
             self.problems.extend(file.problems.iter().cloned());
             for (name, line) in file.names() {
                 let section = name.split('.').next();
-                let is_ours = KEYS.iter().any(|key| key.name == name);
+                let is_ours = KEYS.iter().any(|key| key.is_called(&name));
                 let near = KEYS
                     .iter()
                     .find(|key| key.name.split('.').next() == section)
@@ -59,7 +59,11 @@ impl Layers {
         });
         let mut files = [&self.project, &self.user].into_iter();
         let of_file = |file: &SettingsFile| {
-            let (value, line) = file.get(key.name)?;
+            let is_section = |value: &DocumentValue| matches!(value, DocumentValue::Map(_));
+            let (value, line) = match (file.get(key.name)?, key.in_section) {
+                ((value, _), Some(name)) if is_section(&value) => file.get(name)?,
+                (found, _) => found,
+            };
             Some((value, file.source(line)))
         };
         if let Some((value, source)) = variable.or_else(|| files.find_map(of_file)) {

@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 use teamster_agents::{Permissions, Rule};
 use teamster_fs::Sync;
 use teamster_fs::layout::Layout;
+use teamster_run::host::LeaderBounds;
 use teamster_store::Settings;
 use teamster_types::health::Limits;
 use teamster_types::paths::Reservations;
@@ -31,7 +32,12 @@ use layers::Layers;
 pub use providers::ProviderSetting;
 pub use roles::{RoleSetting, seen_from};
 pub use value::NotifyWay;
-use value::{count, endpoint, flag, list, reservations, rule, say, span, way};
+use value::{
+    agent, count, endpoint, flag, list, percent, reservations, rule, say, small_count, span, way,
+};
+
+/// The word for a leader of the team's own choice.
+pub const AUTO_LEADER: &str = "auto";
 
 /// A setting's name in files and the variable that overrides it.
 #[derive(Clone, Copy, Debug)]
@@ -39,6 +45,8 @@ pub struct SettingKey {
     /// The name in files, `section.name`.
     pub name: &'static str,
     variable: &'static str,
+    /// The name in a file that has a section of the setting's own name.
+    in_section: Option<&'static str>,
 }
 
 const CLAIM_LEASE: SettingKey = SettingKey::new("claim.lease", env_vars::CLAIM_LEASE);
@@ -52,6 +60,14 @@ const WORKER_START: SettingKey =
 const WORKER_IDLE: SettingKey = SettingKey::new("worker.idle_limit", env_vars::WORKER_IDLE_LIMIT);
 const WORKER_TASK: SettingKey = SettingKey::new("worker.task_limit", env_vars::WORKER_TASK_LIMIT);
 const RUN_MAX_TASKS: SettingKey = SettingKey::new("run.max_tasks", env_vars::RUN_MAX_TASKS);
+const LEADER: SettingKey = SettingKey {
+    in_section: Some("leader.agent"),
+    ..SettingKey::new("leader", env_vars::LEADER)
+};
+const LEADER_MAX_WAKES: SettingKey =
+    SettingKey::new("leader.max_wakes", env_vars::LEADER_MAX_WAKES);
+const LEADER_BUDGET_SHARE: SettingKey =
+    SettingKey::new("leader.budget_share", env_vars::LEADER_BUDGET_SHARE);
 const PERMISSIONS_SHELL: SettingKey =
     SettingKey::new("permissions.shell", env_vars::PERMISSIONS_SHELL);
 const PERMISSIONS_OTHER: SettingKey =
@@ -68,7 +84,7 @@ const NOTIFY: SettingKey = SettingKey::new("notify", env_vars::NOTIFY);
 const STUDIO_OTLP: SettingKey = SettingKey::new("studio.otlp", env_vars::STUDIO_OTLP);
 const STUDIO_OTLP_EVERY: SettingKey =
     SettingKey::new("studio.otlp_every", env_vars::STUDIO_OTLP_EVERY);
-const KEYS: [SettingKey; 20] = [
+const KEYS: [SettingKey; 23] = [
     CLAIM_LEASE,
     RESERVATIONS,
     NOTIFY,
@@ -80,6 +96,9 @@ const KEYS: [SettingKey; 20] = [
     WORKER_IDLE,
     WORKER_TASK,
     RUN_MAX_TASKS,
+    LEADER,
+    LEADER_MAX_WAKES,
+    LEADER_BUDGET_SHARE,
     PERMISSIONS_SHELL,
     PERMISSIONS_OTHER,
     WORKTREE_SETUP,
@@ -187,6 +206,12 @@ pub struct Config {
     pub worker_task: Setting<Duration>,
     /// How many tasks may be added to a run, besides those of its plan and those that it makes itself.
     pub run_max_tasks: Setting<usize>,
+    /// Who leads a run for which nobody says it: `auto`, `engine`, or a provider.
+    pub leader: Setting<String>,
+    /// How often the leader of a run is woken at most.
+    pub leader_max_wakes: Setting<u32>,
+    /// How much of each budget the leader may use, in percent.
+    pub leader_budget_share: Setting<u32>,
     /// What happens when an agent wants to run a command.
     pub permissions_shell: Setting<Rule>,
     /// What happens when an agent wants something that is neither a command nor a file of its worktree.
@@ -231,6 +256,7 @@ impl Config {
         let defaults = Settings::default();
         let limits = WorkerLimits::default();
         let permissions = Permissions::default();
+        let bounds = LeaderBounds::default();
         Self {
             claim_lease: layers.find(CLAIM_LEASE, LEASE, span),
             reservations: layers.find(RESERVATIONS, Reservations::default(), reservations),
@@ -243,6 +269,9 @@ impl Config {
             worker_idle: layers.find(WORKER_IDLE, limits.idle, span),
             worker_task: layers.find(WORKER_TASK, limits.task, span),
             run_max_tasks: layers.find(RUN_MAX_TASKS, MAX_TASKS, count),
+            leader: layers.find(LEADER, AUTO_LEADER.to_owned(), agent),
+            leader_max_wakes: layers.find(LEADER_MAX_WAKES, bounds.max_wakes, small_count),
+            leader_budget_share: layers.find(LEADER_BUDGET_SHARE, bounds.budget_share, percent),
             permissions_shell: layers.find(PERMISSIONS_SHELL, permissions.shell, rule),
             permissions_other: layers.find(PERMISSIONS_OTHER, permissions.other, rule),
             worktree_setup: layers.find(WORKTREE_SETUP, Vec::new(), list),
@@ -304,6 +333,14 @@ impl Config {
         }
     }
 
+    /// Returns what the leader of a run may use.
+    pub fn leader_bounds(&self) -> LeaderBounds {
+        LeaderBounds {
+            max_wakes: self.leader_max_wakes.value,
+            budget_share: self.leader_budget_share.value,
+        }
+    }
+
     /// Returns what an agent may do.
     pub fn permissions(&self) -> Permissions {
         Permissions {
@@ -340,6 +377,13 @@ impl Config {
             row(WORKER_IDLE, &self.worker_idle, span),
             row(WORKER_TASK, &self.worker_task, span),
             row(RUN_MAX_TASKS, &self.run_max_tasks, |value| json!(value)),
+            row(LEADER, &self.leader, |value| json!(value)),
+            row(LEADER_MAX_WAKES, &self.leader_max_wakes, |value| {
+                json!(value)
+            }),
+            row(LEADER_BUDGET_SHARE, &self.leader_budget_share, |value| {
+                json!(format!("{value}%"))
+            }),
             row(PERMISSIONS_SHELL, &self.permissions_shell, rule),
             row(PERMISSIONS_OTHER, &self.permissions_other, rule),
             row(WORKTREE_SETUP, &self.worktree_setup, list),
@@ -358,7 +402,16 @@ impl Config {
 
 impl SettingKey {
     const fn new(name: &'static str, variable: &'static str) -> Self {
-        Self { name, variable }
+        Self {
+            name,
+            variable,
+            in_section: None,
+        }
+    }
+
+    /// Returns whether it may stand in a file by this name.
+    fn is_called(self, name: &str) -> bool {
+        self.name == name || self.in_section == Some(name)
     }
 
     /// Returns the variable that overrides it.

@@ -90,6 +90,32 @@ pub(super) fn count(value: &DocumentValue) -> Result<usize, &'static str> {
     parsed.ok_or("a whole number such as 200")
 }
 
+pub(super) fn small_count(value: &DocumentValue) -> Result<u32, &'static str> {
+    count(value).and_then(|count| u32::try_from(count).map_err(|_| "a smaller whole number"))
+}
+
+/// Reads a part of a hundred, with or without its sign.
+pub(super) fn percent(value: &DocumentValue) -> Result<u32, &'static str> {
+    let parsed = match value {
+        DocumentValue::Number(text) => text.parse().ok(),
+        DocumentValue::Text(text) => text.trim_end_matches('%').trim_end().parse().ok(),
+        _ => None,
+    };
+    parsed
+        .filter(|percent| *percent <= 100)
+        .ok_or("a part of a hundred such as \"25%\"")
+}
+
+pub(super) fn agent(value: &DocumentValue) -> Result<String, &'static str> {
+    let word = match value {
+        DocumentValue::Text(text) => Some(text.trim()),
+        _ => None,
+    };
+    let word = word.filter(|word| !word.is_empty() && !word.contains(char::is_whitespace));
+    word.map(str::to_owned)
+        .ok_or("\"auto\", \"engine\" or an agent such as \"claude\"")
+}
+
 /// A span in the form that is read back: the largest unit that divides it.
 pub(super) fn say(span: Duration) -> String {
     let millis = span.as_millis();
@@ -160,6 +186,22 @@ pub(super) fn written(value: &DocumentValue) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn percent_is_read_with_and_without_its_sign_and_never_above_a_hundred() {
+        let text = |text: &str| DocumentValue::Text(text.to_owned());
+        for (value, expected) in [
+            (text("25%"), Some(25)),
+            (text("25 %"), Some(25)),
+            (text("0"), Some(0)),
+            (DocumentValue::Number("100".to_owned()), Some(100)),
+            (DocumentValue::Number("101".to_owned()), None),
+            (DocumentValue::Number("-1".to_owned()), None),
+            (text("a quarter"), None),
+        ] {
+            assert_eq!(percent(&value).ok(), expected, "{value:?}");
+        }
+    }
 
     #[test]
     fn every_way_has_a_word_that_is_read_back() {

@@ -7,12 +7,10 @@ use teamster_run::request::Request;
 
 use super::RunRequest;
 use crate::app::{App, Confirm};
+use crate::config::AUTO_LEADER as AUTO;
 use crate::env_vars;
 use crate::error::{AppError, Result};
 use crate::presets::Presets;
-
-/// The word for a leader of the team's own choice.
-const AUTO: &str = "auto";
 
 /// A team, and whoever plans for it.
 pub(super) struct CastTeam {
@@ -61,7 +59,15 @@ impl RunRequest {
             CastOutcome::Ready(cast) => cast,
             CastOutcome::Ask(cast) => self.confirm(app, cast)?,
         };
-        let leader = match (self.leader.as_deref().unwrap_or(AUTO), &cast.leader) {
+        // Copies of the same work are not for anybody to split, whatever the settings say.
+        let usual = if self.distribution.is_one() {
+            app.config.leader.value.as_str()
+        } else {
+            AUTO
+        };
+        let leader = match (self.leader.as_deref().unwrap_or(usual), &cast.leader) {
+            // Whoever brought the tasks along leads.
+            _ if self.tasks.is_some() => None,
             (AUTO, Some(leader)) => Some(leader.clone()),
             (AUTO, None) if self.is_to_be_split(&cast) => {
                 cast::leader_among(&casting, &cast.members).map_err(refused)?

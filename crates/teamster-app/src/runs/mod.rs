@@ -16,11 +16,13 @@ use teamster_fs::proc::Machine;
 use teamster_isolate::git::{Git, Repo};
 use teamster_journal::RunState;
 use teamster_journal::payload::{Approve, Budget, ReviewMode, RunSpec};
+use teamster_run::cast::nobody_can;
 use teamster_run::host::{ExclusiveLock, Host, HostEnvironment, HostExit, ProjectLock, RunError};
 use teamster_run::observer::RunObserver;
+use teamster_run::plan::Plan;
 use teamster_store::Read;
-use teamster_types::TeamName;
 use teamster_types::flow::Stage;
+use teamster_types::{TaskId, TeamName};
 use teamster_workers::launch::{self, Launcher};
 
 use crate::app::App;
@@ -223,7 +225,7 @@ pub fn host(
         max_tasks: app.config.run_max_tasks.value,
         stop_deadline: STOP_DEADLINE,
         agent_limits: workers::unchecked(app, &project).config.rules(),
-        agent_permissions: workers::unchecked(app, &project).config.permissions(),
+        leader: app.config.leader_bounds(),
         path: &path,
         observer,
     };
@@ -267,17 +269,61 @@ fn failed(team: &TeamName, trace: Option<String>, error: RunError) -> AppError {
     error.hint(hint)
 }
 
-/// Refuses to add tasks to a run that goes on: a worker proposes them, and nobody adds more than the run would follow.
-pub fn may_add_tasks(app: &App, team: &TeamName, count: usize) -> Result {
+/// Refuses to change a task to an agent: in a run that goes on any task, otherwise one that is not its own.
+pub fn may_change_task(app: &App, team: &TeamName, id: &TaskId) -> Result {
+    if open_run(app, team)?.is_some() {
+        return app.must_be_a_person("changing a task of a run");
+    }
+    if !app.is_below_bridge() {
+        return Ok(());
+    }
+    let task = app.read()?.task(team, id)?;
+    if task.owner() == Some(app.actor.name()) {
+        return Ok(());
+    }
+    Err(AppError::refused(format!(
+        "task {id} is not {}'s, and changing it is for people",
+        app.actor.name()
+    ))
+    .hint("send a message to the lead instead: `teamster message send --to lead …`"))
+}
+
+/// Sends the tasks of a plan that name a role to those members of a run's team who have it. Other teams have no roles.
+pub fn assign_roles(app: &App, team: &TeamName, plan: &mut Plan) -> Result {
+    let Some(role) = plan.roles.iter().flatten().next() else {
+        return Ok(());
+    };
+    let config = app.read()?.team(team)?;
+    if config.run().is_none() {
+        return Err(AppError::refused(format!(
+            "a task of the plan is for the role {role}, and team {team} has no roles: it was not made by a run"
+        ))
+        .hint("name an owner instead"));
+    }
+    let spec = spec_of(app, team)?;
+    if let Some(why) = nobody_can(&spec, plan) {
+        return Err(AppError::refused(why).hint("change the plan"));
+    }
+    plan.assign_roles(&spec.members);
+    Ok(())
+}
+
+/// Returns what the run of a team has come to; `None` when it has none, or one that is over.
+fn open_run(app: &App, team: &TeamName) -> Result<Option<RunState>> {
     let read = app.read()?;
     let (state, _) = match read.team(team) {
         Ok(config) if config.run().is_some() => state_of(read, team)?,
         // Whether there is such a team is for the store to say.
-        _ => return Ok(()),
+        _ => return Ok(None),
     };
-    if state.finished.is_some() {
+    Ok(state.finished.is_none().then_some(state))
+}
+
+/// Refuses to add tasks to a run that goes on: a worker proposes them, and nobody adds more than the run would follow.
+pub fn may_add_tasks(app: &App, team: &TeamName, count: usize) -> Result {
+    let Some(state) = open_run(app, team)? else {
         return Ok(());
-    }
+    };
     app.must_be_a_person("adding a task to a run, or letting one begin anew,")?;
     let most = app.config.run_max_tasks.value;
     if state.added.len() + count <= most {

@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use serde_json::json;
+use serde_json::{Value, json};
 use teamster_fs::Dir;
 use teamster_isolate::git::{CommitId, FoundRepo, Git, GitProblem, Repo};
 use teamster_journal::payload::{
-    Approve, Base, Budget, Check, Distribution, MAX_FIX, ReviewMode, RunSpec,
+    Approve, Base, Budget, Check, Distribution, GivenBy, GivenPlan, MAX_FIX, PlanSource,
+    ReviewMode, RunSpec,
 };
+use teamster_party::Party;
 use teamster_prompts::Prompts;
 use teamster_prompts::facts::CheckState;
 use teamster_run::cast::nobody_can;
@@ -20,6 +22,7 @@ use teamster_run::request::Request;
 use teamster_run::verify::detect;
 use teamster_store::Clock;
 use teamster_types::TeamName;
+use teamster_types::flow::FlowKind;
 use teamster_types::team::{NewMember, NewTeam};
 use teamster_workers::{briefing, launch};
 
@@ -27,7 +30,7 @@ use super::casting::CastTeam;
 use super::{busy, check_budget};
 use crate::app::{App, recordable};
 use crate::env_vars;
-use crate::error::{AppError, Result};
+use crate::error::{AppError, ErrorKind, Result};
 use crate::files::read_file;
 use crate::prompts::PromptFiles;
 use crate::trust::{self, Unknown};
@@ -51,10 +54,12 @@ pub struct RunRequest {
     pub preset: Option<String>,
     /// The file with the plan.
     pub plan: Option<PathBuf>,
+    /// The tasks of a plan that whoever asks has made, as in a plan file.
+    pub tasks: Option<Value>,
     /// Commands that verify the result; empty for those of the preset or the project.
     pub verify: Vec<String>,
-    /// The state machine whose words are shown: `staged`, `party` or `pdca`.
-    pub flow: String,
+    /// The flow that the run follows: `staged`, `party` or `pdca`; `None` for the preset's, else `staged`.
+    pub flow: Option<String>,
     /// Who plans: `engine`, an agent, or `auto`, which `None` stands for: whom the preset names, else the first of the team
     /// that can when there is something to split.
     pub leader: Option<String>,
@@ -78,8 +83,12 @@ pub struct RunRequest {
     pub tmux: bool,
     /// Whether it is written down what is wanted before it is worked on.
     pub requirements: bool,
-    /// Whether a person has to accept the plan.
-    pub approve_plan: bool,
+    /// Whether a person has to accept the plan; `None` for yes where a leader plans and a person is at the terminal.
+    pub approve_plan: Option<bool>,
+    /// Whether the leader decides everything by itself, and nobody is asked what it cannot know.
+    pub assume: bool,
+    /// Whether another process will host the run, which has no terminal.
+    pub is_detached: bool,
     /// Whether a team that is only proposed is accepted.
     pub accept_team: bool,
 }
@@ -136,7 +145,7 @@ impl RunRequest {
                 .map_err(|error| AppError::refused(error.message).hint(error.hint))?,
             None => 0,
         };
-        let spec = RunSpec {
+        let mut spec = RunSpec {
             agents: cast.cast.agents.clone(),
             task: request.task,
             preset: cast.cast.preset.clone(),
@@ -147,20 +156,23 @@ impl RunRequest {
             approve: self.approve.unwrap_or_default(),
             max_fix: self.max_fix.unwrap_or(MAX_FIX),
             review: self.review,
-            flow: self.flow.clone(),
+            flow: self.flow_name(&cast),
             leader: cast.leader.clone(),
             leader_model: cast.leader_model.clone(),
             leader_prompt: cast.cast.leader_prompt.clone(),
             distribution: self.distribution,
             how: cast.cast.how.clone(),
             requirements: self.requirements,
+            given: self.given_plan(&cast)?,
             plan: plan_file,
-            approve_plan: self.approve_plan,
+            approve_plan: false,
+            assume: self.assume,
             in_place: self.in_place,
             tmux: self.tmux,
             budget: self.budget,
             uncommitted,
         };
+        check_given(&spec)?;
         if let Some(why) = plan.as_ref().and_then(|plan| nobody_can(&spec, plan)) {
             return Err(AppError::refused(why)
                 .hint("change the plan, or name a team that can do it, as in `2:codex,1:claude`"));
@@ -171,10 +183,12 @@ impl RunRequest {
                     .hint("use it in a git repository and without --no-worktrees"),
             );
         }
-        if spec.approve_plan && !app.can_ask() {
-            return Err(AppError::usage("--approve-plan needs a terminal to ask at")
-                .hint("`--dry-run` shows the plan without one"));
+        if spec.flow_kind() == FlowKind::Party {
+            check_session(&project, &team)?;
         }
+        let is_led = matches!(spec.plan_source(), PlanSource::Leader(_));
+        let is_asked = is_led && app.can_ask() && !self.is_detached && !self.assume;
+        spec.approve_plan = self.approve_plan.unwrap_or(is_asked);
         Ok(PreparedRun {
             team,
             project,
@@ -248,6 +262,13 @@ impl RunRequest {
         })
     }
 
+    /// Returns the flow that was asked for, else that of the preset.
+    fn flow_name(&self, cast: &CastTeam) -> String {
+        let of_preset = cast.cast.flow.as_ref().map(|own| own.flow.name.clone());
+        let asked = self.flow.clone().or(of_preset);
+        asked.unwrap_or_else(|| FlowKind::default().name().to_owned())
+    }
+
     fn plan_file(&self, app: &App) -> Result<(Option<Plan>, Option<String>)> {
         let Some(file) = &self.plan else {
             return Ok((None, None));
@@ -264,6 +285,34 @@ impl RunRequest {
             AppError::refused(faults.to_string()).hint("`teamster plan check FILE` checks it")
         })?;
         Ok((Some(plan), Some(name)))
+    }
+
+    /// Returns the plan that comes with the run: that of whoever asks, else that of the preset where no agent plans.
+    fn given_plan(&self, team: &CastTeam) -> Result<Option<GivenPlan>> {
+        if let Some(tasks) = &self.tasks {
+            let bytes = serde_json::to_vec(&json!({ "tasks": tasks })).unwrap_or_default();
+            let plan = Plan::parse(Path::new("tasks.json"), &bytes)
+                .map_err(|faults| AppError::refused(faults.to_string()))?;
+            if plan.tasks.iter().any(|task| !task.task.verify.is_empty()) {
+                return Err(
+                    AppError::refused("these tasks name commands in `verify`").hint(
+                        "leave them out: commands that verify the work are the person's to give",
+                    ),
+                );
+            }
+            return Ok(Some(GivenPlan {
+                by: GivenBy::Session,
+                plan: plan.draft(),
+            }));
+        }
+        let is_unplanned = team.leader == RunSpec::ENGINE
+            && self.plan.is_none()
+            && self.distribution == Distribution::One;
+        let of_preset = team.cast.plan.clone().filter(|_| is_unplanned);
+        Ok(of_preset.map(|plan| GivenPlan {
+            by: GivenBy::Preset,
+            plan,
+        }))
     }
 
     fn checks(&self, project: &Path, team: &CastTeam) -> Result<(Vec<Check>, Vec<String>)> {
@@ -340,6 +389,64 @@ impl RunRequest {
     }
 }
 
+/// Refuses a run whose plan came with it and is for somebody who is not in the team.
+fn check_given(spec: &RunSpec) -> Result {
+    let Some(given) = &spec.given else {
+        return Ok(());
+    };
+    let has_role = |role: &str| spec.members.iter().any(|member| member.has_role(role));
+    let roles = given
+        .plan
+        .tasks
+        .iter()
+        .filter_map(|task| task.role.as_deref());
+    let mut missing: Vec<&str> = roles.filter(|role| !has_role(role)).collect();
+    missing.sort_unstable();
+    missing.dedup();
+    if let (Some(preset), Some(first)) = (&spec.preset, missing.first())
+        && given.by == GivenBy::Preset
+    {
+        let (roles, agents) = (missing.join(" and "), &spec.agents);
+        return Err(AppError::refused(format!(
+            "the plan of the team {preset} has tasks for {roles}, and nobody in {agents} is that"
+        ))
+        .hint(format!(
+            "name somebody for each, as in `1:claude:{first}`; or leave the crew to the preset; or let an agent plan with --leader"
+        )));
+    }
+    let plan =
+        Plan::of_draft(&given.plan).map_err(|faults| AppError::refused(faults.to_string()))?;
+    match nobody_can(spec, &plan) {
+        Some(why) => Err(AppError::refused(why)
+            .hint("change the tasks, or name a team that can do them, as in `2:codex,1:claude`")),
+        None => Ok(()),
+    }
+}
+
+/// Refuses a run that follows the flow `party` while the session of another team is under way: it lives by its session, and a
+/// project has one.
+fn check_session(project: &Path, team: &TeamName) -> Result {
+    let Some(dir) = Dir::open_root(project)? else {
+        return Ok(());
+    };
+    let session = match Party::find(&dir)? {
+        Some(party) => party.session()?,
+        None => None,
+    };
+    match session {
+        Some(session) if session.is_active() && session.team != team.as_str() => {
+            let (other, phase) = (&session.team, &session.phase);
+            Err(AppError::new(ErrorKind::Conflict, format!(
+                "the flow party needs a session, and that of team {other} is under way, in {phase}"
+            ))
+            .hint(format!(
+                "decide about the work of {other} first, or stop it: `teamster state transition CANCELLED REASON`"
+            )))
+        }
+        _ => Ok(()),
+    }
+}
+
 impl PreparedRun {
     /// Makes the team. From then on the run can be taken up by anybody.
     pub fn create(self, app: &App, unknown: Unknown) -> Result<StartedRun> {
@@ -372,7 +479,7 @@ impl PreparedRun {
             members.push(NewMember {
                 name: hand.name.clone(),
                 provider: provider.name.clone(),
-                capabilities: Some(hand.can.clone()),
+                capabilities: Some(hand.abilities()),
             });
         }
         trust::require_for_run(
@@ -389,8 +496,23 @@ impl PreparedRun {
     /// Shows what would be done to `show`, and starts nothing.
     pub fn preview<T>(&self, app: &App, show: impl FnOnce(&Preview<'_>) -> T) -> Result<T> {
         let sentence;
+        let assigned;
         let (plan, planned_by) = if let (Some(plan), Some(file)) = (&self.plan, &self.spec.plan) {
-            (plan, file.clone())
+            let mut plan = plan.clone();
+            plan.assign_roles(&self.spec.members);
+            assigned = plan;
+            (&assigned, file.clone())
+        } else if let Some(given) = &self.spec.given {
+            let mut plan = Plan::of_draft(&given.plan)
+                .map_err(|faults| AppError::refused(faults.to_string()))?;
+            plan.assign_roles(&self.spec.members);
+            assigned = plan;
+            let preset = self.spec.preset.as_deref().unwrap_or_default();
+            let by = match given.by {
+                GivenBy::Preset => format!("the preset {preset}"),
+                GivenBy::Session => "whoever starts the run".to_owned(),
+            };
+            (&assigned, by)
         } else {
             sentence = Plan::unplanned(&self.spec).map_err(AppError::refused)?;
             let by = match self.spec.leading_agent() {
@@ -429,7 +551,7 @@ impl PreparedRun {
 
     /// Returns what whoever plans would be told; `None` when nobody plans. No check was run yet.
     fn leader_prompt(&self, app: &App) -> Result<Option<String>> {
-        if self.spec.leader == "engine" || self.plan.is_some() {
+        if self.spec.leading_agent().is_none() || self.plan.is_some() {
             return Ok(None);
         }
         let base = self.spec.base.as_ref();
@@ -461,6 +583,13 @@ impl PreparedRun {
             told: &self.spec.leader_prompt,
             overview: &RepositoryOverview::new(&tracked, &readme.unwrap_or_default()),
             checks: &checks,
+            budget: &self.spec.budget,
+            // As the host decides it when it plans.
+            may_ask: !self.spec.assume
+                && (self.spec.approve == Approve::Ask || self.spec.approve_plan || app.can_ask()),
+            needs_analysis: self.spec.flow_kind() == FlowKind::Party,
+            answers: &[],
+            revision: None,
             prompts: &self.prompts,
         };
         let prompt = request.prompt(self.team.as_str(), app.config.rules().prompt);

@@ -228,7 +228,7 @@ pub fn stop(
     Ok(stopping.run(&ShutdownRequest {
         team: request.team,
         only: request.only,
-        actor: app.actor.name().to_owned(),
+        actor: app.actor.recorded_as(),
         reason: "a person asked for it".to_owned(),
         drain: request.drain,
         force: request.force,

@@ -23,7 +23,7 @@ impl TeammateEnd {
         actor: &HookActor,
         registry: &NativeRegistry,
     ) -> Option<Self> {
-        let exit_code = payload.integer("exit_code").unwrap_or(0);
+        let exit_code = payload.exit_code().unwrap_or(0);
         let of = |team: &NativeTeam, name: &str| Self {
             team: shown_line(&team.name, LONGEST_TEXT),
             teammate: shown_line(name, LONGEST_TEXT),

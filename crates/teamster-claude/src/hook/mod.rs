@@ -10,33 +10,31 @@
 //!
 //! - [`run`] chooses the handler of an event; `HookCall` holds one handler for each event and the steps they share;
 //! - [`HookPayload`] reads the fields of any version of the client, and `HookActor` is the agent it is about;
-//! - `alert` records the end of a teammate;
+//! - `tool_use` handles the two events of a tool;
+//! - `alert` records the end of a teammate, `journal` the call itself;
 //! - `unfinished` tells a new session about a run of its project that is not over.
 
 mod alert;
+mod journal;
 mod payload;
+mod tool_use;
 mod unfinished;
 
 use std::cell::OnceCell;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
-use teamster_fs::Sync;
+use serde_json::json;
 use teamster_fs::layout::Layout;
-use teamster_fs::proc::Machine;
-use teamster_journal::payload::HookReceived;
-use teamster_journal::{EventKind, NewEvent};
-use teamster_store::{FileStore, Read as _, Settings, Store as _, StoreError, SystemClock};
-use teamster_types::team::TeamOrigin;
-use teamster_types::{TeamName, Time};
+use teamster_types::Time;
+use teamster_types::text::shown_line;
 
-use crate::native::{InboxNote, NativeRegistry, TaskFolder, pdca, structured};
-use crate::state::{Begin, Effect, Op, StateChange, StateError, States, Status, TeammateRow};
-use crate::state::{LONGEST_TASK, LONGEST_TEXT};
+use crate::native::{InboxNote, NativeRegistry, Pdca, TaskFolder, pdca};
+use crate::state::{
+    AgentState, Applied, Begin, Effect, LONGEST_TASK, LONGEST_TEXT, Op, StateChange, StateError,
+    States, Status, TeammateRow,
+};
 use alert::TeammateEnd;
 use payload::{ActorKind, HookActor};
-use teamster_types::text::shown_line;
 
 pub use payload::HookPayload;
 
@@ -97,13 +95,24 @@ pub enum FollowUp {
 
 /// Adds to the response at the start of a session what it is told about a run that is not over. It is called after the
 /// sweep: a run whose team was just removed is not mentioned.
-pub fn add_unfinished_run(response: &mut HookResponse, context: &HookContext) {
+///
+/// `moved` are the teams that the sweep has put into the trash: the session is told how to get them back.
+pub fn add_unfinished_run(response: &mut HookResponse, context: &HookContext, moved: &[String]) {
+    let mut texts = Vec::new();
     match unfinished::run_of(context) {
-        Ok(run) => response.stdout = run.map(|text| context_response("SessionStart", &text)),
+        Ok(run) => texts.extend(run),
         Err(error) => response.log.push(format!(
             "SessionStart: nobody knows whether a run is unfinished: {error}"
         )),
     }
+    texts.extend(moved.iter().map(|team| {
+        let team = shown_line(team, LONGEST_TEXT);
+        format!(
+            "teamster moved the stale team {team} to its trash; `teamster zombies restore {team}` brings it back."
+        )
+    }));
+    response.stdout =
+        (!texts.is_empty()).then(|| context_response("SessionStart", &texts.join("\n")));
 }
 
 /// Handles one call of a hook. It never fails: what cannot be done is in the log of the response.
@@ -136,10 +145,12 @@ pub fn run(event: &str, input: &[u8], context: &HookContext) -> HookResponse {
         "TaskCompleted" => Some(hook.task_completed()),
         "Notification" => hook.notification(),
         "Stop" => hook.stop(),
+        "StopFailure" => hook.stop_failure(),
         "SessionStart" => hook.session_start(),
         "SessionEnd" => hook.session_end(),
         _ => {
             hook.journal_other();
+            hook.change(Vec::new());
             None
         }
     };
@@ -153,6 +164,7 @@ struct HookCall<'a> {
     context: &'a HookContext,
     registry: OnceCell<Option<NativeRegistry>>,
     actor: OnceCell<HookActor>,
+    pdca: OnceCell<Option<Pdca>>,
     said: HookResponse,
 }
 
@@ -164,6 +176,7 @@ impl<'a> HookCall<'a> {
             context,
             registry: OnceCell::new(),
             actor: OnceCell::new(),
+            pdca: OnceCell::new(),
             said: HookResponse::default(),
         }
     }
@@ -180,8 +193,9 @@ impl<'a> HookCall<'a> {
     }
 
     fn actor(&self) -> &HookActor {
-        self.actor
-            .get_or_init(|| HookActor::find(self.payload, self.registry(), self.context))
+        self.actor.get_or_init(|| {
+            HookActor::find(self.event, self.payload, self.registry(), self.context)
+        })
     }
 
     fn note(&mut self, text: impl std::fmt::Display) {
@@ -191,22 +205,31 @@ impl<'a> HookCall<'a> {
 
 impl HookCall<'_> {
     fn subagent_start(&mut self) -> String {
-        let ops = vec![self.ensure(), Op::Start(self.row())];
-        self.change(ops);
-        started_response(self.actor())
+        let start = match self.actor().kind {
+            ActorKind::Subagent => Op::StartAgent {
+                prompt_id: self.payload.text("prompt_id").map(str::to_owned),
+                row: self.row(),
+            },
+            _ => Op::Start(self.row()),
+        };
+        let mut ops = vec![self.ensure(), start];
+        ops.extend(self.progress(None, None));
+        let applied = self.change(ops);
+        let name = applied.name.as_deref();
+        started_response(name.unwrap_or(&self.actor().name), self.actor())
     }
 
     fn subagent_stop(&mut self) -> String {
-        let status = match self.payload.integer("exit_code") {
-            None | Some(0) => Status::Completed,
-            Some(_) => Status::Failed,
-        };
-        let mut ops = vec![self.status(status)];
+        let failed = !matches!(self.payload.exit_code(), None | Some(0));
+        let mut ops = vec![Op::Stop {
+            name: self.actor().name.clone(),
+            failed,
+            reason: None,
+        }];
         ops.extend(self.progress(None, None));
-        ops.extend(self.inboxes());
-        let effects = self.change(ops);
+        let applied = self.change(ops);
         let is_known = matches!(
-            effects.first(),
+            applied.effects.first(),
             Some(Effect::Changed | Effect::Nothing | Effect::Refused { .. })
         );
         // Compaction ends an agent that nobody has seen begin.
@@ -214,28 +237,47 @@ impl HookCall<'_> {
             return continue_response();
         }
         self.record_end();
-        stopped_response(self.actor(), status)
+        if !is_known && self.actor().is_unknown_teammate {
+            return continue_response();
+        }
+        // What the row says now: an earlier word about the same turn may have been another one.
+        let name = applied.name.as_deref().unwrap_or(&self.actor().name);
+        let row = applied
+            .state
+            .as_ref()
+            .and_then(|state| state.teammate(name));
+        let told = if failed {
+            Status::Failed
+        } else {
+            Status::Completed
+        };
+        stopped_response(name, row.map_or(told, |row| row.status))
     }
 
     fn teammate_idle(&mut self) -> String {
-        let mut ops = vec![self.status(Status::Idle)];
+        let mut ops = Vec::new();
+        // Hooks that were installed later have not seen it begin.
+        if self.actor().is_registered {
+            ops.extend([self.ensure(), Op::Join(self.row())]);
+        }
+        ops.push(self.status(Status::Idle));
         ops.extend(self.progress(None, None));
-        ops.extend(self.inboxes());
-        self.change(ops);
+        let changed = self.change(ops);
         let name = &self.actor().name;
         let next = self.tasks().and_then(|tasks| {
             let task = tasks.next_for(name)?;
             let subject = shown_line(task.subject(), LONGEST_TASK);
             Some(format!("Next task for {name}: {} {subject}", task.id()))
         });
-        next.map_or_else(empty_response, |text| message_response(&text))
+        let text = next.or_else(|| phase_notice(&changed));
+        text.map_or_else(empty_response, |text| message_response(&text))
     }
 
     fn task_created(&mut self) -> String {
         let id = self.payload.id("task_id");
         let ops = self.progress(id.as_deref(), None);
-        self.change(ops);
-        empty_response()
+        let changed = self.change(ops);
+        phase_notice(&changed).map_or_else(empty_response, |text| message_response(&text))
     }
 
     fn task_completed(&mut self) -> String {
@@ -244,26 +286,8 @@ impl HookCall<'_> {
         if self.actor().has_row() {
             ops.push(self.status(Status::Idle));
         }
-        if let Some(status) = pdca(&self.context.layout)
-            && let Some(phase) = status.phase
-        {
-            ops.push(Op::Phase {
-                feature: status.feature,
-                phase,
-            });
-        }
-        let changed = self
-            .change(ops)
-            .into_iter()
-            .find_map(|effect| match effect {
-                Effect::Phase { from, to } => Some(format!(
-                    "Phase {} → {} (auto-advanced)",
-                    from.as_str(),
-                    to.as_str()
-                )),
-                _ => None,
-            });
-        changed.map_or_else(empty_response, |text| message_response(&text))
+        let changed = self.change(ops);
+        phase_notice(&changed).map_or_else(empty_response, |text| message_response(&text))
     }
 
     fn notification(&mut self) -> Option<String> {
@@ -272,6 +296,8 @@ impl HookCall<'_> {
         {
             let notice = notice.to_owned();
             self.change(vec![Op::Wait { notice }]);
+        } else {
+            self.change(Vec::new());
         }
         None
     }
@@ -287,7 +313,6 @@ impl HookCall<'_> {
         let is_somebody_left = self.payload.has_background_tasks()
             || team.is_some_and(|team| team.teammates().next().is_some());
         let mut ops = self.progress(None, None);
-        ops.extend(self.inboxes());
         if is_somebody_left {
             ops.push(Op::Status {
                 name: self.actor().lead_name().to_owned(),
@@ -303,13 +328,31 @@ impl HookCall<'_> {
         None
     }
 
+    /// A turn that ended by an error of the client's: the model could not be reached, or a limit was.
+    fn stop_failure(&mut self) -> Option<String> {
+        let mut ops = Vec::new();
+        if self.actor().has_row() {
+            let words = ["last_assistant_message", "error_details", "error"];
+            let reason = words.iter().find_map(|key| self.payload.text(key));
+            ops.push(Op::Stop {
+                name: self.actor().name.clone(),
+                failed: true,
+                reason: reason.map(str::to_owned),
+            });
+        }
+        self.change(ops);
+        None
+    }
+
     fn session_start(&mut self) -> Option<String> {
         if self.actor().kind == ActorKind::Pane {
-            let ops = vec![self.ensure(), Op::Join(self.row())];
+            let mut ops = vec![self.ensure(), Op::Join(self.row())];
+            ops.extend(self.progress(None, None));
             self.change(ops);
             return None;
         }
-        let dead = self.dead_session();
+        let dead = States::of(&self.context.layout).dead(&self.actor().session);
+        let dead = dead.unwrap_or_default();
         self.change(vec![Op::EndDead { dead }]);
         let may_sweep = self.may_sweep();
         self.said.follow_up = Some(FollowUp::SessionStarted { may_sweep });
@@ -318,8 +361,12 @@ impl HookCall<'_> {
 
     fn session_end(&mut self) -> Option<String> {
         if self.actor().kind == ActorKind::Pane {
-            let ops = vec![self.status(Status::Completed)];
-            self.change(ops);
+            let name = self.actor().name.clone();
+            self.change(vec![Op::Stop {
+                name,
+                failed: false,
+                reason: None,
+            }]);
             self.record_end();
             return None;
         }
@@ -335,141 +382,24 @@ impl HookCall<'_> {
         None
     }
 
-    /// Records a hook of one of our own workers' agents; everything else about it is told by its bridge.
-    fn journal_as_worker(&mut self) {
-        let team = self.context.team.clone();
-        self.journal(team.as_deref(), None);
-    }
-
-    fn journal_other(&mut self) {
-        let team = self.active_team();
-        self.journal(team.as_deref(), None);
-    }
-
-    fn tool_use(&mut self) -> Option<String> {
-        let is_done = self.event == "PostToolUse";
-        let mut ops = Vec::new();
-        match self.payload.text("tool_name").unwrap_or_default() {
-            "Agent" | "Task" => ops.extend(self.spawns(is_done)),
-            "SendMessage" if is_done => {
-                ops.extend(self.acts());
-                ops.extend(self.says());
-            }
-            "TaskCreate" | "TaskUpdate" if is_done => {
-                ops.extend(self.takes_a_task().or_else(|| self.acts()));
-                ops.extend(self.progress(None, None));
-                // Whoever gets a task is told by the client, with no tool that would tell us.
-                let assigned = |note: &InboxNote| note.kind.as_deref() == Some("task_assignment");
-                ops.extend(self.notes(assigned));
-            }
-            _ => ops.extend(self.acts()),
-        }
-        self.change(ops);
-        None
-    }
-
-    /// Marks an agent that uses a tool as working.
-    fn acts(&self) -> Option<Op> {
-        self.actor().has_row().then(|| Op::Act {
-            name: self.actor().name.clone(),
-            task: None,
-            task_id: None,
-        })
-    }
-
-    /// Adds the agent that a tool call spawns. The payload is about the spawned agent, not the one that spawns it.
-    fn spawns(&self, is_done: bool) -> Vec<Op> {
-        let response = |key: &str| self.payload.inner("tool_response", key);
-        let task = self.payload.inner("tool_input", "prompt");
-        let task = task.map(str::to_owned);
-        let name = self
-            .payload
-            .inner("tool_input", "name")
-            .or(response("name"));
-        if is_done
-            && response("status") == Some("teammate_spawned")
-            && let Some(name) = name
-        {
-            let role = response("agent_type").or(self.payload.inner("tool_input", "subagent_type"));
-            let row = TeammateRow {
-                name: name.to_owned(),
-                role: role.unwrap_or("agent").to_owned(),
-                model: self.actor().model,
-                task,
-                task_id: None,
-            };
-            let mut ops = vec![self.ensure(), Op::Join(row)];
-            // A teammate in a pane gets its prompt as a message, and takes it out of its inbox at once.
-            let prompt = self.payload.inner("tool_input", "prompt");
-            ops.extend(self.notes(|note| note.to == name && Some(note.content.as_str()) == prompt));
-            return ops;
-        }
-        // A plain subagent is known by its id, which only the response of the tool tells.
-        let id = response("agentId").or(response("agent_id"));
-        [name, id]
-            .into_iter()
-            .flatten()
-            .map(|name| Op::Act {
-                name: name.to_owned(),
-                task: task.clone(),
-                task_id: None,
-            })
-            .collect()
-    }
-
-    fn says(&self) -> Option<Op> {
-        let input = |key: &str| self.payload.inner("tool_input", key);
-        let routing = |key: &str| {
-            let routing = self.payload.value("tool_response", "routing")?;
-            routing.get(key)?.as_str()
-        };
-        let content = match self.payload.value("tool_input", "message") {
-            Some(Value::String(text)) => Some(text.clone()),
-            Some(message @ Value::Object(_)) => structured(message),
-            _ => input("content").or(routing("content")).map(str::to_owned),
-        }?;
-        let actor = self.actor();
-        let from = if actor.has_row() {
-            &actor.name
-        } else {
-            routing("sender").unwrap_or_else(|| actor.lead_name())
-        };
-        let to = input("to")
-            .or(input("recipient"))
-            .or(routing("target").map(|target| target.trim_start_matches('@')));
-        Some(Op::Message {
-            from: from.to_owned(),
-            to: to.unwrap_or_default().to_owned(),
-            content,
-            timestamp: None,
-        })
-    }
-
-    /// Notes the task that a teammate says it has begun.
-    fn takes_a_task(&self) -> Option<Op> {
-        let begins = self.payload.inner("tool_input", "status") == Some("in_progress");
-        if !begins || !self.actor().has_row() {
-            return None;
-        }
-        let id = self.payload.inner_id("tool_input", "taskId")?;
-        let tasks = self.tasks();
-        let subject = tasks.as_ref().and_then(|tasks| tasks.subject(&id));
-        Some(Op::Act {
-            name: self.actor().name.clone(),
-            task: subject.map(str::to_owned),
-            task_id: Some(shown_line(&id, LONGEST_TEXT)),
-        })
-    }
-
     /// Returns the operation that begins the session unless it is active.
     fn ensure(&self) -> Op {
-        let status = pdca(&self.context.layout);
+        let status = self.pdca();
         Op::Ensure(Begin {
             team: self.actor().team_name.clone(),
-            phase: status.as_ref().and_then(|status| status.phase),
-            feature: status.map(|status| status.feature).unwrap_or_default(),
+            phase: status.and_then(|status| status.phase),
+            feature: status
+                .map(|status| status.feature.clone())
+                .unwrap_or_default(),
             ..Begin::default()
         })
+    }
+
+    /// Returns what the status file of the project says, read once.
+    fn pdca(&self) -> Option<&Pdca> {
+        self.pdca
+            .get_or_init(|| pdca(&self.context.layout))
+            .as_ref()
     }
 
     fn row(&self) -> TeammateRow {
@@ -498,9 +428,11 @@ impl HookCall<'_> {
         self.registry()?.tasks(actor.team.as_ref(), &actor.session)
     }
 
-    /// Returns the operation that sets the progress; none when nothing is known about tasks.
+    /// Returns the operation that sets the progress; none when nothing is known about tasks. The first task of a list is
+    /// told before the list is there.
     fn progress(&self, created: Option<&str>, completed: Option<&str>) -> Vec<Op> {
-        let tasks = self.tasks().into_iter();
+        let first = created.map(|_| TaskFolder::default());
+        let tasks = self.tasks().or(first).into_iter();
         tasks
             .map(|tasks| Op::Progress(tasks.progress(created, completed)))
             .collect()
@@ -508,11 +440,6 @@ impl HookCall<'_> {
 
     /// Returns the messages in the client's inboxes as operations.
     fn inboxes(&self) -> Vec<Op> {
-        self.notes(|_| true)
-    }
-
-    /// Returns the messages in the client's inboxes that are wanted, as operations.
-    fn notes(&self, is_wanted: impl Fn(&InboxNote) -> bool) -> Vec<Op> {
         let notes = match (self.registry(), &self.actor().team) {
             (Some(registry), Some(team)) => registry.notes(team),
             _ => Vec::new(),
@@ -523,21 +450,63 @@ impl HookCall<'_> {
             content: note.content,
             timestamp: Some(note.at),
         };
-        notes.into_iter().filter(is_wanted).map(message).collect()
+        notes.into_iter().map(message).collect()
     }
 
-    /// Returns the session that is shown, if it is another one and its process is proven gone.
-    fn dead_session(&self) -> Option<String> {
-        let shown = States::of(&self.context.layout).read().ok()??;
-        let is_other = shown.enabled && shown.session_id != self.actor().session;
-        let is_dead = is_other && self.registry()?.is_dead(&shown.session_id);
-        is_dead.then_some(shown.session_id)
+    /// Returns the operation that follows the status file of the project; none when it has none.
+    fn phase(&self) -> Option<Op> {
+        let status = self.pdca()?;
+        Some(Op::Phase {
+            feature: status.feature.clone(),
+            phase: status.phase?,
+        })
+    }
+
+    /// Returns the operations that every hook of a session makes: what the client's files say now, and what process
+    /// calls. A hook that has nothing else to say makes them only if they would change something.
+    fn follow(&self, ops: &mut Vec<Op>) {
+        let begins = ops.iter().any(|op| matches!(op, Op::Ensure(_)));
+        let ends = ops.iter().any(|op| matches!(op, Op::CleanUp));
+        let at = usize::from(begins);
+        if begins
+            && let Some(process) = (self.context.client)
+                .and_then(|pid| teamster_fs::proc::Machine::read().process(pid))
+        {
+            let is_pane = self.actor().kind == ActorKind::Pane;
+            let name = is_pane.then(|| self.actor().name.clone());
+            ops.insert(at, Op::Process { name, process });
+        }
+        let mut more = self.inboxes();
+        more.extend(self.phase());
+        if more.is_empty() {
+            return;
+        }
+        if ops.is_empty() {
+            let is_news = |state: &AgentState| more.iter().any(|op| op.is_news_to(state));
+            let state = States::of(&self.context.layout).of_session(&self.actor().session);
+            if !state.ok().flatten().is_some_and(|state| is_news(&state)) {
+                return;
+            }
+        }
+        if ends {
+            // What is over changes no more.
+            ops.splice(0..0, more);
+        } else {
+            ops.extend(more);
+        }
     }
 
     /// Changes the state, or leaves the change for the next writer. What was refused is in the log.
-    fn change(&mut self, ops: Vec<Op>) -> Vec<Effect> {
-        if ops.is_empty() || !self.context.writes {
-            return Vec::new();
+    fn change(&mut self, mut ops: Vec<Op>) -> Applied {
+        if !self.context.writes {
+            return Applied::default();
+        }
+        let is_start = matches!(ops.as_slice(), [Op::EndDead { .. }]);
+        if !is_start {
+            self.follow(&mut ops);
+        }
+        if ops.is_empty() {
+            return Applied::default();
         }
         let change = StateChange::new(self.actor().session.clone(), self.context.now, ops);
         let left = self.left();
@@ -546,7 +515,7 @@ impl HookCall<'_> {
                 for effect in applied.effects.iter().chain(&applied.late) {
                     match effect {
                         Effect::Full(name) => self.tell_full(name),
-                        Effect::Changed | Effect::Nothing => {}
+                        Effect::Changed | Effect::Nothing | Effect::Phase(_) => {}
                         other => self.note(format!("{other:?}")),
                     }
                 }
@@ -556,19 +525,19 @@ impl HookCall<'_> {
                 }) {
                     self.note("the last active teammate has ended");
                 }
-                applied.effects
+                applied
             }
             Ok(None) => {
                 self.note("the state is locked; the next writer will apply this");
-                Vec::new()
+                Applied::default()
             }
             Err(error @ StateError::Session(_)) => {
                 self.note(error);
-                Vec::new()
+                Applied::default()
             }
             Err(error) => {
                 self.note(format!("the state was not changed: {error}"));
-                Vec::new()
+                Applied::default()
             }
         }
     }
@@ -576,29 +545,6 @@ impl HookCall<'_> {
     /// Returns whether files of teams may be removed: the hooks may write, and there are teams.
     fn may_sweep(&self) -> bool {
         self.context.writes && self.registry().is_some()
-    }
-
-    fn tell_full(&mut self, name: &str) {
-        let why = "everybody of a full roster is active";
-        self.note(format!("{name} is not shown: {why}"));
-        let team = self.active_team();
-        self.journal(team.as_deref(), Some((name, why)));
-    }
-
-    /// Returns the team of ours whose journal records this hook: the one we were started for, the one that the payload
-    /// names, else the one that works on this project.
-    fn active_team(&self) -> Option<String> {
-        let named = self.context.team.clone();
-        let spoken = || {
-            let team = self.actor().team.as_ref();
-            team.filter(|team| team.is_ours)
-                .map(|team| team.folder.clone())
-        };
-        let here = || {
-            let registry = self.registry()?;
-            registry.working_on(&self.context.layout.project, &Machine::read())
-        };
-        named.or_else(spoken).or_else(here)
     }
 
     /// Returns how long this hook may still wait.
@@ -631,57 +577,6 @@ impl HookCall<'_> {
             ));
         }
     }
-
-    /// Records in a team's journal that this hook was called; `hidden` is an agent that is not shown, and why.
-    fn journal(&mut self, team: Option<&str>, hidden: Option<(&str, &str)>) {
-        let Some(team) = team.filter(|_| self.context.writes) else {
-            return;
-        };
-        let Ok(team) = team.parse() else {
-            self.note(format!(
-                "there is no team {}",
-                shown_line(team, LONGEST_TEXT)
-            ));
-            return;
-        };
-        let session = self.payload.text("session_id").unwrap_or_default();
-        let actor = match &self.context.worker {
-            Some(worker) => shown_line(worker, LONGEST_TEXT),
-            None => self.actor().name.clone(),
-        };
-        let received = HookReceived {
-            event: shown_line(self.event, LONGEST_TEXT),
-            session: shown_line(session, LONGEST_TEXT),
-            name: actor.clone(),
-            not_shown: hidden.map(|(name, _)| shown_line(name, LONGEST_TEXT)),
-            why: hidden.map(|(_, why)| why.to_owned()),
-        };
-        let event = NewEvent::new(actor, EventKind::HookReceived(received));
-        if let Err(error) = record_in_journal(self.context, &team, self.left(), event) {
-            self.note(format!("the journal was not written: {error}"));
-        }
-    }
-}
-
-/// Writes `hook.received` to the journal of a team that exists. Returns false, and writes nothing, when the team is none
-/// of ours: a hook never creates a team.
-fn record_in_journal(
-    context: &HookContext,
-    team: &TeamName,
-    patience: Duration,
-    event: NewEvent,
-) -> Result<bool, StoreError> {
-    let settings = Settings {
-        sync: Sync::Fast,
-        patience,
-        ..Settings::default()
-    };
-    let store = FileStore::open(&context.layout, Arc::new(SystemClock), settings)?;
-    if store.team(team)?.kind() != TeamOrigin::Teamster {
-        return Ok(false);
-    }
-    store.record(team, event)?;
-    Ok(true)
 }
 
 /// Returns the response to a payload that cannot be read: it lets the agent go on and says nothing else.
@@ -711,12 +606,12 @@ fn context_response(event: &str, text: &str) -> String {
         .to_string()
 }
 
-fn started_response(actor: &HookActor) -> String {
+fn started_response(name: &str, actor: &HookActor) -> String {
     json!({
-        "systemMessage": format!("Subagent {} spawned", actor.name),
+        "systemMessage": format!("Subagent {name} spawned"),
         "hookSpecificOutput": {
             "hookEventName": "SubagentStart",
-            "agentName": actor.name,
+            "agentName": name,
             "agentType": actor.role,
             "teamName": actor.team_name,
         },
@@ -724,14 +619,23 @@ fn started_response(actor: &HookActor) -> String {
     .to_string()
 }
 
-fn stopped_response(actor: &HookActor, status: Status) -> String {
+/// Returns what a change said about the phase or the feature.
+fn phase_notice(applied: &Applied) -> Option<String> {
+    let mut effects = applied.effects.iter();
+    effects.find_map(|effect| match effect {
+        Effect::Phase(notice) => Some(notice.clone()),
+        _ => None,
+    })
+}
+
+fn stopped_response(name: &str, status: Status) -> String {
     let status = status.as_str();
     json!({
         "continue": true,
-        "systemMessage": format!("Subagent {} stopped ({status})", actor.name),
+        "systemMessage": format!("Subagent {name} stopped ({status})"),
         "hookSpecificOutput": {
             "hookEventName": "SubagentStop",
-            "agentName": actor.name,
+            "agentName": name,
             "status": status,
         },
     })

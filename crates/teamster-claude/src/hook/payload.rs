@@ -62,9 +62,16 @@ impl HookPayload {
         self.fields.get(key).and_then(Value::as_str) == Some("")
     }
 
-    /// Returns the whole number in a field.
-    pub fn integer(&self, key: &str) -> Option<i64> {
-        self.fields.get(key)?.as_i64()
+    /// Returns the code with which an agent ended; `None` when the payload tells none. Clients and scripts write it as a
+    /// number with or without a fraction of zero, or as digits.
+    pub fn exit_code(&self) -> Option<i64> {
+        let text = match self.fields.get("exit_code")? {
+            Value::String(text) => text.trim().to_owned(),
+            Value::Number(number) => number.to_string(),
+            _ => return None,
+        };
+        let whole = text.strip_suffix(".0").unwrap_or(&text);
+        whole.parse().ok()
     }
 
     /// Returns whether anything goes on in the background of the session.
@@ -121,11 +128,16 @@ pub(super) struct HookActor {
     pub(super) team: Option<NativeTeam>,
     /// Whose state it belongs to: the lead's session.
     pub(super) session: String,
+    /// Whether the client's registry names it as a teammate.
+    pub(super) is_registered: bool,
+    /// Whether it is one of several teammates, and nothing says which.
+    pub(super) is_unknown_teammate: bool,
 }
 
 impl HookActor {
     /// Finds out who a payload is about.
     pub(super) fn find(
+        event: &str,
         payload: &HookPayload,
         registry: Option<&NativeRegistry>,
         context: &HookContext,
@@ -133,12 +145,20 @@ impl HookActor {
         let session = payload.text("session_id").unwrap_or_default();
         let led = registry.and_then(|registry| registry.led_by(session));
         if let Some(team) = led {
-            let member = in_process(payload, &team).cloned();
+            let is_unnamed = event == "SubagentStop" && says_nobody(payload);
+            let member = if is_unnamed {
+                only(&team)
+            } else {
+                in_process(payload, &team)
+            };
+            let member = member.cloned();
             let kind = match &member {
                 Some(_) => ActorKind::Teammate,
                 None => bare_kind(payload),
             };
-            return Self::new(payload, kind, member.as_ref(), Some(team), session);
+            let mut actor = Self::new(payload, kind, member.as_ref(), Some(team), session);
+            actor.is_unknown_teammate = is_unnamed && member.is_none();
+            return actor;
         }
         if let Some(registry) = registry
             && let Some((team, name)) = pane(payload, registry, context)
@@ -191,6 +211,8 @@ impl HookActor {
             team_name: shown_line(team_name, LONGEST_TEXT),
             team,
             session: session.to_owned(),
+            is_registered: member.is_some(),
+            is_unknown_teammate: false,
         }
     }
 
@@ -248,6 +270,22 @@ fn bare_kind(payload: &HookPayload) -> ActorKind {
     }
 }
 
+/// Returns whether a payload tells nothing but its session.
+fn says_nobody(payload: &HookPayload) -> bool {
+    ["agent_id", "agent_name", "teammate_name", "agent_type"]
+        .iter()
+        .all(|key| payload.text(key).is_none() && !payload.is_blank(key))
+}
+
+/// Returns the teammate of a team that has only one.
+fn only(team: &NativeTeam) -> Option<&NativeMember> {
+    let mut teammates = team.teammates();
+    match (teammates.next(), teammates.next()) {
+        (Some(only), None) => Some(only),
+        _ => None,
+    }
+}
+
 /// Returns the teammate of a team that runs in the lead's process and that the payload is about.
 fn in_process<'a>(payload: &HookPayload, team: &'a NativeTeam) -> Option<&'a NativeMember> {
     let by_id = |id: &str| team.teammates().find(|member| member.agent_id == id);
@@ -300,9 +338,10 @@ fn model_of(payload: &HookPayload, member: Option<&NativeMember>) -> Model {
     }
     [
         payload.text("model"),
-        payload.inner("tool_input", "model"),
-        payload.inner("tool_response", "model"),
+        // What the client chose counts more than what was asked for.
         payload.inner("tool_response", "resolvedModel"),
+        payload.inner("tool_response", "model"),
+        payload.inner("tool_input", "model"),
         member.map(|member| member.model.as_str()),
     ]
     .into_iter()
@@ -318,17 +357,38 @@ mod tests {
     #[test]
     fn a_field_of_another_type_counts_as_missing() {
         let payload = HookPayload::parse(
-            br#"{"session_id":{"a":1},"agent_id":7,"task_id":7,"agent_type":"","exit_code":"1","tool_input":[]}"#,
+            br#"{"session_id":{"a":1},"agent_id":7,"task_id":7,"agent_type":"","exit_code":[1],"tool_input":[]}"#,
         )
         .unwrap();
         assert_eq!(payload.text("session_id"), None);
         assert_eq!(payload.text("agent_id"), None);
         assert_eq!(payload.id("task_id").as_deref(), Some("7"));
-        assert_eq!(payload.integer("exit_code"), None);
+        assert_eq!(payload.exit_code(), None);
         assert_eq!(payload.inner("tool_input", "name"), None);
         assert!(payload.is_blank("agent_type"));
         for wrong in ["", "null", "[]", "42", "{", "\"x\"", "{} {}"] {
             assert!(HookPayload::parse(wrong.as_bytes()).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn exit_code_is_a_whole_number_in_any_form() {
+        for (code, expected) in [
+            ("1", Some(1)),
+            ("\"1\"", Some(1)),
+            ("1.0", Some(1)),
+            ("\" -9 \"", Some(-9)),
+            ("0", Some(0)),
+            ("0.0", Some(0)),
+            ("0.5", None),
+            ("\"\"", None),
+            ("\"one\"", None),
+            ("null", None),
+            ("true", None),
+        ] {
+            let text = format!("{{\"exit_code\":{code}}}");
+            let payload = HookPayload::parse(text.as_bytes()).unwrap();
+            assert_eq!(payload.exit_code(), expected, "{code}");
         }
     }
 

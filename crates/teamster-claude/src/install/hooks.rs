@@ -14,13 +14,14 @@ const NAME: &str = "teamster";
 
 /// Every event we follow that no tool causes, in the order in which they are written. All are known to every
 /// supported client: one unknown name makes some of them drop all hooks of a plugin.
-pub const EVENTS: [&str; 9] = [
+pub const EVENTS: [&str; 10] = [
     "SubagentStart",
     "SubagentStop",
     "TeammateIdle",
     "TaskCreated",
     "TaskCompleted",
     "Stop",
+    "StopFailure",
     "SessionStart",
     "SessionEnd",
     "Notification",

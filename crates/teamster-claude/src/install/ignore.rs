@@ -4,7 +4,7 @@
 pub const HEADING: &str = "# teamster (added by `teamster install claude`)";
 
 /// Folders that hold the state of a session and not the work.
-pub const FOLDERS: [&str; 3] = [".bkit/", ".omc/", ".party/"];
+pub const FOLDERS: [&str; 3] = teamster_fs::layout::OUR_FOLDERS;
 
 /// Tells what to do with a file.
 #[derive(Clone, Debug, PartialEq, Eq)]

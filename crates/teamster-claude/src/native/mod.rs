@@ -15,6 +15,7 @@ use teamster_fs::Dir;
 use teamster_fs::layout::{self, Layout};
 use teamster_fs::proc::Machine;
 use teamster_types::process::{Life, ProcessId};
+use teamster_types::session::ClientSession;
 use teamster_types::team::TeamConfig;
 
 use crate::state::Phase;
@@ -249,52 +250,30 @@ impl NativeRegistry {
             Some((team, member))
         })
     }
-    /// Returns whether a session is proven dead: the client recorded its process, and nothing runs there any more.
+
+    /// Returns the registry of a team as the client wrote it.
+    pub(crate) fn config(&self, team: &NativeTeam) -> Option<TeamConfig> {
+        let (bytes, _) = self.folder(team)?.read(layout::CONFIG).ok()??;
+        TeamConfig::parse(&bytes).ok()
+    }
+
+    /// Returns what is known about each process that the client recorded for a session.
     ///
     /// A session without a record proves nothing. The `.key` files beside the records are secrets and not opened.
-    pub fn is_dead(&self, session: &str) -> bool {
+    pub(crate) fn recorded_lives(&self, session: &str, machine: &Machine) -> Vec<Life> {
         let Ok(Some(folder)) = self.claude.child(layout::NATIVE_SESSIONS) else {
-            return false;
+            return Vec::new();
         };
-        let mut recorded = false;
-        let mut machine = None;
-        for entry in folder.entries().into_iter().flatten() {
-            let Some(pid) = layout::pid_of_session_file(&entry.name) else {
-                continue;
-            };
-            let Ok(Some((bytes, _))) = folder.read(&entry.name) else {
-                continue;
-            };
-            let record: Value = serde_json::from_slice(&bytes).unwrap_or_default();
-            if session.is_empty()
-                || record.get("sessionId").and_then(Value::as_str) != Some(session)
-            {
-                continue;
-            }
-            recorded = true;
-            let machine = machine.get_or_insert_with(Machine::read);
-            let start = record.get("procStart").and_then(Value::as_str);
-            let process = ProcessId {
-                pid,
-                process_start_time: start.and_then(|start| start.parse().ok()).unwrap_or(0),
-                pid_ns: namespace(&record),
-                ..machine.me().clone()
-            };
-            if machine.life(&process) != Life::Gone {
-                return false;
-            }
-        }
-        recorded
+        let entries = folder.entries().into_iter().flatten();
+        let recorded = entries.filter_map(|entry| {
+            let pid = layout::pid_of_session_file(&entry.name)?;
+            let (bytes, _) = folder.read(&entry.name).ok()??;
+            let record: Value = serde_json::from_slice(&bytes).ok()?;
+            let recorded = ClientSession::parse(pid, &record)?;
+            (recorded.id == session).then(|| machine.life(&recorded.process))
+        });
+        recorded.collect()
     }
-}
-
-/// `linux:…:pid:[4026531836]` names the namespace; a pid of another one cannot be judged from here.
-fn namespace(record: &Value) -> String {
-    let domain = record.get("pidDomain").and_then(Value::as_str);
-    let domain = domain.unwrap_or_default();
-    domain
-        .find("pid:[")
-        .map_or_else(String::new, |at| domain[at..].to_owned())
 }
 
 /// Holds what a teammate in a pane of its own was started with.

@@ -7,7 +7,7 @@ use teamster_types::task::{Status, Task};
 use super::{NativeRegistry, NativeTeam};
 
 /// The tasks of one list, as they are now.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct TaskFolder {
     tasks: Vec<Task>,
 }
@@ -42,13 +42,17 @@ fn read(folder: &Dir) -> Vec<Task> {
 
 impl TaskFolder {
     /// Counts the tasks by state. The client says that a task is created or completed before its file says so.
+    ///
+    /// It says so, too, of a task that is under way when its owner goes idle, which completes nothing: only of a task that
+    /// nobody has begun is the word enough.
     pub fn progress(&self, created: Option<&str>, completed: Option<&str>) -> Progress {
         let mut progress = Progress::default();
         if created.is_some_and(|id| self.subject(id).is_none()) {
             progress.count(Status::Pending, false);
         }
         for task in self.tasks.iter().filter(|task| !task.is_internal()) {
-            let is_done = completed.is_some_and(|id| task.id().as_str() == id);
+            let is_done = task.status() == Status::Pending
+                && completed.is_some_and(|id| task.id().as_str() == id);
             let status = if is_done {
                 Status::Completed
             } else {

@@ -5,7 +5,10 @@
 //! next holder of the lock applies it first; so an update may be late, and is never lost.
 //!
 //! A session writes one file. The one that viewers know is `agent-state.json`; while it shows a living session,
-//! another session writes to `sessions/{session}.json` and moves up when the shown one ends.
+//! another session writes to `sessions/{session}.json` and moves up when the shown one ends. A session lives as long as
+//! its process can be seen (`life`); its age counts only where that cannot be seen.
+//!
+//! What hooks need to know of earlier hooks and viewers do not is beside it, in `hook-memory.json` (`memory`).
 //!
 //! # Changes that came too late for the lock
 //!
@@ -23,6 +26,8 @@
 //! A holder that is killed leaves either the lines, which were not applied yet, or the outcome, which may be written
 //! any number of times. So no line is lost and none counts twice, whatever the lines say.
 
+mod life;
+mod memory;
 mod ops;
 mod record;
 #[cfg(test)]
@@ -37,14 +42,19 @@ use serde::{Deserialize, Serialize};
 use teamster_fs::layout::{self, Layout};
 use teamster_fs::proc::Machine;
 use teamster_fs::{Dir, FileKind, FsError, Lock, Sync, Waited};
+use teamster_types::Time;
 use teamster_types::process::{Life, ProcessId};
 
+use life::SessionLife;
+use memory::HookMemory;
 use record::{read_file, state_files};
-use txn::{StateTxn, StateWrite};
+use txn::{StateFile, StateTxn, StateWrite};
 
+pub use memory::AnnouncedAgent;
 pub use ops::{Begin, Effect, Op, StateChange, TeammateRow};
 pub use record::{
-    AgentState, Letter, Liveness, Model, Pattern, Phase, ShownSession, Status, Teammate,
+    AgentState, Letter, Liveness, Model, Pattern, Phase, ShownProgress, ShownSession, Status,
+    Teammate,
 };
 
 /// The lock of the pending file is held for one write or one rename; longer means that its holder is stopped.
@@ -59,8 +69,10 @@ pub const STALE_AFTER: Duration = Duration::from_secs(5 * 60);
 pub const MOST_ROWS: usize = 10;
 /// Messages that are kept.
 pub const MOST_MESSAGES: usize = 50;
-/// Limits names, roles and messages in a state file, in characters.
+/// Limits names and roles in a state file, in characters.
 pub const LONGEST_TEXT: usize = 200;
+/// Limits a message in a state file, in characters.
+pub const LONGEST_MESSAGE: usize = 2_000;
 /// Limits the description of a task in a state file, in characters.
 pub const LONGEST_TASK: usize = 100;
 
@@ -101,6 +113,8 @@ pub struct Applied {
     pub effects: Vec<Effect>,
     /// The state of the session after it; `None` when there is none.
     pub state: Option<AgentState>,
+    /// The row of the agent that began or ended a turn.
+    pub name: Option<String>,
     /// What could not be shown of changes that others had left.
     pub late: Vec<Effect>,
 }
@@ -109,6 +123,7 @@ pub struct Applied {
 #[derive(Clone, Debug)]
 pub struct States {
     project: PathBuf,
+    claude: PathBuf,
 }
 
 impl States {
@@ -116,6 +131,7 @@ impl States {
     pub fn of(layout: &Layout) -> Self {
         Self {
             project: layout.project.clone(),
+            claude: layout.claude.clone(),
         }
     }
 
@@ -143,7 +159,7 @@ impl States {
                 let bkit = self.folder()?;
                 leave(&bkit, &change)?;
                 // The lock may have become free since, and then nobody else would look.
-                catch_up(&bkit, false);
+                catch_up(&bkit, &SessionLife::new(&self.claude), false);
                 Ok(None)
             }
             Err(error) => Err(error),
@@ -188,11 +204,55 @@ impl States {
         Ok(all)
     }
 
+    /// Returns the state of one session, whether it is shown or not; `None` when it has none.
+    pub fn of_session(&self, session: &str) -> Result<Option<AgentState>, StateError> {
+        let Some(bkit) = self.open_project()?.child(layout::BKIT)? else {
+            return Ok(None);
+        };
+        let main = read_file(&bkit, layout::AGENT_STATE)?;
+        if main.as_ref().is_some_and(|main| main.session_id == session) {
+            return Ok(main);
+        }
+        let sessions = bkit.child(layout::STATE_SESSIONS)?;
+        match (sessions, layout::session_state_file(session)) {
+            (Some(sessions), Some(file)) => read_file(&sessions, &file),
+            _ => Ok(None),
+        }
+    }
+
+    /// Returns how a viewer shows a state at this time. A session whose process can be seen is live however long it was
+    /// quiet.
+    pub fn viewed(&self, state: &AgentState, now: Time) -> Liveness {
+        match state.viewed(now) {
+            Liveness::Stale if self.life(state) == Life::Alive => Liveness::Live,
+            viewed => viewed,
+        }
+    }
+
+    /// Returns the sessions other than `me` that have not ended and of which everybody is proven gone.
+    pub fn dead(&self, me: &str) -> Result<Vec<String>, StateError> {
+        let others = self.all()?.into_iter().map(|shown| shown.state);
+        let others = others.filter(|state| state.enabled && state.session_id != me);
+        let dead = others.filter(|state| self.life(state) == Life::Gone);
+        Ok(dead.map(|state| state.session_id).collect())
+    }
+
+    fn life(&self, state: &AgentState) -> Life {
+        let memory = || -> Option<HookMemory> {
+            let bkit = self.open_project().ok()?.child(layout::BKIT).ok()??;
+            let (bytes, _) = bkit.read(layout::HOOK_MEMORY).ok()??;
+            Some(HookMemory::parse(&bytes))
+        };
+        let memory = memory().unwrap_or_default();
+        let session = &state.session_id;
+        SessionLife::new(&self.claude).of(session, memory.session(session))
+    }
+
     fn make(&self, change: &StateChange, patience: Duration) -> Result<Applied, StateError> {
         let project = self.open_project()?;
-        let bkit = match project.child(layout::BKIT)? {
-            Some(bkit) => bkit,
-            None if change.creates() => project.child_or_create(layout::BKIT)?,
+        let (bkit, is_new) = match project.child(layout::BKIT)? {
+            Some(bkit) => (bkit, false),
+            None if change.needs_folder() => (project.child_or_create(layout::BKIT)?, true),
             // Nothing is there that could be changed.
             None => return Ok(Applied::default()),
         };
@@ -205,13 +265,19 @@ impl States {
                 });
             }
         };
-        let finished = finish(&bkit)?;
-        let mut txn = StateTxn::new(&bkit);
+        let life = SessionLife::new(&self.claude);
+        let finished = finish(&bkit, &life)?;
+        let mut txn = StateTxn::new(&bkit, &life);
         let mut applied = txn.change(change)?;
+        let is_first = txn.is_first();
         txn.commit()?;
         drop(lock);
+        if is_new || is_first {
+            // A repository that cannot be written to shows our folders as untracked, and that is all.
+            let _ = teamster_fs::exclude_from_git(&self.project, &layout::OUR_FOLDERS);
+        }
         applied.late = finished.effects;
-        applied.late.extend(catch_up(&bkit, finished.stays));
+        applied.late.extend(catch_up(&bkit, &life, finished.stays));
         Ok(applied)
     }
 
@@ -228,7 +294,7 @@ impl States {
 /// is left for the next holder: the caller's own change has happened.
 ///
 /// Everything is looked at after the lock was let go. Whoever leaves something later than that finds the lock free.
-fn catch_up(bkit: &Dir, mut stays: bool) -> Vec<Effect> {
+fn catch_up(bkit: &Dir, life: &SessionLife<'_>, mut stays: bool) -> Vec<Effect> {
     let mut late = Vec::new();
     while matches!(is_waiting(bkit), Ok(true)) {
         // Somebody is stopped while it appends, or was for a moment only: then its line can be taken now.
@@ -239,7 +305,7 @@ fn catch_up(bkit: &Dir, mut stays: bool) -> Vec<Effect> {
         let Ok(Waited::Held(lock)) = waited else {
             break;
         };
-        let Ok(finished) = finish(bkit) else {
+        let Ok(finished) = finish(bkit, life) else {
             break;
         };
         drop(lock);
@@ -257,8 +323,10 @@ struct PendingOutcome {
 
 #[derive(Deserialize, Serialize)]
 struct PendingFile {
-    /// A name in the folder of sessions; `None`: the shown state.
+    /// A name in the folder of sessions; `None`: the shown state, or what hooks remember.
     session: Option<String>,
+    #[serde(default)]
+    is_memory: bool,
     /// `None`: it is removed.
     content: Option<String>,
 }
@@ -342,30 +410,34 @@ struct AppliedPending {
 }
 
 /// Applies what others left. The caller holds the state's lock.
-fn finish(bkit: &Dir) -> Result<AppliedPending, StateError> {
+fn finish(bkit: &Dir, life: &SessionLife<'_>) -> Result<AppliedPending, StateError> {
     let mut finished = AppliedPending {
         effects: Vec::new(),
         stays: false,
     };
     let effects = &mut finished.effects;
     if is_there(bkit, layout::PENDING_CLAIMED)? {
-        finish_claimed(bkit, effects)?;
+        finish_claimed(bkit, life, effects)?;
     }
     if is_there(bkit, layout::PENDING)? {
         if claim(bkit)? {
-            finish_claimed(bkit, effects)?;
+            finish_claimed(bkit, life, effects)?;
         } else {
             finished.stays = true;
         }
     }
     if is_left_alone(bkit)? {
-        finish_alone(bkit, effects)?;
+        finish_alone(bkit, life, effects)?;
     }
     Ok(finished)
 }
 
 /// Applies the files of those who could not append, in the order in which they came.
-fn finish_alone(bkit: &Dir, effects: &mut Vec<Effect>) -> Result<(), StateError> {
+fn finish_alone(
+    bkit: &Dir,
+    life: &SessionLife<'_>,
+    effects: &mut Vec<Effect>,
+) -> Result<(), StateError> {
     let Some(folder) = bkit.child(layout::PENDING_ALONE)? else {
         return Ok(());
     };
@@ -375,7 +447,7 @@ fn finish_alone(bkit: &Dir, effects: &mut Vec<Effect>) -> Result<(), StateError>
         match layout::temp_owner(&name) {
             None => {
                 folder.rename(&name, bkit, layout::PENDING_CLAIMED)?;
-                finish_claimed(bkit, effects)?;
+                finish_claimed(bkit, life, effects)?;
             }
             // A temp file is its writer's until it has its name; one of a dead writer holds nothing whole.
             Some(pid) if is_gone(pid) => drop(folder.remove(&name)?),
@@ -415,13 +487,17 @@ fn claim(bkit: &Dir) -> Result<bool, StateError> {
     }
 }
 
-fn finish_claimed(bkit: &Dir, effects: &mut Vec<Effect>) -> Result<(), StateError> {
+fn finish_claimed(
+    bkit: &Dir,
+    life: &SessionLife<'_>,
+    effects: &mut Vec<Effect>,
+) -> Result<(), StateError> {
     let Some((bytes, _)) = bkit.read(layout::PENDING_CLAIMED)? else {
         return Ok(());
     };
     let outcome = match serde_json::from_slice::<PendingOutcome>(&bytes) {
         Ok(outcome) => outcome.outcome.into_iter().map(StateWrite::from).collect(),
-        Err(_) => apply(bkit, &bytes, effects)?,
+        Err(_) => apply(bkit, life, &bytes, effects)?,
     };
     for output in &outcome {
         output.write(bkit)?;
@@ -433,10 +509,11 @@ fn finish_claimed(bkit: &Dir, effects: &mut Vec<Effect>) -> Result<(), StateErro
 /// Applies the lines in memory and puts the outcome in their place.
 fn apply(
     bkit: &Dir,
+    life: &SessionLife<'_>,
     bytes: &[u8],
     effects: &mut Vec<Effect>,
 ) -> Result<Vec<StateWrite>, StateError> {
-    let mut txn = StateTxn::new(bkit);
+    let mut txn = StateTxn::new(bkit, life);
     for line in bytes.split(|byte| *byte == b'\n') {
         if let Ok(change) = serde_json::from_slice::<StateChange>(line) {
             match txn.change(&change.cleaned()) {
@@ -462,7 +539,11 @@ fn apply(
 impl From<PendingFile> for StateWrite {
     fn from(file: PendingFile) -> Self {
         Self {
-            side: file.session,
+            file: match file.session {
+                Some(name) => StateFile::Side(name),
+                None if file.is_memory => StateFile::Memory,
+                None => StateFile::Main,
+            },
             bytes: file.content.map(String::into_bytes),
         }
     }
@@ -472,7 +553,11 @@ impl From<&StateWrite> for PendingFile {
     fn from(output: &StateWrite) -> Self {
         let text = |bytes: &Vec<u8>| String::from_utf8_lossy(bytes).into_owned();
         Self {
-            session: output.side.clone(),
+            session: match &output.file {
+                StateFile::Side(name) => Some(name.clone()),
+                StateFile::Main | StateFile::Memory => None,
+            },
+            is_memory: output.file == StateFile::Memory,
             content: output.bytes.as_ref().map(text),
         }
     }

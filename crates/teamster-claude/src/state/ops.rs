@@ -4,8 +4,11 @@ use serde::{Deserialize, Serialize};
 use teamster_types::Time;
 use teamster_types::progress::Progress;
 
+use super::memory::{AnnouncedAgent, SAME_MESSAGE, SessionMemory, message_hash};
 use super::record::{AgentState, Letter, Model, Pattern, Phase, Status, Teammate};
-use super::{LONGEST_TASK, LONGEST_TEXT, MOST_MESSAGES, MOST_ROWS};
+use super::{LONGEST_MESSAGE, LONGEST_TASK, LONGEST_TEXT, MOST_MESSAGES, MOST_ROWS};
+use teamster_types::json::Object;
+use teamster_types::process::ProcessId;
 use teamster_types::text::{shown, shown_line};
 
 /// The beginning of the task of a teammate that waits for a permission.
@@ -16,7 +19,7 @@ const WAITING: &str = "waiting for permission: ";
 pub struct StateChange {
     /// When it was made.
     pub at: Time,
-    /// By whom; empty for a script that means whatever is shown.
+    /// By whom.
     pub session: String,
     /// What, in order.
     pub ops: Vec<Op>,
@@ -33,8 +36,11 @@ pub struct Begin {
     pub phase: Option<Phase>,
     /// How the team is organised.
     pub pattern: Option<Pattern>,
-    /// The lead's model.
-    pub cto: Option<Model>,
+    /// The lead's model, or whatever else leads.
+    pub cto: Option<String>,
+    /// Whether a state that the session has already is archived first: whoever begins cannot say that it is the same.
+    #[serde(default)]
+    pub anew: bool,
 }
 
 /// A teammate that is to be shown.
@@ -66,6 +72,44 @@ pub enum Op {
     Start(TeammateRow),
     /// A teammate is there: a new row is `spawning`, a known one learns its task.
     Join(TeammateRow),
+    /// A tool call asks for an agent, which has no row before it begins.
+    Announce(AnnouncedAgent),
+    /// An agent without a name begins a turn. One that was announced has its row by what the announcement says, and works.
+    StartAgent {
+        /// The prompt that led to it.
+        prompt_id: Option<String>,
+        /// The row it has when nobody announced it, named by its id.
+        row: TeammateRow,
+    },
+    /// The tool call that asked for an agent has been answered.
+    Spawned {
+        /// The tool call.
+        tool_use: String,
+        /// The agent, where it has no name of its own.
+        id: Option<String>,
+        /// The name that the call gave it.
+        name: Option<String>,
+        /// The model that the client chose.
+        model: Option<Model>,
+        /// What it is to do.
+        task: Option<String>,
+    },
+    /// A turn is over. A turn that has failed stays so, whatever else is said about its end.
+    Stop {
+        /// Whose.
+        name: String,
+        /// Whether it failed.
+        failed: bool,
+        /// What went wrong, shown in place of its task.
+        reason: Option<String>,
+    },
+    /// Somebody runs in this process: a teammate, or without a name the session itself.
+    Process {
+        /// The teammate.
+        name: Option<String>,
+        /// The process.
+        process: ProcessId,
+    },
     /// A teammate has another status.
     Status {
         /// Which one.
@@ -120,10 +164,10 @@ pub enum Op {
     Touch,
     /// The session is over.
     CleanUp,
-    /// Another session that is shown and was not heard of for too long, or is proven dead, is over.
+    /// Other sessions that are proven dead are over.
     EndDead {
-        /// The session that is proven dead.
-        dead: Option<String>,
+        /// Which ones.
+        dead: Vec<String>,
     },
 }
 
@@ -149,19 +193,14 @@ pub enum Effect {
         /// The status that was refused.
         to: Status,
     },
-    /// The phase has changed.
-    Phase {
-        /// The phase before.
-        from: Phase,
-        /// The phase now.
-        to: Phase,
-    },
+    /// The phase or the feature has changed. The text says how.
+    Phase(String),
 }
 
 impl Effect {
     /// Returns whether the state must be written.
     pub fn is_change(&self) -> bool {
-        matches!(self, Self::Changed | Self::Phase { .. })
+        matches!(self, Self::Changed | Self::Phase(_))
     }
 }
 
@@ -182,6 +221,17 @@ impl StateChange {
             .any(|op| matches!(op, Op::Init(_) | Op::Ensure(_)))
     }
 
+    /// Returns whether the change needs the folder of states: it makes a state, or something to remember.
+    pub(super) fn needs_folder(&self) -> bool {
+        self.creates() || self.ops.iter().any(|op| matches!(op, Op::Announce(_)))
+    }
+
+    /// Returns whether the change begins a session that has nothing in common with an earlier one of the same name.
+    pub(super) fn begins_anew(&self) -> bool {
+        let anew = |op: &Op| matches!(op, Op::Init(begin) if begin.anew);
+        self.ops.iter().any(anew)
+    }
+
     /// Returns the change with every text redacted, cleaned and cut.
     pub(super) fn cleaned(mut self) -> Self {
         self.session = shown_line(&self.session, LONGEST_TEXT);
@@ -191,6 +241,14 @@ impl StateChange {
 }
 
 impl Op {
+    /// Returns whether the operation tells a state something new, for those that every hook makes.
+    pub fn is_news_to(&self, state: &AgentState) -> bool {
+        let mut state = state.clone();
+        let now = state.last_updated.clone();
+        let mut memory = SessionMemory::default();
+        self.apply(&mut state, &mut memory, &now).is_change()
+    }
+
     fn clean(&mut self) {
         let short = |text: &mut String| *text = shown_line(text, LONGEST_TEXT);
         let id = |id: &mut Option<String>| {
@@ -206,8 +264,9 @@ impl Op {
             Self::Init(begin) | Self::Ensure(begin) => {
                 short(&mut begin.team);
                 short(&mut begin.feature);
+                id(&mut begin.cto);
             }
-            Self::Add(row) | Self::Start(row) | Self::Join(row) => {
+            Self::Add(row) | Self::Start(row) | Self::Join(row) | Self::StartAgent { row, .. } => {
                 short(&mut row.name);
                 short(&mut row.role);
                 job(&mut row.task);
@@ -228,6 +287,30 @@ impl Op {
                 job(task);
                 id(task_id);
             }
+            Self::Announce(agent) => {
+                short(&mut agent.tool_use);
+                id(&mut agent.prompt_id);
+                short(&mut agent.name);
+                short(&mut agent.role);
+                job(&mut agent.task);
+            }
+            Self::Spawned {
+                tool_use,
+                id: agent,
+                name,
+                task,
+                ..
+            } => {
+                short(tool_use);
+                id(agent);
+                id(name);
+                job(task);
+            }
+            Self::Stop { name, reason, .. } => {
+                short(name);
+                job(reason);
+            }
+            Self::Process { name, .. } => id(name),
             Self::Wait { notice: name }
             | Self::Remove { name }
             | Self::Phase { feature: name, .. } => {
@@ -238,15 +321,20 @@ impl Op {
             } => {
                 short(from);
                 short(to);
-                *content = shown(content, LONGEST_TEXT);
+                *content = shown(content, LONGEST_MESSAGE);
             }
-            Self::EndDead { dead } => id(dead),
+            Self::EndDead { dead } => dead.iter_mut().for_each(short),
             Self::Progress(_) | Self::Touch | Self::CleanUp => {}
         }
     }
 
-    /// Does it to the state of the session that asks. `now` is the moment of the change.
-    pub(super) fn apply(&self, state: &mut AgentState, now: &str) -> Effect {
+    /// Does it to the state of the session that asks and to what is remembered of it. `now` is the moment of the change.
+    pub(super) fn apply(
+        &self,
+        state: &mut AgentState,
+        memory: &mut SessionMemory,
+        now: &str,
+    ) -> Effect {
         match self {
             Self::Init(begin) => {
                 state.enabled = true;
@@ -259,59 +347,65 @@ impl Op {
                 Effect::Changed
             }
             Self::Ensure(begin) => begin.complete(state),
-            Self::Add(row) => {
-                if let Some(known) = state
-                    .teammates
-                    .iter_mut()
-                    .find(|known| known.name == row.name)
-                {
-                    known.current_task = None;
-                    known.task_id = None;
-                }
-                put(state, row, Status::Spawning, now)
-            }
+            Self::Add(row) => add(state, row, now),
             Self::Start(row) => put(state, row, Status::Working, now),
             Self::Join(row) => match state.teammate(&row.name) {
                 Some(known) => put(state, row, known.status, now),
                 None => put(state, row, Status::Spawning, now),
             },
+            Self::StartAgent { prompt_id, row } => {
+                start_agent(state, memory, prompt_id.as_deref(), row, now)
+            }
+            Self::Spawned {
+                tool_use,
+                id,
+                name,
+                model,
+                task,
+            } => {
+                memory.forget(tool_use);
+                let row = id.as_ref().and_then(|id| memory.confirm(id, tool_use));
+                let names = [row.as_ref(), id.as_ref(), name.as_ref()];
+                answered(state, &names, *model, task.as_ref(), now)
+            }
             Self::Status {
                 name,
                 status,
                 task,
                 task_id,
-            } => set_status(state, name, *status, task.as_ref(), task_id.as_ref(), now),
+            } => {
+                let name = memory.row_of(name);
+                set_status(state, name, *status, task.as_ref(), task_id.as_ref(), now)
+            }
             Self::Act {
                 name,
                 task,
                 task_id,
-            } => match state.teammate(name) {
-                Some(row) if !row.status.is_active() => Effect::Nothing,
-                _ => {
-                    stop_waiting(state, name);
-                    set_status(
-                        state,
-                        name,
-                        Status::Working,
-                        task.as_ref(),
-                        task_id.as_ref(),
-                        now,
-                    )
-                }
-            },
-            Self::Wait { notice } => wait(state, notice, now),
-            Self::Remove { name } => {
-                let before = state.teammates.len();
-                state.teammates.retain(|row| row.name != *name);
-                if state.teammates.len() == before {
-                    Effect::Unknown(name.clone())
-                } else {
-                    Effect::Changed
-                }
+            } => act(
+                state,
+                memory.row_of(name),
+                task.as_ref(),
+                task_id.as_ref(),
+                now,
+            ),
+            Self::Stop {
+                name,
+                failed,
+                reason,
+            } => {
+                let name = memory.row_of(name).to_owned();
+                memory.teammates.remove(&name);
+                stop(state, &name, *failed, reason.as_ref(), now)
             }
-            Self::Progress(progress) if state.progress == *progress => Effect::Nothing,
+            Self::Process { name, process } => {
+                memory.runs_in(name.as_ref(), process);
+                Effect::Nothing
+            }
+            Self::Wait { notice } => wait(state, notice, now),
+            Self::Remove { name } => remove(state, name),
+            Self::Progress(progress) if *state.progress == *progress => Effect::Nothing,
             Self::Progress(progress) => {
-                state.progress = *progress;
+                state.progress.counts = *progress;
                 Effect::Changed
             }
             Self::Message {
@@ -319,7 +413,10 @@ impl Op {
                 to,
                 content,
                 timestamp,
-            } => say(state, from, to, content, *timestamp, now),
+            } => {
+                let letter = letter(memory.row_of(from), to, content, *timestamp, now);
+                say(state, memory, letter, *timestamp)
+            }
             Self::Phase { feature, phase } => advance(state, feature, *phase, now),
             Self::Touch if state.enabled => Effect::Changed,
             Self::CleanUp if state.enabled || !state.teammates.is_empty() => {
@@ -327,8 +424,11 @@ impl Op {
                 state.teammates.clear();
                 Effect::Changed
             }
-            // The transaction ends other sessions, which are in other files.
-            Self::Touch | Self::CleanUp | Self::EndDead { .. } => Effect::Nothing,
+            // The transaction ends other sessions, which are in other files, and remembers what is announced before there
+            // is a state.
+            Self::Touch | Self::CleanUp | Self::EndDead { .. } | Self::Announce(_) => {
+                Effect::Nothing
+            }
         }
     }
 }
@@ -344,7 +444,9 @@ impl Begin {
         }
         state.pdca_phase = self.phase.unwrap_or(state.pdca_phase);
         state.orchestration_pattern = self.pattern.unwrap_or(state.orchestration_pattern);
-        state.cto_agent = self.cto.unwrap_or(state.cto_agent);
+        if let Some(cto) = &self.cto {
+            state.cto_agent.clone_from(cto);
+        }
     }
 
     /// Adds what an active session did not know; what it has stays.
@@ -357,11 +459,36 @@ impl Begin {
     }
 }
 
+/// Shows a teammate as spawning, with nothing of what it did before but when it first began.
+fn add(state: &mut AgentState, row: &TeammateRow, now: &str) -> Effect {
+    let mut rows = state.teammates.iter_mut();
+    if let Some(known) = rows.find(|known| known.name == row.name) {
+        known.current_task = None;
+        known.task_id = None;
+    }
+    put(state, row, Status::Spawning, now)
+}
+
+/// Takes a row out.
+fn remove(state: &mut AgentState, name: &str) -> Effect {
+    let before = state.teammates.len();
+    state.teammates.retain(|row| row.name != name);
+    if state.teammates.len() == before {
+        Effect::Unknown(name.to_owned())
+    } else {
+        Effect::Changed
+    }
+}
+
 /// Shows a teammate: a known row gets the status `known`, a new one is `spawning`.
 fn put(state: &mut AgentState, new: &TeammateRow, known: Status, now: &str) -> Effect {
     if let Some(row) = state.teammates.iter_mut().find(|row| row.name == new.name) {
         row.role.clone_from(&new.role);
         row.model = new.model;
+        if row.status == Status::Failed && known == Status::Working {
+            // What stood there was why the last turn failed.
+            row.current_task = None;
+        }
         row.status = known;
         if new.task.is_some() {
             row.current_task.clone_from(&new.task);
@@ -391,8 +518,117 @@ fn put(state: &mut AgentState, new: &TeammateRow, known: Status, now: &str) -> E
         task_id: new.task_id.clone(),
         started_at: now.to_owned(),
         last_activity_at: now.to_owned(),
+        more: Object::new(),
     });
     Effect::Changed
+}
+
+/// Shows an agent that has no name of its own: as it was announced, or by its id.
+fn start_agent(
+    state: &mut AgentState,
+    memory: &mut SessionMemory,
+    prompt_id: Option<&str>,
+    row: &TeammateRow,
+    now: &str,
+) -> Effect {
+    let id = row.name.as_str();
+    if memory.knows(id) || state.teammate(id).is_some() {
+        let name = memory.row_of(id).to_owned();
+        // The model of a known row was told by the client; the payload of another turn says none.
+        let model = state.teammate(&name).map_or(row.model, |known| known.model);
+        let row = TeammateRow {
+            name,
+            model,
+            ..row.clone()
+        };
+        return put(state, &row, Status::Working, now);
+    }
+    let Some(agent) = memory.begin(id, &row.role, prompt_id, state) else {
+        return put(state, row, Status::Working, now);
+    };
+    let row = TeammateRow {
+        name: agent.name,
+        role: row.role.clone(),
+        model: agent.model.unwrap_or(row.model),
+        task: agent.task.or_else(|| row.task.clone()),
+        task_id: None,
+    };
+    let effect = put(state, &row, Status::Working, now);
+    // It was announced, so it is not new: it works.
+    if let Some(new) = state
+        .teammates
+        .iter_mut()
+        .find(|known| known.name == row.name)
+    {
+        new.status = Status::Working;
+    }
+    effect
+}
+
+/// Notes what the client said about an agent that it has begun, under the first of these names that has a row. The model counts even when the turn is over.
+fn answered(
+    state: &mut AgentState,
+    names: &[Option<&String>],
+    model: Option<Model>,
+    task: Option<&String>,
+    now: &str,
+) -> Effect {
+    let mut names = names.iter().copied().flatten();
+    let Some(name) = names.find(|name| state.teammate(name).is_some()) else {
+        return Effect::Nothing;
+    };
+    let mut effect = act(state, name, task, None, now);
+    let row = state.teammates.iter_mut().find(|row| row.name == *name);
+    if let (Some(row), Some(model)) = (row, model)
+        && row.model != model
+    {
+        row.model = model;
+        effect = Effect::Changed;
+    }
+    effect
+}
+
+/// Shows that a teammate does something, unless its turn is over.
+fn act(
+    state: &mut AgentState,
+    name: &str,
+    task: Option<&String>,
+    task_id: Option<&String>,
+    now: &str,
+) -> Effect {
+    if state
+        .teammate(name)
+        .is_some_and(|row| !row.status.is_active())
+    {
+        return Effect::Nothing;
+    }
+    stop_waiting(state, name);
+    set_status(state, name, Status::Working, task, task_id, now)
+}
+
+/// Ends a teammate's turn. One that has failed does not become a success by what is said later.
+fn stop(
+    state: &mut AgentState,
+    name: &str,
+    failed: bool,
+    reason: Option<&String>,
+    now: &str,
+) -> Effect {
+    let Some(row) = state.teammates.iter_mut().find(|row| row.name == name) else {
+        return Effect::Unknown(name.to_owned());
+    };
+    if row.status == Status::Failed {
+        return Effect::Nothing;
+    }
+    if failed {
+        row.status = Status::Failed;
+        if reason.is_some() {
+            row.current_task = reason.cloned();
+        }
+        now.clone_into(&mut row.last_activity_at);
+        return Effect::Changed;
+    }
+    set_status(state, name, Status::Completed, None, None, now)
 }
 
 /// Gives a teammate another status, if it can take that step.
@@ -460,37 +696,46 @@ fn stop_waiting(state: &mut AgentState, name: &str) {
     }
 }
 
-/// Adds a message, unless it came from an inbox and is known.
-fn say(
-    state: &mut AgentState,
-    from: &str,
-    to: &str,
-    content: &str,
-    timestamp: Option<Time>,
-    now: &str,
-) -> Effect {
-    /// The client's inbox has a message a moment before or after the hook of whoever sent it.
-    const SAME: std::time::Duration = std::time::Duration::from_secs(60);
+/// Makes a message with the defaults of what is missing.
+fn letter(from: &str, to: &str, content: &str, timestamp: Option<Time>, now: &str) -> Letter {
     let or = |name: &str, default: &str| if name.is_empty() { default } else { name }.to_owned();
-    let letter = Letter {
+    Letter {
         from: or(from, "unknown"),
         to: or(to, "all"),
         content: content.to_owned(),
         timestamp: timestamp.map_or_else(|| now.to_owned(), |time| time.to_string()),
-    };
+        more: Object::new(),
+    }
+}
+
+/// Adds a message, unless it is known: from an inbox after its sender's hook told of it, or the other way round.
+fn say(
+    state: &mut AgentState,
+    memory: &mut SessionMemory,
+    letter: Letter,
+    timestamp: Option<Time>,
+) -> Effect {
+    let hash = message_hash(&letter.from, &letter.to, &letter.content);
     if let Some(time) = timestamp {
         let is_known = state.recent_messages.iter().any(|known| {
             let same = (&known.from, &known.to, &known.content)
                 == (&letter.from, &letter.to, &letter.content);
-            let near = known
-                .timestamp
-                .parse::<Time>()
-                .is_ok_and(|known| time.since(known) <= SAME && known.since(time) <= SAME);
+            let near = known.timestamp.parse::<Time>().is_ok_and(|known| {
+                time.since(known) <= SAME_MESSAGE && known.since(time) <= SAME_MESSAGE
+            });
             same && near
         });
-        if is_known {
+        let is_full = state.recent_messages.len() >= MOST_MESSAGES;
+        let is_older = |known: &Letter| letter.timestamp < known.timestamp;
+        // One that is older than all of a full list would be the first to go again.
+        if is_known || (is_full && state.recent_messages.iter().all(is_older)) {
             return Effect::Nothing;
         }
+        memory.read_ahead(hash, time);
+    } else if let Ok(now) = letter.timestamp.parse()
+        && memory.was_read_ahead(hash, now)
+    {
+        return Effect::Nothing;
     }
     // What an inbox tells may have been said before what is known already.
     let later = |known: &Letter| timestamp.is_some() && known.timestamp > letter.timestamp;
@@ -507,16 +752,32 @@ fn say(
 
 /// Follows the status file, and says so.
 fn advance(state: &mut AgentState, feature: &str, phase: Phase, now: &str) -> Effect {
-    if !state.enabled || state.pdca_phase == phase {
+    let is_other = !feature.is_empty() && state.feature != feature;
+    if !state.enabled || (state.pdca_phase == phase && !is_other) {
         return Effect::Nothing;
     }
-    let from = state.pdca_phase;
-    state.pdca_phase = phase;
-    if !feature.is_empty() {
-        feature.clone_into(&mut state.feature);
-    }
+    let from = std::mem::replace(&mut state.pdca_phase, phase);
+    let before = if is_other {
+        std::mem::replace(&mut state.feature, feature.to_owned())
+    } else {
+        String::new()
+    };
     let (old, new) = (from.as_str(), phase.as_str());
-    let notice = format!("Phase {old} → {new} (auto-advanced)");
-    say(state, "system", "all", &notice, None, now);
-    Effect::Phase { from, to: phase }
+    let phases = format!("{old} → {new}");
+    let notice = match (before.is_empty(), from == phase) {
+        // The session has learnt what it works on.
+        (true, true) => return Effect::Changed,
+        (false, true) => format!("Feature {before} → {feature}"),
+        (false, false) => format!("Feature {before} → {feature}, phase {phases}"),
+        (true, false)
+            if Phase::ALL.iter().position(|one| *one == from)
+                < Phase::ALL.iter().position(|one| *one == phase) =>
+        {
+            format!("Phase {phases} (auto-advanced)")
+        }
+        (true, false) => format!("Phase {phases} (went back)"),
+    };
+    let letter = letter("system", "all", &notice, None, now);
+    say(state, &mut SessionMemory::default(), letter, None);
+    Effect::Phase(notice)
 }

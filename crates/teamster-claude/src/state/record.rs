@@ -1,9 +1,13 @@
-//! What the file holds: exactly these fields in this order. Foreign fields and words are read, and not written.
+//! What the file holds: exactly these fields in this order. Keys of other programs are kept behind them; words of theirs
+//! are read, and become the nearest of ours.
+
+use std::ops::Deref;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use teamster_fs::Dir;
 use teamster_types::Time;
+use teamster_types::json::Object;
 use teamster_types::progress::Progress;
 
 use super::{STALE_AFTER, StateError};
@@ -190,6 +194,9 @@ pub struct Teammate {
     pub started_at: String,
     /// When it last did something.
     pub last_activity_at: String,
+    /// What another program has added.
+    #[serde(flatten)]
+    pub more: Object,
 }
 
 /// One message between teammates.
@@ -203,6 +210,66 @@ pub struct Letter {
     pub content: String,
     /// When it was sent.
     pub timestamp: String,
+    /// What another program has added.
+    #[serde(flatten)]
+    pub more: Object,
+}
+
+/// How far the tasks are, with what another program has added.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Object", into = "Object")]
+pub struct ShownProgress {
+    /// The counts that we know.
+    pub counts: Progress,
+    more: Object,
+}
+
+impl Deref for ShownProgress {
+    type Target = Progress;
+
+    fn deref(&self) -> &Progress {
+        &self.counts
+    }
+}
+
+impl From<Object> for ShownProgress {
+    fn from(mut object: Object) -> Self {
+        // A count that is none is nobody's, and is replaced by the next one.
+        let mut count = |key: &str| -> usize {
+            let count = object.shift_remove(key);
+            let count = count.as_ref().and_then(Value::as_u64).unwrap_or(0);
+            usize::try_from(count).unwrap_or(0)
+        };
+        let counts = Progress {
+            total_tasks: count("totalTasks"),
+            completed_tasks: count("completedTasks"),
+            in_progress_tasks: count("inProgressTasks"),
+            failed_tasks: count("failedTasks"),
+            pending_tasks: count("pendingTasks"),
+        };
+        Self {
+            counts,
+            more: object,
+        }
+    }
+}
+
+impl From<ShownProgress> for Object {
+    fn from(progress: ShownProgress) -> Self {
+        let counts = progress.counts;
+        let mut object: Self = [
+            ("totalTasks", counts.total_tasks),
+            ("completedTasks", counts.completed_tasks),
+            ("inProgressTasks", counts.in_progress_tasks),
+            ("failedTasks", counts.failed_tasks),
+            ("pendingTasks", counts.pending_tasks),
+        ]
+        .into_iter()
+        .map(|(key, count)| (key.to_owned(), Value::from(count)))
+        .collect();
+        object.extend(progress.more);
+        object
+    }
 }
 
 /// The whole file.
@@ -221,8 +288,8 @@ pub struct AgentState {
     pub pdca_phase: Phase,
     /// How the team is organised.
     pub orchestration_pattern: Pattern,
-    /// The lead's model.
-    pub cto_agent: Model,
+    /// The lead's model, or whatever else leads, as it was told.
+    pub cto_agent: String,
     /// When the session began.
     pub started_at: String,
     /// When the file was last written.
@@ -230,11 +297,52 @@ pub struct AgentState {
     /// Who is there, in the order of spawning.
     pub teammates: Vec<Teammate>,
     /// How far the tasks are.
-    pub progress: Progress,
+    pub progress: ShownProgress,
     /// The last messages, oldest first.
     pub recent_messages: Vec<Letter>,
     /// The session.
     pub session_id: String,
+    /// What another program has added.
+    #[serde(flatten)]
+    pub more: Object,
+}
+
+/// The keys of a state.
+const KEYS: [&str; 13] = [
+    "version",
+    "enabled",
+    "teamName",
+    "feature",
+    "pdcaPhase",
+    "orchestrationPattern",
+    "ctoAgent",
+    "startedAt",
+    "lastUpdated",
+    "teammates",
+    "progress",
+    "recentMessages",
+    "sessionId",
+];
+/// The keys of a teammate.
+const ROW_KEYS: [&str; 8] = [
+    "name",
+    "role",
+    "model",
+    "status",
+    "currentTask",
+    "taskId",
+    "startedAt",
+    "lastActivityAt",
+];
+/// The keys of a message.
+const LETTER_KEYS: [&str; 4] = ["from", "to", "content", "timestamp"];
+
+/// Returns what an object has besides these keys.
+fn rest(value: &Value, keys: &[&str]) -> Object {
+    let all = value.as_object().into_iter().flatten();
+    all.filter(|(key, _)| !keys.contains(&key.as_str()))
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect()
 }
 
 impl AgentState {
@@ -247,13 +355,14 @@ impl AgentState {
             feature: String::new(),
             pdca_phase: Phase::Plan,
             orchestration_pattern: Pattern::Leader,
-            cto_agent: Model::Opus,
+            cto_agent: Model::Opus.as_str().to_owned(),
             started_at: now.to_owned(),
             last_updated: now.to_owned(),
             teammates: Vec::new(),
-            progress: Progress::default(),
+            progress: ShownProgress::default(),
             recent_messages: Vec::new(),
             session_id: session.to_owned(),
+            more: Object::new(),
         }
     }
 
@@ -284,7 +393,7 @@ impl AgentState {
     }
 
     /// Returns whether the session goes on and was heard of lately.
-    pub fn is_live(&self, now: Time) -> bool {
+    pub fn is_fresh(&self, now: Time) -> bool {
         self.enabled
             && self
                 .updated()
@@ -310,18 +419,17 @@ impl AgentState {
                 .into_iter()
                 .flatten()
         };
-        let count = |key: &str| -> usize {
-            let count = value.get("progress").and_then(|progress| progress.get(key));
-            let count = count.and_then(Value::as_u64).unwrap_or(0);
-            usize::try_from(count).unwrap_or(0)
-        };
+        let progress = value.get("progress").and_then(Value::as_object);
         Self {
             enabled: value.get("enabled").and_then(Value::as_bool) == Some(true),
             team_name: text(value, "teamName"),
             feature: text(value, "feature"),
             pdca_phase: text(value, "pdcaPhase").into(),
             orchestration_pattern: text(value, "orchestrationPattern").into(),
-            cto_agent: Model::of(&text(value, "ctoAgent")).unwrap_or(Model::Opus),
+            cto_agent: match text(value, "ctoAgent") {
+                nobody if nobody.is_empty() => Model::Opus.as_str().to_owned(),
+                somebody => somebody,
+            },
             last_updated: text(value, "lastUpdated"),
             teammates: list("teammates")
                 .filter(|row| row.get("name").is_some_and(Value::is_string))
@@ -334,15 +442,10 @@ impl AgentState {
                     task_id: optional(row, "taskId"),
                     started_at: text(row, "startedAt"),
                     last_activity_at: text(row, "lastActivityAt"),
+                    more: rest(row, &ROW_KEYS),
                 })
                 .collect(),
-            progress: Progress {
-                total_tasks: count("totalTasks"),
-                completed_tasks: count("completedTasks"),
-                in_progress_tasks: count("inProgressTasks"),
-                failed_tasks: count("failedTasks"),
-                pending_tasks: count("pendingTasks"),
-            },
+            progress: progress.cloned().unwrap_or_default().into(),
             recent_messages: list("recentMessages")
                 .filter(|letter| letter.get("content").is_some_and(Value::is_string))
                 .map(|letter| Letter {
@@ -350,9 +453,11 @@ impl AgentState {
                     to: text(letter, "to"),
                     content: text(letter, "content"),
                     timestamp: text(letter, "timestamp"),
+                    more: rest(letter, &LETTER_KEYS),
                 })
                 .collect(),
             session_id: text(value, "sessionId"),
+            more: rest(value, &KEYS),
             ..Self::new("", &text(value, "startedAt"))
         }
     }
@@ -364,7 +469,7 @@ impl AgentState {
 pub enum Liveness {
     /// The session goes on.
     Live,
-    /// It should go on, and was not heard of for more than five minutes.
+    /// It should go on, was not heard of for more than five minutes, and its process cannot be seen.
     Stale,
     /// It is over; its progress and messages are still worth a look.
     Ended,
@@ -382,11 +487,12 @@ impl Liveness {
 }
 
 impl AgentState {
-    /// Returns how a viewer shows the state at this time.
+    /// Returns how a viewer shows the state at this time when it knows nothing but the file. Where the session's process
+    /// can be seen, [`States::viewed`](super::States::viewed) knows better.
     pub fn viewed(&self, now: Time) -> Liveness {
         match self.enabled {
             false => Liveness::Ended,
-            true if self.is_live(now) => Liveness::Live,
+            true if self.is_fresh(now) => Liveness::Live,
             true => Liveness::Stale,
         }
     }

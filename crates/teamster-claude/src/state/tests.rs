@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 use teamster_types::Time;
 
+use super::memory::SessionMemory;
 use super::ops::{Begin, Effect, Op, StateChange, TeammateRow};
 use super::record::{AgentState, Model, Phase, Status};
 use super::{MOST_MESSAGES, MOST_ROWS};
@@ -74,32 +75,32 @@ fn words_of_others_become_the_nearest_of_ours() {
 
 #[test]
 fn a_row_in_place_keeps_when_it_began() {
-    let mut state = AgentState::new("s", "t0");
-    Op::Add(row("a")).apply(&mut state, "t1");
-    status("a", Status::Completed).apply(&mut state, "t2");
-    Op::Start(row("a")).apply(&mut state, "t3");
+    let (mut state, mut memory) = (AgentState::new("s", "t0"), SessionMemory::default());
+    Op::Add(row("a")).apply(&mut state, &mut memory, "t1");
+    status("a", Status::Completed).apply(&mut state, &mut memory, "t2");
+    Op::Start(row("a")).apply(&mut state, &mut memory, "t3");
     let a = &state.teammates[0];
     assert_eq!(
         (a.started_at.as_str(), a.last_activity_at.as_str()),
         ("t1", "t3")
     );
     assert_eq!(a.status, Status::Working);
-    Op::Add(row("a")).apply(&mut state, "t4");
+    Op::Add(row("a")).apply(&mut state, &mut memory, "t4");
     assert_eq!(state.teammates[0].status, Status::Spawning);
     assert_eq!(state.teammates[0].started_at, "t1");
 }
 
 #[test]
 fn a_tool_does_not_wake_an_agent_whose_turn_is_over() {
-    let mut state = AgentState::new("s", "t0");
-    Op::Add(row("a")).apply(&mut state, "t1");
-    status("a", Status::Completed).apply(&mut state, "t2");
+    let (mut state, mut memory) = (AgentState::new("s", "t0"), SessionMemory::default());
+    Op::Add(row("a")).apply(&mut state, &mut memory, "t1");
+    status("a", Status::Completed).apply(&mut state, &mut memory, "t2");
     let act = Op::Act {
         name: "a".to_owned(),
         task: None,
         task_id: None,
     };
-    assert_eq!(act.apply(&mut state, "t3"), Effect::Nothing);
+    assert_eq!(act.apply(&mut state, &mut memory, "t3"), Effect::Nothing);
     assert_eq!(state.teammates[0].status, Status::Completed);
 }
 
@@ -127,10 +128,10 @@ fn any_op() -> impl Strategy<Value = Op> {
 proptest! {
     #[test]
     fn whatever_happens_a_roster_keeps_its_rules(ops in proptest::collection::vec(any_op(), 0..120)) {
-        let mut state = AgentState::new("s", "t");
+        let (mut state, mut memory) = (AgentState::new("s", "t"), SessionMemory::default());
         for (number, op) in ops.iter().enumerate() {
             let before = state.clone();
-            let effect = op.apply(&mut state, &format!("t{number:04}"));
+            let effect = op.apply(&mut state, &mut memory, &format!("t{number:04}"));
             // What is said to be no change is none.
             prop_assert!(effect.is_change() || state == before, "{op:?}: {effect:?}");
             prop_assert!(state.teammates.len() <= MOST_ROWS);

@@ -7,9 +7,12 @@
 use teamster_fs::{Dir, Sync, layout};
 use teamster_types::Time;
 
+use super::life::SessionLife;
+use super::memory::{HookMemory, SessionMemory};
 use super::ops::{Effect, Op, StateChange};
 use super::record::{AgentState, read_file, state_files};
 use super::{Applied, StateError};
+use teamster_types::process::Life;
 
 /// Ended sessions that are kept; the oldest give way.
 const MOST_ARCHIVED: usize = 50;
@@ -35,29 +38,55 @@ struct Side {
 /// A transaction on the state files: read under the lock, changed in memory, written back by [`StateTxn::commit`].
 pub(super) struct StateTxn<'a> {
     bkit: &'a Dir,
+    life: &'a SessionLife<'a>,
+    /// What hooks remember, and the bytes it was read from.
+    memory: HookMemory,
+    memory_file: Vec<u8>,
     main: Option<AgentState>,
     main_dirty: bool,
-    main_read: bool,
+    main_file: MainFile,
     sides: Vec<Side>,
     /// What is left behind by writers that were killed goes when a session begins or ends.
     tidy: bool,
 }
 
-/// One file as it is to be: a name in the folder of sessions or the main one, and its content; none to remove it.
+/// What was found in place of the state that viewers poll.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum MainFile {
+    NotRead,
+    Missing,
+    Read,
+}
+
+/// One file as it is to be.
 pub(super) struct StateWrite {
-    /// `None`: `agent-state.json`.
-    pub(super) side: Option<String>,
+    pub(super) file: StateFile,
+    /// Its content; `None` to remove it.
     pub(super) bytes: Option<Vec<u8>>,
+}
+
+/// One of the files that a transaction writes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum StateFile {
+    /// `agent-state.json`.
+    Main,
+    /// A file in the folder of sessions.
+    Side(String),
+    /// What hooks remember.
+    Memory,
 }
 
 impl<'a> StateTxn<'a> {
     /// Begins a transaction. No file is read before it is needed.
-    pub(super) fn new(bkit: &'a Dir) -> Self {
+    pub(super) fn new(bkit: &'a Dir, life: &'a SessionLife<'a>) -> Self {
         Self {
             bkit,
+            life,
+            memory: HookMemory::default(),
+            memory_file: Vec::new(),
             main: None,
             main_dirty: false,
-            main_read: false,
+            main_file: MainFile::NotRead,
             sides: Vec::new(),
             tidy: false,
         }
@@ -68,10 +97,11 @@ impl<'a> StateTxn<'a> {
         self.read_main(change.at)?;
         for op in &change.ops {
             if let Op::EndDead { dead } = op {
-                self.end_dead(&change.session, dead.as_deref(), change.at)?;
+                self.end_dead(&change.session, dead, change.at)?;
             }
         }
         let place = self.place(change)?;
+        let mut memory = self.memory.take(&change.session);
         let now = change.at.to_string();
         let mut effects = Vec::with_capacity(change.ops.len());
         let mut ended = false;
@@ -85,6 +115,10 @@ impl<'a> StateTxn<'a> {
             }
             SessionPlace::Nowhere => &mut None,
         };
+        let mut is_changed = match state {
+            Some(state) => fail_the_gone(state, &mut memory, self.life, &now),
+            None => false,
+        };
         for op in &change.ops {
             let is_new = state.is_none() && matches!(op, Op::Init(_) | Op::Ensure(_));
             if is_new && !matches!(place, SessionPlace::Nowhere) {
@@ -94,26 +128,35 @@ impl<'a> StateTxn<'a> {
                 });
                 self.tidy = true;
             }
+            if let Op::Announce(agent) = op {
+                memory.announce(agent);
+            }
             let effect = match state {
-                Some(state) => op.apply(state, &now),
+                Some(state) => op.apply(state, &mut memory, &now),
                 None => Effect::NoState,
             };
             ended |= matches!(op, Op::CleanUp) && effect.is_change();
             effects.push(effect);
         }
+        is_changed |= effects.iter().any(Effect::is_change);
+        let names = change.ops.iter().map(|op| match op {
+            Op::StartAgent { row, .. } => memory.row_of(&row.name).to_owned(),
+            Op::Stop { name, .. } => memory.row_of(name).to_owned(),
+            _ => String::new(),
+        });
+        let name = names.into_iter().find(|name| !name.is_empty());
         let state = state.as_mut().map(|state| {
-            if effects.iter().any(Effect::is_change) {
-                // A late change does not make the file look older than it is.
-                if state.last_updated < now {
-                    state.last_updated = now;
-                }
-                if state.session_id.is_empty() {
-                    state.session_id.clone_from(&change.session);
-                }
+            // A late change does not make the file look older than it is.
+            if is_changed && state.last_updated < now {
+                state.last_updated = now;
             }
             state.clone()
         });
-        if effects.iter().any(Effect::is_change) {
+        if !ended {
+            memory.touch(Some(change.at));
+            self.memory.put(&change.session, memory);
+        }
+        if is_changed {
             match place {
                 SessionPlace::Main => self.main_dirty = true,
                 SessionPlace::Own(name) => {
@@ -131,6 +174,7 @@ impl<'a> StateTxn<'a> {
         Ok(Applied {
             effects,
             state,
+            name,
             late: Vec::new(),
         })
     }
@@ -139,19 +183,14 @@ impl<'a> StateTxn<'a> {
     fn place(&mut self, change: &StateChange) -> Result<SessionPlace, StateError> {
         let session = change.session.as_str();
         let creates = change.creates();
-        // A script that names no session means what is shown.
-        if session.is_empty() && !creates {
-            return Ok(SessionPlace::Main);
+        if change.begins_anew() {
+            self.put_own_away(session, change.at)?;
         }
         if let Some(main) = &self.main {
-            let begins_anew =
-                session.is_empty() && change.ops.iter().any(|op| matches!(op, Op::Init(_)));
-            let is_own = main.session_id == session && (main.enabled || !begins_anew);
-            let is_anybodys = main.session_id.is_empty() || session.is_empty();
-            if is_own || (is_anybodys && main.enabled) {
+            if main.session_id == session {
                 return Ok(SessionPlace::Main);
             }
-            if main.is_live(change.at) {
+            if self.goes_on(main, change.at) {
                 return self.own_place(session, creates);
             }
         }
@@ -193,12 +232,52 @@ impl<'a> StateTxn<'a> {
         })
     }
 
-    /// Keeps what is shown under its session's name.
+    /// Returns whether a session is under way: it was heard of lately, or its process can be seen.
+    fn goes_on(&self, state: &AgentState, now: Time) -> bool {
+        state.enabled && (state.is_fresh(now) || self.life_of(state) == Life::Alive)
+    }
+
+    fn life_of(&self, state: &AgentState) -> Life {
+        let memory = self.memory.session(&state.session_id);
+        self.life.of(&state.session_id, memory)
+    }
+
+    /// Archives what the session has already under another name, so that it can begin anew.
+    fn put_own_away(&mut self, session: &str, now: Time) -> Result<(), StateError> {
+        let is_main = |main: &AgentState| main.session_id == session;
+        let own = if self.main.as_ref().is_some_and(is_main) {
+            self.main.take()
+        } else {
+            match layout::session_state_file(session) {
+                None => None,
+                Some(name) => {
+                    self.side(&name)?;
+                    let side = self.sides.iter_mut().find(|side| side.name == name);
+                    side.and_then(|side| {
+                        side.dirty |= side.state.is_some();
+                        side.state.take()
+                    })
+                }
+            }
+        };
+        self.memory.take(session);
+        if let Some(mut own) = own {
+            Op::CleanUp.apply(&mut own, &mut SessionMemory::default(), &now.to_string());
+            let millis = own.updated().unwrap_or(now).as_millis();
+            own.session_id = format!("{session}-{millis}");
+            let name = layout::session_state_file(&own.session_id)
+                .unwrap_or_else(|| layout::unnamed_state_file(own.updated()));
+            self.put_side(name, own);
+        }
+        Ok(())
+    }
+
+    /// Keeps what is shown under its session's name. A session that is not proven to be over keeps its rows, and is shown
+    /// again when it speaks.
     fn archive_main(&mut self, now: Time) {
         if let Some(mut main) = self.main.take() {
-            if main.enabled {
-                // It was not heard of for too long: nobody will say its end any more.
-                Op::CleanUp.apply(&mut main, &now.to_string());
+            if main.enabled && self.life_of(&main) == Life::Gone {
+                self.clean_up(&mut main, now);
             }
             let name = layout::session_state_file(&main.session_id)
                 .unwrap_or_else(|| layout::unnamed_state_file(main.updated()));
@@ -215,23 +294,33 @@ impl<'a> StateTxn<'a> {
         });
     }
 
-    /// Another session that is shown although nobody of it is left is over now.
-    fn end_dead(&mut self, me: &str, dead: Option<&str>, now: Time) -> Result<(), StateError> {
-        let Some(main) = &mut self.main else {
-            return Ok(());
-        };
-        let is_dead = !main.is_live(now) || dead.is_some_and(|dead| dead == main.session_id);
-        if !main.enabled || main.session_id == me || !is_dead {
-            return Ok(());
+    fn clean_up(&mut self, state: &mut AgentState, now: Time) {
+        let mut memory = self.memory.take(&state.session_id);
+        Op::CleanUp.apply(state, &mut memory, &now.to_string());
+    }
+
+    /// Other sessions of which nobody is left are over now.
+    fn end_dead(&mut self, me: &str, dead: &[String], now: Time) -> Result<(), StateError> {
+        for session in dead.iter().filter(|session| *session != me) {
+            let is_main = |main: &AgentState| main.enabled && main.session_id == *session;
+            if let Some(mut main) = self.main.take_if(|main| is_main(main)) {
+                self.clean_up(&mut main, now);
+                self.main_dirty = true;
+                self.tidy = true;
+                if let Some(name) = layout::session_state_file(session) {
+                    self.put_side(name, main.clone());
+                }
+                self.main = Some(main);
+                self.promote(now)?;
+            } else if let Some(name) = layout::session_state_file(session)
+                && let Some(mut state) = self.side(&name)?.and_then(|side| side.state.clone())
+                && state.enabled
+            {
+                self.clean_up(&mut state, now);
+                self.put_side(name, state);
+            }
         }
-        Op::CleanUp.apply(main, &now.to_string());
-        self.main_dirty = true;
-        self.tidy = true;
-        let main = main.clone();
-        if let Some(name) = layout::session_state_file(&main.session_id) {
-            self.put_side(name, main);
-        }
-        self.promote(now)
+        Ok(())
     }
 
     /// Shows the session that was heard of last when the shown one has ended.
@@ -246,23 +335,21 @@ impl<'a> StateTxn<'a> {
             self.side(&name)?;
         }
         let shown = self.main.as_ref().map(|main| main.session_id.clone());
-        let latest = self
-            .sides
-            .iter_mut()
-            .filter(|side| {
-                let state = side.state.as_ref();
-                state.is_some_and(|state| {
-                    state.is_live(now) && Some(&state.session_id) != shown.as_ref()
-                })
+        let live = self.sides.iter().filter(|side| {
+            side.state.as_ref().is_some_and(|state| {
+                Some(&state.session_id) != shown.as_ref() && self.goes_on(state, now)
             })
-            .max_by_key(|side| side.state.as_ref().map(|state| state.last_updated.clone()));
-        let Some(next) = latest else {
+        });
+        let latest =
+            live.max_by_key(|side| side.state.as_ref().map(|state| state.last_updated.clone()));
+        let Some(name) = latest.map(|side| side.name.clone()) else {
             return Ok(());
         };
-        let next = {
+        let next = self.sides.iter_mut().find(|side| side.name == name);
+        let next = next.and_then(|next| {
             next.dirty = true;
             next.state.take()
-        };
+        });
         self.archive_main(now);
         self.main = next;
         self.main_dirty = true;
@@ -270,7 +357,7 @@ impl<'a> StateTxn<'a> {
     }
 
     fn read_main(&mut self, now: Time) -> Result<(), StateError> {
-        if self.main_read {
+        if self.main_file != MainFile::NotRead {
             return Ok(());
         }
         self.main = match read_file(self.bkit, layout::AGENT_STATE) {
@@ -283,7 +370,15 @@ impl<'a> StateTxn<'a> {
             }
             Err(error) => return Err(error),
         };
-        self.main_read = true;
+        self.main_file = match &self.main {
+            Some(_) => MainFile::Read,
+            None => MainFile::Missing,
+        };
+        // What cannot be read is forgotten.
+        if let Ok(Some((bytes, _))) = self.bkit.read(layout::HOOK_MEMORY) {
+            self.memory = HookMemory::parse(&bytes);
+            self.memory_file = bytes;
+        }
         Ok(())
     }
 
@@ -307,20 +402,26 @@ impl<'a> StateTxn<'a> {
         Ok(self.sides.iter().find(|side| side.name == name))
     }
 
+    /// Returns whether the state that viewers poll is made by this transaction.
+    pub(super) fn is_first(&self) -> bool {
+        self.main_file == MainFile::Missing && self.main_dirty
+    }
+
     /// Returns every file that is another one now, in the order in which it is safe to write them.
     pub(super) fn outputs(&self) -> Vec<StateWrite> {
         let dirty = || self.sides.iter().filter(|side| side.dirty);
         let mut outputs: Vec<StateWrite> = dirty()
             .filter_map(|side| {
                 Some(StateWrite {
-                    side: Some(side.name.clone()),
+                    file: StateFile::Side(side.name.clone()),
                     bytes: Some(side.state.as_ref()?.to_file()),
                 })
             })
             .collect();
+        outputs.extend(self.memory_output());
         if let (true, Some(main)) = (self.main_dirty, &self.main) {
             outputs.push(StateWrite {
-                side: None,
+                file: StateFile::Main,
                 bytes: Some(main.to_file()),
             });
         }
@@ -328,11 +429,21 @@ impl<'a> StateTxn<'a> {
             dirty()
                 .filter(|side| side.state.is_none())
                 .map(|side| StateWrite {
-                    side: Some(side.name.clone()),
+                    file: StateFile::Side(side.name.clone()),
                     bytes: None,
                 }),
         );
         outputs
+    }
+
+    /// What hooks remember is another file only when it changed, and none while there is nothing to remember.
+    fn memory_output(&self) -> Option<StateWrite> {
+        let was_nothing = self.memory_file.is_empty() && self.memory == HookMemory::default();
+        let bytes = self.memory.to_file();
+        (!was_nothing && bytes != self.memory_file).then_some(StateWrite {
+            file: StateFile::Memory,
+            bytes: Some(bytes),
+        })
     }
 
     /// Writes every file that was changed.
@@ -385,15 +496,20 @@ fn prune(sessions: &Dir) {
 impl StateWrite {
     /// Makes it so. Doing it twice does no harm.
     pub(super) fn write(&self, bkit: &Dir) -> Result<(), StateError> {
-        match (&self.side, &self.bytes) {
-            (None, Some(bytes)) => bkit.replace(layout::AGENT_STATE, bytes, Sync::Fast)?,
+        match (&self.file, &self.bytes) {
+            (StateFile::Main, Some(bytes)) => {
+                bkit.replace(layout::AGENT_STATE, bytes, Sync::Fast)?;
+            }
+            (StateFile::Memory, Some(bytes)) => {
+                bkit.replace(layout::HOOK_MEMORY, bytes, Sync::Fast)?;
+            }
             // The shown state is never removed.
-            (None, None) => {}
-            (Some(name), Some(bytes)) => {
+            (StateFile::Main | StateFile::Memory, None) => {}
+            (StateFile::Side(name), Some(bytes)) => {
                 let sessions = bkit.child_or_create(layout::STATE_SESSIONS)?;
                 sessions.replace(name, bytes, Sync::Fast)?;
             }
-            (Some(name), None) => {
+            (StateFile::Side(name), None) => {
                 if let Some(sessions) = bkit.child(layout::STATE_SESSIONS)? {
                     sessions.remove(name)?;
                 }
@@ -401,4 +517,37 @@ impl StateWrite {
         }
         Ok(())
     }
+}
+
+/// Shows teammates whose recorded process is gone as failed. Returns whether there were any.
+fn fail_the_gone(
+    state: &mut AgentState,
+    memory: &mut SessionMemory,
+    life: &SessionLife<'_>,
+    now: &str,
+) -> bool {
+    if memory.teammates.is_empty() {
+        return false;
+    }
+    let is_gone = |process| life.machine().life(process) == Life::Gone;
+    let gone: Vec<(String, u32)> = memory
+        .teammates
+        .iter()
+        .filter(|(_, process)| is_gone(process))
+        .map(|(name, process)| (name.clone(), process.pid))
+        .collect();
+    let mut is_changed = false;
+    for (name, pid) in gone {
+        let is_active = state
+            .teammate(&name)
+            .is_some_and(|row| row.status.is_active());
+        let stop = Op::Stop {
+            name: name.clone(),
+            failed: true,
+            reason: Some(format!("process {pid} is gone")),
+        };
+        memory.teammates.remove(&name);
+        is_changed |= is_active && stop.apply(state, memory, now).is_change();
+    }
+    is_changed
 }

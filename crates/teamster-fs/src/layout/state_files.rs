@@ -17,6 +17,8 @@ pub const PENDING_CLAIMED: &str = ".pending.claimed";
 pub const PENDING_ALONE: &str = ".pending";
 /// One state for each session that is not shown in [`AGENT_STATE`], in [`BKIT`].
 pub const STATE_SESSIONS: &str = "sessions";
+/// What hooks remember between two calls, in [`BKIT`].
+pub const HOOK_MEMORY: &str = "hook-memory.json";
 /// What hooks say when they are asked to (`TEAMSTER_DEBUG`), in [`BKIT`].
 pub const HOOK_LOG: &str = "hook.log";
 
@@ -33,6 +35,12 @@ pub const PDCA_STATUS: [(&[&str], &str); 2] = [
     (&["docs"], ".pdca-status.json"),
     (&[BKIT, "state"], "pdca-status.json"),
 ];
+
+/// The folders of ours in a project, as git names them: they hold the state of sessions and runs, not the work.
+pub const OUR_FOLDERS: [&str; 3] = [".bkit/", ".omc/", ".party/"];
+
+/// The session of scripts that name none.
+pub const SCRIPT_SESSION: &str = "script";
 
 /// No session has a longer name.
 const LONGEST_SESSION: usize = 128;

@@ -1,8 +1,11 @@
 //! Removing what is over: into the trash, and out of it for good after seven days.
 
 use std::collections::VecDeque;
+use std::path::Path;
+use std::time::Duration;
 
 use serde::Serialize;
+use teamster_claude::state::{Op, StateChange, States};
 use teamster_fs::FsError;
 use teamster_isolate::OrTrace as _;
 use teamster_store::{Result, keep_journal};
@@ -244,14 +247,36 @@ pub(super) fn put(
         (Some((folder, seen)), ZombieAction::Reap) => {
             let evidence = &judged.zombie.evidence;
             let moved = trash.put(scanner, folder, *seen, evidence)?;
-            if matches!(moved, MoveOutcome::Trashed(_)) && folder.is_ours() {
-                journal::reaped_team(scanner, &folder.dir, &judged.zombie);
-                keep_journal_of(folder);
+            if matches!(moved, MoveOutcome::Trashed(_)) {
+                end_state_of(scanner, folder);
+                if folder.is_ours() {
+                    journal::reaped_team(scanner, &folder.dir, &judged.zombie);
+                    keep_journal_of(folder);
+                }
             }
             Ok(Some(moved))
         }
         _ => Ok(None),
     }
+}
+
+/// Ends what viewers are shown of the session that led a team: nobody of it is left who would say so. Whoever holds the lock
+/// of the state applies it.
+fn end_state_of(scanner: &ZombieScanner<'_>, folder: &TeamFolder) {
+    let Some(config) = folder.config() else {
+        return;
+    };
+    let (Some(project), session) = (config.project(), config.lead_session()) else {
+        return;
+    };
+    if session.is_empty() {
+        return;
+    }
+    let layout = scanner.options.layout.of_project(Path::new(project));
+    let end = StateChange::new(session, scanner.options.now, vec![Op::CleanUp]);
+    States::of(&layout)
+        .apply_or_leave(end, Duration::ZERO)
+        .or_trace("end the state of a team that was removed");
 }
 
 /// A finished run can be replayed from its journal, also when the trash is empty again. If the project is gone, nobody

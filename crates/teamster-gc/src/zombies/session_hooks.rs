@@ -42,6 +42,7 @@ pub fn run(event: &str, input: &[u8], context: &HookContext) -> HookResponse {
     match response.follow_up.take() {
         None => {}
         Some(FollowUp::SessionStarted { may_sweep }) => {
+            let mut moved = Vec::new();
             if may_sweep {
                 let swept = sweep_at_session_start(
                     &context.layout,
@@ -49,9 +50,12 @@ pub fn run(event: &str, input: &[u8], context: &HookContext) -> HookResponse {
                     context.now,
                     SWEEP_AT_START,
                 );
+                if let Ok(swept) = &swept {
+                    moved.clone_from(&swept.moved);
+                }
                 log(&mut response, "SessionStart", swept);
             }
-            hook::add_unfinished_run(&mut response, context);
+            hook::add_unfinished_run(&mut response, context, &moved);
         }
         Some(FollowUp::SessionEnded { session }) => {
             let swept = clean_up_at_session_end(

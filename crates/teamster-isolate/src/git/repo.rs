@@ -233,7 +233,7 @@ impl Repo {
         for _ in 0..TRIES {
             let was = file.read()?;
             let old = was.as_ref().map(|was| was.bytes.as_slice());
-            let new = with_lines(old.unwrap_or_default(), lines);
+            let new = teamster_fs::with_lines(old.unwrap_or_default(), HEADING, lines);
             if file.replace(was.as_ref(), &new, 0o666)? {
                 return Ok(());
             }
@@ -250,21 +250,6 @@ impl Repo {
     pub(crate) fn call_in(&self, folder: &Path) -> GitCommand {
         self.git.at(folder)
     }
-}
-
-/// Returns the text with a heading and `lines` at its end, in its own line ends.
-fn with_lines(old: &[u8], lines: &[&str]) -> Vec<u8> {
-    let crlf = old.windows(2).any(|two| two == b"\r\n");
-    let newline: &[u8] = if crlf { b"\r\n" } else { b"\n" };
-    let mut new = old.to_vec();
-    if !old.is_empty() && !old.ends_with(b"\n") {
-        new.extend(newline);
-    }
-    for line in [HEADING].iter().chain(lines) {
-        new.extend(line.as_bytes());
-        new.extend(newline);
-    }
-    new
 }
 
 fn no_repository(

@@ -32,6 +32,8 @@ pub struct Shown {
     pub file_count: u64,
     /// What failed for good, or waits for that.
     pub failed: Vec<GivenUp>,
+    /// What the workers say about their tasks, in their own words.
+    pub said: Vec<WorkerWords>,
     /// Tasks that changed files which they had not reserved.
     pub outside: Vec<Outside>,
     /// Files of the user's that are not committed, and that the work would have to write over.
@@ -79,6 +81,24 @@ pub struct GivenUp {
     pub subject: String,
     /// Why not, in words.
     pub why: String,
+}
+
+/// What a worker says about its task, in its own words.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct WorkerWords {
+    /// The task.
+    pub task_id: TaskId,
+    /// What the task is about.
+    pub subject: String,
+    /// Who did it.
+    pub worker: Option<String>,
+    /// What was done.
+    pub summary: String,
+    /// What was left open.
+    pub problems: Vec<String>,
+    /// The first sentence of the summary that says that something did not work.
+    pub admission: Option<String>,
 }
 
 /// A task that changed files which it had not reserved.

@@ -1,4 +1,5 @@
-//! Payloads about the agent that leads a run, after it has planned: why it was woken, and what it did.
+//! Payloads about the agent that leads a run, after it has planned: why it was woken, and what it did; and about whoever
+//! chooses one of several results.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -14,7 +15,7 @@ use super::list;
 pub enum WakeKind {
     /// A worker asks something, or cannot go on with its task.
     Question,
-    /// A task failed for good.
+    /// A task failed for good, or twice for the same reason.
     Failure,
     /// The work of a task conflicts with what is merged, and nobody could resolve that.
     Conflict,
@@ -24,6 +25,8 @@ pub enum WakeKind {
     Message,
     /// A person at the gate wants something changed.
     Revision,
+    /// A phase of the run's flow ends with what the leader says about it.
+    Phase,
 }
 
 /// One reason to wake a leader.
@@ -56,6 +59,9 @@ pub struct LeaderWoken {
     pub reasons: Vec<WakeReason>,
     /// Names what was started, so that it is found should the host be killed.
     pub launch: String,
+    /// Why the answer before could not be carried out, where the leader is asked the same again, in words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refused: Option<String>,
 }
 
 /// A task that a leader cancelled.
@@ -64,6 +70,17 @@ pub struct CancelledTask {
     /// The task.
     pub task: TaskId,
     /// Why nobody needs it any more, in words.
+    pub reason: String,
+}
+
+/// A finding of a review that a leader decided not to have fixed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DismissedFinding {
+    /// The commit that was reviewed.
+    pub commit: String,
+    /// The place of the finding among those of the review, counted from 1.
+    pub finding: usize,
+    /// Why it is not fixed, in words.
     pub reason: String,
 }
 
@@ -81,6 +98,9 @@ pub struct LeaderActed {
     /// What the leader wrote down for the report.
     #[serde(deserialize_with = "list")]
     pub notes: Vec<String>,
+    /// Findings of a review that are not fixed.
+    #[serde(deserialize_with = "list", skip_serializing_if = "Vec::is_empty")]
+    pub dismissed: Vec<DismissedFinding>,
 }
 
 /// The payload of `leader.failed`.
@@ -90,6 +110,31 @@ pub struct LeaderFailed {
     /// The number of the wake.
     pub wake: u32,
     /// Why it came to nothing, in words.
+    pub reason: String,
+}
+
+/// The payload of `judge.asked`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct JudgeAsked {
+    /// Who is to choose: the name of a member.
+    pub judge: String,
+    /// What the user calls its agent.
+    pub provider: String,
+    /// The tasks whose results there are to choose from.
+    #[serde(deserialize_with = "list")]
+    pub candidates: Vec<TaskId>,
+    /// Names the process that was started, so that a successor finds it.
+    pub launch: String,
+}
+
+/// The payload of `judge.failed`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct JudgeFailed {
+    /// Who was to choose.
+    pub judge: String,
+    /// Why nothing came of it, in words.
     pub reason: String,
 }
 
@@ -113,6 +158,9 @@ pub struct CandidateChosen {
     pub commit: String,
     /// Why it was chosen, in words.
     pub reason: String,
+    /// Who chose it: the name of a member; `null` when it is the smallest that passes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
     /// The other results.
     #[serde(deserialize_with = "list")]
     pub others: Vec<OtherResult>,

@@ -8,6 +8,7 @@ mod cost;
 mod gate;
 mod leader;
 mod merge;
+mod plan;
 mod question;
 mod review;
 mod run;
@@ -25,14 +26,18 @@ pub use check::{Check, CheckOrigin, CheckResult, CheckStarted, CheckVerdict, Che
 pub use cost::{Budget, BudgetExhausted, BudgetReserved, Limit, UsageReported};
 pub use gate::{
     FileChange, Finding, GateAnswer, GateDecided, GateOpened, GateShown, GivenUp, LONGEST_FINDING,
-    MOST_FILES, Outside, Shown, Unverified,
+    MOST_FILES, Outside, Shown, Unverified, WorkerWords,
 };
 pub use leader::{
-    CancelledTask, CandidateChosen, LeaderActed, LeaderFailed, LeaderWoken, OtherResult, WakeKind,
-    WakeReason,
+    CancelledTask, CandidateChosen, DismissedFinding, JudgeAsked, JudgeFailed, LeaderActed,
+    LeaderFailed, LeaderWoken, OtherResult, WakeKind, WakeReason,
 };
 pub use merge::{
     CaughtUp, MergeAdopted, MergeConflict, MergeLost, MergePredicted, Merged, Prediction,
+};
+pub use plan::{
+    PlanAnswer, PlanAnswered, PlanAuthor, PlanDecision, PlanDraft, PlanDraftTask, PlanFailed,
+    PlanProposed, UnusableAnswer,
 };
 pub use question::{
     Addressee, FindingAdded, NoQuestionId, ProposedTask, QuestionAnswered, QuestionAsked,
@@ -43,8 +48,9 @@ pub use review::{
     ReviewStarted, ReviewVerdict,
 };
 pub use run::{
-    Approve, Base, Distribution, LeaderAsked, MAX_FIX, Member, PlanMade, PlanSource,
-    PlannedTaskEntry, RefsRecorded, RunEnd, RunFinished, RunSpec, RunStarted, StageEntered,
+    Approve, Base, Distribution, GivenBy, GivenPlan, LeaderAsked, MAX_FIX, Member, PhaseEntered,
+    PlanMade, PlanSource, PlannedTaskEntry, RefsRecorded, RunEnd, RunFinished, RunSpec, RunStarted,
+    StageEntered,
 };
 pub use severity::Severity;
 pub use task::TaskChange;

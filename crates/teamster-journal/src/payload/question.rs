@@ -212,6 +212,17 @@ pub struct FindingAdded {
     pub phase: Option<String>,
 }
 
+impl FindingAdded {
+    /// Returns where it is: `src/a.rs:12`, `src/a.rs`, or nothing.
+    pub fn place(&self) -> String {
+        match (self.path.as_str(), self.line) {
+            ("", _) => String::new(),
+            (path, Some(line)) => format!("{path}:{line}"),
+            (path, None) => path.to_owned(),
+        }
+    }
+}
+
 /// The payload of `worker.progress`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]

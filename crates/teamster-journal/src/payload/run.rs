@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
-use teamster_types::flow::{Outcome, Stage};
+use teamster_types::flow::{FlowKind, Outcome, Stage};
 use teamster_types::json::Object;
+use teamster_types::routing::role_ability;
 use teamster_types::{TaskId, WorkerName};
 
-use super::{Budget, Check, ReviewMode, list, text_or_null};
+use super::{Budget, Check, PlanDraft, ReviewMode, list, text_or_null};
 
 /// How often what the checks found wrong is worked on, unless somebody says otherwise.
 pub const MAX_FIX: u32 = 3;
@@ -63,8 +64,14 @@ pub struct RunSpec {
     pub requirements: bool,
     /// The plan file.
     pub plan: Option<String>,
+    /// A plan that came with the run instead of in a file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub given: Option<GivenPlan>,
     /// Whether a person approves the plan first.
     pub approve_plan: bool,
+    /// Whether the leader decides everything by itself, and nobody is asked what it cannot know.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub assume: bool,
     /// Whether everybody works in the project's own folder.
     pub in_place: bool,
     /// Whether workers run in panes of our own tmux.
@@ -96,7 +103,9 @@ impl Default for RunSpec {
             how: String::new(),
             requirements: false,
             plan: None,
+            given: None,
             approve_plan: false,
+            assume: false,
             in_place: false,
             tmux: false,
             budget: Budget::default(),
@@ -105,11 +114,34 @@ impl Default for RunSpec {
     }
 }
 
+/// Who gave a run its plan, other than in a file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum GivenBy {
+    /// The preset that the team was taken from.
+    #[default]
+    Preset,
+    /// The session of a client that started the run and leads it.
+    Session,
+}
+
+/// A plan that came with a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct GivenPlan {
+    /// Who gave it.
+    pub by: GivenBy,
+    /// The plan, in the words of the run.
+    pub plan: PlanDraft,
+}
+
 /// Where the plan of a run comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlanSource<'a> {
     /// A file of the user's, at this path.
     File(&'a str),
+    /// The run itself, which was given one.
+    Given(GivenBy),
     /// The agent of this provider.
     Leader(&'a str),
     /// The sentence that the run was begun with.
@@ -121,6 +153,8 @@ impl PlanSource<'_> {
     pub const fn word(self) -> &'static str {
         match self {
             Self::File(_) => "file",
+            Self::Given(GivenBy::Preset) => "preset",
+            Self::Given(GivenBy::Session) => "session",
             Self::Leader(_) => "leader",
             Self::Sentence => "sentence",
         }
@@ -136,12 +170,18 @@ impl RunSpec {
         (self.leader != Self::ENGINE).then_some(self.leader.as_str())
     }
 
+    /// Returns the flow that the run follows.
+    pub fn flow_kind(&self) -> FlowKind {
+        FlowKind::of(&self.flow)
+    }
+
     /// Returns where the plan comes from.
     pub fn plan_source(&self) -> PlanSource<'_> {
-        match (&self.plan, self.leading_agent()) {
-            (Some(file), _) => PlanSource::File(file),
-            (None, Some(leader)) => PlanSource::Leader(leader),
-            (None, None) => PlanSource::Sentence,
+        match (&self.plan, &self.given, self.leading_agent()) {
+            (Some(file), ..) => PlanSource::File(file),
+            (None, Some(given), _) => PlanSource::Given(given.by),
+            (None, None, Some(leader)) => PlanSource::Leader(leader),
+            (None, None, None) => PlanSource::Sentence,
         }
     }
 
@@ -242,12 +282,27 @@ pub struct Member {
 }
 
 impl Member {
+    /// Returns what tasks are routed to it by: everything that it can do, and its role.
+    pub fn abilities(&self) -> Vec<String> {
+        let role = self.role.as_deref().map(role_ability);
+        self.can.iter().cloned().chain(role).collect()
+    }
+
+    /// Returns what its provider is called, without the command that a run may define for it.
+    pub fn provider_name(&self) -> &str {
+        let defined = self.provider.split_once('=');
+        defined.map_or(self.provider.as_str(), |(name, _)| name)
+    }
+
+    /// Returns whether it has this role.
+    pub fn has_role(&self, role: &str) -> bool {
+        let own = self.role.as_deref();
+        own.is_some_and(|own| own.trim().eq_ignore_ascii_case(role.trim()))
+    }
+
     /// Returns whether it is kept for a stage of its own: a reviewer or a judge does no task unless the plan names it.
     pub fn is_reserved(&self) -> bool {
-        let role = self.role.as_deref().unwrap_or_default();
-        ["reviewer", "judge"]
-            .iter()
-            .any(|kept| role.eq_ignore_ascii_case(kept))
+        ["reviewer", "judge"].iter().any(|kept| self.has_role(kept))
     }
 }
 
@@ -362,6 +417,22 @@ impl StageEntered {
     }
 }
 
+/// The payload of `flow.phase`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct PhaseEntered {
+    /// The flow whose phase it is: `party` or `pdca`.
+    pub flow: String,
+    /// The phase before; `null` for the first.
+    pub from: Option<String>,
+    /// The phase that was entered, as the flow calls it.
+    pub to: String,
+    /// The number of the round that it belongs to, counted from 1.
+    pub round: u32,
+    /// Why it was entered, in words.
+    pub reason: String,
+}
+
 /// The payload of `run.asked`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
@@ -376,7 +447,7 @@ pub struct LeaderAsked {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct PlanMade {
-    /// Where the plan comes from: `file`, `leader` or `sentence`.
+    /// Where the plan comes from: `file`, `leader`, `preset`, `session` or `sentence`.
     pub source: String,
     /// Its file.
     pub path: Option<String>,
@@ -419,7 +490,9 @@ pub enum RunEnd {
     Unverified,
     /// The same, after as many rounds of fixing as there may be: more rounds are needed to go on.
     FixRoundsUsedUp,
-    /// It could not be planned, or nobody could be started.
+    /// The leader was asked twice, and made no plan that can be used.
+    Unplanned,
+    /// It could not be planned for another reason, or nobody could be started.
     Failed,
     /// A limit of the budget was reached.
     BudgetExhausted,
@@ -429,7 +502,7 @@ pub enum RunEnd {
 
 impl RunEnd {
     /// Every end.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Complete,
         Self::CompleteInPart,
         Self::Rejected,
@@ -437,6 +510,7 @@ impl RunEnd {
         Self::TasksFailed,
         Self::Unverified,
         Self::FixRoundsUsedUp,
+        Self::Unplanned,
         Self::Failed,
         Self::BudgetExhausted,
         Self::Cancelled,
@@ -449,7 +523,7 @@ impl RunEnd {
             Self::CompleteInPart | Self::TasksFailed => "tasks_failed",
             Self::Rejected => "rejected",
             Self::RolledBack => "rolled_back",
-            Self::Unverified | Self::FixRoundsUsedUp | Self::Failed => "failed",
+            Self::Unverified | Self::FixRoundsUsedUp | Self::Unplanned | Self::Failed => "failed",
             Self::BudgetExhausted => "budget_exhausted",
             Self::Cancelled => "cancelled",
         }
@@ -464,6 +538,7 @@ impl RunEnd {
             Self::TasksFailed
             | Self::Unverified
             | Self::FixRoundsUsedUp
+            | Self::Unplanned
             | Self::Failed
             | Self::BudgetExhausted => Outcome::Failed,
             Self::Cancelled => Outcome::Cancelled,
@@ -481,7 +556,7 @@ impl RunEnd {
             Self::Complete => 0,
             Self::Failed => 1,
             Self::Rejected | Self::RolledBack => 10,
-            Self::Unverified | Self::FixRoundsUsedUp => 11,
+            Self::Unverified | Self::FixRoundsUsedUp | Self::Unplanned => 11,
             Self::BudgetExhausted => 12,
             Self::Cancelled => 13,
             Self::CompleteInPart | Self::TasksFailed => 14,
@@ -516,6 +591,9 @@ pub struct RunFinished {
     /// Whether the checks still failed after as many rounds of fixing as there may be; version 0.1 does not say.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fix_rounds_used_up: Option<bool>,
+    /// Whether the leader made no plan that can be used.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub unplanned: bool,
     /// The commit with the work.
     pub commit: Option<String>,
 }
@@ -533,6 +611,7 @@ impl RunFinished {
             exit_code: Some(end.exit_code().into()),
             reason: reason.to_owned(),
             fix_rounds_used_up: Some(end == RunEnd::FixRoundsUsedUp),
+            unplanned: end == RunEnd::Unplanned,
             commit,
         }
     }
@@ -553,6 +632,7 @@ impl RunFinished {
             (Outcome::Cancelled, ..) => RunEnd::Cancelled,
             (Outcome::Failed, "tasks_failed", _) => RunEnd::TasksFailed,
             (Outcome::Failed, "budget_exhausted", _) => RunEnd::BudgetExhausted,
+            (Outcome::Failed, ..) if self.unplanned => RunEnd::Unplanned,
             (Outcome::Failed, ..) if used_up => RunEnd::FixRoundsUsedUp,
             (Outcome::Failed, _, Some(11)) => RunEnd::Unverified,
             (Outcome::Failed, ..) => RunEnd::Failed,

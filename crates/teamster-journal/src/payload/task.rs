@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 use teamster_types::failure::Failure;
 use teamster_types::json::Object;
-use teamster_types::task::{Status, Task};
+use teamster_types::task::{Status, Task, TaskResult};
 
 use crate::changes::changes;
 
@@ -31,12 +31,33 @@ pub struct TaskChange {
     pub reason: Option<String>,
     /// The worker who had it.
     pub worker: Option<String>,
+    /// What changed in the notes of the task.
+    #[schemars(skip)]
+    metadata: MetadataChange,
     /// Everything that is written, and nothing that was read.
     #[serde(skip)]
     written: Object,
 }
 
+/// The part of a task's metadata that a reader of an event gets.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+struct MetadataChange {
+    teamster: NotesChange,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+struct NotesChange {
+    result: Option<TaskResult>,
+}
+
 impl TaskChange {
+    /// Returns what came of the task, where the event tells it.
+    pub fn result(&self) -> Option<&TaskResult> {
+        self.metadata.teamster.result.as_ref()
+    }
+
     /// Returns what changed from `before` to `after`.
     pub fn between(before: Option<&Task>, after: Option<&Task>) -> Self {
         Self {

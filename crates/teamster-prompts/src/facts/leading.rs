@@ -38,11 +38,22 @@ pub struct CheckState {
     pub output: String,
 }
 
+/// A folder of the repository.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct FolderFacts {
+    /// Its path; empty for the files that lie at the top.
+    pub path: String,
+    /// How many files are in it and below it.
+    pub files: usize,
+}
+
 /// What the repository looks like.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct RepositoryFacts {
     /// How many files it has.
     pub files: usize,
+    /// Its folders at the top, told when not every file is named.
+    pub folders: Vec<FolderFacts>,
     /// Some of its files.
     pub paths: Vec<String>,
     /// How its README begins.
@@ -79,8 +90,12 @@ pub struct PlanPrompt {
     pub can_read: bool,
     /// What the plan may ask for.
     pub limits: PlanLimits,
+    /// Whether a person can be asked what the leader cannot decide.
+    pub may_ask: bool,
     /// Questions of the leader that were answered.
     pub answers: Vec<Answer>,
+    /// The plan that the leader made before, as it was proposed.
+    pub previous: Option<String>,
     /// What the person wants changed in the last plan.
     pub revise: Option<String>,
     /// The schema of the answer. It is ours, and told as it is.
@@ -118,6 +133,8 @@ pub struct WakePrompt {
     pub reason: String,
     /// What it is about: the question, the failure, the findings, the person's words.
     pub subject: Vec<Said>,
+    /// Whether findings of a review are among it, of which the leader says what becomes of them.
+    pub has_findings: bool,
     /// What happened since the leader's last turn, the oldest first.
     pub digest: Vec<String>,
     /// The tasks.
@@ -151,6 +168,8 @@ pub struct Finding {
     pub line: Option<u64>,
     /// What is wrong.
     pub claim: String,
+    /// Why the leader decided not to have it fixed, if it did.
+    pub left: Option<String>,
 }
 
 /// The facts of `review.md`: somebody who did not write it looks at the merged work.
@@ -174,6 +193,8 @@ pub struct ReviewPrompt {
     pub stat: String,
     /// The change itself, as far as it is short.
     pub diff: String,
+    /// The file with the whole change, in the reviewer's folder.
+    pub patch: Option<String>,
     /// What the reviewer found before and is not settled.
     pub findings: Vec<Finding>,
     /// The schema of the answer. It is ours, and told as it is.
@@ -195,6 +216,8 @@ pub struct Candidate {
     pub stat: String,
     /// The change itself, as far as it is short.
     pub diff: String,
+    /// The file with the whole change, in the judge's folder.
+    pub patch: Option<String>,
 }
 
 /// The facts of `judge.md`: one of several results is chosen.

@@ -84,7 +84,7 @@ pub struct EarlierAttempt {
     pub files: Vec<String>,
     /// Whether nothing of it is left where the worker works.
     pub is_lost: bool,
-    /// What a reviewer or a person said about it.
+    /// What a reviewer, a check or whoever made it said about it.
     pub remarks: Vec<Said>,
 }
 

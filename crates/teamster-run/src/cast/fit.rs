@@ -6,30 +6,44 @@ use teamster_types::routing::fitness;
 use crate::plan::Plan;
 use teamster_document::Fault;
 
-/// Returns a fault for each task that would wait for ever: its owner is not in the team, or nobody in it can do any of what it
-/// needs.
+/// Returns a fault for each task that would wait for ever: its owner or its role is not in the team, its owner has another
+/// role, or nobody in the team can do any of what it needs.
 pub fn misfits(plan: &Plan, members: &[Member]) -> Vec<Fault> {
     let names: Vec<&str> = members.iter().map(|member| member.name.as_str()).collect();
     let mut faults = Vec::new();
-    for ((planned, label), line) in plan.tasks.iter().zip(&plan.labels).zip(&plan.lines) {
+    for (place, (planned, label)) in plan.tasks.iter().zip(&plan.labels).enumerate() {
+        let line = plan.lines.get(place).copied().unwrap_or_default();
+        let role = plan.roles.get(place).and_then(Option::as_deref);
+        let mut wrong = |why: String| faults.push(Fault::new(line, why));
+        let of_role: Vec<&Member> = members
+            .iter()
+            .filter(|member| role.is_none_or(|role| member.has_role(role)))
+            .collect();
         let wanted = &planned.task.capabilities;
-        match &planned.task.owner {
-            Some(owner) if !names.contains(&owner.as_str()) => {
-                let message = format!(
-                    "task {label:?} has the owner {owner}, who is not in the team; there are {}",
-                    names.join(", ")
-                );
-                faults.push(Fault::new(*line, message));
+        match (&planned.task.owner, role) {
+            (_, Some(role)) if of_role.is_empty() => wrong(format!(
+                "task {label:?} is for the role {role}, which nobody in the team has; there are {}",
+                roles_of(members)
+            )),
+            (Some(owner), _) if !names.contains(&owner.as_str()) => wrong(format!(
+                "task {label:?} has the owner {owner}, who is not in the team; there are {}",
+                names.join(", ")
+            )),
+            (Some(owner), Some(role)) if !of_role.iter().any(|member| member.name == *owner) => {
+                wrong(format!(
+                    "task {label:?} has the owner {owner}, who has not the role {role}"
+                ));
             }
-            None if members
-                .iter()
-                .all(|member| fitness(wanted, &member.can) <= 0.0) =>
+            (None, _)
+                if of_role
+                    .iter()
+                    .all(|member| fitness(wanted, &member.abilities()) <= 0.0) =>
             {
-                let message = format!(
-                    "task {label:?} needs {}, and nobody in the team can do any of it",
+                let who = role.map_or_else(String::new, |role| format!(" as {role}"));
+                wrong(format!(
+                    "task {label:?} needs {}, and nobody in the team{who} can do any of it",
                     wanted.join(", ")
-                );
-                faults.push(Fault::new(*line, message));
+                ));
             }
             _ => {}
         }
@@ -37,28 +51,40 @@ pub fn misfits(plan: &Plan, members: &[Member]) -> Vec<Fault> {
     faults
 }
 
+/// Returns the roles of a team, for people.
+fn roles_of(members: &[Member]) -> String {
+    let mut roles: Vec<&str> = members
+        .iter()
+        .filter_map(|member| member.role.as_deref())
+        .collect();
+    roles.sort_unstable();
+    roles.dedup();
+    if roles.is_empty() {
+        return "no roles".to_owned();
+    }
+    roles.join(", ")
+}
+
 /// Returns why nobody of the team could do one of the tasks: it would never be done, and the run would wait for it.
 pub fn nobody_can(spec: &RunSpec, plan: &Plan) -> Option<String> {
-    let members = spec.members.iter();
-    let names: Vec<&str> = members.map(|member| member.name.as_str()).collect();
+    if let Some(fault) = misfits(plan, &spec.members).into_iter().next() {
+        return Some(format!(
+            "{} (line {} of the plan)",
+            fault.message, fault.line
+        ));
+    }
+    let able = |needs: &[String], member: &Member| fitness(needs, &member.abilities()) > 0.0;
     for (label, planned) in plan.labels.iter().zip(&plan.tasks) {
-        if let Some(owner) = &planned.task.owner
-            && !names.contains(&owner.as_str())
+        let needs = &planned.task.capabilities;
+        let owner = planned.task.owner.as_ref();
+        let mut members = spec.members.iter();
+        if let Some(owner) = members.find(|member| Some(&member.name) == owner)
+            && !able(needs, owner)
         {
             return Some(format!(
-                "task {label} of the plan is for {owner}, who is not in the team ({})",
-                names.join(", ")
-            ));
-        }
-        let needs = &planned.task.capabilities;
-        let can = |member: &Member| {
-            let name = planned.task.owner.as_ref();
-            name.is_none_or(|name| *name == member.name) && fitness(needs, &member.can) > 0.0
-        };
-        if !spec.members.iter().any(can) {
-            return Some(format!(
-                "task {label} of the plan needs {}, and nobody of the team can do that",
-                needs.join(", ")
+                "task {label} of the plan needs {}, and its owner {} can do none of that",
+                needs.join(", "),
+                owner.name
             ));
         }
     }

@@ -1,8 +1,10 @@
 //! Runs work that takes long on a thread, while the host goes on with what must not wait for it: output, budget, health
-//! and signals.
+//! and signals ([`run`]), or with everything else that it does ([`BackgroundTask`]).
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::{Result, RunError};
@@ -66,12 +68,68 @@ pub(super) fn run<T: Send>(
         }
     });
     attended?;
-    done.map_err(|why| {
-        RunError::refused(
-            format!("a step of the run could not be done: {why}"),
-            "`teamster run --resume TEAM` tries again",
-        )
-    })
+    done.map_err(|why| not_done(&why))
+}
+
+fn not_done(why: &str) -> RunError {
+    RunError::refused(
+        format!("a step of the run could not be done: {why}"),
+        "`teamster run --resume TEAM` tries again",
+    )
+}
+
+/// Work on a thread of its own, which nobody waits for: the host looks now and then whether it has ended. Dropping it ends
+/// the work early and waits for that.
+#[derive(Debug)]
+pub(super) struct BackgroundTask<T> {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<T>>,
+}
+
+impl<T: Send + 'static> BackgroundTask<T> {
+    /// Begins the work. It looks at the flag that it gets, and ends early once that is set.
+    pub(super) fn start(work: impl FnOnce(&AtomicBool) -> T + Send + 'static) -> Result<Self> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let seen = Arc::clone(&stop);
+        let thread = std::thread::Builder::new()
+            .name("background".to_owned())
+            .spawn(move || work(&seen))
+            .map_err(|error| not_done(&error.to_string()))?;
+        Ok(Self {
+            stop,
+            thread: Some(thread),
+        })
+    }
+
+    /// Returns whether the work has ended.
+    pub(super) fn has_ended(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
+    /// Waits for the end of the work, and returns what came of it.
+    pub(super) fn finish(mut self) -> Result<T> {
+        let thread = self.thread.take();
+        let done = thread.and_then(|thread| thread.join().ok());
+        done.ok_or_else(|| not_done("it ended abnormally"))
+    }
+}
+
+impl<T> BackgroundTask<T> {
+    /// Tells the work to end early.
+    pub(super) fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+impl<T> Drop for BackgroundTask<T> {
+    fn drop(&mut self) {
+        self.stop();
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            tracing::debug!("work in the background ended abnormally");
+        }
+    }
 }
 
 fn accompany(
@@ -124,6 +182,30 @@ mod tests {
         });
         assert_eq!(done.unwrap(), 3);
         assert_eq!(lines, "a\nb\n");
+    }
+
+    #[test]
+    fn task_that_nobody_waits_for_is_ended_when_it_is_dropped() {
+        let ended = Arc::new(AtomicBool::new(false));
+        let seen = Arc::clone(&ended);
+        let task = BackgroundTask::start(move |stop| {
+            while !stop.load(Ordering::Relaxed) {
+                std::thread::yield_now();
+            }
+            seen.store(true, Ordering::Relaxed);
+        });
+        let task = task.unwrap();
+        assert!(!task.has_ended());
+        drop(task);
+        assert!(ended.load(Ordering::Relaxed));
+    }
+
+    #[test]
+    fn task_returns_what_came_of_it_and_an_abnormal_end_is_an_error() {
+        let task = BackgroundTask::start(|_| 3).unwrap();
+        assert_eq!(task.finish().unwrap(), 3);
+        let task = BackgroundTask::start(|_| assert_eq!(1, 2, "it breaks"));
+        assert!(task.unwrap().finish().is_err());
     }
 
     #[test]

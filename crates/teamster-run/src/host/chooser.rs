@@ -1,19 +1,62 @@
-//! Chooses one of several results of the same work: those that fail a check are out, and of the others the smallest wins.
+//! Chooses one of several results of the same work.
+//!
+//! ```text
+//! results ─▶ checks ─┬─▶ none passes ─▶ the run ends, and all are kept
+//!                    ├─▶ one passes ──▶ that one
+//!                    └─▶ several pass ─▶ judge ─┬─▶ its choice
+//!                                               └─▶ none, or no choice ─▶ the smallest
+//! ```
+//!
+//! The judge is a member of the team with that role, else its reviewer. It looks at the results and changes nothing; what it
+//! was asked and that it chose nothing is in the journal, so that a host that follows a killed one does not ask again.
 
+use serde::Deserialize;
+use serde_json::Value;
+use teamster_document::Fault;
 use teamster_isolate::git::{CommitId, Repo};
-use teamster_journal::payload::{CandidateChosen, OtherResult, RunEnd};
+use teamster_journal::payload::{CandidateChosen, JudgeAsked, JudgeFailed, OtherResult, RunEnd};
 use teamster_journal::{EventKind, HOST, NewEvent};
+use teamster_prompts::facts::{Candidate, JudgePrompt};
 use teamster_store::TeamChanges;
 use teamster_types::TaskId;
+use teamster_types::redact::redact;
 use teamster_types::task::Task;
+use teamster_types::text::{clip, one_line};
 
 use super::context::RunContext;
 use super::integration_guard::IntegrationGuard;
+use super::leader_turn::{Turn, TurnError, take};
 use super::projector::Projector;
+use super::reviewer::{AgentFile, Reviewer, change_file, problem_words};
 use super::task_progress::candidates;
 use super::verifier::Verifier;
 use super::{HostCommand, Result};
+use crate::leader::last_object;
 use crate::verify::compare_with_base;
+
+/// The role of a member that is kept for the choice, and the name under which it is asked.
+const JUDGE: &str = "judge";
+/// The number of characters of a change that the judge is shown; all of it is in a file.
+const DIFF: usize = 20_000;
+/// The longest reason of a judge, and the longest that is journalled, in characters.
+const REASON: usize = 1_000;
+/// The number of characters of a prompt that are left for what may have to be said the second time.
+const FOR_LATER: usize = 10_000;
+
+/// What became of the question which result is the best.
+#[derive(Debug, PartialEq, Eq)]
+enum Judgement {
+    /// The judge chose this one, for this reason.
+    Chosen {
+        task: TaskId,
+        judge: String,
+        reason: String,
+    },
+    /// Nobody chose; the words say why, if somebody was asked.
+    None(Option<String>),
+    /// Somebody did not want to wait for the end of it.
+    Stopped,
+}
 
 /// A result that may be chosen, or why it may not.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,18 +102,36 @@ pub(super) fn choose(
             HostCommand::finish(RunEnd::Unverified, why),
         ]);
     };
-    let passed = rated.iter().filter(|result| result.out.is_none()).count();
-    let reason = match passed {
-        1 => "it is the only one that passes".to_owned(),
-        count => format!(
+    let passing: Vec<&RatedResult> = rated.iter().filter(|result| result.out.is_none()).collect();
+    let smallest = |count: usize| {
+        format!(
             "of {count} that pass it is the smallest: {} changed lines",
             best.lines
-        ),
+        )
+    };
+    let (best, by, reason) = match (passing.len(), judge(run, guard, &tasks, &passing)?) {
+        (_, Judgement::Stopped) => return Ok(vec![HostCommand::Wait]),
+        (
+            _,
+            Judgement::Chosen {
+                task,
+                judge,
+                reason,
+            },
+        ) => {
+            let chosen = passing.iter().find(|result| result.task == task);
+            let reason = format!("{judge} chose it: {reason}");
+            (*chosen.unwrap_or(&best), Some(judge), reason)
+        }
+        (1, Judgement::None(_)) => (best, None, "it is the only one that passes".to_owned()),
+        (count, Judgement::None(None)) => (best, None, smallest(count)),
+        (count, Judgement::None(Some(why))) => (best, None, format!("{why}; {}", smallest(count))),
     };
     let others = rated.iter().filter(|result| result.task != best.task);
     let chosen = CandidateChosen {
         commit: best.commit.clone().unwrap_or_default(),
         reason,
+        by,
         others: others
             .map(|other| OtherResult {
                 task: other.task.clone(),
@@ -93,6 +154,184 @@ pub(super) fn choose(
     run.store().apply(run.team(), HOST, &changes)?;
     run.read()?;
     Ok(Vec::new())
+}
+
+/// Asks who is there for it which of the results that pass is the best.
+fn judge(
+    run: &mut RunContext<'_>,
+    guard: &IntegrationGuard,
+    tasks: &[Task],
+    passing: &[&RatedResult],
+) -> Result<Judgement> {
+    let members = run.spec().members.iter();
+    let mut able: Vec<Reviewer> = members
+        .map(|member| Reviewer::of_member(run, member, tasks))
+        .filter(Reviewer::is_reserved)
+        .collect();
+    able.sort_by_key(|one| !one.is_for(JUDGE));
+    let (Some(judge), Some(repo), true) = (able.first(), run.repo(), passing.len() > 1) else {
+        return Ok(Judgement::None(None));
+    };
+    if let Some(why) = &run.state().judge_failed {
+        return Ok(Judgement::None(Some(why.clone())));
+    }
+    if run.exhausted().is_some() {
+        let why = format!(
+            "{} was not asked, because the budget is used up",
+            judge.name
+        );
+        return Ok(Judgement::None(Some(why)));
+    }
+    let asked = ask(run, guard, repo, judge, tasks, passing)?;
+    let why = match asked {
+        Ok(JudgeAnswer { choice, reason }) => {
+            let chosen = passing.iter().find(|one| one.task.as_str() == choice);
+            match chosen {
+                Some(chosen) => {
+                    return Ok(Judgement::Chosen {
+                        task: chosen.task.clone(),
+                        judge: judge.name.clone(),
+                        reason: one_line(&clip(&redact(&reason), REASON)),
+                    });
+                }
+                None => format!("it chose {choice:?}, which is none of them"),
+            }
+        }
+        Err(TurnError::Host(error)) => return Err(error),
+        Err(_) if run.must_stop() => return Ok(Judgement::Stopped),
+        Err(TurnError::NotTrusted(error)) => error.to_string(),
+        Err(TurnError::Leader(error)) => problem_words(&error.problem),
+    };
+    let why = format!("{} was asked which is the best, and {why}", judge.name);
+    let why = clip(&redact(&why), REASON);
+    run.journal(EventKind::JudgeFailed(JudgeFailed {
+        judge: judge.name.clone(),
+        reason: why.clone(),
+    }))?;
+    Ok(Judgement::None(Some(why)))
+}
+
+/// Lets a judge make one turn. The outer error is the host's own.
+fn ask(
+    run: &mut RunContext<'_>,
+    guard: &IntegrationGuard,
+    repo: &Repo,
+    judge: &Reviewer,
+    tasks: &[Task],
+    passing: &[&RatedResult],
+) -> Result<std::result::Result<JudgeAnswer, TurnError>> {
+    let (facts, files) = facts(run, repo, tasks, passing)?;
+    let limit = run.env().agent_limits.prompt.saturating_sub(FOR_LATER);
+    let prompts = match run.env().trust.prompts() {
+        Ok(prompts) => prompts,
+        Err(error) => return Ok(Err(error.into())),
+    };
+    let prompt = prompts
+        .render(&facts, limit)
+        .map_err(|error| super::RunError::refused(error.to_string(), "mend the template"))?;
+    let ids: Vec<String> = passing.iter().map(|one| one.task.to_string()).collect();
+    let asked = JudgeAsked {
+        judge: judge.name.clone(),
+        provider: judge.provider.clone(),
+        candidates: passing.iter().map(|one| one.task.clone()).collect(),
+        launch: String::new(),
+    };
+    let base = facts.base.clone();
+    let turn = Turn {
+        word: &judge.word,
+        model: judge.model.as_deref(),
+        name: JUDGE,
+        actor: judge.actor.clone(),
+        commit: Some(&base),
+        files,
+        doing: "looks which result is the best",
+    };
+    let begun = |launch| EventKind::JudgeAsked(JudgeAsked { launch, ..asked });
+    Ok(take(run, guard, &turn, begun, |agent, watch| {
+        agent.turn(&prompt.text, |said| JudgeAnswer::read(said, &ids), watch)
+    }))
+}
+
+/// Returns everything that a judge is told, and the files with the whole changes.
+fn facts(
+    run: &RunContext<'_>,
+    repo: &Repo,
+    tasks: &[Task],
+    passing: &[&RatedResult],
+) -> Result<(JudgePrompt, Vec<AgentFile>)> {
+    let base = run.spec().base.as_ref().map(|base| base.commit.clone());
+    let mut files = Vec::new();
+    let mut listed = Vec::new();
+    for result in passing {
+        let task = tasks.iter().find(|task| *task.id() == result.task);
+        let told = task.and_then(Task::result).unwrap_or_default();
+        let from = told.base.or_else(|| base.clone()).unwrap_or_default();
+        let commit = result.commit.clone().unwrap_or_default();
+        let mut candidate = Candidate {
+            id: result.task.to_string(),
+            worker: task.and_then(Task::owner).map(str::to_owned),
+            commit: commit.clone(),
+            summary: told.summary.unwrap_or_default(),
+            ..Candidate::default()
+        };
+        if let (Ok(from), Ok(to)) = (from.parse::<CommitId>(), commit.parse::<CommitId>()) {
+            let diff = repo.diff(&from, &to, None)?;
+            candidate.stat = repo.diff_stat(&from, &to)?;
+            candidate.diff = clip(&String::from_utf8_lossy(&diff), DIFF);
+            let file = change_file(&format!("result-{}.patch", result.task), &diff);
+            candidate.patch = file.as_ref().map(|(name, _)| name.clone());
+            files.extend(file);
+        }
+        listed.push(candidate);
+    }
+    let prompt = JudgePrompt {
+        team: run.team().to_string(),
+        goal: run.spec().task.clone(),
+        base: base.unwrap_or_default(),
+        candidates: listed,
+    };
+    Ok((prompt, files))
+}
+
+/// What a judge answers. It is untrusted text.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct JudgeAnswer {
+    /// The id of the result.
+    #[serde(deserialize_with = "id")]
+    choice: String,
+    /// Why it is the best.
+    reason: String,
+}
+
+/// Reads an id, which may be written as a number.
+fn id<'de, D: serde::Deserializer<'de>>(from: D) -> std::result::Result<String, D::Error> {
+    Ok(match Value::deserialize(from)? {
+        Value::String(word) => word.trim().to_owned(),
+        other => other.to_string(),
+    })
+}
+
+impl JudgeAnswer {
+    /// Reads the choice in an answer; or returns what is wrong with it.
+    fn read(said: &str, ids: &[String]) -> std::result::Result<Self, Vec<Fault>> {
+        let wrong = |why: String| vec![Fault::new(0, why)];
+        let Some(text) = last_object(said, "choice") else {
+            let why = "there is no JSON object with a `choice` in the answer";
+            return Err(wrong(why.to_owned()));
+        };
+        let answer: Self = serde_json::from_str(text)
+            .map_err(|error| wrong(format!("the choice cannot be read: {error}")))?;
+        if !ids.contains(&answer.choice) {
+            let ids = ids.join(", ");
+            let why = format!("`choice` is {:?}; there are {ids}", answer.choice);
+            return Err(wrong(why));
+        }
+        if answer.reason.trim().is_empty() {
+            return Err(wrong("`reason` is empty".to_owned()));
+        }
+        Ok(answer)
+    }
 }
 
 /// Returns the result that passes with the fewest changed lines; of two that are alike, that of the earlier task.
@@ -174,6 +413,38 @@ mod tests {
             kept_as: None,
             lines,
             out: out.map(str::to_owned),
+        }
+    }
+
+    #[test]
+    fn choice_of_a_judge_is_read_or_refused_in_words() {
+        let ids = ["1".to_owned(), "3".to_owned()];
+        let read = |said: &str| JudgeAnswer::read(said, &ids);
+        for said in [
+            "I looked.\n```json\n{\"choice\": \"3\", \"reason\": \"It is whole.\"}\n```",
+            r#"{"choice": 3, "reason": "It is whole."}"#,
+        ] {
+            let answer = read(said).unwrap();
+            assert_eq!(
+                (answer.choice.as_str(), answer.reason.as_str()),
+                ("3", "It is whole.")
+            );
+        }
+        for (said, why) in [
+            ("The third.", "no JSON object with a `choice`"),
+            (
+                r#"{"choice": "2", "reason": "x"}"#,
+                "`choice` is \"2\"; there are 1, 3",
+            ),
+            (r#"{"choice": "3", "reason": " "}"#, "`reason` is empty"),
+            (r#"{"choice": "3"}"#, "missing field `reason`"),
+            (
+                r#"{"choice": "3", "reason": "x", "approve": true}"#,
+                "unknown field",
+            ),
+        ] {
+            let faults = read(said).unwrap_err();
+            assert!(faults[0].message.contains(why), "{said}: {faults:?}");
         }
     }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use teamster_isolate::git::Repo;
 use teamster_journal::cost::Exceeded;
-use teamster_journal::payload::{Check, Member, RunSpec, RunStarted};
+use teamster_journal::payload::{Approve, Check, Member, RunSpec, RunStarted};
 use teamster_journal::{Event, EventActor, EventKind, EventType, HOST, NewEvent, RunState, family};
 use teamster_store::{PlannedTask, Store};
 use teamster_types::TeamName;
@@ -117,6 +117,13 @@ impl<'a> RunContext<'a> {
         self.env.observer.stop_level()
     }
 
+    /// Returns whether a person can be asked something now: at the terminal of the run, or from elsewhere while it waits.
+    pub(super) fn can_ask_person(&self) -> bool {
+        let waits = self.spec.approve == Approve::Ask && self.waits_for_answer();
+        // Whoever wants to see the plan is there, wherever that is.
+        self.env.observer.has_person() || waits || self.spec.approve_plan
+    }
+
     /// Returns whether the observer waits for a decision at the gate.
     pub(super) fn waits_for_answer(&self) -> bool {
         self.env.observer.waits_for_answer()
@@ -219,16 +226,18 @@ impl<'a> RunContext<'a> {
         Ok(())
     }
 
-    /// Adds checks to what the run is to do, each command once; returns whether there was a new one.
+    /// Adds checks to what the run is to do, each command once, and makes targets of those that are to be; returns whether
+    /// that changed something.
     pub(super) fn add_checks(&mut self, checks: Vec<Check>) -> Result<bool> {
-        let before = self.spec.verify.len();
+        let before = self.spec.verify.clone();
         for check in checks {
-            let known = &self.spec.verify;
-            if !known.iter().any(|known| known.command == check.command) {
-                self.spec.verify.push(check);
+            let mut known = self.spec.verify.iter_mut();
+            match known.find(|known| known.command == check.command) {
+                Some(known) => known.is_target |= check.is_target,
+                None => self.spec.verify.push(check),
             }
         }
-        if self.spec.verify.len() == before {
+        if self.spec.verify == before {
             return Ok(false);
         }
         self.register_host(None, EventKind::RunOrdered)?;

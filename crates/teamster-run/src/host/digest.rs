@@ -1,13 +1,17 @@
 //! Tells the leader what happened, one line for each event that matters to it.
 
 use teamster_journal::{Event, EventActor, EventKind};
+use teamster_types::TaskId;
+use teamster_types::task::Task;
 use teamster_types::text::{clip, one_line};
 
 use super::Result;
 use super::context::RunContext;
 
-/// The number of characters of a digest.
-const MOST: usize = 6_000;
+/// The number of characters of a digest, with the ends of its lines.
+pub(super) const MOST: usize = 6_000;
+/// The number of characters that are left for how much was left out.
+const LEFT_OUT: usize = 80;
 /// The number of characters of one line.
 const LINE: usize = 300;
 /// Events that are read at once.
@@ -15,11 +19,12 @@ const PAGE: usize = 1_000;
 
 /// Returns what happened from an event on, the oldest first. Where that is too much, the latest counts more.
 pub(super) fn digest(run: &RunContext<'_>, from: u64) -> Result<Vec<String>> {
+    let tasks = run.tasks()?;
     let mut lines = Vec::new();
     let mut next = from;
     loop {
         let page = run.store().events(run.team(), next, PAGE)?;
-        lines.extend(page.events.iter().filter_map(line));
+        lines.extend(page.events.iter().filter_map(|event| line(event, &tasks)));
         match page.events.last() {
             Some(last) if page.events.len() == PAGE => next = last.seq + 1,
             _ => break,
@@ -30,10 +35,14 @@ pub(super) fn digest(run: &RunContext<'_>, from: u64) -> Result<Vec<String>> {
 
 /// Returns the last lines that fit, and how many were left out.
 fn shortened(mut lines: Vec<String>) -> Vec<String> {
-    let mut room = MOST;
+    let length = |line: &String| line.chars().count() + 1;
+    if lines.iter().map(length).sum::<usize>() <= MOST {
+        return lines;
+    }
+    let mut room = MOST - LEFT_OUT;
     let mut kept = 0;
     for line in lines.iter().rev() {
-        let length = line.chars().count() + 1;
+        let length = length(line);
         if length > room {
             break;
         }
@@ -42,27 +51,25 @@ fn shortened(mut lines: Vec<String>) -> Vec<String> {
     }
     let over = lines.len() - kept;
     lines.drain(..over);
-    if over > 0 {
-        lines.insert(
-            0,
-            format!("({over} lines about what happened before are left out)"),
-        );
-    }
+    let left_out = format!("({over} lines about what happened before are left out)");
+    lines.insert(0, left_out);
     lines
 }
 
 /// Returns what an event tells a leader, or `None` when that is nothing.
-fn line(event: &Event) -> Option<String> {
+fn line(event: &Event, tasks: &[Task]) -> Option<String> {
     let who = &event.actor;
-    let task = event.task_id.as_ref();
-    let task = task.map_or_else(String::new, |id| format!("task {id}"));
+    let id = event.task_id.as_ref();
+    let task = id.map_or_else(String::new, |id| format!("task {id}"));
     let text = match event.payload() {
         EventKind::TaskCreated(change) => {
             let subject = change.subject.unwrap_or_default();
             format!("{who} added {task}: {subject}")
         }
         EventKind::TaskClaimed(_) => format!("{who} began {task}"),
-        EventKind::TaskCompleted(_) => format!("{who} completed {task}"),
+        EventKind::TaskCompleted(_) => {
+            format!("{who} completed {task}{}", what_it_came_to(id, tasks))
+        }
         EventKind::TaskFailed(change) => {
             format!("{task} failed: {}", change.error.unwrap_or_default())
         }
@@ -84,6 +91,29 @@ fn line(event: &Event) -> Option<String> {
         ),
         EventKind::VerifyPassed(result) => format!("`{}` passed", result.command),
         EventKind::VerifyFailed(result) => format!("`{}` failed", result.command),
+        EventKind::ReviewFinished(review) => format!(
+            "{} {} and found {} things",
+            review.reviewer,
+            review.verdict.words(),
+            review.findings.len()
+        ),
+        EventKind::ReviewFailed(failed) => {
+            format!("{} made no review: {}", failed.reviewer, failed.reason)
+        }
+        EventKind::FindingAdded(found) => {
+            let severity = found.severity.as_str();
+            format!("{who} found, {severity}, {}: {}", found.path, found.claim)
+        }
+        EventKind::QuestionAsked(asked) => {
+            let id = event.seq;
+            format!("{who} asked, as q{id}: {}", asked.text)
+        }
+        EventKind::QuestionAnswered(answered) => {
+            format!("{who} answered {}: {}", answered.question, answered.answer)
+        }
+        EventKind::QuestionExpired(expired) => {
+            format!("nobody answered {}: {}", expired.question, expired.reason)
+        }
         EventKind::ApprovalRevised(decided) => {
             format!(
                 "the person wants it changed: {}",
@@ -107,6 +137,20 @@ fn line(event: &Event) -> Option<String> {
     Some(clip(&format!("{at} {}", one_line(&text)), LINE))
 }
 
+/// Returns what a completed task came to, in its worker's words.
+fn what_it_came_to(id: Option<&TaskId>, tasks: &[Task]) -> String {
+    let task = tasks.iter().find(|task| Some(task.id()) == id);
+    let result = task.and_then(Task::result).unwrap_or_default();
+    let mut words = String::new();
+    if let Some(summary) = &result.summary {
+        words = format!(": {summary}");
+    }
+    if !result.problems.is_empty() {
+        words = format!("{words} (problems: {})", result.problems.join("; "));
+    }
+    words
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -120,9 +164,12 @@ mod tests {
         assert_eq!(short.last().unwrap(), "line 0999");
         assert_eq!(
             short[0],
-            "(400 lines about what happened before are left out)"
+            "(408 lines about what happened before are left out)"
         );
-        assert_eq!(short.len(), 601);
+        let length: usize = short.iter().map(|line| line.chars().count() + 1).sum();
+        assert!(length <= MOST, "{length} characters");
         assert_eq!(shortened(vec!["one".to_owned()]), ["one"]);
+        let fits: Vec<String> = (0..600).map(|_| "123456789".to_owned()).collect();
+        assert_eq!(shortened(fits.clone()), fits);
     }
 }

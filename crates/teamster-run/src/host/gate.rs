@@ -5,7 +5,7 @@ use std::time::Instant;
 use serde_json::json;
 use teamster_journal::payload::{
     Approve, GateAnswer, GateDecided, GateOpened, GateShown, MergeAdopted, ReviewMode, RunEnd,
-    RunSpec,
+    RunSpec, Severity,
 };
 use teamster_journal::{
     EventActor, EventKind, Gate, GateDecision, NewEvent, ReviewOutcome, RunState,
@@ -15,7 +15,7 @@ use teamster_store::{Outgoing, Recipient};
 use teamster_types::flow::{MAX_REVISIONS, Stage};
 use teamster_types::json::Object;
 use teamster_types::task::{NewTask, SUBJECT_LIMIT, Task, TaskNotes};
-use teamster_types::text::clip;
+use teamster_types::text::{clip, one_line};
 
 use super::context::RunContext;
 use super::integration_guard::IntegrationGuard;
@@ -24,6 +24,9 @@ use super::task_progress::{hopeless, needs_review, open};
 use super::waker::wake_for_revision;
 use super::{GateExit, HostCommand, HostExit, LOOK_AGAIN, Result, render, repository_audit};
 use crate::verify::compare_with_base;
+
+/// The longest words of a worker in a sentence of ours, in characters.
+const LONGEST_WORDS: usize = 200;
 
 /// Asks a person about the merged work, and carries out what they decide.
 #[derive(Debug, Default)]
@@ -93,7 +96,11 @@ impl ApprovalGate {
         };
         let base = run.spec().base.as_ref().map(|base| base.commit.as_str());
         if guard.is_active() && Some(commit.as_str()) == base {
-            return Ok(vec![nothing_changed(run.spec(), run.state())]);
+            let end = nothing_changed(run.spec(), run.state());
+            let is_good = matches!(end, HostCommand::Complete(_));
+            if !is_good || left_undone(run)?.is_none() {
+                return Ok(vec![end]);
+            }
         }
         if !run.spec().verify.is_empty() && run.state().checked.as_deref() != Some(commit.as_str())
         {
@@ -312,6 +319,9 @@ fn heard(run: &mut RunContext<'_>, gate: &Gate) -> Option<GateDecision> {
 
 /// Returns why nobody but a person can approve this, with the exit code that tells it.
 fn why_not_auto(run: &RunContext<'_>, gate: &Gate) -> Result<Option<(GateExit, String)>> {
+    if let Some(why) = left_undone(run)? {
+        return Ok(Some((GateExit::TasksFailed, why)));
+    }
     if let Some(why) = why_not_by_tasks(run.spec(), &run.tasks()?, gate.verified) {
         return Ok(Some(why));
     }
@@ -331,6 +341,23 @@ fn why_not_auto(run: &RunContext<'_>, gate: &Gate) -> Result<Option<(GateExit, S
         return Ok(Some((GateExit::Unverified, why)));
     }
     Ok(None)
+}
+
+/// Returns whether somebody has changed nothing and says that something is open or did not work, in words. A person decides
+/// what that means.
+fn left_undone(run: &RunContext<'_>) -> Result<Option<String>> {
+    let tasks = run.tasks()?;
+    let unchanged = |id| tasks.iter().any(|it| it.id() == id && it.is_unchanged());
+    let said = render::said(run);
+    let found = said.iter().find_map(|said| {
+        let open = said.admission.as_ref().or_else(|| said.problems.first())?;
+        unchanged(&said.task_id).then_some((said, open))
+    });
+    Ok(found.map(|(said, open)| {
+        let who = said.worker.as_deref().unwrap_or("its worker");
+        let (task, open) = (&said.task_id, clip(&one_line(open), LONGEST_WORDS));
+        format!("task {task} changed nothing, and {who} says: \u{201c}{open}\u{201d}")
+    }))
 }
 
 /// Returns why the tasks or the checks need a person, also in words.
@@ -370,9 +397,19 @@ fn why_not_by_tasks(
 /// Returns why the review needs a person, in words: something is left to fix, or it is required and there is none.
 fn why_not_by_review(spec: &RunSpec, state: &RunState, commit: &str) -> Option<String> {
     let is_required = spec.review == ReviewMode::Require;
-    let why = match state.review_of(commit).map(|review| &review.outcome) {
+    let review = state.review_of(commit);
+    let why = match review.map(|review| &review.outcome) {
         Some(ReviewOutcome::Finished(finished)) => {
-            let left = finished.to_fix().count();
+            // What the leader left as it is needs a person only where it must not land at all.
+            let mut left = review.map_or(0, |review| review.to_fix().len());
+            let dismissed = review.map(|review| review.dismissed.keys());
+            for place in dismissed.into_iter().flatten() {
+                let finding = place
+                    .checked_sub(1)
+                    .and_then(|at| finished.findings.get(at));
+                let is_blocker = finding.is_some_and(|it| it.severity == Severity::Blocker);
+                left += usize::from(is_blocker);
+            }
             return (left > 0).then(|| {
                 format!("the review found {left} things that should be fixed first, so a person has to look")
             });

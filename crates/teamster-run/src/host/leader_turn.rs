@@ -3,33 +3,41 @@
 //! The agent gets a folder that is nobody's work, a launch that is on record before it starts, so that the next host ends
 //! it should this one be killed, and what the user accepts at this moment. While it thinks, the host goes on reading the
 //! journal, supervising workers and watching the budget; what the turn has cost is journalled whatever became of it.
-//! [`take`] knows nothing of what is asked, and of whom: before the work the leader is asked for a plan ([`plan`]), during
-//! it what to do ([`wake`]), and the reviewer is asked in `reviewer.rs`.
+//! [`take`] knows nothing of what is asked, and of whom: before the work the leader is asked for a plan ([`plan`]), and the
+//! reviewer and the judge are asked in `reviewer.rs` and `chooser.rs`. During the work the leader is asked what to do
+//! ([`begin_wake`]), and nothing waits for that which need not.
 
-use std::path::Path;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
-use teamster_agents::Permissions;
+use teamster_agents::Driver;
 use teamster_document::Fault;
-use teamster_fs::{Dir, FsError};
-use teamster_isolate::git::{CommitId, Repo};
+use teamster_fs::{Dir, FsError, Sync};
+use teamster_isolate::git::{CheckTree, CommitId, Repo};
 use teamster_journal::payload::{Check, CheckVerdict, Checked, LeaderAsked, LeaderWoken, RunSpec};
 use teamster_journal::{EventActor, EventKind};
 use teamster_prompts::Prompts;
-use teamster_prompts::facts::{CheckState, WakePrompt};
+use teamster_prompts::facts::{Answer, CheckState, WakePrompt};
+use teamster_types::flow::FlowKind;
 use teamster_workers::ask::usage_event;
+use teamster_workers::limits::WorkerLimits;
 use teamster_workers::workplace::NotTrusted;
 
 use super::RunError;
+use super::background::BackgroundTask;
 use super::context::RunContext;
 use super::integration_guard::IntegrationGuard;
 use crate::leader::{
-    LEADER, LeaderAgent, LeaderError, PlanRequest, RepositoryOverview, TurnResult, TurnWatch,
-    leader_permissions,
+    LEADER, LeaderAgent, LeaderError, LeaderPlan, PlanRequest, PlanRevision, RepositoryOverview,
+    TurnResult, TurnWatch, leader_permissions,
 };
-use crate::plan::Plan;
 
 /// The longest README that is looked at, in characters.
 const README: usize = 64 * 1024;
+/// It is looked this often whether an agent that is waited for is done.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// Why a turn came to no answer.
 #[derive(Debug, thiserror::Error)]
@@ -45,8 +53,23 @@ pub(super) enum TurnError {
     Host(#[from] RunError),
 }
 
+/// What a leader is told besides the work when it plans.
+#[derive(Debug, Default)]
+pub(super) struct PlanBrief {
+    /// Whether a person can be asked what it cannot decide.
+    pub(super) may_ask: bool,
+    /// What was answered to the questions that it asked.
+    pub(super) answers: Vec<Answer>,
+    /// What a person wants changed in the plan before.
+    pub(super) revision: Option<PlanRevision>,
+}
+
 /// Asks the leader for the plan of the run.
-pub(super) fn plan(run: &mut RunContext<'_>, guard: &IntegrationGuard) -> Result<Plan, TurnError> {
+pub(super) fn plan(
+    run: &mut RunContext<'_>,
+    guard: &IntegrationGuard,
+    brief: &PlanBrief,
+) -> Result<LeaderPlan, TurnError> {
     let spec = run.spec().clone();
     let repo = run.repo();
     let base = spec.base.as_ref().map(|base| base.commit.as_str());
@@ -63,7 +86,7 @@ pub(super) fn plan(run: &mut RunContext<'_>, guard: &IntegrationGuard) -> Result
         commit: base,
         ..Turn::of_leader(&spec, "plans")
     };
-    let led = take(run, guard, &turn, asked, |agent, watch| {
+    take(run, guard, &turn, asked, |agent, watch| {
         let overview = overview(repo, base, agent.folder);
         let request = PlanRequest {
             task: &spec.task,
@@ -71,32 +94,14 @@ pub(super) fn plan(run: &mut RunContext<'_>, guard: &IntegrationGuard) -> Result
             told: &spec.leader_prompt,
             overview: &overview,
             checks: &checks,
+            budget: &spec.budget,
+            may_ask: brief.may_ask,
+            needs_analysis: spec.flow_kind() == FlowKind::Party,
+            answers: &brief.answers,
+            revision: brief.revision.as_ref(),
             prompts: &prompts,
         };
         agent.plan(&request, watch)
-    })?;
-    Ok(led.plan)
-}
-
-/// Asks the leader what to do during the run. It looks at the work as it is merged.
-pub(super) fn wake<T: Send>(
-    run: &mut RunContext<'_>,
-    guard: &IntegrationGuard,
-    woken: LeaderWoken,
-    prompts: &Prompts,
-    facts: &WakePrompt,
-    read: impl Fn(&str) -> Result<T, Vec<Fault>> + Send,
-) -> Result<T, TurnError> {
-    let spec = run.spec().clone();
-    let base = spec.base.as_ref().map(|base| base.commit.clone());
-    let commit = guard.present_head().or(base);
-    let asked = |launch| EventKind::LeaderWoken(LeaderWoken { launch, ..woken });
-    let turn = Turn {
-        commit: commit.as_deref(),
-        ..Turn::of_leader(&spec, "is asked what to do")
-    };
-    take(run, guard, &turn, asked, |agent, watch| {
-        agent.decide(prompts, facts, read, watch)
     })
 }
 
@@ -129,10 +134,10 @@ pub(super) struct Turn<'a> {
     pub(super) name: &'a str,
     /// The actor whose cost it is.
     pub(super) actor: EventActor,
-    /// What it may do.
-    pub(super) permissions: Permissions,
     /// The commit whose files it gets.
     pub(super) commit: Option<&'a str>,
+    /// Files that it gets besides those of the commit: the name of each, and what is in it.
+    pub(super) files: Vec<(String, Vec<u8>)>,
     /// What it does, as the verb that the observer is told.
     pub(super) doing: &'a str,
 }
@@ -145,14 +150,127 @@ impl<'a> Turn<'a> {
             model: spec.leader_model.as_deref(),
             name: LEADER,
             actor: EventActor::Leader,
-            permissions: leader_permissions(),
             commit: None,
+            files: Vec::new(),
             doing,
         }
     }
 }
 
-/// Lets an agent make one turn on the files of a commit. `begun` is the event that records its launch; `ask` asks.
+/// An agent that is about to be asked, and all that it is asked with.
+struct ReadyTurn {
+    /// The files that it looks at; they go with it.
+    _tree: Option<CheckTree>,
+    folder: PathBuf,
+    driver: Box<dyn Driver>,
+    provider: String,
+    model: Option<String>,
+    name: String,
+    team: String,
+    limits: WorkerLimits,
+    path: OsString,
+    teamster: PathBuf,
+    launch: String,
+}
+
+impl ReadyTurn {
+    /// Makes everything ready for a turn, and records its launch by the event `begun`.
+    fn make(
+        run: &mut RunContext<'_>,
+        guard: &IntegrationGuard,
+        turn: &Turn<'_>,
+        begun: impl FnOnce(String) -> EventKind,
+    ) -> Result<Self, TurnError> {
+        let tree = match turn.commit {
+            Some(commit) => guard.fresh_tree(run, commit)?,
+            None => None,
+        };
+        let folder = match &tree {
+            Some(tree) => tree.work_folder(),
+            None => run.env().folder.to_owned(),
+        };
+        if tree.is_some() {
+            add_files(&folder, &turn.files)?;
+        }
+        let launch = teamster_fs::random_hex();
+        run.journal(begun(launch.clone()))?;
+        let (provider, driver) = run.env().trust.agent(turn.word)?;
+        run.say(&format!("{} {}", provider.name, turn.doing));
+        let env = run.env();
+        Ok(Self {
+            _tree: tree,
+            folder,
+            driver,
+            model: turn.model.map(str::to_owned).or(provider.model),
+            provider: provider.name,
+            name: turn.name.to_owned(),
+            team: run.team().to_string(),
+            limits: env.agent_limits.clone(),
+            path: env.path.to_owned(),
+            teamster: env.launcher.teamster.to_owned(),
+            launch,
+        })
+    }
+
+    /// Asks. Whoever is asked by the host looks and changes nothing, whatever a worker of the same client may do.
+    fn ask<T>(
+        &self,
+        stop: &dyn Fn() -> bool,
+        ask: impl FnOnce(&LeaderAgent<'_>, &mut TurnWatch<'_>) -> TurnResult<T>,
+    ) -> TurnResult<T> {
+        let agent = LeaderAgent {
+            driver: self.driver.as_ref(),
+            provider: &self.provider,
+            name: &self.name,
+            permissions: leader_permissions(),
+            model: self.model.as_deref(),
+            team: &self.team,
+            folder: Some(&self.folder),
+            limits: &self.limits,
+            exported: &[],
+            path: &self.path,
+            teamster: &self.teamster,
+            launch: &self.launch,
+        };
+        let hear = &mut |_: &_| {};
+        ask(&agent, &mut TurnWatch { stop, hear })
+    }
+
+    /// Returns who is charged for the turn.
+    fn bill(&self, actor: &EventActor) -> TurnBill {
+        TurnBill {
+            actor: actor.clone(),
+            provider: self.provider.clone(),
+            model: self.model.clone(),
+        }
+    }
+}
+
+/// Whom the cost of a turn belongs to.
+struct TurnBill {
+    actor: EventActor,
+    provider: String,
+    model: Option<String>,
+}
+
+impl TurnBill {
+    /// Records what a turn has cost, whatever became of it.
+    fn settle<T>(
+        &self,
+        run: &mut RunContext<'_>,
+        asked: TurnResult<T>,
+    ) -> Result<Result<T, TurnError>, RunError> {
+        for spent in &asked.spent {
+            let model = self.model.as_deref();
+            let event = usage_event(self.actor.clone(), &self.provider, model, spent);
+            run.record(event)?;
+        }
+        Ok(asked.answer.map_err(TurnError::Leader))
+    }
+}
+
+/// Lets an agent make one turn on the files of a commit, and waits for its end. `begun` is the event that records its launch;
+/// `ask` asks.
 pub(super) fn take<T: Send>(
     run: &mut RunContext<'_>,
     guard: &IntegrationGuard,
@@ -160,53 +278,102 @@ pub(super) fn take<T: Send>(
     begun: impl FnOnce(String) -> EventKind,
     ask: impl FnOnce(&LeaderAgent<'_>, &mut TurnWatch<'_>) -> TurnResult<T> + Send,
 ) -> Result<T, TurnError> {
-    let tree = match turn.commit {
-        Some(commit) => guard.fresh_tree(run, commit)?,
-        None => None,
-    };
-    let folder = match &tree {
-        Some(tree) => tree.work_folder(),
-        None => run.env().folder.to_owned(),
-    };
-    let launch = teamster_fs::random_hex();
-    run.journal(begun(launch.clone()))?;
-    let (provider, driver) = run.env().trust.agent(turn.word)?;
-    let model = turn.model.map(str::to_owned).or(provider.model);
-    run.say(&format!("{} {}", provider.name, turn.doing));
-    let team = run.team().clone();
-    let env = run.env();
-    let (limits, path, teamster) = (env.agent_limits.clone(), env.path, env.launcher.teamster);
-    let (name, permissions) = (turn.name, turn.permissions);
-    let asked = run.in_background(|background| {
-        let agent = LeaderAgent {
-            driver: driver.as_ref(),
-            provider: &provider.name,
-            name,
-            permissions,
-            model: model.as_deref(),
-            team: team.as_str(),
-            folder: Some(&folder),
-            limits: &limits,
-            exported: &[],
-            path,
-            teamster,
-            launch: &launch,
-        };
-        let mut watch = TurnWatch {
-            stop: &|| background.is_stopped(),
-            hear: &mut |_| {},
-        };
-        ask(&agent, &mut watch)
-    })?;
-    for spent in &asked.spent {
-        run.record(usage_event(
-            turn.actor.clone(),
-            &provider.name,
-            model.as_deref(),
-            spent,
-        ))?;
+    let ready = ReadyTurn::make(run, guard, turn, begun)?;
+    let bill = ready.bill(&turn.actor);
+    let asked = run.in_background(|background| ready.ask(&|| background.is_stopped(), ask))?;
+    bill.settle(run, asked)?
+}
+
+/// A turn that is made while the host goes on. Dropping it ends the agent.
+pub(super) struct TurnUnderWay<T> {
+    work: BackgroundTask<TurnResult<T>>,
+    bill: TurnBill,
+    /// When the agent is ended.
+    deadline: Option<Instant>,
+}
+
+impl<T: Send + 'static> TurnUnderWay<T> {
+    /// Returns whether the agent is done.
+    pub(super) fn has_ended(&self) -> bool {
+        self.work.has_ended()
     }
-    Ok(asked.answer?)
+
+    /// Returns whether the agent was ended because its time was used up.
+    pub(super) fn is_late(&self, now: Instant) -> bool {
+        self.deadline.is_some_and(|deadline| now >= deadline)
+    }
+
+    /// Tells the agent to end.
+    pub(super) fn stop(&self) {
+        self.work.stop();
+    }
+
+    /// Waits for the end of the agent, while the host goes on with what must not wait.
+    pub(super) fn wait(&self, run: &mut RunContext<'_>) -> Result<(), RunError> {
+        run.in_background(|background| {
+            while !self.work.has_ended() {
+                if background.is_stopped() {
+                    self.work.stop();
+                }
+                std::thread::sleep(LOOK);
+            }
+        })
+    }
+
+    /// Returns what came of it, once the agent has ended.
+    pub(super) fn finish(self, run: &mut RunContext<'_>) -> Result<Result<T, TurnError>, RunError> {
+        let asked = self.work.finish()?;
+        self.bill.settle(run, asked)
+    }
+}
+
+/// Begins a turn of the leader about what to do during the run. It looks at the work as it is merged, and is ended after
+/// `most`.
+pub(super) fn begin_wake<T: Send + 'static>(
+    run: &mut RunContext<'_>,
+    guard: &IntegrationGuard,
+    woken: LeaderWoken,
+    most: Option<Duration>,
+    prompts: Prompts,
+    facts: WakePrompt,
+    read: impl Fn(&str) -> Result<T, Vec<Fault>> + Send + 'static,
+) -> Result<TurnUnderWay<T>, TurnError> {
+    let spec = run.spec().clone();
+    let base = spec.base.as_ref().map(|base| base.commit.clone());
+    let commit = guard.present_head().or(base);
+    let begun = |launch| EventKind::LeaderWoken(LeaderWoken { launch, ..woken });
+    let turn = Turn {
+        commit: commit.as_deref(),
+        ..Turn::of_leader(&spec, "is asked what to do")
+    };
+    let ready = ReadyTurn::make(run, guard, &turn, begun)?;
+    let bill = ready.bill(&turn.actor);
+    let deadline = most.and_then(|most| run.now().checked_add(most));
+    let work = BackgroundTask::start(move |stop: &AtomicBool| {
+        let is_late = || deadline.is_some_and(|deadline| Instant::now() >= deadline);
+        let stop = || stop.load(Ordering::Relaxed) || is_late();
+        ready.ask(&stop, |agent, watch| {
+            agent.decide(&prompts, &facts, read, watch)
+        })
+    })?;
+    Ok(TurnUnderWay {
+        work,
+        bill,
+        deadline,
+    })
+}
+
+/// Adds files to the folder of a turn.
+fn add_files(folder: &Path, files: &[(String, Vec<u8>)]) -> Result<(), RunError> {
+    if files.is_empty() {
+        return Ok(());
+    }
+    if let Some(dir) = Dir::open_root(folder)? {
+        for (name, bytes) in files {
+            dir.replace(name, bytes, Sync::Fast)?;
+        }
+    }
+    Ok(())
 }
 
 /// Returns what the repository looks like at a commit whose files are in a folder.

@@ -346,7 +346,7 @@ fn not_resolved(run: &mut RunContext<'_>, task: &Task, tasks: &[Task], why: &str
         return give_up(run, task.id(), &format!("it resolved no conflict: {why}"));
     }
     give_up(run, task.id(), &format!("it resolved no conflict: {why}"))?;
-    let kept = source.map_or_else(|| commit.to_owned(), |source| kept_as(source, commit));
+    let kept = work_and_resolution(tasks, &root, source, commit);
     let why = format!(
         "its conflict in {} was not resolved (task {}: {why})",
         named(files),
@@ -388,7 +388,8 @@ fn conflict(
         "it conflicts with that of others for the third time, in {}",
         named(files),
     );
-    give_up(run, &root, &not_merged(&kept_as(task, commit), &why))
+    let kept = work_and_resolution(tasks, &root, Some(task), commit);
+    give_up(run, &root, &not_merged(&kept, &why))
 }
 
 /// Journals a conflict, and which task is to resolve it.
@@ -477,6 +478,18 @@ fn named(files: &[String]) -> String {
 fn kept_as(task: &Task, commit: &str) -> String {
     let kept = task.result().and_then(|result| result.kept_as);
     kept.unwrap_or_else(|| commit.to_owned())
+}
+
+/// Returns where the work of a task is kept, and beside it the last try to resolve its conflict, where there was one.
+/// `last` is whatever `commit` belongs to.
+fn work_and_resolution(tasks: &[Task], root: &TaskId, last: Option<&Task>, commit: &str) -> String {
+    let kept = last.map_or_else(|| commit.to_owned(), |last| kept_as(last, commit));
+    let whole = tasks.iter().find(|task| task.id() == root);
+    let own = whole.and_then(|whole| Some(kept_as(whole, whole.commit()?)));
+    match own {
+        Some(own) if own != kept => format!("{own} (its last resolution as {kept})"),
+        _ => kept,
+    }
 }
 
 /// Returns the commit that the work of a task began at.

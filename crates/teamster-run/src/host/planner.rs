@@ -1,28 +1,77 @@
 //! Makes tasks of what the run is to do.
+//!
+//! ```text
+//! file, sentence ───────────────────────┐
+//! leader ─▶ proposal ─┬─ questions ─▶ person ─▶ leader ─▶ proposal
+//!                     ├─ asked about ─▶ person ─┬─ accept ─▶ tasks
+//!                     │                         ├─ revise ─▶ leader ─▶ proposal
+//!                     │                         ├─ edit ─▶ proposal of the person
+//!                     └─ not asked about ─▶ tasks └─ reject ─▶ end
+//! ```
+//!
+//! Every proposal, question and answer is in the journal before anything follows from it. So the next host of a run goes on
+//! with the last of them: it asks nobody twice, and lets no leader plan what it has planned.
 
 use std::path::Path;
 
 use teamster_fs::Dir;
-use teamster_journal::EventKind;
-use teamster_journal::payload::{self, Check, PlanMade, PlanSource, RunEnd, RunSpec};
+use teamster_journal::payload::{
+    self, Addressee, Check, GivenBy, PlanAnswer, PlanAnswered, PlanAuthor, PlanDraft, PlanFailed,
+    PlanMade, PlanProposed, PlanSource, QuestionAnswered, QuestionAsked, QuestionExpired,
+    QuestionId, QuestionKind, RunEnd, RunSpec,
+};
+use teamster_journal::{EventActor, EventKind, NewEvent, PlanProposal, Question};
+use teamster_prompts::facts::Answer;
 use teamster_store::PlannedTask;
 use teamster_types::flow::Stage;
 use teamster_types::task::Task;
 
 use super::context::RunContext;
 use super::integration_guard::IntegrationGuard;
-use super::leader_turn::{self, TurnError};
+use super::leader_turn::{self, PlanBrief, TurnError};
 use super::projector::Projector;
 use super::verifier::Verifier;
 use super::{HostCommand, Result};
 use crate::cast::nobody_can;
-use crate::plan::Plan;
+use crate::leader::{LeaderError, LeaderProblem, PlanRevision};
+use crate::plan::{Plan, check_for_run, proposal_text};
+
+/// What a leader is told in place of an answer that nobody gave.
+const NOT_ANSWERED: &str =
+    "Nobody answered. Decide by yourself, and say in `assumptions` what you decided.";
+/// How a person answers at the terminal of the run, in the journal.
+const TERMINAL: &str = "terminal";
 
 /// Plans the run: from a file, by a leader, or from the sentence alone.
 #[derive(Default)]
 pub(super) struct Planner {
-    /// The plan that a person is asked about: what they accept is what they were shown.
-    proposed: Option<Plan>,
+    /// The proposal that was shown to the observer, by the position of its event.
+    shown: Option<u64>,
+    /// The question that was shown to the observer.
+    shown_question: Option<QuestionId>,
+}
+
+/// What comes of a step towards a plan.
+enum PlanStep {
+    /// This plan is carried out.
+    CarryOut(Box<Plan>),
+    /// The plan is not there yet.
+    Then(Vec<HostCommand>),
+}
+
+impl PlanStep {
+    fn wait() -> Self {
+        Self::Then(vec![HostCommand::Wait])
+    }
+
+    /// The journal has moved; the next step goes by it.
+    fn again() -> Self {
+        Self::Then(Vec::new())
+    }
+
+    fn finish(end: RunEnd, why: impl Into<String>) -> Self {
+        Self::Then(vec![HostCommand::finish(end, why)])
+    }
 }
 
 impl Planner {
@@ -34,7 +83,8 @@ impl Planner {
         verifier: &mut Verifier,
         projector: &mut Projector,
     ) -> Result<Vec<HostCommand>> {
-        if run.state().stage == Some(Stage::Plan) && run.spec().requirements {
+        let is_begun = run.state().planning.last().is_some();
+        if run.state().stage == Some(Stage::Plan) && run.spec().requirements && !is_begun {
             // What is wanted is written into the findings on the way; the engine has nothing to ask.
             let next = HostCommand::enter(Stage::Requirements, "they were asked for");
             return Ok(vec![next]);
@@ -44,39 +94,19 @@ impl Planner {
         }
         let known = run.tasks()?;
         if known.is_empty() {
-            let made = self
-                .proposed
-                .take()
-                .map_or_else(|| make_plan(run, guard), Ok);
-            let plan = match made {
-                Ok(made) => made,
-                Err(PlanError::Leader(TurnError::Host(error))) => return Err(error),
-                Err(_) if run.must_stop() => return Ok(vec![HostCommand::Wait]),
-                Err(why) => {
-                    return Ok(vec![HostCommand::finish(RunEnd::Failed, why.to_string())]);
-                }
+            let plan = match self.plan(run, guard)? {
+                PlanStep::CarryOut(plan) => *plan,
+                PlanStep::Then(commands) => return Ok(commands),
             };
+            run.set_waiting(false);
             if let Some(why) = nobody_can(run.spec(), &plan) {
                 return Ok(vec![HostCommand::finish(RunEnd::Failed, why)]);
-            }
-            if run.spec().approve_plan {
-                match run.observer().accept_plan(&plan.tasks) {
-                    None => {
-                        // Whoever reads the plan uses none of the team's time.
-                        run.set_waiting(true);
-                        self.proposed = Some(plan);
-                        return Ok(vec![HostCommand::Wait]);
-                    }
-                    Some(true) => run.set_waiting(false),
-                    Some(false) => {
-                        let why = "the plan was not accepted";
-                        return Ok(vec![HostCommand::finish(RunEnd::Cancelled, why)]);
-                    }
-                }
             }
             if run.add_checks(checks_of(&plan))? {
                 verifier.check_base(run, guard, projector)?;
             }
+            let mut plan = plan;
+            plan.assign_roles(&run.spec().members);
             let made = run.import_tasks(&with_merge_note(guard, plan.tasks))?;
             record_plan(run, &made)?;
             if let Some(note) = not_split(run.spec()) {
@@ -88,6 +118,353 @@ impl Planner {
         }
         Ok(vec![HostCommand::enter(Stage::Execute, "the plan is made")])
     }
+
+    /// Takes the plan one step further from where the journal says that it is.
+    fn plan(&mut self, run: &mut RunContext<'_>, guard: &IntegrationGuard) -> Result<PlanStep> {
+        let Some(last) = run.state().planning.last() else {
+            return first_plan(run, guard);
+        };
+        if !last.proposed.plan.questions.is_empty() {
+            let last = last.clone();
+            return self.settle_questions(run, guard, &last);
+        }
+        let Some(reply) = &last.reply else {
+            if last.is_open() && run.spec().approve_plan {
+                return self.ask(run);
+            }
+            return Ok(carry_out(run.spec(), &last.proposed));
+        };
+        let (last, answer) = (last.clone(), reply.answer.clone());
+        run.set_waiting(false);
+        match answer {
+            PlanAnswer::Accept => Ok(carry_out(run.spec(), &last.proposed)),
+            PlanAnswer::Reject { why } => {
+                let why = match why.as_str() {
+                    "" => "the plan was not accepted".to_owned(),
+                    why => format!("the plan was not accepted: {why}"),
+                };
+                Ok(PlanStep::finish(RunEnd::Cancelled, why))
+            }
+            PlanAnswer::Revise { words } => revise(run, guard, &last, words),
+            PlanAnswer::Edit { plan } => edit(run, &last, &plan),
+        }
+    }
+
+    /// Shows the plan to the observer, and waits until somebody has decided about it: there, or elsewhere.
+    fn ask(&mut self, run: &mut RunContext<'_>) -> Result<PlanStep> {
+        let Some(last) = run.state().planning.last() else {
+            return Ok(PlanStep::wait());
+        };
+        let revision = last.proposed.revision;
+        if self.shown != Some(last.seq) {
+            self.shown = Some(last.seq);
+            let (proposed, spec) = (last.proposed.clone(), run.spec().clone());
+            let text = proposal_text(&proposed, &spec);
+            run.observer().show_plan(&crate::observer::PlanShown {
+                proposed: &proposed,
+                text: &text,
+                spec: &spec,
+            });
+        }
+        if let Some(answer) = run.observer().plan_answer() {
+            let answered = PlanAnswered::new(revision, TERMINAL, answer);
+            let event = EventKind::PlanAnswered(answered);
+            run.record(NewEvent::new(EventActor::Person, event))?;
+            return Ok(PlanStep::again());
+        }
+        // Whoever reads the plan uses none of the team's time.
+        run.set_waiting(true);
+        Ok(PlanStep::wait())
+    }
+
+    /// Asks the person what the leader cannot decide, and then the leader for another plan.
+    fn settle_questions(
+        &mut self,
+        run: &mut RunContext<'_>,
+        guard: &IntegrationGuard,
+        last: &PlanProposal,
+    ) -> Result<PlanStep> {
+        let questions = &last.proposed.plan.questions;
+        let can_ask = !run.spec().assume && run.can_ask_person();
+        let asked = questions_since(run, last.seq);
+        if can_ask && asked.len() < questions.len() {
+            if run.state().stage == Some(Stage::Plan) {
+                let reason = "the leader asks before it plans";
+                let next = HostCommand::enter(Stage::Requirements, reason);
+                return Ok(PlanStep::Then(vec![next]));
+            }
+            // One that a killed host has asked is not asked again.
+            for text in &questions[asked.len()..] {
+                let asked = EventKind::QuestionAsked(QuestionAsked {
+                    kind: QuestionKind::Plan,
+                    text: text.clone(),
+                    to: Addressee::Person,
+                    proposal: None,
+                });
+                run.record(NewEvent::new(EventActor::Leader, asked))?;
+            }
+            return Ok(PlanStep::again());
+        }
+        if let Some(open) = asked.iter().find(|question| question.is_open()) {
+            if !can_ask {
+                leave_to_leader(run, open.id, "nobody can be asked")?;
+                return Ok(PlanStep::again());
+            }
+            return self.ask_question(run, open);
+        }
+        run.set_waiting(false);
+        let unasked = questions.iter().skip(asked.len()).map(|text| Answer {
+            question: text.clone(),
+            from: "nobody".to_owned(),
+            text: NOT_ANSWERED.to_owned(),
+        });
+        let answers = asked.iter().map(answer_to).chain(unasked).collect();
+        let brief = PlanBrief {
+            may_ask: false,
+            answers,
+            revision: Some(PlanRevision {
+                before: last.proposed.plan.clone(),
+                words: None,
+            }),
+        };
+        match leader_turn::plan(run, guard, &brief) {
+            Ok(led) => propose(run, PlanAuthor::Leader, &led.plan, led.left_out, None),
+            Err(error) => no_plan(run, error),
+        }
+    }
+
+    /// Shows a question to the observer, and waits until somebody has answered it: there, or elsewhere.
+    fn ask_question(&mut self, run: &mut RunContext<'_>, open: &Question) -> Result<PlanStep> {
+        if self.shown_question != Some(open.id) {
+            self.shown_question = Some(open.id);
+            run.observer().show_question(open);
+        }
+        if let Some(reply) = run.observer().question_answer()
+            && reply.question == open.id
+        {
+            match reply.answer {
+                Some(answer) => {
+                    let answered = EventKind::QuestionAnswered(QuestionAnswered {
+                        question: open.id,
+                        answer,
+                    });
+                    run.record(NewEvent::new(EventActor::Person, answered))?;
+                }
+                None => leave_to_leader(run, open.id, "the person leaves it to the leader")?,
+            }
+            return Ok(PlanStep::again());
+        }
+        run.set_waiting(true);
+        Ok(PlanStep::wait())
+    }
+}
+
+/// Returns the questions that the leader has asked since an event, the oldest first.
+fn questions_since(run: &RunContext<'_>, seq: u64) -> Vec<Question> {
+    let questions = run.state().questions.all();
+    let since =
+        questions.filter(|question| question.kind == QuestionKind::Plan && question.id.seq() > seq);
+    since.cloned().collect()
+}
+
+fn leave_to_leader(run: &mut RunContext<'_>, question: QuestionId, reason: &str) -> Result<()> {
+    run.journal(EventKind::QuestionExpired(QuestionExpired {
+        question,
+        reason: reason.to_owned(),
+    }))
+}
+
+/// Returns what the leader is told about a question that is settled.
+fn answer_to(question: &Question) -> Answer {
+    let (from, text) = match &question.fate {
+        teamster_journal::QuestionFate::Answered { answer, .. } => ("the person", answer.as_str()),
+        _ => ("nobody", NOT_ANSWERED),
+    };
+    Answer {
+        question: question.text.clone(),
+        from: from.to_owned(),
+        text: text.to_owned(),
+    }
+}
+
+/// Makes the first plan of the run. What is shown or asked about is written down; what is not is carried out as it is.
+fn first_plan(run: &mut RunContext<'_>, guard: &IntegrationGuard) -> Result<PlanStep> {
+    let spec = run.spec();
+    let (author, made) = match spec.plan_source() {
+        PlanSource::Leader(_) => {
+            let brief = PlanBrief {
+                may_ask: !spec.assume && run.can_ask_person(),
+                ..PlanBrief::default()
+            };
+            return match leader_turn::plan(run, guard, &brief) {
+                Ok(led) => propose(run, PlanAuthor::Leader, &led.plan, led.left_out, None),
+                Err(error) => no_plan(run, error),
+            };
+        }
+        PlanSource::File(file) => (PlanAuthor::File, read_plan(Path::new(file))),
+        PlanSource::Given(by) => {
+            let author = match by {
+                GivenBy::Preset => PlanAuthor::Preset,
+                GivenBy::Session => PlanAuthor::Session,
+            };
+            (author, given_plan(spec))
+        }
+        PlanSource::Sentence => (PlanAuthor::Sentence, Plan::unplanned(spec)),
+    };
+    match made {
+        Err(why) => Ok(PlanStep::finish(RunEnd::Failed, why)),
+        // The questions of a plan file are for whoever reads the file.
+        Ok(plan) if spec.approve_plan => propose(run, author, &plan.unasked(), Vec::new(), None),
+        Ok(plan) => Ok(PlanStep::CarryOut(Box::new(plan))),
+    }
+}
+
+/// Writes down a plan as the next proposal.
+fn propose(
+    run: &mut RunContext<'_>,
+    by: PlanAuthor,
+    plan: &Plan,
+    left_out: Vec<String>,
+    problem: Option<String>,
+) -> Result<PlanStep> {
+    let last = run.state().planning.last();
+    let proposed = PlanProposed {
+        revision: last.map_or(0, |last| last.proposed.revision) + 1,
+        by,
+        ask: run.spec().approve_plan,
+        plan: plan.draft(),
+        left_out,
+        problem,
+    };
+    let actor = match by {
+        PlanAuthor::Leader => EventActor::Leader,
+        PlanAuthor::Person => EventActor::Person,
+        PlanAuthor::File | PlanAuthor::Preset | PlanAuthor::Session | PlanAuthor::Sentence => {
+            EventActor::Lead
+        }
+    };
+    run.record(NewEvent::new(actor, EventKind::PlanProposed(proposed)))?;
+    Ok(PlanStep::again())
+}
+
+/// Proposes the last plan once more, because nothing came of what was wanted instead.
+fn propose_again(
+    run: &mut RunContext<'_>,
+    last: &PlanProposal,
+    problem: String,
+) -> Result<PlanStep> {
+    run.record(NewEvent::new(
+        EventActor::Lead,
+        EventKind::PlanProposed(PlanProposed {
+            revision: last.proposed.revision + 1,
+            problem: Some(problem),
+            ..last.proposed.clone()
+        }),
+    ))?;
+    Ok(PlanStep::again())
+}
+
+/// Lets the leader change its plan. If it cannot, the plan stays as it is, and is asked about again.
+fn revise(
+    run: &mut RunContext<'_>,
+    guard: &IntegrationGuard,
+    last: &PlanProposal,
+    words: String,
+) -> Result<PlanStep> {
+    if run.spec().leading_agent().is_none() {
+        let problem = "no agent leads this run, so nobody could change the plan; edit it yourself";
+        return propose_again(run, last, problem.to_owned());
+    }
+    let brief = PlanBrief {
+        revision: Some(PlanRevision {
+            before: last.proposed.plan.clone(),
+            words: Some(words),
+        }),
+        ..PlanBrief::default()
+    };
+    match leader_turn::plan(run, guard, &brief) {
+        Ok(led) => propose(run, PlanAuthor::Leader, &led.plan, led.left_out, None),
+        Err(TurnError::Host(error)) => Err(error),
+        Err(_) if run.must_stop() => Ok(PlanStep::wait()),
+        Err(error) => {
+            let problem = format!("the leader made no other plan: {}", cause(&error));
+            record_failure(run, &error)?;
+            propose_again(run, last, problem)
+        }
+    }
+}
+
+/// Proposes the plan of a person, who decides about it in turn. Whoever wrote the answer has checked it; the team may have
+/// changed since.
+fn edit(run: &mut RunContext<'_>, last: &PlanProposal, draft: &PlanDraft) -> Result<PlanStep> {
+    let checked = Plan::of_draft(draft).and_then(|plan| check_for_run(plan, run.spec()));
+    match checked {
+        Ok(plan) => propose(run, PlanAuthor::Person, &plan.unasked(), Vec::new(), None),
+        Err(faults) => propose_again(run, last, format!("the edited plan is no plan: {faults}")),
+    }
+}
+
+/// Carries out a plan that was written down.
+fn carry_out(spec: &RunSpec, proposed: &PlanProposed) -> PlanStep {
+    let plan = match proposed.by {
+        // What becomes of the results of copies is not told by a plan.
+        PlanAuthor::Sentence => Plan::unplanned(spec),
+        _ => Plan::of_draft(&proposed.plan).map_err(|faults| faults.to_string()),
+    };
+    match plan {
+        Ok(plan) => PlanStep::CarryOut(Box::new(plan)),
+        Err(why) => PlanStep::finish(RunEnd::Failed, why),
+    }
+}
+
+/// Ends a run whose leader made no plan, and keeps what it said.
+fn no_plan(run: &mut RunContext<'_>, error: TurnError) -> Result<PlanStep> {
+    if let TurnError::Host(error) = error {
+        return Err(error);
+    }
+    if run.must_stop() {
+        return Ok(PlanStep::wait());
+    }
+    record_failure(run, &error)?;
+    let is_unusable = matches!(
+        &error,
+        TurnError::Leader(LeaderError {
+            problem: LeaderProblem::Unusable { .. },
+            ..
+        })
+    );
+    let end = if is_unusable {
+        RunEnd::Unplanned
+    } else {
+        RunEnd::Failed
+    };
+    Ok(PlanStep::finish(end, error.to_string()))
+}
+
+fn record_failure(run: &mut RunContext<'_>, error: &TurnError) -> Result<()> {
+    let answers = match error {
+        TurnError::Leader(error) => error.answers.clone(),
+        _ => Vec::new(),
+    };
+    run.journal(EventKind::PlanFailed(PlanFailed {
+        leader: run.spec().leader.clone(),
+        reason: cause(error),
+        answers,
+    }))
+}
+
+fn cause(error: &TurnError) -> String {
+    match error {
+        TurnError::Leader(error) => error.cause(),
+        other => other.to_string(),
+    }
+}
+
+/// Returns the plan that came with the run.
+fn given_plan(spec: &RunSpec) -> std::result::Result<Plan, String> {
+    let given = spec.given.as_ref().map(|given| &given.plan);
+    let draft = given.ok_or_else(|| "the run has no plan".to_owned())?;
+    Plan::of_draft(draft).map_err(|faults| faults.to_string())
 }
 
 /// Returns that a sentence is one task although there are several workers, and how to get more tasks.
@@ -103,30 +480,8 @@ fn not_split(spec: &RunSpec) -> Option<String> {
     })
 }
 
-/// Why there is no plan.
-#[derive(Debug, thiserror::Error)]
-enum PlanError {
-    /// The plan that a person gave cannot be used.
-    #[error("{0}")]
-    Unusable(String),
-    /// The leader made none.
-    #[error(transparent)]
-    Leader(#[from] TurnError),
-}
-
-fn make_plan(
-    run: &mut RunContext<'_>,
-    guard: &IntegrationGuard,
-) -> std::result::Result<Plan, PlanError> {
-    let spec = run.spec();
-    match spec.plan_source() {
-        PlanSource::File(file) => read_plan(Path::new(file)).map_err(PlanError::Unusable),
-        PlanSource::Leader(_) => Ok(leader_turn::plan(run, guard)?),
-        PlanSource::Sentence => Plan::unplanned(spec).map_err(PlanError::Unusable),
-    }
-}
-
-/// Returns the checks that the plan itself and its single tasks ask for: they are run in the end and on the base.
+/// Returns the checks that the plan itself and its single tasks ask for: they are run in the end and on the base. Those that
+/// are to pass in any case are targets.
 fn checks_of(plan: &Plan) -> Vec<Check> {
     let mut checks: Vec<Check> = Vec::new();
     for command in &plan.verify {
@@ -136,6 +491,9 @@ fn checks_of(plan: &Plan) -> Vec<Check> {
         for command in &planned.task.verify {
             checks.push(Check::new(command, format!("task {label} of the plan")));
         }
+    }
+    for command in &plan.must_pass {
+        checks.push(Check::new(command, "the plan").as_target());
     }
     checks
 }

@@ -3,7 +3,7 @@
 use teamster_isolate::git::{self, CommitId, Count, WorktreeKind, WorktreeState};
 use teamster_journal::Event;
 use teamster_journal::Gate;
-use teamster_journal::payload::{FileChange, MOST_FILES, Outside, Shown};
+use teamster_journal::payload::{FileChange, MOST_FILES, Outside, Shown, WorkerWords};
 use teamster_party::Party;
 use teamster_types::task::Task;
 
@@ -21,6 +21,11 @@ pub(super) fn gate_page(run: &RunContext<'_>, gate: &Gate) -> String {
     let mut input = report_input(run);
     input.diff_stat = diff_stat(run, &gate.commit);
     gate_text(&input)
+}
+
+/// Returns what the workers say about their tasks.
+pub(super) fn said(run: &RunContext<'_>) -> Vec<WorkerWords> {
+    report_input(run).said()
 }
 
 /// Returns everything that a decision about a commit rests on, as it stands now.

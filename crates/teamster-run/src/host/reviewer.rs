@@ -1,14 +1,15 @@
 //! Has the merged work reviewed by an agent that did not write it, after its checks hold and before the gate opens.
 //!
 //! ```text
-//! checks hold ─▶ reviewer ─┬─▶ nothing to fix ─────────────────▶ gate
-//!                          ├─▶ findings ─▶ fix ─▶ checks ─▶ review of what changed since
-//!                          └─▶ no review, or no round left ────▶ gate, which says so
+//! checks hold ─▶ reviewer ─┬─▶ nothing to fix ─────────────────────────▶ gate
+//!                          ├─▶ findings ─▶ leader ─▶ fix ─▶ checks ─▶ review of what changed since
+//!                          └─▶ no review, or no round left ────────────▶ gate, which says so
 //! ```
 //!
-//! A review is one turn in a tree of the commit that goes with it. What comes of it is in the journal before anything builds
+//! The leader says which findings are fixed; without one, every blocker and every major is. A review is one turn in a tree of the commit that goes with it. What comes of it is in the journal before anything builds
 //! on it, once for each commit, so that a host that follows a killed one neither asks nor makes tasks twice.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use teamster_isolate::git::{CommitId, Repo};
@@ -27,6 +28,8 @@ use teamster_workers::briefing::done_task;
 use super::context::RunContext;
 use super::integration_guard::IntegrationGuard;
 use super::leader_turn::{Turn, TurnError, check_state, take};
+use super::task_progress::open;
+use super::waker::wake_for_findings;
 use super::{HostCommand, Result};
 use crate::leader::{LEADER, LeaderProblem};
 use crate::review::{self, Review};
@@ -42,6 +45,10 @@ const DIFF: usize = 60_000;
 const FOR_LATER: usize = 10_000;
 /// The longest reason that is journalled, in characters.
 const REASON: usize = 1_000;
+/// The file with the whole change, in the folder of whoever reviews it.
+const CHANGE: &str = "teamster-change.patch";
+/// The largest change that is written to a file, in bytes.
+const LARGEST_CHANGE: usize = 16 * 1024 * 1024;
 
 /// Why nobody reviews.
 const NOBODY: &str = "no agent that can review";
@@ -73,10 +80,18 @@ pub(super) fn review(
         return Ok(vec![HostCommand::Wait]);
     }
     let tasks = run.tasks()?;
+    let review = run.state().review_of(commit).cloned();
+    if let Some(review) = review
+        && may_be_fixed(run.spec(), run.state(), &tasks, commit)
+        && !review.to_fix().is_empty()
+        && !wake_for_findings(run, guard, &review)?
+    {
+        return Ok(vec![HostCommand::Wait]);
+    }
     Ok(after_review(
         run.spec(),
         run.state(),
-        &tasks,
+        &run.tasks()?,
         commit,
         reason,
     ))
@@ -120,20 +135,25 @@ fn skip(run: &mut RunContext<'_>, commit: &str, reason: &str) -> Result<()> {
     }))
 }
 
-/// An agent that could review, and what speaks for it.
+/// The role of a member that is kept for the review.
+pub(super) const REVIEWER: &str = "reviewer";
+
+/// An agent that could review or judge, and what speaks for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Reviewer {
+pub(super) struct Reviewer {
     /// Its name in the team.
-    name: String,
+    pub(super) name: String,
     /// The word that stands for its agent.
-    word: String,
+    pub(super) word: String,
     /// What the user calls its agent.
-    provider: String,
+    pub(super) provider: String,
     /// Its model, where it is not the provider's.
-    model: Option<String>,
+    pub(super) model: Option<String>,
     /// The actor whose cost it is.
-    actor: EventActor,
-    /// Whether reviewing is what it is for.
+    pub(super) actor: EventActor,
+    /// What it is for.
+    role: Option<String>,
+    /// Whether it is kept for the review or for the choice.
     is_reserved: bool,
     /// The vendor whose client it is, or `None` when it is a command or a script.
     vendor: Option<&'static str>,
@@ -142,7 +162,8 @@ struct Reviewer {
 }
 
 impl Reviewer {
-    fn of_member(run: &RunContext<'_>, member: &Member, tasks: &[Task]) -> Self {
+    /// Returns a member of the team that could review or judge the work of these tasks.
+    pub(super) fn of_member(run: &RunContext<'_>, member: &Member, tasks: &[Task]) -> Self {
         let name = member.name.as_str();
         let is_author = tasks
             .iter()
@@ -154,10 +175,22 @@ impl Reviewer {
             provider,
             model: member.model.clone(),
             actor: EventActor::from(&member.name),
+            role: member.role.clone(),
             is_reserved: member.is_reserved(),
             vendor,
             is_author,
         }
+    }
+
+    /// Returns whether this is what it is for.
+    pub(super) fn is_for(&self, role: &str) -> bool {
+        let own = self.role.as_deref().unwrap_or_default();
+        own.eq_ignore_ascii_case(role)
+    }
+
+    /// Returns whether it is kept for the review or for the choice.
+    pub(super) fn is_reserved(&self) -> bool {
+        self.is_reserved
     }
 }
 
@@ -191,6 +224,7 @@ fn choose(run: &RunContext<'_>) -> Result<Option<Reviewer>> {
             provider,
             model: spec.leader_model.clone(),
             actor: EventActor::Leader,
+            role: None,
             is_reserved: false,
             vendor,
             is_author: false,
@@ -211,7 +245,8 @@ fn best(able: &[Reviewer]) -> Option<&Reviewer> {
         .filter(|one| one.is_reserved || one.vendor.is_some())
         .min_by_key(|one| {
             let is_of_author = one.vendor.is_some_and(|vendor| authors.contains(&vendor));
-            (!one.is_reserved, is_of_author, one.is_author)
+            let is_for_it = one.is_for(REVIEWER);
+            (!is_for_it, !one.is_reserved, is_of_author, one.is_author)
         })
 }
 
@@ -232,7 +267,7 @@ fn ask(
         provider: reviewer.provider.clone(),
         launch: String::new(),
     };
-    let facts = facts(run, repo, (base, head), last.as_ref())?;
+    let (facts, change) = facts(run, repo, (base, head), last.as_ref())?;
     let limit = run.env().agent_limits.prompt.saturating_sub(FOR_LATER);
     let prompt = match run.env().trust.prompts() {
         Ok(prompts) => prompts
@@ -249,8 +284,8 @@ fn ask(
         model: reviewer.model.as_deref(),
         name: NAME,
         actor: reviewer.actor.clone(),
-        permissions: run.env().agent_permissions,
         commit: Some(&started.commit),
+        files: change.into_iter().collect(),
         doing: "reviews the merged work",
     };
     let begun = |launch| {
@@ -301,8 +336,8 @@ fn read(said: &str, repo: &Repo, commit: &CommitId) -> std::result::Result<Revie
         .map_err(|faults| faults.into_iter().map(|why| Fault::new(1, why)).collect())
 }
 
-/// Returns why there is no review, in words.
-fn problem_words(problem: &LeaderProblem) -> String {
+/// Returns why an agent gave no answer, in words.
+pub(super) fn problem_words(problem: &LeaderProblem) -> String {
     match problem {
         LeaderProblem::NotStarted(error) => format!("it could not be started: {error}"),
         LeaderProblem::Stopped => "it was stopped".to_owned(),
@@ -311,20 +346,30 @@ fn problem_words(problem: &LeaderProblem) -> String {
         LeaderProblem::Unusable { faults, .. } => {
             let faults: Vec<&str> = faults.iter().map(|fault| fault.message.as_str()).collect();
             format!(
-                "it was asked twice and made no review that can be used: {}",
+                "it was asked twice, and its answer cannot be used: {}",
                 faults.join("; ")
             )
         }
     }
 }
 
-/// Returns everything that a reviewer is told.
+/// A file for an agent: its name, and what is in it.
+pub(super) type AgentFile = (String, Vec<u8>);
+
+/// Returns the file with a change, unless the change is too large for one.
+pub(super) fn change_file(name: &str, change: &[u8]) -> Option<AgentFile> {
+    let is_fit = !change.is_empty() && change.len() <= LARGEST_CHANGE;
+    is_fit.then(|| (name.to_owned(), change.to_vec()))
+}
+
+/// Returns everything that a reviewer is told, and the file with the whole change. It may run no command that could do more
+/// than read, so it is not left to git to show it.
 fn facts(
     run: &RunContext<'_>,
     repo: &Repo,
     (base, head): (&CommitId, &CommitId),
     last: Option<&ReviewFinished>,
-) -> Result<ReviewPrompt> {
+) -> Result<(ReviewPrompt, Option<AgentFile>)> {
     let (spec, state) = (run.spec(), run.state());
     let since: Option<CommitId> = last.and_then(|last| last.commit.parse().ok());
     let from = since.as_ref().unwrap_or(base);
@@ -332,13 +377,16 @@ fn facts(
     let tasks = run.tasks()?;
     let tasks = tasks.iter().filter(|task| task.is_done());
     let check = |check: &Check| check_state(check, &state.checks);
-    let finding = |found: &ReviewFinding| Finding {
+    let left = last.and_then(|last| state.review_of(&last.commit));
+    let finding = |(place, found): (usize, &ReviewFinding)| Finding {
         severity: found.severity.as_str().to_owned(),
         path: found.path.clone(),
         line: found.line,
         claim: found.claim.clone(),
+        left: left.and_then(|review| review.dismissed.get(&place).cloned()),
     };
-    Ok(ReviewPrompt {
+    let change = change_file(CHANGE, &diff);
+    let prompt = ReviewPrompt {
         team: run.team().to_string(),
         goal: spec.task.clone(),
         tasks: tasks
@@ -353,9 +401,22 @@ fn facts(
         since: since.as_ref().map(ToString::to_string),
         stat: repo.diff_stat(from, head)?,
         diff: clip(&String::from_utf8_lossy(&diff), DIFF),
-        findings: last.map_or_else(Vec::new, |last| last.findings.iter().map(finding).collect()),
+        patch: change.as_ref().map(|(name, _)| name.clone()),
+        findings: last.map_or_else(Vec::new, |last| {
+            (1..).zip(&last.findings).map(finding).collect()
+        }),
         schema: format!("{:#}", review::schema()),
-    })
+    };
+    Ok((prompt, change))
+}
+
+/// Returns whether there is a round left for what the review of a commit found, and nobody was at it before.
+fn may_be_fixed(spec: &RunSpec, state: &RunState, tasks: &[Task], commit: &str) -> bool {
+    // Whoever was to settle them has changed nothing: nobody would do it the next time either.
+    let was_worked_on = tasks.iter().filter_map(Task::review).any(|noted| {
+        noted.commit == commit && noted.revision == state.revisions && noted.round <= state.round
+    });
+    !was_worked_on && state.round < spec.max_fix
 }
 
 /// Returns what follows from the review of a commit: tasks that settle what was found, or the gate.
@@ -366,16 +427,28 @@ fn after_review(
     commit: &str,
     reason: &str,
 ) -> Vec<HostCommand> {
-    let review = state.review_of(commit).and_then(ReviewState::finished);
-    let to_fix: Vec<&ReviewFinding> = review.map_or_else(Vec::new, |it| it.to_fix().collect());
-    // Whoever was to settle them has changed nothing: nobody would do it the next time either.
-    let was_worked_on = tasks.iter().filter_map(Task::review).any(|noted| {
-        noted.commit == commit && noted.revision == state.revisions && noted.round <= state.round
-    });
-    if to_fix.is_empty() || was_worked_on || state.round >= spec.max_fix {
+    let review = state.review_of(commit);
+    let mut to_fix = review.map_or_else(Vec::new, ReviewState::to_fix);
+    if !may_be_fixed(spec, state, tasks, commit) {
         return to_gate(reason);
     }
+    // The leader has made tasks of some of them.
+    let made: Vec<TaskReview> = tasks
+        .iter()
+        .filter_map(Task::review)
+        .filter(|noted| noted.commit == commit && noted.revision == state.revisions)
+        .collect();
+    to_fix.retain(|(place, _)| !made.iter().any(|noted| noted.findings.contains(place)));
+    let is_made = made.iter().any(|noted| noted.round == state.round + 1);
+    if to_fix.is_empty() && !is_made {
+        if open(tasks).is_empty() {
+            return to_gate(reason);
+        }
+        let reason = "there are tasks to do again";
+        return vec![HostCommand::enter(Stage::Execute, reason)];
+    }
     let mut commands = Vec::new();
+    let to_fix: Vec<&ReviewFinding> = to_fix.into_iter().map(|(_, finding)| finding).collect();
     let single = match to_fix.len() {
         count if count > MOST_TASKS => MOST_TASKS - 1,
         count => count,
@@ -388,16 +461,18 @@ fn after_review(
             revision: state.revisions,
             commit: commit.to_owned(),
             number,
+            findings: Vec::new(),
         };
         // A host that was killed half-way has made some of them already.
-        if !tasks
-            .iter()
-            .any(|task| task.review().as_ref() == Some(&note))
-        {
+        if !made.contains(&note) {
             commands.push(HostCommand::add_task(fixing(findings, note)));
         }
     }
-    let reason = match to_fix.len() {
+    let settled: BTreeSet<usize> = made
+        .iter()
+        .flat_map(|noted| noted.findings.clone())
+        .collect();
+    let reason = match to_fix.len() + settled.len() {
         1 => "the review found 1 thing to fix".to_owned(),
         count => format!("the review found {count} things to fix"),
     };
@@ -412,6 +487,19 @@ fn fixing(findings: &[&ReviewFinding], note: TaskReview) -> NewTask {
         [_] => "Fix what the review found".to_owned(),
         more => format!("Fix {} more things that the review found", more.len()),
     };
+    NewTask {
+        subject: clip(&subject, SUBJECT_LIMIT - 1),
+        description: clip(&describe_findings(findings), LONGEST_DESCRIPTION),
+        notes: TaskNotes {
+            review: Some(note),
+            ..TaskNotes::default()
+        },
+        ..NewTask::default()
+    }
+}
+
+/// Returns what whoever settles findings is told about them.
+pub(super) fn describe_findings(findings: &[&ReviewFinding]) -> String {
     let mut description = "The team's work is merged, and a reviewer found this in it. Make sure that it is so, then mend \
                            the cause. If the reviewer is wrong, change nothing and say why in your last message.\n"
         .to_owned();
@@ -435,15 +523,7 @@ fn fixing(findings: &[&ReviewFinding], note: TaskReview) -> NewTask {
             }
         }
     }
-    NewTask {
-        subject: clip(&subject, SUBJECT_LIMIT - 1),
-        description: clip(&description, LONGEST_DESCRIPTION),
-        notes: TaskNotes {
-            review: Some(note),
-            ..TaskNotes::default()
-        },
-        ..NewTask::default()
-    }
+    description
 }
 
 /// The longest description of a task, in characters. What does not fit stands in the report.
@@ -469,10 +549,22 @@ mod tests {
             provider: name.to_owned(),
             model: None,
             actor: EventActor::Leader,
+            role: is_reserved.then(|| REVIEWER.to_owned()),
             is_reserved,
             vendor,
             is_author,
         }
+    }
+
+    #[test]
+    fn member_with_the_role_of_a_reviewer_comes_before_one_that_judges() {
+        let judge = Reviewer {
+            role: Some("judge".to_owned()),
+            ..able("judge", None, true, false)
+        };
+        let all = [judge.clone(), able("kept", None, true, false)];
+        assert_eq!(best(&all).unwrap().name, "kept");
+        assert_eq!(best(&[judge]).unwrap().name, "judge");
     }
 
     #[test]
@@ -518,12 +610,15 @@ mod tests {
         state.reviews.push(ReviewState {
             commit: "c0ffee".to_owned(),
             reviewer: "r".to_owned(),
+            since: None,
+            at: teamster_types::Time::from_millis(0),
             outcome: ReviewOutcome::Finished(ReviewFinished {
                 commit: "c0ffee".to_owned(),
                 verdict: ReviewVerdict::Changes,
                 findings: found,
                 ..ReviewFinished::default()
             }),
+            dismissed: std::collections::BTreeMap::new(),
         });
         state
     }
@@ -572,6 +667,27 @@ mod tests {
         let (subjects, stage) = after(&reviewed(2), &made);
         assert_eq!(subjects, ["Fix what the review found in a.rs:2"]);
         assert_eq!(stage, Stage::Fix);
+    }
+
+    #[test]
+    fn finding_is_not_made_a_task_that_the_leader_left_or_made_one_of() {
+        let mut state = reviewed(3);
+        state.reviews[0].dismissed.insert(2, "no".to_owned());
+        let (subjects, _) = after(&state, &[]);
+        let left = [
+            "Fix what the review found in a.rs:1",
+            "Fix what the review found in a.rs:3",
+        ];
+        assert_eq!(subjects, left);
+        let note = json!({ "review": {
+            "round": 1, "revision": 0, "commit": "c0ffee", "number": 1, "findings": [1, 3]
+        } });
+        let made = [example(1, &[], "pending", &note)];
+        assert_eq!(after(&state, &made), (Vec::new(), Stage::Fix));
+        for place in [1, 3] {
+            state.reviews[0].dismissed.insert(place, "no".to_owned());
+        }
+        assert_eq!(after(&state, &[]), (Vec::new(), Stage::Approval));
     }
 
     #[test]

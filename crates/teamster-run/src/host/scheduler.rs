@@ -1,20 +1,21 @@
 //! Lets the team work: workers are started and looked after, what is done is merged, and nothing is waited for that will
 //! not come.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use teamster_journal::payload::RunEnd;
+use teamster_journal::payload::{RunEnd, RunSpec};
 use teamster_types::flow::Stage;
 use teamster_types::health::Verdict;
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::task::{Status, Task};
-use teamster_types::{TaskId, TeamName};
+use teamster_types::{TaskId, TeamName, WorkerName};
 use teamster_workers::reclaim;
 
 use super::context::RunContext;
 use super::merger::Merger;
 use super::task_progress::{candidates, hopeless, open};
-use super::waker::LeaderWaker;
+use super::waker::{LeaderWaker, WakeStep};
 use super::worker_pool::WorkerStart;
 use super::{HostCommand, Result};
 use crate::observer::StopLevel;
@@ -29,12 +30,15 @@ const ALONE: Duration = Duration::from_secs(5);
 pub(super) struct Scheduler {
     /// Since when nobody is left who could work.
     alone_since: Option<Instant>,
+    /// The members who are kept for the review and were given a task all the same.
+    called: BTreeSet<WorkerName>,
 }
 
 impl Scheduler {
     /// Notes that a stage was entered, in which everybody may work again.
     pub(super) fn stage_entered(&mut self) {
         self.alone_since = None;
+        self.called.clear();
     }
 
     /// Starts who is missing, merges what is done, and returns what follows when nothing is left to do.
@@ -64,9 +68,11 @@ impl Scheduler {
         if merger.step(run, &tasks)? {
             return Ok(Vec::new());
         }
-        // Nothing ends before the leader has decided about what failed or cannot go on.
-        if waker.step(run, merger.guard(), &tasks)? {
-            return Ok(Vec::new());
+        // Nothing ends before the leader has decided about what failed or cannot go on; everything else does not wait for it.
+        match waker.step(run, merger.guard(), &tasks)? {
+            WakeStep::Changed => return Ok(Vec::new()),
+            WakeStep::Thinking if still.is_empty() => return Ok(vec![HostCommand::Wait]),
+            WakeStep::Thinking | WakeStep::Idle => {}
         }
         if still.is_empty() && !candidates(&tasks).is_empty() {
             return Ok(vec![HostCommand::ChooseResult]);
@@ -74,7 +80,8 @@ impl Scheduler {
         if still.is_empty() {
             return Ok(after_work(&tasks));
         }
-        if !run.workers().is_up()
+        let is_new = self.note_owners(run.spec(), &still);
+        if (is_new || !run.workers().is_up())
             && let Some(end) = start_workers(run)?
         {
             return Ok(vec![end]);
@@ -88,6 +95,20 @@ impl Scheduler {
             ]);
         }
         Ok(vec![HostCommand::Wait])
+    }
+
+    /// Notes which members that are kept for the review have something to do; returns whether there is one more.
+    fn note_owners(&mut self, spec: &RunSpec, open: &[&Task]) -> bool {
+        let working = spec.working_members();
+        let kept = spec.members.iter().filter(|one| !working.contains(one));
+        let before = self.called.len();
+        for member in kept {
+            let owns = |task: &&Task| task.owner() == Some(member.name.as_str());
+            if open.iter().any(owns) {
+                self.called.insert(member.name.clone());
+            }
+        }
+        self.called.len() > before
     }
 
     /// Returns why nobody will do what is still to be done, once that has been so for a while.

@@ -1,56 +1,95 @@
 //! Wakes the leader for what needs a decision, and applies what it decides.
 //!
 //! ```text
-//! tasks, messages, the gate ─▶ reasons ─▶ one turn ─▶ actions ─▶ one transaction with `leader.acted`
-//!                                 │
-//!                                 └─ no leader, or not this time ─▶ what the engine does by itself
+//! tasks, questions, messages, a review, the gate ─▶ reasons ─▶ one turn ─▶ actions ─▶ one transaction with `leader.acted`
+//!                                                      │
+//!                                                      └─ no leader, or not this time ─▶ what the engine does by itself
 //! ```
 //!
-//! What the leader was woken for is in the journal, so a reason is dealt with once, whoever hosts the run. A host that is
-//! killed before the transaction leaves its reasons as they were, and the next one wakes the leader again; one that is
+//! While the team works, the leader thinks in the background: workers, merges and health go on, and only the end of the work
+//! waits for it. What it was woken for is in the journal, so a reason is dealt with once, whoever hosts the run. A host that
+//! is killed before the transaction leaves its reasons as they were, and the next one wakes the leader again; one that is
 //! killed after it has nothing left to do.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use teamster_document::Fault;
 use teamster_journal::payload::{
-    Addressee, Approve, CancelledTask, LeaderActed, LeaderFailed, LeaderWoken, QuestionAnswered,
-    QuestionForwarded, QuestionId, WakeKind, WakeReason,
+    Addressee, Approve, CancelledTask, DismissedFinding, FindingAdded, LeaderActed, LeaderFailed,
+    LeaderWoken, Member, QuestionAnswered, QuestionForwarded, QuestionId, QuestionKind,
+    ReviewFinding, WakeKind, WakeReason,
 };
-use teamster_journal::{EventActor, EventKind, HOST, NewEvent, Question};
+use teamster_journal::{EventActor, EventKind, HOST, NewEvent, Question, ReviewState};
 use teamster_prompts::facts::{MemberFacts, Said, TaskState, WakeLimits, WakePrompt};
 use teamster_store::{Kind, StoreError};
 use teamster_types::TaskId;
-use teamster_types::task::{MergeMark, Status, Task};
+use teamster_types::task::{MergeMark, Status, Task, TaskReview};
 use teamster_types::text::{clip, one_line};
 
 use super::context::RunContext;
 use super::digest::digest;
 use super::integration_guard::IntegrationGuard;
-use super::leader_turn::{self, TurnError};
+use super::leader_turn::{self, TurnError, TurnUnderWay};
 use super::planner::with_merge_note;
+use super::reviewer::describe_findings;
 use super::task_progress::{hopeless, open, waits_for_merge};
 use super::{Result, RunError};
-use crate::leader::actions::{LeaderActions, LeaderReply, OpenQuestion, TeamFacts, schema};
+use crate::leader::actions::{
+    LeaderActions, LeaderReply, OpenFinding, OpenQuestion, TeamFacts, schema,
+};
 
-/// How often the leader of a run is woken at most.
-const MOST_WAKES: u32 = 20;
 /// After so many wakes in a row that came to nothing it is not woken again.
 const MOST_FAILURES: u32 = 3;
-/// The leader may use one part of so many of each budget.
-const SHARE: u32 = 4;
-/// How often the leader is asked when the store refuses what it decided.
-const TRIES: usize = 2;
+/// How often the leader is asked again when the store refuses what it decided.
+const AGAIN: usize = 1;
 /// The number of characters of one text that the leader is shown.
 const WORDS: usize = 4_000;
 /// The number of characters of a subject, and of what a member can do.
 const LINE: usize = 160;
+/// The number of findings that the leader decides about at once, the worst first.
+const MOST_FINDINGS: usize = 30;
+/// The number of characters of one finding that the leader is shown.
+const FINDING: usize = 1_000;
+/// The longest description of a task that settles findings, in characters.
+const LONGEST_DESCRIPTION: usize = 20_000;
+
+/// What the leader of a run may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeaderBounds {
+    /// How often it is woken at most.
+    pub max_wakes: u32,
+    /// How much of each budget it may use, in percent.
+    pub budget_share: u32,
+}
+
+impl Default for LeaderBounds {
+    fn default() -> Self {
+        Self {
+            max_wakes: 20,
+            budget_share: 25,
+        }
+    }
+}
+
+/// What came of looking whether the leader is needed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum WakeStep {
+    /// Nothing needs it.
+    Idle,
+    /// Something has changed, by the leader or without it.
+    Changed,
+    /// The leader thinks; nothing may end before it is done.
+    Thinking,
+}
 
 /// Decides when the leader is woken, and what happens without it.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct LeaderWaker {
-    /// Blocked tasks that the person at the observer was told about.
+    /// Messages that the person at the observer was told about.
     told: BTreeSet<WakeReason>,
+    /// The turn that the leader makes at this moment.
+    wake: Option<WakeUnderWay>,
 }
 
 /// A reason to wake the leader, with what it is told about it.
@@ -60,53 +99,119 @@ struct Wake {
     /// Why it is asked, as the rest of a sentence.
     why: String,
     /// The words that it is about.
-    said: Said,
+    said: Vec<Said>,
 }
 
 impl Wake {
     fn new(reason: WakeReason, why: String, from: String, text: &str) -> Self {
         let text = clip(text, WORDS);
-        Self {
-            reason,
-            why,
-            said: Said { from, text },
-        }
+        let said = vec![Said { from, text }];
+        Self { reason, why, said }
     }
 }
 
+/// The review whose findings the leader decides about.
+#[derive(Clone, Debug)]
+struct Triage {
+    commit: String,
+    findings: Vec<ReviewFinding>,
+}
+
+/// What the leader is asked at once.
+#[derive(Clone, Debug)]
+struct WakeRequest {
+    wakes: Vec<Wake>,
+    triage: Option<Triage>,
+    /// How often it may be asked again.
+    again: usize,
+}
+
+/// A turn of the leader that is under way.
+struct WakeUnderWay {
+    number: u32,
+    request: WakeRequest,
+    turn: TurnUnderWay<LeaderActions>,
+}
+
 impl LeaderWaker {
-    /// Wakes the leader when something needs its decision, or does what happens without one. Returns whether something changed.
+    /// Wakes the leader when something needs its decision, takes in what it has decided, or does what happens without one.
     pub(super) fn step(
         &mut self,
         run: &mut RunContext<'_>,
         guard: &IntegrationGuard,
         tasks: &[Task],
-    ) -> Result<bool> {
-        if run.must_stop() {
-            return Ok(false);
-        }
-        if may_wake(run) {
-            let mut wakes = of_tasks(run, tasks)?;
-            wakes.extend(of_questions(run));
-            wakes.extend(of_messages(run));
-            wakes.retain(|wake| !is_handled(run, &wake.reason));
-            if !wakes.is_empty() {
-                wake(run, guard, &wakes)?;
-                return Ok(true);
+    ) -> Result<WakeStep> {
+        if let Some(wake) = self.wake.take() {
+            if !wake.turn.has_ended() {
+                self.wake = Some(wake);
+                return Ok(WakeStep::Thinking);
             }
+            self.wake = wake.settle(run, guard)?;
+            return Ok(WakeStep::Changed);
+        }
+        if run.must_stop() {
+            return Ok(WakeStep::Idle);
+        }
+        let wakes = reasons(run, tasks)?;
+        if !wakes.is_empty() {
+            self.wake = begin(run, guard, WakeRequest::new(wakes), None)?;
+            return Ok(WakeStep::Changed);
         }
         self.go_on_without(run, tasks)
     }
 
-    /// Asks a person about blocked tasks; gives them up where nobody is there to ask. Returns whether something changed.
-    fn go_on_without(&mut self, run: &mut RunContext<'_>, tasks: &[Task]) -> Result<bool> {
+    /// Returns whether something needs the leader's decision before the gate opens.
+    pub(super) fn is_needed(run: &RunContext<'_>, tasks: &[Task]) -> Result<bool> {
+        Ok(!run.must_stop() && !reasons(run, tasks)?.is_empty())
+    }
+
+    /// Returns whether the leader has ended its turn and nobody has looked at it.
+    pub(super) fn has_news(&self) -> bool {
+        self.wake.as_ref().is_some_and(|wake| wake.turn.has_ended())
+    }
+
+    /// Ends the turn that is under way, because the run ends. The next host asks again.
+    pub(super) fn stop(&mut self, run: &mut RunContext<'_>) -> Result<()> {
+        let Some(wake) = self.wake.take() else {
+            return Ok(());
+        };
+        wake.turn.stop();
+        if let Err(error) = wake.turn.finish(run)? {
+            tracing::debug!("the leader was stopped: {error}");
+        }
+        Ok(())
+    }
+
+    /// Ends the turn that is under way because a person stops the run, and passes on to the person what workers still ask.
+    pub(super) fn pass_on(&mut self, run: &mut RunContext<'_>) -> Result<()> {
+        self.stop(run)?;
+        let asked: Vec<QuestionId> = for_leader(run).map(|question| question.id).collect();
+        for question in asked {
+            run.journal(forwarded(question, "the run is being stopped"))?;
+        }
+        Ok(())
+    }
+
+    /// Asks a person about blocked tasks; gives them up where nobody is there to ask.
+    fn go_on_without(&mut self, run: &mut RunContext<'_>, tasks: &[Task]) -> Result<WakeStep> {
         let can_ask = run.spec().approve == Approve::Ask && run.waits_for_answer();
         let mut changed = false;
-        let unanswered: Vec<QuestionId> = for_leader(run).map(|question| question.id).collect();
+        // A blocked task is given up where no person can be asked.
+        let unanswered: Vec<QuestionId> = to_leader(run)
+            .filter(|question| can_ask || question.kind != QuestionKind::Blocked)
+            .map(|question| question.id)
+            .collect();
         for question in unanswered {
-            run.journal(forwarded(question, "no agent leads now"))?;
+            let reason = WakeReason::new(WakeKind::Question, question.to_string());
+            let why = if may_wake(run) || is_handled(run, &reason) {
+                "the leader did not answer it"
+            } else {
+                why_not(run)
+            };
+            run.journal(forwarded(question, why))?;
             changed = true;
         }
+        self.tell_unread_messages(run);
         for task in tasks {
             let Some(block) = task.block() else {
                 continue;
@@ -115,24 +220,41 @@ impl LeaderWaker {
                 let why = format!("blocked: {}", block.reason);
                 run.store().give_up(run.team(), HOST, task.id(), &why)?;
                 changed = true;
-            } else if self.told.insert(of_block(task.id(), block.at.as_millis())) {
-                let text = format!(
-                    "task {} waits for your answer: {}\n  teamster task answer {} \"…\" --team {}",
-                    task.id(),
-                    one_line(&block.reason),
-                    task.id(),
-                    run.team()
-                );
-                run.say(&text);
             }
         }
         if changed {
             run.read()?;
-        } else if only_answers_help(tasks) {
+            return Ok(WakeStep::Changed);
+        }
+        if only_answers_help(tasks) {
             run.set_waiting(true);
         }
-        Ok(changed)
+        Ok(WakeStep::Idle)
     }
+
+    /// Tells the person that nobody reads what they wrote to the leader.
+    fn tell_unread_messages(&mut self, run: &mut RunContext<'_>) {
+        let mut unread = of_messages(run);
+        unread.retain(|wake| !is_handled(run, &wake.reason));
+        for wake in unread {
+            if self.told.insert(wake.reason) {
+                let why = why_not(run);
+                run.say(&format!("nobody reads your message to the leader: {why}"));
+            }
+        }
+    }
+}
+
+/// Returns what needs the leader's decision now; nothing when it may not be woken.
+fn reasons(run: &RunContext<'_>, tasks: &[Task]) -> Result<Vec<Wake>> {
+    if !may_wake(run) {
+        return Ok(Vec::new());
+    }
+    let mut wakes = of_tasks(run, tasks)?;
+    wakes.extend(of_questions(run));
+    wakes.extend(of_messages(run));
+    wakes.retain(|wake| !is_handled(run, &wake.reason));
+    Ok(wakes)
 }
 
 /// Wakes the leader for the words of a person at the gate. Returns whether it was woken now; it is not woken twice for the
@@ -148,9 +270,112 @@ pub(super) fn wake_for_revision(
         return Ok(false);
     }
     let why = "the person at the gate wants something changed".to_owned();
-    let wakes = [Wake::new(reason, why, "The person".to_owned(), words)];
-    wake(run, guard, &wakes)?;
+    let wake = Wake::new(reason, why, "The person".to_owned(), words);
+    wake_now(run, guard, WakeRequest::new(vec![wake]))?;
     Ok(true)
+}
+
+/// Wakes the leader because the work of a phase is done, which ends with what the leader says about it. Returns whether it was
+/// woken now; it is not woken twice for the same reason.
+pub(super) fn wake_for_phase(
+    run: &mut RunContext<'_>,
+    guard: &IntegrationGuard,
+    phase: &str,
+    about: &str,
+) -> Result<bool> {
+    let reason = WakeReason::new(WakeKind::Phase, about);
+    if is_handled(run, &reason) || !may_wake(run) || run.must_stop() {
+        return Ok(false);
+    }
+    let why = format!(
+        "the phase {phase} ends: everything in it is done or given up. Say in one `note` what was done, what is open, and what \
+         whoever checks and reviews it must know: that becomes the finding of the phase. If something is missing, create the \
+         tasks for it, and the phase goes on"
+    );
+    let from = "What the tasks came to".to_owned();
+    let said = results(&run.tasks()?);
+    let wake = Wake::new(reason, why, from, &said);
+    wake_now(run, guard, WakeRequest::new(vec![wake]))?;
+    Ok(true)
+}
+
+/// Returns what each task came to, in the words of whoever did it.
+fn results(tasks: &[Task]) -> String {
+    let lines = tasks.iter().map(|task| {
+        let result = task.result().unwrap_or_default();
+        let summary = result.summary.unwrap_or_default();
+        let state = if task.is_failed() { "failed" } else { "done" };
+        format!(
+            "{} ({state}): {}: {}",
+            task.id(),
+            clip(task.subject(), LINE),
+            one_line(&summary)
+        )
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// Lets the leader decide what becomes of the findings of a review, once for each commit. Returns false when somebody did not
+/// want to wait for the end of it.
+pub(super) fn wake_for_findings(
+    run: &mut RunContext<'_>,
+    guard: &IntegrationGuard,
+    review: &ReviewState,
+) -> Result<bool> {
+    let reason = WakeReason::new(WakeKind::Findings, review.commit.as_str());
+    if is_handled(run, &reason) || !may_wake(run) {
+        return Ok(true);
+    }
+    let Some(finished) = review.finished() else {
+        return Ok(true);
+    };
+    let mut findings = finished.findings.clone();
+    findings.truncate(MOST_FINDINGS);
+    let why = format!(
+        "{} found something in the merged work that should be fixed, and you decide what becomes of each finding",
+        review.reviewer
+    );
+    let said = (1..).zip(&findings).map(|(place, finding)| Said {
+        from: finding_words(place, finding, &review.reviewer),
+        text: clip(&finding_text(finding), FINDING),
+    });
+    let wake = Wake {
+        reason,
+        why,
+        said: said.collect(),
+    };
+    let request = WakeRequest {
+        triage: Some(Triage {
+            commit: review.commit.clone(),
+            findings,
+        }),
+        ..WakeRequest::new(vec![wake])
+    };
+    wake_now(run, guard, request)?;
+    Ok(!run.must_stop())
+}
+
+/// Returns the id under which the leader decides about a finding.
+fn finding_id(place: usize) -> String {
+    format!("f{place}")
+}
+
+fn finding_words(place: usize, finding: &ReviewFinding, reviewer: &str) -> String {
+    let (id, severity) = (finding_id(place), finding.severity.as_str());
+    match finding.place().as_str() {
+        "" => format!("Finding {id} of {reviewer}, {severity}"),
+        at => format!(
+            "Finding {id} of {reviewer}, {severity}, in {}",
+            one_line(at)
+        ),
+    }
+}
+
+fn finding_text(finding: &ReviewFinding) -> String {
+    let parts = [&finding.claim, &finding.evidence, &finding.suggestion];
+    let parts: Vec<&str> = parts.into_iter().map(|part| part.trim()).collect();
+    let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+    parts.join("\n\n")
 }
 
 fn is_handled(run: &RunContext<'_>, reason: &WakeReason) -> bool {
@@ -161,13 +386,27 @@ fn is_handled(run: &RunContext<'_>, reason: &WakeReason) -> bool {
 fn may_wake(run: &RunContext<'_>) -> bool {
     let leader = &run.state().leader;
     run.spec().leading_agent().is_some()
-        && leader.wakes < MOST_WAKES
+        && leader.wakes < run.env().leader.max_wakes
         && leader.failures < MOST_FAILURES
         && has_share(run)
         && run.exhausted().is_none()
 }
 
-/// Returns whether the leader has used less than its part of each budget.
+/// Returns why the leader is not asked, as a sentence without its end.
+fn why_not(run: &RunContext<'_>) -> &'static str {
+    let leader = &run.state().leader;
+    if run.spec().leading_agent().is_none() {
+        "no agent leads this run"
+    } else if leader.wakes >= run.env().leader.max_wakes {
+        "the leader was woken as often as it may be"
+    } else if leader.failures >= MOST_FAILURES {
+        "the leader failed too often in a row"
+    } else {
+        "the leader has used its part of the budget"
+    }
+}
+
+/// Returns whether the leader has used less than its part of each budget. What its client does not tell counts as nothing.
 #[allow(
     clippy::cast_precision_loss,
     reason = "a limit of tokens is far below what a float tells apart"
@@ -187,10 +426,18 @@ fn has_share(run: &RunContext<'_>) -> bool {
         (budget.usd, spent.money.unwrap_or_default().usd()),
         (budget.minutes, state.leader.thought.as_secs_f64() / 60.0),
     ];
-    let is_left = |(limit, used): (Option<f64>, f64)| {
-        limit.is_none_or(|limit| used * f64::from(SHARE) < limit)
-    };
+    let share = f64::from(run.env().leader.budget_share) / 100.0;
+    let is_left =
+        |(limit, used): (Option<f64>, f64)| limit.is_none_or(|limit| used < limit * share);
     used.into_iter().all(is_left)
+}
+
+/// Returns how long the leader may think before its part of the run's time is used up.
+fn time_left(run: &RunContext<'_>) -> Option<Duration> {
+    let minutes = run.spec().budget.minutes?;
+    let seconds = minutes * 60.0 * f64::from(run.env().leader.budget_share) / 100.0;
+    let share = Duration::try_from_secs_f64(seconds).ok()?;
+    Some(share.saturating_sub(run.state().leader.thought))
 }
 
 /// Returns the reason that a blocked task is.
@@ -203,7 +450,8 @@ fn question_of(id: &TaskId) -> String {
     format!("task-{id}")
 }
 
-/// Returns what tasks need a decision: those that wait for an answer, and those that failed for good.
+/// Returns what tasks need a decision: those that wait for an answer, those that failed for good, and those that fail again
+/// and again for the same reason.
 fn of_tasks(run: &RunContext<'_>, tasks: &[Task]) -> Result<Vec<Wake>> {
     let mut wakes = Vec::new();
     for task in tasks {
@@ -225,28 +473,50 @@ fn of_tasks(run: &RunContext<'_>, tasks: &[Task]) -> Result<Vec<Wake>> {
             task.merge_mark(),
             Some(MergeMark::Candidate | MergeMark::NotChosen)
         );
-        if !task.is_failed() || task.resolves().is_some() || is_of_many {
+        if task.resolves().is_some() || is_of_many {
             continue;
         }
-        let failure = run.store().failure(run.team(), id)?;
-        let at = failure
-            .as_ref()
-            .map_or(0, |failure| failure.last_failed_at.as_millis());
-        let error = failure
-            .map(|failure| failure.last_error)
-            .unwrap_or_default();
-        let mut conflicts = run.state().conflicts.iter();
-        let (kind, why) = if conflicts.any(|(of, _)| of == id) {
-            let why = format!("nobody could resolve the conflict of task {id}");
-            (WakeKind::Conflict, why)
-        } else {
-            (WakeKind::Failure, format!("task {id} failed for good"))
-        };
-        let reason = WakeReason::new(kind, format!("{id}@{at}"));
-        let from = format!("The last error of task {id}");
-        wakes.push(Wake::new(reason, why, from, &error));
+        if task.is_failed() {
+            wakes.push(of_failed(run, id)?);
+        } else if task.status() != Status::Completed {
+            wakes.extend(of_repeated(run, id));
+        }
     }
     Ok(wakes)
+}
+
+/// Returns the reason that a task is which failed for good.
+fn of_failed(run: &RunContext<'_>, id: &TaskId) -> Result<Wake> {
+    let failure = run.store().failure(run.team(), id)?;
+    let at = failure
+        .as_ref()
+        .map_or(0, |failure| failure.last_failed_at.as_millis());
+    let error = failure
+        .map(|failure| failure.last_error)
+        .unwrap_or_default();
+    let mut conflicts = run.state().conflicts.iter();
+    let (kind, why) = if conflicts.any(|(of, _)| of == id) {
+        let why = format!("nobody could resolve the conflict of task {id}");
+        (WakeKind::Conflict, why)
+    } else {
+        (WakeKind::Failure, format!("task {id} failed for good"))
+    };
+    let reason = WakeReason::new(kind, format!("{id}@{at}"));
+    let from = format!("The last error of task {id}");
+    Ok(Wake::new(reason, why, from, &error))
+}
+
+/// Returns the reason that a task is which failed twice in a row for the same reason, and will be tried again.
+fn of_repeated(run: &RunContext<'_>, id: &TaskId) -> Option<Wake> {
+    let failures = run.state().failures.get(id);
+    let failure = failures.filter(|failure| failure.times > 1)?;
+    let reason = WakeReason::new(WakeKind::Failure, format!("{id}#{}", failure.second));
+    let why = format!(
+        "task {id} failed {} times in a row for the same reason, and will be tried again",
+        failure.times
+    );
+    let from = format!("The last error of task {id}");
+    Some(Wake::new(reason, why, from, &failure.reason))
 }
 
 /// Returns what workers ask the leader.
@@ -276,9 +546,23 @@ fn of_questions(run: &RunContext<'_>) -> Vec<Wake> {
 }
 
 /// Returns the open questions that the leader is to answer.
-fn for_leader<'a>(run: &'a RunContext<'_>) -> impl Iterator<Item = &'a Question> {
+fn to_leader<'a>(run: &'a RunContext<'_>) -> impl Iterator<Item = &'a Question> {
     let open = run.state().questions.open();
-    open.filter(|question| question.to == Addressee::Leader)
+    open.filter(|question| question.to == Addressee::Leader && question.kind != QuestionKind::Plan)
+}
+
+/// Returns those of them that are no blocked tasks: these are told by the tasks themselves.
+fn for_leader<'a>(run: &'a RunContext<'_>) -> impl Iterator<Item = &'a Question> {
+    to_leader(run).filter(|question| question.kind != QuestionKind::Blocked)
+}
+
+/// Returns the question of the worker of a blocked task, by the word under which the leader answers it.
+fn blocked_question(run: &RunContext<'_>, word: &str) -> Option<QuestionId> {
+    let is_its = |question: &&Question| {
+        let task = question.task.as_ref();
+        question.kind == QuestionKind::Blocked && task.is_some_and(|id| question_of(id) == word)
+    };
+    run.state().questions.open().find(is_its).map(|it| it.id)
 }
 
 /// Returns what people wrote to the leader.
@@ -306,30 +590,92 @@ fn only_answers_help(tasks: &[Task]) -> bool {
         && !tasks.iter().any(waits_for_merge)
 }
 
-/// Lets the leader make one turn about these reasons, and applies what it decides.
-fn wake(run: &mut RunContext<'_>, guard: &IntegrationGuard, wakes: &[Wake]) -> Result<()> {
-    let mut refused: Option<String> = None;
-    for _ in 0..TRIES {
-        let number = run.state().leader.wakes + 1;
-        if number > MOST_WAKES {
-            break;
-        }
-        let decided = match turn(run, guard, number, wakes, refused.as_deref()) {
-            Ok(decided) => decided,
-            Err(TurnError::Host(error)) => return Err(error),
-            // The next host asks again.
-            Err(_) if run.must_stop() => return Ok(()),
-            Err(TurnError::Leader(error)) => return fail(run, wakes, &error.cause()),
-            Err(TurnError::NotTrusted(error)) => return fail(run, wakes, &error.to_string()),
-        };
-        match apply(run, guard, number, decided) {
-            Ok(()) => return run.read(),
-            // Somebody was faster, such as a worker that took a task that was to be cancelled.
-            Err(error) if is_refusal(&error) => refused = Some(error.message),
-            Err(error) => return Err(RunError::Store(error)),
+impl WakeRequest {
+    fn new(wakes: Vec<Wake>) -> Self {
+        Self {
+            wakes,
+            triage: None,
+            again: AGAIN,
         }
     }
-    fail(run, wakes, &refused.unwrap_or_default())
+}
+
+/// Lets the leader make a turn and waits for its end, where nothing else is to be done.
+fn wake_now(
+    run: &mut RunContext<'_>,
+    guard: &IntegrationGuard,
+    request: WakeRequest,
+) -> Result<()> {
+    let mut next = begin(run, guard, request, None)?;
+    while let Some(wake) = next {
+        wake.turn.wait(run)?;
+        next = wake.settle(run, guard)?;
+    }
+    Ok(())
+}
+
+/// Begins a turn of the leader; returns `None` where it cannot be asked, which is then on record.
+fn begin(
+    run: &mut RunContext<'_>,
+    guard: &IntegrationGuard,
+    request: WakeRequest,
+    refused: Option<String>,
+) -> Result<Option<WakeUnderWay>> {
+    let number = run.state().leader.wakes + 1;
+    if number > run.env().leader.max_wakes {
+        fail(run, &request, &refused.unwrap_or_default())?;
+        return Ok(None);
+    }
+    let why = match begin_turn(run, guard, number, &request, refused) {
+        Ok(turn) => {
+            return Ok(Some(WakeUnderWay {
+                number,
+                request,
+                turn,
+            }));
+        }
+        Err(TurnError::Host(error)) => return Err(error),
+        Err(TurnError::Leader(error)) => error.cause(),
+        Err(TurnError::NotTrusted(error)) => error.to_string(),
+    };
+    fail(run, &request, &why)?;
+    Ok(None)
+}
+
+impl WakeUnderWay {
+    /// Carries out what the leader has decided; returns the next turn where it is asked again. The agent must have ended, or
+    /// is waited for.
+    fn settle(self, run: &mut RunContext<'_>, guard: &IntegrationGuard) -> Result<Option<Self>> {
+        let Self {
+            number,
+            mut request,
+            turn,
+        } = self;
+        let is_late = turn.is_late(run.now());
+        let why = match turn.finish(run)? {
+            Ok(decided) => match apply(run, guard, number, &request, decided) {
+                Ok(()) => {
+                    run.read()?;
+                    return Ok(None);
+                }
+                // Somebody was faster, such as a worker that took a task that was to be cancelled.
+                Err(error) if is_refusal(&error) && request.again > 0 => {
+                    request.again -= 1;
+                    return begin(run, guard, request, Some(error.message));
+                }
+                Err(error) if is_refusal(&error) => error.message,
+                Err(error) => return Err(RunError::Store(error)),
+            },
+            Err(TurnError::Host(error)) => return Err(error),
+            // The next host asks again.
+            Err(_) if run.must_stop() => return Ok(None),
+            Err(_) if is_late => "it has used its part of the run's time".to_owned(),
+            Err(TurnError::Leader(error)) => error.cause(),
+            Err(TurnError::NotTrusted(error)) => error.to_string(),
+        };
+        fail(run, &request, &why)?;
+        Ok(None)
+    }
 }
 
 fn is_refusal(error: &StoreError) -> bool {
@@ -338,10 +684,10 @@ fn is_refusal(error: &StoreError) -> bool {
 }
 
 /// Records that a wake came to nothing, so that what happens without a leader happens.
-fn fail(run: &mut RunContext<'_>, wakes: &[Wake], why: &str) -> Result<()> {
+fn fail(run: &mut RunContext<'_>, request: &WakeRequest, why: &str) -> Result<()> {
     if run.state().leader.open.is_empty() {
         // It did not even come to a turn.
-        let woken = woken(run.state().leader.wakes + 1, wakes);
+        let woken = woken(run.state().leader.wakes + 1, request, None);
         run.journal(EventKind::LeaderWoken(LeaderWoken {
             launch: teamster_fs::random_hex(),
             ..woken
@@ -353,51 +699,83 @@ fn fail(run: &mut RunContext<'_>, wakes: &[Wake], why: &str) -> Result<()> {
     run.journal(EventKind::LeaderFailed(LeaderFailed { wake, reason }))
 }
 
-fn woken(wake: u32, wakes: &[Wake]) -> LeaderWoken {
+fn woken(wake: u32, request: &WakeRequest, refused: Option<String>) -> LeaderWoken {
+    let wakes = request.wakes.iter();
     LeaderWoken {
         wake,
-        reasons: wakes.iter().map(|wake| wake.reason.clone()).collect(),
+        reasons: wakes.map(|wake| wake.reason.clone()).collect(),
         launch: String::new(),
+        refused,
     }
 }
 
-/// Asks the leader, and returns what it wants to be done.
-fn turn(
-    run: &mut RunContext<'_>,
-    guard: &IntegrationGuard,
-    number: u32,
-    wakes: &[Wake],
-    refused: Option<&str>,
-) -> Result<LeaderActions, TurnError> {
-    let prompts = run.env().trust.prompts()?;
-    let tasks = run.tasks()?;
-    let prompt = prompt(run, &tasks, number, wakes, refused)?;
-    let members = run.spec().members.clone();
-    let blocked = tasks.iter().filter(|task| task.block().is_some());
-    let mut questions: Vec<OpenQuestion> = blocked
-        .map(|task| OpenQuestion {
-            id: question_of(task.id()),
-            blocks: Some(task.id().clone()),
-        })
-        .collect();
-    questions.extend(for_leader(run).map(|question| OpenQuestion {
-        id: question.id.to_string(),
-        blocks: None,
-    }));
-    let most = run.env().max_tasks;
-    let facts = TeamFacts {
-        tasks: &tasks,
-        members: &members,
-        questions: &questions,
-        most_new: most.saturating_sub(run.state().added.len()),
-    };
-    let read = |said: &str| {
+/// What the leader's answer is judged against, as it was when it was asked.
+struct TeamSnapshot {
+    tasks: Vec<Task>,
+    members: Vec<Member>,
+    questions: Vec<OpenQuestion>,
+    findings: Vec<OpenFinding>,
+    most_new: usize,
+}
+
+impl TeamSnapshot {
+    fn new(run: &RunContext<'_>, tasks: &[Task], request: &WakeRequest) -> Self {
+        let blocked = tasks.iter().filter(|task| task.block().is_some());
+        let mut questions: Vec<OpenQuestion> = blocked
+            .map(|task| OpenQuestion {
+                id: question_of(task.id()),
+                blocks: Some(task.id().clone()),
+            })
+            .collect();
+        questions.extend(for_leader(run).map(|question| OpenQuestion {
+            id: question.id.to_string(),
+            blocks: None,
+        }));
+        let findings = request.triage.iter().flat_map(|triage| &triage.findings);
+        let findings = (1..).zip(findings).map(|(place, finding)| OpenFinding {
+            id: finding_id(place),
+            needs_fix: finding.severity.needs_fix(),
+        });
+        Self {
+            tasks: tasks.to_vec(),
+            members: run.spec().members.clone(),
+            questions,
+            findings: findings.collect(),
+            most_new: run.env().max_tasks.saturating_sub(run.state().added.len()),
+        }
+    }
+
+    fn read(&self, said: &str) -> std::result::Result<LeaderActions, Vec<Fault>> {
+        let facts = TeamFacts {
+            tasks: &self.tasks,
+            members: &self.members,
+            questions: &self.questions,
+            findings: &self.findings,
+            most_new: self.most_new,
+        };
         LeaderActions::read(said, &facts).map_err(|faults| {
             let faults = faults.into_iter();
             faults.map(|fault| Fault::new(0, fault)).collect()
         })
-    };
-    leader_turn::wake(run, guard, woken(number, wakes), &prompts, &prompt, read)
+    }
+}
+
+/// Asks the leader what is to be done.
+fn begin_turn(
+    run: &mut RunContext<'_>,
+    guard: &IntegrationGuard,
+    number: u32,
+    request: &WakeRequest,
+    refused: Option<String>,
+) -> std::result::Result<TurnUnderWay<LeaderActions>, TurnError> {
+    let prompts = run.env().trust.prompts()?;
+    let tasks = run.tasks()?;
+    let prompt = prompt(run, &tasks, number, request, refused.as_deref())?;
+    let team = TeamSnapshot::new(run, &tasks, request);
+    let woken = woken(number, request, refused);
+    let most = time_left(run);
+    let read = move |said: &str| team.read(said);
+    leader_turn::begin_wake(run, guard, woken, most, prompts, prompt, read)
 }
 
 /// Returns everything that the leader is told.
@@ -405,13 +783,14 @@ fn prompt(
     run: &RunContext<'_>,
     tasks: &[Task],
     number: u32,
-    wakes: &[Wake],
+    request: &WakeRequest,
     refused: Option<&str>,
 ) -> Result<WakePrompt> {
     let spec = run.spec();
+    let wakes = &request.wakes;
     let mut reasons: Vec<&str> = wakes.iter().map(|wake| wake.why.as_str()).collect();
     reasons.dedup();
-    let mut subject: Vec<Said> = wakes.iter().map(|wake| wake.said.clone()).collect();
+    let mut subject: Vec<Said> = wakes.iter().flat_map(|wake| wake.said.clone()).collect();
     if let Some(refused) = refused {
         subject.push(Said {
             from: "Your last answer was refused when it was to be carried out".to_owned(),
@@ -428,19 +807,21 @@ fn prompt(
     let members = spec.members.iter().map(|member| MemberFacts {
         name: member.name.to_string(),
         role: member.role.clone(),
-        provider: member.provider.clone(),
+        provider: member.provider_name().to_owned(),
         can: vec![clip(&member.can.join(", "), LINE)],
     });
+    let most = run.env().leader.max_wakes;
     Ok(WakePrompt {
         team: run.team().to_string(),
         goal: spec.task.clone(),
         reason: reasons.join(", and "),
         subject,
+        has_findings: request.triage.is_some(),
         digest: digest(run, run.state().leader.knows_until + 1)?,
         tasks: tasks.collect(),
         members: members.collect(),
         limits: WakeLimits {
-            wakes_left: usize::try_from(MOST_WAKES.saturating_sub(number)).ok(),
+            wakes_left: usize::try_from(most.saturating_sub(number)).ok(),
         },
         schema: format!("{:#}", schema()),
     })
@@ -474,57 +855,106 @@ fn apply(
     run: &RunContext<'_>,
     guard: &IntegrationGuard,
     wake: u32,
+    request: &WakeRequest,
     decided: LeaderActions,
 ) -> std::result::Result<(), StoreError> {
     let mut changes = decided.changes;
     changes.create = with_merge_note(guard, changes.create);
-    let cancelled = decided.cancelled.into_iter();
-    let mut notes = decided.notes;
-    for finding in &decided.findings {
-        let path = finding.path.as_deref().unwrap_or("the work");
-        let line = finding
-            .line
-            .map_or_else(String::new, |line| format!(":{line}"));
-        notes.push(format!(
-            "{} in {path}{line}: {}",
-            finding.severity.as_str(),
-            finding.claim
-        ));
+    let mut dismissed = Vec::new();
+    if let Some(triage) = &request.triage {
+        for (place, places) in decided.settles {
+            if let Some(planned) = changes.create.get_mut(place) {
+                let (description, note) = settling(run, triage, &planned.task.description, places);
+                planned.task.description = description;
+                planned.task.notes.review = Some(note);
+            }
+        }
+        dismissed.extend(decided.dismissed.into_iter().map(|(place, reason)| {
+            let commit = triage.commit.clone();
+            DismissedFinding {
+                commit,
+                finding: place + 1,
+                reason,
+            }
+        }));
     }
+    let mut record = |kind: EventKind| {
+        let event = NewEvent::new(EventActor::Leader, kind);
+        changes.record.push(event);
+    };
+    for finding in decided.findings {
+        record(EventKind::FindingAdded(added(finding)));
+    }
+    let mut notes = decided.notes;
     for (question, reply) in decided.replies {
         match (question.parse::<QuestionId>(), reply) {
             (Ok(question), LeaderReply::Answer(answer)) => {
-                let answered = EventKind::QuestionAnswered(QuestionAnswered { question, answer });
-                changes
-                    .record
-                    .push(NewEvent::new(EventActor::Leader, answered));
+                record(EventKind::QuestionAnswered(QuestionAnswered {
+                    question,
+                    answer,
+                }));
             }
-            (Ok(question), LeaderReply::AskPerson(why)) => {
-                let forwarded = forwarded(question, &why);
-                changes
-                    .record
-                    .push(NewEvent::new(EventActor::Leader, forwarded));
-            }
+            (Ok(question), LeaderReply::AskPerson(why)) => record(forwarded(question, &why)),
             (Err(_), LeaderReply::AskPerson(why)) => {
+                if let Some(blocked) = blocked_question(run, &question) {
+                    record(forwarded(blocked, &why));
+                }
                 notes.push(format!("the person is to answer {question}: {why}"));
             }
             // The answer to the worker of a blocked task is among the changes.
             (Err(_), LeaderReply::Answer(_)) => {}
         }
     }
-    let acted = LeaderActed {
+    let cancelled = decided.cancelled.into_iter();
+    record(EventKind::LeaderActed(LeaderActed {
         wake,
         actions: decided.count,
         cancelled: cancelled
             .map(|(task, reason)| CancelledTask { task, reason })
             .collect(),
         notes,
-    };
-    let event = NewEvent::new(EventActor::Leader, EventKind::LeaderActed(acted));
-    changes.record.push(event);
+        dismissed,
+    }));
     let actor = EventActor::Leader;
-    run.store().apply(run.team(), actor.as_str(), &changes)?;
+    run.store().apply(run.team(), &actor, &changes)?;
     Ok(())
+}
+
+/// Returns the description of a task that settles findings, and the note that it does.
+fn settling(
+    run: &RunContext<'_>,
+    triage: &Triage,
+    description: &str,
+    places: Vec<usize>,
+) -> (String, TaskReview) {
+    let findings: Vec<&ReviewFinding> = places
+        .iter()
+        .filter_map(|place| triage.findings.get(*place))
+        .collect();
+    let told = describe_findings(&findings);
+    let description = format!("{}\n\n{told}", description.trim());
+    let findings: Vec<usize> = places.into_iter().map(|place| place + 1).collect();
+    let note = TaskReview {
+        round: run.state().round + 1,
+        revision: run.state().revisions,
+        commit: triage.commit.clone(),
+        number: findings.first().copied().unwrap_or_default(),
+        findings,
+    };
+    (clip(description.trim(), LONGEST_DESCRIPTION), note)
+}
+
+/// Returns the event of a finding that the leader writes down.
+fn added(finding: ReviewFinding) -> FindingAdded {
+    FindingAdded {
+        severity: finding.severity,
+        path: finding.path.unwrap_or_default(),
+        line: finding.line.and_then(|line| u32::try_from(line).ok()),
+        claim: finding.claim,
+        evidence: finding.evidence,
+        suggestion: finding.suggestion,
+        phase: None,
+    }
 }
 
 #[cfg(test)]

@@ -74,6 +74,8 @@ struct TaskDraft {
     paths: Vec<String>,
     /// Sentences that hold when it is done.
     accept: Vec<String>,
+    /// The findings of a review that it settles, such as `f1`.
+    findings: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
@@ -121,9 +123,9 @@ struct TaskAssignment {
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct QuestionAnswer {
-    /// The id of the question, such as `q17`.
+    /// The id of the question, such as `q17`; or of a finding that is not fixed, such as `f1`.
     question: String,
-    /// The answer; or why the person is asked.
+    /// The answer; or why the person is asked; or why the finding is not fixed.
     #[serde(default)]
     text: String,
     /// Whether the person is to answer instead.
@@ -169,6 +171,15 @@ pub struct OpenQuestion {
     pub blocks: Option<TaskId>,
 }
 
+/// A finding of a review that the leader decides about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenFinding {
+    /// Its id, such as `f1`.
+    pub id: String,
+    /// Whether it is fixed unless the leader says otherwise.
+    pub needs_fix: bool,
+}
+
 /// What the actions of a leader are judged against.
 #[derive(Clone, Copy, Debug)]
 pub struct TeamFacts<'a> {
@@ -178,6 +189,8 @@ pub struct TeamFacts<'a> {
     pub members: &'a [Member],
     /// Every question that is open.
     pub questions: &'a [OpenQuestion],
+    /// Every finding that the leader decides about.
+    pub findings: &'a [OpenFinding],
     /// How many tasks the leader may still add.
     pub most_new: usize,
 }
@@ -202,6 +215,10 @@ pub struct LeaderActions {
     pub cancelled: Vec<(TaskId, String)>,
     /// Findings.
     pub findings: Vec<ReviewFinding>,
+    /// The findings of a review that new tasks settle, by the places of both, each counted from 0.
+    pub settles: Vec<(usize, Vec<usize>)>,
+    /// The findings of a review that are not fixed, by their places, counted from 0; and why.
+    pub dismissed: Vec<(usize, String)>,
     /// Notes for the report.
     pub notes: Vec<String>,
     /// How many actions there were.
@@ -337,8 +354,8 @@ impl<'a> Judge<'a> {
             ));
         }
         let owner = draft.owner.as_ref().and_then(|owner| self.member(owner));
-        let can = |member: &Member| fitness(&draft.capabilities, &member.can) > 0.0;
-        if draft.owner.is_none() && !self.facts.members.iter().any(can) {
+        let can = |member: &&Member| fitness(&draft.capabilities, &member.can) > 0.0;
+        if draft.owner.is_none() && !self.working().iter().any(can) {
             let needs = draft.capabilities.join(", ");
             self.wrong(format!("nobody in the team can do any of {needs}"));
         }
@@ -350,8 +367,12 @@ impl<'a> Judge<'a> {
                 self.wrong(format!("the id {label:?} is that of a task that exists"));
             }
         }
+        let settled = self.settled(&draft.findings);
         if self.faults.len() > before {
             return None;
+        }
+        if !settled.is_empty() {
+            self.found.settles.push((created, settled));
         }
         self.waits.push((self.place, created, draft.blocked_by));
         self.found.changes.create.push(PlannedTask {
@@ -370,6 +391,35 @@ impl<'a> Judge<'a> {
             after: Vec::new(),
         });
         Some(created)
+    }
+
+    /// Returns who takes a task that nobody is named for: whoever is kept for the review does not.
+    fn working(&self) -> Vec<&'a Member> {
+        let all = self.facts.members.iter();
+        let working: Vec<&Member> = all.clone().filter(|member| !member.is_reserved()).collect();
+        if working.is_empty() {
+            all.collect()
+        } else {
+            working
+        }
+    }
+
+    /// Returns the places of the findings that a new task settles.
+    fn settled(&mut self, ids: &[String]) -> Vec<usize> {
+        let mut places = Vec::new();
+        for id in ids {
+            match self.finding(id) {
+                Some(place) if places.contains(&place) => {}
+                Some(place) => places.push(place),
+                None => self.wrong(format!("there is no finding {id:?} to decide about")),
+            }
+        }
+        places
+    }
+
+    fn finding(&self, id: &str) -> Option<usize> {
+        let mut findings = self.facts.findings.iter();
+        findings.position(|finding| finding.id == id)
     }
 
     fn update(&mut self, update: TaskUpdate) {
@@ -443,7 +493,27 @@ impl<'a> Judge<'a> {
         self.found.changes.split.push((id, places));
     }
 
+    /// Leaves a finding of a review as it is.
+    fn dismiss(&mut self, place: usize, answer: &QuestionAnswer) {
+        let (id, text) = (&answer.question, answer.text.trim());
+        let mut dismissed = self.found.dismissed.iter();
+        if dismissed.any(|(other, _)| *other == place) {
+            self.wrong(format!("finding {id} is answered twice"));
+        } else if answer.ask_person {
+            self.wrong(format!("finding {id} stands at the gate, where the person sees it; say only why it is not fixed"));
+        } else if text.is_empty() {
+            self.wrong(format!("a reason is needed not to fix finding {id}"));
+        } else if text.chars().count() > WORDS_LIMIT {
+            self.wrong(format!("a reason has at most {WORDS_LIMIT} characters"));
+        } else {
+            self.found.dismissed.push((place, text.to_owned()));
+        }
+    }
+
     fn answer(&mut self, answer: &QuestionAnswer) {
+        if let Some(place) = self.finding(&answer.question) {
+            return self.dismiss(place, answer);
+        }
         let mut questions = self.facts.questions.iter();
         let Some(question) = questions.find(|question| question.id == answer.question) else {
             self.wrong(format!("there is no open question {:?}", answer.question));
@@ -583,10 +653,34 @@ impl<'a> Judge<'a> {
                 names.join(" waits for ")
             ));
         }
+        self.decide_all_findings();
         if self.faults.is_empty() {
             Ok(self.found)
         } else {
             Err(self.faults)
+        }
+    }
+
+    /// Refuses an answer that leaves open what becomes of a finding; one that does nothing at all leaves all to the host.
+    fn decide_all_findings(&mut self) {
+        if self.found.count == 0 {
+            return;
+        }
+        for (place, finding) in self.facts.findings.iter().enumerate() {
+            let mut settled = self.found.settles.iter();
+            let is_settled = settled.any(|(_, places)| places.contains(&place));
+            let mut dismissed = self.found.dismissed.iter();
+            let is_dismissed = dismissed.any(|(other, _)| *other == place);
+            let id = &finding.id;
+            if is_settled && is_dismissed {
+                self.faults
+                    .push(format!("finding {id} is both fixed and left as it is"));
+            } else if finding.needs_fix && !is_settled && !is_dismissed {
+                self.faults.push(format!(
+                    "nothing is said about finding {id}: create a task that names it in `findings`, or answer it with the \
+                     reason why it is not fixed"
+                ));
+            }
         }
     }
 }

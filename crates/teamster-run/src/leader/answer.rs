@@ -3,35 +3,47 @@
 use std::path::Path;
 
 use serde_json::Value;
-use teamster_journal::payload::Member;
 
-use super::LeaderPlan;
+use super::{LeaderPlan, PlanRequest};
 use crate::cast::misfits;
 use crate::plan::Plan;
 use teamster_document::Fault;
 
 /// The largest number of tasks. A leader that wants more has not understood the work.
-const MOST_TASKS: usize = 1_000;
+pub const MOST_TASKS: usize = 1_000;
 /// The number of places where an object may seem to begin and none does: with more of them it is no answer but noise.
 const MOST_WRONG_PLACES: usize = 50_000;
 /// The name of the file that the plan is said to lie in; its end tells the format.
 const FILE: &str = "answer.json";
 const TASKS: &str = "tasks";
+/// The role of those who test what others did.
+const TESTER: &str = "tester";
 
-/// Reads the plan in an answer.
-pub(super) fn read(said: &str, members: &[Member]) -> Result<LeaderPlan, Vec<Fault>> {
+/// Reads the plan in an answer to a request.
+pub(super) fn read(said: &str, request: &PlanRequest<'_>) -> Result<LeaderPlan, Vec<Fault>> {
     let Some(text) = last_object(said, TASKS) else {
         let message = "there is no JSON object in the answer";
         return Err(vec![Fault::new(1, message)]);
     };
-    let mut plan = Plan::parse(Path::new(FILE), text.as_bytes()).map_err(|faults| faults.list)?;
-    let faults = strange(&plan, members);
+    let mut plan =
+        Plan::parse_answer(Path::new(FILE), text.as_bytes()).map_err(|faults| faults.list)?;
+    if !request.may_ask && plan.tasks.is_empty() {
+        let message = "nobody can be asked now: decide by yourself, say in `assumptions` what you decided, and plan the \
+                       tasks";
+        return Err(vec![Fault::new(1, message)]);
+    }
+    let faults = strange(&plan, request);
     if !faults.is_empty() {
         return Err(faults);
     }
     let mut left_out = std::mem::take(&mut plan.verify);
     for task in &mut plan.tasks {
         left_out.append(&mut task.task.verify);
+    }
+    if !request.may_ask {
+        let unanswered = std::mem::take(&mut plan.questions).into_iter();
+        let unanswered = unanswered.map(|question| format!("Nobody was asked: {question}"));
+        plan.assumptions.extend(unanswered);
     }
     Ok(LeaderPlan {
         plan,
@@ -89,7 +101,7 @@ fn until_fence(text: &str) -> &str {
 }
 
 /// Returns what a plan asks for that no leader may ask for, though a person may.
-fn strange(plan: &Plan, members: &[Member]) -> Vec<Fault> {
+fn strange(plan: &Plan, request: &PlanRequest<'_>) -> Vec<Fault> {
     let mut faults = Vec::new();
     if plan.tasks.len() > MOST_TASKS {
         let message = format!(
@@ -98,8 +110,57 @@ fn strange(plan: &Plan, members: &[Member]) -> Vec<Fault> {
         );
         faults.push(Fault::new(1, message));
     }
-    faults.extend(misfits(plan, members));
+    if request.needs_analysis && plan.analysis.trim().is_empty() {
+        let message = "the plan has no `analysis`: say what you found out about the work; the run does not go on without it";
+        faults.push(Fault::new(1, message));
+    }
+    faults.extend(misfits(plan, request.members));
+    faults.extend(untimely_tests(plan, request));
+    for command in &plan.must_pass {
+        let mut checks = request.checks.iter();
+        if !checks.any(|check| check.command == *command) {
+            let known: Vec<&str> = request
+                .checks
+                .iter()
+                .map(|check| check.command.as_str())
+                .collect();
+            let known = match known.join("; ") {
+                none if none.is_empty() => "there are none".to_owned(),
+                known => format!("there are {known}"),
+            };
+            let message =
+                format!("`must_pass` names {command:?}, which is none of the checks; {known}");
+            faults.push(Fault::new(plan.must_pass_line, message));
+        }
+    }
     faults
+}
+
+/// Returns a fault for each task of a tester that waits for nobody, while others have work that could be tested.
+fn untimely_tests(plan: &Plan, request: &PlanRequest<'_>) -> Vec<Fault> {
+    let is_test = |place: usize| {
+        let role = plan.roles.get(place).and_then(Option::as_deref);
+        let owner = plan.tasks.get(place).and_then(|it| it.task.owner.as_ref());
+        let mut members = request.members.iter();
+        let owner = members.find(|member| Some(&member.name) == owner);
+        role.is_some_and(|role| role.eq_ignore_ascii_case(TESTER))
+            || owner.is_some_and(|owner| owner.has_role(TESTER))
+    };
+    if (0..plan.tasks.len()).all(is_test) {
+        return Vec::new();
+    }
+    let tests = (0..plan.tasks.len()).filter(|place| is_test(*place));
+    tests
+        .filter(|place| plan.tasks[*place].after.is_empty())
+        .map(|place| {
+            let message = format!(
+                "task {:?} is for a tester and waits for no task; a tester tests what others did: name their tasks in \
+                 `blockedBy`",
+                plan.labels[place]
+            );
+            Fault::new(plan.lines[place], message)
+        })
+        .collect()
 }
 
 #[cfg(test)]

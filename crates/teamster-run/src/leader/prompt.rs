@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use teamster_prompts::facts::{MemberFacts, PlanPrompt, RepositoryFacts, WakePrompt};
+use teamster_prompts::facts::{MemberFacts, PlanLimits, PlanPrompt, RepositoryFacts, WakePrompt};
 use teamster_prompts::{PromptError, Prompts};
 use teamster_types::text::{clip, quoted};
 
@@ -33,7 +33,7 @@ pub(super) fn first(
     let members = request.members.iter().map(|member| MemberFacts {
         name: member.name.to_string(),
         role: member.role.clone(),
-        provider: member.provider.clone(),
+        provider: member.provider_name().to_owned(),
         can: vec![clip(&member.can.join(", "), MEMBER_WORDS)],
     });
     let facts = PlanPrompt {
@@ -45,12 +45,23 @@ pub(super) fn first(
         repository: RepositoryFacts {
             files: request.overview.files,
             paths: request.overview.paths.clone(),
+            folders: request.overview.folders.clone(),
             readme: request.overview.readme.clone(),
-            instructions: Vec::new(),
+            instructions: request.overview.instructions.clone(),
         },
         can_read: true,
+        limits: PlanLimits {
+            tasks: Some(super::MOST_TASKS),
+            budget: super::budget_words(request.budget),
+        },
+        may_ask: request.may_ask,
+        answers: request.answers.to_vec(),
+        previous: match request.revision {
+            Some(revision) => serde_json::to_string_pretty(&revision.before).ok(),
+            None => None,
+        },
+        revise: request.revision.and_then(|revision| revision.words.clone()),
         schema: format!("{:#}", schema()),
-        ..PlanPrompt::default()
     };
     let rendered = request
         .prompts

@@ -17,6 +17,15 @@ fn told(told: &str, overview: &RepositoryOverview) -> (String, String) {
         told,
         overview,
         checks: &checks,
+        budget: &Budget {
+            usd: Some(2.0),
+            minutes: Some(30.0),
+            ..Budget::default()
+        },
+        may_ask: true,
+        needs_analysis: false,
+        answers: &[],
+        revision: None,
         prompts: &Prompts::new(Vec::new()).unwrap(),
     };
     let first = prompt::first(&request, "crew", limit).unwrap();
@@ -79,13 +88,18 @@ fn a_leader_is_told_the_work_the_team_the_repository_and_the_schema() {
     ## How the team works
 
     - You are in a copy of the repository that nobody works in. Look before you plan: commands that only read are allowed.
-    - Each task goes to one member, who works in a copy of the repository and knows the goal, the task, and what the tasks that it waited for hand over. So say everything else in `description`: where to look, what to change, when it is done.
-    - Tasks run at the same time. Name in `blockedBy` the tasks whose result a task needs, and no others.
+    - Each task goes to one member, who works in a copy of the repository and knows the goal, the task, and what the tasks that it waited for hand over. So say everything else in `description`: where to look, what to change.
+    - Say in `accept` when a task is done, one sentence each that somebody else can check. A reviewer goes by them.
+    - Tasks run at the same time. Name in `blockedBy` the tasks whose result a task needs, and no others. A task of a tester waits for those whose work it tests.
     - Name in `paths` the files that a task may change. Tasks whose paths overlap wait for each other.
-    - `owner` is a name of the team. Leave it out, and whoever suits takes the task.
-    - `capabilities` are of those that the team has. Leave them out where anybody will do.
+    - `owner` is a name of the team, `role` is a role of the team. Leave both out, and whoever suits takes the task.
+    - `capabilities` are of those that the team has, and say what a member is best at; every member can edit code and run commands. Leave them out where anybody will do.
     - Leave `verify` out: what is run to check the result is not yours to say.
-    - Few tasks that are whole are better than many that are not.
+    - A check that fails now is nobody's task unless you say so: name it in `must_pass`, exactly as it stands above, when the work is to make it pass.
+    - Few tasks that are whole are better than many that are not. There can be at most 1000.
+    - The whole run may use $2.00, 30 min, your own part included.
+    - Say in `analysis` what you found out: how things are, and where. In `assumptions`, what you took for granted. In `risks`, what could go wrong.
+    - Ask in `questions` only what changes the plan and what neither the repository nor good sense can tell. The person answers them once, before the work begins, and you then make the plan. Put into `tasks` what you would do without the answers.
 
     End your answer with the plan: one JSON object that fits this schema, in a fence of three backticks, and nothing after it.
     ");
@@ -121,7 +135,9 @@ fn of_many_files_those_near_the_top_are_named() {
     assert_eq!(overview.readme.lines().count(), 40);
     let (first, _) = told("", &overview);
     assert!(
-        first.contains("The repository has 502 files, among them:"),
+        first.contains(
+            "The repository has 502 files.\n\n- `deep/`: 500\n- at the top: 1\n\nAmong them are:"
+        ),
         "{first}"
     );
     assert_eq!(
@@ -152,6 +168,11 @@ fn the_longest_work_of_the_largest_team_still_fits_into_a_prompt() {
             told: &told,
             overview: &overview,
             checks: &[],
+            budget: &Budget::default(),
+            may_ask: true,
+            needs_analysis: false,
+            answers: &[],
+            revision: None,
             prompts: &Prompts::new(Vec::new()).unwrap(),
         };
         let first = prompt::first(&request, "crew", limit).unwrap();
@@ -191,6 +212,7 @@ fn every_error_names_the_ways_on() {
             let error = LeaderError {
                 problem,
                 provider: "codex".to_owned(),
+                answers: Vec::new(),
             };
             error.to_string()
         })

@@ -5,12 +5,17 @@ use schemars::{JsonSchema as _, Schema, SchemaGenerator, json_schema};
 use serde_json::Value;
 use teamster_types::task::{DESCRIPTION_LIMIT, SUBJECT_LIMIT};
 
-use super::{PlanEntry, TaskEntry};
+use super::{
+    ANALYSIS_LIMIT, MOST_CRITERIA, MOST_QUESTIONS, MOST_REMARKS, PlanEntry, SENTENCE_LIMIT,
+    TaskEntry,
+};
 
 /// Where it is published, in the repository.
 pub const SCHEMA_FILE: &str = "docs/plan.schema.json";
 /// What a worker may be called; the same rule as [`teamster_types::WorkerName`] but for the names that are reserved.
 const WORKER: &str = "^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$";
+/// What a role may be called.
+const ROLE: &str = "^[A-Za-z][A-Za-z0-9_-]{0,63}$";
 /// A text that says something.
 const NOT_BLANK: &str = "\\S";
 
@@ -57,8 +62,35 @@ pub(super) fn description(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": ["string", "null"], "maxLength": DESCRIPTION_LIMIT })
 }
 
+pub(super) fn analysis(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": ["string", "null"], "maxLength": ANALYSIS_LIMIT })
+}
+
+pub(super) fn questions(_: &mut SchemaGenerator) -> Schema {
+    sentences(MOST_QUESTIONS)
+}
+
+pub(super) fn remarks(_: &mut SchemaGenerator) -> Schema {
+    sentences(MOST_REMARKS)
+}
+
+pub(super) fn criteria(_: &mut SchemaGenerator) -> Schema {
+    sentences(MOST_CRITERIA)
+}
+
+fn sentences(most: usize) -> Schema {
+    let sentence = json_schema!({
+        "type": ["string", "number"], "pattern": NOT_BLANK, "maxLength": SENTENCE_LIMIT,
+    });
+    json_schema!({ "type": ["array", "null"], "maxItems": most, "items": sentence })
+}
+
 pub(super) fn text(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": ["string", "null"] })
+}
+
+pub(super) fn role(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": ["string", "null"], "pattern": ROLE })
 }
 
 pub(super) fn worker(_: &mut SchemaGenerator) -> Schema {

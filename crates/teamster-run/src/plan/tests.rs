@@ -67,10 +67,10 @@ subject = 7
     );
     insta::assert_snapshot!(faults("plan.toml", &plan), @r#"
     plan.toml:2: the plan has an empty text in `verify`
-    plan.toml:3: the plan has the unknown key `verfiy`; known are tasks, verify
+    plan.toml:3: the plan has the unknown key `verfiy`; known are analysis, questions, assumptions, risks, tasks, verify, must_pass
     plan.toml:10: task "a" is blocked by "ghost", which is not in the plan
     plan.toml:13: task "b" has no `subject`
-    plan.toml:15: task "b" has the unknown key `blocked_by`; known are id, subject, description, activeForm, blockedBy, owner, capabilities, paths, verify
+    plan.toml:15: task "b" has the unknown key `blocked_by`; known are id, subject, description, activeForm, blockedBy, owner, role, capabilities, paths, accept, verify
     plan.toml:16: task "b" has a bad `owner`: "../x" is not a worker name: use 1 to 64 of A-Z, a-z, 0-9, `_` and `-`, starting with a letter or digit
     plan.toml:17: task "b" has a `paths` that is a text, not a list
     plan.toml:19: task 3 of the list has no `id`
@@ -275,4 +275,154 @@ proptest! {
             prop_assert!(faults.list[0].message.contains("cycle"));
         }
     }
+}
+
+/// A text that a plan may have in a list.
+fn sentence() -> impl Strategy<Value = String> {
+    "[a-z가-힣\"'\\\\#\n ]{0,20}[a-z]"
+}
+
+fn sentences() -> impl Strategy<Value = Vec<String>> {
+    prop::collection::vec(sentence(), 0..4)
+}
+
+fn drafts() -> impl Strategy<Value = PlanDraft> {
+    let task = (
+        sentence(),
+        sentence(),
+        sentences(),
+        sentences(),
+        prop::option::of("[a-z]{1,8}"),
+    );
+    let tasks = prop::collection::vec((task, any::<prop::sample::Index>(), any::<bool>()), 1..6);
+    (
+        tasks,
+        sentences(),
+        sentences(),
+        sentences(),
+        sentences(),
+        sentence(),
+    )
+        .prop_map(
+            |(tasks, questions, assumptions, risks, must_pass, analysis)| PlanDraft {
+                analysis,
+                questions,
+                assumptions,
+                risks,
+                verify: Vec::new(),
+                must_pass,
+                tasks: tasks
+                    .into_iter()
+                    .enumerate()
+                    .map(
+                        |(
+                            place,
+                            ((subject, description, capabilities, accept, role), other, waits),
+                        )| {
+                            let blocked_by =
+                                (waits && place > 0).then(|| format!("t{}", other.index(place)));
+                            PlanDraftTask {
+                                id: format!("t{place}"),
+                                subject: subject.replace('\n', " "),
+                                description,
+                                blocked_by: blocked_by.into_iter().collect(),
+                                role,
+                                capabilities,
+                                accept,
+                                ..PlanDraftTask::default()
+                            }
+                        },
+                    )
+                    .collect(),
+            },
+        )
+}
+
+proptest! {
+    #[test]
+    fn plan_that_is_written_down_is_read_again(draft in drafts()) {
+        let plan = Plan::of_draft(&draft).unwrap();
+        prop_assert_eq!(plan.draft(), draft.clone());
+        let toml = toml::to_string_pretty(&draft).unwrap();
+        prop_assert_eq!(Plan::parse(Path::new("p.toml"), toml.as_bytes()).unwrap().draft(), draft);
+    }
+}
+
+#[test]
+fn written_plan_has_the_keys_of_the_schema() {
+    let list = || vec!["x".to_owned()];
+    let full = PlanDraft {
+        analysis: "x".to_owned(),
+        questions: list(),
+        assumptions: list(),
+        risks: list(),
+        verify: list(),
+        must_pass: list(),
+        tasks: vec![PlanDraftTask {
+            id: "x".to_owned(),
+            subject: "x".to_owned(),
+            description: "x".to_owned(),
+            active_form: Some("x".to_owned()),
+            blocked_by: list(),
+            owner: Some("x".to_owned()),
+            role: Some("x".to_owned()),
+            capabilities: list(),
+            paths: list(),
+            accept: list(),
+            verify: list(),
+        }],
+    };
+    let keys = |value: &Json| -> Vec<String> {
+        let mut keys: Vec<String> = value.as_object().unwrap().keys().cloned().collect();
+        keys.sort();
+        keys
+    };
+    let (written, schema) = (json!(full), schema());
+    assert_eq!(keys(&written), keys(&schema["properties"]));
+    let task = &schema["properties"]["tasks"]["items"]["properties"];
+    assert_eq!(keys(&written["tasks"][0]), keys(task));
+}
+
+#[test]
+fn limits_of_lists_and_texts_are_faults_by_line() {
+    let long = "x".repeat(1_001);
+    let many = |count: usize| vec!["'x'"; count].join(", ");
+    let plan = format!(
+        "analysis = '{}'\nquestions = [{}]\nrisks = ['{long}']\nassumptions = [{}]\n[[tasks]]\nid = 'a'\nsubject = 'A'\n\
+         role = 'no role'\naccept = [{}]\n",
+        "x".repeat(20_001),
+        many(11),
+        many(51),
+        many(21)
+    );
+    insta::assert_snapshot!(faults("plan.toml", &plan), @r#"
+    plan.toml:1: `analysis` has 20001 characters; the limit is 20000
+    plan.toml:2: the plan has 11 texts in `questions`; the limit is 10
+    plan.toml:3: the plan has a text of 1001 characters in `risks`; the limit is 1000
+    plan.toml:4: the plan has 51 texts in `assumptions`; the limit is 50
+    plan.toml:8: "no role" is no role: use 1 to 64 of A-Z, a-z, 0-9, `-` and `_`, beginning with a letter
+    plan.toml:9: task "a" has 21 texts in `accept`; the limit is 20
+    "#);
+}
+
+#[test]
+fn role_sends_a_task_to_the_members_who_have_it() {
+    let text = "[[tasks]]\nid = 'a'\nsubject = 'A'\nrole = 'Tester'\n[[tasks]]\nid = 'b'\nsubject = 'B'\nrole = 'executor'\n";
+    let mut plan = Plan::parse(Path::new("p.toml"), text.as_bytes()).unwrap();
+    let members = [
+        crate::cast::example("ann", Some("executor"), &["general"]),
+        crate::cast::example("ben", Some("executor"), &["general"]),
+        crate::cast::example("eve", Some("tester"), &["general"]),
+    ];
+    assert!(crate::cast::misfits(&plan, &members).is_empty());
+    plan.assign_roles(&members);
+    let tasks = &plan.tasks;
+    assert_eq!(
+        tasks[0].task.owner.as_ref().map(WorkerName::as_str),
+        Some("eve")
+    );
+    assert_eq!(
+        (&tasks[1].task.owner, &tasks[1].task.capabilities),
+        (&None, &vec!["role:executor".to_owned()])
+    );
 }

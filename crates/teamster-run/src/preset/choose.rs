@@ -1,6 +1,9 @@
 //! Which preset a task calls for.
 
+use std::ops::Range;
+
 use super::Preset;
+use super::stem::{Sentence, is_inside};
 
 /// What came of looking for a preset.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,24 +27,38 @@ pub enum Choice<'a> {
 }
 
 /// Looks for the preset whose keywords a task holds most of. A preset that comes later replaces one of the same name, so
-/// a user's own go after those that teamster comes with.
+/// a user's own go after those that teamster comes with. Where one keyword stands inside of a longer one, as `api` in `api
+/// gateway`, only the longer one counts.
 pub fn choose<'a>(task: &str, presets: &'a [Preset]) -> Choice<'a> {
-    let mut found: Vec<(&'a Preset, Vec<&'a str>)> = Vec::new();
+    let sentence = Sentence::new(task);
+    let mut found: Vec<(&'a Preset, Vec<FoundKeyword<'a>>)> = Vec::new();
     for (place, preset) in presets.iter().enumerate() {
         let is_replaced = presets
             .iter()
             .skip(place + 1)
             .any(|later| later.name == preset.name);
         if !is_replaced {
-            let matched = preset
-                .keywords
-                .iter()
-                .map(String::as_str)
-                .filter(|keyword| matches(task, keyword))
-                .collect();
-            found.push((preset, matched));
+            let keywords = preset.keywords.iter().map(|keyword| FoundKeyword {
+                keyword,
+                places: sentence.find(keyword),
+            });
+            found.push((preset, keywords.collect()));
         }
     }
+    let all: Vec<Range<usize>> = found
+        .iter()
+        .flat_map(|(_, keywords)| keywords)
+        .flat_map(|keyword| keyword.places.iter().cloned())
+        .collect();
+    let counts = |place: &Range<usize>| !all.iter().any(|other| is_inside(place, other));
+    let mut found: Vec<(&Preset, Vec<&str>)> = found
+        .into_iter()
+        .map(|(preset, keywords)| {
+            let keywords = keywords.into_iter();
+            let keywords = keywords.filter(|keyword| keyword.places.iter().any(counts));
+            (preset, keywords.map(|keyword| keyword.keyword).collect())
+        })
+        .collect();
     let most = found.iter().map(|(_, matched)| matched.len()).max();
     let count = most.unwrap_or(0);
     if count == 0 {
@@ -63,28 +80,8 @@ pub fn choose<'a>(task: &str, presets: &'a [Preset]) -> Choice<'a> {
     }
 }
 
-/// Whether a task holds a keyword: as a whole word, in capitals or not; a Korean one anywhere, because Korean writes
-/// endings and particles without a space.
-pub fn matches(task: &str, keyword: &str) -> bool {
-    let (task, keyword) = (task.to_lowercase(), keyword.to_lowercase());
-    if keyword.is_empty() {
-        return false;
-    }
-    if keyword.chars().any(is_hangul) {
-        return task.contains(&keyword);
-    }
-    task.match_indices(&keyword).any(|(start, found)| {
-        let before = task[..start].chars().next_back();
-        let after = task[start + found.len()..].chars().next();
-        !before.is_some_and(is_of_word) && !after.is_some_and(is_of_word)
-    })
-}
-
-/// Whether a character beside a Latin word makes it another word. A Korean particle does not: in "api를" the word is api.
-fn is_of_word(c: char) -> bool {
-    (c.is_alphanumeric() || c == '_') && !is_hangul(c)
-}
-
-fn is_hangul(c: char) -> bool {
-    matches!(c, '\u{1100}'..='\u{11ff}' | '\u{3130}'..='\u{318f}' | '\u{a960}'..='\u{a97f}' | '\u{ac00}'..='\u{d7ff}')
+/// A keyword of a preset, and where it stands in the task.
+struct FoundKeyword<'a> {
+    keyword: &'a str,
+    places: Vec<Range<usize>>,
 }

@@ -3,7 +3,7 @@
 use teamster_journal::payload::Member;
 use teamster_types::WorkerName;
 use teamster_types::paths::{Reservations, may_overlap};
-use teamster_types::routing::{Candidate, rank};
+use teamster_types::routing::{RoutingCandidate, rank};
 
 use crate::plan::Plan;
 
@@ -56,11 +56,11 @@ pub fn first_takers(
     members: &[Member],
     reservations: Reservations,
 ) -> Vec<FirstTaker> {
-    let mut candidates: Vec<Candidate> = members
+    let mut candidates: Vec<RoutingCandidate> = members
         .iter()
-        .map(|member| Candidate {
+        .map(|member| RoutingCandidate {
             name: member.name.clone(),
-            capabilities: member.can.clone(),
+            capabilities: member.abilities(),
             in_progress: 0,
             idle: true,
             out: None,
@@ -94,7 +94,11 @@ pub fn first_takers(
     firsts
 }
 
-fn taker(owner: Option<&WorkerName>, wanted: &[String], candidates: &[Candidate]) -> FirstTaker {
+fn taker(
+    owner: Option<&WorkerName>,
+    wanted: &[String],
+    candidates: &[RoutingCandidate],
+) -> FirstTaker {
     if let Some(owner) = owner {
         return match candidates.iter().find(|candidate| candidate.name == *owner) {
             None => FirstTaker::Nobody,

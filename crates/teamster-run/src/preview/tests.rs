@@ -55,6 +55,7 @@ fn cast(members: Vec<Member>) -> Cast {
         members,
         verify: Vec::new(),
         flow: None,
+        plan: None,
         leader: None,
         leader_prompt: String::new(),
         how: "as you asked: 1:executor,1:codex".to_owned(),

@@ -7,13 +7,13 @@ use teamster_journal::payload::Shown;
 use teamster_types::text::fit;
 use unicode_width::UnicodeWidthStr;
 
-use super::markdown::{last_lines, line, plain, short, span};
+use super::markdown::{COLUMNS, last_lines, line, plain, short, span, wrapped};
 use super::page::{plan_source, tasks_words, uncommitted_words};
 use super::sections::{exit_words, state_words, verdict_words};
-use super::{CheckRun, ReportInput, review};
+use super::{CheckRun, ReportInput, collaboration, review, said};
 
 /// Columns that a line takes at most, where it can be cut.
-const WIDTH: usize = 100;
+const WIDTH: usize = COLUMNS;
 /// Lines of a check that failed, of a finding and of the diff stat.
 const CHECK_LINES: usize = 10;
 const FINDING_LINES: usize = 40;
@@ -30,17 +30,32 @@ pub fn gate_text(input: &ReportInput) -> String {
     text.push_str(".\n");
     for (heading, lines) in [
         ("Task", indented(&input.task, usize::MAX)),
+        ("It has not landed", refused(input)),
+        ("Failed for good", failed(shown)),
+        ("Left open, in the workers' words", said::open_lines(shown)),
+        (
+            "Questions without an answer",
+            collaboration::gate_questions(input),
+        ),
+        ("Taken for granted", collaboration::gate_assumptions(input)),
+        ("In the way", in_the_way(shown)),
+        ("Flow", flow(input)),
         ("Plan", plan(input)),
+        (
+            "Risks, by whoever planned",
+            collaboration::gate_risks(input),
+        ),
+        ("What the workers say", said::gate_lines(shown)),
+        ("One of several results", collaboration::gate_choice(input)),
+        ("The leader", collaboration::gate_leader(input)),
+        ("Found on the way", collaboration::gate_found(input)),
         ("Findings", findings(shown)),
         ("Changes", changes(input)),
         ("Verification", verification(input, shown)),
         ("Review", review::gate_lines(input)),
         ("Conflicts met", conflicts(input)),
-        ("Failed for good", failed(shown)),
         ("Outside what was reserved", outside(shown)),
-        ("In the way", in_the_way(shown)),
         ("Branches that changed meanwhile", references(shown)),
-        ("It has not landed", refused(input)),
         ("Cost", cost(input)),
         ("Decide", decide(input)),
     ] {
@@ -86,6 +101,21 @@ fn rows(rows: &[Vec<String>], most: usize) -> String {
         let _ = writeln!(text, "{}", fit(shown.trim_end(), most));
     }
     text
+}
+
+/// Where the run is in the flow that it follows, if that has phases of its own.
+fn flow(input: &ReportInput) -> String {
+    let Some(phase) = input.phases.last() else {
+        return String::new();
+    };
+    let passed: Vec<String> = input.phases.iter().map(|phase| line(&phase.name)).collect();
+    format!(
+        "  {}: {}\n  {}, round {}\n",
+        line(&input.flow),
+        fit(&passed.join(" → "), WIDTH),
+        line(&phase.name),
+        phase.round
+    )
 }
 
 fn plan(input: &ReportInput) -> String {
@@ -224,13 +254,8 @@ fn conflicts(input: &ReportInput) -> String {
 fn failed(shown: &Shown) -> String {
     let mut text = String::new();
     for task in &shown.failed {
-        let said = format!(
-            "  {} {}: {}",
-            task.task_id,
-            fit(&line(&task.subject), 50),
-            line(&task.why)
-        );
-        let _ = writeln!(text, "{}", fit(&said, 2 * WIDTH));
+        let said = format!("{}: {}", fit(&line(&task.subject), 50), line(&task.why));
+        text.push_str(&wrapped(&format!("  {} ", task.task_id), &said));
     }
     text
 }
@@ -249,8 +274,9 @@ fn in_the_way(shown: &Shown) -> String {
     if shown.in_the_way.is_empty() {
         return String::new();
     }
-    let mut text = String::from(
-        "  These files of yours are not committed, and it cannot land before they are out of the way:\n",
+    let mut text = wrapped(
+        "  ",
+        "These files of yours are not committed, and it cannot land before they are out of the way:",
     );
     for file in shown.in_the_way.iter().take(STAT_LINES) {
         let _ = writeln!(text, "  {}", fit(&line(file), WIDTH));
@@ -267,7 +293,7 @@ fn references(shown: &Shown) -> String {
     }
     let mut text = String::from("  teamster did not do this: it was you, or an agent.\n");
     for sentence in &shown.references {
-        let _ = writeln!(text, "  {}", fit(&line(sentence), WIDTH));
+        text.push_str(&wrapped("  ", sentence));
     }
     text
 }
@@ -282,16 +308,18 @@ fn cost(input: &ReportInput) -> String {
 }
 
 fn decide(input: &ReportInput) -> String {
-    let commit = input.asked_about.as_deref().map(line);
+    let commit = input.asked_about.as_deref().map(short);
     let commit = commit.map_or_else(String::new, |commit| format!(" --commit {commit}"));
     // The commands are to be copied, so they are never cut.
     rows(
         &[
-            ("to take the work over:", "approve"),
-            ("to leave it where it is:", "reject [--rollback]"),
-            ("to let the team go on:", "revise \"what to change\""),
+            ("take the work:", "approve", ""),
+            ("leave it where it is:", "reject", " [--rollback]"),
+            ("let the team go on:", "revise", " \"…\""),
         ]
-        .map(|(why, command)| vec![why.to_owned(), format!("teamster {command}{commit}")]),
+        .map(|(why, command, more)| {
+            vec![why.to_owned(), format!("teamster {command}{commit}{more}")]
+        }),
         usize::MAX,
     )
 }

@@ -5,8 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use teamster_isolate::git::pin_ref;
 use teamster_journal::cost::Exceeded;
 use teamster_journal::payload::{CheckVerdict, GateAnswer, MergeConflict, RunSpec};
-use teamster_journal::{DecisionRecord, Event, ON_BASE, RunHistory, TaskHistory, TeamState};
-use teamster_types::task::{Status, Task};
+use teamster_journal::{
+    DecisionRecord, Event, ON_BASE, RunHistory, RunState, TaskHistory, TeamState,
+};
+use teamster_types::task::{MergeMark, Status, Task};
 use teamster_types::{TaskId, TeamName};
 
 use super::{
@@ -24,6 +26,7 @@ pub fn input_from(team: &TeamName, events: &[Event], tasks: &[Task]) -> ReportIn
     let history = &state.run.history;
     let costs = &state.run.spent;
     let plan = history.plan.as_ref();
+    let carried_out = state.run.planning.carried_out();
     let asked = history.gate.as_ref().map(|gate| &gate.opened);
     ReportInput {
         team: team.to_string(),
@@ -41,12 +44,21 @@ pub fn input_from(team: &TeamName, events: &[Event], tasks: &[Task]) -> ReportIn
             }),
         plan_source: plan.and_then(|plan| filled(&plan.source)),
         plan_path: plan.and_then(|plan| plan.path.as_deref().and_then(filled)),
+        analysis: state.run.planning.analysis().to_owned(),
+        assumptions: carried_out.map_or_else(Vec::new, |plan| plan.assumptions.clone()),
+        risks: carried_out.map_or_else(Vec::new, |plan| plan.risks.clone()),
         tasks: task_lines(tasks, &state),
         workers: worker_lines(&state),
         stages: stages(history),
+        phases: phases(&state.run),
         base_checks: checks(history, true),
         checks: checks(history, false),
         reviews: state.run.reviews.clone(),
+        questions: state.questions.all().cloned().collect(),
+        wakes: history.collaboration.wakes.clone(),
+        found: history.collaboration.findings.clone(),
+        judge_failed: history.collaboration.judge_failed.clone(),
+        choice: history.collaboration.choice.clone(),
         asked_about: asked.and_then(|asked| filled(&asked.commit)),
         refused: asked.and_then(|asked| asked.refused.as_deref().and_then(filled)),
         shown: history.shown.as_ref().map(|shown| shown.shown.clone()),
@@ -67,6 +79,7 @@ fn asked_for(spec: &RunSpec) -> ReportInput {
     ReportInput {
         task: spec.task.clone(),
         agents: spec.agents.clone(),
+        flow: spec.flow.clone(),
         uncommitted: spec.uncommitted as u64,
         base: spec.base.clone().filter(|base| !base.commit.is_empty()),
         budget: spec.budget,
@@ -86,6 +99,22 @@ fn stages(history: &RunHistory) -> Vec<StageLine> {
             round: record.entered.round.into(),
             at: record.at,
             lasted: end.map(|end| end.since(record.at)),
+        })
+        .collect()
+}
+
+/// Returns the phases of the flow. One lasts until the next begins; in the last one the run is, or has ended.
+fn phases(run: &RunState) -> Vec<StageLine> {
+    let ends = run.phases.iter().skip(1).map(|next| Some(next.at));
+    run.phases
+        .iter()
+        .zip(ends.chain([None]))
+        .map(|(entered, end)| StageLine {
+            name: entered.phase.clone(),
+            reason: entered.reason.clone(),
+            round: entered.round.into(),
+            at: entered.at,
+            lasted: end.map(|end| end.since(entered.at)),
         })
         .collect()
 }
@@ -190,6 +219,7 @@ fn task_lines(tasks: &[Task], state: &TeamState) -> Vec<TaskLine> {
         .map(|task| {
             let history = state.tasks.get(task.id()).unwrap_or(&nothing);
             let cost = state.run.spent.tasks.get(task.id());
+            let result = task.result().unwrap_or_default();
             TaskLine {
                 id: task.id().to_string(),
                 subject: task.subject().to_owned(),
@@ -202,6 +232,9 @@ fn task_lines(tasks: &[Task], state: &TeamState) -> Vec<TaskLine> {
                 commit: commit_of(task),
                 conflicts: history.conflicts,
                 error: task.error().map(str::to_owned),
+                summary: result.summary,
+                handover: result.handover,
+                problems: result.problems,
                 cost: cost.copied().unwrap_or_default(),
             }
         })
@@ -218,6 +251,7 @@ fn standing(
         return TaskState::Failed;
     }
     match task.status() {
+        Status::Completed if is_not_chosen(task) => TaskState::NotChosen,
         Status::Completed if history.is_merged => TaskState::Merged,
         Status::Completed if history.is_unchanged => TaskState::Unchanged,
         Status::Completed => match state.merged_by(task.id()) {
@@ -235,6 +269,11 @@ fn standing(
             }
         }
     }
+}
+
+/// Returns whether another result of the same work was taken.
+fn is_not_chosen(task: &Task) -> bool {
+    task.merge_mark() == Some(MergeMark::NotChosen)
 }
 
 /// The tasks that failed for good and that this one waits for, however far away.
@@ -271,7 +310,12 @@ fn unmerged(team: &TeamName, tasks: &[Task], state: &TeamState) -> Vec<LeftBehin
     tasks
         .into_iter()
         .map(|task| {
-            let why = format!("the work of task {}, which was not merged", task.id());
+            let fate = if is_not_chosen(task) {
+                "chosen"
+            } else {
+                "merged"
+            };
+            let why = format!("the work of task {}, which was not {fate}", task.id());
             LeftBehind::reference(&pin_ref(team, task.id()), &why)
         })
         .collect()

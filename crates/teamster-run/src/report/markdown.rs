@@ -112,6 +112,49 @@ fn as_element(text: &str) -> String {
     shown
 }
 
+/// The number of columns of a small terminal. Nothing that a person decides by is torn apart at its edge.
+pub(super) const COLUMNS: usize = 80;
+/// Lines that one text of others takes at most.
+const MOST_LINES: usize = 4;
+
+/// Returns a text of others in lines that fit a small terminal: the first begins with `first`, the others are indented as far.
+/// A text that is too long ends with `…`.
+pub(super) fn wrapped(first: &str, text: &str) -> String {
+    let indent = " ".repeat(first.width());
+    let room = COLUMNS.saturating_sub(first.width()).max(20);
+    let mut lines: Vec<String> = vec![String::new()];
+    for word in line(text).split(' ').filter(|word| !word.is_empty()) {
+        // A word that is longer than a line is cut like any other text.
+        let word = fit(word, room);
+        let last = lines
+            .last_mut()
+            .filter(|last| last.is_empty() || last.width() + 1 + word.width() <= room);
+        match last {
+            Some(last) if last.is_empty() => last.push_str(&word),
+            Some(last) => {
+                last.push(' ');
+                last.push_str(&word);
+            }
+            None => lines.push(word),
+        }
+    }
+    if lines.len() > MOST_LINES {
+        lines.truncate(MOST_LINES);
+        if let Some(last) = lines.last_mut() {
+            *last = fit(&format!("{last} …"), room);
+            if !last.ends_with('…') {
+                last.push('…');
+            }
+        }
+    }
+    let mut text = String::new();
+    for (place, line) in lines.iter().enumerate() {
+        let before = if place == 0 { first } else { indent.as_str() };
+        let _ = writeln!(text, "{}", format!("{before}{line}").trim_end());
+    }
+    text
+}
+
 /// Returns lines as they are, between fences that they cannot close.
 pub(super) fn block(text: &str) -> String {
     let text = plain(text);

@@ -3,20 +3,26 @@
 use std::fmt::Write as _;
 
 use super::markdown::{cell, code, counted, escaped, inside, moment, quoted, short, span};
-use super::{ReportInput, TaskState, review, sections};
+use super::{ReportInput, TaskState, collaboration, review, said, sections};
 
 /// The whole report.
 pub fn page(input: &ReportInput) -> String {
     let mut page = format!("# Report of team {}\n\n", inside(&input.team));
     page.push_str(&summary(input));
     for (heading, text) in [
+        ("Plan", collaboration::planning(input)),
         ("Tasks", sections::tasks(input)),
         ("Failed for good", sections::failed(input)),
+        ("What the workers say", said::section(input)),
+        ("One of several results", collaboration::choice(input)),
+        ("Questions", collaboration::questions(input)),
+        ("The leader", collaboration::leader(input)),
         ("Workers", sections::workers(input)),
         ("Timeline", sections::timeline(input)),
         ("Cost", sections::cost(input)),
         ("Verification", sections::verification(input)),
         ("Review", review::section(input)),
+        ("Found on the way", collaboration::found(input)),
         ("Approval", sections::approval(input)),
         ("Conflicts", sections::conflicts(input)),
         ("Changes", sections::changes(input)),
@@ -188,7 +194,9 @@ pub(super) fn plan_source(source: &str) -> String {
     match source {
         "file" => "from a file".to_owned(),
         "leader" => "by the leader".to_owned(),
-        "sentence" => "the sentence as it is, for each worker".to_owned(),
+        "preset" => "of the preset".to_owned(),
+        "session" => "of the session that started the run".to_owned(),
+        "sentence" => "the sentence as it is".to_owned(),
         other => cell(other),
     }
 }

@@ -4,13 +4,10 @@ use std::fmt::Write as _;
 
 use teamster_journal::payload::{ReviewFinding, ReviewFinished, ReviewMode};
 use teamster_journal::{ReviewOutcome, ReviewState};
-use teamster_types::text::fit;
 
 use super::ReportInput;
-use super::markdown::{cell, code, code_cell, counted, inside, line, short};
+use super::markdown::{code, code_cell, counted, inside, line, short, wrapped};
 
-/// Columns that a line of the gate takes at most.
-const WIDTH: usize = 200;
 /// Findings that are shown at the gate.
 const MOST: usize = 40;
 
@@ -31,25 +28,31 @@ impl ReportInput {
             return not_reviewed("nobody was asked about this commit").filter(|_| is_missed);
         };
         match &review.outcome {
-            ReviewOutcome::Finished(finished) => Some(finished_words(finished)),
+            ReviewOutcome::Finished(finished) => {
+                Some(finished_words(finished, review.since.as_deref()))
+            }
             ReviewOutcome::Failed(why) => {
                 not_reviewed(&format!("{} was asked, and {why}", review.reviewer))
             }
             ReviewOutcome::UnderWay => not_reviewed("the review is not over"),
             ReviewOutcome::Skipped(why) if is_required => not_reviewed(why),
-            ReviewOutcome::Skipped(_) => None,
+            ReviewOutcome::Skipped(why) => Some(format!("Nobody reviewed this work: {why}.")),
         }
     }
 }
 
-/// Returns the verdict and the number of findings in one sentence.
-fn finished_words(finished: &ReviewFinished) -> String {
+/// Returns the verdict and the number of findings in one sentence. `since` is the commit that was reviewed before.
+fn finished_words(finished: &ReviewFinished, since: Option<&str>) -> String {
     let found = match finished.findings.len() {
         0 => "found nothing".to_owned(),
         count => format!("found {}", things(count)),
     };
+    let since = match since {
+        Some(since) => format!(" in what changed since {}", short(since)),
+        None => String::new(),
+    };
     let mut words = format!(
-        "{} {} and {found}",
+        "{} {} and {found}{since}",
         finished.reviewer,
         finished.verdict.words()
     );
@@ -72,30 +75,55 @@ pub(super) fn gate_lines(input: &ReportInput) -> String {
     let Some(words) = input.review_words() else {
         return String::new();
     };
-    let mut text = format!("  {}\n", line(&words));
+    let mut text = wrapped("  ", &words);
     let Some(finished) = input.review().and_then(ReviewState::finished) else {
         return text;
     };
-    for finding in finished.findings.iter().take(MOST) {
-        let said = format!("  {}", line(&finding_words(finding)));
-        let _ = writeln!(text, "{}", fit(&said, WIDTH));
+    let left = input.review().map(|review| &review.dismissed);
+    for (place, finding) in (1..).zip(finished.findings.iter().take(MOST)) {
+        let (first, mut rest) = finding_words(finding);
+        if let Some(reason) = left.and_then(|left| left.get(&place)) {
+            let _ = write!(rest, " (the leader leaves it: {reason})");
+        }
+        text.push_str(&wrapped(&first, &rest));
     }
     if finished.findings.len() > MOST {
         let _ = writeln!(text, "  … {} more", finished.findings.len() - MOST);
     }
+    text.push_str(&criteria(finished));
+    text
+}
+
+/// Returns how many acceptance criteria are met, and which are not, with what shows that.
+fn criteria(finished: &ReviewFinished) -> String {
+    let all = finished.criteria.len();
+    if all == 0 {
+        return String::new();
+    }
+    let met = finished.criteria.iter().filter(|it| it.met).count();
+    let mut text = match all {
+        1 => format!("  {met} of 1 acceptance criterion met\n"),
+        all => format!("  {met} of {all} acceptance criteria met\n"),
+    };
     for unmet in finished.criteria.iter().filter(|criterion| !criterion.met) {
-        let said = format!("  not met: {}", line(&unmet.criterion));
-        let _ = writeln!(text, "{}", fit(&said, WIDTH));
+        let evidence = match unmet.evidence.trim() {
+            "" => String::new(),
+            evidence => format!(" ({})", line(evidence)),
+        };
+        let said = format!("{}{evidence}", unmet.criterion);
+        text.push_str(&wrapped("  NOT met: ", &said));
     }
     text
 }
 
-fn finding_words(finding: &ReviewFinding) -> String {
-    let severity = finding.severity.as_str();
-    match finding.place().as_str() {
-        "" => format!("{severity}: {}", finding.claim),
-        place => format!("{severity}: {place}: {}", finding.claim),
-    }
+/// Returns the severity, and what is wrong where.
+fn finding_words(finding: &ReviewFinding) -> (String, String) {
+    let severity = format!("  {}: ", finding.severity.as_str());
+    let words = match finding.place().as_str() {
+        "" => finding.claim.clone(),
+        place => format!("{place}: {}", finding.claim),
+    };
+    (severity, words)
 }
 
 /// Returns the section of the report: every review in order, the findings of the last one in full.
@@ -115,7 +143,7 @@ pub(super) fn section(input: &ReportInput) -> String {
             let _ = writeln!(
                 page,
                 "\nBefore, at {commit}: {}",
-                inside(&finished_words(finished))
+                inside(&finished_words(finished, review.since.as_deref()))
             );
         }
     }
@@ -125,7 +153,8 @@ pub(super) fn section(input: &ReportInput) -> String {
     if !finished.findings.is_empty() {
         page.push('\n');
     }
-    for finding in &finished.findings {
+    let left = input.review().map(|review| &review.dismissed);
+    for (number, finding) in (1..).zip(&finished.findings) {
         let place = match finding.place().as_str() {
             "" => String::new(),
             place => format!(" in {}", code_cell(place)),
@@ -134,15 +163,18 @@ pub(super) fn section(input: &ReportInput) -> String {
             page,
             "- {}{place}: {}",
             finding.severity.as_str(),
-            cell(&finding.claim)
+            inside(&finding.claim)
         );
         for (heading, text) in [
             ("shown by", &finding.evidence),
             ("to do", &finding.suggestion),
         ] {
             if !text.trim().is_empty() {
-                let _ = writeln!(page, "  - {heading}: {}", cell(text));
+                let _ = writeln!(page, "  - {heading}: {}", inside(text));
             }
+        }
+        if let Some(reason) = left.and_then(|left| left.get(&number)) {
+            let _ = writeln!(page, "  - the leader leaves it: {}", inside(reason));
         }
     }
     if !finished.criteria.is_empty() {
@@ -150,7 +182,15 @@ pub(super) fn section(input: &ReportInput) -> String {
     }
     for criterion in &finished.criteria {
         let state = if criterion.met { "met" } else { "NOT met" };
-        let _ = writeln!(page, "- {state}: {}", cell(&criterion.criterion));
+        let evidence = match criterion.evidence.trim() {
+            "" => String::new(),
+            evidence => format!(" ({})", inside(evidence)),
+        };
+        let _ = writeln!(
+            page,
+            "- {state}: {}{evidence}",
+            inside(&criterion.criterion)
+        );
     }
     page
 }

@@ -9,7 +9,7 @@ use super::markdown::{
     MarkdownTable, block, cell, code, code_cell, counted, escaped, inside, last_lines, moment,
     plain, quoted, short, span,
 };
-use super::{CheckRun, ReportInput, TaskLine, TaskState};
+use super::{CheckRun, ReportInput, StageLine, TaskLine, TaskState};
 
 /// Lines of a failed check that stand in the report; its log has more.
 const LAST_LINES: usize = 50;
@@ -26,6 +26,7 @@ pub(super) fn state_words(state: &TaskState) -> String {
         TaskState::Unchanged => "completed, no change".to_owned(),
         TaskState::MergedBy(id) => format!("merged by task {id}"),
         TaskState::NotMerged => "done, not merged".to_owned(),
+        TaskState::NotChosen => "done, not chosen".to_owned(),
         TaskState::Failed => "failed for good".to_owned(),
         TaskState::Behind(ids) => format!("behind {}", ids.join(", ")),
     }
@@ -132,17 +133,28 @@ pub(super) fn workers(input: &ReportInput) -> String {
 }
 
 pub(super) fn timeline(input: &ReportInput) -> String {
-    if input.stages.is_empty() {
-        return String::new();
+    let mut page = String::new();
+    if !input.stages.is_empty() {
+        page.push_str(&entered("Stage", &input.stages, "goes on"));
     }
-    let mut table = MarkdownTable::new(["Entered", "Stage", "Round", "Took", "Why"]);
-    for stage in &input.stages {
+    if !input.phases.is_empty() {
+        let flow = cell(&input.flow);
+        let _ = write!(page, "\nThe phases of the flow {flow}:\n\n");
+        page.push_str(&entered("Phase", &input.phases, ""));
+    }
+    page
+}
+
+/// Stages or phases, with how long each took; `last` stands for the time of one that has no end.
+fn entered(what: &str, lines: &[StageLine], last: &str) -> String {
+    let mut table = MarkdownTable::new(["Entered", what, "Round", "Took", "Why"]);
+    for line in lines {
         table.row([
-            moment(stage.at),
-            cell(&stage.name),
-            stage.round.to_string(),
-            stage.lasted.map_or_else(|| "goes on".to_owned(), span),
-            cell(&stage.reason),
+            moment(line.at),
+            cell(&line.name),
+            line.round.to_string(),
+            line.lasted.map_or_else(|| last.to_owned(), span),
+            cell(&line.reason),
         ]);
     }
     table.render()

@@ -23,6 +23,7 @@ impl ReportInput {
                 })
                 .collect(),
             failed: self.given_up(),
+            said: self.said(),
             ..Shown::default()
         }
     }

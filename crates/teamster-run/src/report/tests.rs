@@ -13,7 +13,7 @@ use teamster_types::Time;
 
 use super::markdown::{block, cell, code_cell, escaped, moment, span};
 use super::*;
-use story::{BASE, Story, WORK, check, rich, rich_and_over};
+use story::{BASE, Story, WORK, check, rich, rich_and_over, talkative};
 
 /// What the host adds.
 fn with_the_hosts_part(mut input: ReportInput) -> ReportInput {
@@ -54,6 +54,25 @@ fn a_rich_run_is_told_whole() {
 fn the_gate_shows_what_is_decided_about() {
     let input = with_the_hosts_part(rich().input());
     insta::assert_snapshot!("rich_gate", gate_text(&input));
+}
+
+#[test]
+fn what_agents_say_is_in_the_report_and_at_the_gate() {
+    let input = talkative().input();
+    insta::assert_snapshot!("talkative_report", page(&input));
+    insta::assert_snapshot!("talkative_gate", gate_text(&input));
+}
+
+#[test]
+fn review_that_was_skipped_is_told_where_it_was_wanted() {
+    let story = Story::new(&["ann"]);
+    let skipped = json!({"commit": WORK, "reason": "no agent is there to do it"});
+    story.says("lead", "review.skipped", None, skipped);
+    let gate = gate_text(&story.input());
+    assert!(
+        gate.contains("Nobody reviewed this work: no agent is there to do it."),
+        "{gate}"
+    );
 }
 
 #[test]

@@ -46,6 +46,7 @@ use std::time::{Duration, Instant};
 use teamster_fs::layout::Layout;
 use teamster_fs::proc::Machine;
 use teamster_fs::{Dir, Stamp, Sync, layout};
+use teamster_journal::EventActor;
 use teamster_types::TeamName;
 use teamster_types::paths::Reservations;
 use teamster_types::process::ProcessId;
@@ -252,7 +253,7 @@ impl Backend for FileStore {
         team::create(self, new, base)
     }
 
-    fn drop_team(&self, team: &TeamName, actor: &str, force: bool) -> Result<DeletedTeam> {
+    fn drop_team(&self, team: &TeamName, actor: &EventActor, force: bool) -> Result<DeletedTeam> {
         team::delete(self, team, actor, force)
     }
 }

@@ -28,7 +28,7 @@ use crate::watch::{Listen, Watch};
 
 /// What cannot be done with a line of a mailbox that is no message.
 const DAMAGED_LINE: &str = "parse a line of a mailbox";
-/// A writer that holds the lock for longer than this hangs, and readers go on without it.
+/// A writer that holds the lock for longer than this, and changes nothing, hangs, and readers go on without it.
 const LONG_WRITE: Duration = Duration::from_millis(500);
 
 /// Returns the error for a file that cannot be understood.
@@ -162,9 +162,14 @@ fn count(tasks: &Dir) -> Result<(Progress, Vec<Damaged>)> {
     Ok((progress, problems))
 }
 
+/// Returns what the lock of a team says about its holder, which is another text after every change.
+fn note(tasks: &Dir) -> Result<Option<Vec<u8>>> {
+    Ok(tasks.read(layout::TEAM_LOCK)?.map(|(bytes, _)| bytes))
+}
+
 /// Returns the position of a team that nobody is changing right now.
 fn quiet(tasks: &Dir) -> Result<Option<(u64, u64)>> {
-    let Some((bytes, _)) = tasks.read(layout::TEAM_LOCK)? else {
+    let Some(bytes) = note(tasks)? else {
         return Ok(Some((0, 0)));
     };
     let line = bytes
@@ -234,13 +239,13 @@ impl FileStore {
                 }
                 std::thread::sleep(Duration::from_micros(500));
             }
-            let asked = Instant::now();
-            match HeldTeam::take(self, team, "read", LONG_WRITE) {
-                // Taking it was disturbed, not waited for in vain.
+            let (asked, before) = (Instant::now(), note(&tasks)?);
+            let held = HeldTeam::take(self, team, "read", LONG_WRITE);
+            let is_hanging = asked.elapsed() >= LONG_WRITE && before == note(&tasks)?;
+            match held {
+                // Taking it was disturbed, or others took it one after the other: nobody is waited for in vain.
                 Err(error)
-                    if error.busy
-                        && asked.elapsed() < LONG_WRITE
-                        && start.elapsed() < self.settings.patience => {}
+                    if error.busy && !is_hanging && start.elapsed() < self.settings.patience => {}
                 // Where it cannot be taken (a read-only disk, a writer that hangs), what is there now is the best there
                 // is.
                 held => {

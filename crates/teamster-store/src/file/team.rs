@@ -4,7 +4,7 @@ use std::path::Path;
 
 use teamster_fs::{Dir, OrTrace as _, Sync, layout, remove_tree};
 use teamster_journal::payload::Nothing;
-use teamster_journal::{EventKind, NewEvent};
+use teamster_journal::{EventActor, EventKind, NewEvent};
 use teamster_types::TeamName;
 use teamster_types::json;
 use teamster_types::process::ProcessId;
@@ -111,7 +111,7 @@ fn sweep_unfinished(store: &FileStore, teams: &Dir) -> Result<()> {
 pub(super) fn delete(
     store: &FileStore,
     team: &TeamName,
-    actor: &str,
+    actor: &EventActor,
     force: bool,
 ) -> Result<DeletedTeam> {
     let mut held = HeldTeam::take(store, team, "team delete", store.settings.patience)?;

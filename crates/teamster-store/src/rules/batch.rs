@@ -1,5 +1,6 @@
 //! Several changes of one team that belong together: all of them are made, or none.
 
+use teamster_journal::EventActor;
 use teamster_types::TaskId;
 use teamster_types::task::{Status, Task};
 use teamster_types::transitions::Edit;
@@ -10,7 +11,11 @@ use crate::error::{Result, StoreError};
 use crate::store::TeamChanges;
 
 /// Makes the changes in the order of the fields of [`TeamChanges`]; returns the new tasks.
-pub(super) fn apply(tx: &mut dyn Txn, actor: &str, changes: &TeamChanges) -> Result<Vec<Task>> {
+pub(super) fn apply(
+    tx: &mut dyn Txn,
+    actor: &EventActor,
+    changes: &TeamChanges,
+) -> Result<Vec<Task>> {
     let made = match changes.create.as_slice() {
         [] => Vec::new(),
         create => tasks::import(tx, actor, create)?,
@@ -50,7 +55,7 @@ pub(super) fn apply(tx: &mut dyn Txn, actor: &str, changes: &TeamChanges) -> Res
 }
 
 /// Replaces a task by others: whoever waited for it waits for all of them.
-fn split(tx: &mut dyn Txn, actor: &str, id: &TaskId, parts: &[TaskId]) -> Result<()> {
+fn split(tx: &mut dyn Txn, actor: &EventActor, id: &TaskId, parts: &[TaskId]) -> Result<()> {
     let task = must_not_have_begun(tx, id, "split")?;
     for dependent in task.blocks() {
         let Some(waiting) = tx.open(dependent)? else {

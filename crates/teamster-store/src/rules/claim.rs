@@ -10,7 +10,7 @@ use teamster_types::health::{self, Limits, Verdict};
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::paths::{Reservations, may_overlap};
 use teamster_types::process::Life;
-use teamster_types::routing::{self, Candidate};
+use teamster_types::routing::{self, RoutingCandidate};
 use teamster_types::task::{Status, Task, Token};
 use teamster_types::team::TeamMember;
 use teamster_types::transitions::{self, Edit, Takeover};
@@ -301,12 +301,14 @@ fn take_over(
             tx.event(NewEvent::new(request.worker.as_str(), released).task(task.id()));
             Ok((free, true))
         }
-        Takeover::WorkerDead(reason) => Ok((put_back(tx, "system", &task, &reason)?, true)),
+        Takeover::WorkerDead(reason) => {
+            Ok((put_back(tx, &EventActor::System, &task, &reason)?, true))
+        }
     }
 }
 
 /// Ends the attempt of a dead worker. The caller keeps what is returned.
-fn put_back(tx: &mut dyn Txn, actor: &str, task: &Task, reason: &str) -> Result<Task> {
+fn put_back(tx: &mut dyn Txn, actor: &EventActor, task: &Task, reason: &str) -> Result<Task> {
     let before = known_failure(tx, task)?;
     let mut free = task.clone();
     let failure = transitions::requeue(&mut free, before.as_ref(), reason, tx.now());
@@ -327,7 +329,7 @@ fn put_back(tx: &mut dyn Txn, actor: &str, task: &Task, reason: &str) -> Result<
 ///
 /// A worker that never beat is nobody's to judge: a script may claim a task, end, and complete it later. Its lease
 /// alone decides.
-pub(super) fn requeue(tx: &mut dyn Txn, actor: &str, id: &TaskId) -> Result<Task> {
+pub(super) fn requeue(tx: &mut dyn Txn, actor: &EventActor, id: &TaskId) -> Result<Task> {
     let task = must_open(tx, id)?;
     let Some(claim) = task.claim().filter(|_| task.status() == Status::InProgress) else {
         return Err(StoreError::conflict(format!("nobody works on task {id}")));
@@ -429,7 +431,7 @@ fn may_pull(
     let config = tx.config()?;
     let beats = tx.heartbeats()?;
     let now = tx.now();
-    let mut candidates: Vec<Candidate> = Vec::new();
+    let mut candidates: Vec<RoutingCandidate> = Vec::new();
     for member in config.members() {
         let Ok(name) = member.name.parse::<WorkerName>() else {
             continue;
@@ -444,7 +446,7 @@ fn may_pull(
             (_, true) => Some("quarantined".to_owned()),
             _ => None,
         };
-        candidates.push(Candidate {
+        candidates.push(RoutingCandidate {
             idle: idle || name == *worker,
             in_progress: u32::from(!idle && name != *worker),
             capabilities: member_capabilities(&member),
@@ -453,7 +455,7 @@ fn may_pull(
         });
     }
     if !candidates.iter().any(|candidate| candidate.name == *worker) {
-        candidates.push(Candidate {
+        candidates.push(RoutingCandidate {
             name: worker.clone(),
             capabilities: capabilities.to_vec(),
             in_progress: 0,

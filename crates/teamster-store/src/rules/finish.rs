@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use teamster_journal::payload::{MergeLost, TaskChange};
-use teamster_journal::{EventKind, NewEvent, payload};
+use teamster_journal::{EventActor, EventKind, NewEvent, payload};
 use teamster_types::TaskId;
 use teamster_types::task::{Task, Token};
 use teamster_types::transitions;
@@ -57,10 +57,15 @@ pub(super) fn block(tx: &mut dyn Txn, id: &TaskId, token: &Token, reason: &str) 
     Ok(task)
 }
 
-pub(super) fn unblock(tx: &mut dyn Txn, actor: &str, id: &TaskId, answer: &str) -> Result<Task> {
+pub(super) fn unblock(
+    tx: &mut dyn Txn,
+    actor: &EventActor,
+    id: &TaskId,
+    answer: &str,
+) -> Result<Task> {
     let before = must_open(tx, id)?;
     let mut task = before.clone();
-    transitions::answer_block(&mut task, actor, answer, tx.now())?;
+    transitions::answer_block(&mut task, actor.as_str(), answer, tx.now())?;
     tx.put(task.clone());
     let change = TaskChange::between(Some(&before), Some(&task)).reason(answer);
     tx.event(NewEvent::new(actor, EventKind::TaskUnblocked(change)).task(id));
@@ -69,17 +74,16 @@ pub(super) fn unblock(tx: &mut dyn Txn, actor: &str, id: &TaskId, answer: &str) 
 
 pub(super) fn release(
     tx: &mut dyn Txn,
-    actor: &str,
+    actor: &EventActor,
     id: &TaskId,
     token: Option<&Token>,
 ) -> Result<Task> {
     let before = must_open(tx, id)?;
     let mut task = before.clone();
     transitions::release(&mut task, token)?;
-    let who = if token.is_some() {
-        owner(&before)
-    } else {
-        actor.to_owned()
+    let who = match token {
+        Some(_) => owner(&before).into(),
+        None => actor.clone(),
     };
     tx.put(task.clone());
     tx.event(
@@ -92,7 +96,7 @@ pub(super) fn release(
     Ok(task)
 }
 
-pub(super) fn retry(tx: &mut dyn Txn, actor: &str, id: &TaskId) -> Result<Task> {
+pub(super) fn retry(tx: &mut dyn Txn, actor: &EventActor, id: &TaskId) -> Result<Task> {
     let before = must_open(tx, id)?;
     let known = known_failure(tx, &before)?;
     let mut task = before.clone();
@@ -104,7 +108,12 @@ pub(super) fn retry(tx: &mut dyn Txn, actor: &str, id: &TaskId) -> Result<Task> 
     Ok(task)
 }
 
-pub(super) fn merged(tx: &mut dyn Txn, actor: &str, id: &TaskId, merge: &Merge) -> Result<Task> {
+pub(super) fn merged(
+    tx: &mut dyn Txn,
+    actor: &EventActor,
+    id: &TaskId,
+    merge: &Merge,
+) -> Result<Task> {
     let before = must_open(tx, id)?;
     let mut task = before.clone();
     if transitions::merged(&mut task, merge.made.as_deref())? {
@@ -121,7 +130,7 @@ pub(super) fn merged(tx: &mut dyn Txn, actor: &str, id: &TaskId, merge: &Merge) 
     Ok(task)
 }
 
-pub(super) fn unchanged(tx: &mut dyn Txn, actor: &str, id: &TaskId) -> Result<Task> {
+pub(super) fn unchanged(tx: &mut dyn Txn, actor: &EventActor, id: &TaskId) -> Result<Task> {
     let before = must_open(tx, id)?;
     let mut task = before.clone();
     if transitions::unchanged(&mut task)? {
@@ -139,7 +148,12 @@ pub(super) fn unchanged(tx: &mut dyn Txn, actor: &str, id: &TaskId) -> Result<Ta
     Ok(task)
 }
 
-pub(super) fn choose(tx: &mut dyn Txn, actor: &str, id: &TaskId, is_chosen: bool) -> Result<Task> {
+pub(super) fn choose(
+    tx: &mut dyn Txn,
+    actor: &EventActor,
+    id: &TaskId,
+    is_chosen: bool,
+) -> Result<Task> {
     let before = must_open(tx, id)?;
     let mut task = before.clone();
     transitions::choose(&mut task, is_chosen)?;
@@ -151,7 +165,7 @@ pub(super) fn choose(tx: &mut dyn Txn, actor: &str, id: &TaskId, is_chosen: bool
 
 pub(super) fn merge_lost(
     tx: &mut dyn Txn,
-    actor: &str,
+    actor: &EventActor,
     id: &TaskId,
     lost: &LostMerge,
 ) -> Result<Task> {
@@ -170,7 +184,12 @@ pub(super) fn merge_lost(
     Ok(task)
 }
 
-pub(super) fn give_up(tx: &mut dyn Txn, actor: &str, id: &TaskId, error: &str) -> Result<Task> {
+pub(super) fn give_up(
+    tx: &mut dyn Txn,
+    actor: &EventActor,
+    id: &TaskId,
+    error: &str,
+) -> Result<Task> {
     let before = must_open(tx, id)?;
     if before.is_failed() {
         return Ok(before);

@@ -12,7 +12,7 @@ pub use teams::{created, refuse_held};
 use std::time::Duration;
 
 use serde_json::Value;
-use teamster_journal::NewEvent;
+use teamster_journal::{EventActor, NewEvent};
 use teamster_types::failure::Failure;
 use teamster_types::message::Message;
 use teamster_types::task::{NewTask, Task, Token};
@@ -49,11 +49,11 @@ impl<B: Backend> Store for B {
         })
     }
 
-    fn delete_team(&self, team: &TeamName, actor: &str, force: bool) -> Result<DeletedTeam> {
+    fn delete_team(&self, team: &TeamName, actor: &EventActor, force: bool) -> Result<DeletedTeam> {
         self.drop_team(team, actor, force)
     }
 
-    fn create_task(&self, team: &TeamName, actor: &str, new: &NewTask) -> Result<Task> {
+    fn create_task(&self, team: &TeamName, actor: &EventActor, new: &NewTask) -> Result<Task> {
         make(self, team, "task create", |tx| {
             tasks::create(tx, actor, new)
         })
@@ -62,7 +62,7 @@ impl<B: Backend> Store for B {
     fn import_tasks(
         &self,
         team: &TeamName,
-        actor: &str,
+        actor: &EventActor,
         plan: &[PlannedTask],
     ) -> Result<Vec<Task>> {
         make(self, team, "task import", |tx| {
@@ -70,19 +70,30 @@ impl<B: Backend> Store for B {
         })
     }
 
-    fn apply(&self, team: &TeamName, actor: &str, changes: &TeamChanges) -> Result<Vec<Task>> {
+    fn apply(
+        &self,
+        team: &TeamName,
+        actor: &EventActor,
+        changes: &TeamChanges,
+    ) -> Result<Vec<Task>> {
         make(self, team, "team change", |tx| {
             batch::apply(tx, actor, changes)
         })
     }
 
-    fn update_task(&self, team: &TeamName, actor: &str, id: &TaskId, edit: &Edit) -> Result<Task> {
+    fn update_task(
+        &self,
+        team: &TeamName,
+        actor: &EventActor,
+        id: &TaskId,
+        edit: &Edit,
+    ) -> Result<Task> {
         make(self, team, "task update", |tx| {
             tasks::update(tx, actor, id, edit)
         })
     }
 
-    fn delete_task(&self, team: &TeamName, actor: &str, id: &TaskId) -> Result<Task> {
+    fn delete_task(&self, team: &TeamName, actor: &EventActor, id: &TaskId) -> Result<Task> {
         make(self, team, "task delete", |tx| tasks::delete(tx, actor, id))
     }
 
@@ -126,7 +137,13 @@ impl<B: Backend> Store for B {
         })
     }
 
-    fn unblock(&self, team: &TeamName, actor: &str, id: &TaskId, answer: &str) -> Result<Task> {
+    fn unblock(
+        &self,
+        team: &TeamName,
+        actor: &EventActor,
+        id: &TaskId,
+        answer: &str,
+    ) -> Result<Task> {
         make(self, team, "task unblock", |tx| {
             finish::unblock(tx, actor, id, answer)
         })
@@ -135,7 +152,7 @@ impl<B: Backend> Store for B {
     fn release(
         &self,
         team: &TeamName,
-        actor: &str,
+        actor: &EventActor,
         id: &TaskId,
         token: Option<&Token>,
     ) -> Result<Task> {
@@ -144,23 +161,29 @@ impl<B: Backend> Store for B {
         })
     }
 
-    fn requeue(&self, team: &TeamName, actor: &str, id: &TaskId) -> Result<Task> {
+    fn requeue(&self, team: &TeamName, actor: &EventActor, id: &TaskId) -> Result<Task> {
         make(self, team, "task requeue", |tx| {
             claim::requeue(tx, actor, id)
         })
     }
 
-    fn retry(&self, team: &TeamName, actor: &str, id: &TaskId) -> Result<Task> {
+    fn retry(&self, team: &TeamName, actor: &EventActor, id: &TaskId) -> Result<Task> {
         make(self, team, "task retry", |tx| finish::retry(tx, actor, id))
     }
 
-    fn merged(&self, team: &TeamName, actor: &str, id: &TaskId, merge: &Merge) -> Result<Task> {
+    fn merged(
+        &self,
+        team: &TeamName,
+        actor: &EventActor,
+        id: &TaskId,
+        merge: &Merge,
+    ) -> Result<Task> {
         make(self, team, "task merged", |tx| {
             finish::merged(tx, actor, id, merge)
         })
     }
 
-    fn unchanged(&self, team: &TeamName, actor: &str, id: &TaskId) -> Result<Task> {
+    fn unchanged(&self, team: &TeamName, actor: &EventActor, id: &TaskId) -> Result<Task> {
         make(self, team, "task unchanged", |tx| {
             finish::unchanged(tx, actor, id)
         })
@@ -169,7 +192,7 @@ impl<B: Backend> Store for B {
     fn merge_lost(
         &self,
         team: &TeamName,
-        actor: &str,
+        actor: &EventActor,
         id: &TaskId,
         lost: &LostMerge,
     ) -> Result<Task> {
@@ -178,7 +201,13 @@ impl<B: Backend> Store for B {
         })
     }
 
-    fn give_up(&self, team: &TeamName, actor: &str, id: &TaskId, error: &str) -> Result<Task> {
+    fn give_up(
+        &self,
+        team: &TeamName,
+        actor: &EventActor,
+        id: &TaskId,
+        error: &str,
+    ) -> Result<Task> {
         make(self, team, "task give up", |tx| {
             finish::give_up(tx, actor, id, error)
         })
@@ -215,7 +244,7 @@ impl<B: Backend> Store for B {
     fn signal(
         &self,
         team: &TeamName,
-        actor: &str,
+        actor: &EventActor,
         worker: &WorkerName,
         signal: &Signal,
     ) -> Result<()> {

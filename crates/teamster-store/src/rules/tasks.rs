@@ -3,7 +3,7 @@
 use serde_json::Value;
 use teamster_fs::OrTrace as _;
 use teamster_journal::payload::TaskChange;
-use teamster_journal::{EventKind, NewEvent, changes};
+use teamster_journal::{EventActor, EventKind, NewEvent, changes};
 use teamster_types::graph::{find_cycle, plan_cycle};
 use teamster_types::json::Object;
 use teamster_types::task::{NewTask, Status, Task};
@@ -15,7 +15,7 @@ use crate::backend::Txn;
 use crate::error::{Result, StoreError};
 use crate::store::PlannedTask;
 
-pub(super) fn create(tx: &mut dyn Txn, actor: &str, new: &NewTask) -> Result<Task> {
+pub(super) fn create(tx: &mut dyn Txn, actor: &EventActor, new: &NewTask) -> Result<Task> {
     check_new(new)?;
     let id = tx.new_id()?;
     let task = Task::new(id.clone(), &deduplicated(new), tx.now());
@@ -31,7 +31,11 @@ pub(super) fn create(tx: &mut dyn Txn, actor: &str, new: &NewTask) -> Result<Tas
     Ok(task)
 }
 
-pub(super) fn import(tx: &mut dyn Txn, actor: &str, plan: &[PlannedTask]) -> Result<Vec<Task>> {
+pub(super) fn import(
+    tx: &mut dyn Txn,
+    actor: &EventActor,
+    plan: &[PlannedTask],
+) -> Result<Vec<Task>> {
     if plan.is_empty() {
         return Err(StoreError::refused("the plan has no tasks"));
     }
@@ -106,7 +110,12 @@ fn check_order(plan: &[PlannedTask]) -> Result<()> {
     )))
 }
 
-pub(super) fn update(tx: &mut dyn Txn, actor: &str, id: &TaskId, edit: &Edit) -> Result<Task> {
+pub(super) fn update(
+    tx: &mut dyn Txn,
+    actor: &EventActor,
+    id: &TaskId,
+    edit: &Edit,
+) -> Result<Task> {
     let before = must_open(tx, id)?;
     let mut task = before.clone();
     let edit = Edit {
@@ -132,7 +141,7 @@ pub(super) fn update(tx: &mut dyn Txn, actor: &str, id: &TaskId, edit: &Edit) ->
     Ok(task)
 }
 
-pub(super) fn delete(tx: &mut dyn Txn, actor: &str, id: &TaskId) -> Result<Task> {
+pub(super) fn delete(tx: &mut dyn Txn, actor: &EventActor, id: &TaskId) -> Result<Task> {
     let task = must_open(tx, id)?;
     if task.status() == Status::InProgress {
         let by = task.owner().unwrap_or("nobody").to_owned();

@@ -132,7 +132,7 @@ pub fn refuse_held(
 
 pub(super) fn signal(
     tx: &mut dyn Txn,
-    actor: &str,
+    actor: &EventActor,
     worker: &WorkerName,
     signal: &Signal,
 ) -> Result<()> {

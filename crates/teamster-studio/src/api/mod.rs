@@ -72,8 +72,16 @@ pub struct TaskDetail {
     pub blocks: Vec<TaskId>,
     /// Until when its claim lasts.
     pub leased_until: Option<Time>,
-    /// What came of it, in words.
+    /// The sentences that have to hold when it is done.
+    pub accept: Vec<String>,
+    /// The commands that prove it done.
+    pub verify: Vec<String>,
+    /// What came of it, in its worker's words.
     pub summary: Option<String>,
+    /// What whoever builds on it must know, in its worker's words.
+    pub handover: Option<String>,
+    /// What was left open, in its worker's words.
+    pub problems: Vec<String>,
     /// The commit that holds what came of it.
     pub commit: Option<String>,
     /// The files that were changed, at most 200.
@@ -250,6 +258,81 @@ pub enum ApprovalWord {
 pub struct Answered {
     /// Its place in the journal.
     pub seq: u64,
+}
+
+/// An answer to a question of an agent.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct QuestionBody {
+    /// What the agent is told; may be empty with `accept`.
+    #[serde(default)]
+    pub text: String,
+    /// Make the task that the agent proposes.
+    #[serde(default)]
+    pub accept: bool,
+}
+
+/// What came of an answer to a question.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct QuestionReplied {
+    /// The answer that was recorded.
+    pub answer: String,
+    /// The task that was made of a proposal.
+    pub task: Option<TaskId>,
+}
+
+/// A decision about a plan that is proposed.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PlanBody {
+    /// The revision that was looked at: an answer to another one is refused.
+    pub revision: u32,
+    /// What is decided.
+    pub decision: PlanWord,
+    /// With `revise` what to change, with `reject` why, with `edit` the plan that takes its place, as the text of a plan file.
+    #[serde(default)]
+    pub text: String,
+}
+
+/// What is decided about a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum PlanWord {
+    /// Carry it out.
+    Accept,
+    /// End the run without work.
+    Reject,
+    /// Let the leader make another one.
+    Revise,
+    /// Put another one in its place.
+    Edit,
+}
+
+/// A decision about a plan that counts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct PlanReplied {
+    /// Its place in the journal.
+    pub seq: u64,
+}
+
+/// A decision about what an agent wants to do.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PermissionBody {
+    /// The request, as the worker names it.
+    pub request: String,
+    /// Whether it may.
+    pub allow: bool,
+    /// Why not, in words for the agent.
+    #[serde(default)]
+    pub reason: String,
+}
+
+/// A decision that the agent was told.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct RequestReplied {
+    /// Whether it may.
+    pub allowed: bool,
 }
 
 /// Sent as the event `hello` at the beginning of every stream.

@@ -5,7 +5,8 @@ use teamster_view::model::{Patch, TeamView, TeamsOverview, Timeline};
 
 use super::{
     Answered, ApprovalAnswer, Changes, Diff, Gone, Hello, Journal, Lagging, Log, LogPart, Messages,
-    NewMessage, ReapBody, Reaped, Sent, Server, StopBody, Stopping, TaskDetail, Zombies,
+    NewMessage, PermissionBody, PlanBody, PlanReplied, QuestionBody, QuestionReplied, ReapBody,
+    Reaped, RequestReplied, Sent, Server, StopBody, Stopping, TaskDetail, Zombies,
 };
 
 /// How a route is called.
@@ -308,6 +309,28 @@ pub const ROUTES: &[ApiRoute] = &[
         "Answer at the gate, as `teamster approve`, `reject` and `revise` do",
         of::<ApprovalAnswer>,
         of::<Answered>,
+    ),
+    post(
+        "/api/v1/teams/{team}/plan",
+        "plan",
+        "Decide about a proposed plan, as `teamster plan accept`, `reject`, `revise` and `edit` do. Only the first answer to a \
+         revision counts",
+        of::<PlanBody>,
+        of::<PlanReplied>,
+    ),
+    post(
+        "/api/v1/teams/{team}/questions/{question}",
+        "answerQuestion",
+        "Answer a question of an agent, as `teamster answer` does. Only the first answer counts",
+        of::<QuestionBody>,
+        of::<QuestionReplied>,
+    ),
+    post(
+        "/api/v1/teams/{team}/workers/{worker}/permission",
+        "answerRequest",
+        "Allow or deny what an agent wants to do, as `teamster worker answer` does. Only the first answer counts",
+        of::<PermissionBody>,
+        of::<RequestReplied>,
     ),
     post(
         "/api/v1/zombies/reap",

@@ -8,6 +8,9 @@ use axum::extract::{Path, Query, State};
 use axum::http::Response;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use teamster_app::permissions::{self, PermissionDecision};
+use teamster_app::plans::{self, PlanInput};
+use teamster_app::questions::{self, Reply};
 use teamster_app::workers::StopRequest;
 use teamster_app::{App, diffs, gate, gc, logs, messages, workers};
 use teamster_gc::zombies::{self, ReapOptions};
@@ -19,7 +22,8 @@ use super::StudioServer;
 use super::handlers::{named, task_named, work_on};
 use super::middleware::{answered, answered_whole};
 use crate::api::{
-    Answered, ApprovalAnswer, ApprovalWord, NewMessage, ReapBody, Reaped, ReapedOne, Sent,
+    Answered, ApprovalAnswer, ApprovalWord, NewMessage, PermissionBody, PlanBody, PlanReplied,
+    PlanWord, QuestionBody, QuestionReplied, ReapBody, Reaped, ReapedOne, RequestReplied, Sent,
     StopBody, Stopping, WorkerEnd, ZombieRow, Zombies,
 };
 use crate::error::ApiError;
@@ -161,6 +165,64 @@ pub(super) async fn approval(Path(key): Path<String>, bytes: Bytes) -> Response<
         let seen = (given.gate.as_str(), given.commit.as_str());
         let seq = gate::submit(&app, &team, seen, &answer)?;
         Ok(Answered { seq })
+    })
+    .await
+}
+
+pub(super) async fn plan(Path(key): Path<String>, bytes: Bytes) -> Response<Body> {
+    answered(move || {
+        let given: PlanBody = body(&bytes)?;
+        let (team, app) = (named(&key)?, app()?);
+        let input = match given.decision {
+            PlanWord::Accept => PlanInput::Accept,
+            PlanWord::Reject => PlanInput::Reject(given.text),
+            PlanWord::Revise => PlanInput::Revise(given.text),
+            PlanWord::Edit => PlanInput::Edit(given.text),
+        };
+        let answered = plans::answer_plan(&app, &team, Some(given.revision), input)?;
+        Ok(PlanReplied { seq: answered.seq })
+    })
+    .await
+}
+
+pub(super) async fn answer_question(
+    Path((key, question)): Path<(String, String)>,
+    bytes: Bytes,
+) -> Response<Body> {
+    answered(move || {
+        let given: QuestionBody = body(&bytes)?;
+        let (team, app) = (named(&key)?, app()?);
+        let id = questions::named(&app, &team, &question)?;
+        let reply = if given.accept {
+            Reply::Accept(given.text)
+        } else {
+            Reply::Words(given.text)
+        };
+        let answered = questions::answer(&app, &team, id, reply)?;
+        Ok(QuestionReplied {
+            answer: answered.answer,
+            task: answered.task,
+        })
+    })
+    .await
+}
+
+pub(super) async fn answer_request(
+    Path((key, worker)): Path<(String, String)>,
+    bytes: Bytes,
+) -> Response<Body> {
+    answered(move || {
+        let given: PermissionBody = body(&bytes)?;
+        let (team, app) = (named(&key)?, app()?);
+        let worker = workers::find(&app, team.clone(), &worker)?.worker;
+        let decision = PermissionDecision {
+            allow: given.allow,
+            reason: given.reason,
+        };
+        permissions::answer(&app, &team, &worker, &given.request, &decision)?;
+        Ok(RequestReplied {
+            allowed: given.allow,
+        })
     })
     .await
 }

@@ -142,6 +142,9 @@ fn handler(id: &str, method: Method) -> MethodRouter<Arc<StudioServer>> {
         (Method::Post, "stop") => post(commands::stop),
         (Method::Post, "drain") => post(commands::drain),
         (Method::Post, "approval") => post(commands::approval),
+        (Method::Post, "plan") => post(commands::plan),
+        (Method::Post, "answerQuestion") => post(commands::answer_question),
+        (Method::Post, "answerRequest") => post(commands::answer_request),
         (Method::Post, "reap") => post(commands::reap),
         (_, _) => get(middleware::not_built),
     }

@@ -17,7 +17,7 @@ use teamster_types::Time;
 use teamster_view::model::{TeamView, Timeline};
 
 use crate::api::LogLine;
-pub use screen::{KeyPress, TerminalScreen, size};
+pub use screen::{KeyPress, LineKey, TerminalScreen, size};
 
 /// What a frame shows.
 #[derive(Clone, Debug)]
@@ -38,7 +38,12 @@ pub struct Scene {
     pub log: Vec<LogLine>,
     /// What the last line says, after the keys.
     pub keys: String,
+    /// The answer that somebody writes, with what it is about; it stands in the last line.
+    pub answer: Option<(String, String)>,
 }
+
+/// Things that wait for a person and are shown at once; the others are counted.
+const MOST_ASKED: usize = 4;
 
 impl Scene {
     /// Returns a scene of one team with nothing selected, no log and no keys.
@@ -52,14 +57,17 @@ impl Scene {
             first_task: 0,
             log: Vec::new(),
             keys: String::new(),
+            answer: None,
         }
     }
 
     /// Draws it.
     pub fn draw(&self, area: Rect, buffer: &mut Buffer) {
         let lanes = u16::try_from(self.timeline.lanes.len()).unwrap_or(u16::MAX);
-        let [head, upper, strip, lower, foot] = Layout::vertical([
+        let asked = self.asked();
+        let [head, wanted, upper, strip, lower, foot] = Layout::vertical([
             Constraint::Length(2),
+            Constraint::Length(panes::asked_height(asked.len())),
             Constraint::Fill(3),
             Constraint::Length(lanes.clamp(1, 4) + 1),
             Constraint::Fill(2),
@@ -70,14 +78,51 @@ impl Scene {
         let [roster, tasks] = Layout::horizontal(halves).areas(upper);
         let [messages, log] = Layout::horizontal(halves).areas(lower);
         self.head(head, buffer);
+        panes::asked(&asked, wanted, buffer);
         panes::roster(self, roster, buffer);
         panes::tasks(self, tasks, buffer);
         panes::strip(self, strip, buffer);
         panes::messages(self, messages, buffer);
         panes::log(self, log, buffer);
-        Paragraph::new(self.keys.as_str())
-            .style(Style::new().add_modifier(Modifier::DIM))
-            .render(foot, buffer);
+        self.foot(foot, buffer);
+    }
+
+    /// Returns what waits for words of a person, each in one line: questions of agents, then what they want to be allowed.
+    fn asked(&self) -> Vec<String> {
+        let questions = self.view.questions_for_person();
+        let questions = questions.map(|open| format!("{} {}", open.id, open.words()));
+        let requests = self.view.requests();
+        let requests = requests
+            .map(|(worker, open)| format!("{} asks to be allowed: {}", worker.name, open.what));
+        questions.chain(requests).collect()
+    }
+
+    /// The keys, or the answer that is being written: its end, where it is too long for the line.
+    fn foot(&self, area: Rect, buffer: &mut Buffer) {
+        let Some((about, typed)) = &self.answer else {
+            Paragraph::new(self.keys.as_str())
+                .style(Style::new().add_modifier(Modifier::DIM))
+                .render(area, buffer);
+            return;
+        };
+        let about = format!("{}> ", render::line(about));
+        let room = usize::from(area.width).saturating_sub(about.chars().count() + 1);
+        let mut letters: Vec<char> = Vec::new();
+        let mut width = 0;
+        for letter in typed.chars().rev() {
+            width += Span::raw(letter.to_string()).width();
+            if width > room {
+                break;
+            }
+            letters.push(letter);
+        }
+        let end: String = letters.into_iter().rev().collect();
+        let line = vec![
+            Span::styled(about, Style::new().add_modifier(Modifier::BOLD)),
+            Span::raw(end),
+            Span::styled(" ", Style::new().add_modifier(Modifier::REVERSED)),
+        ];
+        Paragraph::new(Line::from(line)).render(area, buffer);
     }
 
     fn head(&self, area: Rect, buffer: &mut Buffer) {
@@ -98,6 +143,21 @@ impl Scene {
         }
         if view.past {
             first.push(Span::raw(format!("  as it was at event {}", view.seq)));
+        }
+        let wanted = self.asked().len();
+        if wanted > 0 {
+            let words = match wanted {
+                1 => "  1 question for you".to_owned(),
+                some => format!("  {some} questions for you"),
+            };
+            let style = Style::new().add_modifier(Modifier::REVERSED);
+            first.push(Span::styled(words, style));
+        }
+        if let Some(revision) = view.open_plan() {
+            first.push(Span::styled(
+                format!("  plan {revision} waits for you: teamster plan show"),
+                Style::new().add_modifier(Modifier::REVERSED),
+            ));
         }
         if view.awaits_approval() {
             first.push(Span::styled(

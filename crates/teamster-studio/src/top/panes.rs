@@ -5,13 +5,13 @@ use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Borders, Paragraph, Widget};
-use teamster_journal::EventType;
+use teamster_journal::{EventType, WorkerPhase};
 use teamster_types::graph::State;
 use teamster_types::health::Verdict;
 use teamster_view::model::{Lane, SpanEnd, TaskRow, WorkerView};
 
-use super::Scene;
 use super::render;
+use super::{MOST_ASKED, Scene};
 
 fn block(title: &str) -> Block<'_> {
     Block::new().borders(Borders::TOP).title(title.to_owned())
@@ -22,6 +22,34 @@ fn window(selected: usize, count: usize, height: u16) -> std::ops::Range<usize> 
     let height = usize::from(height);
     let first = selected.saturating_sub(height.saturating_sub(1));
     first..count.min(first + height)
+}
+
+/// Returns how many lines the list of what waits for a person takes.
+pub(super) fn asked_height(count: usize) -> u16 {
+    match u16::try_from(count.min(MOST_ASKED)).unwrap_or(0) {
+        0 => 0,
+        lines => lines + 1,
+    }
+}
+
+/// What waits for words of a person, with the numbers that answer it.
+pub(super) fn asked(asked: &[String], area: Rect, buffer: &mut Buffer) {
+    if asked.is_empty() {
+        return;
+    }
+    let title = format!(" waits for you ({}); its number answers it ", asked.len());
+    let block = block(&title);
+    let inner = block.inner(area);
+    block.render(area, buffer);
+    let lines: Vec<Line<'_>> = (1..)
+        .zip(asked)
+        .take(usize::from(inner.height))
+        .map(|(number, words)| {
+            let style = Style::new().fg(Color::Yellow);
+            Line::from(format!("{number} {}", render::line(words))).style(style)
+        })
+        .collect();
+    Paragraph::new(lines).render(inner, buffer);
 }
 
 pub(super) fn roster(scene: &Scene, area: Rect, buffer: &mut Buffer) {
@@ -45,7 +73,10 @@ pub(super) fn roster(scene: &Scene, area: Rect, buffer: &mut Buffer) {
 
 fn worker_line<'a>(scene: &Scene, worker: &WorkerView, is_selected: bool) -> Line<'a> {
     let mark = if is_selected { ">" } else { " " };
+    let asks = worker.status.as_deref() == Some(WorkerPhase::Waiting.as_str());
     let does = match (&worker.current_task_id, &worker.current_task) {
+        // There is no room for the whole of "waiting for an answer".
+        (Some(id), _) if asks => format!("{id} asks"),
         (Some(id), Some(task)) => format!("{id} {}", render::line(task)),
         (Some(id), None) => format!("task {id}"),
         (None, Some(task)) => render::line(task),

@@ -23,6 +23,23 @@ pub fn size() -> std::io::Result<(u16, u16)> {
     ratatui::crossterm::terminal::size()
 }
 
+/// What was typed while somebody writes a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LineKey {
+    /// A letter of the line.
+    Letter(char),
+    /// The last letter goes.
+    Erase,
+    /// The line is complete.
+    Send,
+    /// The line is given up.
+    Cancel,
+    /// The person wants to leave.
+    Quit,
+    /// Something else, or the screen has another size: draw again.
+    Other,
+}
+
 /// What was typed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyPress {
@@ -42,6 +59,8 @@ pub enum KeyPress {
     PageDown,
     /// Wait or go on.
     Space,
+    /// Answer what is asked at this place, counted from 1.
+    Answer(usize),
     /// Something else, or the screen has another size: draw again.
     Other,
 }
@@ -84,23 +103,11 @@ impl TerminalScreen {
 
     /// What is typed in this time; `None` when nothing is.
     pub fn key(&self, patience: Duration) -> std::io::Result<Option<KeyPress>> {
-        let is_typed = match event::poll(patience) {
-            // A signal cuts the wait short.
-            Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error),
-            Err(_) => false,
-            Ok(is_typed) => is_typed,
-        };
-        if self.ends.load(Ordering::Relaxed) {
-            return Ok(Some(KeyPress::Quit));
-        }
-        if !is_typed {
-            return Ok(None);
-        }
-        Ok(Some(match event::read()? {
-            Event::Key(key) if key.kind != KeyEventKind::Release => match key.code {
-                KeyCode::Char('c' | 'd') if key.modifiers.contains(KeyModifiers::CONTROL) => {
-                    KeyPress::Quit
-                }
+        Ok(match self.event(patience)? {
+            ScreenEvent::Nothing => None,
+            ScreenEvent::End => Some(KeyPress::Quit),
+            ScreenEvent::Other => Some(KeyPress::Other),
+            ScreenEvent::Key(code) => Some(match code {
                 KeyCode::Char('q') | KeyCode::Esc => KeyPress::Quit,
                 KeyCode::Up | KeyCode::Char('k') => KeyPress::Up,
                 KeyCode::Down | KeyCode::Char('j') => KeyPress::Down,
@@ -109,11 +116,63 @@ impl TerminalScreen {
                 KeyCode::PageUp => KeyPress::PageUp,
                 KeyCode::PageDown => KeyPress::PageDown,
                 KeyCode::Char(' ') => KeyPress::Space,
+                KeyCode::Char('a') => KeyPress::Answer(1),
+                KeyCode::Char(digit @ '1'..='9') => {
+                    KeyPress::Answer(digit.to_digit(10).unwrap_or(1) as usize)
+                }
                 _ => KeyPress::Other,
-            },
-            _ => KeyPress::Other,
-        }))
+            }),
+        })
     }
+
+    /// What is typed in this time while somebody writes a line; `None` when nothing is.
+    pub fn line_key(&self, patience: Duration) -> std::io::Result<Option<LineKey>> {
+        Ok(match self.event(patience)? {
+            ScreenEvent::Nothing => None,
+            ScreenEvent::End => Some(LineKey::Quit),
+            ScreenEvent::Other => Some(LineKey::Other),
+            ScreenEvent::Key(code) => Some(match code {
+                KeyCode::Char(letter) => LineKey::Letter(letter),
+                KeyCode::Backspace => LineKey::Erase,
+                KeyCode::Enter => LineKey::Send,
+                KeyCode::Esc => LineKey::Cancel,
+                _ => LineKey::Other,
+            }),
+        })
+    }
+
+    fn event(&self, patience: Duration) -> std::io::Result<ScreenEvent> {
+        let is_typed = match event::poll(patience) {
+            // A signal cuts the wait short.
+            Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error),
+            Err(_) => false,
+            Ok(is_typed) => is_typed,
+        };
+        if self.ends.load(Ordering::Relaxed) {
+            return Ok(ScreenEvent::End);
+        }
+        if !is_typed {
+            return Ok(ScreenEvent::Nothing);
+        }
+        Ok(match event::read()? {
+            Event::Key(key) if key.kind != KeyEventKind::Release => match key.code {
+                KeyCode::Char('c' | 'd') if key.modifiers.contains(KeyModifiers::CONTROL) => {
+                    ScreenEvent::End
+                }
+                code => ScreenEvent::Key(code),
+            },
+            _ => ScreenEvent::Other,
+        })
+    }
+}
+
+/// What happened at the terminal.
+enum ScreenEvent {
+    Nothing,
+    /// Somebody wants an end: by a signal, or by Ctrl-C.
+    End,
+    Key(KeyCode),
+    Other,
 }
 
 impl Drop for TerminalScreen {

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use serde_json::json;
+use teamster_journal::EventActor;
 use teamster_store::{ClaimRequest, Kind};
 use teamster_types::task::{Status, Token};
 use teamster_types::transitions::LEASE;
@@ -168,11 +169,17 @@ pub(super) fn completing_twice_is_completing_once(fixture: &StoreFixture) {
         ("fail", fixture.store.fail(team, &first, token, "x").err()),
         (
             "release",
-            fixture.store.release(team, "-", &first, Some(token)).err(),
+            fixture
+                .store
+                .release(team, &"-".into(), &first, Some(token))
+                .err(),
         ),
         (
             "force",
-            fixture.store.release(team, "lead", &first, None).err(),
+            fixture
+                .store
+                .release(team, &EventActor::Lead, &first, None)
+                .err(),
         ),
     ] {
         let kind = refused.map(|error| error.kind);
@@ -229,7 +236,11 @@ pub(super) fn a_released_task_is_as_good_as_new(fixture: &StoreFixture) {
 
 pub(super) fn a_person_may_take_a_task_back(fixture: &StoreFixture) {
     let first = fixture.create("first");
-    let force = || fixture.store.release(&fixture.team, "user", &first, None);
+    let force = || {
+        fixture
+            .store
+            .release(&fixture.team, &EventActor::Person, &first, None)
+    };
     fixture.refuse("force", Kind::Conflict, |_| force());
     let claimed = fixture.claim("worker-1");
     fixture.step("force", force());

@@ -1,6 +1,7 @@
 //! Who waits for whom.
 
 use serde_json::json;
+use teamster_journal::EventActor;
 use teamster_store::{Kind, LostMerge, Merge};
 use teamster_types::TaskId;
 use teamster_types::task::NewTask;
@@ -63,7 +64,7 @@ pub(super) fn in_a_run_a_task_waits_for_the_merge_of_its_blockers(fixture: &Stor
     };
     let store = fixture.store.as_ref();
     fixture.refuse("merged", Kind::Conflict, |store| {
-        store.merged(&fixture.team, "lead", &id(1), &merge)
+        store.merged(&fixture.team, &EventActor::Lead, &id(1), &merge)
     });
     fixture.complete(&fixture.claim("worker-1"));
     fixture.nothing_for("worker-2");
@@ -76,7 +77,7 @@ pub(super) fn in_a_run_a_task_waits_for_the_merge_of_its_blockers(fixture: &Stor
     );
     let position = fixture.position();
     for _ in 0..2 {
-        let noted = store.merged(&fixture.team, "lead", &id(1), &merge);
+        let noted = store.merged(&fixture.team, &EventActor::Lead, &id(1), &merge);
         let task = fixture.step("merged", noted);
         assert!(task.is_merged());
     }
@@ -92,13 +93,16 @@ pub(super) fn in_a_run_a_task_waits_for_the_merge_of_its_blockers(fixture: &Stor
     for _ in 0..2 {
         let task = fixture.step(
             "merge lost",
-            store.merge_lost(&fixture.team, "lead", &id(1), &lost),
+            store.merge_lost(&fixture.team, &EventActor::Lead, &id(1), &lost),
         );
         assert!(task.is_unmerged());
     }
     fixture.nothing_for("worker-2");
     for _ in 0..2 {
-        let task = fixture.step("unchanged", store.unchanged(&fixture.team, "lead", &id(1)));
+        let task = fixture.step(
+            "unchanged",
+            store.unchanged(&fixture.team, &EventActor::Lead, &id(1)),
+        );
         assert!(task.is_unchanged());
     }
     let kinds = fixture.kinds_after(position);
@@ -112,11 +116,11 @@ pub(super) fn what_is_given_up_blocks_those_behind_it(fixture: &StoreFixture) {
     after(fixture, "second", &[1]);
     let claimed = fixture.claim("worker-1");
     fixture.refuse("give up", Kind::Conflict, |store| {
-        store.give_up(&fixture.team, "lead", &id(1), "no")
+        store.give_up(&fixture.team, &EventActor::Lead, &id(1), "no")
     });
     fixture.complete(&claimed);
     let store = fixture.store.as_ref();
-    let done = store.give_up(&fixture.team, "lead", &id(1), "it does not fit");
+    let done = store.give_up(&fixture.team, &EventActor::Lead, &id(1), "it does not fit");
     fixture.step("give up", done);
     fixture.nothing_for("worker-1");
     let task = fixture.task(&id(1));
@@ -124,7 +128,10 @@ pub(super) fn what_is_given_up_blocks_those_behind_it(fixture: &StoreFixture) {
         (task.is_failed(), task.error()),
         (true, Some("it does not fit"))
     );
-    fixture.step("retry", store.retry(&fixture.team, "user", &id(1)));
+    fixture.step(
+        "retry",
+        store.retry(&fixture.team, &EventActor::Person, &id(1)),
+    );
     assert_eq!(fixture.claim("worker-2").task.id(), &id(1));
 }
 
@@ -165,7 +172,7 @@ pub(super) fn a_cycle_is_refused_with_its_path(fixture: &StoreFixture) {
             ..Edit::default()
         };
         let error = fixture.refuse("update", Kind::Refused, |store| {
-            store.update_task(&fixture.team, "lead", &id(task), &edit)
+            store.update_task(&fixture.team, &EventActor::Lead, &id(task), &edit)
         });
         assert!(error.message.contains(path), "{error}");
     };
@@ -182,7 +189,7 @@ pub(super) fn a_blocker_must_exist(fixture: &StoreFixture) {
         ..NewTask::default()
     };
     let error = fixture.refuse("create", Kind::Refused, |store| {
-        store.create_task(&fixture.team, "lead", &new)
+        store.create_task(&fixture.team, &EventActor::Lead, &new)
     });
     assert!(error.message.contains('9'), "{error}");
     let itself = NewTask {
@@ -190,14 +197,14 @@ pub(super) fn a_blocker_must_exist(fixture: &StoreFixture) {
         ..new.clone()
     };
     fixture.refuse("create", Kind::Refused, |store| {
-        store.create_task(&fixture.team, "lead", &itself)
+        store.create_task(&fixture.team, &EventActor::Lead, &itself)
     });
     let edit = Edit {
         blocked_by: Some(vec![id(9)]),
         ..Edit::default()
     };
     fixture.refuse("update", Kind::Refused, |store| {
-        store.update_task(&fixture.team, "lead", &first, &edit)
+        store.update_task(&fixture.team, &EventActor::Lead, &first, &edit)
     });
 }
 
@@ -213,7 +220,12 @@ pub(super) fn a_failed_blocker_blocks_visibly(fixture: &StoreFixture) {
         store.claim(&fixture.team, &claim_request("worker-1", Some(&id(2))))
     });
     assert!(error.message.contains("blocked by failure of 1"), "{error}");
-    fixture.step("retry", fixture.store.retry(&fixture.team, "lead", &id(1)));
+    fixture.step(
+        "retry",
+        fixture
+            .store
+            .retry(&fixture.team, &EventActor::Lead, &id(1)),
+    );
     fixture.complete(&fixture.claim("worker-1"));
     assert_eq!(fixture.claim("worker-1").task.id(), &id(2));
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
+use teamster_journal::EventActor;
 use teamster_store::{Kind, Store};
 use teamster_types::task::Status;
 use teamster_types::transitions::Edit;
@@ -91,7 +92,12 @@ pub(super) fn a_retry_begins_anew(fixture: &StoreFixture) {
         fixture.fail(&fixture.claim("worker-1"), "boom");
         fixture.wait_secs(60);
     }
-    let again = fixture.step("retry", fixture.store.retry(&fixture.team, "lead", &first));
+    let again = fixture.step(
+        "retry",
+        fixture
+            .store
+            .retry(&fixture.team, &EventActor::Lead, &first),
+    );
     assert_eq!(again.status(), Status::Pending);
     assert!(!again.is_failed());
     assert_eq!(again.error(), None);
@@ -116,13 +122,18 @@ pub(super) fn a_retry_ends_a_pause(fixture: &StoreFixture) {
     });
     fixture.fail(&fixture.claim("worker-1"), "boom");
     fixture.nothing_for("worker-2");
-    fixture.step("retry", fixture.store.retry(&fixture.team, "lead", &first));
+    fixture.step(
+        "retry",
+        fixture
+            .store
+            .retry(&fixture.team, &EventActor::Lead, &first),
+    );
     assert_eq!(fixture.claim("worker-2").task.id(), &first);
 }
 
 pub(super) fn only_what_failed_is_retried(fixture: &StoreFixture) {
     let first = fixture.create("first");
-    let retry = |store: &dyn Store| store.retry(&fixture.team, "lead", &first);
+    let retry = |store: &dyn Store| store.retry(&fixture.team, &EventActor::Lead, &first);
     fixture.refuse("retry", Kind::Conflict, retry);
     let claimed = fixture.claim("worker-1");
     fixture.refuse("retry", Kind::Conflict, retry);

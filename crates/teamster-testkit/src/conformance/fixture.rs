@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use teamster_journal::payload::TaskChange;
-use teamster_journal::{Event, EventKind, NewEvent};
+use teamster_journal::{Event, EventActor, EventKind, NewEvent};
 use teamster_store::{
     Backend, ClaimRequest, Claimed, Delivery, Kind, Outgoing, Reader, Recipient, Result, Store,
     StoreError,
@@ -152,19 +152,24 @@ impl StoreFixture {
             ..NewTask::default()
         };
         set(&mut new);
-        let created = self.store.create_task(&self.team, "lead", &new);
+        let created = self.store.create_task(&self.team, &EventActor::Lead, &new);
         self.step("create", created).id().clone()
     }
 
     pub(super) fn update(&self, id: &TaskId, set: impl FnOnce(&mut Edit)) -> Task {
         let mut edit = Edit::default();
         set(&mut edit);
-        let updated = self.store.update_task(&self.team, "lead", id, &edit);
+        let updated = self
+            .store
+            .update_task(&self.team, &EventActor::Lead, id, &edit);
         self.step("update", updated)
     }
 
     pub(super) fn delete(&self, id: &TaskId) -> Task {
-        self.step("delete", self.store.delete_task(&self.team, "lead", id))
+        self.step(
+            "delete",
+            self.store.delete_task(&self.team, &EventActor::Lead, id),
+        )
     }
 
     pub(super) fn task(&self, id: &TaskId) -> Task {
@@ -235,7 +240,10 @@ impl StoreFixture {
 
     pub(super) fn release(&self, claimed: &Claimed) -> Task {
         let (id, token) = (claimed.task.id(), Some(&claimed.token));
-        self.step("release", self.store.release(&self.team, "-", id, token))
+        self.step(
+            "release",
+            self.store.release(&self.team, &"-".into(), id, token),
+        )
     }
 
     /// Everything that a token allows must be refused and change nothing.
@@ -251,7 +259,7 @@ impl StoreFixture {
             store.fail(team, id, token, "late")
         });
         self.refuse("release", Kind::Conflict, |store| {
-            store.release(team, "-", id, Some(token))
+            store.release(team, &"-".into(), id, Some(token))
         });
     }
 

@@ -1,5 +1,6 @@
 //! A plan, made whole or not at all.
 
+use teamster_journal::EventActor;
 use teamster_store::{Kind, PlannedTask};
 use teamster_types::TaskId;
 use teamster_types::task::NewTask;
@@ -31,7 +32,9 @@ pub(super) fn a_plan_is_made_whole(fixture: &StoreFixture) {
     let position = fixture.position();
     let made = fixture.step(
         "import",
-        fixture.store.import_tasks(&fixture.team, "lead", &plan),
+        fixture
+            .store
+            .import_tasks(&fixture.team, &EventActor::Lead, &plan),
     );
     let ids: Vec<u128> = made.iter().map(|task| task.id().number()).collect();
     assert_eq!(ids, [2, 3, 4]);
@@ -62,7 +65,9 @@ pub(super) fn a_plan_may_build_on_what_is_there(fixture: &StoreFixture) {
     }
     fixture.step(
         "import",
-        fixture.store.import_tasks(&fixture.team, "lead", &plan),
+        fixture
+            .store
+            .import_tasks(&fixture.team, &EventActor::Lead, &plan),
     );
     assert_eq!(numbers(fixture.task(&id(1)).blocks()), [2, 3]);
     assert_eq!(numbers(fixture.task(&id(3)).blocked_by()), [1, 2]);
@@ -72,7 +77,7 @@ pub(super) fn a_wrong_plan_makes_nothing(fixture: &StoreFixture) {
     fixture.create("there before");
     let refuse = |plan: &[PlannedTask], said: &str| {
         let error = fixture.refuse("import", Kind::Refused, |store| {
-            store.import_tasks(&fixture.team, "lead", plan)
+            store.import_tasks(&fixture.team, &EventActor::Lead, plan)
         });
         assert!(error.message.contains(said), "{error}");
     };
@@ -94,6 +99,6 @@ pub(super) fn a_plan_cannot_close_a_cycle_through_ids_it_guesses(fixture: &Store
     let mut plan = [planned("first", &[1]), planned("second", &[])];
     plan[1].task.blocked_by = vec![id(1)];
     fixture.refuse("import", Kind::Refused, |store| {
-        store.import_tasks(&fixture.team, "lead", &plan)
+        store.import_tasks(&fixture.team, &EventActor::Lead, &plan)
     });
 }

@@ -4,7 +4,7 @@ use std::sync::PoisonError;
 
 use serde_json::json;
 use teamster_journal::payload::WorkerRestarted;
-use teamster_journal::{EventKind, NewEvent};
+use teamster_journal::{EventActor, EventKind, NewEvent};
 use teamster_store::{Reader, Recipient, rebuild};
 use teamster_types::json::Object;
 use teamster_types::message::CONTENT_LIMIT;
@@ -106,7 +106,12 @@ pub(super) fn every_step_has_its_event_and_its_actor(fixture: &StoreFixture) {
     fixture.update(&first, |edit| edit.subject = Some("better".to_owned()));
     fixture.release(&fixture.claim("worker-1"));
     fixture.fail(&fixture.claim("worker-1"), "boom");
-    fixture.step("retry", fixture.store.retry(&fixture.team, "user", &first));
+    fixture.step(
+        "retry",
+        fixture
+            .store
+            .retry(&fixture.team, &EventActor::Person, &first),
+    );
     fixture.complete(&fixture.claim("worker-2"));
     fixture.delete(&first);
     fixture.tell("worker-2", "worker-1", "hello");

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use teamster_journal::EventActor;
 use teamster_store::{Claimed, Kind};
 use teamster_types::failure::ATTEMPTS;
 use teamster_types::heartbeat::Heartbeat;
@@ -71,7 +72,11 @@ pub(super) fn a_dead_worker_loses_its_task_at_once_when_the_lease_ends(fixture: 
 pub(super) fn a_task_is_taken_early_only_from_who_is_proven_dead(fixture: &StoreFixture) {
     let first = fixture.create("abandoned");
     let lost = fixture.claim_as_ghost("worker-1");
-    let requeue = || fixture.store.requeue(&fixture.team, "system", &first);
+    let requeue = || {
+        fixture
+            .store
+            .requeue(&fixture.team, &EventActor::System, &first)
+    };
     fixture.refuse("requeue", Kind::Conflict, |_| requeue());
     fixture.beat("worker-1", |beat| ghostly(beat, &lost));
     fixture.refuse("requeue", Kind::Conflict, |_| requeue());

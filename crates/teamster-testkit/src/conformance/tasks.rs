@@ -1,6 +1,7 @@
 //! Making, changing and removing tasks.
 
 use serde_json::json;
+use teamster_journal::EventActor;
 use teamster_store::Kind;
 use teamster_types::progress::Progress;
 use teamster_types::task::{DESCRIPTION_LIMIT, NewTask, SUBJECT_LIMIT, Status, Token};
@@ -21,7 +22,9 @@ pub(super) fn a_new_task_is_pending_and_whole(fixture: &StoreFixture) {
     };
     let created = fixture.step(
         "create",
-        fixture.store.create_task(&fixture.team, "lead", &new),
+        fixture
+            .store
+            .create_task(&fixture.team, &EventActor::Lead, &new),
     );
     assert_eq!(created.id(), &id(1));
     let task = fixture.task(&id(1));
@@ -81,7 +84,7 @@ pub(super) fn texts_have_limits(fixture: &StoreFixture) {
             ..NewTask::default()
         };
         let error = fixture.refuse("create", Kind::Refused, |store| {
-            store.create_task(&fixture.team, "lead", &new)
+            store.create_task(&fixture.team, &EventActor::Lead, &new)
         });
         assert!(error.message.contains(said), "{error}");
         let edit = Edit {
@@ -90,7 +93,7 @@ pub(super) fn texts_have_limits(fixture: &StoreFixture) {
             ..Edit::default()
         };
         let error = fixture.refuse("update", Kind::Refused, |store| {
-            store.update_task(&fixture.team, "lead", &first, &edit)
+            store.update_task(&fixture.team, &EventActor::Lead, &first, &edit)
         });
         assert!(error.message.contains(said), "{error}");
     }
@@ -129,7 +132,7 @@ pub(super) fn the_owner_of_a_task_at_work_is_not_edited(fixture: &StoreFixture) 
         ..Edit::default()
     };
     fixture.refuse("assign", Kind::Conflict, |store| {
-        store.update_task(&fixture.team, "lead", &first, &assign)
+        store.update_task(&fixture.team, &EventActor::Lead, &first, &assign)
     });
     let renamed = fixture.update(&first, |edit| edit.subject = Some("better said".to_owned()));
     assert_eq!(
@@ -139,7 +142,7 @@ pub(super) fn the_owner_of_a_task_at_work_is_not_edited(fixture: &StoreFixture) 
     );
     fixture.complete(&claimed);
     fixture.refuse("assign", Kind::Conflict, |store| {
-        store.update_task(&fixture.team, "lead", &first, &assign)
+        store.update_task(&fixture.team, &EventActor::Lead, &first, &assign)
     });
 }
 
@@ -149,10 +152,10 @@ pub(super) fn what_is_not_there_is_not_found(fixture: &StoreFixture) {
     let edit = Edit::default();
     fixture.refuse("show", Kind::NotFound, |store| store.task(team, &nine));
     fixture.refuse("update", Kind::NotFound, |store| {
-        store.update_task(team, "lead", &nine, &edit)
+        store.update_task(team, &EventActor::Lead, &nine, &edit)
     });
     fixture.refuse("delete", Kind::NotFound, |store| {
-        store.delete_task(team, "lead", &nine)
+        store.delete_task(team, &EventActor::Lead, &nine)
     });
     fixture.refuse("claim", Kind::NotFound, |store| {
         store.claim(team, &claim_request("worker-1", Some(&nine)))
@@ -167,10 +170,10 @@ pub(super) fn what_is_not_there_is_not_found(fixture: &StoreFixture) {
         store.fail(team, &nine, &token, "x")
     });
     fixture.refuse("release", Kind::NotFound, |store| {
-        store.release(team, "lead", &nine, None)
+        store.release(team, &EventActor::Lead, &nine, None)
     });
     fixture.refuse("retry", Kind::NotFound, |store| {
-        store.retry(team, "lead", &nine)
+        store.retry(team, &EventActor::Lead, &nine)
     });
 }
 
@@ -178,7 +181,7 @@ pub(super) fn a_task_at_work_is_not_deleted(fixture: &StoreFixture) {
     let first = fixture.create("at work");
     let claimed = fixture.claim("worker-1");
     let error = fixture.refuse("delete", Kind::Conflict, |store| {
-        store.delete_task(&fixture.team, "lead", &first)
+        store.delete_task(&fixture.team, &EventActor::Lead, &first)
     });
     assert!(error.message.contains("worker-1"), "{error}");
     fixture.complete(&claimed);

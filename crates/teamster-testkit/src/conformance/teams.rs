@@ -1,6 +1,7 @@
 //! Teams and their members.
 
 use serde_json::json;
+use teamster_journal::EventActor;
 use teamster_store::Kind;
 use teamster_types::team::{NewMember, TeamOrigin};
 
@@ -49,8 +50,10 @@ pub(super) fn a_team_that_is_not_there_is_not_found(fixture: &StoreFixture) {
         store.events(&nowhere, 1, 10).err(),
         store.messages(&nowhere).err(),
         store.heartbeats(&nowhere).err(),
-        store.create_task(&nowhere, "lead", &new).err(),
-        store.delete_team(&nowhere, "user", false).err(),
+        store.create_task(&nowhere, &EventActor::Lead, &new).err(),
+        store
+            .delete_team(&nowhere, &EventActor::Person, false)
+            .err(),
         store.watch(&nowhere, 0).err(),
     ];
     for (place, error) in kinds.into_iter().enumerate() {
@@ -103,16 +106,22 @@ pub(super) fn a_removed_team_is_gone_and_its_name_is_free(fixture: &StoreFixture
             subject: format!("round {round}"),
             ..Default::default()
         };
-        let made = fixture.store.create_task(&new.name, "lead", &task);
+        let made = fixture
+            .store
+            .create_task(&new.name, &EventActor::Lead, &task);
         let made = fixture.step("create", made);
         assert_eq!(made.id(), &id(1), "the new team knows nothing of the old");
-        let removed = fixture.store.delete_team(&new.name, "user", false);
+        let removed = fixture
+            .store
+            .delete_team(&new.name, &EventActor::Person, false);
         fixture.step("delete", removed);
         assert_eq!(
             fixture.store.team(&new.name).map_err(|error| error.kind),
             Err(Kind::NotFound)
         );
-        let again = fixture.store.delete_team(&new.name, "user", false);
+        let again = fixture
+            .store
+            .delete_team(&new.name, &EventActor::Person, false);
         assert_eq!(again.map_err(|error| error.kind), Err(Kind::NotFound));
     }
     let teams = fixture.step("teams", fixture.store.teams());
@@ -123,7 +132,7 @@ pub(super) fn a_team_is_not_removed_from_under_the_living(fixture: &StoreFixture
     fixture.create("first");
     let remove = |force| {
         fixture.refuse("delete", Kind::Conflict, |store| {
-            store.delete_team(&fixture.team, "user", force)
+            store.delete_team(&fixture.team, &EventActor::Person, force)
         })
     };
     let claimed = fixture.claim("worker-1");
@@ -137,7 +146,9 @@ pub(super) fn a_team_is_not_removed_from_under_the_living(fixture: &StoreFixture
     fixture.wait_secs(30);
     fixture.claim_as_ghost("worker-3");
     remove(false);
-    let removed = fixture.store.delete_team(&fixture.team, "user", true);
+    let removed = fixture
+        .store
+        .delete_team(&fixture.team, &EventActor::Person, true);
     assert!(
         removed.is_ok(),
         "a lease of the dead yields to force: {removed:?}"

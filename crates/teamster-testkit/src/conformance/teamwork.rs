@@ -1,7 +1,7 @@
 //! Tasks that wait for somebody's words, and changes that are made together.
 
 use teamster_journal::payload::Nothing;
-use teamster_journal::{EventKind, NewEvent};
+use teamster_journal::{EventActor, EventKind, NewEvent};
 use teamster_store::{Kind, Outgoing, PlannedTask, Recipient, TeamChanges};
 use teamster_types::TaskId;
 use teamster_types::json::Object;
@@ -36,11 +36,13 @@ pub(super) fn blocked_task_waits_for_an_answer_and_loses_no_attempt(fixture: &St
     fixture.refuse("complete after the block", Kind::Conflict, |store| {
         store.complete(&fixture.team, &id, &claimed.token, None)
     });
-    let answered = fixture.store.unblock(&fixture.team, "lead", &id, "8080");
+    let answered = fixture
+        .store
+        .unblock(&fixture.team, &EventActor::Lead, &id, "8080");
     let answered = fixture.step("unblock", answered);
     assert_eq!(answered.block_answers()[0].answer, "8080");
     fixture.refuse("a second answer", Kind::Conflict, |store| {
-        store.unblock(&fixture.team, "lead", &id, "9090")
+        store.unblock(&fixture.team, &EventActor::Lead, &id, "9090")
     });
     let again = fixture.claim("worker-2");
     assert_eq!(again.task.id(), &id);
@@ -60,7 +62,7 @@ pub(super) fn block_without_the_claim_is_refused(fixture: &StoreFixture) {
         store.block(&fixture.team, &id, &claimed.token, " ")
     });
     fixture.refuse("answer what was not asked", Kind::Conflict, |store| {
-        store.unblock(&fixture.team, "lead", &id, "yes")
+        store.unblock(&fixture.team, &EventActor::Lead, &id, "yes")
     });
 }
 
@@ -100,7 +102,9 @@ pub(super) fn changes_are_made_together(fixture: &StoreFixture) {
     };
     let made = fixture.step(
         "apply",
-        fixture.store.apply(&fixture.team, "lead", &changes),
+        fixture
+            .store
+            .apply(&fixture.team, &EventActor::Lead, &changes),
     );
     let ids: Vec<TaskId> = made.iter().map(|task| task.id().clone()).collect();
     assert_eq!(ids.len(), 2);
@@ -142,17 +146,24 @@ pub(super) fn one_of_several_results_is_chosen_once(fixture: &StoreFixture) {
         ..TeamChanges::default()
     };
     fixture.refuse("choose before all are done", Kind::Conflict, |store| {
-        store.apply(&fixture.team, "lead", &choice(&[&results[0], &open]))
+        store.apply(
+            &fixture.team,
+            &EventActor::Lead,
+            &choice(&[&results[0], &open]),
+        )
     });
     let all = choice(&[&results[1], &results[0], &results[2]]);
-    fixture.step("choose", fixture.store.apply(&fixture.team, "lead", &all));
+    fixture.step(
+        "choose",
+        fixture.store.apply(&fixture.team, &EventActor::Lead, &all),
+    );
     assert!(fixture.task(&results[1]).is_unmerged(), "it is merged next");
     for other in [&results[0], &results[2]] {
         let mark = fixture.task(other).merge_mark();
         assert_eq!(mark, Some(MergeMark::NotChosen));
     }
     fixture.refuse("choose again", Kind::Conflict, |store| {
-        store.apply(&fixture.team, "lead", &choice(&[&results[0]]))
+        store.apply(&fixture.team, &EventActor::Lead, &choice(&[&results[0]]))
     });
 }
 
@@ -193,7 +204,9 @@ pub(super) fn one_bad_change_undoes_all(fixture: &StoreFixture) {
             ..bad
         };
         let before = fixture.tasks().len();
-        let outcome = fixture.store.apply(&fixture.team, "lead", &changes);
+        let outcome = fixture
+            .store
+            .apply(&fixture.team, &EventActor::Lead, &changes);
         assert!(outcome.is_err(), "{changes:?}");
         assert_eq!(fixture.tasks().len(), before, "{changes:?}");
     }

@@ -1,5 +1,6 @@
 //! Heartbeats and stop signals.
 
+use teamster_journal::EventActor;
 use teamster_store::{Kind, Signal};
 use teamster_types::heartbeat::WorkerStatus;
 
@@ -59,7 +60,9 @@ pub(super) fn a_stop_signal_waits_until_it_is_obeyed(fixture: &StoreFixture) {
     let (stop, drain) = (claim_request(false, "over"), claim_request(true, "enough"));
     let position = fixture.position();
     for signal in [&drain, &stop] {
-        let put = fixture.store.signal(&fixture.team, "lead", &first, signal);
+        let put = fixture
+            .store
+            .signal(&fixture.team, &EventActor::Lead, &first, signal);
         fixture.step("signal", put);
     }
     assert_eq!(
@@ -70,7 +73,9 @@ pub(super) fn a_stop_signal_waits_until_it_is_obeyed(fixture: &StoreFixture) {
     let other = fixture.store.signals(&fixture.team, &worker("worker-2"));
     assert_eq!(fixture.step("signals", other), [], "it is for one worker");
     let again = claim_request(false, "now, please");
-    let put = fixture.store.signal(&fixture.team, "lead", &first, &again);
+    let put = fixture
+        .store
+        .signal(&fixture.team, &EventActor::Lead, &first, &again);
     fixture.step("signal", put);
     assert_eq!(signals(), [again, drain], "the last claim_request counts");
     for _ in 0..2 {

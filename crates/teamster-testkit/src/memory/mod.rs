@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use teamster_journal::{Event, NewEvent};
+use teamster_journal::{Event, EventActor, NewEvent};
 use teamster_store::{
     Backend, Clock, DeletedTeam, MailCursor, Result, Signal, StoreError, Txn, backend,
 };
@@ -148,7 +148,7 @@ impl Backend for MemStore {
         Ok(config)
     }
 
-    fn drop_team(&self, team: &TeamName, _actor: &str, force: bool) -> Result<DeletedTeam> {
+    fn drop_team(&self, team: &TeamName, _actor: &EventActor, force: bool) -> Result<DeletedTeam> {
         let mut teams = self.lock();
         let state = teams.get(team).ok_or_else(|| no_team(team))?;
         let tasks: Vec<Task> = state.tasks.values().cloned().collect();

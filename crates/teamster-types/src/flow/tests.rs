@@ -130,6 +130,35 @@ fn legal_in_order(flow: &Flow, from: &str) -> Vec<String> {
 }
 
 #[test]
+fn path_is_the_shortest_and_leads_through_nothing_that_is_over() {
+    let path = |flow: &str, from: &str, to: &str| {
+        let flow = Flow::builtin(flow).unwrap();
+        flow.path(from, to).map(|path| path.join(" "))
+    };
+    for (flow, from, to, expected) in [
+        ("party", "IDLE", "EXECUTING", Some("PLANNING EXECUTING")),
+        ("party", "CANCELLED", "PLANNING", Some("IDLE PLANNING")),
+        (
+            "party",
+            "AWAITING_APPROVAL",
+            "EXECUTING",
+            Some("REVISION EXECUTING"),
+        ),
+        ("party", "DONE", "EXECUTING", None),
+        ("party", "EXECUTING", "FAILED", None),
+        ("pdca", "check", "plan", Some("act plan")),
+        ("pdca", "do", "end", Some("end")),
+        ("pdca", "end", "plan", None),
+    ] {
+        let found = path(flow, from, to);
+        assert_eq!(found.as_deref(), expected, "{flow}: {from} to {to}");
+    }
+    for name in Flow::builtin_names() {
+        assert_eq!(FlowKind::of(name).name(), name);
+    }
+}
+
+#[test]
 fn each_phase_of_the_party_needs_its_own_finding() {
     let flow = party();
     for (from, to) in [

@@ -187,6 +187,9 @@ pub struct TaskReview {
     pub commit: String,
     /// The place of the finding among those of the review that need a fix, counted from 1.
     pub number: usize,
+    /// The places of the findings among all of the review, counted from 1, where a leader made the task of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub findings: Vec<usize>,
 }
 
 /// What a run notes about a task that it makes.
@@ -316,7 +319,6 @@ pub(super) fn hide_token(task: &mut Object) {
     }
 }
 
-/// Reading.
 impl Task {
     /// Returns whether it is marked as internal: not counted, and claimed only by id.
     pub fn is_internal(&self) -> bool {

@@ -150,6 +150,7 @@ impl LiveTeam {
                     registry |= is_about_crew(event);
                     mail |= !self.unread.is_empty() && event.kind.starts_with(family::MESSAGE);
                     gate |= event.kind.starts_with(family::APPROVAL)
+                        || event.kind.starts_with(family::PLAN)
                         || event.kind.starts_with(family::RUN);
                 }
                 Change::Beat(_) => crew = true,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use teamster_journal::payload::{AgentEventRecorded, UsageReported};
-use teamster_journal::{EventKind, NewEvent};
+use teamster_journal::{EventActor, EventKind, NewEvent};
 use teamster_store::{Change, ClaimRequest, Outgoing, Read, Recipient, Store};
 use teamster_testkit::{ManualClock, MemStore};
 use teamster_types::health::Limits;
@@ -113,8 +113,16 @@ fn patches_put_in_place_give_the_view_and_patches_twice_change_nothing() {
     let mut token = None;
     for step in 0..12 {
         match step {
-            0 => drop(store.create_task(&team, "user", &task("one")).unwrap()),
-            1 => drop(store.create_task(&team, "user", &task("two")).unwrap()),
+            0 => drop(
+                store
+                    .create_task(&team, &EventActor::Person, &task("one"))
+                    .unwrap(),
+            ),
+            1 => drop(
+                store
+                    .create_task(&team, &EventActor::Person, &task("two"))
+                    .unwrap(),
+            ),
             2 => {
                 token = store
                     .claim(&team, &claim)
@@ -123,7 +131,7 @@ fn patches_put_in_place_give_the_view_and_patches_twice_change_nothing() {
             }
             3 => drop(
                 store
-                    .delete_task(&team, "user", &"2".parse().unwrap())
+                    .delete_task(&team, &EventActor::Person, &"2".parse().unwrap())
                     .unwrap(),
             ),
             4 => {
@@ -194,7 +202,9 @@ fn how_a_run_stands_is_known_before_its_journal_is_read_or_with_it() {
         subject: "left".to_owned(),
         ..NewTask::default()
     };
-    store.create_task(&team, "user", &task).unwrap();
+    store
+        .create_task(&team, &EventActor::Person, &task)
+        .unwrap();
     record("run.started");
     record("run.stage");
     record("run.finished");
@@ -226,7 +236,9 @@ fn what_agents_do_leaves_the_tasks_as_they_are() {
         subject: "one".to_owned(),
         ..NewTask::default()
     };
-    store.create_task(&team, "user", &task).unwrap();
+    store
+        .create_task(&team, &EventActor::Person, &task)
+        .unwrap();
     let mut live = LiveTeam::open(&store, &team, &Limits::default()).unwrap();
     while !live.is_read() {
         live.read_on(&store).unwrap();

@@ -8,6 +8,7 @@
 //! page's TypeScript types and the `OpenAPI` document are made from them. Texts are passed on as they were written;
 //! whoever shows them cleans and redacts them.
 
+mod collaboration;
 mod cost;
 mod graph;
 mod live;
@@ -22,6 +23,10 @@ mod sessions;
 mod stage;
 mod team;
 
+pub use collaboration::{
+    ChoiceView, FindingView, LeaderActionView, PlanReplyView, ProposalView, ReviewPhase,
+    ReviewView, WakeState, WakeView,
+};
 pub use cost::{BudgetView, CostPoint, CostView, Exhausted, Spent, TaskCost, WorkerCost};
 pub use live::LiveTeam;
 pub use overview::{ProjectView, TeamRow, TeamsOverview};
@@ -33,7 +38,7 @@ pub use run::{
     RunMember, RunView, StageView, Verification, VerificationState, VerifyCommand,
 };
 pub use sessions::Sessions;
-pub use stage::{RunNow, run_lately, run_now};
+pub use stage::{PhaseNow, RunNow, run_lately, run_now};
 pub use team::{
     History, Lane, Mark, SessionView, Span, SpanEnd, StageSpan, TeamKind, TeamView, Tick, Timeline,
     Viewed,

@@ -36,6 +36,8 @@ pub struct TeamRow {
     pub problems: usize,
     /// Whether a decision waits for a person.
     pub awaits_approval: bool,
+    /// How many answers of a person agents wait for.
+    pub questions: usize,
     /// The last position of its journal; 0 when it has none.
     pub seq: u64,
     /// When something last happened.
@@ -105,6 +107,7 @@ impl TeamRow {
     ) -> Result<Self> {
         let short = teams::row_by(read, entry, run);
         let status = status::of_entry_by(read, entry, limits, run)?;
+        let questions = status.answers_wanted();
         let team = entry.name.parse::<TeamName>().ok();
         let mut last = None;
         if let (Some(team), None) = (&team, &short.problem) {
@@ -124,6 +127,7 @@ impl TeamRow {
             progress: status.progress,
             problems: status.problems.len(),
             awaits_approval: status.run.awaits_approval,
+            questions,
             seq: last.as_ref().map_or(0, |event| event.seq),
             updated_at: last.map(|event| event.ts),
             same_as: None,
@@ -150,7 +154,7 @@ impl TeamsOverview {
         }
         teams.sort_by_cached_key(|row| {
             (
-                !row.awaits_approval,
+                !(row.awaits_approval || row.questions > 0),
                 row.state,
                 natural(&row.name),
                 row.id.clone(),

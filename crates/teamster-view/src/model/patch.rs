@@ -5,10 +5,12 @@ use serde::Serialize;
 use teamster_types::progress::Progress;
 use teamster_types::{TaskId, Time};
 
+use super::collaboration::{ChoiceView, FindingView, ProposalView, ReviewView, WakeView};
 use super::cost::CostView;
 use super::rows::{MessageView, TaskRow, WorkerView};
 use super::run::{Approval, MergeView, RunView, Verification};
 use super::team::{History, TeamView, Viewed};
+use crate::questions::QuestionView;
 use crate::status::TeamProblem;
 
 /// What changed between two views of one team. A part that is left out is as it was; applying a patch twice changes
@@ -63,6 +65,24 @@ pub struct Patch {
     /// Every merge.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub merges: Option<Vec<MergeView>>,
+    /// The plan that was proposed last.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub proposal: Option<ProposalView>,
+    /// Every question that is shown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub questions: Option<Vec<QuestionView>>,
+    /// Every turn of the leader.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wakes: Option<Vec<WakeView>>,
+    /// Every review.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reviews: Option<Vec<ReviewView>>,
+    /// Every finding.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub findings: Option<Vec<FindingView>>,
+    /// Which of several results was chosen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub choice: Option<ChoiceView>,
     /// What was spent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost: Option<CostView>,
@@ -105,6 +125,12 @@ impl Patch {
             approval: changed(&before.approval, &after.approval).flatten(),
             verifications: changed(&before.verifications, &after.verifications),
             merges: changed(&before.merges, &after.merges),
+            proposal: changed(&before.proposal, &after.proposal).flatten(),
+            questions: changed(&before.questions, &after.questions),
+            wakes: changed(&before.wakes, &after.wakes),
+            reviews: changed(&before.reviews, &after.reviews),
+            findings: changed(&before.findings, &after.findings),
+            choice: changed(&before.choice, &after.choice).flatten(),
             cost: changed(&before.cost, &after.cost),
             problems: changed(&before.problems, &after.problems),
         };

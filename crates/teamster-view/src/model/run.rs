@@ -104,10 +104,16 @@ pub struct StageView {
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(rename = "Plan")]
 pub struct PlanView {
-    /// `file`, `leader` or `sentence`.
+    /// `file`, `leader`, `preset`, `session` or `sentence`.
     pub source: String,
     /// Its file.
     pub path: Option<String>,
+    /// What whoever planned found out about the work.
+    pub analysis: String,
+    /// What whoever planned has taken for granted.
+    pub assumptions: Vec<String>,
+    /// What could go wrong.
+    pub risks: Vec<String>,
     /// Its tasks.
     pub tasks: Vec<PlanTask>,
 }

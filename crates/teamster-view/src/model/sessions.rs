@@ -84,6 +84,7 @@ impl Sessions {
             progress: teamster_types::progress::Progress::default(),
             problems: 0,
             awaits_approval: false,
+            questions: 0,
             seq: 0,
             updated_at: None,
             same_as: None,
@@ -96,10 +97,10 @@ impl Sessions {
         TeamRow {
             id: self.id(state),
             name: name_of(state),
-            state: viewed(state.viewed(now)),
+            state: viewed(self.states.viewed(state, now)),
             stage: Some(state.pdca_phase.as_str().to_owned()),
             members: state.teammates.len(),
-            progress: state.progress,
+            progress: state.progress.counts,
             updated_at: state.updated(),
             ..self.empty_row()
         }
@@ -108,7 +109,7 @@ impl Sessions {
     fn whole(&self, shown: &ShownSession, now: Time) -> TeamView {
         let state = &shown.state;
         let id = self.id(state);
-        let view = viewed(state.viewed(now));
+        let view = viewed(self.states.viewed(state, now));
         TeamView {
             name: name_of(state),
             kind: Some(TeamKind::StateFile),
@@ -117,7 +118,7 @@ impl Sessions {
             state: view,
             at: state.updated(),
             past: false,
-            progress: state.progress,
+            progress: state.progress.counts,
             workers: state
                 .teammates
                 .iter()
@@ -163,7 +164,7 @@ impl Sessions {
                 feature: state.feature.clone(),
                 pdca_phase: state.pdca_phase.as_str().to_owned(),
                 orchestration_pattern: state.orchestration_pattern.as_str().to_owned(),
-                cto_agent: state.cto_agent.as_str().to_owned(),
+                cto_agent: state.cto_agent.clone(),
                 started_at: state.started_at.parse().ok(),
                 last_updated: state.updated(),
             }),

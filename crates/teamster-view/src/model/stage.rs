@@ -1,15 +1,29 @@
 //! Where a run stands, without reading the whole journal.
 
-use teamster_journal::{Event, EventType, RunState, family};
+use serde::Serialize;
+use teamster_journal::{Event, EventKind, EventType, RunState, family};
 use teamster_store::{Read, Result};
 use teamster_types::TeamName;
 use teamster_types::flow::Stage;
+
+/// A phase of the flow that a run follows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PhaseNow {
+    /// The flow: `party` or `pdca`.
+    pub flow: String,
+    /// The phase, as the flow calls it.
+    pub phase: String,
+    /// The number of the round, counted from 1.
+    pub round: u32,
+}
 
 /// Where a run stands now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunNow {
     /// The stage it is in; `None` while there is none.
     pub stage: Option<String>,
+    /// The phase of its flow; `None` when the flow has stages only.
+    pub phase: Option<PhaseNow>,
     /// Whether a decision waits for a person.
     pub awaits_approval: bool,
     /// Whether it is over.
@@ -18,11 +32,12 @@ pub struct RunNow {
 
 /// Events that a run is looked for in by whoever cannot wait.
 const LATELY: usize = 200;
-/// What a run's standing is read from: its last event, its last stage, the last opening of its gate, and the last
+/// What a run's standing is read from: its last event, its last stage and phase, the last opening of its gate, and the last
 /// event at the gate.
-const ASKED: [&[&str]; 4] = [
+const ASKED: [&[&str]; 5] = [
     &[family::RUN],
     &[EventType::RunStarted.name(), EventType::RunStage.name()],
+    &[EventType::RunStarted.name(), EventType::FlowPhase.name()],
     &[
         EventType::ApprovalRequested.name(),
         EventType::RunStarted.name(),
@@ -65,7 +80,16 @@ fn standing(mut events: Vec<Event>) -> RunNow {
         .rfind(|event| event.kind.starts_with(family::RUN));
     let mut stages = run.stages.iter().map(|entry| entry.stage);
     let stage = stages.rfind(|stage| !matches!(stage, Stage::End(_)));
+    let entered = events.iter().rev().find_map(|event| match event.payload() {
+        EventKind::FlowPhase(entered) => Some(entered),
+        _ => None,
+    });
     RunNow {
+        phase: entered.map(|entered| PhaseNow {
+            flow: entered.flow,
+            phase: entered.to,
+            round: entered.round,
+        }),
         stage: stage.map(|stage| stage.as_str().to_owned()),
         awaits_approval: run.open_gate().is_some(),
         finished: last.is_some_and(|event| event.is(EventType::RunFinished)),

@@ -6,9 +6,11 @@ pub use teamster_journal::{Mark, Span, SpanEnd};
 use teamster_types::progress::Progress;
 use teamster_types::{TaskId, Time};
 
+use super::collaboration::{ChoiceView, FindingView, ProposalView, ReviewView, WakeView};
 use super::cost::CostView;
-use super::rows::{MessageView, TaskRow, WorkerView};
+use super::rows::{MessageView, PermissionRequest, TaskRow, WorkerView};
 use super::run::{Approval, MergeView, RunView, Verification};
+use crate::questions::QuestionView;
 use crate::status::TeamProblem;
 
 /// Whose team it is.
@@ -128,6 +130,18 @@ pub struct TeamView {
     pub verifications: Vec<Verification>,
     /// What was merged or could not be, in order.
     pub merges: Vec<MergeView>,
+    /// The plan that was proposed to a person last; `null` when none was.
+    pub proposal: Option<ProposalView>,
+    /// What agents ask: all that wait for an answer, and the last 100 that do not any more, the oldest first.
+    pub questions: Vec<QuestionView>,
+    /// The turns of the agent that leads the run, after its plan, in order.
+    pub wakes: Vec<WakeView>,
+    /// The reviews of the merged work, in order.
+    pub reviews: Vec<ReviewView>,
+    /// What workers and the leader found wrong, in order.
+    pub findings: Vec<FindingView>,
+    /// Which of several results of the same work was chosen.
+    pub choice: Option<ChoiceView>,
     /// What was spent.
     pub cost: CostView,
     /// What needs a person.
@@ -140,6 +154,23 @@ impl TeamView {
     /// The stage of its run.
     pub fn stage(&self) -> Option<&str> {
         self.run.as_ref()?.stage.as_deref()
+    }
+
+    /// The questions that wait for words of a person, the oldest first.
+    pub fn questions_for_person(&self) -> impl Iterator<Item = &QuestionView> {
+        self.questions.iter().filter(|open| open.is_for_person())
+    }
+
+    /// What agents want to do and a person has to decide, each with its worker.
+    pub fn requests(&self) -> impl Iterator<Item = (&WorkerView, &PermissionRequest)> {
+        let workers = self.workers.iter();
+        workers.flat_map(|worker| worker.requests.iter().map(move |request| (worker, request)))
+    }
+
+    /// The revision of the plan that waits for a decision of a person.
+    pub fn open_plan(&self) -> Option<u32> {
+        let open = self.proposal.as_ref().filter(|proposal| proposal.waits)?;
+        Some(open.revision)
     }
 
     /// Whether a decision waits for a person.

@@ -236,10 +236,8 @@ impl<'a> Completion<'a> {
                 reporter.send_to_lead("task_failed", why, extra);
             }
             TaskResolution::Released { why, .. } => {
-                let worker = reporter.name().clone();
-                reporter
-                    .store()
-                    .release(&team, worker.as_str(), id, Some(token))?;
+                let worker = reporter.name().into();
+                reporter.store().release(&team, &worker, id, Some(token))?;
                 reporter.say(&format!("task {id} is given back: {why}"));
             }
             TaskResolution::Lost(why) => {

@@ -11,7 +11,7 @@ use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 use teamster_agents::{
-    AgentTools, Driver, Job, MessageRoute, PermissionReply, Permissions, TaskFacts,
+    AgentTools, Driver, Job, MessageRoute, PermissionReply, Permissions, ResumeSession, TaskFacts,
 };
 use teamster_fs::proc::Machine;
 use teamster_fs::{Dir, FsError, InboxFile, Sync, layout};
@@ -72,8 +72,10 @@ pub(super) struct AttemptInput<'a> {
     pub(super) prompt: &'a str,
     /// The number of attempts at this task that failed.
     pub(super) failures: u32,
-    /// The folder for temp files of this attempt.
-    pub(super) temp: TempFolder,
+    /// The session of the client to go on with.
+    pub(super) resume: Option<ResumeSession<'a>>,
+    /// The folder for temp files of this attempt. It is there as long as somebody has it.
+    pub(super) temp: Arc<TempFolder>,
 }
 
 impl AgentLauncher {
@@ -114,6 +116,11 @@ impl AgentLauncher {
         &self.limits
     }
 
+    /// Returns whether the agent is told in a turn of its own what came while it worked.
+    pub(super) fn has_turns_for_mail(&self) -> bool {
+        self.setup.driver.has_turns_for_mail()
+    }
+
     /// Returns the agent's model, or `None` for the client's own choice.
     pub(super) fn model(&self) -> Option<&str> {
         self.setup.model.as_deref()
@@ -146,7 +153,7 @@ impl AgentLauncher {
             // The bridge commits, so that no agent needs to write to the repository's own folder.
             git_dir: None,
             model: self.setup.model.as_deref(),
-            resume: None,
+            resume: input.resume,
             permissions: &self.setup.permissions,
             team: self.identity.team.as_str(),
             worker: self.identity.name.as_str(),
@@ -232,7 +239,7 @@ pub(super) struct TaskAttempt<'a> {
     /// The file that messages are appended to if the agent takes them that way.
     inbox: Option<InboxFile>,
     /// Removed at the end of the attempt with all that the agent left there.
-    _temp: TempFolder,
+    _temp: Arc<TempFolder>,
 }
 
 impl TaskAttempt<'_> {

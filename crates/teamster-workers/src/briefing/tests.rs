@@ -140,3 +140,43 @@ fn attempt_that_ended_is_told_without_our_internals() {
     }
     assert_eq!(times(1), "This task was tried once before.");
 }
+
+#[test]
+fn work_that_is_done_again_comes_with_what_review_and_checks_said_about_it() {
+    let new = teamster_types::task::NewTask::default();
+    let id: TaskId = "1".parse().unwrap();
+    let made = Task::new(id.clone(), &new, teamster_types::Time::from_millis(0));
+    let mut raw = made.as_object().clone();
+    raw["metadata"]["teamster"]["result"] =
+        serde_json::json!({ "commit": "c0ffee", "files": ["a.rs"] });
+    let task = Task::from_object(&id, raw).unwrap();
+    let mut run = RunState::default();
+    assert_eq!(remarks(&run, &task), []);
+    let finding = |path: &str| serde_json::json!({ "severity": "major", "path": path, "line": 3, "claim": "It panics." });
+    let review = serde_json::json!({ "commit": "d", "reviewer": "ann", "findings": [finding("a.rs"), finding("b.rs")] });
+    let what = teamster_journal::EventKind::parse("review.finished", review.as_object().unwrap());
+    let event = teamster_journal::NewEvent::new("lead", what);
+    let at = teamster_types::Time::from_millis(0);
+    run.apply(&event.placed(1, String::new(), at, "crew".to_owned()));
+    run.base = vec![checked("before", CheckVerdict::Failed)];
+    run.checks = vec![
+        checked("before", CheckVerdict::Failed),
+        Checked {
+            last: "2 tests failed".to_owned(),
+            ..checked("make test", CheckVerdict::Failed)
+        },
+    ];
+    let said = remarks(&run, &task);
+    let texts: Vec<(&str, &str)> = said
+        .iter()
+        .map(|said| (said.from.as_str(), said.text.as_str()))
+        .collect();
+    assert_eq!(
+        texts,
+        [
+            ("ann", "major, a.rs:3: It panics."),
+            ("A check of the merged work", "make test\n\n2 tests failed"),
+        ]
+    );
+    assert_eq!(remarks(&run, &made), [], "nothing of it was ever merged");
+}

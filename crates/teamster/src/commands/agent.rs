@@ -25,10 +25,16 @@ pub struct BridgeClient {
 }
 
 impl BridgeClient {
-    /// Finds the bridge; `None` when a person calls, or an agent that is not ours.
-    pub fn find() -> Option<Self> {
-        let socket = questions::socket_of_caller()?;
-        Some(Self { socket })
+    /// Finds the bridge; `None` when a person calls, or an agent that is not ours. A bridge knows one team: an agent that
+    /// names another is refused, instead of being answered about its own.
+    pub fn find(context: &Context, team: Option<&str>) -> Result<Option<Self>> {
+        let Some(socket) = questions::socket_of_caller() else {
+            return Ok(None);
+        };
+        if let Some(team) = team {
+            context.must_be_own(team.parse()?)?;
+        }
+        Ok(Some(Self { socket }))
     }
 
     fn call(&self, tool: &str, arguments: Value) -> Result<Object> {

@@ -3,7 +3,6 @@
 use clap::Args;
 use serde_json::json;
 use teamster_app::questions::{self, Reply};
-use teamster_journal::payload::QuestionId;
 
 use super::agent::BridgeClient;
 use crate::cli::TeamSelector;
@@ -26,14 +25,16 @@ pub struct AskArgs {
 
 /// Answer a question of an agent
 ///
-/// `teamster status` lists the questions that wait. Only the first answer to a question counts.
+/// `teamster status` lists the questions that wait. Only the first answer to a question counts. A task whose worker cannot
+/// go on is a question, too: it is answered by its own id or by the number of the task.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   teamster answer q17 \"ISO 8601\"   # exits 3
+  teamster answer 2 \"Use port 8080\"   # exits 3
   teamster answer q21 --accept   # exits 3")]
 pub struct AnswerArgs {
-    /// The question, such as q17
+    /// The question, such as q17, or the number of a task that waits for an answer
     question: String,
     /// What the agent is told
     #[arg(
@@ -51,7 +52,7 @@ pub struct AnswerArgs {
 
 impl AskArgs {
     pub fn run(self, context: &Context) -> Result {
-        match BridgeClient::find() {
+        match BridgeClient::find(context, None)? {
             Some(bridge) => bridge.ask(context, &self.question),
             None => Err(AppError::refused(
                 "asking is for the agent of a worker, and no worker's bridge started this",
@@ -64,8 +65,8 @@ impl AskArgs {
 impl AnswerArgs {
     pub fn run(self, context: &Context) -> Result {
         context.must_be_a_person("answering a question")?;
-        let id: QuestionId = self.question.parse()?;
         let team = self.team.find(context)?;
+        let id = questions::named(context, &team, &self.question)?;
         let reply = if self.accept {
             Reply::Accept(self.answer)
         } else {

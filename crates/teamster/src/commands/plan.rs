@@ -1,27 +1,33 @@
-//! Implements `teamster plan check`, and reads plans for other commands.
+//! Implements `teamster plan`: checks plan files, and decides about the plan that a run waits with.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
-use teamster_run::plan::Faults;
-use teamster_run::plan::Plan;
+use teamster_app::plans::{self, PlanInput};
+use teamster_run::plan::{EDITED_FILE, Faults, Plan, edited_document, proposal_text, read_edited};
+use teamster_types::TeamName;
 
+use crate::cli::TeamSelector;
+use crate::context::Context;
+use crate::editor;
 use crate::error::{AppError, Result};
-use crate::input::read_named;
+use crate::input::{read_named, says_yes};
 use crate::output::Output;
-use crate::shown::line;
+use crate::shown::{line, viewed};
 use crate::table::TextTable;
 
 /// A plan is text; nobody writes, and no agent should write, a longer one.
 const PLAN_LIMIT: usize = 8 * 1024 * 1024;
 
-/// Look at plans: files with tasks that wait for each other
+/// Check plan files, and decide about the plan that a run waits with
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  teamster plan check plan.toml")]
+  teamster plan check plan.toml
+  teamster plan show --team fix-login   # exits 3
+  teamster plan accept --team fix-login --revision 1   # exits 3")]
 pub struct PlanArgs {
     #[command(subcommand)]
     command: PlanCommand,
@@ -30,12 +36,198 @@ pub struct PlanArgs {
 #[derive(Debug, Subcommand)]
 enum PlanCommand {
     Check(PlanCheckArgs),
+    Show(PlanShowArgs),
+    Accept(PlanAcceptArgs),
+    Edit(PlanEditArgs),
+    Revise(PlanReviseArgs),
+    Reject(PlanRejectArgs),
 }
 
 impl PlanArgs {
     pub fn run(self, out: Output) -> Result {
         match self.command {
             PlanCommand::Check(command) => command.run(out),
+            PlanCommand::Show(command) => command.run(&Context::find(out)?),
+            PlanCommand::Accept(command) => {
+                decide(out, &command.plan, |_, _| Ok(PlanInput::Accept))
+            }
+            PlanCommand::Edit(command) => decide(out, &command.plan, |context, team| {
+                edited(context, team, command.file.as_deref())
+            }),
+            PlanCommand::Revise(command) => decide(out, &command.plan, |_, _| {
+                Ok(PlanInput::Revise(command.what))
+            }),
+            PlanCommand::Reject(command) => decide(out, &command.plan, |_, _| {
+                Ok(PlanInput::Reject(command.why))
+            }),
+        }
+    }
+}
+
+/// Which plan is meant.
+#[derive(Args, Debug)]
+struct PlanSelector {
+    /// The revision that you looked at; needed without a terminal
+    #[arg(long, value_name = "N")]
+    revision: Option<u32>,
+    #[command(flatten)]
+    team: TeamSelector,
+}
+
+/// Show the plan that a run waits with: its tasks, who waits for whom, and what the leader says about it
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  teamster plan show --team fix-login   # exits 3
+  teamster plan show --team fix-login --toml   # exits 3")]
+struct PlanShowArgs {
+    /// Print the plan as the file that `plan edit` takes
+    #[arg(long)]
+    toml: bool,
+    #[command(flatten)]
+    team: TeamSelector,
+}
+
+/// Let the plan that a run waits with be carried out
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  teamster plan accept   # in a terminal
+  teamster plan accept --team fix-login --revision 2   # exits 3")]
+struct PlanAcceptArgs {
+    #[command(flatten)]
+    plan: PlanSelector,
+}
+
+/// Change the plan that a run waits with, in your editor or by a file; the new plan is asked about in turn
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  teamster plan edit   # in a terminal
+  teamster plan edit my-plan.toml --team fix-login --revision 1   # exits 3")]
+struct PlanEditArgs {
+    /// The plan that takes its place, in TOML, YAML or JSON; `-` is the standard input [default: your editor]
+    file: Option<PathBuf>,
+    #[command(flatten)]
+    plan: PlanSelector,
+}
+
+/// Have the leader change the plan that a run waits with
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  teamster plan revise \"leave the manual out\"   # in a terminal
+  teamster plan revise \"one task is enough\" --team fix-login --revision 1   # exits 3")]
+struct PlanReviseArgs {
+    /// What to change
+    #[arg(value_name = "WHAT")]
+    what: String,
+    #[command(flatten)]
+    plan: PlanSelector,
+}
+
+/// Reject the plan that a run waits with; the run ends, and can be taken up again
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  teamster plan reject \"not now\"   # in a terminal
+  teamster plan reject --team fix-login --revision 1   # exits 3")]
+struct PlanRejectArgs {
+    /// Why not
+    #[arg(value_name = "WHY", default_value = "", hide_default_value = true)]
+    why: String,
+    #[command(flatten)]
+    plan: PlanSelector,
+}
+
+impl PlanShowArgs {
+    fn run(self, context: &Context) -> Result {
+        let team = self.team.find(context)?;
+        let (open, spec) = plans::open_plan(context, &team)?;
+        let proposed = &open.proposed;
+        if self.toml {
+            let text = edited_document(proposed, &spec).map_err(AppError::refused)?;
+            return context
+                .out
+                .answer(|| json!({ "team": team, "toml": text }), || text.clone());
+        }
+        context.out.answer(
+            || {
+                json!({
+                    "team": team,
+                    "revision": proposed.revision,
+                    "by": proposed.by,
+                    "plan": proposed.plan,
+                    "leftOut": proposed.left_out,
+                    "problem": proposed.problem,
+                })
+            },
+            || {
+                let text = viewed(&proposal_text(proposed, &spec));
+                let at = format!("--team {team} --revision {}", proposed.revision);
+                format!(
+                    "{text}\n`teamster plan accept {at}` carries it out; or `teamster plan edit`, `revise TEXT`, `reject`\n"
+                )
+            },
+        )
+    }
+}
+
+/// Answers the plan that a run waits with, and says what comes of it.
+fn decide(
+    out: Output,
+    plan: &PlanSelector,
+    input: impl FnOnce(&Context, &TeamName) -> Result<PlanInput>,
+) -> Result {
+    let context = Context::find(out)?;
+    context.must_be_a_person("deciding about a plan")?;
+    let team = plan.team.find(&context)?;
+    let input = input(&context, &team)?;
+    let answered = plans::answer_plan(&context, &team, plan.revision, input)?;
+    let (revision, word) = (answered.revision, answered.answer.words());
+    let hosted = answered.is_hosted;
+    out.answer(
+        || {
+            json!({
+                "team": team, "revision": revision, "decision": answered.answer.decision(), "hosted": hosted,
+            })
+        },
+        || {
+            let next = if hosted {
+                format!("the host of {team} goes on with it")
+            } else {
+                format!("nobody hosts the run: `teamster run --resume {team}` goes on with it")
+            };
+            format!("revision {revision} of the plan is {word}; {next}\n")
+        },
+    )
+}
+
+/// Returns the plan of a file, or what the person makes of the present one in their editor.
+fn edited(context: &Context, team: &TeamName, file: Option<&Path>) -> Result<PlanInput> {
+    let (open, spec) = plans::open_plan(context, team)?;
+    if let Some(file) = file {
+        let bytes = read_named(file, PLAN_LIMIT)?;
+        let text = String::from_utf8(bytes)
+            .map_err(|_| AppError::refused(format!("{} is no UTF-8", file.display())))?;
+        return Ok(PlanInput::Edit(text));
+    }
+    if !context.can_ask() {
+        return Err(AppError::usage("without a terminal a FILE is needed")
+            .hint("`teamster plan show --toml` prints the plan as such a file"));
+    }
+    let before = edited_document(&open.proposed, &spec).map_err(AppError::refused)?;
+    let mut text = before.clone();
+    loop {
+        text = editor::edit(&text).map_err(AppError::refused)?;
+        if text == before {
+            return Err(AppError::refused("nothing was changed"));
+        }
+        let Err(faults) = read_edited(Path::new(EDITED_FILE), &text, &spec) else {
+            return Ok(PlanInput::Edit(text));
+        };
+        if !says_yes(&line_by_line(&faults), "Edit it again? [y/N] ") {
+            return Err(AppError::refused("the edited plan was given up"));
         }
     }
 }
@@ -62,8 +254,9 @@ pub fn read_plan(file: &Path) -> Result<Plan> {
 #[derive(Args, Debug)]
 #[command(after_help = "\
 A plan is TOML, YAML or JSON: a list `tasks`, each with `id`, `subject` and, if wanted,
-`description`, `activeForm`, `blockedBy`, `owner`, `capabilities`, `paths` and `verify`; and
-`verify` for all of them together. Exit code 6: something is wrong with it.
+`description`, `activeForm`, `blockedBy`, `owner`, `role`, `capabilities`, `paths`, `accept`
+and `verify`; and for all of them together `verify`, `must_pass`, `analysis`, `assumptions`,
+`risks` and `questions`. Exit code 6: something is wrong with it.
 
 Examples:
   teamster plan check plan.toml
@@ -99,7 +292,8 @@ fn good(file: &str, plan: &Plan) -> Value {
         .iter()
         .zip(&plan.labels)
         .zip(&plan.lines)
-        .map(|((planned, id), at)| {
+        .zip(&plan.roles)
+        .map(|(((planned, id), at), role)| {
             let task = &planned.task;
             json!({
                 "id": id,
@@ -109,13 +303,26 @@ fn good(file: &str, plan: &Plan) -> Value {
                 "activeForm": task.active_form,
                 "blockedBy": planned.after.iter().filter_map(label).collect::<Vec<_>>(),
                 "owner": task.owner,
+                "role": role,
                 "capabilities": task.capabilities,
                 "paths": task.paths,
+                "accept": task.notes.accept,
                 "verify": task.verify,
             })
         })
         .collect();
-    json!({ "file": file, "ok": true, "tasks": tasks, "verify": plan.verify, "faults": [] })
+    json!({
+        "file": file,
+        "ok": true,
+        "tasks": tasks,
+        "verify": plan.verify,
+        "mustPass": plan.must_pass,
+        "analysis": plan.analysis,
+        "assumptions": plan.assumptions,
+        "risks": plan.risks,
+        "questions": plan.questions,
+        "faults": [],
+    })
 }
 
 fn bad(faults: &Faults) -> Value {

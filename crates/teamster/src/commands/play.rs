@@ -1,6 +1,6 @@
-//! `teamster play FILE`: the agent of `scripted:` workers. Only a driver calls it, with `-` for a script on the standard
-//! input, so no help names it, and it is dispatched before the parser is built: hundreds of these may be started in one
-//! run.
+//! `teamster play FILE`: the agent of `scripted:` workers. Only a driver calls it, with `-` for a script and a prompt on
+//! the standard input, so no help names it, and it is dispatched before the parser is built: hundreds of these may be
+//! started in one run.
 //!
 //! A script can leave a process behind that has nothing to do with its agent any more, as careless programs do:
 //! `play --leave MILLISECONDS` makes a session of its own, starts `play --linger MILLISECONDS`, and ends.
@@ -11,7 +11,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use teamster_agents::scripted::{Script, ScriptContext, ScriptEnd, ScriptError, ScriptHost, play};
+use teamster_agents::scripted::{
+    Script, ScriptContext, ScriptEnd, ScriptError, ScriptHost, play, script_and_prompt,
+};
 use teamster_app::env_vars;
 use teamster_isolate::detached;
 
@@ -71,9 +73,9 @@ fn run_script(file: &Path) -> ExitCode {
     let script = if file == Path::new("-") {
         of_input(file)
     } else {
-        Script::read(file)
+        Script::read(file).map(|script| (script, String::new()))
     };
-    let script = match script {
+    let (script, prompt) = match script {
         Ok(script) => script,
         Err(error) => {
             let error = AppError::new(ErrorKind::Usage, error.to_string())
@@ -93,6 +95,7 @@ fn run_script(file: &Path) -> ExitCode {
         team: &team,
         worker: &worker,
         label: label.as_deref(),
+        prompt: &prompt,
         host: &ThisMachine,
     };
     match play(&script, &context, &mut std::io::stdout().lock()) {
@@ -103,8 +106,8 @@ fn run_script(file: &Path) -> ExitCode {
     }
 }
 
-/// Reads the script from the standard input: whoever started this has read and checked it.
-fn of_input(file: &Path) -> Result<Script, ScriptError> {
+/// Reads the script and what the agent is told from the standard input: whoever started this has read and checked it.
+fn of_input(file: &Path) -> Result<(Script, String), ScriptError> {
     let mut text = String::new();
     std::io::stdin()
         .read_to_string(&mut text)
@@ -113,7 +116,8 @@ fn of_input(file: &Path) -> Result<Script, ScriptError> {
             line: None,
             error: error.to_string(),
         })?;
-    Script::parse(file, &text)
+    let (script, prompt) = script_and_prompt(&text);
+    Ok((Script::parse(file, script)?, prompt.to_owned()))
 }
 
 /// What the plan calls the task: only its file tells.

@@ -36,12 +36,12 @@ impl PluginArgs {
     }
 }
 
-/// Write a plugin with our hooks, commands and skill
+/// Write a plugin with our hooks, tools, commands and skill
 #[derive(Args, Debug)]
 #[command(after_help = "\
-The plugin has the hooks of `teamster install claude`, the commands /team, /team-status and
-/team-approve, and a skill that teaches the lead to use teamster. It calls the teamster on PATH,
-else this one, so it can be copied to another machine. Try it with
+The plugin has the hooks of `teamster install claude`, the tools of `teamster mcp`, the commands
+/team, /team-status and /team-approve, and a skill that teaches the lead to use teamster. It calls
+the teamster on PATH, else this one, so it can be copied to another machine. Try it with
 
   claude --plugin-dir teamster-plugin
 

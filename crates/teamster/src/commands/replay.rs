@@ -228,6 +228,7 @@ impl<'a> ReplaySource<'a> {
     fn find(context: &'a Context, what: &str) -> Result<Self> {
         let team = what.parse::<TeamName>().ok();
         if let Some(team) = team {
+            let team = context.must_be_own(team)?;
             let read = context.read()?;
             if read.team(&team).is_ok() {
                 return Ok(Self::Team(read, team));
@@ -236,6 +237,9 @@ impl<'a> ReplaySource<'a> {
                 return Ok(kept);
             }
         }
+        context
+            .actor
+            .must_be_person("showing a journal by its path")?;
         let path = context.absolute(Path::new(what));
         let missing = || {
             AppError::not_found(format!("there is no team and no journal {what:?}")).hint(

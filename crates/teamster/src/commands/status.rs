@@ -8,7 +8,7 @@ use serde_json::json;
 use teamster_store::TeamEntry;
 use teamster_types::Time;
 use teamster_types::team::TeamOrigin;
-use teamster_view::status::{TeamStatus, of_entry};
+use teamster_view::status::{ProblemKind, TeamProblem, TeamStatus, of_entry};
 
 use super::agent::BridgeClient;
 use super::worker;
@@ -43,7 +43,7 @@ pub struct StatusArgs {
 
 impl StatusArgs {
     pub fn run(self, context: &Context) -> Result {
-        if let Some(bridge) = BridgeClient::find() {
+        if let Some(bridge) = BridgeClient::find(context, self.team.as_deref())? {
             return bridge.status(context);
         }
         let mut before = None;
@@ -70,7 +70,7 @@ impl StatusArgs {
         let limits = context.config.limits();
         let status = |entry: &TeamEntry| Ok(of_entry(read, entry, &limits)?);
         if self.all {
-            return read.teams()?.iter().map(status).collect();
+            return context.visible_teams()?.iter().map(status).collect();
         }
         if context.names_team(self.team.as_deref()) {
             let team = context.team(self.team.as_deref())?;
@@ -108,6 +108,18 @@ impl StatusArgs {
     }
 }
 
+/// Where the run of a team stands, in the words of the engine and of the flow that it follows.
+fn stage_text(stage: &str, team: &TeamStatus) -> String {
+    let over = if team.run.finished { ", over" } else { "" };
+    match &team.phase {
+        Some(now) => format!(
+            "stage {stage}{over}; {} of the flow {}, round {}",
+            now.phase, now.flow, now.round
+        ),
+        None => format!("stage {stage}{over}"),
+    }
+}
+
 fn write_team(text: &mut String, team: &TeamStatus, now: Time, colour: bool) {
     let _ = write!(text, "team {}", viewed_line(&team.name));
     if team.kind == Some(TeamOrigin::Claude) {
@@ -121,36 +133,60 @@ fn write_team(text: &mut String, team: &TeamStatus, now: Time, colour: bool) {
         );
     }
     let _ = writeln!(text, "\n{}", say_progress(&team.progress));
+    if let Some(stage) = &team.stage {
+        let _ = writeln!(text, "{}", viewed_line(&stage_text(stage, team)));
+    }
+    let wanted = wanted_of_you(team, colour);
+    if !wanted.is_empty() {
+        let _ = write!(text, "\n{wanted}");
+    }
     if !team.workers.is_empty() {
         text.push('\n');
         text.push_str(&worker::table(&team.workers, now).render(colour));
     }
-    if !team.problems.is_empty() {
-        text.push('\n');
+    let others = team.problems.iter().filter(|it| !is_decision(it));
+    for (place, problem) in others.enumerate() {
+        if place == 0 {
+            text.push('\n');
+        }
+        let _ = writeln!(text, "{}", Tone::Bad.paint(&problem_text(problem), colour));
     }
-    for problem in &team.problems {
-        let problem_text = format!(
-            "{}: {}",
-            viewed_line(&problem.about),
-            viewed_line(&problem.error)
-        );
-        let _ = writeln!(text, "{}", Tone::Bad.paint(&problem_text, colour));
-    }
-    if !team.questions.is_empty() {
-        text.push('\n');
+}
+
+/// What a person has to decide or to answer, each with how to.
+fn wanted_of_you(team: &TeamStatus, colour: bool) -> String {
+    let mut text = String::new();
+    for problem in team.problems.iter().filter(|it| is_decision(it)) {
+        let _ = writeln!(text, "{}", Tone::Bad.paint(&problem_text(problem), colour));
     }
     for question in &team.questions {
-        let about = question
-            .task_id
-            .as_ref()
-            .map_or_else(String::new, |task| format!(" about task {task}"));
-        let words = format!(
-            "{} {} asks{about}: {}",
-            question.id,
-            viewed_line(&question.from),
-            viewed_line(&question.text)
-        );
+        // A person may answer what the leader was asked; who is first is heard.
+        let whose = if question.is_for_person() {
+            String::new()
+        } else {
+            " (the leader is asked; you can answer, too)".to_owned()
+        };
+        let words = format!("{} {}{whose}", question.id, viewed_line(&question.words()));
         let _ = writeln!(text, "{}", Tone::Notable.paint(&words, colour));
         let _ = writeln!(text, "  {}", question.command(&team.name));
     }
+    for request in &team.requests {
+        let words = viewed_line(&request.words());
+        let _ = writeln!(text, "{}", Tone::Notable.paint(&words, colour));
+        let command = viewed_line(&request.command(&team.name));
+        let _ = writeln!(text, "  {command}   # or deny");
+    }
+    text
+}
+
+fn is_decision(problem: &TeamProblem) -> bool {
+    matches!(problem.kind, ProblemKind::Approval | ProblemKind::Plan)
+}
+
+fn problem_text(problem: &TeamProblem) -> String {
+    format!(
+        "{}: {}",
+        viewed_line(&problem.about),
+        viewed_line(&problem.error)
+    )
 }

@@ -6,16 +6,18 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use serde_json::json;
+use teamster_app::permissions::{self, PermissionDecision};
+use teamster_app::questions::{self, Reply};
 use teamster_store::{Change, FileStore, Kind, Read, SystemClock};
 use teamster_studio::api::LogLine;
-use teamster_studio::top::{KeyPress, Scene, TerminalScreen, once};
+use teamster_studio::top::{KeyPress, LineKey, Scene, TerminalScreen, once};
 use teamster_types::TeamName;
 use teamster_view::model::{LiveTeam, Sessions, TeamView, Timeline};
 
 use super::studio::log_of;
 use crate::context::Context;
 use crate::error::{AppError, ErrorKind, Result};
-use crate::shown::redacted;
+use crate::shown::{redacted, viewed_line};
 
 /// The smallest screen that a frame is made for, and the one that is taken where there is none.
 pub const SMALL: (u16, u16) = (80, 24);
@@ -26,6 +28,9 @@ const TICK: Duration = Duration::from_secs(1);
 /// Lines of a log that are kept for the screen.
 const LOG_LINES: usize = 200;
 const KEYS: &str = "q quit  ↑↓ worker  ←→ team  PgUp PgDn tasks";
+const ANSWER_KEYS: &str = "1-9 answer  q quit  ↑↓ worker  ←→ team  PgUp PgDn tasks";
+/// The longest answer that can be written here, in letters.
+const LONGEST_ANSWER: usize = 2_000;
 
 /// Watch a team on the terminal: workers, tasks, messages, timeline, log
 #[derive(Args, Debug)]
@@ -235,6 +240,38 @@ struct TopScreen<'a> {
     worker: usize,
     first_task: usize,
     log: Vec<LogLine>,
+    /// The answer that is being written.
+    answering: Option<Answering>,
+    /// What came of the last answer, until the next key.
+    said: Option<String>,
+}
+
+/// What a person answers.
+#[derive(Clone, Debug)]
+enum AnswerTo {
+    /// A question of an agent.
+    Question { id: String, is_proposal: bool },
+    /// What an agent wants to be allowed.
+    Request { worker: String, request: String },
+}
+
+/// An answer that is being written.
+struct Answering {
+    to: AnswerTo,
+    typed: String,
+}
+
+impl Answering {
+    /// What stands before the line.
+    fn about(&self) -> String {
+        match &self.to {
+            AnswerTo::Question { id, is_proposal } if *is_proposal => {
+                format!("{id}: accept, or why not")
+            }
+            AnswerTo::Question { id, .. } => format!("answer {id}"),
+            AnswerTo::Request { worker, .. } => format!("{worker}: allow, or deny and why"),
+        }
+    }
 }
 
 impl<'a> TopScreen<'a> {
@@ -253,6 +290,8 @@ impl<'a> TopScreen<'a> {
             worker: 0,
             first_task: 0,
             log: Vec::new(),
+            answering: None,
+            said: None,
         })
     }
 
@@ -277,10 +316,20 @@ impl<'a> TopScreen<'a> {
                 screen.draw(&self.scene()).map_err(no_screen)?;
                 draws = false;
             }
-            if let Some(key) = screen.key(BEAT).map_err(no_screen)? {
+            if self.answering.is_some() {
+                match screen.line_key(BEAT).map_err(no_screen)? {
+                    Some(LineKey::Quit) => return Ok(()),
+                    Some(key) => {
+                        self.wrote(key);
+                        draws = true;
+                    }
+                    None => {}
+                }
+            } else if let Some(key) = screen.key(BEAT).map_err(no_screen)? {
                 if key == KeyPress::Quit {
                     return Ok(());
                 }
+                self.said = None;
                 self.typed(key)?;
                 ticked = None;
             }
@@ -293,8 +342,89 @@ impl<'a> TopScreen<'a> {
             worker: self.worker,
             first_task: self.first_task,
             log: self.log.clone(),
-            keys: KEYS.to_owned(),
+            keys: match &self.said {
+                Some(said) => said.clone(),
+                None if self.asked().is_empty() => KEYS.to_owned(),
+                None => ANSWER_KEYS.to_owned(),
+            },
+            answer: (self.answering.as_ref())
+                .map(|answering| (answering.about(), answering.typed.clone())),
             ..scene(&*self.store, &self.seen)
+        }
+    }
+
+    /// Returns what can be answered, in the order in which it is shown.
+    fn asked(&self) -> Vec<AnswerTo> {
+        let view = self.seen.view();
+        let questions = view
+            .questions_for_person()
+            .map(|question| AnswerTo::Question {
+                id: question.id.clone(),
+                is_proposal: question.proposal.is_some(),
+            });
+        let requests = view.requests().map(|(worker, request)| AnswerTo::Request {
+            worker: worker.name.clone(),
+            request: request.request.clone(),
+        });
+        questions.chain(requests).collect()
+    }
+
+    /// Takes in a key while an answer is written.
+    fn wrote(&mut self, key: LineKey) {
+        let Some(answering) = &mut self.answering else {
+            return;
+        };
+        match key {
+            LineKey::Letter(letter) => {
+                if answering.typed.chars().count() < LONGEST_ANSWER {
+                    answering.typed.push(letter);
+                }
+            }
+            LineKey::Erase => {
+                answering.typed.pop();
+            }
+            LineKey::Cancel => self.answering = None,
+            LineKey::Send => {
+                if let Some(answering) = self.answering.take() {
+                    self.said = Some(match self.send(&answering) {
+                        Ok(said) => said,
+                        Err(error) => viewed_line(&error.to_string()),
+                    });
+                }
+            }
+            LineKey::Quit | LineKey::Other => {}
+        }
+    }
+
+    fn send(&self, answering: &Answering) -> Result<String> {
+        let WatchedTarget::Team { .. } = &self.seen else {
+            return Err(AppError::usage("a session takes no answers"));
+        };
+        let team: TeamName = self.seen.view().name.parse()?;
+        let typed = answering.typed.trim();
+        match &answering.to {
+            AnswerTo::Question { id, is_proposal } => {
+                let (first, rest) = typed.split_once(char::is_whitespace).unwrap_or((typed, ""));
+                let reply = if *is_proposal && first.eq_ignore_ascii_case("accept") {
+                    Reply::Accept(rest.trim().to_owned())
+                } else {
+                    Reply::Words(typed.to_owned())
+                };
+                let answered = questions::answer(self.context, &team, id.parse()?, reply)?;
+                let asker = viewed_line(answered.question.asked_by.as_str());
+                Ok(match answered.task {
+                    Some(task) => format!("made task {task}, as {asker} proposed"),
+                    None => format!("{asker} has the answer"),
+                })
+            }
+            AnswerTo::Request { worker, request } => {
+                let decision = PermissionDecision::read(typed)
+                    .ok_or_else(|| AppError::usage("type allow, deny, or deny and why"))?;
+                let worker = worker.parse()?;
+                permissions::answer(self.context, &team, &worker, request, &decision)?;
+                let may = if decision.allow { "may" } else { "may not" };
+                Ok(format!("{worker} is told that it {may}"))
+            }
         }
     }
 
@@ -313,6 +443,13 @@ impl<'a> TopScreen<'a> {
             }
             KeyPress::Left => self.turn_to((self.place + count - 1) % count)?,
             KeyPress::Right => self.turn_to((self.place + 1) % count)?,
+            KeyPress::Answer(place) => {
+                let to = self.asked().into_iter().nth(place.saturating_sub(1));
+                self.answering = to.map(|to| Answering {
+                    to,
+                    typed: String::new(),
+                });
+            }
             KeyPress::Quit | KeyPress::Space | KeyPress::Other => {}
         }
         Ok(())

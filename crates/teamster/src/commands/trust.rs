@@ -52,6 +52,9 @@ impl TrustArgs {
                 },
             );
         }
+        if self.yes {
+            context.must_be_a_person("trusting a project")?;
+        }
         let mut project = ProjectDemands::look(&context.layout, &context.config)?;
         let is_open = matches!(project.state(), TrustState::New | TrustState::Changed);
         if !self.show && is_open {

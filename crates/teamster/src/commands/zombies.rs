@@ -44,7 +44,7 @@ impl ZombiesArgs {
     }
 }
 
-/// Show what is over but still there, and why that is said
+/// Show teams, processes and worktrees left behind, with the evidence for it
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Nothing is changed. A team is old when it was made longer ago than --ttl and nothing in its
@@ -71,7 +71,7 @@ impl ZombiesScanArgs {
     }
 }
 
-/// Remove what is over
+/// Remove those that are proven dead
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Teams go to the trash, where they stay for 7 days: `teamster zombies restore TEAM` brings one

@@ -31,7 +31,7 @@ impl Payload {
                 TOOLS.contains(&tool) || tool.starts_with("Task")
             }
             "SubagentStart" | "SubagentStop" | "TeammateIdle" | "TaskCreated" | "TaskCompleted"
-            | "Stop" | "SessionStart" | "SessionEnd" | "Notification" => true,
+            | "Stop" | "StopFailure" | "SessionStart" | "SessionEnd" | "Notification" => true,
             _ => false,
         }
     }

@@ -35,6 +35,7 @@ struct Team {
     tasks: Vec<Task>,
     members: Vec<Member>,
     questions: Vec<OpenQuestion>,
+    findings: Vec<OpenFinding>,
 }
 
 impl Team {
@@ -57,6 +58,20 @@ impl Team {
                     blocks: Some(TaskId::from_number(4)),
                 },
             ],
+            findings: Vec::new(),
+        }
+    }
+
+    /// The same team after a review that found a blocker, a major and a nit.
+    fn reviewed() -> Self {
+        let findings = [("f1", true), ("f2", true), ("f3", false)];
+        let findings = findings.map(|(id, needs_fix)| OpenFinding {
+            id: id.to_owned(),
+            needs_fix,
+        });
+        Self {
+            findings: findings.to_vec(),
+            ..Self::new()
         }
     }
 
@@ -71,6 +86,7 @@ impl Team {
                 tasks: &self.tasks,
                 members: &self.members,
                 questions: &self.questions,
+                findings: &self.findings,
                 most_new: 3,
             },
         )
@@ -281,4 +297,80 @@ fn list_is_found_among_words_and_nonsense_is_told_as_such() {
         let faults = team.read_text(said).unwrap_err().join("; ");
         assert!(faults.contains(why), "{said}: {faults}");
     }
+}
+
+#[test]
+fn every_finding_that_needs_a_fix_is_settled_or_left_with_a_reason() {
+    let team = Team::reviewed();
+    let task = |findings: &[&str]| json!({ "action": "create_task", "subject": "Mend", "findings": findings });
+    let leave = |id: &str, why: &str| json!({ "action": "answer", "question": id, "text": why });
+    let read = team
+        .read(&json!([
+            task(&["f1", "f3"]),
+            leave("f2", "It cannot happen.")
+        ]))
+        .unwrap();
+    assert_eq!(read.settles, [(0, vec![0, 2])]);
+    assert_eq!(read.dismissed, [(1, "It cannot happen.".to_owned())]);
+    assert_eq!(read.replies, []);
+    let nothing = team.read(&json!([])).unwrap();
+    assert_eq!(nothing.settles, [], "the host decides then");
+    for (actions, why) in [
+        (json!([task(&["f1"])]), "nothing is said about finding f2"),
+        (
+            json!([task(&["f1", "f2"]), leave("f2", "no")]),
+            "finding f2 is both fixed and left",
+        ),
+        (json!([task(&["f9"])]), "there is no finding \"f9\""),
+        (
+            json!([task(&["f2"]), leave("f1", " ")]),
+            "a reason is needed not to fix finding f1",
+        ),
+        (
+            json!([task(&["f2"]), leave("f1", "no"), leave("f1", "no")]),
+            "finding f1 is answered twice",
+        ),
+    ] {
+        let faults = team.read(&actions).unwrap_err().join("; ");
+        assert!(faults.contains(why), "{actions}: {faults}");
+    }
+    let faults = Team::new().read(&json!([task(&["f1"])])).unwrap_err();
+    assert!(faults[0].contains("there is no finding"), "{faults:?}");
+}
+
+#[test]
+fn task_that_waits_for_itself_is_refused_in_words() {
+    let team = Team::new();
+    for (action, why) in [
+        (
+            json!({ "action": "create_task", "id": "a", "subject": "Mend", "blockedBy": ["a"] }),
+            "the new tasks have a cycle",
+        ),
+        (
+            json!({ "action": "update_task", "task": "4", "blockedBy": ["4"] }),
+            "that would be a cycle",
+        ),
+        (
+            json!({ "action": "update_task", "task": "3", "blockedBy": ["4"] }),
+            "that would be a cycle",
+        ),
+    ] {
+        let faults = team.read(&json!([action])).unwrap_err().join("; ");
+        assert!(faults.contains(why), "{faults}");
+    }
+}
+
+#[test]
+fn task_for_anybody_is_not_left_to_who_is_kept_for_the_review() {
+    let mut team = Team::new();
+    team.members[1].role = Some("reviewer".to_owned());
+    team.members[1].can = vec!["poetry".to_owned()];
+    let action = json!({ "action": "create_task", "subject": "Write", "capabilities": ["poetry"] });
+    let faults = team.read(&json!([action])).unwrap_err().join("; ");
+    assert!(
+        faults.contains("nobody in the team can do any of poetry"),
+        "{faults}"
+    );
+    let action = json!({ "action": "create_task", "subject": "Write", "capabilities": ["poetry"], "owner": "ben" });
+    assert!(team.read(&json!([action])).is_ok(), "named by the leader");
 }

@@ -83,8 +83,37 @@ impl Story {
             blocked_by: blocked_by.iter().map(|id| id.parse().unwrap()).collect(),
             ..NewTask::default()
         };
-        let task = self.store.create_task(&self.team, "host", &new).unwrap();
+        let task = self
+            .store
+            .create_task(&self.team, &"host".into(), &new)
+            .unwrap();
         task.id().clone()
+    }
+
+    /// A worker does a task and reports.
+    pub(super) fn reports(&self, worker: &str, task: &str, result: Value) {
+        let request = ClaimRequest {
+            worker: worker.parse().unwrap(),
+            id: Some(task.parse().unwrap()),
+            lease: None,
+        };
+        let claimed = self.store.claim(&self.team, &request).unwrap().unwrap();
+        let (id, token) = (claimed.task.id(), &claimed.token);
+        let done = self.store.complete(&self.team, id, token, Some(result));
+        drop(done.unwrap());
+    }
+
+    /// Somebody writes an event.
+    pub(super) fn says(&self, who: &str, kind: &str, task: Option<&str>, data: Value) -> u64 {
+        self.wait(1);
+        let Value::Object(data) = data else {
+            panic!("data is an object");
+        };
+        let mut event = NewEvent::new(who, EventKind::parse(kind, &data));
+        if let Some(task) = task {
+            event = event.task(&task.parse().unwrap());
+        }
+        self.store.record(&self.team, event).unwrap()
     }
 
     /// A worker has a task for so long; `Ok` is the commit it comes to.
@@ -261,5 +290,85 @@ pub(super) fn rich_and_over() -> Story {
     let finished = json!({"outcome": "tasks_failed", "exitCode": 14, "commit": WORK,
         "reason": "task 3 failed for good, and task 4 waits for it"});
     story.tell(2, "run.finished", None, finished);
+    story
+}
+
+/// A team that asks, answers, finds, reviews and chooses.
+pub(super) fn talkative() -> Story {
+    let story = Story::new(&["ann", "ben"]);
+    let members = json!([{"name": "ann", "provider": "claude"}, {"name": "ben", "provider": "codex", "role": "reviewer"}]);
+    story.tell(
+        0,
+        "run.started",
+        None,
+        json!({"task": "Serve the page", "agents": "2:claude", "leader": "claude", "members": members,
+            "base": {"commit": BASE, "branch": "main"}, "review": "prefer"}),
+    );
+    story.task("Serve the page", &[]);
+    story.task("Test the page", &["1"]);
+    story.reports(
+        "ann",
+        "1",
+        json!({"commit": WORK, "summary": "The page is served on port 8080. I could not run it in Firefox.",
+            "handover": "The port is in `src/port.rs`.\nStart it with `make serve`.",
+            "problems": ["There is no icon.", "| a table? |"]}),
+    );
+    let asked = json!({"kind": "ask", "text": "Which port?", "to": "leader"});
+    let first = story.says("ann", "question.asked", Some("1"), asked);
+    let woken = json!({"wake": 1, "reasons": [{"kind": "question", "about": format!("q{first}")}], "launch": "a"});
+    story.says("lead", "leader.woken", None, woken);
+    let answered = json!({"question": format!("q{first}"), "answer": "8080"});
+    story.says("leader", "question.answered", None, answered);
+    let acted = json!({"wake": 1, "actions": 2, "notes": ["The port is 8080."]});
+    story.says("leader", "leader.acted", None, acted);
+    let asked = json!({"kind": "ask", "text": "May it be slow?", "to": "person"});
+    let second = story.says("ben", "question.asked", Some("2"), asked);
+    let expired = json!({"question": format!("q{second}"), "reason": "nobody answered in 10 min"});
+    story.says("ben", "question.expired", Some("2"), expired);
+    let proposal = json!({"kind": "proposal", "text": "", "to": "person",
+        "proposal": {"subject": "Draw an icon", "description": "", "paths": [], "blockedBy": []}});
+    story.says("ann", "question.asked", Some("1"), proposal);
+    let woken =
+        json!({"wake": 2, "reasons": [{"kind": "failure", "about": "2@17"}], "launch": "b"});
+    story.says("lead", "leader.woken", None, woken);
+    let failed = json!({"wake": 2, "reason": "its answer is no JSON"});
+    story.says("lead", "leader.failed", None, failed);
+    let found = json!({"severity": "minor", "path": "README.md", "line": 3, "claim": "It names the old port.",
+        "evidence": "8000", "suggestion": "Say 8080."});
+    story.says("ben", "finding.added", Some("2"), found);
+    let others =
+        json!([{"task": "2", "ref": "refs/teamster/fix-auth/2", "why": "`make test` failed"}]);
+    let chosen = json!({"commit": WORK, "reason": "the fewest changed lines", "others": others});
+    story.says("lead", "candidate.chosen", Some("1"), chosen);
+    let begun = |commit: &str, since: Option<&str>| json!({"commit": commit, "since": since, "reviewer": "ben", "provider": "codex"});
+    let findings = json!([
+        {"severity": "blocker", "path": "src/port.rs", "line": 12, "claim": "The port is taken from the user.",
+            "evidence": "argv is read", "suggestion": "Check it."},
+        {"severity": "nit", "claim": "A long name."}]);
+    let criteria = json!([
+        {"criterion": "The page is shown", "met": true},
+        {"criterion": "It is fast", "met": false, "evidence": "It takes 3 s."}]);
+    story.says("lead", "review.started", None, begun(BASE, None));
+    story.says(
+        "lead",
+        "review.finished",
+        None,
+        json!({"commit": BASE, "reviewer": "ben", "verdict": "changes", "findings": findings, "criteria": [], "dropped": 1}),
+    );
+    story.says("lead", "review.started", None, begun(WORK, Some(BASE)));
+    story.says(
+        "lead",
+        "review.finished",
+        None,
+        json!({"commit": WORK, "reviewer": "ben", "verdict": "accept", "findings": [{"severity": "minor", "path": "a.rs",
+            "line": 1, "claim": "Slow."}], "criteria": criteria, "dropped": 0}),
+    );
+    story.stage(1, "approval", 0, "all is merged");
+    story.tell(
+        1,
+        "approval.requested",
+        None,
+        json!({"gate": "g", "commit": WORK, "base": {"commit": BASE, "branch": "main"}, "verified": false, "words": "look"}),
+    );
     story
 }

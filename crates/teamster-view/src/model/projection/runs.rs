@@ -4,7 +4,8 @@
 use teamster_journal::payload::CheckVerdict;
 use teamster_journal::payload::{PlanMade, PlannedTaskEntry, RunSpec};
 use teamster_journal::{
-    CheckRecord, DecisionRecord, MergeRecord, MergeStanding, RunHistory, RunState, StageRecord,
+    CheckRecord, DecisionRecord, MergeRecord, MergeStanding, Planning, RunHistory, RunState,
+    StageRecord,
 };
 
 use crate::model::cost::BudgetView;
@@ -17,13 +18,14 @@ use crate::model::run::{
 const MOST: usize = 1_000;
 
 /// Returns the run; `None` while there is none.
-pub(super) fn run(history: &RunHistory) -> Option<RunView> {
+pub(super) fn run(state: &RunState) -> Option<RunView> {
+    let history = &state.history;
     let last = history.stages.last().map(|record| &record.entered);
     is_told(history).then(|| RunView {
         stage: last.map(|entered| entered.to.clone()),
         round: last.map_or(0, |entered| entered.round.into()),
         stages: history.stages.iter().map(stage).collect(),
-        plan: history.plan.as_ref().map(plan),
+        plan: (history.plan.as_ref()).map(|made| plan(made, &state.planning)),
         started_at: history.started,
         resumed_at: history.resumed,
         finished: finished(history),
@@ -103,7 +105,8 @@ fn finished(history: &RunHistory) -> Option<FinishedView> {
     })
 }
 
-fn plan(plan: &PlanMade) -> PlanView {
+fn plan(plan: &PlanMade, planning: &Planning) -> PlanView {
+    let words = planning.carried_out();
     let tasks = plan.tasks.iter().map(|task: &PlannedTaskEntry| PlanTask {
         label: task.label.clone(),
         id: task.id.clone(),
@@ -113,6 +116,9 @@ fn plan(plan: &PlanMade) -> PlanView {
     PlanView {
         source: plan.source.clone(),
         path: plan.path.clone(),
+        analysis: planning.analysis().to_owned(),
+        assumptions: words.map_or_else(Vec::new, |words| words.assumptions.clone()),
+        risks: words.map_or_else(Vec::new, |words| words.risks.clone()),
         tasks: tasks.collect(),
     }
 }

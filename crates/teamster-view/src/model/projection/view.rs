@@ -10,10 +10,12 @@ use teamster_types::task::Task;
 use teamster_types::{TaskId, Time};
 
 use super::{TeamProjection, Times, money, runs, stage_spans};
+use crate::model::collaboration;
 use crate::model::cost::{CostView, Spent};
 use crate::model::graph::levels;
 use crate::model::rows::{MessageView, TaskRow, WorkerView};
 use crate::model::team::{History, Lane, TeamKind, TeamView, Timeline, Viewed};
+use crate::questions;
 use crate::status::{ProblemKind, TeamProblem};
 
 impl TeamProjection {
@@ -56,10 +58,16 @@ impl TeamProjection {
             critical_path: critical,
             messages: self.messages(),
             message_count: self.message_count,
-            run: runs::run(&self.state.run.history),
+            run: runs::run(&self.state.run),
             approval: runs::approval(&self.state.run),
             verifications: runs::verifications(&self.state.run),
             merges: runs::merges(&self.state.run),
+            proposal: collaboration::proposal(&self.state.run),
+            questions: questions::shown(&self.state.questions),
+            wakes: collaboration::wakes(&self.state.run),
+            reviews: collaboration::reviews(&self.state.run),
+            findings: collaboration::findings(&self.state.run),
+            choice: collaboration::choice(&self.state.run),
             cost: self.cost(),
             session: None,
         }
@@ -103,10 +111,16 @@ impl TeamProjection {
     /// Takes over what only the journal knows: the run, the gate, costs, times.
     pub(crate) fn complete(&self, view: &mut TeamView) {
         view.history = self.history(view.seq);
-        view.run = runs::run(&self.state.run.history);
+        view.run = runs::run(&self.state.run);
         view.approval = runs::approval(&self.state.run);
         view.verifications = runs::verifications(&self.state.run);
         view.merges = runs::merges(&self.state.run);
+        view.proposal = collaboration::proposal(&self.state.run);
+        view.questions = questions::shown(&self.state.questions);
+        view.wakes = collaboration::wakes(&self.state.run);
+        view.reviews = collaboration::reviews(&self.state.run);
+        view.findings = collaboration::findings(&self.state.run);
+        view.choice = collaboration::choice(&self.state.run);
         view.cost = self.cost();
         view.messages = self.messages();
         view.message_count = self.message_count;
@@ -186,6 +200,11 @@ impl TeamProjection {
         worker.attempts_failed = told.failed;
         worker.spent = money::of_worker(&self.state.run.spent, &worker.name);
         worker.requests.clone_from(&told.requests);
+        // Its bridge only knows that its agent runs.
+        let works = worker.current_task_id.is_some() && worker.status.is_some();
+        if told.phase == WorkerPhase::Waiting && works {
+            worker.status = Some(told.phase.as_str().to_owned());
+        }
         worker.asked_to = told.asked_to.map(str::to_owned);
     }
 
@@ -197,7 +216,14 @@ impl TeamProjection {
         let is_there = |worker: &WorkerView| {
             matches!(
                 worker.status.as_deref(),
-                Some("spawning" | "working" | "idle" | "paused" | "quarantined")
+                Some(
+                    "spawning"
+                        | "working"
+                        | "waiting for an answer"
+                        | "idle"
+                        | "paused"
+                        | "quarantined"
+                )
             )
         };
         let left = progress.pending_tasks + progress.in_progress_tasks;

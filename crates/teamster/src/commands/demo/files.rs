@@ -19,7 +19,7 @@ macro_rules! till {
 }
 
 /// Every file of the project.
-const FILES: [(&str, &str); 11] = till![
+const FILES: [(&str, &str); 10] = till![
     "README.md",
     "CHANGES.md",
     "lib/sum.sh",
@@ -29,7 +29,6 @@ const FILES: [(&str, &str); 11] = till![
     "tests/receipt.sh",
     "test.sh",
     "check.sh",
-    "demo/plan.toml",
     "demo/script.toml",
 ];
 

@@ -11,18 +11,19 @@ use teamster_workers::launch::own_program;
 use super::{TEAM, files, is_foreign};
 
 /// What the demo calls `teamster run` with, but for the team's name.
-pub const RUN: [&str; 12] = [
+pub const RUN: [&str; 13] = [
     "--provider",
     "player=scripted:demo/script.toml",
-    "--plan",
-    "demo/plan.toml",
+    "--leader",
+    "player",
     "--verify",
     "sh test.sh",
     "--verify",
     "sh check.sh",
     "--approve",
     "auto",
-    "3:player",
+    "--yes",
+    "3:player,1:player:reviewer",
     "make the till work",
 ];
 
@@ -80,7 +81,7 @@ impl DemoMessages {
         let what = if only_made {
             "Run a team on it:"
         } else {
-            "Three workers with a script are to make it work. The same by hand:"
+            "A leader, three workers and a reviewer are to make it work. The same by hand:"
         };
         let stopped = if only_made {
             String::new()

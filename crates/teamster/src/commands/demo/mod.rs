@@ -29,10 +29,11 @@ const TEAM: &str = "demo";
 
 /// Watch a team at work, without a key or a network
 ///
-/// Makes a small project with failing tests in a new folder and runs a team of three on it, as `teamster run` would: two
-/// of them come into conflict, and a check finds something that has to be mended. The workers play a script instead of
-/// asking a model; everything else is real. Studio shows it live. It takes less than a minute, everything stays in that
-/// folder, and the command that does the same is shown.
+/// Makes a small project with failing tests in a new folder and runs a team on it, as `teamster run` would. A leader plans,
+/// and answers a worker's question; what a task hands over reaches the one that waits for it; two workers come into
+/// conflict; a check and a reviewer find something that has to be mended. The agents play a script instead of asking a
+/// model; everything else is real. Studio shows it live. It takes less than a minute, everything stays in that folder,
+/// and the command that does the same is shown.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -69,7 +70,7 @@ impl DemoArgs {
     }
 
     fn make(&self, out: Output) -> Result {
-        Actor::from_env()?.must_be_person("running a team")?;
+        Actor::find()?.must_be_person("running a team")?;
         let current = std::env::current_dir().unwrap_or_default();
         let named = self.keep_dir.as_ref().map(|folder| current.join(folder));
         let folder = files::make(named)?;

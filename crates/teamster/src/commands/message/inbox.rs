@@ -46,7 +46,7 @@ pub struct MessageReadArgs {
 
 impl MessageReadArgs {
     pub fn run(self, context: &Context) -> Result {
-        if let Some(bridge) = BridgeClient::find() {
+        if let Some(bridge) = BridgeClient::find(context, self.team.team.as_deref())? {
             if self.reader.is_some() {
                 context.actor.reader(self.reader.as_deref())?;
             }

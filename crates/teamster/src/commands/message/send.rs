@@ -37,7 +37,7 @@ impl MessageSendArgs {
         let from = context
             .actor
             .sender(self.from.as_deref(), self.to == "lead")?;
-        if let Some(bridge) = BridgeClient::find() {
+        if let Some(bridge) = BridgeClient::find(context, self.team.team.as_deref())? {
             return bridge.send(context, &self.to, &self.text);
         }
         let team = self.team.find(context)?;

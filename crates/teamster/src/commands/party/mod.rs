@@ -100,7 +100,7 @@ impl FindingAddArgs {
         let phase = Phase::of(&self.phase)?;
         let bytes = read_named(&self.file, LONGEST)?;
         let text = String::from_utf8_lossy(&bytes);
-        if let Some(bridge) = BridgeClient::find() {
+        if let Some(bridge) = BridgeClient::find(context, None)? {
             return bridge.add_finding(context, &self.phase, &text);
         }
         let party = party(context)?;

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use teamster_fs::Dir;
-use teamster_party::{NewSession, Party};
+use teamster_party::{MAX_ATTEMPTS, NewSession, Party};
 
 use super::{NONE, now, session};
 use crate::context::Context;
@@ -81,6 +81,7 @@ impl SessionInitArgs {
             team: self.team.parse()?,
             task: self.task,
             members,
+            max_attempts: MAX_ATTEMPTS,
         };
         let project = Dir::open_or_create_root(&context.layout.project)?;
         let party = Party::make(&project)?;

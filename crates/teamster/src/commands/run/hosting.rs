@@ -23,7 +23,7 @@ pub fn host(
     reply: Option<GateReply>,
 ) -> Result {
     let max_fix = spec.max_fix;
-    let mut observer = observer::make(context, RunTerminal::of(context, reply));
+    let mut observer = observer::make(context, RunTerminal::of(context, team, reply));
     let exit = runs::host(context, team, spec, lock, observer.as_mut())?;
     drop(observer);
     says_how(context, team, max_fix, &exit)

@@ -2,16 +2,23 @@
 
 use std::collections::HashMap;
 
-use teamster_journal::payload::{Addressee, Limit, QuestionId, ReviewFinished, Severity};
-use teamster_journal::{Event, EventKind};
+use teamster_journal::payload::{
+    Addressee, LeaderWoken, Limit, QuestionId, ReviewFinished, Severity, TaskChange, WakeKind,
+};
+use teamster_journal::{Event, EventKind, Questions};
 use teamster_types::TaskId;
+use teamster_types::text::clip;
 
 use crate::shown::viewed_line;
 
-/// Knows what tasks are called.
+/// The longest handover or finding that a line tells, in characters. The whole of it is in the task and at the gate.
+const LONGEST_WORDS: usize = 200;
+
+/// Knows what tasks are called, and who is to answer what.
 #[derive(Debug, Default)]
 pub struct EventMessages {
     subjects: HashMap<TaskId, String>,
+    questions: Questions,
 }
 
 impl EventMessages {
@@ -21,8 +28,20 @@ impl EventMessages {
         if let (Some(id), Some(subject)) = (&event.task_id, subject_of(&what)) {
             self.subjects.insert(id.clone(), subject.clone());
         }
+        self.questions.apply(event, &what);
         let line = self.line(event, &what)?;
         Some(viewed_line(&line))
+    }
+
+    /// Returns how the question that an event asks is answered; nothing when it is not for a person.
+    fn how_to_answer(&self, id: QuestionId) -> String {
+        match self.questions.get(id) {
+            Some(asked) if asked.to == Addressee::Leader => "; the leader is asked".to_owned(),
+            Some(asked) if asked.proposal.is_some() => {
+                format!("; take it with `teamster answer {id} --accept`")
+            }
+            _ => format!("; answer with `teamster answer {id} \"…\"`"),
+        }
     }
 
     fn line(&self, event: &Event, what: &EventKind) -> Option<String> {
@@ -34,15 +53,10 @@ impl EventMessages {
                 "" => format!("stage: {}", entered.to),
                 why => format!("stage: {} ({why})", entered.to),
             },
-            EventKind::RunPlan(plan) => format!(
-                "plan: {} from {}",
-                count(plan.tasks.len(), "task"),
-                match plan.source.as_str() {
-                    "sentence" => "the sentence",
-                    "file" => "the plan file",
-                    other => other,
-                }
-            ),
+            EventKind::FlowPhase(entered) => match entered.reason.as_str() {
+                "" => format!("phase: {}", entered.to),
+                why => format!("phase: {} ({why})", entered.to),
+            },
             EventKind::VerifyStarted(started) => {
                 format!("checks {}: {}", place(&started.on), started.command)
             }
@@ -79,7 +93,7 @@ impl EventMessages {
                 )
             }
             EventKind::ApprovalRequested(opened) => {
-                format!("the gate is open for {}", short(&opened.commit))
+                format!("ready for your review: {}", short(&opened.commit))
             }
             EventKind::ApprovalGiven(decided) => format!("approved: {}", short(&decided.commit)),
             EventKind::ApprovalRefused(decided) => {
@@ -121,40 +135,21 @@ impl EventMessages {
         let actor = &event.actor;
         Some(match what {
             EventKind::TaskClaimed(_) => format!("{actor} begins task {}", task()),
-            EventKind::TaskCompleted(_) => format!("{actor} has done task {}", task()),
+            EventKind::TaskCompleted(change) => {
+                format!("{actor} has done task {}{}", task(), handed_over(change))
+            }
             EventKind::TaskFailed(change) => {
                 let error = change.error.as_deref().unwrap_or_default();
                 format!("task {} failed: {error}", task())
             }
             EventKind::TaskBlocked(change) => {
                 let reason = change.reason.as_deref().unwrap_or_default();
-                format!("{actor} cannot go on with task {}: {reason}", task())
-            }
-            EventKind::QuestionAsked(asked) => {
                 let id = QuestionId::at(event.seq);
-                let asks = match &asked.proposal {
-                    Some(proposal) => format!("{actor} proposes a task: {}", proposal.subject),
-                    None => format!("{actor} asks: {}", asked.text),
-                };
-                let to_answer = match asked.to {
-                    Addressee::Person => format!("; answer with `teamster answer {id} \"…\"`"),
-                    Addressee::Leader => String::new(),
-                };
-                format!("{id}: {asks}{to_answer}")
-            }
-            EventKind::QuestionForwarded(forwarded) => {
-                let id = forwarded.question;
-                let why = &forwarded.reason;
-                format!("{id} is for you ({why}): answer with `teamster answer {id} \"…\"`")
-            }
-            EventKind::QuestionAnswered(answered) => {
-                format!("{actor} answers {}: {}", answered.question, answered.answer)
-            }
-            EventKind::QuestionExpired(expired) => {
-                format!("{} got no answer: {}", expired.question, expired.reason)
-            }
-            EventKind::LeaderActed(acted) if acted.actions > 0 => {
-                format!("the leader takes {}", count(acted.actions, "action"))
+                let how = self.how_to_answer(id);
+                format!(
+                    "{id}: {actor} cannot go on with task {}: {reason}{how}",
+                    task()
+                )
             }
             EventKind::TaskUnblocked(change) => {
                 let answer = change.reason.as_deref().unwrap_or_default();
@@ -163,13 +158,6 @@ impl EventMessages {
             EventKind::TaskRequeued(_) => format!("task {} goes back to the others", task()),
             EventKind::TaskUnchanged(_) => {
                 format!("task {} is completed without a change", task())
-            }
-            // What an agent says to whoever leads it is for the person at this terminal.
-            EventKind::MessageSent(sent)
-                if sent.message_type == "message"
-                    && matches!(sent.to.as_deref(), Some("lead" | "user")) =>
-            {
-                format!("{actor} says: {}", sent.content)
             }
             EventKind::CandidateChosen(chosen) => {
                 format!("the result of task {} is taken: {}", task(), chosen.reason)
@@ -189,7 +177,77 @@ impl EventMessages {
                     ""
                 }
             ),
-            _ => return None,
+            _ => return self.about_agents(event, what),
+        })
+    }
+
+    /// Returns the line for what agents say, ask and decide.
+    fn about_agents(&self, event: &Event, what: &EventKind) -> Option<String> {
+        let actor = &event.actor;
+        Some(match what {
+            EventKind::QuestionAsked(asked) => {
+                let id = QuestionId::at(event.seq);
+                let asks = match &asked.proposal {
+                    Some(proposal) => format!("{actor} proposes a task: {}", proposal.subject),
+                    None => format!("{actor} asks: {}", asked.text),
+                };
+                format!("{id}: {asks}{}", self.how_to_answer(id))
+            }
+            EventKind::QuestionForwarded(forwarded) => {
+                let id = forwarded.question;
+                let why = &forwarded.reason;
+                format!("{id} is for you ({why}): answer with `teamster answer {id} \"…\"`")
+            }
+            EventKind::QuestionAnswered(answered) => {
+                format!("{actor} answers {}: {}", answered.question, answered.answer)
+            }
+            EventKind::QuestionExpired(expired) => {
+                format!("{} got no answer: {}", expired.question, expired.reason)
+            }
+            EventKind::LeaderWoken(woken) => match &woken.refused {
+                Some(why) => format!("the leader is asked again, because it was refused: {why}"),
+                None => format!("the leader is asked: {}", reasons(woken)),
+            },
+            EventKind::JudgeAsked(asked) => format!(
+                "{} chooses one of {}",
+                asked.judge,
+                count(asked.candidates.len(), "result")
+            ),
+            EventKind::JudgeFailed(failed) => {
+                format!("{} chose none: {}", failed.judge, failed.reason)
+            }
+            EventKind::LeaderActed(acted) if acted.actions > 0 => {
+                let notes = match acted.notes.as_slice() {
+                    [] => String::new(),
+                    notes => format!(": {}", list(notes)),
+                };
+                format!("the leader takes {}{notes}", count(acted.actions, "action"))
+            }
+            EventKind::LeaderActed(_) => "the leader changes nothing".to_owned(),
+            EventKind::FindingAdded(finding) => {
+                let place = match finding.place().as_str() {
+                    "" => String::new(),
+                    place => format!(" in {place}"),
+                };
+                let severity = finding.severity.as_str();
+                format!("{actor} found ({severity}){place}: {}", finding.claim)
+            }
+            // What an agent wants to be allowed.
+            EventKind::AgentEvent(agent) if agent.what == "asked" => match &agent.request {
+                Some(request) => format!(
+                    "{actor} asks to be allowed: {}; `teamster worker answer {actor} {request} allow`, or deny",
+                    agent.text
+                ),
+                None => return None,
+            },
+            // What an agent says to whoever leads it is for the person at this terminal.
+            EventKind::MessageSent(sent)
+                if sent.message_type == "message"
+                    && matches!(sent.to.as_deref(), Some("lead" | "user")) =>
+            {
+                format!("{actor} says: {}", sent.content)
+            }
+            _ => return about_plan(what),
         })
     }
 
@@ -204,7 +262,82 @@ impl EventMessages {
     }
 }
 
-/// Returns what a task is called now, where an event tells it.
+/// Returns what a task hands over to those that wait for it, as the rest of a line.
+fn handed_over(change: &TaskChange) -> String {
+    let handover = change
+        .result()
+        .and_then(|result| result.handover.as_deref());
+    match handover.map(str::trim) {
+        None | Some("") => String::new(),
+        Some(handover) => format!(" and hands over: {}", clip(handover, LONGEST_WORDS)),
+    }
+}
+
+/// Returns the line for what becomes of the plan.
+fn about_plan(what: &EventKind) -> Option<String> {
+    Some(match what {
+        EventKind::PlanProposed(proposed) => {
+            let tasks = count(proposed.plan.tasks.len(), "task");
+            let revision = proposed.revision;
+            let what = match proposed.plan.questions.len() {
+                0 => format!("revision {revision} of the plan has {tasks}"),
+                some => format!("the leader has {} before it plans", count(some, "question")),
+            };
+            let is_open = proposed.ask && proposed.plan.questions.is_empty();
+            let to_decide = if is_open {
+                "; it waits for you: `teamster plan show`"
+            } else {
+                ""
+            };
+            format!("{what}{to_decide}")
+        }
+        EventKind::PlanAnswered(answered) => {
+            let answer = answered.answer()?;
+            let words = match &answered.words {
+                Some(words) => format!(": {words}"),
+                None => String::new(),
+            };
+            format!(
+                "revision {} of the plan is {}{words}",
+                answered.revision,
+                answer.words()
+            )
+        }
+        EventKind::PlanFailed(failed) => format!("no plan: {}", failed.reason),
+        EventKind::RunPlan(plan) => format!(
+            "plan: {} from {}",
+            count(plan.tasks.len(), "task"),
+            match plan.source.as_str() {
+                "sentence" => "the sentence",
+                "file" => "the plan file",
+                "preset" => "the preset",
+                "session" => "the session that started the run",
+                other => other,
+            }
+        ),
+        _ => return None,
+    })
+}
+
+/// Returns why the leader is asked.
+fn reasons(woken: &LeaderWoken) -> String {
+    let mut words: Vec<&str> = woken
+        .reasons
+        .iter()
+        .map(|reason| match reason.kind {
+            WakeKind::Question => "a question of a worker",
+            WakeKind::Failure => "a task that failed",
+            WakeKind::Conflict => "a conflict that nobody could resolve",
+            WakeKind::Findings => "findings of a review",
+            WakeKind::Message => "a message of yours",
+            WakeKind::Revision => "what you want changed",
+            WakeKind::Phase => "the end of a phase",
+        })
+        .collect();
+    words.dedup();
+    words.join(", ")
+}
+
 /// Returns how many things a reviewer found, by severity.
 fn found(finished: &ReviewFinished) -> String {
     let mut parts: Vec<String> = Severity::ALL
@@ -221,9 +354,21 @@ fn found(finished: &ReviewFinished) -> String {
     if finished.dropped > 0 {
         parts.push(format!("{} dropped", finished.dropped));
     }
-    parts.join(", ")
+    let parts = parts.join(", ");
+    // They are in their order: the worst comes first.
+    match finished.findings.first() {
+        Some(worst) => {
+            let claim = clip(&worst.claim, LONGEST_WORDS);
+            match worst.place().as_str() {
+                "" => format!("{parts}: {claim}"),
+                place => format!("{parts}: {place}: {claim}"),
+            }
+        }
+        None => parts,
+    }
 }
 
+/// Returns what a task is called now, where an event tells it.
 fn subject_of(what: &EventKind) -> Option<&String> {
     match what {
         EventKind::TaskCreated(change) | EventKind::TaskUpdated(change) => change.subject.as_ref(),

@@ -12,6 +12,7 @@ use teamster_app::runs::{self, PreparedRun, ResumeRequest, RunRequest};
 use teamster_app::trust::Unknown;
 use teamster_journal::payload::{Approve, Budget, Distribution, ReviewMode};
 use teamster_types::TeamName;
+use teamster_types::flow::FlowKind;
 
 use crate::context::Context;
 use crate::error::Result;
@@ -59,9 +60,9 @@ pub struct RunArgs {
     /// A command that verifies the result; repeatable [default: the preset's, else those found]
     #[arg(long, value_name = "CMD")]
     verify: Vec<String>,
-    /// Which state machine's words to show
-    #[arg(long, value_enum, default_value = "staged")]
-    flow: FlowName,
+    /// The flow to follow: its phases, what they need, and its words [default: the preset's, else staged]
+    #[arg(long, value_enum)]
+    flow: Option<FlowName>,
     /// Who plans and leads: auto, engine, or an agent [default: auto]
     #[arg(long, value_name = "AGENT")]
     leader: Option<String>,
@@ -104,10 +105,17 @@ pub struct RunArgs {
     /// Write down what is wanted before it is worked on
     #[arg(long)]
     requirements: bool,
-    /// Wait for your yes to the plan
-    #[arg(long)]
-    approve_plan: bool,
-    /// Accept the team that is proposed
+    /// Whether you decide about the plan first [default: ask where an agent plans and you are at a terminal]
+    #[arg(
+        long,
+        value_enum,
+        value_name = "WHEN",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "ask"
+    )]
+    approve_plan: Option<ApprovePlanWord>,
+    /// Accept the team and the plan that are proposed, and let the leader go by assumptions
     #[arg(long)]
     yes: bool,
     /// Accept the commands that come with the project; `teamster trust --show` shows them
@@ -129,9 +137,22 @@ pub struct RunArgs {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum FlowName {
+    /// The stages of the engine: plan, execute, verify, fix, approval
     Staged,
+    /// A session with findings and tickets, from the analysis to your approval
     Party,
+    /// Plan, design, do, check, act, and another round where the check says so
     Pdca,
+}
+
+impl From<FlowName> for FlowKind {
+    fn from(name: FlowName) -> Self {
+        match name {
+            FlowName::Staged => Self::Staged,
+            FlowName::Party => Self::Party,
+            FlowName::Pdca => Self::Pdca,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -139,6 +160,14 @@ enum ApproveWord {
     Ask,
     Auto,
     Never,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
+enum ApprovePlanWord {
+    /// You accept, edit or reject it, or say what to change
+    Ask,
+    /// It is carried out as it is
+    Off,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -215,13 +244,9 @@ impl RunArgs {
             team: self.team.clone(),
             preset: self.preset.clone(),
             plan: self.plan.clone(),
+            tasks: None,
             verify: self.verify.clone(),
-            flow: match self.flow {
-                FlowName::Staged => "staged",
-                FlowName::Party => "party",
-                FlowName::Pdca => "pdca",
-            }
-            .to_owned(),
+            flow: self.flow.map(|flow| FlowKind::from(flow).name().to_owned()),
             leader: self.leader.clone(),
             distribution: match (self.each, self.best_of) {
                 (true, _) => Distribution::Each,
@@ -237,7 +262,9 @@ impl RunArgs {
             in_place: self.no_worktrees,
             tmux: self.tmux,
             requirements: self.requirements,
-            approve_plan: self.approve_plan,
+            approve_plan: self.approve_plan.map(|word| word == ApprovePlanWord::Ask),
+            assume: self.yes,
+            is_detached: self.detach,
             accept_team: self.yes || self.dry_run,
         }
     }

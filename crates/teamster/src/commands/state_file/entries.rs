@@ -5,8 +5,8 @@ use clap::Args;
 use teamster_claude::state::{Model, Op, Status as TeammateStatus, TeammateRow};
 use teamster_types::progress::Progress;
 
-use super::apply;
 use super::session::model;
+use super::{SessionArgs, apply};
 use crate::context::Context;
 use crate::error::Result;
 use crate::shown::{say_progress, viewed_line};
@@ -35,6 +35,8 @@ pub struct StateFileAddArgs {
     /// The task's id
     #[arg(long, value_name = "ID")]
     task_id: Option<String>,
+    #[command(flatten)]
+    session: SessionArgs,
 }
 
 impl StateFileAddArgs {
@@ -47,7 +49,9 @@ impl StateFileAddArgs {
             task: self.task,
             task_id: self.task_id,
         };
-        apply(context, "", Op::Add(row), |_| format!("{name} is spawning"))
+        apply(context, &self.session, Op::Add(row), |_| {
+            format!("{name} is spawning")
+        })
     }
 }
 
@@ -72,6 +76,8 @@ pub struct StateFileStatusArgs {
     /// The task's id
     #[arg(long, value_name = "ID")]
     task_id: Option<String>,
+    #[command(flatten)]
+    session: SessionArgs,
 }
 
 impl StateFileStatusArgs {
@@ -83,7 +89,7 @@ impl StateFileStatusArgs {
             task: self.task,
             task_id: self.task_id,
         };
-        apply(context, "", op, |_| said)
+        apply(context, &self.session, op, |_| said)
     }
 }
 
@@ -103,12 +109,19 @@ Examples:
 pub struct StateFileRemoveArgs {
     /// Its name
     name: String,
+    #[command(flatten)]
+    session: SessionArgs,
 }
 
 impl StateFileRemoveArgs {
     pub fn run(self, context: &Context) -> Result {
         let said = format!("{} is gone", viewed_line(&self.name));
-        apply(context, "", Op::Remove { name: self.name }, |_| said)
+        apply(
+            context,
+            &self.session,
+            Op::Remove { name: self.name },
+            |_| said,
+        )
     }
 }
 
@@ -134,6 +147,8 @@ pub struct StateFileProgressArgs {
     /// Not begun
     #[arg(long, value_name = "N", default_value_t = 0)]
     pending: usize,
+    #[command(flatten)]
+    session: SessionArgs,
 }
 
 impl StateFileProgressArgs {
@@ -145,7 +160,7 @@ impl StateFileProgressArgs {
             failed_tasks: self.failed,
             pending_tasks: self.pending,
         };
-        apply(context, "", Op::Progress(counts), |state| {
+        apply(context, &self.session, Op::Progress(counts), |state| {
             say_progress(&state.progress)
         })
     }
@@ -168,6 +183,8 @@ pub struct StateFileMessageArgs {
     to: String,
     /// What it says
     text: String,
+    #[command(flatten)]
+    session: SessionArgs,
 }
 
 impl StateFileMessageArgs {
@@ -178,6 +195,8 @@ impl StateFileMessageArgs {
             content: self.text,
             timestamp: None,
         };
-        apply(context, "", op, |_| "the message is shown".to_owned())
+        apply(context, &self.session, op, |_| {
+            "the message is shown".to_owned()
+        })
     }
 }

@@ -7,7 +7,9 @@ mod session;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use teamster_app::env_vars;
 use teamster_claude::state::{AgentState, Effect, Op, StateChange, States};
+use teamster_fs::layout;
 use teamster_store::{Clock, SystemClock};
 
 use self::entries::{
@@ -29,6 +31,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 #[command(after_help = "\
 The state is .bkit/agent-state.json of the project. Any program may poll it; whoever changes it
 uses these commands, so that no change is lost. With --json each prints the state.
+Each session has a state of its own. Scripts that name none share the session `script`; nobody
+changes the state of another session without naming it.
 
 Examples:
   teamster state-file init --team fix-login --feature login
@@ -68,15 +72,37 @@ impl StateFileArgs {
     }
 }
 
-/// Does one thing to the state and answers with it.
+/// Whose state is meant.
+#[derive(Args, Debug)]
+struct SessionArgs {
+    /// The session whose state is meant [default: that of scripts]
+    #[arg(long, value_name = "SESSION", env = env_vars::SESSION, hide_env_values = true)]
+    session: Option<String>,
+}
+
+impl SessionArgs {
+    /// Returns the session: scripts that name none have one of their own.
+    fn id(&self) -> &str {
+        let named = self.session.as_deref().filter(|id| !id.is_empty());
+        named.unwrap_or(layout::SCRIPT_SESSION)
+    }
+
+    /// Returns whether the caller named one.
+    fn is_named(&self) -> bool {
+        self.session.as_deref().is_some_and(|id| !id.is_empty())
+    }
+}
+
+/// Does one thing to the state of a session and answers with it.
 fn apply(
     context: &Context,
-    session: &str,
+    session: &SessionArgs,
     op: Op,
     said: impl FnOnce(&AgentState) -> String,
 ) -> Result {
-    let change = StateChange::new(session, SystemClock.now(), vec![op]);
+    let change = StateChange::new(session.id(), SystemClock.now(), vec![op]);
     let applied = States::of(&context.layout).apply(change, PATIENCE)?;
+    let no_state = || no_state_of(session);
     let state = applied.state.ok_or_else(no_state)?;
     match applied.effects.into_iter().next() {
         Some(Effect::NoState) | None => Err(no_state()),
@@ -100,10 +126,17 @@ fn apply(
             ),
         )
         .hint("a teammate that has ended begins again with `working`; `state-file add` starts over")),
-        Some(Effect::Changed | Effect::Nothing | Effect::Phase { .. }) => {
+        Some(Effect::Changed | Effect::Nothing | Effect::Phase(_)) => {
             context.out.answer(|| &state, || said(&state))
         }
     }
+}
+
+fn no_state_of(session: &SessionArgs) -> AppError {
+    let id = line(session.id());
+    AppError::not_found(format!("session {id} has no state in this project")).hint(
+        "`teamster state-file init` begins one, `--session` names another, and `teamster state-file read --all` shows all",
+    )
 }
 
 fn no_state() -> AppError {

@@ -4,11 +4,11 @@ use std::fmt::Write as _;
 
 use clap::Args;
 use serde_json::json;
-use teamster_claude::state::{AgentState, Begin, Model, Op, Pattern, Phase, States};
+use teamster_claude::state::{AgentState, Begin, Liveness, Model, Op, Pattern, Phase, States};
 use teamster_store::{Clock, SystemClock};
 use teamster_types::Time;
 
-use super::{apply, no_state};
+use super::{SessionArgs, apply, no_state};
 use crate::context::Context;
 use crate::error::Result;
 use crate::shown::{ago, say_progress, viewed_line};
@@ -42,27 +42,58 @@ impl StateFilePathArgs {
 /// Show the state
 #[derive(Args, Debug)]
 #[command(after_help = "\
-A state is `live`, `stale` (enabled, but not updated for more than five minutes) or `ended`.
+Without an option it is the state that viewers show. A state is `live`, `ended`, or `stale`:
+enabled, not updated for more than five minutes, and no process of its session can be seen.
 Exit code 3: this project has no state.
 
 Examples:
   teamster state-file read
-  teamster state-file read --json")]
-pub struct StateFileReadArgs {}
+  teamster state-file read --session script --json
+  teamster state-file read --all")]
+pub struct StateFileReadArgs {
+    /// The state of this session
+    #[arg(long, value_name = "SESSION", conflicts_with = "all")]
+    session: Option<String>,
+    /// The state of every session, the one that viewers show first
+    #[arg(long)]
+    all: bool,
+}
 
 impl StateFileReadArgs {
     pub fn run(self, context: &Context) -> Result {
-        let state = States::of(&context.layout).read()?.ok_or_else(no_state)?;
+        let states = States::of(&context.layout);
         let now = SystemClock.now();
-        context.out.answer(
-            || &state,
-            || state_text(&state, now, context.out.has_colour()),
-        )
+        let text = |state: &AgentState| {
+            let liveness = states.viewed(state, now);
+            state_text(state, liveness, now, context.out.has_colour())
+        };
+        if self.all {
+            let all: Vec<AgentState> = states.all()?.into_iter().map(|shown| shown.state).collect();
+            return context.out.answer(
+                || json!({ "sessions": all }),
+                || {
+                    let texts = all.iter().map(|state| {
+                        format!(
+                            "session {}\n{}",
+                            viewed_line(&state.session_id),
+                            text(state)
+                        )
+                    });
+                    texts.collect::<Vec<_>>().join("\n")
+                },
+            );
+        }
+        let state = match &self.session {
+            Some(session) => states.of_session(session)?,
+            None => states.read()?,
+        };
+        let state = state.ok_or_else(no_state)?;
+        context.out.answer(|| &state, || text(&state))
     }
 }
 
-fn state_text(state: &AgentState, now: Time, colour: bool) -> String {
-    let mut text = state.viewed(now).as_str().to_owned();
+fn state_text(state: &AgentState, liveness: Liveness, now: Time, colour: bool) -> String {
+    let mut text = liveness.as_str().to_owned();
     for (what, name) in [("team", &state.team_name), ("feature", &state.feature)] {
         if !name.is_empty() {
             let _ = write!(text, ", {what} {}", viewed_line(name));
@@ -103,8 +134,9 @@ fn state_text(state: &AgentState, now: Time, colour: bool) -> String {
 /// Begin a session, or enable it again
 #[derive(Args, Debug)]
 #[command(after_help = "\
-A finished state of another session is kept in .bkit/sessions/. While another session is live, this
-one gets a file of its own there and is shown when the other one ends.
+Without --session it begins anew, and what the last script left is kept in .bkit/sessions/; a
+session that is named goes on where it was. While another session is live, this one gets a file of
+its own there and is shown when the other one ends.
 
 Examples:
   teamster state-file init --team fix-login --feature login
@@ -122,12 +154,11 @@ pub struct StateFileInitArgs {
     /// How the team is organised: leader, swarm, council or watchdog
     #[arg(long, value_name = "PATTERN", value_parser = pattern)]
     pattern: Option<Pattern>,
-    /// The lead's model: opus, sonnet or haiku
-    #[arg(long, value_name = "MODEL", value_parser = model)]
-    cto: Option<Model>,
-    /// The session [default: none in particular]
-    #[arg(long, value_name = "SESSION", default_value = "")]
-    session: String,
+    /// Who leads, usually the name of a model [default: opus]
+    #[arg(long, value_name = "MODEL")]
+    cto: Option<String>,
+    #[command(flatten)]
+    session: SessionArgs,
 }
 
 impl StateFileInitArgs {
@@ -138,6 +169,8 @@ impl StateFileInitArgs {
             phase: self.phase,
             pattern: self.pattern,
             cto: self.cto,
+            // Two scripts without a name cannot be told apart, so this may be another one than the last.
+            anew: !self.session.is_named(),
         };
         apply(context, &self.session, Op::Init(begin), |_| {
             "the session is shown as active".to_owned()
@@ -166,12 +199,15 @@ pub(super) fn model(word: &str) -> std::result::Result<Model, String> {
 #[command(after_help = "\
 Examples:
   teamster state-file cleanup
-  teamster state-file cleanup --json")]
-pub struct StateFileCleanupArgs {}
+  teamster state-file cleanup --session script --json")]
+pub struct StateFileCleanupArgs {
+    #[command(flatten)]
+    session: SessionArgs,
+}
 
 impl StateFileCleanupArgs {
     pub fn run(self, context: &Context) -> Result {
-        apply(context, "", Op::CleanUp, |_| {
+        apply(context, &self.session, Op::CleanUp, |_| {
             "the session is shown as ended".to_owned()
         })
     }

@@ -72,7 +72,7 @@ impl TaskClaimArgs {
         );
         if answered.is_err() {
             // Nobody has the token, so nobody could ever finish the task: it goes back.
-            let actor = context.actor.name();
+            let actor = &context.actor.recorded_as();
             store.release(&team, actor, claimed.task.id(), Some(&claimed.token))?;
             return Err(AppError::new(
                 ErrorKind::Failed,
@@ -230,7 +230,7 @@ impl TaskReleaseArgs {
         }
         let token = self.right.token.map(Token::new);
         let (team, id) = self.task.find(context)?;
-        let actor = context.actor.name();
+        let actor = &context.actor.recorded_as();
         let task = context
             .store()?
             .release(&team, actor, &id, token.as_ref())?;

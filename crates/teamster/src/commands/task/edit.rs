@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use serde_json::{Map, json};
-use teamster_app::{answers, runs};
+use teamster_app::{questions, runs};
 use teamster_types::WorkerName;
 use teamster_types::json::Object;
 use teamster_types::task::NewTask;
@@ -70,7 +70,7 @@ impl TaskCreateArgs {
         let team = self.team.find(context)?;
         runs::may_add_tasks(context, &team, 1)?;
         let store = context.store()?;
-        let task = store.create_task(&team, context.actor.name(), &new)?;
+        let task = store.create_task(&team, &context.actor.recorded_as(), &new)?;
         let view = judged(store, &team, task);
         // Only the id, so that a script can take it as it is.
         context.out.answer(
@@ -99,11 +99,12 @@ pub struct TaskImportArgs {
 
 impl TaskImportArgs {
     pub fn run(self, context: &Context) -> Result {
-        let plan = read_plan(&self.file)?;
+        let mut plan = read_plan(&self.file)?;
         let team = self.team.find(context)?;
+        runs::assign_roles(context, &team, &mut plan)?;
         runs::may_add_tasks(context, &team, plan.tasks.len())?;
         let store = context.store()?;
-        let made = store.import_tasks(&team, context.actor.name(), &plan.tasks)?;
+        let made = store.import_tasks(&team, &context.actor.recorded_as(), &plan.tasks)?;
         let views: Vec<TaskView> = made
             .into_iter()
             .map(|task| judged(store, &team, task))
@@ -180,7 +181,8 @@ impl TaskUpdateArgs {
             return Err(AppError::usage(format!("nothing to change in task {id}"))
                 .hint("`teamster task update --help` lists what can be changed"));
         }
-        let actor = context.actor.name();
+        runs::may_change_task(context, &team, &id)?;
+        let actor = &context.actor.recorded_as();
         let task = context.store()?.update_task(&team, actor, &id, &edit)?;
         answer_task(context, &team, task, "changed")
     }
@@ -232,7 +234,9 @@ impl TaskRetryArgs {
     pub fn run(self, context: &Context) -> Result {
         let (team, id) = self.task.find(context)?;
         runs::may_add_tasks(context, &team, 1)?;
-        let task = context.store()?.retry(&team, context.actor.name(), &id)?;
+        let task = context
+            .store()?
+            .retry(&team, &context.actor.recorded_as(), &id)?;
         answer_task(context, &team, task, "reset")
     }
 }
@@ -254,7 +258,7 @@ pub struct TaskAnswerArgs {
 impl TaskAnswerArgs {
     pub fn run(self, context: &Context) -> Result {
         let (team, id) = self.task.find(context)?;
-        let task = answers::answer_block(context, &team, &id, &self.text)?;
+        let task = questions::answer_block(context, &team, &id, &self.text)?;
         answer_task(context, &team, task, "answered")
     }
 }
@@ -274,7 +278,7 @@ impl TaskDeleteArgs {
     pub fn run(self, context: &Context) -> Result {
         context.actor.must_be_person("removing a task")?;
         let (team, id) = self.task.find(context)?;
-        let actor = context.actor.name();
+        let actor = &context.actor.recorded_as();
         let task = context.store()?.delete_task(&team, actor, &id)?;
         answer_task(context, &team, task, "removed")
     }

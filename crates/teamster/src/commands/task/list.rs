@@ -8,6 +8,7 @@ use teamster_types::failure::Failure;
 use teamster_types::graph::State;
 use teamster_types::task::Status;
 use teamster_types::text::fit;
+use teamster_types::transitions::Block;
 use teamster_types::{TaskId, Time};
 use teamster_view::routes::{self, WorkerRoute};
 use teamster_view::tasks::{self, TaskListView, TaskView, is_offered};
@@ -130,7 +131,7 @@ pub struct TaskShowArgs {
 
 impl TaskShowArgs {
     pub fn run(self, context: &Context) -> Result {
-        if let Some(bridge) = BridgeClient::find() {
+        if let Some(bridge) = BridgeClient::find(context, self.task.team.team.as_deref())? {
             return bridge.show_task(context, &self.task.id);
         }
         let (team, id) = self.task.find(context)?;
@@ -167,6 +168,11 @@ pub(super) fn task_text(view: &TaskView, failure: Option<&Failure>) -> String {
         .filter(|_| reported.is_none())
         .map_or_else(String::new, ToString::to_string);
     let reported = reported.unwrap_or_default();
+    let answers = task.block_answers().into_iter();
+    let answers: Vec<String> = answers
+        .map(|given| format!("{} → {} ({})", given.reason, given.answer, given.by))
+        .collect();
+    let answers = answers.join("; ");
     let mut text = format!("task {}: {}\n", task.id(), line(task.subject()));
     let rows = [
         ("state", standing(view)),
@@ -180,6 +186,8 @@ pub(super) fn task_text(view: &TaskView, failure: Option<&Failure>) -> String {
         ("created", at(task.created_at())),
         ("completed", at(task.completed_at())),
         ("failed", failed),
+        ("asks", task.block().as_ref().map(asked).unwrap_or_default()),
+        ("answered", answers),
         ("result", result),
         ("summary", reported.summary.unwrap_or_default()),
         ("hands over", reported.handover.unwrap_or_default()),
@@ -196,6 +204,11 @@ pub(super) fn task_text(view: &TaskView, failure: Option<&Failure>) -> String {
         let _ = writeln!(text, "\n{}", plain(task.description()));
     }
     text
+}
+
+/// What the worker of a task needs to know before anybody can go on with it.
+fn asked(block: &Block) -> String {
+    format!("{} ({})", block.reason, block.by)
 }
 
 /// Show which worker a task would suit best

@@ -61,7 +61,7 @@ impl TeamDeleteArgs {
         if !living.is_empty() {
             return Err(still_alive(&team, &living, self.force));
         }
-        let deleted = store.delete_team(&team, context.actor.name(), self.force)?;
+        let deleted = store.delete_team(&team, &context.actor.recorded_as(), self.force)?;
         if let Some(project) = config.project() {
             forget_stage(Path::new(project), &team)?;
         }

@@ -191,8 +191,8 @@ pub struct TeamListArgs {}
 impl TeamListArgs {
     pub fn run(self, context: &Context) -> Result {
         let read = context.read()?;
-        let rows: Vec<TeamListRow> = read
-            .teams()?
+        let rows: Vec<TeamListRow> = context
+            .visible_teams()?
             .iter()
             .map(|entry| teams::row(read, entry))
             .collect();

@@ -2,14 +2,11 @@
 
 use clap::{Args, ValueEnum};
 use serde_json::json;
-use teamster_store::{Outgoing, Recipient};
-use teamster_types::json::Object;
-use teamster_view::requests;
+use teamster_app::permissions::{self, PermissionDecision};
 
 use super::WorkerSelector;
 use crate::context::Context;
-use crate::error::{AppError, Result};
-use crate::shown::viewed_line;
+use crate::error::Result;
 
 /// Allow or deny what a worker's agent asks for
 ///
@@ -45,34 +42,17 @@ impl WorkerAnswerArgs {
     pub fn run(self, context: &Context) -> Result {
         context.must_be_a_person("answering an agent's request")?;
         let named = self.worker.find(context)?;
-        let waiting = requests::waiting(context.read()?, &named.team, named.worker.as_str())?;
-        if !waiting.iter().any(|open| open.request == self.request) {
-            let open: Vec<String> = waiting
-                .iter()
-                .map(|open| format!("{} ({})", open.request, viewed_line(&open.what)))
-                .collect();
-            return Err(AppError::not_found(format!(
-                "{} does not wait for an answer to {}",
-                named.worker, self.request
-            ))
-            .hint(match open.as_slice() {
-                [] => "it waits for none".to_owned(),
-                open => format!("it waits for {}", open.join(", ")),
-            }));
-        }
         let is_allowed = self.verdict == PermissionWord::Allow;
-        let mut extra = Object::new();
-        extra.insert("requestId".into(), json!(self.request));
-        extra.insert("allow".into(), json!(is_allowed));
-        context.store()?.send(
+        let decision = PermissionDecision {
+            allow: is_allowed,
+            reason: self.reason,
+        };
+        permissions::answer(
+            context,
             &named.team,
-            &Outgoing {
-                from: context.actor.name().to_owned(),
-                to: Recipient::Worker(named.worker.to_string()),
-                kind: "permission_answer".to_owned(),
-                content: self.reason,
-                extra,
-            },
+            &named.worker,
+            &self.request,
+            &decision,
         )?;
         context.out.answer(
             || json!({ "worker": named.worker, "team": named.team, "request": self.request, "allowed": is_allowed }),

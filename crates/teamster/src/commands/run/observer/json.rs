@@ -1,9 +1,11 @@
 //! A run as one JSON object a line: the events of its journal as they are.
 
 use serde_json::json;
-use teamster_journal::Event;
-use teamster_run::observer::{GateReply, RunObserver, RunSnapshot, StopLevel};
-use teamster_store::PlannedTask;
+use teamster_journal::payload::PlanAnswer;
+use teamster_journal::{Event, Question};
+use teamster_run::observer::{
+    GateReply, PlanShown, QuestionReply, RunObserver, RunSnapshot, StopLevel,
+};
 
 use super::RunTerminal;
 use crate::output::Output;
@@ -22,10 +24,13 @@ impl<'a> JsonObserver<'a> {
 
 impl RunObserver for JsonObserver<'_> {
     fn event(&mut self, event: &Event) {
+        self.terminal.follow(event);
         let _ = self.out.object(event);
     }
 
-    fn past_event(&mut self, _event: &Event) {}
+    fn past_event(&mut self, event: &Event) {
+        self.terminal.follow_past(event);
+    }
 
     fn update(&mut self, _snapshot: &RunSnapshot<'_>) {}
 
@@ -44,8 +49,21 @@ impl RunObserver for JsonObserver<'_> {
         self.terminal.signals.stop_level()
     }
 
-    fn accept_plan(&mut self, _tasks: &[PlannedTask]) -> Option<bool> {
-        Some(false)
+    // Whoever reads JSON answers with `teamster plan` and `teamster answer`: the events tell what waits.
+    fn show_plan(&mut self, _plan: &PlanShown<'_>) {}
+
+    fn plan_answer(&mut self) -> Option<PlanAnswer> {
+        None
+    }
+
+    fn show_question(&mut self, _question: &Question) {}
+
+    fn question_answer(&mut self) -> Option<QuestionReply> {
+        None
+    }
+
+    fn has_person(&self) -> bool {
+        false
     }
 
     fn open_gate(&mut self, text: &str) {

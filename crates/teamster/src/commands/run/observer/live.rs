@@ -4,10 +4,13 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use teamster_fs::terminal;
+use teamster_journal::WorkerPhase;
 use teamster_run::observer::RunSnapshot;
 use teamster_types::heartbeat::{Heartbeat, WorkerStatus};
 use teamster_types::progress::Progress;
 use teamster_types::task::Task;
+use teamster_types::text::wrap;
 
 use super::text::RunDisplay;
 use crate::output::Output;
@@ -15,6 +18,8 @@ use crate::shown::viewed_line;
 
 /// More workers than this are counted and not shown one by one.
 const MOST_ROWS: usize = 20;
+/// The columns that the time takes at the beginning of a line.
+const INDENT: usize = 10;
 const REDRAW: Duration = Duration::from_millis(200);
 /// Lines that are kept while somebody types; more are in the journal only.
 const MOST_HELD: usize = 200;
@@ -47,7 +52,7 @@ impl LiveBars {
 
     fn print_held(&mut self) {
         for line in self.held.drain(..) {
-            let _ = self.bars.println(line);
+            let _ = self.bars.println(wrapped(&line));
         }
     }
 
@@ -91,7 +96,7 @@ impl RunDisplay for LiveBars {
             return;
         }
         self.print_held();
-        let _ = self.bars.println(line);
+        let _ = self.bars.println(wrapped(line));
     }
 
     /// Shows a text without bars below it.
@@ -109,14 +114,14 @@ impl RunDisplay for LiveBars {
         self.summary.tick();
     }
 
-    fn update(&mut self, snapshot: &RunSnapshot<'_>) {
+    fn update(&mut self, snapshot: &RunSnapshot<'_>, answers_wanted: usize) {
         if self.drawn.is_some_and(|drawn| drawn.elapsed() < REDRAW) {
             return;
         }
         self.print_held();
         self.drawn = Some(Instant::now());
         self.rows(snapshot);
-        self.summary.set_message(summary(snapshot));
+        self.summary.set_message(summary(snapshot, answers_wanted));
         self.summary.tick();
     }
 
@@ -126,6 +131,14 @@ impl RunDisplay for LiveBars {
             bar.finish_and_clear();
         }
         self.summary.finish_and_clear();
+    }
+}
+
+/// Returns a line as this terminal shows it: broken between words, the rest below the text behind the time.
+fn wrapped(line: &str) -> String {
+    match terminal::columns() {
+        Some(columns) => wrap(line, columns, INDENT),
+        None => line.to_owned(),
     }
 }
 
@@ -139,7 +152,12 @@ fn style(out: Output, template: &str) -> ProgressStyle {
 }
 
 fn row(beat: &Heartbeat, snapshot: &RunSnapshot<'_>) -> String {
+    let asks = snapshot
+        .state
+        .questions
+        .is_waiting(beat.worker_name.as_str());
     let doing = match (&beat.current_task_id, beat.status) {
+        (Some(id), _) if asks => format!("task {id}  {}", WorkerPhase::Waiting.as_str()),
         (Some(id), _) => {
             let task = snapshot.tasks.iter().find(|task| task.id() == id);
             format!("task {id}  {}", task.map_or("", Task::subject))
@@ -156,7 +174,7 @@ fn row(beat: &Heartbeat, snapshot: &RunSnapshot<'_>) -> String {
     )
 }
 
-fn summary(snapshot: &RunSnapshot<'_>) -> String {
+fn summary(snapshot: &RunSnapshot<'_>, answers_wanted: usize) -> String {
     let progress = Progress::of(snapshot.tasks);
     let stage = snapshot.state.stage.map_or("", |stage| stage.as_str());
     let seconds = snapshot.worked.as_secs();
@@ -169,8 +187,13 @@ fn summary(snapshot: &RunSnapshot<'_>) -> String {
         0 => String::new(),
         some => format!(" · {some} more workers"),
     };
+    let wanted = match answers_wanted {
+        0 => String::new(),
+        1 => "1 question for you: press Enter · ".to_owned(),
+        some => format!("{some} questions for you: press Enter · "),
+    };
     format!(
-        "{stage} · {}/{} tasks{failed} · {}:{:02} · {} tokens · {}{hidden}",
+        "{wanted}{stage} · {}/{} tasks{failed} · {}:{:02} · {} tokens · {}{hidden}",
         progress.completed_tasks,
         progress.total_tasks,
         seconds / 60,

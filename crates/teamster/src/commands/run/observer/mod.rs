@@ -2,31 +2,59 @@
 
 mod json;
 mod live;
+mod questions;
 mod signals;
 mod text;
 
-use std::fmt::Write as _;
 use std::io::IsTerminal as _;
+use std::path::Path;
 use std::time::Duration;
 
-use teamster_journal::payload::GateAnswer;
-use teamster_journal::{Event, EventKind};
-use teamster_run::observer::{GateReply, RunObserver};
-use teamster_store::PlannedTask;
+use teamster_journal::payload::{GateAnswer, PlanAnswer, PlanProposed, QuestionId, RunSpec};
+use teamster_journal::{Event, EventKind, Question};
+use teamster_run::observer::{GateReply, PlanShown, QuestionReply, RunObserver};
+use teamster_run::plan::{EDITED_FILE, edited_document, read_edited};
+use teamster_types::TeamName;
 
 use crate::context::Context;
+use crate::editor;
 use crate::input::{Prompt, PromptInput};
 use crate::notify::{Notification, notify};
-use crate::shown::viewed_line;
+use crate::shown::{viewed, viewed_line};
 use json::JsonObserver;
 use live::LiveBars;
+use questions::TerminalQuestions;
 pub use signals::Signals;
 use text::{PlainLines, TextObserver};
 
 /// What can be typed at the gate.
 const GATE_HELP: &str = "Type: approve · reject · reject rollback · revise WHAT TO CHANGE";
 const GATE: &str = "decision> ";
-const PLAN: &str = "Carry out this plan? [yes/no] ";
+/// What can be typed when a plan is proposed.
+const PLAN_HELP: &str = "Type: accept · edit · revise WHAT TO CHANGE · reject [WHY]";
+const PLAN: &str = "plan> ";
+/// What can be typed when an edited plan has faults.
+const FAULTY_HELP: &str = "Type: edit (to correct it) · back (to the plan as it was)";
+const FAULTY: &str = "edited plan> ";
+/// What can be typed when the leader asks.
+const QUESTION_HELP: &str = "Type your answer, or `skip` to leave it to the leader";
+const QUESTION: &str = "answer> ";
+
+/// A plan that a person is asked about.
+struct PlanDialog {
+    proposed: PlanProposed,
+    spec: RunSpec,
+    /// What the person has made of it in the editor, while that has faults.
+    edited: Option<String>,
+}
+
+/// What a line says to a plan.
+#[derive(Debug, PartialEq, Eq)]
+enum PlanLine {
+    Answer(PlanAnswer),
+    Edit,
+    Back,
+}
 
 /// What every observer at this terminal has.
 pub struct RunTerminal<'a> {
@@ -35,36 +63,90 @@ pub struct RunTerminal<'a> {
     has_terminal: bool,
     /// What is asked now.
     prompt: Option<Prompt>,
+    /// The plan that is asked about.
+    plan: Option<PlanDialog>,
+    /// The question of the leader that is asked.
+    question: Option<QuestionId>,
     answer: Option<GateReply>,
     stays: bool,
+    team: &'a TeamName,
+    questions: TerminalQuestions,
 }
 
 impl<'a> RunTerminal<'a> {
     /// A screen for this call, with an answer for the gate if the call brings one.
-    pub fn of(context: &'a Context, answer: Option<GateReply>) -> Self {
+    pub fn of(context: &'a Context, team: &'a TeamName, answer: Option<GateReply>) -> Self {
         let has_terminal = context.can_ask();
         Self {
             context,
             signals: Signals::listen(),
             has_terminal,
             prompt: None,
+            plan: None,
+            question: None,
             stays: answer.is_none() || has_terminal,
             answer,
+            team,
+            questions: TerminalQuestions::new(team, has_terminal),
         }
     }
 
     /// Whether somebody types an answer now, so that nothing else may be drawn.
     fn is_asking(&self) -> bool {
-        self.prompt.is_some()
+        self.prompt.is_some() || self.questions.is_asking()
+    }
+
+    /// Takes in an event from before this host took over.
+    fn follow_past(&mut self, event: &Event) {
+        self.questions.follow(event);
+    }
+
+    /// Returns questions of agents that are to be shown now; they are asked with [`RunTerminal::ask_questions`].
+    fn questions_to_show(&mut self) -> Option<String> {
+        let is_free = self.prompt.is_none();
+        is_free.then(|| self.questions.take_text()).flatten()
+    }
+
+    fn ask_questions(&mut self) {
+        self.questions.ask();
+    }
+
+    /// Takes in answers to questions of agents that were typed. Returns a line that says what came of one.
+    fn hear_answers(&mut self) -> Option<String> {
+        let is_free = self.prompt.is_none();
+        is_free.then(|| self.questions.hear(self.context)).flatten()
     }
 
     /// Asks about the plan that has been shown.
-    fn ask_about_plan(&mut self) {
-        self.prompt = self.has_terminal.then(|| Prompt::new("", PLAN));
+    fn ask_about_plan(&mut self, plan: &PlanShown<'_>) {
+        self.questions.close();
+        self.question = None;
+        self.plan = Some(PlanDialog {
+            proposed: plan.proposed.clone(),
+            spec: plan.spec.clone(),
+            edited: None,
+        });
+        self.prompt = self.has_terminal.then(|| Prompt::new(PLAN_HELP, PLAN));
+        let text = "a plan waits for your decision";
+        notify(self.context, Notification::ApprovalNeeded, text);
+    }
+
+    /// Asks the question that has been shown.
+    fn ask_question(&mut self, question: &Question) {
+        self.questions.close();
+        self.plan = None;
+        self.question = Some(question.id);
+        self.prompt = self
+            .has_terminal
+            .then(|| Prompt::new(QUESTION_HELP, QUESTION));
+        let text = "the leader of a run asks you something";
+        notify(self.context, Notification::AnswerNeeded, text);
     }
 
     /// Asks about the gate that has been shown, unless the call brought an answer along.
     fn ask_about_gate(&mut self) {
+        self.questions.close();
+        (self.plan, self.question) = (None, None);
         let is_asked = self.has_terminal && self.answer.is_none();
         self.prompt = is_asked.then(|| Prompt::new(GATE_HELP, GATE));
     }
@@ -76,12 +158,21 @@ impl<'a> RunTerminal<'a> {
         }
     }
 
-    /// Closes the question at the gate when it is answered in another place.
+    /// Closes what is asked when it is answered in another place.
     fn follow(&mut self, event: &Event) {
+        if let Some(news) = self.questions.follow(event) {
+            questions::tell(self.context, self.team, &news);
+        }
         match event.payload() {
             EventKind::ApprovalGiven(_)
             | EventKind::ApprovalRefused(_)
             | EventKind::ApprovalRevised(_) => self.close("This was decided elsewhere."),
+            EventKind::PlanAnswered(_) if self.plan.is_some() => {
+                self.close("This was decided elsewhere.");
+            }
+            EventKind::QuestionAnswered(answered) if self.question == Some(answered.question) => {
+                self.close("This was answered elsewhere.");
+            }
             EventKind::ApprovalRequested(_)
             | EventKind::RunStage(_)
             | EventKind::RunFinished(_) => self.close("This is asked no more."),
@@ -100,24 +191,107 @@ impl<'a> RunTerminal<'a> {
         }
     }
 
-    /// Whether the plan on the screen may be carried out; `None` while nobody has said.
-    fn accepts_plan(&mut self) -> Option<bool> {
-        let Some(prompt) = &mut self.prompt else {
-            return Some(false);
+    /// What the person says to the plan on the screen; `None` while nothing was said that counts.
+    fn plan_answer(&mut self) -> Option<PlanAnswer> {
+        let dialog = self.plan.as_ref()?;
+        let prompt = self.prompt.as_mut()?;
+        let line = match prompt.heard(Duration::ZERO)? {
+            PromptInput::Line(line) => line,
+            PromptInput::Ended => {
+                self.close(
+                    "Nothing more can be typed here. The plan waits: `teamster plan show`, `accept`, `edit`, `revise` and \
+                     `reject` answer it from another terminal, and so does Studio.",
+                );
+                return None;
+            }
         };
-        let accepted = match prompt.heard(Duration::ZERO)? {
-            PromptInput::Ended => false,
-            PromptInput::Line(line) => match line.trim().to_lowercase().as_str() {
-                "y" | "yes" => true,
-                "n" | "no" => false,
-                _ => {
-                    prompt.again(&not_understood(&line, "Type yes or no."));
-                    return None;
+        let is_faulty = dialog.edited.is_some();
+        let has_leader = dialog.spec.leading_agent().is_some();
+        match understand_plan(&line, is_faulty) {
+            Some(PlanLine::Answer(PlanAnswer::Revise { .. })) if !has_leader => {
+                prompt.again("No agent leads this run, so nobody could change the plan. Type `edit` to do it yourself.");
+                None
+            }
+            Some(PlanLine::Answer(answer)) => {
+                (self.prompt, self.plan) = (None, None);
+                Some(answer)
+            }
+            Some(PlanLine::Edit) => self.edit_plan(),
+            Some(PlanLine::Back) => {
+                self.plan.as_mut()?.edited = None;
+                self.prompt = Some(Prompt::new(PLAN_HELP, PLAN));
+                None
+            }
+            None => {
+                let help = if is_faulty { FAULTY_HELP } else { PLAN_HELP };
+                prompt.again(&not_understood(&line, help));
+                None
+            }
+        }
+    }
+
+    /// Lets the person edit the plan; asks again when nothing came of that.
+    fn edit_plan(&mut self) -> Option<PlanAnswer> {
+        // The terminal is the editor's now.
+        self.prompt = None;
+        let dialog = self.plan.as_mut()?;
+        let before = match &dialog.edited {
+            Some(edited) => Ok(edited.clone()),
+            None => edited_document(&dialog.proposed, &dialog.spec),
+        };
+        let signals = &self.signals;
+        let edited = before.and_then(|before| {
+            let text = signals.with_terminal_lent(|| editor::edit(&before))?;
+            Ok((text != before || dialog.edited.is_some()).then_some(text))
+        });
+        let remark = match edited {
+            Ok(Some(text)) => match read_edited(Path::new(EDITED_FILE), &text, &dialog.spec) {
+                Ok(plan) => {
+                    self.plan = None;
+                    return Some(PlanAnswer::Edit {
+                        plan: Box::new(plan),
+                    });
+                }
+                Err(faults) => {
+                    dialog.edited = Some(text);
+                    faults.to_string()
                 }
             },
+            Ok(None) => "Nothing was changed.".to_owned(),
+            Err(why) => format!("Nothing was changed: {why}"),
         };
-        self.prompt = None;
-        Some(accepted)
+        self.context.out.remark(&remark);
+        self.prompt = Some(match dialog.edited {
+            Some(_) => Prompt::new(FAULTY_HELP, FAULTY),
+            None => Prompt::new(PLAN_HELP, PLAN),
+        });
+        None
+    }
+
+    /// What the person says to the leader's question; `None` while nothing was said.
+    fn question_answer(&mut self) -> Option<QuestionReply> {
+        let question = self.question?;
+        let prompt = self.prompt.as_mut()?;
+        let line = match prompt.heard(Duration::ZERO)? {
+            PromptInput::Line(line) => line,
+            PromptInput::Ended => {
+                self.close(&format!(
+                    "Nothing more can be typed here. `teamster answer {question} \"…\"` answers from another terminal, \
+                     and so does Studio."
+                ));
+                return None;
+            }
+        };
+        let answer = match line.trim() {
+            "" => {
+                prompt.again("");
+                return None;
+            }
+            "skip" => None,
+            answer => Some(answer.to_owned()),
+        };
+        (self.prompt, self.question) = (None, None);
+        Some(QuestionReply { question, answer })
     }
 
     /// What the person wants at the gate.
@@ -181,14 +355,37 @@ fn not_understood(line: &str, help: &str) -> String {
     }
 }
 
-/// A plan that is to be accepted, as a person reads it.
-fn plan_text(tasks: &[PlannedTask]) -> String {
-    let mut text = String::from("The plan:");
-    for (place, planned) in tasks.iter().enumerate() {
-        let subject = viewed_line(&planned.task.subject);
-        let _ = write!(text, "\n  {:>3}  {subject}", place + 1);
+/// Returns what a line says to a plan, if it is clear. With faults in an edited plan, only that can be gone on with.
+fn understand_plan(line: &str, is_faulty: bool) -> Option<PlanLine> {
+    let line = line.trim();
+    let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+    let rest = rest.trim().to_owned();
+    let word = word.to_lowercase();
+    if is_faulty {
+        return match (word.as_str(), rest.as_str()) {
+            ("edit", "") => Some(PlanLine::Edit),
+            ("back", "") => Some(PlanLine::Back),
+            _ => None,
+        };
     }
-    text
+    Some(match (word.as_str(), rest.as_str()) {
+        ("accept" | "yes" | "y", "") => PlanLine::Answer(PlanAnswer::Accept),
+        ("no" | "n", "") | ("reject", _) => PlanLine::Answer(PlanAnswer::Reject { why: rest }),
+        ("edit", "") => PlanLine::Edit,
+        ("revise", words) if !words.is_empty() => {
+            PlanLine::Answer(PlanAnswer::Revise { words: rest })
+        }
+        _ => return None,
+    })
+}
+
+/// A question of the leader, as a person reads it.
+fn question_text(question: &Question) -> String {
+    format!(
+        "{}: the leader asks before it plans:\n\n  {}\n",
+        question.id,
+        viewed(&question.text).trim().replace('\n', "\n  ")
+    )
 }
 
 /// Returns the observer that suits this call.
@@ -230,5 +427,43 @@ mod tests {
             reject(true, "too slow")
         );
         assert_eq!(understand("reject too slow"), reject(false, "too slow"));
+    }
+
+    #[test]
+    fn only_what_is_clear_is_an_answer_to_a_plan() {
+        let answer = |line: &str| match understand_plan(line, false) {
+            Some(PlanLine::Answer(answer)) => Some(answer),
+            _ => None,
+        };
+        let reject = |why: &str| {
+            Some(PlanAnswer::Reject {
+                why: why.to_owned(),
+            })
+        };
+        for line in ["accept", "yes", " Y "] {
+            assert_eq!(answer(line), Some(PlanAnswer::Accept), "{line}");
+        }
+        for line in [
+            "",
+            "a",
+            "accept it",
+            "maybe",
+            "revise",
+            "yes please",
+            "no way",
+        ] {
+            assert_eq!(understand_plan(line, false), None, "{line}");
+        }
+        assert_eq!(answer("no"), reject(""));
+        assert_eq!(answer("reject  too many"), reject("too many"));
+        let revise = PlanAnswer::Revise {
+            words: "one task only".to_owned(),
+        };
+        assert_eq!(answer("revise one task only"), Some(revise));
+        assert_eq!(understand_plan("edit", false), Some(PlanLine::Edit));
+        assert_eq!(understand_plan("back", false), None);
+        assert_eq!(understand_plan("back", true), Some(PlanLine::Back));
+        assert_eq!(understand_plan("edit", true), Some(PlanLine::Edit));
+        assert_eq!(understand_plan("accept", true), None);
     }
 }

@@ -1,14 +1,16 @@
 //! A run as text for a person: one observer that says what happens, over a display that shows it.
 
-use teamster_journal::Event;
-use teamster_run::observer::{GateReply, RunObserver, RunSnapshot, StopLevel};
-use teamster_store::PlannedTask;
+use teamster_journal::payload::PlanAnswer;
+use teamster_journal::{Event, Question};
+use teamster_run::observer::{
+    GateReply, PlanShown, QuestionReply, RunObserver, RunSnapshot, StopLevel,
+};
 
 use super::signals::stop_message;
-use super::{RunTerminal, plan_text};
+use super::{RunTerminal, question_text};
 use crate::commands::run::messages::EventMessages;
 use crate::output::Output;
-use crate::shown::{plain, viewed_line};
+use crate::shown::{plain, viewed, viewed_line};
 
 /// Where the text of a run is shown.
 pub trait RunDisplay {
@@ -21,8 +23,8 @@ pub trait RunDisplay {
     /// Shows lines that a check has printed.
     fn output(&mut self, lines: &str);
 
-    /// Shows how things stand. It is not called while a question is open.
-    fn update(&mut self, _snapshot: &RunSnapshot<'_>) {}
+    /// Shows how things stand, and how many answers agents wait for. It is not called while a question is open.
+    fn update(&mut self, _snapshot: &RunSnapshot<'_>, _answers_wanted: usize) {}
 
     /// Shows what is left to be shown. Nothing is called after it.
     fn end(&mut self) {}
@@ -35,7 +37,6 @@ pub struct TextObserver<'a, D: RunDisplay> {
     messages: EventMessages,
     /// The last level of stopping that was said.
     told: StopLevel,
-    asked_plan: bool,
 }
 
 impl<'a, D: RunDisplay> TextObserver<'a, D> {
@@ -45,7 +46,6 @@ impl<'a, D: RunDisplay> TextObserver<'a, D> {
             display,
             messages: EventMessages::default(),
             told: StopLevel::GoOn,
-            asked_plan: false,
         }
     }
 
@@ -56,6 +56,7 @@ impl<'a, D: RunDisplay> TextObserver<'a, D> {
 
 impl<D: RunDisplay> Drop for TextObserver<'_, D> {
     fn drop(&mut self) {
+        self.terminal.questions.close();
         self.terminal.close("");
         self.display.end();
     }
@@ -72,6 +73,7 @@ impl<D: RunDisplay> RunObserver for TextObserver<'_, D> {
     }
 
     fn past_event(&mut self, event: &Event) {
+        self.terminal.follow_past(event);
         self.messages.of(event);
     }
 
@@ -83,8 +85,16 @@ impl<D: RunDisplay> RunObserver for TextObserver<'_, D> {
                 self.print(text);
             }
         }
+        if let Some(line) = self.terminal.hear_answers() {
+            self.print(&format!("          {line}"));
+        }
+        if let Some(text) = self.terminal.questions_to_show() {
+            self.display.show(&text);
+            self.terminal.ask_questions();
+        }
         if !self.terminal.is_asking() {
-            self.display.update(snapshot);
+            let answers_wanted = self.terminal.questions.count();
+            self.display.update(snapshot, answers_wanted);
         }
     }
 
@@ -100,13 +110,26 @@ impl<D: RunDisplay> RunObserver for TextObserver<'_, D> {
         self.terminal.signals.stop_level()
     }
 
-    fn accept_plan(&mut self, tasks: &[PlannedTask]) -> Option<bool> {
-        if !self.asked_plan {
-            self.asked_plan = true;
-            self.display.show(&plan_text(tasks));
-            self.terminal.ask_about_plan();
-        }
-        self.terminal.accepts_plan()
+    fn show_plan(&mut self, plan: &PlanShown<'_>) {
+        self.display.show(&viewed(plan.text));
+        self.terminal.ask_about_plan(plan);
+    }
+
+    fn plan_answer(&mut self) -> Option<PlanAnswer> {
+        self.terminal.plan_answer()
+    }
+
+    fn show_question(&mut self, question: &Question) {
+        self.display.show(&question_text(question));
+        self.terminal.ask_question(question);
+    }
+
+    fn question_answer(&mut self) -> Option<QuestionReply> {
+        self.terminal.question_answer()
+    }
+
+    fn has_person(&self) -> bool {
+        self.terminal.has_terminal
     }
 
     fn open_gate(&mut self, text: &str) {

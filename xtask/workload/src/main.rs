@@ -1,7 +1,13 @@
 //! One side of a benchmark, in a process of its own and built as the product is.
 //!
-//! `cargo xtask bench` starts these with the release build of xtask. Each prints one JSON object: how long its work
-//! took (`seconds`), and what else the row needs.
+//! `cargo xtask bench` and `evidence` start these. Each prints one JSON object: how long its work took (`seconds`), and
+//! what else the row needs.
+
+#![allow(
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    reason = "this program works on files from the outside, and prints its figures"
+)]
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -10,15 +16,14 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use clap::{Args, ValueEnum};
-use serde::{Deserialize, Serialize};
+use clap::{Parser, ValueEnum};
 use serde_json::{Value, json};
 use teamster_fs::Sync;
+use teamster_journal::EventActor;
 use teamster_store::{FileStore, Read, Store};
 use teamster_types::task::NewTask;
 
-use crate::fixture;
-use crate::product::open_store;
+use workload::{BATCH, CONTENT, Flush, Write};
 
 /// The work to do.
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -41,9 +46,9 @@ enum Work {
     RawReceive,
 }
 
-/// The arguments of a workload.
-#[derive(Args, Debug)]
-pub(crate) struct Workload {
+/// One side of a benchmark or a race, through the store's library
+#[derive(Debug, Parser)]
+struct Workload {
     work: Work,
     /// The folder of teams; for raw work, any empty folder
     #[arg(long)]
@@ -62,30 +67,28 @@ pub(crate) struct Workload {
     recipe: Option<PathBuf>,
 }
 
-/// Messages that one read acknowledges.
-pub(crate) const BATCH: usize = 50;
-/// A message of usual length.
-pub(crate) const CONTENT: &str = "The login form is done. Its tests are in tests/login and pass; \
-    the style sheet still needs somebody who knows the design. I go on with task 4.";
+fn main() -> Result<()> {
+    Workload::parse().run()
+}
 
 impl Workload {
     /// Does the work and prints its figures.
-    pub(crate) fn run(&self) -> Result<()> {
+    fn run(&self) -> Result<()> {
         let sync = match self.work {
             Work::Drain if self.fast => Sync::Fast,
             Work::Claims | Work::Journal => Sync::Fast,
             _ => Sync::Durable,
         };
-        let store = || open_store(&self.claude, &self.project, sync);
+        let store = || workload::open_store(&self.claude, &self.project, sync);
         let figures = match self.work {
             Work::Cycle => self.cycle(&store()?)?,
             Work::Send => {
                 let store = store()?;
-                self.repeat(|| fixture::send(&store, 1, 2, CONTENT))?
+                self.repeat(|| workload::send(&store, 1, 2, CONTENT))?
             }
             Work::Receive => {
                 let store = store()?;
-                self.repeat(|| match fixture::receive(&store, 2, BATCH, true)? {
+                self.repeat(|| match workload::receive(&store, 2, BATCH, true)? {
                     BATCH => Ok(()),
                     _ => bail!("there are too few messages to read"),
                 })?
@@ -93,7 +96,7 @@ impl Workload {
             Work::Drain => self.drain(&store()?)?,
             Work::Claims => self.claims(&store()?)?,
             Work::Journal => {
-                let (store, team) = (store()?, fixture::team()?);
+                let (store, team) = (store()?, workload::team()?);
                 self.repeat(|| match store.last_events(&team, 20)?.events.len() {
                     20 => Ok(()),
                     _ => bail!("the journal is too short"),
@@ -118,22 +121,22 @@ impl Workload {
     }
 
     fn cycle(&self, store: &FileStore) -> Result<Value> {
-        let team = fixture::team()?;
+        let team = workload::team()?;
         let new = NewTask {
             subject: "A task of usual length".to_owned(),
             description: "It says what is to be done, and how to check it.".repeat(2),
             ..NewTask::default()
         };
         self.repeat(|| {
-            store.create_task(&team, "user", &new)?;
-            let claimed = fixture::claim(store, self.worker)?;
+            store.create_task(&team, &EventActor::Person, &new)?;
+            let claimed = workload::claim(store, self.worker)?;
             store.complete(&team, claimed.task.id(), &claimed.token, None)?;
             Ok(())
         })
     }
 
     fn drain(&self, store: &FileStore) -> Result<Value> {
-        let (team, request) = (fixture::team()?, fixture::claim_request(self.worker)?);
+        let (team, request) = (workload::team()?, workload::claim_request(self.worker)?);
         println!("ready");
         std::io::stdin().lock().read_line(&mut String::new())?;
         let start = Instant::now();
@@ -147,13 +150,18 @@ impl Workload {
     }
 
     fn claims(&self, store: &FileStore) -> Result<Value> {
-        let team = fixture::team()?;
+        let team = workload::team()?;
         let mut cpu = Vec::with_capacity(self.count);
         let mut figures = self.repeat(|| {
             let before = cpu_time();
-            let claimed = fixture::claim(store, self.worker)?;
+            let claimed = workload::claim(store, self.worker)?;
             cpu.push(cpu_time() - before);
-            store.release(&team, "user", claimed.task.id(), Some(&claimed.token))?;
+            store.release(
+                &team,
+                &EventActor::Person,
+                claimed.task.id(),
+                Some(&claimed.token),
+            )?;
             Ok(())
         })?;
         figures["cpu"] = json!(cpu);
@@ -196,38 +204,12 @@ fn cpu_time() -> f64 {
     Duration::new(seconds, nanoseconds).as_secs_f64()
 }
 
-/// How data gets to the disk.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub(crate) enum Flush {
-    /// Flushes contents and metadata (`fsync`).
-    All,
-    /// Flushes contents only (`fdatasync`).
-    Data,
-}
-
-impl Flush {
-    fn apply(self, file: &File) -> Result<()> {
-        match self {
-            Self::All => rustix::fs::fsync(file)?,
-            Self::Data => rustix::fs::fdatasync(file)?,
-        }
-        Ok(())
+fn bring_to_disk(file: &File, flush: Flush) -> Result<()> {
+    match flush {
+        Flush::All => rustix::fs::fsync(file)?,
+        Flush::Data => rustix::fs::fdatasync(file)?,
     }
-}
-
-/// One write of the product, without the product.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) enum Write {
-    /// A new file of so many bytes, brought to the disk.
-    Create(usize, Flush),
-    /// So many bytes more at the end of a file, brought to the disk.
-    Append(usize, Flush),
-    /// The names of a folder, brought to the disk.
-    Names(Flush),
-    /// This name for the first file that was made and has no name of its own yet.
-    Rename(String),
-    /// A folder, moved to another place or back.
-    MoveFolder,
+    Ok(())
 }
 
 /// The files and folders of the raw loop.
@@ -267,13 +249,13 @@ impl RawDisk {
                     File::create_new(&path).context("a file of the raw loop is in the way")?;
                 self.waiting.push_back(path);
                 file.write_all(&vec![b'x'; *size])?;
-                flush.apply(&file)
+                bring_to_disk(&file, *flush)
             }
             Write::Append(size, flush) => {
                 self.log.write_all(&vec![b'x'; *size])?;
-                flush.apply(&self.log)
+                bring_to_disk(&self.log, *flush)
             }
-            Write::Names(flush) => flush.apply(&self.names),
+            Write::Names(flush) => bring_to_disk(&self.names, *flush),
             Write::Rename(name) => {
                 let file = self.waiting.pop_front().context("nothing to rename")?;
                 Ok(std::fs::rename(file, self.files.join(name))?)

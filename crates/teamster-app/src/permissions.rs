@@ -1,0 +1,150 @@
+//! Answering what an agent wants to do and a person has to decide.
+
+use serde_json::{Value, json};
+use teamster_journal::payload::MessageSent;
+use teamster_journal::{EventKind, EventType, PermissionRequest};
+use teamster_store::{Outgoing, Recipient};
+use teamster_types::json::Object;
+use teamster_types::text::shown_line;
+use teamster_types::{TeamName, WorkerName};
+use teamster_view::requests;
+
+use crate::app::App;
+use crate::error::{AppError, ErrorKind, Result};
+
+/// The type of the message that holds a person's decision.
+const ANSWER: &str = "permission_answer";
+/// The number of events that are searched for an earlier answer.
+const LOOKED_THROUGH: usize = 20_000;
+/// The longest text of others in a message of ours, in characters.
+const SHOWN: usize = 200;
+
+/// What a person decides about a request of an agent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PermissionDecision {
+    /// Whether it may.
+    pub allow: bool,
+    /// Why not, in words for the agent.
+    pub reason: String,
+}
+
+impl PermissionDecision {
+    /// Returns the decision that a line means: `allow`, `deny`, or `deny` and why.
+    pub fn read(line: &str) -> Option<Self> {
+        let line = line.trim();
+        let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+        let allow = match word.to_lowercase().as_str() {
+            "allow" if rest.trim().is_empty() => true,
+            "deny" => false,
+            _ => return None,
+        };
+        Some(Self {
+            allow,
+            reason: rest.trim().to_owned(),
+        })
+    }
+}
+
+/// Tells an agent whether it may do what it asked for. Only the first answer counts; whoever is late is told.
+pub fn answer(
+    app: &App,
+    team: &TeamName,
+    worker: &WorkerName,
+    request: &str,
+    decision: &PermissionDecision,
+) -> Result<PermissionRequest> {
+    app.must_be_a_person("answering an agent's request")?;
+    let waiting = requests::waiting(app.read()?, team, worker.as_str())?;
+    let Some(open) = waiting.iter().find(|open| open.request == request) else {
+        return Err(not_waiting(worker, request, &waiting));
+    };
+    if let Some(first) = first_answer(app, team, worker, request)? {
+        return Err(is_late(worker, request, &first));
+    }
+    let mut extra = Object::new();
+    extra.insert("requestId".into(), json!(request));
+    extra.insert("allow".into(), json!(decision.allow));
+    let sent = app.store()?.send(
+        team,
+        &Outgoing {
+            from: app.actor.name().to_owned(),
+            to: Recipient::Worker(worker.to_string()),
+            kind: ANSWER.to_owned(),
+            content: decision.reason.clone(),
+            extra,
+        },
+    )?;
+    let is_ours = |first: &MessageSent| {
+        let id = first.message_id.as_deref();
+        sent.iter().any(|message| Some(message.id()) == id)
+    };
+    match first_answer(app, team, worker, request)? {
+        Some(first) if !is_ours(&first) => Err(is_late(worker, request, &first)),
+        _ => Ok(open.clone()),
+    }
+}
+
+/// Returns the first answer that was sent to a worker about a request.
+fn first_answer(
+    app: &App,
+    team: &TeamName,
+    worker: &WorkerName,
+    request: &str,
+) -> Result<Option<MessageSent>> {
+    let events = app.read()?.last_events(team, LOOKED_THROUGH)?.events;
+    let mut sent = events
+        .iter()
+        .filter(|event| event.is(EventType::MessageSent))
+        .filter_map(|event| match event.payload() {
+            EventKind::MessageSent(sent) => Some(sent),
+            _ => None,
+        });
+    Ok(sent.find(|sent| {
+        sent.message_type == ANSWER
+            && sent.to.as_deref() == Some(worker.as_str())
+            && sent.extra.get("requestId").and_then(Value::as_str) == Some(request)
+    }))
+}
+
+fn is_late(worker: &WorkerName, request: &str, first: &MessageSent) -> AppError {
+    let may = match first.extra.get("allow").and_then(Value::as_bool) {
+        Some(true) => "may",
+        _ => "may not",
+    };
+    AppError::new(
+        ErrorKind::Conflict,
+        format!("somebody was faster: {worker} was told that it {may} ({request})"),
+    )
+}
+
+fn not_waiting(worker: &WorkerName, request: &str, waiting: &[PermissionRequest]) -> AppError {
+    let open: Vec<String> = waiting
+        .iter()
+        .map(|open| format!("{} ({})", open.request, shown_line(&open.what, SHOWN)))
+        .collect();
+    AppError::not_found(format!("{worker} does not wait for an answer to {request}")).hint(
+        match open.as_slice() {
+            [] => "it waits for none".to_owned(),
+            open => format!("it waits for {}", open.join(", ")),
+        },
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_clear_word_is_a_decision() {
+        let read = |line| PermissionDecision::read(line).map(|read| (read.allow, read.reason));
+        assert_eq!(read(" allow "), Some((true, String::new())));
+        assert_eq!(read("Deny"), Some((false, String::new())));
+        assert_eq!(
+            read("deny too risky"),
+            Some((false, "too risky".to_owned()))
+        );
+        for line in ["", "yes", "a", "allow it", "allowed"] {
+            assert_eq!(read(line), None, "{line}");
+        }
+    }
+}

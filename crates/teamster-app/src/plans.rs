@@ -1,0 +1,197 @@
+//! Deciding about the plan of a run before it is carried out.
+//!
+//! The plan that is proposed and the answer are in the journal, so the host follows whoever answers first, wherever that
+//! is: at the run's own terminal, by a command, or on the page.
+
+use std::path::Path;
+
+use teamster_journal::payload::{PlanAnswer, PlanAnswered, RunSpec};
+use teamster_journal::{EventActor, EventKind, NewEvent, PlanProposal, RunState};
+use teamster_run::plan::read_edited;
+use teamster_types::TeamName;
+use teamster_types::text::shown_line;
+
+use crate::actor::Actor;
+use crate::app::App;
+use crate::error::{AppError, ErrorKind, Result};
+use crate::runs;
+
+/// The longest text of what to change, in characters.
+const LONGEST: usize = 10_000;
+/// The longest text of others in a message of ours, in characters.
+const SHOWN: usize = 200;
+
+/// What a person says to a plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PlanInput {
+    /// The plan is carried out.
+    Accept,
+    /// The run ends without work, for this reason if there is one.
+    Reject(String),
+    /// The leader makes another plan; these words say what to change.
+    Revise(String),
+    /// This text takes the place of the plan: a plan file in TOML, YAML or JSON. It is asked about in turn.
+    Edit(String),
+}
+
+/// An answer that counts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AnsweredPlan {
+    /// The revision that was answered.
+    pub revision: u32,
+    /// The answer.
+    pub answer: PlanAnswer,
+    /// The position of its event.
+    pub seq: u64,
+    /// Whether a host goes on with it. Without one the answer waits until the run is taken up.
+    pub is_hosted: bool,
+}
+
+/// Returns the plan that the run of a team waits with, and what the run is to do; or an error that says where it is.
+pub fn open_plan(app: &App, team: &TeamName) -> Result<(PlanProposal, RunSpec)> {
+    let spec = runs::spec_of(app, team)?;
+    let (state, _) = runs::state_of(app.read()?, team)?;
+    Ok((must_be_open(team, &state)?.clone(), spec))
+}
+
+/// Answers for a person the plan that a run waits with. Whoever can be asked may take the present revision; everybody else
+/// must name it. Only the first answer to a revision counts; whoever is late is told.
+pub fn answer_plan(
+    app: &App,
+    team: &TeamName,
+    revision: Option<u32>,
+    input: PlanInput,
+) -> Result<AnsweredPlan> {
+    app.must_be_a_person("deciding about a plan")?;
+    let (open, spec) = open_plan(app, team)?;
+    let present = open.proposed.revision;
+    match revision {
+        Some(named) if named == present => {}
+        Some(named) => return Err(is_replaced(named, present)),
+        None if app.can_ask() => {}
+        None => {
+            return Err(AppError::usage("without a terminal --revision N is needed")
+                .hint(format!("the plan that waits is --revision {present}")));
+        }
+    }
+    let answer = answer_of(input, &spec)?;
+    let answered = PlanAnswered::new(present, app.actor.via(), answer.clone());
+    let event = NewEvent::new(EventActor::Person, EventKind::PlanAnswered(answered));
+    let seq = app.store()?.record(team, event)?;
+    let (state, _) = runs::state_of(app.read()?, team)?;
+    must_count(&state, present, seq)?;
+    let is_hosted = match runs::lock(app, team)? {
+        None => true,
+        Some(lock) if app.actor == Actor::Page => {
+            // It is for the one who goes on.
+            drop(lock);
+            runs::begin_detached(app, team, &[])?;
+            true
+        }
+        Some(_) => false,
+    };
+    Ok(AnsweredPlan {
+        revision: present,
+        answer,
+        seq,
+        is_hosted,
+    })
+}
+
+/// Returns the answer that is recorded, or refuses one that nothing could come of.
+fn answer_of(input: PlanInput, spec: &RunSpec) -> Result<PlanAnswer> {
+    Ok(match input {
+        PlanInput::Accept => PlanAnswer::Accept,
+        PlanInput::Reject(why) => PlanAnswer::Reject {
+            why: not_too_long(why)?,
+        },
+        PlanInput::Revise(words) if words.trim().is_empty() => {
+            return Err(AppError::usage("what is to be changed?"));
+        }
+        PlanInput::Revise(_) if spec.leading_agent().is_none() => {
+            return Err(AppError::refused(
+                "no agent leads this run, so nobody could change the plan",
+            )
+            .hint("edit it yourself: `teamster plan edit`"));
+        }
+        PlanInput::Revise(words) => PlanAnswer::Revise {
+            words: not_too_long(words)?,
+        },
+        PlanInput::Edit(text) => {
+            // Without an end of its name the text itself tells the format.
+            let plan = read_edited(Path::new("plan"), &text, spec).map_err(|faults| {
+                AppError::refused(faults.to_string())
+                    .hint("nothing was changed; correct these lines")
+            })?;
+            PlanAnswer::Edit {
+                plan: Box::new(plan),
+            }
+        }
+    })
+}
+
+fn not_too_long(text: String) -> Result<String> {
+    let length = text.chars().count();
+    if length > LONGEST {
+        return Err(AppError::refused(format!(
+            "the answer has {length} characters; the limit is {LONGEST}"
+        ))
+        .hint("put it into a file of the project, and name the file"));
+    }
+    Ok(text)
+}
+
+fn must_be_open<'a>(team: &TeamName, state: &'a RunState) -> Result<&'a PlanProposal> {
+    state.open_plan().ok_or_else(|| {
+        let why = if state.spec.is_none() {
+            "it has no run".to_owned()
+        } else if let Some(finished) = &state.finished {
+            format!("its run ended, {}", finished.end.word().replace('_', " "))
+        } else if state.plan_questions().next().is_some() {
+            "the leader waits for answers to its questions".to_owned()
+        } else {
+            let at = state.stage.map_or("its beginning", |stage| stage.as_str());
+            format!("it is at {at}")
+        };
+        AppError::new(
+            ErrorKind::Conflict,
+            format!("team {team} has no plan that waits for a decision: {why}"),
+        )
+        .hint("`teamster status` shows where it is")
+    })
+}
+
+fn is_replaced(named: u32, present: u32) -> AppError {
+    AppError::new(
+        ErrorKind::Conflict,
+        format!("revision {named} of the plan is not the present one, which is {present}"),
+    )
+    .hint("look at it again before you decide: `teamster plan show`")
+}
+
+/// Makes sure that the answer at this position is the one that counts.
+fn must_count(state: &RunState, revision: u32, seq: u64) -> Result {
+    let mut proposals = state.planning.proposals.iter().rev();
+    let answered = proposals.find(|proposal| proposal.proposed.revision == revision);
+    let first = answered.and_then(|proposal| proposal.reply.as_ref());
+    match first {
+        Some(first) if first.seq == seq => Ok(()),
+        Some(first) => Err(AppError::new(
+            ErrorKind::Conflict,
+            format!(
+                "somebody else was faster: the plan is {}{}",
+                first.answer.words(),
+                match &first.answer {
+                    PlanAnswer::Revise { words } => format!(" ({})", shown_line(words, SHOWN)),
+                    _ => String::new(),
+                }
+            ),
+        )
+        .hint("`teamster status` shows what came of it")),
+        None => Err(AppError::new(
+            ErrorKind::Conflict,
+            "the plan was replaced or carried out meanwhile",
+        )
+        .hint("`teamster status` shows where it is")),
+    }
+}

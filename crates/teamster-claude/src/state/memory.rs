@@ -1,0 +1,258 @@
+//! What hooks remember between two calls and no viewer needs: processes, announced agents, and messages read ahead.
+//!
+//! It lies beside the state, is read and written under the same lock, and may be lost: then a row has the agent's id for a
+//! name, or a message is shown twice.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use teamster_types::Time;
+use teamster_types::process::ProcessId;
+
+use super::record::{AgentState, Model};
+
+/// Sessions that are remembered.
+const MOST_SESSIONS: usize = 20;
+/// Entries of each sort for one session.
+const MOST_ENTRIES: usize = 64;
+/// The client's inbox has a message a moment before or after the hook of whoever sent it.
+pub(super) const SAME_MESSAGE: Duration = Duration::from_secs(60);
+
+/// The file as a whole.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct HookMemory {
+    sessions: BTreeMap<String, SessionMemory>,
+}
+
+/// What is remembered of one session.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct SessionMemory {
+    /// When something was last added.
+    touched: Option<Time>,
+    /// The process of the session itself.
+    pub(super) lead: Option<ProcessId>,
+    /// The processes of teammates that have one of their own, by row.
+    pub(super) teammates: BTreeMap<String, ProcessId>,
+    /// Agents that a tool call announced and that have not begun.
+    spawns: Vec<AnnouncedAgent>,
+    /// Which row an agent id belongs to.
+    agents: Vec<KnownAgent>,
+    /// Messages that an inbox had before the hook of their sender told of them.
+    letters: Vec<ReadAhead>,
+}
+
+/// An agent that a call of the tool `Agent` asks for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AnnouncedAgent {
+    /// The id of the tool call.
+    pub tool_use: String,
+    /// The prompt of the person that led to it.
+    pub prompt_id: Option<String>,
+    /// Its name, or a few words about what it does.
+    pub name: String,
+    /// What it is for.
+    pub role: String,
+    /// Its model, where the call names one.
+    pub model: Option<Model>,
+    /// What it is to do.
+    pub task: Option<String>,
+}
+
+/// An agent without a name of its own.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct KnownAgent {
+    id: String,
+    row: String,
+    tool_use: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct ReadAhead {
+    hash: u64,
+    at: Time,
+}
+
+impl HookMemory {
+    /// Reads the file; one that cannot be understood holds nothing.
+    pub(super) fn parse(bytes: &[u8]) -> Self {
+        serde_json::from_slice(bytes).unwrap_or_default()
+    }
+
+    /// Returns the bytes of the file.
+    pub(super) fn to_file(&self) -> Vec<u8> {
+        serde_json::to_vec(self).unwrap_or_default()
+    }
+
+    /// Returns what is remembered of a session.
+    pub(super) fn session(&self, session: &str) -> Option<&SessionMemory> {
+        self.sessions.get(session)
+    }
+
+    /// Takes what is remembered of a session out, to be changed and put back.
+    pub(super) fn take(&mut self, session: &str) -> SessionMemory {
+        self.sessions.remove(session).unwrap_or_default()
+    }
+
+    /// Puts what is remembered of a session back. What is remembered longest gives way when there is too much.
+    pub(super) fn put(&mut self, session: &str, memory: SessionMemory) {
+        if memory.is_empty() {
+            return;
+        }
+        self.sessions.insert(session.to_owned(), memory);
+        while self.sessions.len() > MOST_SESSIONS {
+            let oldest = self
+                .sessions
+                .iter()
+                .min_by_key(|(_, memory)| memory.touched);
+            match oldest.map(|(session, _)| session.clone()) {
+                Some(oldest) => drop(self.sessions.remove(&oldest)),
+                None => return,
+            }
+        }
+    }
+}
+
+impl SessionMemory {
+    fn is_empty(&self) -> bool {
+        let nothing = Self {
+            touched: self.touched,
+            ..Self::default()
+        };
+        *self == nothing
+    }
+
+    /// Notes when something was added.
+    pub(super) fn touch(&mut self, now: Option<Time>) {
+        self.touched = self.touched.max(now);
+    }
+
+    /// Remembers in which process a teammate, or without a name the session itself, runs.
+    pub(super) fn runs_in(&mut self, name: Option<&String>, process: &ProcessId) {
+        match name {
+            Some(name) => drop(self.teammates.insert(name.clone(), process.clone())),
+            None => self.lead = Some(process.clone()),
+        }
+    }
+
+    /// Remembers an agent that a tool call asks for.
+    pub(super) fn announce(&mut self, agent: &AnnouncedAgent) {
+        // The same prompt goes on; what an earlier one announced and did not begin never will.
+        self.spawns
+            .retain(|known| known.prompt_id == agent.prompt_id && known.tool_use != agent.tool_use);
+        push(&mut self.spawns, agent.clone());
+    }
+
+    /// Forgets the announcement of a tool call.
+    pub(super) fn forget(&mut self, tool_use: &str) {
+        self.spawns.retain(|known| known.tool_use != tool_use);
+    }
+
+    /// Returns the row of an agent, whether it is named by its id or by the row itself.
+    pub(super) fn row_of<'a>(&'a self, name: &'a str) -> &'a str {
+        let known = self.agents.iter().find(|known| known.id == name);
+        known.map_or(name, |known| &known.row)
+    }
+
+    /// Returns whether an agent id has a row of another name.
+    pub(super) fn knows(&self, id: &str) -> bool {
+        self.agents.iter().any(|known| known.id == id)
+    }
+
+    /// Takes the announcement that fits an agent that begins, and gives the agent a row of its own name.
+    pub(super) fn begin(
+        &mut self,
+        id: &str,
+        role: &str,
+        prompt_id: Option<&str>,
+        state: &AgentState,
+    ) -> Option<AnnouncedAgent> {
+        let fits = |agent: &AnnouncedAgent| {
+            let same_prompt = match (agent.prompt_id.as_deref(), prompt_id) {
+                (Some(one), Some(other)) => one == other,
+                _ => true,
+            };
+            agent.role == role && same_prompt
+        };
+        let position = self.spawns.iter().position(fits)?;
+        let mut agent = self.spawns.remove(position);
+        let is_taken = |name: &str| state.teammate(name).is_some();
+        if is_taken(&agent.name) {
+            let free = (2..).map(|number| format!("{}-{number}", agent.name));
+            agent.name = free.into_iter().find(|name| !is_taken(name))?;
+        }
+        let known = KnownAgent {
+            id: id.to_owned(),
+            row: agent.name.clone(),
+            tool_use: agent.tool_use.clone(),
+        };
+        self.agents.retain(|known| known.id != id);
+        push(&mut self.agents, known);
+        Some(agent)
+    }
+
+    /// Returns the row of the agent that a tool call began, once the call itself has told its id. Where two calls of the
+    /// same moment were taken for each other, the two rows change their agents.
+    pub(super) fn confirm(&mut self, id: &str, tool_use: &str) -> Option<String> {
+        let mine = self.agents.iter().position(|known| known.id == id)?;
+        let other = self
+            .agents
+            .iter()
+            .position(|known| known.tool_use == tool_use);
+        if let Some(other) = other
+            && other != mine
+        {
+            let (one, two) = (self.agents[mine].clone(), self.agents[other].clone());
+            self.agents[mine] = KnownAgent {
+                id: one.id,
+                ..two.clone()
+            };
+            self.agents[other] = KnownAgent {
+                id: two.id,
+                row: one.row,
+                tool_use: one.tool_use,
+            };
+        }
+        Some(self.agents[mine].row.clone())
+    }
+
+    /// Remembers a message that an inbox told first.
+    pub(super) fn read_ahead(&mut self, hash: u64, at: Time) {
+        push(&mut self.letters, ReadAhead { hash, at });
+    }
+
+    /// Returns whether an inbox has told this message already. It says so once for each.
+    pub(super) fn was_read_ahead(&mut self, hash: u64, now: Time) -> bool {
+        let near = |at: Time| now.since(at) <= SAME_MESSAGE && at.since(now) <= SAME_MESSAGE;
+        let known = |letter: &ReadAhead| letter.hash == hash && near(letter.at);
+        match self.letters.iter().position(known) {
+            Some(position) => {
+                self.letters.remove(position);
+                true
+            }
+            None => false,
+        }
+    }
+}
+
+/// Adds an entry; the oldest give way.
+fn push<T>(list: &mut Vec<T>, entry: T) {
+    list.push(entry);
+    let extra = list.len().saturating_sub(MOST_ENTRIES);
+    list.drain(..extra);
+}
+
+/// Returns a number by which the same message is known again.
+pub(super) fn message_hash(from: &str, to: &str, content: &str) -> u64 {
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+    for part in [from, to, content] {
+        for byte in part.bytes().chain([0]) {
+            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+    hash
+}

@@ -1,0 +1,383 @@
+//! What agents say to each other and to the person: the leader's turns, reviews, findings, and which result was chosen.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use teamster_journal::payload::{
+    CancelledTask, Criterion, DismissedFinding, OtherResult, PlanAnswer, PlanDecision, PlanDraft,
+    ReviewFinding, ReviewVerdict, Severity, WakeReason,
+};
+use teamster_journal::{
+    ChoiceRecord, FindingRecord, LeaderActionRecord, ReviewOutcome, ReviewState, RunState,
+    WakeOutcome, WakeRecord,
+};
+use teamster_types::{TaskId, Time};
+
+/// Findings of one review that are shown, the worst.
+const MOST_FINDINGS: usize = 200;
+
+/// What came of a turn of the leader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum WakeState {
+    /// The leader thinks.
+    Thinking,
+    /// It decided.
+    Acted,
+    /// It came to nothing.
+    Failed,
+    /// What it decided could not be carried out, so that it was asked again.
+    Refused,
+}
+
+/// One turn of the leader after the plan.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "Wake")]
+pub struct WakeView {
+    /// Its number in the run, counted from 1.
+    pub number: u32,
+    /// Its place in the journal.
+    pub seq: u64,
+    /// When the leader was woken.
+    pub at: Time,
+    /// When the turn ended.
+    pub ended_at: Option<Time>,
+    /// Why the leader was woken.
+    pub reasons: Vec<WakeReason>,
+    /// What came of it.
+    pub state: WakeState,
+    /// What it did, in order.
+    pub actions: Vec<LeaderActionView>,
+    /// Tasks that it cancelled.
+    pub cancelled: Vec<CancelledTask>,
+    /// What it wrote down.
+    pub notes: Vec<String>,
+    /// Findings of a review that it decided to leave.
+    pub dismissed: Vec<DismissedFinding>,
+    /// Why it came to nothing, or why it could not be carried out.
+    pub reason: Option<String>,
+}
+
+/// One action of the leader.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "LeaderAction")]
+pub struct LeaderActionView {
+    /// `create`, `update`, `cancel`, `answer`, `ask-person`, `message` or `finding`.
+    pub kind: &'static str,
+    /// The task that it is about.
+    pub task_id: Option<TaskId>,
+    /// The question that it is about.
+    pub question: Option<String>,
+    /// Whom it writes to.
+    pub to: Option<String>,
+    /// Its words: the subject of a task, an answer, a message, a finding.
+    pub text: String,
+}
+
+/// How a review stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ReviewPhase {
+    /// It is under way.
+    Reviewing,
+    /// The reviewer said what it thinks.
+    Finished,
+    /// The reviewer made no review.
+    Failed,
+    /// Nobody was asked.
+    Skipped,
+}
+
+/// A review of the merged work.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "Review")]
+pub struct ReviewView {
+    /// The commit that is reviewed.
+    pub commit: String,
+    /// The commit that was reviewed before: only what changed since then is looked at.
+    pub since: Option<String>,
+    /// Who reviews; empty when nobody does.
+    pub reviewer: String,
+    /// When this was last told of it.
+    pub at: Time,
+    /// How it stands.
+    pub state: ReviewPhase,
+    /// What the reviewer thinks of the work as a whole.
+    pub verdict: Option<ReviewVerdict>,
+    /// What the reviewer found, the worst first, at most 200.
+    pub findings: Vec<ReviewFinding>,
+    /// The findings that the leader decided to leave, with its reasons.
+    pub dismissed: Vec<DismissedFinding>,
+    /// How the acceptance criteria stand.
+    pub criteria: Vec<Criterion>,
+    /// How many findings were dropped, because their place is not in the commit or there were too many.
+    pub dropped: usize,
+    /// Why there is no review.
+    pub reason: Option<String>,
+}
+
+/// Something that a worker or the leader found wrong.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "TeamFinding")]
+pub struct FindingView {
+    /// Its place in the journal.
+    pub seq: u64,
+    /// When it was found.
+    pub at: Time,
+    /// Who found it.
+    pub by: String,
+    /// The task that its finder was at.
+    pub task_id: Option<TaskId>,
+    /// How bad it is.
+    pub severity: Severity,
+    /// Where it is: `src/a.rs:12`, `src/a.rs`, or nothing.
+    pub place: String,
+    /// What is wrong.
+    pub claim: String,
+    /// What proves it.
+    pub evidence: String,
+    /// What to do about it.
+    pub suggestion: String,
+}
+
+/// A plan that was proposed last, and what was said to it.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "Proposal")]
+pub struct ProposalView {
+    /// Its place in the journal.
+    pub seq: u64,
+    /// The number of the proposal in the run, counted from 1. An answer names it.
+    pub revision: u32,
+    /// Who made it: `leader`, `person`, `file` or `sentence`.
+    pub by: &'static str,
+    /// When it was proposed.
+    pub at: Time,
+    /// Whether a person has to decide about it now.
+    pub waits: bool,
+    /// The plan.
+    pub plan: PlanDraft,
+    /// Commands that the leader would have had run, and that are left out: nobody has agreed to them.
+    pub left_out: Vec<String>,
+    /// Why this is not what was asked for last.
+    pub problem: Option<String>,
+    /// What was said to it.
+    pub reply: Option<PlanReplyView>,
+}
+
+/// What was said to a proposed plan.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "PlanReply")]
+pub struct PlanReplyView {
+    /// What was decided.
+    pub decision: PlanDecision,
+    /// What is to be changed, or why the plan is rejected.
+    pub words: Option<String>,
+    /// Who decided.
+    pub by: String,
+    /// When it was decided.
+    pub at: Time,
+}
+
+/// Which of several results of the same work was chosen.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "Choice")]
+pub struct ChoiceView {
+    /// The task whose result it is.
+    pub task_id: Option<TaskId>,
+    /// The commit.
+    pub commit: String,
+    /// Why it was chosen.
+    pub reason: String,
+    /// Who chose it; `null` when it is the smallest that passes.
+    pub by: Option<String>,
+    /// Why an agent that was to choose chose none.
+    pub judge_failed: Option<String>,
+    /// The other results.
+    pub others: Vec<OtherResult>,
+    /// When it was chosen.
+    pub at: Time,
+}
+
+impl WakeView {
+    fn of(record: &WakeRecord) -> Self {
+        let base = Self {
+            number: record.number,
+            seq: record.seq,
+            at: record.at,
+            ended_at: None,
+            reasons: record.reasons.clone(),
+            state: WakeState::Thinking,
+            actions: record.actions.iter().map(action).collect(),
+            cancelled: Vec::new(),
+            notes: Vec::new(),
+            dismissed: Vec::new(),
+            reason: None,
+        };
+        match &record.outcome {
+            WakeOutcome::UnderWay => base,
+            WakeOutcome::Acted {
+                at,
+                cancelled,
+                notes,
+                dismissed,
+                ..
+            } => Self {
+                ended_at: Some(*at),
+                state: WakeState::Acted,
+                cancelled: cancelled.clone(),
+                notes: notes.clone(),
+                dismissed: dismissed.clone(),
+                ..base
+            },
+            WakeOutcome::Failed { at, reason } => Self {
+                ended_at: Some(*at),
+                state: WakeState::Failed,
+                reason: Some(reason.clone()),
+                ..base
+            },
+            WakeOutcome::Refused { at, reason } => Self {
+                ended_at: Some(*at),
+                state: WakeState::Refused,
+                reason: (!reason.is_empty()).then(|| reason.clone()),
+                ..base
+            },
+        }
+    }
+}
+
+fn action(record: &LeaderActionRecord) -> LeaderActionView {
+    LeaderActionView {
+        kind: record.kind.as_str(),
+        task_id: record.task.clone(),
+        question: record.question.map(|question| question.to_string()),
+        to: record.to.clone(),
+        text: record.text.clone(),
+    }
+}
+
+impl ReviewView {
+    fn of(review: &ReviewState) -> Self {
+        let base = Self {
+            commit: review.commit.clone(),
+            since: review.since.clone(),
+            reviewer: review.reviewer.clone(),
+            at: review.at,
+            state: ReviewPhase::Reviewing,
+            verdict: None,
+            findings: Vec::new(),
+            dismissed: (review.dismissed.iter())
+                .map(|(place, reason)| DismissedFinding {
+                    commit: review.commit.clone(),
+                    finding: *place,
+                    reason: reason.clone(),
+                })
+                .collect(),
+            criteria: Vec::new(),
+            dropped: 0,
+            reason: None,
+        };
+        match &review.outcome {
+            ReviewOutcome::UnderWay => base,
+            ReviewOutcome::Finished(finished) => Self {
+                state: ReviewPhase::Finished,
+                verdict: Some(finished.verdict),
+                findings: (finished.findings.iter().take(MOST_FINDINGS))
+                    .cloned()
+                    .collect(),
+                criteria: finished.criteria.clone(),
+                dropped: finished.dropped,
+                ..base
+            },
+            ReviewOutcome::Failed(reason) => Self {
+                state: ReviewPhase::Failed,
+                reason: Some(reason.clone()),
+                ..base
+            },
+            ReviewOutcome::Skipped(reason) => Self {
+                state: ReviewPhase::Skipped,
+                reason: Some(reason.clone()),
+                ..base
+            },
+        }
+    }
+}
+
+/// Returns the plan that was proposed last. One with questions in it is none yet: the questions are shown.
+pub(super) fn proposal(state: &RunState) -> Option<ProposalView> {
+    let last = state.planning.last()?;
+    let proposed = &last.proposed;
+    let is_plan = proposed.plan.questions.is_empty() && proposed.ask;
+    let open = state.open_plan().map(|open| open.seq);
+    is_plan.then(|| ProposalView {
+        seq: last.seq,
+        revision: proposed.revision,
+        by: proposed.by.as_str(),
+        at: last.at,
+        waits: open == Some(last.seq),
+        plan: proposed.plan.clone(),
+        left_out: proposed.left_out.clone(),
+        problem: proposed.problem.clone(),
+        reply: last.reply.as_ref().map(|reply| PlanReplyView {
+            decision: reply.answer.decision(),
+            words: match &reply.answer {
+                PlanAnswer::Reject { why } if !why.is_empty() => Some(why.clone()),
+                PlanAnswer::Revise { words } => Some(words.clone()),
+                _ => None,
+            },
+            by: reply.by.as_str().to_owned(),
+            at: reply.at,
+        }),
+    })
+}
+
+/// Returns the turns of the leader.
+pub(super) fn wakes(state: &RunState) -> Vec<WakeView> {
+    let wakes = state.history.collaboration.wakes.iter();
+    wakes.map(WakeView::of).collect()
+}
+
+/// Returns the reviews, in order.
+pub(super) fn reviews(state: &RunState) -> Vec<ReviewView> {
+    state.reviews.iter().map(ReviewView::of).collect()
+}
+
+/// Returns what workers and the leader found, in order.
+pub(super) fn findings(state: &RunState) -> Vec<FindingView> {
+    let findings = state.history.collaboration.findings.iter();
+    findings.map(finding).collect()
+}
+
+fn finding(record: &FindingRecord) -> FindingView {
+    let found = &record.finding;
+    FindingView {
+        seq: record.seq,
+        at: record.at,
+        by: record.by.as_str().to_owned(),
+        task_id: record.task.clone(),
+        severity: found.severity,
+        place: found.place(),
+        claim: found.claim.clone(),
+        evidence: found.evidence.clone(),
+        suggestion: found.suggestion.clone(),
+    }
+}
+
+/// Returns which of several results was chosen.
+pub(super) fn choice(state: &RunState) -> Option<ChoiceView> {
+    let record: &ChoiceRecord = state.history.collaboration.choice.as_ref()?;
+    Some(ChoiceView {
+        task_id: record.task.clone(),
+        commit: record.chosen.commit.clone(),
+        reason: record.chosen.reason.clone(),
+        by: record.chosen.by.clone(),
+        judge_failed: (state.history.collaboration.judge_failed.as_ref())
+            .map(|failed| format!("{}: {}", failed.judge, failed.reason)),
+        others: record.chosen.others.clone(),
+        at: record.at,
+    })
+}

@@ -1,0 +1,514 @@
+//! What agents ask while a run goes on, answered at its terminal by number.
+//!
+//! A question is shown when it comes, and a prompt below it. Nothing else is drawn while somebody may type. An empty line puts
+//! the questions off: the run is shown again, and any line that is typed later shows them anew, or answers one at once.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use teamster_app::permissions::{self, PermissionDecision};
+use teamster_app::questions::{self, Reply};
+use teamster_journal::payload::{Addressee, QuestionId, QuestionKind};
+use teamster_journal::{Event, EventKind, PermissionRequest, Question, Questions};
+use teamster_types::{TeamName, WorkerName};
+
+use crate::context::Context;
+use crate::error::{AppError, Result};
+use crate::input::{Prompt, PromptInput, line_up};
+use crate::notify::{Notification, notify};
+use crate::shown::{viewed, viewed_line};
+
+const PROMPT: &str = "answer> ";
+/// Lines of one question that are shown; all of it is in `teamster status` and in Studio.
+const MOST_LINES: usize = 12;
+
+/// Something that waits for words of the person at this terminal.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Asked {
+    /// A question of an agent.
+    Question(QuestionId),
+    /// A request of a worker's agent, by its name.
+    Request(String, String),
+}
+
+/// What becomes of the prompt.
+#[derive(Debug)]
+enum Asking {
+    /// There is nothing to answer, or it was not shown yet.
+    No,
+    /// The questions are on the screen, and an answer can be typed.
+    Open(Prompt),
+    /// They were put off; whatever is typed brings them back.
+    PutOff(Prompt),
+    /// Nothing more can be typed here.
+    Never,
+}
+
+/// The questions that wait for the person at the terminal of a run.
+#[derive(Debug)]
+pub(super) struct TerminalQuestions {
+    team: TeamName,
+    questions: Questions,
+    requests: BTreeMap<String, Vec<PermissionRequest>>,
+    /// What waits, by the number that it was shown with. A number is used once.
+    waiting: BTreeMap<u32, Asked>,
+    next: u32,
+    /// Whether something waits that was not shown yet.
+    has_news: bool,
+    asking: Asking,
+}
+
+impl TerminalQuestions {
+    pub(super) fn new(team: &TeamName, has_terminal: bool) -> Self {
+        Self {
+            team: team.clone(),
+            questions: Questions::default(),
+            requests: BTreeMap::new(),
+            waiting: BTreeMap::new(),
+            next: 1,
+            has_news: false,
+            asking: if has_terminal {
+                Asking::No
+            } else {
+                Asking::Never
+            },
+        }
+    }
+
+    /// Returns whether an answer can be typed now, so that nothing else may be drawn.
+    pub(super) fn is_asking(&self) -> bool {
+        matches!(self.asking, Asking::Open(_))
+    }
+
+    /// Returns how many answers are waited for.
+    pub(super) fn count(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Takes one event further. Returns what the person has to be told of who looks elsewhere.
+    pub(super) fn follow(&mut self, event: &Event) -> Option<String> {
+        let what = event.payload();
+        self.questions.apply(event, &what);
+        self.follow_requests(event, &what);
+        let open: Vec<Asked> = self.open();
+        self.waiting.retain(|_, asked| open.contains(asked));
+        let mut news = None;
+        for asked in open {
+            if self.waiting.values().any(|known| *known == asked) {
+                continue;
+            }
+            news = Some(self.heading(&asked));
+            self.waiting.insert(self.next, asked);
+            self.next += 1;
+            self.has_news = true;
+        }
+        news
+    }
+
+    fn follow_requests(&mut self, event: &Event, what: &EventKind) {
+        let of_actor = event.actor.as_str();
+        match what {
+            EventKind::AgentEvent(agent) => {
+                let open = self.requests.entry(of_actor.to_owned()).or_default();
+                PermissionRequest::follow(open, event, agent);
+            }
+            EventKind::WorkerSpawned(_) | EventKind::WorkerStarted(_) => {
+                self.requests.remove(of_actor);
+            }
+            EventKind::WorkerStopped(stopped) => {
+                let worker = stopped.worker.as_deref().unwrap_or(of_actor);
+                self.requests.remove(worker);
+            }
+            EventKind::WorkerDead(dead) => {
+                self.requests
+                    .remove(dead.worker.as_deref().unwrap_or(of_actor));
+            }
+            EventKind::TaskCompleted(_)
+            | EventKind::TaskFailed(_)
+            | EventKind::TaskBlocked(_)
+            | EventKind::TaskReleased(_)
+            | EventKind::TaskRequeued(_) => {
+                for open in self.requests.values_mut() {
+                    open.retain(|waiting| waiting.task_id != event.task_id);
+                }
+            }
+            EventKind::RunFinished(_) => self.requests.clear(),
+            _ => {}
+        }
+    }
+
+    /// Returns what waits for a person.
+    fn open(&self) -> Vec<Asked> {
+        let questions = self.questions.open();
+        // What the leader asks before it plans is asked with the plan.
+        let questions = questions.filter(|question| {
+            question.to == Addressee::Person && question.kind != QuestionKind::Plan
+        });
+        let mut open: Vec<Asked> = questions
+            .map(|question| Asked::Question(question.id))
+            .collect();
+        for (worker, requests) in &self.requests {
+            let requests = requests.iter();
+            open.extend(requests.map(|open| Asked::Request(worker.clone(), open.request.clone())));
+        }
+        open
+    }
+
+    /// Returns what is to be shown now, if there is something new and nobody types. The caller shows it, and calls
+    /// [`TerminalQuestions::ask`].
+    pub(super) fn take_text(&mut self) -> Option<String> {
+        if !self.has_news || matches!(self.asking, Asking::Never | Asking::Open(_)) {
+            return None;
+        }
+        self.has_news = false;
+        (!self.waiting.is_empty()).then(|| self.text())
+    }
+
+    /// Asks about what has been shown.
+    pub(super) fn ask(&mut self) {
+        self.asking = Asking::Open(Prompt::new("", PROMPT));
+    }
+
+    /// Ends the prompt because something else is asked or the run is over.
+    pub(super) fn close(&mut self) {
+        match std::mem::replace(&mut self.asking, Asking::No) {
+            Asking::Open(prompt) | Asking::PutOff(prompt) => prompt.close(""),
+            Asking::No => {}
+            Asking::Never => self.asking = Asking::Never,
+        }
+    }
+
+    /// Takes in what was typed. Returns a line that says what came of it.
+    pub(super) fn hear(&mut self, context: &Context) -> Option<String> {
+        if self.waiting.is_empty() {
+            if let Asking::Open(prompt) = std::mem::replace(&mut self.asking, Asking::No) {
+                prompt.close("This was answered elsewhere, or nobody waits for it any more.");
+            }
+            return None;
+        }
+        let is_open = self.is_asking();
+        let (Asking::Open(prompt) | Asking::PutOff(prompt)) = &mut self.asking else {
+            return None;
+        };
+        let line = match prompt.heard(Duration::ZERO)? {
+            PromptInput::Line(line) => line,
+            PromptInput::Ended => {
+                self.close();
+                self.asking = Asking::Never;
+                return Some(
+                    "Nothing more can be typed here: `teamster status` names what waits, and Studio shows it."
+                        .to_owned(),
+                );
+            }
+        };
+        if !is_open {
+            // The line that was typed has moved the cursor below the live lines, which are drawn from where they end.
+            line_up();
+        }
+        self.typed(context, line.trim(), is_open)
+    }
+
+    fn typed(&mut self, context: &Context, line: &str, is_open: bool) -> Option<String> {
+        if line.is_empty() {
+            if is_open {
+                // The questions were shown, so whatever is typed from now on counts.
+                self.asking = match std::mem::replace(&mut self.asking, Asking::No) {
+                    Asking::Open(prompt) => Asking::PutOff(prompt),
+                    other => other,
+                };
+            } else {
+                self.show_again();
+            }
+            return None;
+        }
+        let (number, words) = match self.chosen(line) {
+            Ok(chosen) => chosen,
+            Err(remark) if is_open => {
+                self.remark(&remark);
+                return None;
+            }
+            Err(_) => {
+                self.show_again();
+                return None;
+            }
+        };
+        let asked = self.waiting.get(&number)?.clone();
+        match self.answer(context, &asked, words) {
+            Ok(said) => {
+                self.waiting.remove(&number);
+                self.go_on(is_open);
+                Some(said)
+            }
+            Err(error) if error.kind() == teamster_app::ErrorKind::Usage && is_open => {
+                self.remark(&said(&error));
+                None
+            }
+            Err(error) => {
+                self.go_on(is_open);
+                Some(said(&error))
+            }
+        }
+    }
+
+    /// Goes on with what is left to answer: it is shown again.
+    fn go_on(&mut self, is_open: bool) {
+        if is_open || self.waiting.is_empty() {
+            self.asking = Asking::No;
+            self.has_news = !self.waiting.is_empty();
+        }
+    }
+
+    fn show_again(&mut self) {
+        self.asking = Asking::No;
+        self.has_news = true;
+    }
+
+    fn remark(&self, remark: &str) {
+        if let Asking::Open(prompt) = &self.asking {
+            prompt.again(remark);
+        }
+    }
+
+    /// Returns which one a line answers, and with which words; else what to type.
+    fn chosen<'a>(&self, line: &'a str) -> std::result::Result<(u32, &'a str), String> {
+        let (first, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+        let by_number = first.parse::<u32>().ok();
+        let by_name = || {
+            let id = first.parse::<QuestionId>().ok()?;
+            let is_it = |(_, asked): &(&u32, &Asked)| **asked == Asked::Question(id);
+            self.waiting.iter().find(is_it).map(|(number, _)| *number)
+        };
+        let named = by_number
+            .filter(|number| self.waiting.contains_key(number))
+            .or_else(by_name);
+        match (named, self.waiting.keys().next()) {
+            (Some(number), _) if rest.trim().is_empty() => {
+                Err(format!("Type {number} and your answer."))
+            }
+            (Some(number), _) => Ok((number, rest.trim())),
+            (None, Some(only)) if self.waiting.len() == 1 => Ok((*only, line)),
+            (None, _) => Err("Which one? Begin with its number.".to_owned()),
+        }
+    }
+
+    fn answer(&self, context: &Context, asked: &Asked, words: &str) -> Result<String> {
+        match asked {
+            Asked::Question(id) => {
+                let is_proposal = self.question(*id).is_some_and(|it| it.proposal.is_some());
+                let (first, rest) = words.split_once(char::is_whitespace).unwrap_or((words, ""));
+                let reply = if is_proposal && first.eq_ignore_ascii_case("accept") {
+                    Reply::Accept(rest.trim().to_owned())
+                } else {
+                    Reply::Words(words.to_owned())
+                };
+                let answered = questions::answer(context, &self.team, *id, reply)?;
+                let who = viewed_line(answered.question.asked_by.as_str());
+                Ok(match answered.task {
+                    Some(task) => format!("made task {task}, as {who} proposed"),
+                    None => format!("{who} has the answer"),
+                })
+            }
+            Asked::Request(worker, request) => {
+                let decision = PermissionDecision::read(words)
+                    .ok_or_else(|| AppError::usage("Type allow, deny, or deny and why."))?;
+                let worker: WorkerName = worker.parse()?;
+                permissions::answer(context, &self.team, &worker, request, &decision)?;
+                let may = if decision.allow { "may" } else { "may not" };
+                Ok(format!("{worker} is told that it {may}"))
+            }
+        }
+    }
+
+    fn question(&self, id: QuestionId) -> Option<&Question> {
+        self.questions.get(id)
+    }
+
+    /// Returns who asks what kind of thing, in one line.
+    fn heading(&self, asked: &Asked) -> String {
+        match asked {
+            Asked::Question(id) => {
+                let Some(question) = self.question(*id) else {
+                    return id.to_string();
+                };
+                let who = viewed_line(question.asked_by.as_str());
+                let about = match &question.task {
+                    Some(task) => format!(" about task {task}"),
+                    None => String::new(),
+                };
+                match &question.proposal {
+                    Some(_) => format!("{who} proposes a task ({id})"),
+                    None => format!("{who} asks{about} ({id})"),
+                }
+            }
+            Asked::Request(worker, _) => format!("{worker} asks to be allowed"),
+        }
+    }
+
+    fn words(&self, asked: &Asked) -> String {
+        match asked {
+            Asked::Question(id) => match self.question(*id) {
+                Some(question) => match &question.proposal {
+                    Some(proposal) => format!("{}\n{}", proposal.subject, proposal.description),
+                    None => question.text.clone(),
+                },
+                None => String::new(),
+            },
+            Asked::Request(worker, name) => {
+                let open = self.requests.get(worker).into_iter().flatten();
+                let mut its = open.filter(|open| open.request == *name);
+                its.next().map(|open| open.what.clone()).unwrap_or_default()
+            }
+        }
+    }
+
+    /// Returns everything that waits, as it is shown above the prompt.
+    fn text(&self) -> String {
+        let mut text = String::new();
+        for (number, asked) in &self.waiting {
+            let _ = writeln!(text, "\n{number}  {}", self.heading(asked));
+            let words = viewed(&self.words(asked));
+            let lines: Vec<&str> = words.trim().lines().collect();
+            for line in lines.iter().take(MOST_LINES) {
+                let _ = writeln!(text, "   {line}");
+            }
+            if lines.len() > MOST_LINES {
+                let _ = writeln!(text, "   … {} more lines", lines.len() - MOST_LINES);
+            }
+        }
+        let mut ways: Vec<String> = Vec::new();
+        let only = self.waiting.len() == 1;
+        for (number, asked) in &self.waiting {
+            let number = if only {
+                String::new()
+            } else {
+                format!("{number} ")
+            };
+            ways.push(match asked {
+                Asked::Request(..) => format!("{number}allow · {number}deny WHY"),
+                Asked::Question(id) => {
+                    let proposal = self.question(*id).and_then(|it| it.proposal.as_ref());
+                    match proposal {
+                        Some(_) => format!("{number}accept · {number}WHY NOT"),
+                        None => format!("{number}YOUR ANSWER"),
+                    }
+                }
+            });
+        }
+        let _ = write!(text, "\nType: {} · Enter to answer later", ways.join(" · "));
+        text
+    }
+}
+
+/// Returns what an error says, in one line.
+fn said(error: &AppError) -> String {
+    viewed_line(&error.to_string())
+}
+
+/// Tells a person who looks elsewhere that an agent asks something.
+pub(super) fn tell(context: &Context, team: &TeamName, news: &str) {
+    notify(
+        context,
+        Notification::AnswerNeeded,
+        &format!("team {team}: {news}"),
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn event(seq: u64, kind: &str, actor: &str, data: &Value) -> Event {
+        let event = json!({
+            "seq": seq, "id": format!("e{seq}"), "ts": "2026-02-07T12:00:00.000Z", "team": "crew", "type": kind,
+            "actor": actor, "taskId": "3", "data": data,
+        });
+        serde_json::from_value(event).unwrap()
+    }
+
+    fn asking() -> TerminalQuestions {
+        let mut terminal = TerminalQuestions::new(&"crew".parse().unwrap(), true);
+        let asked = json!({ "kind": "ask", "text": "Which port?", "to": "person" });
+        assert_eq!(
+            terminal.follow(&event(7, "question.asked", "ann", &asked)),
+            Some("ann asks about task 3 (q7)".to_owned())
+        );
+        terminal
+    }
+
+    #[test]
+    fn questions_are_shown_with_numbers_and_how_to_answer_them() {
+        let mut terminal = asking();
+        let wants = json!({ "what": "asked", "request": "r1", "text": "Bash rm -r build" });
+        terminal.follow(&event(8, "agent.event", "ben", &wants));
+        let proposal = json!({ "kind": "proposal", "text": "", "to": "person",
+            "proposal": { "subject": "Test the port", "description": "There is no test." } });
+        terminal.follow(&event(9, "question.asked", "ann", &proposal));
+        insta::assert_snapshot!(terminal.take_text().unwrap(), @r"
+
+        1  ann asks about task 3 (q7)
+           Which port?
+
+        2  ben asks to be allowed
+           Bash rm -r build
+
+        3  ann proposes a task (q9)
+           Test the port
+           There is no test.
+
+        Type: 1 YOUR ANSWER · 2 allow · 2 deny WHY · 3 accept · 3 WHY NOT · Enter to answer later
+        ");
+        assert_eq!(terminal.take_text(), None, "it was shown");
+    }
+
+    #[test]
+    fn answer_names_its_question_where_there_are_several() {
+        let mut terminal = asking();
+        assert_eq!(terminal.chosen("8080"), Ok((1, "8080")));
+        assert_eq!(terminal.chosen("1 8080"), Ok((1, "8080")));
+        assert_eq!(terminal.chosen("q7 the  first"), Ok((1, "the  first")));
+        assert!(terminal.chosen("1").is_err());
+        let wants = json!({ "what": "asked", "request": "r1", "text": "Bash ls" });
+        terminal.follow(&event(8, "agent.event", "ben", &wants));
+        assert_eq!(terminal.chosen("2 allow"), Ok((2, "allow")));
+        assert!(terminal.chosen("8080").is_err());
+        assert!(terminal.chosen("7 x").is_err());
+    }
+
+    #[test]
+    fn what_the_leader_is_to_answer_is_not_asked_here_until_it_is_passed_on() {
+        let mut terminal = TerminalQuestions::new(&"crew".parse().unwrap(), true);
+        let asked = json!({ "kind": "ask", "text": "Which port?", "to": "leader" });
+        assert_eq!(
+            terminal.follow(&event(7, "question.asked", "ann", &asked)),
+            None
+        );
+        assert_eq!(terminal.take_text(), None);
+        let forwarded = json!({ "question": "q7", "to": "person", "reason": "no idea" });
+        let news = terminal.follow(&event(8, "question.forwarded", "leader", &forwarded));
+        assert!(news.is_some() && terminal.take_text().is_some());
+    }
+
+    #[test]
+    fn what_was_answered_elsewhere_is_asked_no_more() {
+        let mut terminal = asking();
+        let answered = json!({ "question": "q7", "answer": "8080" });
+        terminal.follow(&event(8, "question.answered", "user", &answered));
+        assert_eq!(terminal.count(), 0);
+        assert_eq!(terminal.take_text(), None);
+    }
+
+    #[test]
+    fn run_without_a_terminal_asks_nobody() {
+        let mut terminal = TerminalQuestions::new(&"crew".parse().unwrap(), false);
+        let asked = json!({ "kind": "ask", "text": "Which port?", "to": "person" });
+        assert!(
+            terminal
+                .follow(&event(7, "question.asked", "ann", &asked))
+                .is_some()
+        );
+        assert_eq!(terminal.take_text(), None);
+    }
+}

@@ -1,0 +1,521 @@
+//! Planning: what a leader asks, what a person says to its plan, and that a killed host asks nobody twice.
+
+use std::process::Child;
+
+use serde_json::Value;
+use teamster_testkit::RunCmd;
+use teamster_testkit::wait::{LONG, poll};
+
+use super::Shop;
+use crate::kit::Call;
+use crate::studio::terminal::Terminal;
+
+const PROMPT: &str = "plan> ";
+
+/// A plan of one task.
+const GO: &str = r#"{"tasks": [{"id": "go", "subject": "Go", "accept": ["It went."]}]}"#;
+
+/// The same, once the leader has asked.
+const ASKS: &str = r#"{"analysis": "There are two ways.", "questions": ["Which of the two ways?"],
+  "tasks": [{"id": "go", "subject": "Go any way"}]}"#;
+const ANSWERED: &str = r#"{"analysis": "There are two ways.", "assumptions": ["Nobody uses the other way."],
+  "risks": ["It could rain."], "tasks": [{"id": "go", "subject": "Go the second way"}]}"#;
+
+/// A run with a leader that gives these answers, one each time it is asked, and keeps what it was told.
+fn led(shop: &Shop, agents: &str, answers: &[&str], more: &[&str]) -> Call {
+    let root = shop.aside();
+    for (number, answer) in (1..).zip(answers) {
+        std::fs::write(root.join(format!("answer-{number}")), answer).unwrap();
+    }
+    let root = root.display();
+    let boss = format!(
+        "boss=command:echo x >> {root}/asked; n=$(grep -c x {root}/asked); cat > {root}/prompt-$n; cat {root}/answer-$n"
+    );
+    let script = shop.script(
+        "[[step]]\ntask = \"Go\"\ndo = \"run\"\ncommand = \"echo \\\"$TEAMSTER_TASK_SUBJECT\\\" > went.txt\"\n",
+    );
+    let args = RunCmd::new("shop", agents, "mend it")
+        .provider(&script)
+        .provider(&boss)
+        .leader("boss")
+        .verify("true")
+        .more(&["--review", "off"]);
+    shop.call(args.more(more))
+}
+
+fn prompt(shop: &Shop, number: u32) -> String {
+    std::fs::read_to_string(shop.aside().join(format!("prompt-{number}"))).unwrap_or_default()
+}
+
+/// How often the leader was asked.
+fn asked(shop: &Shop) -> usize {
+    let text = std::fs::read_to_string(shop.aside().join("asked")).unwrap_or_default();
+    text.lines().count()
+}
+
+/// The position of the first event of a kind, as the name of a question.
+fn question(shop: &Shop) -> String {
+    shop.until("a question", || {
+        !shop.events_of("question.asked").is_empty()
+    });
+    format!("q{}", shop.events_of("question.asked")[0]["seq"])
+}
+
+/// Waits until this revision of the plan is proposed.
+#[track_caller]
+fn proposed(shop: &Shop, revision: u64) -> Value {
+    shop.until("a proposal", || {
+        let proposed = shop.events_of("plan.proposed");
+        proposed
+            .iter()
+            .any(|event| event["data"]["revision"] == revision)
+    });
+    let events = shop.events_of("plan.proposed");
+    events.last().unwrap()["data"].clone()
+}
+
+/// Waits until an answer can be typed: what is typed before that counts for nothing.
+#[track_caller]
+fn at_prompt(terminal: &Terminal, prompt: &str) {
+    let is_there = || terminal.line().trim_end() == prompt.trim_end();
+    let found = poll(LONG, || is_there().then_some(()));
+    assert!(found.is_some(), "no {prompt} on\n{}", terminal.text());
+}
+
+fn plan(shop: &Shop, words: &[&str]) -> crate::kit::Ran {
+    shop.run(["plan"].iter().chain(words).chain(&["--team", "shop"]))
+}
+
+fn ends(mut run: Child, code: i32) {
+    let status = poll(LONG, || run.try_wait().unwrap());
+    assert_eq!(status.and_then(|status| status.code()), Some(code));
+}
+
+#[test]
+fn question_of_the_leader_is_answered_by_a_command_and_leads_to_a_plan() {
+    let shop = Shop::new();
+    let run = led(&shop, "1:w", &[ASKS, ANSWERED], &[]).spawn();
+    let id = question(&shop);
+    assert_eq!(shop.stage(), "requirements");
+    assert_eq!(
+        shop.state_file(".omc/state/team-state.json")["stage"],
+        "team-prd"
+    );
+    let asked_event = shop.events_of("question.asked").remove(0);
+    assert_eq!(asked_event["data"]["kind"], "plan");
+    assert_eq!(asked_event["actor"], "leader");
+    let none = plan(&shop, &["accept", "--revision", "1"]).fails(4);
+    assert!(
+        none.stderr.contains("waits for answers to its questions"),
+        "{}",
+        none.stderr
+    );
+    let answer = ["answer", &id, "the second", "--team", "shop"];
+    shop.run(&answer).succeeds();
+    let commit = shop.gate();
+    assert_eq!(
+        shop.events_of("question.asked").len(),
+        1,
+        "it is asked once"
+    );
+    let findings = shop.folder().join(".party/findings/analyzing-002.md");
+    let analysis = std::fs::read_to_string(findings).unwrap();
+    for part in ["author: leader", "There are two ways.", "It could rain."] {
+        assert!(analysis.contains(part), "{part} is not in\n{analysis}");
+    }
+    assert!(prompt(&shop, 1).contains("- Ask in `questions` only what changes the plan"));
+    let told = prompt(&shop, 2);
+    for words in [
+        "> Which of the two ways?",
+        "The answer of the person:\n\n> the second",
+        "> \"subject\": \"Go any way\"",
+        "Nobody can be asked now.",
+    ] {
+        assert!(
+            told.replace("      ", "").contains(words),
+            "{words} is missing in\n{told}"
+        );
+    }
+    shop.run(&["approve", "--team", "shop", "--commit", &commit])
+        .succeeds();
+    ends(run, 0);
+    assert_eq!(shop.git(&["show", "main:went.txt"]), "Go the second way");
+    assert_eq!(asked(&shop), 2);
+}
+
+#[test]
+fn leader_goes_by_assumptions_when_nobody_is_to_be_asked() {
+    for more in [&["--yes", "--approve", "never"][..], &["--approve", "auto"]] {
+        let shop = Shop::new();
+        let answer = ASKS.replace("}]}", "}], \"assumptions\": [\"It is dry.\"]}");
+        let ran = led(&shop, "1:w", &[&answer], more).run().exits(0);
+        assert_eq!(asked(&shop), 1, "{more:?}");
+        assert!(prompt(&shop, 1).contains("Nobody can be asked now. Leave `questions` out"));
+        assert!(shop.events_of("question.asked").is_empty());
+        let proposal = proposed(&shop, 1);
+        let assumed = ["It is dry.", "Nobody was asked: Which of the two ways?"];
+        assert_eq!(proposal["plan"]["assumptions"], serde_json::json!(assumed));
+        assert_eq!(proposal["ask"], false);
+        // What a person reads: the gate, or the report of a run that has ended.
+        let read = if more.contains(&"auto") {
+            shop.report()
+        } else {
+            ran.stdout
+        };
+        for words in assumed {
+            assert!(
+                read.contains(words),
+                "{more:?}: {words} is missing in\n{read}"
+            );
+        }
+    }
+}
+
+#[test]
+fn person_at_the_terminal_answers_changes_and_accepts() {
+    let shop = Shop::new();
+    let fewer = GO.replace("\"Go\"", "\"Go once\"");
+    let call = led(
+        &shop,
+        "1:w",
+        &[ASKS, ANSWERED, &fewer],
+        &["--approve", "never"],
+    );
+    let mut terminal = Terminal::of_call(call);
+    terminal.wait_for("Which of the two ways?");
+    at_prompt(&terminal, "answer> ");
+    terminal.press("the second\r");
+    at_prompt(&terminal, PROMPT);
+    for words in [
+        "Go the second way",
+        "It could rain.",
+        "Nobody uses the other way.",
+    ] {
+        terminal.wait_for(words);
+    }
+    terminal.press("maybe\r");
+    terminal.wait_for("Not understood: maybe");
+    at_prompt(&terminal, PROMPT);
+    terminal.press("revise go only once\r");
+    terminal.wait_for("revision 3: 1 task");
+    terminal.wait_for("Go once");
+    let told = prompt(&shop, 3);
+    for words in [
+        "Go the second way",
+        "> go only once",
+        "The person wants that plan changed:",
+    ] {
+        assert!(told.contains(words), "{words} is missing in\n{told}");
+    }
+    assert_eq!(shop.events_of("task.created").len(), 0);
+    at_prompt(&terminal, PROMPT);
+    terminal.press("accept\r");
+    terminal.ends();
+    assert_eq!(shop.tasks()[0]["subject"], "Go once");
+    let answers = shop.events_of("plan.answered");
+    let said: Vec<&str> = answers
+        .iter()
+        .map(|event| event["data"]["decision"].as_str().unwrap())
+        .collect();
+    assert_eq!(said, ["revise", "accept"]);
+    assert_eq!(answers[0]["data"]["words"], "go only once");
+    assert_eq!(answers[0]["actor"], "user");
+}
+
+#[test]
+fn plan_is_edited_in_the_persons_editor_until_it_has_no_faults() {
+    let shop = Shop::new();
+    let root = shop.aside();
+    let editor = root.join("my editor.sh");
+    let text = format!(
+        "#!/bin/sh\ncp \"$2\" {root}/seen\nif test -e {root}/edited; then sed -i 's/ann/worker-1/' \"$2\"\n\
+         else touch {root}/edited; sed -i 's/subject = \"Go\"/subject = \"Go there\"\\nowner = \"ann\"/' \"$2\"; fi\n",
+        root = root.display()
+    );
+    std::fs::write(&editor, text).unwrap();
+    let call = led(&shop, "1:w", &[GO], &["--approve", "never"]);
+    let call = call.env("EDITOR", format!("sh '{}' --wait", editor.display()));
+    let mut terminal = Terminal::of_call(call.env("VISUAL", ""));
+    at_prompt(&terminal, PROMPT);
+    terminal.press("edit\r");
+    terminal.wait_for("task \"go\" has the owner ann, who is not in the team; there are worker-1");
+    at_prompt(&terminal, "edited plan> ");
+    let seen = std::fs::read_to_string(root.join("seen")).unwrap();
+    assert!(
+        seen.contains("subject = \"Go\"") && seen.contains("accept = [\"It went.\"]"),
+        "{seen}"
+    );
+    terminal.press("accept\r");
+    terminal.wait_for("Not understood: accept");
+    at_prompt(&terminal, "edited plan> ");
+    assert!(shop.events_of("plan.answered").is_empty());
+    terminal.press("edit\r");
+    terminal.wait_for("The plan as you edited it, revision 2: 1 task");
+    let seen = std::fs::read_to_string(root.join("seen")).unwrap();
+    assert!(
+        seen.contains("owner = \"ann\""),
+        "what was edited is edited again: {seen}"
+    );
+    at_prompt(&terminal, PROMPT);
+    terminal.press("accept\r");
+    terminal.ends();
+    let task = &shop.tasks()[0];
+    assert_eq!(task["subject"], "Go there");
+    assert_eq!(task["owner"], "worker-1");
+    assert_eq!(task["metadata"]["teamster"]["accept"][0], "It went.");
+    assert_eq!(shop.events_of("plan.proposed")[1]["data"]["by"], "person");
+    assert_eq!(asked(&shop), 1);
+}
+
+#[test]
+fn plan_is_decided_about_from_another_terminal_and_an_old_revision_is_refused() {
+    let shop = Shop::new();
+    let second = GO.replace("\"Go\"", "\"Go twice\"");
+    let more = ["--approve-plan", "--approve", "never"];
+    let run = led(&shop, "1:w", &[GO, &second], &more).spawn();
+    proposed(&shop, 1);
+    let shown = plan(&shop, &["show"]).succeeds().stdout;
+    assert!(
+        shown.contains("revision 1: 1 task") && shown.contains("Go"),
+        "{shown}"
+    );
+    let json = plan(&shop, &["show", "--json"]).succeeds().json();
+    assert_eq!(json["plan"]["tasks"][0]["accept"][0], "It went.");
+    let unnamed = plan(&shop, &["accept"]).fails(2);
+    assert!(
+        unnamed.stderr.contains("--revision 1"),
+        "{}",
+        unnamed.stderr
+    );
+    plan(&shop, &["revise", "go twice", "--revision", "1"]).succeeds();
+    proposed(&shop, 2);
+    let old = plan(&shop, &["accept", "--revision", "1"]).fails(4);
+    assert!(old.stderr.contains("which is 2"), "{}", old.stderr);
+    let file = shop.aside().join("mine.toml");
+    std::fs::write(
+        &file,
+        "[[tasks]]\nid = 'a'\nsubject = 'Go'\nrole = 'cook'\n",
+    )
+    .unwrap();
+    let edit = ["edit", file.to_str().unwrap(), "--revision", "2"];
+    let faulty = plan(&shop, &edit).fails(6);
+    assert!(
+        faulty
+            .stderr
+            .contains("plan:1: task \"a\" is for the role cook"),
+        "{}",
+        faulty.stderr
+    );
+    assert_eq!(shop.events_of("plan.answered").len(), 1);
+    std::fs::write(
+        &file,
+        "{\"tasks\": [{\"id\": \"a\", \"subject\": \"Go mine\"}]}",
+    )
+    .unwrap();
+    plan(&shop, &edit).succeeds();
+    proposed(&shop, 3);
+    let worker = shop.call(["plan", "accept", "--revision", "3", "--team", "shop"]);
+    worker.env("TEAMSTER_WORKER", "worker-1").run().fails(6);
+    plan(&shop, &["accept", "--revision", "3"]).succeeds();
+    ends(run, 0);
+    assert_eq!(shop.tasks()[0]["subject"], "Go mine");
+    plan(&shop, &["accept", "--revision", "3"]).fails(4);
+}
+
+#[test]
+fn rejected_plan_ends_the_run_and_is_asked_about_again_when_it_is_resumed() {
+    let shop = Shop::in_use();
+    let before = shop.of_user();
+    let more = ["--approve-plan", "--approve", "never"];
+    let run = led(&shop, "1:w", &[GO], &more).spawn();
+    proposed(&shop, 1);
+    plan(&shop, &["reject", "not now", "--revision", "1"]).succeeds();
+    ends(run, 13);
+    assert_eq!(shop.of_user(), before);
+    assert!(shop.tasks().is_empty());
+    let finished = &shop.events_of("run.finished")[0]["data"];
+    assert_eq!(finished["reason"], "the plan was not accepted: not now");
+    let run = shop.call(["run", "--resume", "shop"]).spawn();
+    shop.until("the run goes on", || {
+        !shop.events_of("run.resumed").is_empty()
+    });
+    plan(&shop, &["accept", "--revision", "1"]).succeeds();
+    ends(run, 0);
+    assert_eq!((asked(&shop), shop.tasks().len()), (1, 1));
+}
+
+#[test]
+fn leader_that_cannot_change_its_plan_leaves_it_as_it_was() {
+    let shop = Shop::new();
+    let more = ["--approve-plan", "--approve", "never"];
+    let run = led(&shop, "1:w", &[GO, "Hm.", "No."], &more).spawn();
+    proposed(&shop, 1);
+    plan(&shop, &["revise", "better", "--revision", "1"]).succeeds();
+    let again = proposed(&shop, 2);
+    let problem = again["problem"].as_str().unwrap();
+    assert!(
+        problem.contains("the leader made no other plan"),
+        "{problem}"
+    );
+    assert_eq!(again["plan"]["tasks"][0]["subject"], "Go");
+    let kept = shop.events_of("plan.failed").remove(0);
+    assert_eq!(kept["data"]["answers"][0]["text"], "Hm.");
+    assert_eq!(kept["data"]["answers"][1]["text"], "No.");
+    plan(&shop, &["accept", "--revision", "2"]).succeeds();
+    ends(run, 0);
+}
+
+/// Answers what the run asks, until its host is gone; the code that it ended with.
+fn drive(shop: &Shop, mut run: Child) -> Option<i32> {
+    let over = poll(LONG, || {
+        if let Some(status) = run.try_wait().unwrap() {
+            return Some(status.code());
+        }
+        answer_all(shop);
+        None
+    });
+    over.unwrap()
+}
+
+/// Answers every question and plan that waits. Somebody may be faster, or the host is dead: nothing depends on it.
+fn answer_all(shop: &Shop) {
+    let answered = shop.events_of("question.answered");
+    for question in shop.events_of("question.asked") {
+        let id = format!("q{}", question["seq"]);
+        if !answered
+            .iter()
+            .any(|event| event["data"]["question"] == *id)
+        {
+            shop.run(&["answer", &id, "the second", "--team", "shop"]);
+        }
+    }
+    let answered = shop.events_of("plan.answered");
+    if let Some(last) = shop.events_of("plan.proposed").last()
+        && last["data"]["plan"]["questions"].is_null()
+        && !answered
+            .iter()
+            .any(|event| event["data"]["revision"] == last["data"]["revision"])
+    {
+        let revision = last["data"]["revision"].to_string();
+        plan(shop, &["accept", "--revision", &revision]);
+    }
+}
+
+/// The phases that the session of a run went through.
+fn phases(shop: &Shop) -> Vec<String> {
+    let session = shop.state_file(".party/session.json");
+    let history = session["phase_history"].as_array().unwrap().iter();
+    history
+        .map(|step| step["to"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+#[test]
+fn host_that_is_killed_while_it_plans_is_followed_by_one_that_asks_nothing_twice() {
+    let more = ["--approve-plan", "--approve", "never"];
+    let whole = Shop::new();
+    let run = led(&whole, "1:w", &[ASKS, ANSWERED], &more).spawn();
+    assert_eq!(drive(&whole, run), Some(0));
+    let events = whole.events();
+    let made = events
+        .iter()
+        .position(|event| event["type"] == "run.plan")
+        .unwrap();
+    let kinds = [
+        "run.asked",
+        "plan.proposed",
+        "run.stage",
+        "question.asked",
+        "question.answered",
+        "plan.answered",
+        "task.created",
+        "run.plan",
+    ];
+    let points: Vec<(&str, u64)> = events[..=made]
+        .iter()
+        .filter_map(|event| Some((event["type"].as_str()?, event["seq"].as_u64()?)))
+        .filter(|(kind, _)| kinds.contains(kind))
+        .collect();
+    assert!(points.len() >= 9, "{points:?}");
+    for (kind, seq) in points {
+        let shop = Shop::new();
+        // A leader that was killed with its host is asked the same again, and has the same answer.
+        let answers = [ASKS, ANSWERED, ANSWERED];
+        let call = led(&shop, "1:w", &answers, &more);
+        let killed = call.env("TEAMSTER_TEST_DIE_AT_EVENT", seq.to_string());
+        let code = drive(&shop, killed.spawn());
+        assert_eq!(code, None, "{kind} at {seq}: it was killed");
+        let resumed = shop.call(["run", "--resume", "shop"]).spawn();
+        assert_eq!(drive(&shop, resumed), Some(0), "{kind} at {seq}");
+        let count = |kind: &str| shop.events_of(kind).len();
+        let seen = (
+            count("question.asked"),
+            count("run.plan"),
+            count("task.created"),
+        );
+        assert_eq!(seen, (1, 1, 1), "{kind} at {seq}");
+        let subject = &shop.tasks()[0]["subject"];
+        assert!(
+            *subject == "Go the second way",
+            "{kind} at {seq}: {subject}"
+        );
+        assert_eq!(phases(&shop), phases(&whole), "{kind} at {seq}");
+        shop.is_quiet();
+    }
+}
+
+#[test]
+fn role_and_acceptance_criteria_of_a_plan_reach_those_who_need_them() {
+    let shop = Shop::new();
+    let answer = r#"{"tasks": [{"id": "go", "subject": "Go", "accept": ["It went."]},
+      {"id": "test", "subject": "Go and test", "role": "tester", "blockedBy": ["go"]}]}"#;
+    let more = ["--approve", "never", "--budget-minutes", "30"];
+    led(&shop, "1:w,1:w:tester", &[answer], &more)
+        .run()
+        .exits(0);
+    let tasks = shop.tasks();
+    assert_eq!(tasks[1]["owner"], "worker-2");
+    assert_eq!(tasks[0]["metadata"]["teamster"]["accept"][0], "It went.");
+    let claimed = shop.events_of("task.claimed");
+    let tester = claimed.iter().find(|event| event["taskId"] == "2");
+    assert_eq!(tester.unwrap()["actor"], "worker-2");
+    let told = prompt(&shop, 1);
+    for words in [
+        "- worker-2 (tester), ",
+        "> true",
+        "The whole run may use 30 min",
+        "> add.sh",
+    ] {
+        assert!(told.contains(words), "{words} is missing in\n{told}");
+    }
+}
+
+#[test]
+fn check_that_a_plan_wants_to_pass_gets_rounds_of_fixing_though_it_failed_before() {
+    let shop = Shop::new();
+    let text = "verify = ['sh test.sh']\n[[tasks]]\nid = 'a'\nsubject = 'Part'\n";
+    let script = "[[step]]\ndo = \"run\"\ncommand = \"echo x >> news.txt\"\n";
+    let more = ["--approve", "never", "--max-fix", "1", "--review", "off"];
+    let run = |text: &str| {
+        let plan = shop.plan(text);
+        let script = shop.script(script);
+        let args = RunCmd::new("shop", "1:w", "the plan")
+            .provider(&script)
+            .plan(&plan);
+        shop.call(args.more(&more)).run()
+    };
+    run(text).exits(0);
+    assert_eq!(shop.tasks().len(), 1, "what failed before is nobody's task");
+    shop.run(&["reject", "--team", "shop", "--commit", &shop.asked()])
+        .exits(10);
+    shop.run(&["team", "delete", "shop", "--force"]).succeeds();
+    run(&format!("must_pass = ['sh test.sh']\n{text}")).exits(11);
+    let fixes = shop.tasks();
+    assert_eq!(fixes.len(), 2);
+    assert!(
+        fixes[1]["subject"]
+            .as_str()
+            .unwrap()
+            .starts_with("Fix what")
+    );
+}

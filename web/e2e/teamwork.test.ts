@@ -1,0 +1,227 @@
+// What a team says to a person, in the page: questions and requests with their forms, the leader's turns, reviews, findings,
+// the workers' own words. A real run asks, and is answered from here.
+
+import { spawn, type ChildProcess } from "node:child_process";
+import { existsSync, readFileSync } from "node:fs";
+import type { Browser, Page } from "playwright-core";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { BINARY, browser, Place, until, visit, type Seen } from "./kit";
+import { show, viewOf } from "./run";
+
+const TEAM = "crew";
+let place: Place;
+let chrome: Browser;
+let seen: Seen;
+let page: Page;
+let running: ChildProcess | null = null;
+
+/** Words that want to be more than words. */
+const EVIL = "<img src=x onerror=alert(1)> \u001b[2J\u202e";
+
+beforeAll(async () => {
+  place = new Place();
+  await place.git({ "README.md": "# Nothing\n" });
+  await place.team(TEAM, ["ada", "grace"]);
+  for (const subject of ["Serve the page", "Name the port"]) await place.teamster("task", "create", "--team", TEAM, "--subject", subject);
+  await place.teamster("task", "claim", "--team", TEAM, "--worker", "ada", "1");
+  const finding = { severity: "blocker", path: "src/a.rs", line: 12, claim: "It loses the last row.", evidence: "See the loop.", suggestion: "Count from 0." };
+  place.record(TEAM, [
+    { type: "run.started", actor: "lead", data: { task: "serve the page", agents: "2:claude", leader: "claude", members: [{ name: "ada", provider: "claude" }, { name: "grace", provider: "codex" }] } },
+    { type: "worker.started", actor: "ada", data: {} },
+    { type: "question.asked", actor: "ada", taskId: "1", data: { kind: "ask", text: `Which of the two ports?\n${EVIL}`, to: "leader" } },
+  ]);
+  const asked = place.journal(TEAM).at(-1)?.seq ?? 0;
+  place.record(TEAM, [
+    { type: "leader.woken", actor: "lead", data: { wake: 1, reasons: [{ kind: "question", about: `q${asked}` }], launch: "x" } },
+    { type: "question.forwarded", actor: "leader", data: { question: `q${asked}`, to: "person", reason: "only you can know" } },
+    { type: "leader.acted", actor: "leader", data: { wake: 1, actions: 1, notes: ["The person has to choose."] } },
+    { type: "agent.event", actor: "ada", taskId: "1", data: { what: "asked", request: "r1", text: "Bash rm -r build" } },
+    { type: "question.asked", actor: "grace", taskId: "2", data: { kind: "proposal", text: "", to: "person", proposal: { subject: "Test the port", description: "Nobody does.", paths: ["tests/**"], blockedBy: [] } } },
+    { type: "finding.added", actor: "grace", taskId: "2", data: { severity: "minor", path: "README.md", line: 1, claim: `The title says nothing. ${EVIL}`, evidence: "", suggestion: "" } },
+    { type: "review.started", actor: "lead", data: { commit: "a".repeat(40), reviewer: "grace", provider: "codex", launch: "y" } },
+    { type: "review.finished", actor: "lead", data: { commit: "a".repeat(40), reviewer: "grace", verdict: "changes", findings: [finding], criteria: [{ criterion: "Every row is shown", met: false, evidence: "the last is not" }, { criterion: "It is fast", met: true }], dropped: 1 } },
+    { type: "review.started", actor: "lead", data: { commit: "b".repeat(40), since: "a".repeat(40), reviewer: "grace", provider: "codex", launch: "z" } },
+    { type: "review.finished", actor: "lead", data: { commit: "b".repeat(40), reviewer: "grace", verdict: "accept", findings: [], criteria: [], dropped: 0 } },
+    { type: "candidate.chosen", actor: "lead", taskId: "1", data: { commit: "b".repeat(40), reason: "the fewest changed lines", others: [{ task: "2", ref: "refs/teamster/x", why: "sh test.sh failed" }] } },
+  ]);
+  await place.open();
+  chrome = await browser();
+  seen = await visit(chrome, place);
+  page = seen.page;
+});
+
+afterAll(async () => {
+  running?.kill("SIGKILL");
+  await chrome?.close();
+  await place?.end();
+});
+
+const open = (kind: string) => page.locator("[data-question]").filter({ hasText: kind });
+
+test("the list of teams says that somebody waits", async () => {
+  await page.getByText("3 to answer").waitFor();
+});
+
+test("questions and requests stand above everything else of the team, and are answered there", async () => {
+  await show(page, `${TEAM}/team`);
+  const question = open("Question");
+  await question.getByText("Which of the two ports?").waitFor();
+  expect(await question.textContent()).toContain("only you can know");
+  expect(await question.textContent()).toContain("<img src=x onerror=alert(1)>");
+  // What was written stays when one goes away and comes back.
+  await question.getByRole("textbox").fill("the fir");
+  await show(page, `${TEAM}/graph`);
+  await page.getByText("3 questions wait for you").waitFor();
+  await page.getByRole("link", { name: "Answer" }).click();
+  await open("Question").getByRole("textbox").press("End");
+  await page.keyboard.type("st");
+  await page.keyboard.press("Control+Enter");
+  await page.getByText("ada has your answer.").waitFor();
+  await until("the answer in the journal", () => place.journal(TEAM).some(({ type, data }) => type === "question.answered" && (data as { answer: string }).answer === "the first"));
+  await until("the question is gone", async () => (await open("Which of the two").count()) === 0);
+
+  await open("Proposed task").getByRole("button", { name: "Make this task" }).click();
+  await page.getByText("Made task 3.").waitFor();
+  const request = page.locator("[data-request=r1]");
+  await request.getByText("Bash rm -r build").waitFor();
+  await request.getByRole("textbox").fill("not now");
+  await request.getByRole("button", { name: "Deny" }).click();
+  await page.getByText("ada is told that it may not.").waitFor();
+  const sent = place.journal(TEAM).filter(({ data }) => (data as { messageType?: string }).messageType === "permission_answer");
+  expect(sent).toHaveLength(1);
+  expect(sent[0]?.["data"]).toMatchObject({ content: "not now", extra: { requestId: "r1", allow: false } });
+});
+
+test("who is late is told who was first", async () => {
+  place.record(TEAM, [{ type: "question.asked", actor: "grace", taskId: "2", data: { kind: "ask", text: "Tabs or spaces?", to: "person" } }]);
+  const id = `q${place.journal(TEAM).at(-1)?.seq}`;
+  await show(page, `${TEAM}/run`);
+  await open("Tabs or spaces?").getByRole("textbox").fill("tabs");
+  // Somebody else answers while the page's answer is on its way.
+  await page.route("**/questions/*", async (route) => {
+    await place.teamster("answer", id, "spaces", "--team", TEAM);
+    await route.continue();
+  });
+  await open("Tabs or spaces?").getByRole("button", { name: "Answer" }).click();
+  await page.getByText(/user answered first: spaces/).waitFor();
+  await page.unroute("**/questions/*");
+  await page.locator(`[data-answered=${id}]`).getByText("spaces", { exact: true }).waitFor();
+});
+
+test("the run shows the leader's turns, reviews with lines, findings and the choice", async () => {
+  await show(page, `${TEAM}/run`);
+  const leader = page.getByRole("region", { name: "Leader" });
+  await leader.getByText("The person has to choose.").waitFor();
+  expect(await leader.textContent()).toContain("only you can know");
+  const first = page.locator(`[data-review="${"a".repeat(40)}"]`);
+  await first.getByText("src/a.rs:12").waitFor();
+  for (const words of ["asks for changes", "blocker", "It loses the last row.", "See the loop.", "Count from 0.", "1 of 2 met", "the last is not", "1 findings were dropped"]) expect(await first.textContent()).toContain(words);
+  const second = page.locator(`[data-review="${"b".repeat(40)}"]`);
+  expect(await second.textContent()).toContain("what changed since aaaaaaa");
+  expect(await page.getByRole("region", { name: "Found on the way" }).textContent()).toContain("README.md:1");
+  expect(await page.getByRole("region", { name: "One of several results" }).textContent()).toContain("sh test.sh failed");
+  await page.keyboard.press("l");
+  await page.getByRole("region", { name: "리더" }).waitFor();
+  await page.keyboard.press("l");
+});
+
+test("the past has its questions as they were", async () => {
+  const asked = place.journal(TEAM).find(({ type }) => type === "question.asked")?.seq ?? 0;
+  await show(page, `${TEAM}/run?at=${asked}`);
+  await page.reload();
+  await open("Which of the two ports?").waitFor();
+  expect(await open("Which of the two ports?").textContent()).toContain("The leader is asked");
+  expect(await open("Which of the two ports?").getByRole("button", { name: "Answer" }).isDisabled()).toBe(true);
+  await page.keyboard.press("n");
+});
+
+test("a real worker asks, the page answers, and its words are at the gate", async () => {
+  const script = place.write("../agent.sh", `cat > /dev/null
+${BINARY} ask 'Which colour?' > colour.txt
+printf '%s\\n' '\`\`\`teamster' '{"status":"done","summary":"I wrote the colour. I could not test it.","handover":"It is in colour.txt.","problems":["There is no test."]}' '\`\`\`'
+`);
+  place.keep("real");
+  running = spawn(BINARY, ["run", "1:w", "name the colour", "--team", "real", "--provider", `w=command:sh ${script}`, "--leader", "engine", "--review", "off", "--verify", "true"], { cwd: place.project, env: place.env, stdio: "ignore" });
+  await until("a question", () => existsSync(place.journalFile("real")) && place.journal("real").some(({ type }) => type === "question.asked"));
+  await show(page, "real/team");
+  await open("Which colour?").waitFor();
+  await until("the worker waits", async () => (await viewOf(place, "real")).workers[0]?.status === "waiting for an answer");
+  await page.locator("[data-worker=worker-1]").getByText("waiting for an answer").waitFor();
+  await open("Which colour?").getByRole("textbox").fill("blue");
+  await open("Which colour?").getByRole("button", { name: "Answer" }).click();
+  await until("the gate", () => place.journal("real").some(({ type }) => type === "approval.requested"));
+  await show(page, "real/approval");
+  const said = page.getByRole("region", { name: "What the workers say" });
+  await said.getByText("There is no test.").waitFor();
+  expect(await said.textContent()).toContain("“I could not test it.”");
+  await show(page, "real/approval?task=1");
+  const panel = page.getByRole("dialog");
+  await panel.getByText("It is in colour.txt.").waitFor();
+  expect(await panel.textContent()).toContain("There is no test.");
+  expect(await panel.textContent()).toContain("blue");
+  await page.keyboard.press("Escape");
+  await page.getByRole("button", { name: "Approve", exact: true }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Approve" }).click();
+  await until("the work", () => existsSync(`${place.project}/colour.txt`) && readFileSync(`${place.project}/colour.txt`, "utf8").includes("blue"));
+  expect(seen.errors).toEqual([]);
+});
+
+const PLANNED = {
+  analysis: "The port stands in two files.",
+  assumptions: ["Nobody needs port 80."],
+  risks: ["A firewall may be in the way."],
+  tasks: [
+    { id: "name", subject: "Name the port", owner: "worker-1", accept: ["The name is in one file."], paths: ["src/**"] },
+    { id: "test", subject: "Test the port", blockedBy: ["name"] },
+  ],
+};
+
+test("a proposed plan is a table and a graph, and is revised, edited and accepted in the page", async () => {
+  const leader = place.write("../boss.sh", `cat > ${place.root}/asked
+printf '%s\n' '${JSON.stringify(PLANNED)}'
+`);
+  const agent = place.write("../worker.sh", "cat > /dev/null\necho done > done-$TEAMSTER_TASK_ID.txt\necho done\n");
+  place.keep("planned");
+  running?.kill("SIGKILL");
+  running = spawn(BINARY, ["run", "1:w", "name the port", "--team", "planned", "--provider", `w=command:sh ${agent}`, "--provider", `boss=command:sh ${leader}`, "--leader", "boss", "--approve-plan", "--review", "off", "--verify", "true"], { cwd: place.project, env: place.env, stdio: "ignore" });
+  const proposals = () => (existsSync(place.journalFile("planned")) ? place.journal("planned").filter(({ type }) => type === "plan.proposed") : []);
+  await until("a plan", () => proposals().length === 1);
+  const gate = page.getByRole("region", { name: "Proposed plan" });
+  await show(page, "planned/team");
+  await page.getByRole("status").filter({ hasText: "A plan waits for your decision" }).getByRole("link").waitFor();
+  await show(page, "planned/approval");
+  await gate.getByText("A plan waits for your decision").waitFor();
+  await show(page, "planned/run");
+  await gate.getByText("A plan waits for your decision").waitFor();
+  for (const words of ["The port stands in two files.", "Nobody needs port 80.", "A firewall may be in the way.", "The name is in one file.", "src/**"]) expect(await gate.textContent()).toContain(words);
+  expect(await gate.locator("tbody tr").count()).toBe(2);
+  expect(await gate.locator("svg rect").count()).toBe(2);
+  await show(page, "#/");
+  await page.getByText("1 to answer").first().waitFor();
+  await show(page, "planned/run");
+
+  await gate.getByRole("button", { name: "Ask for changes" }).click();
+  await page.getByRole("dialog").getByRole("textbox").fill("fewer words");
+  await page.keyboard.press("Control+Enter");
+  await until("another plan", () => proposals().length === 2);
+  expect(readFileSync(`${place.root}/asked`, "utf8")).toContain("fewer words");
+
+  // A text with a fault is refused beside it, and can be mended.
+  await gate.getByText("proposal 2").waitFor();
+  await gate.getByRole("button", { name: "Edit as text" }).click();
+  const dialog = page.getByRole("dialog");
+  const text = dialog.getByRole("textbox");
+  expect(await text.inputValue()).toContain("Name the port");
+  await text.fill(JSON.stringify({ tasks: [{ id: "a", subject: "A", blockedBy: ["nobody"] }] }, null, 2));
+  await dialog.getByRole("button", { name: "Edit as text" }).click();
+  await dialog.getByRole("alert").getByText(/nobody/).waitFor();
+  await text.fill(JSON.stringify({ tasks: [{ id: "a", subject: "Name it by hand" }] }, null, 2));
+  await dialog.getByRole("button", { name: "Edit as text" }).click();
+  await until("the person's plan", () => proposals().length === 3);
+  await gate.getByText("Name it by hand").first().waitFor();
+  await gate.getByRole("button", { name: "Accept" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Accept" }).click();
+  await until("the task", () => place.journal("planned").some(({ type, data }) => type === "task.created" && JSON.stringify(data).includes("Name it by hand")));
+  await until("the gate", () => place.journal("planned").some(({ type }) => type === "approval.requested"));
+  expect(seen.errors).toEqual([]);
+});

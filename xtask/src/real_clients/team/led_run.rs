@@ -1,0 +1,302 @@
+//! A whole run: Claude Code leads; Claude Code, Codex and Gemini CLI work; Codex reviews. Beside it a second team works in
+//! another project of the same user.
+//!
+//! ```text
+//! plan ─▶ 1 greeting (claude) ──┐
+//!         2 separator (codex) ──┴▶ 3 joined (gemini) ─▶ review: blocker ─▶ fix ─▶ review of the fix ─▶ landed
+//!         4 twice (claude): the first attempt fails
+//! ```
+//!
+//! While 1, 2 and 3 run a command, the person writes to them. 2 asks a question before, which the leader answers. Every fact
+//! that an agent must know is a word that nobody else says, so that one can see in the requests who knew it, and when.
+
+mod judge;
+
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use serde_json::json;
+
+use super::super::Report;
+use super::super::model_server::{ModelRequest, Role, Step};
+use super::{Surroundings, done, new_project};
+use crate::product::{Finished, wait_for};
+
+const TEAM: &str = "alpha";
+const OTHER_TEAM: &str = "beta";
+/// What only the first team says, and what only the second does.
+const MARK: &str = "marker-alpha-71";
+const OTHER_MARK: &str = "marker-beta-72";
+/// The longest that something is waited for.
+const WAIT: Duration = Duration::from_secs(300);
+
+/// What the person wants.
+const REQUEST: &str = "write a greeting and a separator, and join both, marker-alpha-71";
+const CAST: &str = "1:claude:executor,1:codex:executor,1:gemini:tester,1:codex:reviewer";
+const CHECK: &str = "test -s joined.txt && test -s twice.txt";
+/// Words of the plan.
+const ANALYSIS: &str = "The project has no greeting yet, dunlin-20.";
+const DESCRIPTION: &str = "Put it into one line, knot-21, marker-alpha-71.";
+const ACCEPT: &str = "The file ends with a line end, curlew-22.";
+/// What tasks hand over and report.
+const GREETING: &str = "The greeting is in greeting.txt, heron-31, marker-alpha-71.";
+const SEPARATOR: &str = "The separator is in separator.txt, plover-33, marker-alpha-71.";
+const FAILURE: &str = "The first way does not work, stork-34.";
+/// A question, and the leader's answer.
+const QUESTION: &str = "Which separator shall it be, otter-32?";
+const ANSWER: &str = "Take a semicolon, gannet-35.";
+/// What the reviewer finds.
+const CLAIM: &str = "The joined file says nothing about petrel-36.";
+/// What the leader makes of that.
+const TRIAGE: &str = "Add one line at the end, marker-alpha-71.";
+/// What the person writes to the workers in the middle of their tasks.
+const MESSAGES: [(&str, &str, &str); 3] = [
+    ("1", "worker-1", "heed ibis-41, marker-alpha-71"),
+    ("2", "worker-2", "heed ibis-42, marker-alpha-71"),
+    ("3", "worker-3", "heed ibis-43, marker-alpha-71"),
+];
+
+/// Plays the scene, inside the lab.
+pub(super) fn play() -> Result<Report> {
+    let lab = Surroundings::make(script)?;
+    let project = new_project(
+        TEAM,
+        &[
+            ("README.md", "# Greetings\n"),
+            ("AGENTS.md", "Keep lines short.\n"),
+        ],
+    )?;
+    let other = new_project(OTHER_TEAM, &[("README.md", "# Other\n")])?;
+    let mut first = start(&lab, &project, &run_words())?;
+    let mut second = start(&lab, &other, &other_words(&other)?)?;
+    let told = tell(&lab, &project);
+    let ended = wait_for("the end of both runs", WAIT, || {
+        Ok(first.try_wait()?.zip(second.try_wait()?))
+    });
+    let mut report = Report::default();
+    if told.is_err() || ended.is_err() {
+        for (child, folder, team) in [
+            (&mut first, &project, TEAM),
+            (&mut second, &other, OTHER_TEAM),
+        ] {
+            let _ = child.kill();
+            let words = ["shutdown", "--team", team, "--force", "--json"];
+            let _ = Finished::of(&mut lab.command(folder, &words));
+        }
+    }
+    for (team, folder) in [(TEAM, &project), (OTHER_TEAM, &other)] {
+        let said = std::fs::read_to_string(folder.with_extension("log")).unwrap_or_default();
+        let is_over = ended.as_ref().is_ok_and(|(one, two)| match team {
+            TEAM => one.success(),
+            _ => two.success(),
+        });
+        let last: Vec<&str> = said.lines().rev().take(3).collect();
+        report.claim(
+            &format!("the run of {team} ends with 0"),
+            is_over,
+            last.join(" < "),
+        );
+    }
+    if let Err(error) = told {
+        report.claim(
+            "the person's words are sent in time",
+            false,
+            format!("{error:#}"),
+        );
+    }
+    let requests = lab.server.requests();
+    judge::judge_prompts(&mut report, &requests);
+    judge::judge_briefings(&mut report, &requests);
+    judge::judge_talk(&mut report, &lab, &project, &requests)?;
+    judge::judge_review(&mut report, &project, &requests);
+    judge::judge_teams(&mut report, &requests);
+    Ok(report)
+}
+
+fn run_words() -> Vec<String> {
+    let words = [
+        "run", CAST, REQUEST, "--team", TEAM, "--leader", "claude", "--review", "require",
+    ];
+    let more = ["--verify", CHECK, "--approve", "auto", "--yes"];
+    words.into_iter().chain(more).map(str::to_owned).collect()
+}
+
+/// Returns the words of the second run, whose plan is a file: two tasks, the second waits for the first.
+fn other_words(folder: &Path) -> Result<Vec<String>> {
+    let plan = folder.with_extension("toml");
+    std::fs::write(
+        &plan,
+        format!(
+            "[[tasks]]\nid = \"a\"\nsubject = \"Begin\"\nowner = \"worker-1\"\ndescription = \"{OTHER_MARK}\"\n\n\
+             [[tasks]]\nid = \"b\"\nsubject = \"Go on\"\nowner = \"worker-2\"\nblockedBy = [\"a\"]\ndescription = \"{OTHER_MARK}\"\n"
+        ),
+    )?;
+    let plan = plan.display().to_string();
+    let request = format!("do something else, {OTHER_MARK}");
+    let words = [
+        "run",
+        "1:gemini,1:claude",
+        &request,
+        "--team",
+        OTHER_TEAM,
+        "--plan",
+        &plan,
+    ];
+    let more = [
+        "--review",
+        "off",
+        "--verify",
+        "true",
+        "--approve",
+        "auto",
+        "--yes",
+    ];
+    Ok(words.into_iter().chain(more).map(str::to_owned).collect())
+}
+
+/// Starts a run whose output goes to a file beside its project.
+fn start(lab: &Surroundings, folder: &Path, words: &[String]) -> Result<Child> {
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let log = std::fs::File::create(folder.with_extension("log"))?;
+    let mut command = lab.command(folder, &words);
+    command
+        .stdin(Stdio::null())
+        .stdout(log.try_clone()?)
+        .stderr(log);
+    command.spawn().context("the run cannot be started")
+}
+
+/// Writes to each worker while it runs the command of its task.
+fn tell(lab: &Surroundings, project: &Path) -> Result<()> {
+    let mut left: Vec<_> = MESSAGES.to_vec();
+    wait_for("the commands of the workers", WAIT, || {
+        // Before the run has made its team there is no journal.
+        let Ok(events) = lab.events(project, TEAM, "agent.event") else {
+            return Ok(None);
+        };
+        let mut still = Vec::new();
+        for (task, worker, words) in left.drain(..) {
+            let runs = events
+                .iter()
+                .any(|event| event["taskId"] == task && event.to_string().contains("sleep 5"));
+            if runs {
+                let line = [
+                    "message", "send", "--team", TEAM, "--to", worker, words, "--json",
+                ];
+                lab.ask(project, &line)?;
+            } else {
+                still.push((task, worker, words));
+            }
+        }
+        left = still;
+        Ok(left.is_empty().then_some(()))
+    })
+}
+
+/// What the models do.
+fn script(request: &ModelRequest) -> Step {
+    let turn = request.results.len();
+    match &request.role {
+        Some(Role::Planner { .. }) if turn == 0 => Step::Shell("ls".to_owned()),
+        Some(Role::Planner { .. }) => plan(&request.prompt),
+        Some(Role::Leader { .. }) => decide(&request.prompt),
+        Some(Role::Reviewer { .. }) => review(&request.prompt),
+        Some(Role::Worker { team, .. }) if team == OTHER_TEAM => match turn {
+            0 => Step::Shell("sleep 4; echo x >> other.txt".to_owned()),
+            _ => done(
+                &format!("Done, {OTHER_MARK}."),
+                &format!("Take over, {OTHER_MARK}."),
+            ),
+        },
+        Some(Role::Worker { task, .. }) => work(task, turn, &request.prompt),
+        None => Step::Say("ok".to_owned()),
+    }
+}
+
+fn work(task: &str, turn: usize, prompt: &str) -> Step {
+    match (task, turn) {
+        ("1", 0) => Step::Shell("sleep 5; echo hello > greeting.txt".to_owned()),
+        ("1", _) => done("The greeting is written.", GREETING),
+        ("2", 0) => Step::Tool("ask", json!({ "question": QUESTION })),
+        ("2", 1) => Step::Shell("sleep 5; echo ';' > separator.txt".to_owned()),
+        ("2", _) => done("The separator is written.", SEPARATOR),
+        ("3", 0) => Step::Shell("sleep 5; cat greeting.txt separator.txt > joined.txt".to_owned()),
+        ("3", 1) => Step::Tool("report_progress", json!({ "text": "joined" })),
+        ("3", _) => done("Both are joined.", ""),
+        ("4", 0) if !prompt.contains("An earlier attempt") => {
+            let report = json!({ "status": "failed", "summary": FAILURE });
+            Step::Say(format!("```teamster\n{report}\n```"))
+        }
+        ("4", 0) => Step::Shell("echo twice > twice.txt".to_owned()),
+        ("4", _) => done("It works now.", ""),
+        // What the review asked for.
+        (_, 0) => Step::Shell("echo petrel-36 >> joined.txt".to_owned()),
+        _ => done("It is mended.", ""),
+    }
+}
+
+fn fenced(value: &serde_json::Value) -> Step {
+    Step::Say(format!("Here it is.\n\n```json\n{value}\n```"))
+}
+
+fn plan(prompt: &str) -> Step {
+    let task = |id: &str, owner: &str, path: &str, waits: &[&str]| {
+        json!({
+            "id": id, "subject": format!("Write {path}"), "description": DESCRIPTION, "owner": owner,
+            "paths": [path], "blockedBy": waits,
+        })
+    };
+    let mut plan = json!({ "tasks": [
+        task("greeting", "worker-1", "greeting.txt", &[]),
+        task("separator", "worker-2", "separator.txt", &[]),
+        task("joined", "worker-3", "joined.txt", &["greeting", "separator"]),
+        task("twice", "worker-1", "twice.txt", &[]),
+    ]});
+    // What the schema in the prompt does not know would be refused.
+    if prompt.contains("\"accept\"") {
+        plan["tasks"][2]["accept"] = json!([ACCEPT]);
+    }
+    if prompt.contains("\"analysis\"") {
+        plan["analysis"] = json!(ANALYSIS);
+    }
+    fenced(&plan)
+}
+
+/// Answers the question if there is one, and makes a task of the finding.
+fn decide(prompt: &str) -> Step {
+    let asked = prompt
+        .split("Question q")
+        .nth(1)
+        .filter(|_| prompt.contains("otter-32"));
+    let number = asked.map(|rest| {
+        rest.chars()
+            .take_while(char::is_ascii_digit)
+            .collect::<String>()
+    });
+    let actions = match number {
+        Some(number) => {
+            json!([{ "action": "answer", "question": format!("q{number}"), "text": ANSWER }])
+        }
+        None if prompt.contains("Finding f1 of ") => json!([{
+            "action": "create_task", "subject": "Name it in the joined file", "description": TRIAGE,
+            "findings": ["f1"], "owner": "worker-3", "paths": ["joined.txt"],
+        }]),
+        None => json!([]),
+    };
+    fenced(&json!({ "actions": actions }))
+}
+
+fn review(prompt: &str) -> Step {
+    let finding = json!({
+        "severity": "blocker", "path": "joined.txt", "line": 1, "claim": CLAIM,
+        "evidence": "It has two lines.", "suggestion": "Add a line.",
+    });
+    let is_second = prompt.contains("You have reviewed it before");
+    fenced(&if is_second {
+        json!({ "verdict": "accept", "findings": [], "criteria": [] })
+    } else {
+        json!({ "verdict": "changes", "findings": [finding], "criteria": [] })
+    })
+}

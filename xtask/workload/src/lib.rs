@@ -1,0 +1,107 @@
+//! One team and the work on it, through the store's library: what a workload and those who start it have in common.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+use teamster_fs::Sync;
+use teamster_fs::layout::Layout;
+use teamster_store::{
+    ClaimRequest, Claimed, FileStore, Outgoing, Reader, Recipient, Settings, Store, SystemClock,
+};
+use teamster_types::{TeamName, WorkerName};
+
+/// The team that every check works with.
+pub const TEAM: &str = "evidence";
+/// Messages that one read acknowledges.
+pub const BATCH: usize = 50;
+/// A message of usual length.
+pub const CONTENT: &str = "The login form is done. Its tests are in tests/login and pass; \
+    the style sheet still needs somebody who knows the design. I go on with task 4.";
+
+/// Opens the store in these folders.
+pub fn open_store(claude: &Path, project: &Path, sync: Sync) -> Result<FileStore> {
+    let layout = Layout {
+        claude: claude.to_owned(),
+        project: project.to_owned(),
+        user_config: claude.join("none.toml"),
+        project_config: project.join("none.toml"),
+    };
+    let settings = Settings {
+        sync,
+        patience: Duration::from_secs(60),
+        ..Settings::default()
+    };
+    Ok(FileStore::open(&layout, Arc::new(SystemClock), settings)?)
+}
+
+/// Returns the team's name as the store wants it.
+pub fn team() -> Result<TeamName> {
+    Ok(TEAM.parse()?)
+}
+
+/// Returns the name of the worker with this number.
+pub fn worker(number: usize) -> Result<WorkerName> {
+    Ok(format!("w{number}").parse()?)
+}
+
+/// Returns a worker's request for the next task.
+pub fn claim_request(number: usize) -> Result<ClaimRequest> {
+    Ok(ClaimRequest {
+        worker: worker(number)?,
+        id: None,
+        lease: None,
+    })
+}
+
+/// Claims the next task for a worker.
+pub fn claim(store: &FileStore, number: usize) -> Result<Claimed> {
+    let claimed = store.claim(&team()?, &claim_request(number)?)?;
+    claimed.context("nothing is claimable")
+}
+
+/// Sends a plain message from one worker to another.
+pub fn send(store: &FileStore, from: usize, to: usize, content: &str) -> Result<()> {
+    let outgoing = Outgoing {
+        from: worker(from)?.to_string(),
+        to: Recipient::Worker(worker(to)?.to_string()),
+        kind: "message".to_owned(),
+        content: content.to_owned(),
+        extra: teamster_types::json::Object::new(),
+    };
+    store.send(&team()?, &outgoing)?;
+    Ok(())
+}
+
+/// Reads messages of a worker, acknowledges them if asked to, and returns how many they were.
+pub fn receive(store: &FileStore, number: usize, limit: usize, ack: bool) -> Result<usize> {
+    let reader = Reader::Worker(worker(number)?);
+    let delivery = store.receive(&team()?, &reader, limit, ack)?;
+    Ok(delivery.messages.len())
+}
+
+/// How data gets to the disk.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub enum Flush {
+    /// Flushes contents and metadata (`fsync`).
+    All,
+    /// Flushes contents only (`fdatasync`).
+    Data,
+}
+
+/// One write of the product, without the product.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Write {
+    /// A new file of so many bytes, brought to the disk.
+    Create(usize, Flush),
+    /// So many bytes more at the end of a file, brought to the disk.
+    Append(usize, Flush),
+    /// The names of a folder, brought to the disk.
+    Names(Flush),
+    /// This name for the first file that was made and has no name of its own yet.
+    Rename(String),
+    /// A folder, moved to another place or back.
+    MoveFolder,
+}
