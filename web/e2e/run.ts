@@ -5,7 +5,7 @@ import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Page } from "playwright-core";
 import type { TeamView } from "../src/api";
-import { BINARY, type Place, until } from "./kit";
+import { BINARY, type Line, type Place, until } from "./kit";
 
 /** What is in the project before anybody works on it. `test.sh` fails there, and `check.sh` passes. */
 export const FILES = {
@@ -67,7 +67,7 @@ command = "cp $TEAMSTER_TASK_FILE revised.json"
 `;
 
 /** A run that was started, to its end. */
-export class Run {
+export class StartedRun {
   readonly #process: ChildProcess;
   /** Its exit code. */
   readonly ended: Promise<number | null>;
@@ -76,13 +76,10 @@ export class Run {
   constructor(
     readonly place: Place,
     readonly team: string,
-    more: string[] = [],
+    words: string[],
   ) {
     place.keep(team);
-    const plan = place.write("../plan.json", JSON.stringify(PLAN));
-    const played = place.write("../script.toml", script(place));
-    const words = ["run", "2:w", "mend the shop", "--team", team, "--provider", `w=scripted:${played}`, "--plan", plan, "--verify", "sh test.sh", "--verify", "sh check.sh", ...more];
-    this.#process = spawn(BINARY, words, { cwd: place.project, env: place.env, stdio: ["ignore", "pipe", "pipe"] });
+    this.#process = spawn(BINARY, ["run", ...words, "--team", team], { cwd: place.project, env: place.env, stdio: ["ignore", "pipe", "pipe"] });
     for (const output of [this.#process.stdout, this.#process.stderr]) {
       output?.on("data", (piece: Buffer) => {
         this.printed += piece.toString();
@@ -91,19 +88,22 @@ export class Run {
     this.ended = new Promise((done) => this.#process.once("exit", done));
   }
 
-  /** Lets the workers go on who wait. */
-  go(): void {
-    writeFileSync(join(this.place.root, "go"), "");
+  /** The events of one type in its journal, once there is one. */
+  events(type: string): Line[] {
+    return existsSync(this.place.journalFile(this.team)) ? this.place.journal(this.team).filter((line) => line.type === type) : [];
+  }
+
+  /** Waits until something is so; an error says what the run printed. */
+  async until(what: string, is: () => Promise<boolean> | boolean): Promise<void> {
+    await until(what, is).catch((error: unknown) => {
+      throw new Error(`${String(error)}; the run ${this.#process.exitCode === null ? "goes on" : `ended with ${this.#process.exitCode}`} and printed:\n${this.printed}`);
+    });
   }
 
   /** The gate that is open, by the journal. */
   async gate(number = 1): Promise<{ gate: string; commit: string }> {
-    const asked = () =>
-      existsSync(this.place.journalFile(this.team)) ? this.place.journal(this.team).filter(({ type }) => type === "approval.requested") : [];
-    await until(`gate ${number} of ${this.team}`, () => asked().length >= number).catch((error: unknown) => {
-      throw new Error(`${String(error)}\n${this.printed}`);
-    });
-    return asked().at(-1)?.["data"] as { gate: string; commit: string };
+    await this.until(`gate ${number} of ${this.team}`, () => this.events("approval.requested").length >= number);
+    return this.events("approval.requested").at(-1)?.["data"] as { gate: string; commit: string };
   }
 
   /** Stops it if it did not end by itself. */
@@ -112,6 +112,20 @@ export class Run {
     this.#process.kill("SIGKILL");
     await this.ended;
     await this.place.teamster("shutdown", "--team", this.team, "--force").catch(() => undefined);
+  }
+}
+
+/** A run of two scripted workers that mend the shop. */
+export class Run extends StartedRun {
+  constructor(place: Place, team: string, more: string[] = []) {
+    const plan = place.write("../plan.json", JSON.stringify(PLAN));
+    const played = place.write("../script.toml", script(place));
+    super(place, team, ["2:w", "mend the shop", "--provider", `w=scripted:${played}`, "--plan", plan, "--verify", "sh test.sh", "--verify", "sh check.sh", ...more]);
+  }
+
+  /** Lets the workers go on who wait. */
+  go(): void {
+    writeFileSync(join(this.place.root, "go"), "");
   }
 }
 

@@ -1,19 +1,18 @@
 // What a team says to a person, in the page: questions and requests with their forms, the leader's turns, reviews, findings,
 // the workers' own words. A real run asks, and is answered from here.
 
-import { spawn, type ChildProcess } from "node:child_process";
-import { existsSync, readFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { BINARY, browser, Place, until, visit, type Seen } from "./kit";
-import { show, viewOf } from "./run";
+import { show, StartedRun, viewOf } from "./run";
 
 const TEAM = "crew";
 let place: Place;
 let chrome: Browser;
 let seen: Seen;
 let page: Page;
-let running: ChildProcess | null = null;
+let running: StartedRun | null = null;
 
 /** Words that want to be more than words. */
 const EVIL = "<img src=x onerror=alert(1)> \u001b[2J\u202e";
@@ -51,7 +50,7 @@ beforeAll(async () => {
 });
 
 afterAll(async () => {
-  running?.kill("SIGKILL");
+  await running?.stop();
   await chrome?.close();
   await place?.end();
 });
@@ -140,16 +139,16 @@ test("a real worker asks, the page answers, and its words are at the gate", asyn
 ${BINARY} ask 'Which colour?' > colour.txt
 printf '%s\\n' '\`\`\`teamster' '{"status":"done","summary":"I wrote the colour. I could not test it.","handover":"It is in colour.txt.","problems":["There is no test."]}' '\`\`\`'
 `);
-  place.keep("real");
-  running = spawn(BINARY, ["run", "1:w", "name the colour", "--team", "real", "--provider", `w=command:sh ${script}`, "--leader", "engine", "--review", "off", "--verify", "true"], { cwd: place.project, env: place.env, stdio: "ignore" });
-  await until("a question", () => existsSync(place.journalFile("real")) && place.journal("real").some(({ type }) => type === "question.asked"));
+  const run = new StartedRun(place, "real", ["1:w", "name the colour", "--provider", `w=command:sh ${script}`, "--leader", "engine", "--review", "off", "--verify", "true"]);
+  running = run;
+  await run.until("a question", () => run.events("question.asked").length === 1);
   await show(page, "real/team");
   await open("Which colour?").waitFor();
   await until("the worker waits", async () => (await viewOf(place, "real")).workers[0]?.status === "waiting for an answer");
   await page.locator("[data-worker=worker-1]").getByText("waiting for an answer").waitFor();
   await open("Which colour?").getByRole("textbox").fill("blue");
   await open("Which colour?").getByRole("button", { name: "Answer" }).click();
-  await until("the gate", () => place.journal("real").some(({ type }) => type === "approval.requested"));
+  await run.gate();
   await show(page, "real/approval");
   const said = page.getByRole("region", { name: "What the workers say" });
   await said.getByText("There is no test.").waitFor();
@@ -162,7 +161,8 @@ printf '%s\\n' '\`\`\`teamster' '{"status":"done","summary":"I wrote the colour.
   await page.keyboard.press("Escape");
   await page.getByRole("button", { name: "Approve", exact: true }).click();
   await page.getByRole("dialog").getByRole("button", { name: "Approve" }).click();
-  await until("the work", () => existsSync(`${place.project}/colour.txt`) && readFileSync(`${place.project}/colour.txt`, "utf8").includes("blue"));
+  expect(await run.ended, run.printed).toBe(0);
+  expect(readFileSync(`${place.project}/colour.txt`, "utf8")).toContain("blue");
   expect(seen.errors).toEqual([]);
 });
 
@@ -181,11 +181,10 @@ test("a proposed plan is a table and a graph, and is revised, edited and accepte
 printf '%s\n' '${JSON.stringify(PLANNED)}'
 `);
   const agent = place.write("../worker.sh", "cat > /dev/null\necho done > done-$TEAMSTER_TASK_ID.txt\necho done\n");
-  place.keep("planned");
-  running?.kill("SIGKILL");
-  running = spawn(BINARY, ["run", "1:w", "name the port", "--team", "planned", "--provider", `w=command:sh ${agent}`, "--provider", `boss=command:sh ${leader}`, "--leader", "boss", "--approve-plan", "--review", "off", "--verify", "true"], { cwd: place.project, env: place.env, stdio: "ignore" });
-  const proposals = () => (existsSync(place.journalFile("planned")) ? place.journal("planned").filter(({ type }) => type === "plan.proposed") : []);
-  await until("a plan", () => proposals().length === 1);
+  const run = new StartedRun(place, "planned", ["1:w", "name the port", "--provider", `w=command:sh ${agent}`, "--provider", `boss=command:sh ${leader}`, "--leader", "boss", "--approve-plan", "--review", "off", "--verify", "true"]);
+  running = run;
+  const proposals = () => run.events("plan.proposed");
+  await run.until("a plan", () => proposals().length === 1);
   const gate = page.getByRole("region", { name: "Proposed plan" });
   await show(page, "planned/team");
   await page.getByRole("status").filter({ hasText: "A plan waits for your decision" }).getByRole("link").waitFor();
@@ -203,7 +202,7 @@ printf '%s\n' '${JSON.stringify(PLANNED)}'
   await gate.getByRole("button", { name: "Ask for changes" }).click();
   await page.getByRole("dialog").getByRole("textbox").fill("fewer words");
   await page.keyboard.press("Control+Enter");
-  await until("another plan", () => proposals().length === 2);
+  await run.until("another plan", () => proposals().length === 2);
   expect(readFileSync(`${place.root}/asked`, "utf8")).toContain("fewer words");
 
   // A text with a fault is refused beside it, and can be mended.
@@ -217,11 +216,11 @@ printf '%s\n' '${JSON.stringify(PLANNED)}'
   await dialog.getByRole("alert").getByText(/nobody/).waitFor();
   await text.fill(JSON.stringify({ tasks: [{ id: "a", subject: "Name it by hand" }] }, null, 2));
   await dialog.getByRole("button", { name: "Edit as text" }).click();
-  await until("the person's plan", () => proposals().length === 3);
+  await run.until("the person's plan", () => proposals().length === 3);
   await gate.getByText("Name it by hand").first().waitFor();
   await gate.getByRole("button", { name: "Accept" }).click();
   await page.getByRole("dialog").getByRole("button", { name: "Accept" }).click();
-  await until("the task", () => place.journal("planned").some(({ type, data }) => type === "task.created" && JSON.stringify(data).includes("Name it by hand")));
-  await until("the gate", () => place.journal("planned").some(({ type }) => type === "approval.requested"));
+  await run.until("the task", () => run.events("task.created").some(({ data }) => JSON.stringify(data).includes("Name it by hand")));
+  await run.gate();
   expect(seen.errors).toEqual([]);
 });
