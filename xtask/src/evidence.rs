@@ -30,6 +30,8 @@ const SUITE_SIZES: [(&str, [&str; 2]); 6] = [
 ];
 /// Every line of the list of hostile findings, with the tests that prove it.
 const FINDINGS: &str = include_str!("../../tests/hostile/findings.toml");
+/// Every line of the list of corrections, with the tests that prove it.
+const CORRECTIONS: &str = include_str!("../../tests/corrections.toml");
 
 type Section = (
     &'static str,
@@ -39,7 +41,7 @@ type Section = (
 );
 
 /// The sections: the name on the command line, the heading and the text below it.
-const SECTIONS: [Section; 7] = [
+const SECTIONS: [Section; 8] = [
     (
         "races",
         "Races",
@@ -103,7 +105,20 @@ const SECTIONS: [Section; 7] = [
         "Hostile findings",
         "Every line of the list of hostile findings, with the tests that drive the real binary and prove that it is \
          fixed. A line whose tests did not run has failed.",
-        Evidence::hostile,
+        |evidence| evidence.findings(FINDINGS, &["hostile::"]),
+    ),
+    (
+        "corrections",
+        "Corrections",
+        "Every line of the list of what the first version did wrong, with the tests that fail where it is not corrected. A \
+         line whose tests did not run has failed.",
+        |evidence| {
+            let corrections = toml::from_str::<Findings>(CORRECTIONS)?.finding;
+            let tests: BTreeSet<&str> = (corrections.iter())
+                .flat_map(|line| line.tests.iter().map(String::as_str))
+                .collect();
+            evidence.findings(CORRECTIONS, &Vec::from_iter(tests))
+        },
     ),
 ];
 
@@ -245,11 +260,12 @@ impl Evidence {
         Ok(is_good)
     }
 
-    fn hostile(&mut self) -> Result<()> {
-        let findings = toml::from_str::<Findings>(FINDINGS)?.finding;
-        let listed = list_tests()?;
+    /// Runs the tests of these names and judges every line of a list by those that it names.
+    fn findings(&mut self, list: &str, names: &[&str]) -> Result<()> {
+        let findings = toml::from_str::<Findings>(list)?.finding;
+        let listed = list_tests(names)?;
         // One exit code tells that all passed. Where it does not, each test is judged by its own.
-        let all_passed = self.suite(&["hostile::"])?;
+        let all_passed = self.suite(names)?;
         let passes = |test: &str| {
             let alone = || Finished::of(&mut tests(&["--exact", test]));
             all_passed || alone().is_ok_and(|finished| finished.success())
@@ -329,17 +345,17 @@ impl Finding {
     }
 }
 
-/// Lists the hostile tests that a run of all of them runs.
-fn list_tests() -> Result<BTreeSet<String>> {
+/// Lists the tests that a run of these names runs.
+fn list_tests(names: &[&str]) -> Result<BTreeSet<String>> {
     let list = |more: &[&str]| -> Result<BTreeSet<String>> {
-        let arguments = [&["hostile::", "--list", "--format", "terse"], more].concat();
+        let arguments = [names, &["--list", "--format", "terse"], more].concat();
         let finished = Finished::checked(&mut tests(&arguments))?;
         let tests = finished.stdout.lines();
         let names = tests.filter_map(|line| line.strip_suffix(": test"));
         Ok(names.map(str::to_owned).collect())
     };
     let listed = &list(&[])? - &list(&["--ignored"])?;
-    ensure!(!listed.is_empty(), "the runner has no hostile tests");
+    ensure!(!listed.is_empty(), "the runner has none of these tests");
     Ok(listed)
 }
 
