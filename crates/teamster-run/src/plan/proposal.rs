@@ -110,6 +110,13 @@ pub fn proposal_text(proposed: &PlanProposed, spec: &RunSpec) -> String {
     );
     text.push_str(&table(plan));
     let _ = write!(text, "\n{}", drawn(&plan.tasks));
+    let criteria: Vec<String> = (plan.tasks.iter())
+        .flat_map(|task| {
+            task.accept
+                .iter()
+                .map(move |it| format!("{}: {it}", task.id))
+        })
+        .collect();
     let analysis: Vec<&str> = plan.analysis.trim().lines().collect();
     if !plan.analysis.trim().is_empty() {
         text.push_str("\nWhat the leader found out:\n");
@@ -125,6 +132,7 @@ pub fn proposal_text(proposed: &PlanProposed, spec: &RunSpec) -> String {
         }
     }
     for (heading, list) in [
+        ("A task is done when this holds", &criteria),
         ("Taken for granted", &plan.assumptions),
         ("What could go wrong", &plan.risks),
         (
@@ -361,6 +369,9 @@ mod tests {
           The form is old.
 
           The API is new.
+
+        A task is done when this holds:
+          - test: Every page has a test.
 
         Taken for granted:
           - Nobody uses the old page.
