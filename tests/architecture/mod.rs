@@ -153,24 +153,47 @@ fn prompts_are_documented_from_their_templates_and_facts() {
     assert_eq!(files, listed, "every template is part of the product");
 }
 
-#[test]
-fn every_path_in_the_architecture_document_is_there() {
-    let text = std::fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+/// Returns how many paths of the repository a text names, each in backquotes; a name with `{` or `*` is none.
+fn count_paths(document: &str, text: &str) -> usize {
     let mut count = 0;
     for name in text.split('`').skip(1).step_by(2) {
         let folder = match name.split('/').next() {
-            Some(first) if first.starts_with("teamster") && name.contains('/') => "crates",
-            Some("tests" | "web" | "xtask" | "docs") if name.contains('/') => "",
+            _ if !name.contains('/') || name.contains(['{', '*', ' ', '\n']) => continue,
+            Some(first) if first.starts_with("teamster") => "crates",
+            Some("tests" | "web" | "xtask" | "docs" | "crates") => "",
             _ => continue,
         };
         count += 1;
-        let path = root().join(folder).join(name);
-        assert!(
-            path.exists(),
-            "ARCHITECTURE.md names {name}, which is not there"
-        );
+        // A path in capitals stands for several, such as `tests/fixtures/workers/NAME`.
+        let given = name.split('/').take_while(|part| *part != "NAME");
+        let path = given.fold(root().join(folder), |path, part| path.join(part));
+        assert!(path.exists(), "{document} names {name}, which is not there");
     }
-    assert!(count > 50, "{count} paths");
+    count
+}
+
+#[test]
+fn every_path_in_the_documents_is_there() {
+    for (document, least) in [("ARCHITECTURE.md", 50), ("CONTRIBUTING.md", 10)] {
+        let text = std::fs::read_to_string(root().join(document)).unwrap();
+        let count = count_paths(document, &text);
+        assert!(count > least, "{count} paths in {document}");
+    }
+}
+
+#[test]
+fn every_path_on_the_first_page_of_a_crate_is_there() {
+    let mut count = 0;
+    for entry in std::fs::read_dir(root().join("crates")).unwrap() {
+        let folder = entry.unwrap().path();
+        let page = ["src/lib.rs", "src/main.rs"].map(|name| folder.join(name));
+        let page = page.iter().find(|page| page.exists()).unwrap();
+        let text = std::fs::read_to_string(page).unwrap();
+        let lines = text.lines().filter_map(|line| line.strip_prefix("//!"));
+        let text = lines.collect::<Vec<_>>().join("\n");
+        count += count_paths(&page.display().to_string(), &text);
+    }
+    assert!(count > 2, "{count} paths");
 }
 
 /// Every proof that the list of hostile findings names is a test that `ci` runs: one that was renamed would be missed only

@@ -361,8 +361,9 @@ fn the_help_of_the_whole_is_a_map() {
       3  not found
       4  conflict: taken, stale token, illegal step, still alive
       5  nothing to do
-      6  refused: invalid name, limit, unsafe path, not allowed for this identity
+      6  refused: invalid name, limit, unsafe path, not allowed for whoever calls
       7  the store cannot be reached
+      10 to 14  how a run ended: `teamster run --help`
 
     Environment:
       TEAMSTER_TEAM        the team to act on when --team is not given

@@ -7,21 +7,9 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use crate::client::Client;
 use crate::codex::CodexProtocol;
 use crate::driver::CannotLaunch;
-
-/// Programs of clients that have a driver, and what to do without one.
-const PROGRAMS: [(&str, &str); 3] = [
-    (
-        "claude",
-        "install Claude Code: npm install -g @anthropic-ai/claude-code",
-    ),
-    ("codex", "install Codex: npm install -g @openai/codex"),
-    (
-        "gemini",
-        "install Gemini CLI: npm install -g @google/gemini-cli",
-    ),
-];
 
 /// Clients that are known by name and have no driver of their own yet.
 const OTHERS: [&str; 2] = ["opencode", "qwen"];
@@ -61,10 +49,7 @@ pub struct InstalledClient {
 pub(crate) fn program(name: &'static str, path: &OsStr) -> Result<PathBuf, CannotLaunch> {
     teamster_isolate::find_program(name, path).ok_or_else(|| CannotLaunch::NotInstalled {
         program: name,
-        hint: PROGRAMS
-            .iter()
-            .find(|(known, _)| *known == name)
-            .map_or("install it", |(_, hint)| hint),
+        hint: how_to_install(name).unwrap_or("install it"),
     })
 }
 
@@ -76,16 +61,13 @@ pub(crate) fn gemini_folder() -> Option<PathBuf> {
 
 /// Returns how to install a client.
 pub fn how_to_install(name: &str) -> Option<&'static str> {
-    PROGRAMS
-        .iter()
-        .find(|(known, _)| *known == name)
-        .map(|(_, hint)| *hint)
+    Client::find(name).map(|client| client.install)
 }
 
 /// Returns every client found in the folders of `path`, asked for their versions all at once; none is waited for longer than
 /// `patience`.
 pub fn clients(path: &OsStr, patience: Duration) -> Vec<InstalledClient> {
-    let with_driver = PROGRAMS.iter().map(|(name, _)| (*name, true));
+    let with_driver = Client::names().map(|name| (name, true));
     let names = with_driver.chain(OTHERS.iter().map(|name| (*name, false)));
     thread::scope(|scope| {
         let asked: Vec<_> = names
@@ -100,16 +82,15 @@ pub fn clients(path: &OsStr, patience: Duration) -> Vec<InstalledClient> {
 
 /// Returns the clients that have a driver and are in the folders of `path`, the preferred one first. None of them is started.
 pub fn found(path: &OsStr) -> Vec<String> {
-    PROGRAMS
-        .iter()
-        .filter(|(name, _)| teamster_isolate::find_program(name, path).is_some())
-        .map(|(name, _)| (*name).to_owned())
+    Client::names()
+        .filter(|name| teamster_isolate::find_program(name, path).is_some())
+        .map(str::to_owned)
         .collect()
 }
 
 /// Returns every name that [`clients`] looks for.
 pub fn names() -> impl Iterator<Item = &'static str> {
-    PROGRAMS.iter().map(|(name, _)| *name).chain(OTHERS)
+    Client::names().chain(OTHERS)
 }
 
 fn look(

@@ -2,8 +2,7 @@
 //!
 //! # What it owns
 //!
-//! One file for each client, with everything that is known about that client and nowhere else: [`ClaudeDriver`],
-//! [`CodexDriver`], [`GeminiDriver`], any program ([`CommandDriver`]) and our own agent that plays a script
+//! One file for each client, with how it is run and what it says: [`ClaudeDriver`], [`CodexDriver`], [`GeminiDriver`], any program ([`CommandDriver`]) and our own agent that plays a script
 //! ([`ScriptedDriver`]).
 //!
 //! # How it works
@@ -28,18 +27,21 @@
 //! 1. In a file of its own, implement [`Driver`] (what to start, how it is asked to end) and [`OutputReader`] (its lines to
 //!    [`AgentEvent`]s). Keep an `OutcomeBuilder` in the reader and tell it of the start, of errors and of the terminal
 //!    event; `trouble` classifies errors of the model's server, `text` cuts what is long.
-//! 2. Add its word to [`ProviderKind`], its program and how to install it to [`detect`], its credentials to
-//!    [`CREDENTIALS`], and what its workers can do to `teamster_types::routing`.
+//! 2. Add it to [`ProviderKind`] and its driver to [`Provider::driver`], its names and how to install it to [`CLIENTS`], its
+//!    credentials to [`CREDENTIALS`], and what its workers can do to `teamster_types::routing`. Whoever chooses a client, a
+//!    leader or a reviewer goes by [`CLIENTS`]. A name that [`detect`] lists as one without a driver is taken out there.
 //! 3. Record runs of the real client into `tests/fixtures/workers/NAME` (done, failed, limited, interrupted, killed) and add
-//!    the name to `tests/agents/recorded.rs`: every recording is then a test, whole and cut off at any line.
+//!    the name to the lists in `tests/agents/mod.rs`: every recording is then a test, whole and cut off at any line.
+//! 4. If a person's own client of this kind is to have our tools, add it to `tool_server` of `teamster-app`.
 //!
 //! # What it refuses
 //!
 //! The crate starts no process (that is `teamster-isolate`), reads no clock and keeps no state between runs. A prompt never
-//! becomes part of a command line, and a client sees no credentials but its own. Only [`detect`] looks at the machine, and
-//! [`scripted::play`] is a program of its own.
+//! becomes part of a command line, and a client sees no credentials but its own. Only [`detect`] looks at the machine, and the
+//! driver of Gemini, which makes a home for each launch; [`scripted::play`] is what a scripted worker's process runs.
 
 mod claude;
+mod client;
 mod codex;
 mod command;
 pub mod detect;
@@ -54,6 +56,7 @@ mod text;
 mod trouble;
 
 pub use claude::ClaudeDriver;
+pub use client::{CLIENTS, Client};
 pub use codex::{CodexDriver, CodexProtocol};
 pub use command::CommandDriver;
 pub use driver::{

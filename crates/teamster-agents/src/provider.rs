@@ -8,6 +8,7 @@ use serde::Deserialize;
 use teamster_types::routing::default_capabilities;
 use thiserror::Error;
 
+use crate::client::Client;
 use crate::driver::{CREDENTIALS, Driver};
 use crate::{ClaudeDriver, CodexDriver, CommandDriver, GeminiDriver, ScriptedDriver};
 
@@ -38,6 +39,11 @@ impl ProviderKind {
         }
     }
 
+    /// Returns whether it is an agent of a vendor, which can lead and review, and no program or script.
+    pub fn is_client(&self) -> bool {
+        Client::find(self.word()).is_some()
+    }
+
     fn parse(word: &str, base: &Path) -> Result<Option<Self>, ProviderError> {
         let (head, argument) = match word.split_once(':') {
             Some((head, argument)) => (head, Some(argument)),
@@ -52,10 +58,10 @@ impl ProviderKind {
                 .filter(|argument| !argument.trim().is_empty())
                 .ok_or_else(|| ProviderError::NeedsArgument(head.to_owned()))
         };
+        if let Some(client) = Client::find(head) {
+            return plain(client.kind.clone());
+        }
         match head {
-            "claude" => plain(Self::Claude),
-            "codex" | "mcp-codex" => plain(Self::Codex),
-            "gemini" | "mcp-gemini" => plain(Self::Gemini),
             "command" => Ok(Some(Self::Command(needed()?.to_owned()))),
             "scripted" => Ok(Some(Self::Scripted(base.join(needed()?)))),
             "claude-native" => Err(ProviderError::Native),
@@ -190,9 +196,8 @@ impl Providers {
 
     /// Returns every name that needs no argument.
     pub fn names(&self) -> Vec<String> {
-        let built_in = ["claude", "codex", "gemini"].map(str::to_owned);
-        let mut names: Vec<String> = built_in
-            .into_iter()
+        let mut names: Vec<String> = Client::names()
+            .map(str::to_owned)
             .chain(self.configured.keys().cloned())
             .collect();
         names.sort();
@@ -203,10 +208,7 @@ impl Providers {
     fn of_section(&self, name: &str, section: &ProviderConfig) -> Result<Provider, ProviderError> {
         let wrong = |what: &str| ProviderError::Section(name.to_owned(), what.to_owned());
         let word = section.kind.as_deref().unwrap_or(name);
-        let built_in = matches!(
-            word,
-            "claude" | "codex" | "mcp-codex" | "gemini" | "mcp-gemini"
-        );
+        let built_in = Client::find(word).is_some();
         let kind = match (word, &section.command, &section.file) {
             ("command", Some(command), None) if !command.trim().is_empty() => {
                 ProviderKind::Command(command.clone())
@@ -223,9 +225,10 @@ impl Providers {
             }
             _ if built_in => return Err(wrong("`command` and `file` are for other kinds")),
             _ => {
-                return Err(wrong(
-                    "`kind` must be claude, codex, gemini, command or scripted",
-                ));
+                let clients = Vec::from_iter(Client::names()).join(", ");
+                return Err(wrong(&format!(
+                    "`kind` must be {clients}, command or scripted"
+                )));
             }
         };
         if let Some(secret) = section

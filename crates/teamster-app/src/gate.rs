@@ -68,7 +68,7 @@ pub fn decide(
 ) -> Result<DecisionOutcome> {
     app.must_be_a_person("deciding at the gate")?;
     let (state, seen) = runs::state_of(app.read()?, team)?;
-    let gate = open_gate(team, &state)?;
+    let gate = present_gate(team, &state)?;
     check_commit(app, &gate, commit)?;
     let spec = runs::spec_of(app, team)?;
     refuse_rollback_in_place(&spec, &answer)?;
@@ -103,7 +103,7 @@ pub fn decide(
 pub fn submit(app: &App, team: &TeamName, seen: (&str, &str), answer: &GateAnswer) -> Result<u64> {
     app.must_be_a_person("deciding at the gate")?;
     let (mut state, seen_up_to) = runs::state_of(app.read()?, team)?;
-    let gate = open_gate(team, &state)?;
+    let gate = present_gate(team, &state)?;
     if (gate.id.as_str(), gate.commit.as_str()) != seen || state.decision.is_some() {
         return Err(not_what_was_seen());
     }
@@ -130,7 +130,7 @@ pub fn submit(app: &App, team: &TeamName, seen: (&str, &str), answer: &GateAnswe
 
 /// Checks that the run still waits at the gate that was seen, and that nobody has given another answer there.
 fn must_be_open(team: &TeamName, state: &RunState, seen: &Gate, answered: &GateAnswer) -> Result {
-    if open_gate(team, state)?.id != seen.id {
+    if present_gate(team, state)?.id != seen.id {
         return Err(not_what_was_seen());
     }
     must_be_first(state, seen, answered)
@@ -177,8 +177,9 @@ fn refuse_rollback_in_place(spec: &RunSpec, answered: &GateAnswer) -> Result {
     Ok(())
 }
 
-/// The gate that a run waits at.
-fn open_gate(team: &TeamName, state: &RunState) -> Result<Gate> {
+/// Returns the gate that a run is at, whether it waits there (`RunState::open_gate`) or somebody has just decided: the same
+/// decision twice is one.
+fn present_gate(team: &TeamName, state: &RunState) -> Result<Gate> {
     let none = |why: &str| {
         AppError::new(
             ErrorKind::Conflict,

@@ -22,7 +22,7 @@
 //! # What it refuses
 //!
 //! - A hook never fails and never waits longer than [`hook::LONGEST`]: an error goes to the log, and the agent goes on.
-//! - The client's own files are never changed; a name found in them is never used as a path unless it is one plain
+//! - Of the client's own files only its settings are changed, and only by [`install`]; a name found in them is never used as a path unless it is one plain
 //!   component.
 //! - Settings that are not plain JSON are not edited, and nothing in them changes but our own entries.
 

@@ -11,7 +11,7 @@
 //! - [`InboxFile`] is a file that another program reads, and tells whether it did.
 //! - [`ProjectFiles`] are the files of a project that an agent of ours changes.
 //! - [`proc`] decides whether a process is alive; [`processes`] tells who started whom, and [`cgroup`] keeps processes that
-//!   belong together in one group of the kernel's.
+//!   belong together in one control group.
 //! - [`socket`] makes sockets that only this user can reach, and tells who connects to them.
 //! - [`stdin`] and [`terminal`] read what a program or a person sends us, without being kept waiting.
 //! - [`OrTrace`] notes errors that stop nothing, for every crate. Nothing is noted while all goes well, so hooks lose no time.

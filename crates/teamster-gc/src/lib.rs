@@ -19,7 +19,7 @@
 //!
 //! # What it refuses
 //!
-//! It ends no process without a person's word, none that a whole record does not prove to be ours, and removes no
+//! It ends no process unless a person asked for it, none that a whole record does not prove to be ours, and removes no
 //! commit that is in no branch of the user's. Nothing here is asynchronous, because the hooks of Claude Code call it.
 
 pub mod old_runs;

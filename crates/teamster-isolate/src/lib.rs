@@ -17,7 +17,7 @@
 //!
 //! Every program starts through one function, which removes the caller's variables of git and keeps two threads from
 //! starting programs at once. A launch has a number; its processes are found again by their parents, by that number in
-//! their environment and by a group of the kernel's. A signal goes through a handle of the kernel's that stays with the
+//! their environment and by their cgroup. A signal goes through a pidfd, which stays with the
 //! process it was opened for, so it reaches that process or nobody.
 //!
 //! Whether a process is alive is not decided here but in [`teamster_fs::proc::Machine::life`], which every crate asks;

@@ -1,8 +1,8 @@
 //! The journal of a team: every kind of event with its payload, and the state that follows from them.
 //!
-//! **What it owns.** The names of the kinds ([`EventType`]), what each tells ([`payload`]), the line in the file ([`Event`]),
-//! the state of a team ([`TeamState`]), that of its run ([`RunState`]), and what it has cost ([`cost`]). No other crate spells the name of a kind; a test
-//! reads the sources to prove it.
+//! **What it owns.** The names of the kinds ([`EventType`]), the payload of each ([`payload`]), the line in the file
+//! ([`Event`]), the state of a team ([`TeamState`]), that of its run ([`RunState`]), and what it has cost ([`cost`]). No
+//! other crate spells the name of a kind; a test reads the sources to prove it.
 //!
 //! **How it works.** Whoever changes something makes a [`NewEvent`] from an [`EventKind`]; a store gives it its place in
 //! the journal. Whoever reads an [`Event`] asks for its [`payload`](Event::payload) and gets the same [`EventKind`] again.
@@ -10,9 +10,10 @@
 //! what became of each task. The host, `status`, `top`, Studio, replay, the gate and the report read these, so they
 //! cannot disagree. [`contract`] describes every kind from its type, for `docs/contracts.md`.
 //!
-//! **What it refuses.** Nothing: a journal is a file that older and newer versions and other programs write to. A kind
+//! **What it refuses.** Almost nothing: a journal is a file that older and newer versions and other programs write to. A kind
 //! that is not known becomes [`EventKind::Unknown`] and is written again as it was. A value that does not fit its field
-//! counts as not told, and the rest of the event is read. It reads no clock, no file and no environment.
+//! is treated as missing, and the rest of the event is read. What a person was shown and decided (the gate, a plan and the
+//! answer to it) counts whole or not at all. It reads no clock, no file and no environment.
 
 mod actor;
 mod changes;

@@ -1,4 +1,5 @@
-//! Sessions with an approval gate, in the folder `.party` of a project.
+//! Sessions with an approval gate, in the folder `.party` of a project: a format that other tools read, too. A run keeps a
+//! session here, and people and scripts can lead one by hand with `teamster session`, `state`, `ticket` and `finding`.
 //!
 //! # What it owns
 //!
@@ -7,8 +8,8 @@
 //!        findings/*.md     what a phase found out                            Phase
 //!        tickets/*.json    pieces of work that must be done first            Ticket
 //!        approvals/*.json  decisions at the gate, for auditors               ApprovalRecord
-//!        archive/{id}/     sessions that made room for a later one
-//!        events.ndjson     every change, for people who read along
+//!        archive/{id}/     earlier sessions
+//!        events.ndjson     a log of every change
 //! ```
 //!
 //! # How it works

@@ -11,7 +11,7 @@
 //! [`Store`] is what the rest of teamster sees: create, claim, complete, send, watch. Nothing above it knows whether files,
 //! memory or a database answer.
 //!
-//! The rules (who may claim, what a failure costs, which mirror changes with which task) exist once, in `rules`, written
+//! The rules (who may claim, what a failure costs, which `blocks` changes with which `blockedBy`) exist once, in `rules`, written
 //! against [`Txn`]: one change of one team, made whole or not at all. A back end implements [`Backend`], which opens such a
 //! change, and [`Read`], the plain reads; [`Store`] then follows by itself.
 //!
@@ -32,7 +32,7 @@
 //!
 //! # Where it is decided that a claim is stale
 //!
-//! In one pure function, `takeover` of the steps of a task in `teamster-types`, called by `rules/claim.rs` with what is
+//! In one pure function, `takeover` in the `transitions` of `teamster-types`, called by `rules/claim.rs` with what is
 //! known: whether the process that claimed lives, whether its worker has a fresh heartbeat, and the time. A claim is stale
 //! when its lease ran out, its process is gone and no heartbeat is fresh. Before the lease ends there are two exceptions: a
 //! worker that was started anew gets its own task back by id, and a supervisor may requeue the task of a worker that is

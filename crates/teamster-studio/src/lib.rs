@@ -2,8 +2,8 @@
 //!
 //! # How it works
 //!
-//! - [`watch`] keeps the model current: a thread for the list of all teams, and a feed, a thread of its own, for each
-//!   team that somebody looks at. Both hear from the system that files changed; nobody waits for a poll.
+//! - [`watch`] keeps the model current: two threads for the lists of teams and sessions, and a feed with two threads for each
+//!   team that somebody looks at. The system tells them which files changed; a slow poll is behind it for what it misses.
 //! - [`server`] answers `/api/v1`, streams changes, and serves the page. [`guard`] rules on every request first.
 //! - [`api`] has the types and the routes in one table, and makes the documents from them.
 //! - What a page can do is done by `teamster-app`, by the functions that the command line calls.
@@ -12,7 +12,8 @@
 //!
 //! # What it refuses
 //!
-//! Whoever is not on this machine's loopback, asks for another host, has no key, or is sent by another page. It writes
+//! It refuses requests that do not come over this machine's loopback, ask for another host, have no key, or are sent by another
+//! page. It writes
 //! nothing but its own settings; what changes a team is done by `teamster-app`.
 
 pub mod api;

@@ -15,7 +15,7 @@
 //! - [`RunCmd`]: the arguments of a whole `teamster run …` call.
 //! - [`skip()`]: the one rule for checks that a machine cannot make.
 //!
-//! It knows the store only through its public face. A product crate may name it as a dev-dependency only.
+//! It uses only the public API of the store. A product crate may name it as a dev-dependency only.
 
 #![allow(
     clippy::disallowed_methods,

@@ -10,7 +10,7 @@
 //! - [`messages`]: what was sent and whether it arrived
 //! - [`requests`]: what agents want to do, and what a run waits for at its gate: a person has to decide
 //! - [`questions`]: what somebody asked and nobody has answered
-//! - [`teams`]: which teams there are and whether anybody of them lives
+//! - [`teams`]: which teams there are and whether any of their workers is alive
 //! - [`model`]: all of it for one team, now and at any past moment
 //! - [`status`]: all of it in short, fast enough to be asked every second
 //!

@@ -11,6 +11,7 @@
 
 use std::path::Path;
 
+use teamster_agents::Client;
 use teamster_fs::{Dir, Sync};
 use teamster_isolate::OrTrace as _;
 use teamster_journal::payload::{Approve, CheckVerdict, Checked, Member, ReviewFinding, RunSpec};
@@ -493,13 +494,8 @@ pub(crate) fn mail_that_fits(mail: &[Message], limit: usize) -> usize {
 
 /// Returns how the workers of a provider reach others. `teamster` is our own program.
 pub fn reach(provider: &str, teamster: &Path) -> Reach {
-    let tools = match provider {
-        "claude" | "codex" => Some("mcp__teamster__"),
-        "gemini" => Some("mcp_teamster_"),
-        _ => None,
-    };
     Reach {
-        tools: tools.map(str::to_owned),
+        tools: Client::find(provider).map(|client| client.tool_prefix.to_owned()),
         command: Some(shell_word(&teamster.to_string_lossy())),
     }
 }

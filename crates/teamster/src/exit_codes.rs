@@ -8,10 +8,10 @@
 //! | 3 | not found |
 //! | 4 | conflict: taken, stale token, illegal step, still alive |
 //! | 5 | nothing to do |
-//! | 6 | refused: invalid name, limit, unsafe path, not allowed for this identity |
+//! | 6 | refused: invalid name, limit, unsafe path, not allowed for whoever calls |
 //! | 7 | the store cannot be reached |
 //! | 10 | a run whose work was rejected |
-//! | 11 | a run whose work fails its checks |
+//! | 11 | a run whose work fails its checks, or whose leader made no plan that can be used |
 //! | 12 | a run whose budget is used up |
 //! | 13 | a run that was cancelled |
 //! | 14 | a run some of whose tasks failed for good |
@@ -34,7 +34,7 @@ pub const NOT_FOUND: u8 = 3;
 pub const CONFLICT: u8 = 4;
 /// There is nothing to do.
 pub const NOTHING: u8 = 5;
-/// An invalid name, a limit, an unsafe path, or not allowed for this identity.
+/// An invalid name, a limit, an unsafe path, or not allowed for whoever calls.
 pub const REFUSED: u8 = 6;
 /// The store cannot be read or written.
 pub const UNREACHABLE: u8 = 7;
@@ -76,8 +76,9 @@ Exit codes:
   3  not found
   4  conflict: taken, stale token, illegal step, still alive
   5  nothing to do
-  6  refused: invalid name, limit, unsafe path, not allowed for this identity
-  7  the store cannot be reached";
+  6  refused: invalid name, limit, unsafe path, not allowed for whoever calls
+  7  the store cannot be reached
+  10 to 14  how a run ended: `teamster run --help`";
 
 #[cfg(test)]
 mod tests {

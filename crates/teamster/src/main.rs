@@ -1,7 +1,8 @@
 //! The `teamster` command: argument parsing, a file or folder for each subcommand, exit codes.
 //!
-//! There is no logic here. What happens to a team is decided by `teamster-store`, what a person sees of it by
-//! `teamster-view`; a subcommand turns its arguments into one call of these and its answer into text or JSON.
+//! There is no logic here. A subcommand turns its arguments into a typed request, calls one use case of `teamster-app` (or, for
+//! tasks and messages, one verb of the store), and prints the answer as text or JSON. What is asked for wrongly is refused
+//! here; what is not allowed is refused below.
 
 #![allow(
     clippy::unused_self,

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
+use teamster_agents::Client;
 use teamster_document::{DocumentKey, DocumentNode, Fault, TextOr};
 use teamster_fs::layout::Layout;
 use teamster_run::request::check_word;
@@ -14,17 +15,8 @@ use super::layers::Layers;
 use super::providers::all;
 use super::{ProviderSetting, SettingSource};
 
-/// Words that mean a provider wherever one is named, so that they cannot mean anything else.
-const TAKEN: [&str; 8] = [
-    "claude",
-    "codex",
-    "gemini",
-    "mcp-codex",
-    "mcp-gemini",
-    "claude-native",
-    "command",
-    "scripted",
-];
+/// Words that, as those of clients, mean a provider wherever one is named, so that they cannot mean anything else.
+const TAKEN: [&str; 3] = ["claude-native", "command", "scripted"];
 const SCRIPTED: &str = "scripted:";
 
 /// A role of the configuration.
@@ -123,7 +115,7 @@ pub fn seen_from(base: &Path, word: &str) -> String {
 /// Reads a role, whose name must not mean anything else.
 fn read(key: &DocumentKey, node: &DocumentNode, faults: &mut Vec<Fault>) -> Option<RoleTable> {
     let name = &key.name;
-    let wrong = if TAKEN.contains(&name.as_str()) {
+    let wrong = if TAKEN.contains(&name.as_str()) || Client::find(name).is_some() {
         let error =
             format!("`{ROLES}.{name}`: {name} is a provider, and cannot stand for another one");
         Err(error)

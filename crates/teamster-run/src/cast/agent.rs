@@ -3,13 +3,11 @@
 //! What is said for this run counts most: `--provider NAME=…`. Then come the roles of the configuration, then providers,
 //! then the roles that need no setting, which stand for the first client that is there.
 
-use teamster_agents::{ProviderError, ProviderKind, Providers, detect};
+use teamster_agents::{Client, ProviderError, Providers, detect};
 
 use super::{CastError, Casting};
 use crate::preset::{Agents, NoAgents};
 
-/// Clients in the order in which one is preferred where nobody named one.
-const PREFERRED: [&str; 3] = ["claude", "codex", "gemini"];
 /// The role that is asked for where nobody named one.
 const EXECUTOR: &str = "executor";
 
@@ -81,13 +79,13 @@ impl<'a> AgentWords<'a> {
 
     fn clients(&self) -> Vec<&'static str> {
         let is_found = |client: &&str| self.casting.found.iter().any(|one| one == client);
-        PREFERRED.into_iter().filter(is_found).collect()
+        Client::names().filter(is_found).collect()
     }
 
     /// Returns whether a provider is a client with a model of its own: a command or a script plans nothing by itself.
     pub(super) fn can_lead(&self, provider: &str) -> bool {
         let found = self.providers.find(provider);
-        found.is_ok_and(|found| PREFERRED.contains(&found.kind.word()))
+        found.is_ok_and(|found| found.kind.is_client())
     }
 
     /// The provider that a word stands for, if it can be started.
@@ -135,12 +133,8 @@ impl<'a> AgentWords<'a> {
 
     fn provider(&self, word: &str, name: &str) -> Result<Resolved, CastError> {
         let provider = self.providers.find(name)?;
-        let is_client = matches!(
-            provider.kind,
-            ProviderKind::Claude | ProviderKind::Codex | ProviderKind::Gemini
-        );
         let client = provider.kind.word();
-        if is_client && !self.casting.found.iter().any(|found| found == client) {
+        if provider.kind.is_client() && !self.casting.found.iter().any(|found| found == client) {
             let mut others = self.preferred();
             others.retain(|other| *other != word);
             let others = match others.as_slice() {

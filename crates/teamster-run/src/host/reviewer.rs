@@ -198,15 +198,12 @@ impl Reviewer {
 fn agent(run: &RunContext<'_>, word: &str) -> (String, Option<&'static str>) {
     match run.env().trust.agent(word) {
         Ok((provider, _)) => {
-            let vendor = Some(provider.kind.word()).filter(|kind| VENDORS.contains(kind));
+            let vendor = provider.kind.is_client().then(|| provider.kind.word());
             (provider.name, vendor)
         }
         Err(_) => (word.to_owned(), None),
     }
 }
-
-/// The clients that can review without being told how.
-const VENDORS: [&str; 3] = ["claude", "codex", "gemini"];
 
 /// Returns who reviews the work of the run.
 fn choose(run: &RunContext<'_>) -> Result<Option<Reviewer>> {

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use teamster_agents::Client;
+
 /// Roles that need no configuration: each stands for the first client that is found, unless `[roles]` says otherwise.
 const ROLES: [&str; 9] = [
     "executor",
@@ -14,8 +16,6 @@ const ROLES: [&str; 9] = [
     "planner",
     "debugger",
 ];
-/// Providers that are always known, by every name that is accepted.
-const PROVIDERS: [&str; 5] = ["claude", "codex", "gemini", "mcp-codex", "mcp-gemini"];
 /// Providers that carry what they run.
 const WITH_ARGUMENT: [&str; 2] = ["command:", "scripted:"];
 
@@ -30,7 +30,7 @@ impl Default for Agents {
     fn default() -> Self {
         Self {
             roles: ROLES.map(str::to_owned).into(),
-            providers: PROVIDERS.map(str::to_owned).into(),
+            providers: Client::words().map(str::to_owned).collect(),
         }
     }
 }

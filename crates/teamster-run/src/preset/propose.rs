@@ -29,9 +29,10 @@ pub struct Proposal {
 /// There is nobody to propose.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "no agent was found: install a client (claude, codex or gemini) and sign in; or name a program of your own, \
+    "no agent was found: install a client ({}) and sign in; or name a program of your own, \
      `3:command:PROGRAM` or `[roles] executor = \"command:PROGRAM\"` in the configuration; or play a script, \
-     `3:scripted:FILE`"
+     `3:scripted:FILE`",
+    teamster_agents::Client::any_of()
 )]
 pub struct NoAgents;
 

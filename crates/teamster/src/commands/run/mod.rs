@@ -37,7 +37,7 @@ Examples:
 Exit codes of a run:
   0  complete and verified, or waiting at the gate (--approve never)
   4  your branch could not be changed as it is
-  10 rejected   11 failed verification   12 budget   13 cancelled
+  10 rejected   11 failed verification, or no plan   12 budget   13 cancelled
   14 some tasks failed for good")]
 #[allow(
     clippy::struct_excessive_bools,
