@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use teamster_testkit::RunCmd;
 use teamster_testkit::wait::poll;
 
 use crate::run::Shop;
@@ -651,19 +652,23 @@ fn check_of_a_run_may_look_and_changes_nothing() {
     let shop = Shop::in_use();
     let root = shop.aside().display().to_string();
     let tries = [
+        "message send --to all --team shop hello",
         "task create --subject more --team shop",
         "task claim --worker worker-1 --team shop",
-        "message send --to all --team shop hello",
+        "message read --as worker-1 --ack --team shop",
         "message read --as lead --team shop",
         "team delete shop --force",
         "shutdown --team shop",
         "approve --team shop --commit 0123456789",
     ];
+    // A check that says that it is a worker is none.
+    let names = ["", "TEAMSTER_WORKER=worker-1 "];
+    let tries = names.map(|name| tries.map(|words| (name, words))).concat();
     let mut lines: Vec<String> = (0..)
-        .zip(tries)
-        .map(|(place, words)| {
+        .zip(&tries)
+        .map(|(place, (name, words))| {
             let file = format!("{root}/said-{place}");
-            format!("teamster {words} > {file} 2>&1; echo $? >> {file}")
+            format!("{name}teamster {words} > {file} 2>&1; echo $? >> {file}")
         })
         .collect();
     lines.push(format!("teamster task list --team shop > {root}/list"));
@@ -671,13 +676,113 @@ fn check_of_a_run_may_look_and_changes_nothing() {
     let script = "[[step]]\ndo = \"run\"\ncommand = \"echo mended >> news.txt\"\n";
     let more = ["--verify", &check, "--approve", "never"];
     shop.scripted_run(script, &more).run().exits(0);
-    for (place, words) in (0..).zip(tries) {
+    for (place, (name, words)) in (0..).zip(tries) {
         let file = shop.aside().join(format!("said-{place}"));
         let said = std::fs::read_to_string(file).unwrap();
-        assert!(said.contains("below a worker"), "{words}: {said}");
-        assert!(said.ends_with("\n6\n"), "{words}: {said}");
+        assert!(said.contains("below a worker"), "{name}{words}: {said}");
+        assert!(said.ends_with("\n6\n"), "{name}{words}: {said}");
     }
     let list = std::fs::read_to_string(shop.aside().join("list")).unwrap();
     assert!(list.contains("mend it"), "{list}");
     assert_eq!(shop.tasks().len(), 1);
+}
+
+/// Runs an agent at the first of two tasks that calls these, and returns what each said, with its exit code.
+fn said_by_agent(
+    crew: &str,
+    calls: &[&str],
+    more: &[&str],
+) -> (Shop, Vec<String>, crate::kit::Ran) {
+    let shop = Shop::in_use();
+    let root = shop.aside().display().to_string();
+    let mut script = String::from("cat > /dev/null\nif test $TEAMSTER_TASK_ID = 1; then\n");
+    for (place, call) in calls.iter().enumerate() {
+        let file = format!("{root}/said-{place}");
+        script += &format!("{call} > {file} 2>&1; echo $? >> {file}\n");
+    }
+    script += "fi\necho $TEAMSTER_TASK_ID > done-$TEAMSTER_TASK_ID.txt; echo done\n";
+    std::fs::write(shop.aside().join("agent.sh"), script).unwrap();
+    let plan = shop.aside().join("two.toml");
+    let tasks = "[[tasks]]\nid = 'a'\nsubject = 'A'\n[[tasks]]\nid = 'b'\nsubject = 'B'\n";
+    std::fs::write(&plan, tasks).unwrap();
+    let args = RunCmd::new("shop", crew, "do both")
+        .provider(&format!("w=command:sh {root}/agent.sh"))
+        .verify("true")
+        .more(&["--plan", plan.to_str().unwrap()])
+        .more(more);
+    let ran = shop.call(args).run();
+    let said = (0..calls.len()).map(|place| {
+        let file = shop.aside().join(format!("said-{place}"));
+        std::fs::read_to_string(file).unwrap_or_default()
+    });
+    let said = said.collect();
+    (shop, said, ran)
+}
+
+#[test]
+fn agent_of_a_run_claims_and_ends_no_task_itself() {
+    let calls = [
+        "teamster task claim 2",
+        "teamster task claim",
+        "teamster task complete 1 --token x",
+        "teamster task fail 1 --token x --error no",
+        "teamster task release 1 --token x",
+        "teamster task renew 1 --token x",
+        "TEAMSTER_WORKER= teamster task claim 2",
+    ];
+    let (shop, said, ran) = said_by_agent("1:w", &calls, &["--approve", "auto"]);
+    for (call, said) in calls.iter().zip(said) {
+        assert!(said.ends_with("\n6\n"), "{call}: {said}");
+    }
+    ran.exits(0);
+    for id in ["1", "2"] {
+        assert_eq!(shop.git(&["show", &format!("main:done-{id}.txt")]), id);
+    }
+}
+
+#[test]
+fn agent_cannot_stop_the_phases_of_its_run_by_a_ticket() {
+    let calls = [
+        "teamster ticket create --title more",
+        "teamster ticket update TICKET-001 --status DONE",
+    ];
+    let (shop, said, ran) = said_by_agent("1:w", &calls, &["--approve", "auto", "--flow", "party"]);
+    for (call, said) in calls.iter().zip(said) {
+        assert!(said.ends_with("\n6\n"), "{call}: {said}");
+    }
+    ran.exits(0);
+    assert_eq!(shop.git(&["show", "main:done-2.txt"]), "2");
+}
+
+#[test]
+fn broadcasts_of_an_agent_count_as_its_messages() {
+    let call = "n=0; while teamster message broadcast hello > /dev/null 2>&1; do n=$((n + 1)); test $n -lt 200 || break; done; echo $n";
+    let (_, said, ran) = said_by_agent("2:w", &[call], &["--approve", "never"]);
+    ran.exits(0);
+    // A task may send a hundred messages, and each broadcast goes to the other worker and to the lead.
+    assert_eq!(said[0], "50\n0\n");
+}
+
+#[test]
+fn blocker_that_a_worker_found_needs_a_person() {
+    let say = |message: Value| format!("echo '{message}'");
+    let client = json!({ "name": "agent", "version": "1" });
+    let hello =
+        json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client });
+    let finding = json!({ "severity": "blocker", "claim": "All data is deleted at start." });
+    let tool = json!({ "name": "add_finding", "arguments": finding });
+    let call = format!(
+        "{{ {}; {}; {}; until grep -q '\"id\":2' replies; do sleep 0.02; done; }} | teamster mcp > replies; cat replies; rm replies",
+        say(json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello })),
+        say(json!({ "jsonrpc": "2.0", "method": "notifications/initialized" })),
+        say(json!({ "jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": tool })),
+    );
+    let call = call.as_str();
+    let (shop, said, ran) = said_by_agent("1:w", &[call], &["--approve", "auto"]);
+    assert!(!said[0].contains("isError\":true"), "{said:?}");
+    let ran = ran.exits(11);
+    let said = format!("{}{}", ran.stdout, ran.stderr);
+    assert!(said.contains("All data is deleted at start."), "{said}");
+    let landed = shop.git(&["ls-tree", "--name-only", "main"]);
+    assert!(!landed.contains("done-1.txt"), "{landed}");
 }

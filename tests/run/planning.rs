@@ -323,6 +323,37 @@ fn plan_is_decided_about_from_another_terminal_and_an_old_revision_is_refused() 
 }
 
 #[test]
+fn task_that_a_person_adds_while_the_plan_waits_comes_beside_the_plan() {
+    let shop = Shop::new();
+    let more = ["--approve-plan", "--approve", "auto"];
+    let run = led(&shop, "1:w", &[GO], &more).spawn();
+    proposed(&shop, 1);
+    let also = [
+        "task",
+        "create",
+        "--team",
+        "shop",
+        "--subject",
+        "Tell people",
+    ];
+    shop.call(also).run().succeeds();
+    // The plan still waits: it is neither carried out nor forgotten.
+    plan(&shop, &["show"]).succeeds();
+    plan(&shop, &["accept", "--revision", "1"]).succeeds();
+    ends(run, 0);
+    let tasks = shop.tasks();
+    let mut subjects: Vec<&str> = tasks
+        .iter()
+        .filter_map(|it| it["subject"].as_str())
+        .collect();
+    subjects.sort_unstable();
+    assert_eq!(subjects, ["Go", "Tell people"]);
+    assert!(tasks.iter().all(|task| task["status"] == "completed"));
+    let planned = shop.events_of("run.plan");
+    assert_eq!(planned[0]["data"]["tasks"].as_array().unwrap().len(), 1);
+}
+
+#[test]
 fn rejected_plan_ends_the_run_and_is_asked_about_again_when_it_is_resumed() {
     let shop = Shop::in_use();
     let before = shop.of_user();

@@ -175,6 +175,25 @@ fn finding_in_a_place_that_does_not_exist_is_dropped_and_counted() {
 }
 
 #[test]
+fn review_that_asks_for_changes_or_finds_a_criterion_unmet_needs_a_person() {
+    let dropped = r#"{"verdict":"changes","findings":[{"severity":"blocker","path":"none.txt","line":1,"claim":"nowhere"}]}"#;
+    let unmet =
+        r#"{"verdict":"accept","criteria":[{"criterion":"the news are true","met":false}]}"#;
+    for (answer, why) in [
+        (dropped, "the review asks for changes"),
+        (unmet, "1 acceptance criteria are not met"),
+    ] {
+        let shop = Shop::new();
+        let more = ["--approve", "auto", "--review", "require"];
+        let ran = reviewed(&shop, "", &[answer], &more).run().exits(11);
+        let said = format!("{}{}", ran.stdout, ran.stderr);
+        assert!(said.contains(why), "{said}");
+        assert_eq!(shop.git(&["show", "main:news.txt"]), "nothing new");
+        shop.is_quiet();
+    }
+}
+
+#[test]
 fn what_is_left_after_the_last_round_stands_at_the_gate() {
     let shop = Shop::new();
     let more = ["--approve", "auto", "--max-fix", "1"];

@@ -171,6 +171,66 @@ fn task_that_failed_for_good_is_replaced_by_the_leader() {
 }
 
 #[test]
+fn task_that_failed_and_that_the_leader_only_cancels_is_missing_work() {
+    let work = format!("{BREAK}\nFirst) echo 1 > first.txt; echo done ;;\n");
+    let led = Led::new(&work, &["First", "Break"]);
+    let cancel = json!([{ "action": "cancel_task", "task": "2", "reason": "It is not needed." }]);
+    led.answers("answer", &cancel);
+    let ran = led.shop.run(led.command("boss", "auto")).exits(14);
+    let said = format!("{}{}", ran.stdout, ran.stderr);
+    let why = "the leader cancelled what had failed and made no other task of it: 2";
+    assert!(said.contains(why), "{said}");
+    assert_eq!(led.subjects(), ["First"]);
+    // A person who sees that may still take what there is, and the end says that it is not all.
+    let approve = ["approve", "--team", "shop", "--commit"];
+    let commit = led.shop.events_of("approval.requested")[0]["data"]["commit"].clone();
+    let approve = [&approve[..], &[commit.as_str().unwrap()]].concat();
+    led.shop.call(approve).run().exits(14);
+    assert_eq!(led.shop.git(&["show", "main:first.txt"]), "1");
+    led.shop.is_quiet();
+}
+
+#[test]
+fn woken_leader_is_told_its_plan_and_what_it_wrote_down() {
+    let led = Led::new(QUESTION, &["Serve it", "Serve more"]);
+    led.write(
+        "plan",
+        &json!({
+            "analysis": "There is one server.",
+            "assumptions": ["Nobody needs port 80."],
+            "tasks": [
+                { "id": "a", "subject": "Serve it", "description": "In serve.sh.", "accept": ["It answers."] },
+                { "id": "b", "subject": "Serve more", "blockedBy": ["a"] },
+            ],
+        })
+        .to_string(),
+    );
+    let answer = |text: &str| {
+        json!([
+            { "action": "answer", "question": "QUESTION", "text": text },
+            { "action": "note", "text": format!("I said {text}.") },
+        ])
+    };
+    led.answers("answer-1", &answer("8080"));
+    led.answers("answer-2", &answer("8081"));
+    led.shop.run(led.command("boss", "auto")).exits(0);
+    let (first, second) = (led.read("wake-1"), led.read("wake-2"));
+    for part in [
+        "There is one server.",
+        "Nobody needs port 80.",
+        "In serve.sh.",
+        "It answers.",
+    ] {
+        assert!(first.contains(part), "{part} is not in\n{first}");
+    }
+    assert!(!first.contains("Your notes"), "{first}");
+    assert!(second.contains("> - I said 8080."), "{second}");
+    // What is done needs no description any more.
+    assert!(!second.contains("In serve.sh."), "{second}");
+    led.shop.is_quiet();
+}
+
+#[test]
 fn blocked_worker_is_answered_by_the_leader() {
     let led = Led::new(ASK, &["Serve it"]);
     let answer = json!([{ "action": "answer", "question": "task-1", "text": "Use port 8080." }]);

@@ -75,8 +75,9 @@ impl Actor {
                 Err(not_you(&bridge.worker, name.as_str(), env_vars::WORKER))
             }
             (Some(bridge), _) => Ok(Self::Worker(bridge.worker.clone())),
+            // A check, a leader or an orphan can say that it is any worker, and is none.
+            (None, _) if is_launched() => Ok(Self::Program),
             (None, Some(name)) => Ok(Self::Worker(name)),
-            (None, None) if is_launched() => Ok(Self::Program),
             (None, None) => Ok(Self::Person),
         }
     }

@@ -12,9 +12,9 @@ use crate::cost::Costs;
 use crate::event::Event;
 use crate::kind::{EventKind, EventType};
 use crate::payload::{
-    CheckResult, CheckVerdict, Checked, DismissedFinding, GateAnswer, GateDecided, MergeConflict,
-    QuestionKind, ReviewFinding, ReviewFinished, ReviewStarted, RunEnd, RunFinished, RunSpec,
-    RunStarted, WakeKind, WakeReason,
+    CheckResult, CheckVerdict, Checked, DismissedFinding, FindingAdded, GateAnswer, GateDecided,
+    MergeConflict, QuestionKind, ReviewFinding, ReviewFinished, ReviewStarted, RunEnd, RunFinished,
+    RunSpec, RunStarted, WakeKind, WakeReason,
 };
 use crate::planning::{PlanProposal, Planning};
 use crate::questions::{Question, Questions};
@@ -140,6 +140,8 @@ pub struct LeaderState {
     pub thought: Duration,
     /// What it wrote down when a phase of the run's flow ended, by what the reason was about.
     pub phase_notes: BTreeMap<String, Vec<String>>,
+    /// What it wrote down in its turns, in order.
+    pub notes: Vec<String>,
     /// What people wrote to it: the position of each message's event, and its words.
     pub messages: Vec<(u64, String)>,
     /// The number of wakes in a row that came to nothing.
@@ -299,6 +301,14 @@ pub struct RunState {
     pub refs: Option<BTreeMap<String, String>>,
     /// Tasks that others than the host have added since the run began, or let begin anew, in this order.
     pub added: Vec<TaskId>,
+    /// Tasks that had failed or were blocked, and that the leader cancelled in a turn in which it made no other task.
+    pub given_up: Vec<TaskId>,
+    /// Tasks that have failed or were blocked, and are not completed.
+    troubled: BTreeSet<TaskId>,
+    /// Tasks of those that the leader has cancelled in its present turn, and whether it has made one in it.
+    cancelling: (Vec<TaskId>, bool),
+    /// What workers and the leader found that must be fixed before the work lands, with who found it.
+    pub found: Vec<(EventActor, FindingAdded)>,
     /// How its plan came about.
     pub planning: Planning,
     /// Since when its plan waits for a person.
@@ -422,6 +432,7 @@ impl RunState {
             _ => self.about_leader(event, what),
         }
         self.count_failures(event, what);
+        self.follow_cancelled(event, what);
         self.spent.apply(event, what);
         self.follow_waiting(event.ts);
         // What a person or another program does to a run that nobody hosts is no time that the team has used.
@@ -480,6 +491,7 @@ impl RunState {
             }
             EventKind::LeaderActed(acted) => {
                 self.leader.failures = 0;
+                self.leader.notes.extend(acted.notes.iter().cloned());
                 self.leader.note_phases(&acted.notes);
                 self.leader.turn_ended(event.ts);
                 self.dismiss(&acted.dismissed);
@@ -539,6 +551,36 @@ impl RunState {
             | EventKind::TaskDeleted(_)
             | EventKind::TaskUnblocked(_) => {
                 self.failures.remove(task);
+            }
+            _ => {}
+        }
+    }
+
+    /// Follows which work the leader gives up: a task that was in trouble and that it cancels without making another one.
+    fn follow_cancelled(&mut self, event: &Event, what: &EventKind) {
+        let is_leader = event.actor == EventActor::Leader;
+        match (what, &event.task_id) {
+            (EventKind::TaskFailed(_) | EventKind::TaskBlocked(_), Some(task)) => {
+                self.troubled.insert(task.clone());
+            }
+            (EventKind::TaskCompleted(_), Some(task)) => {
+                self.troubled.remove(task);
+            }
+            (EventKind::TaskDeleted(_), Some(task)) => {
+                if self.troubled.remove(task) && is_leader {
+                    self.cancelling.0.push(task.clone());
+                }
+            }
+            (EventKind::TaskCreated(_), _) if is_leader => self.cancelling.1 = true,
+            (EventKind::LeaderWoken(_), _) => self.cancelling = (Vec::new(), false),
+            (EventKind::LeaderActed(_), _) => {
+                let (cancelled, has_others) = std::mem::take(&mut self.cancelling);
+                if !has_others {
+                    self.given_up.extend(cancelled);
+                }
+            }
+            (EventKind::FindingAdded(finding), _) if finding.severity.needs_fix() => {
+                self.found.push((event.actor.clone(), finding.clone()));
             }
             _ => {}
         }

@@ -351,6 +351,14 @@ impl Prompt for WakePrompt {
         let typical = Self {
             team: "reset-1116-090000".to_owned(),
             goal: goal(),
+            analysis: "Sign-in is in `src/auth`. There are no tokens yet.".to_owned(),
+            assumptions: texts(&["Mails are sent by the queue that is there."]),
+            answers: vec![Answer {
+                question: "How long is a link valid?".to_owned(),
+                from: "user".to_owned(),
+                text: "Thirty minutes.".to_owned(),
+            }],
+            notes: texts(&["The page waits for the tokens."]),
             reason: "worker-2 asks a question".to_owned(),
             subject: vec![Said {
                 from: "Question q17 of worker-2 about task 3".to_owned(),
@@ -363,6 +371,8 @@ impl Prompt for WakePrompt {
                 state: "is being worked on".to_owned(),
                 worker: Some("worker-2".to_owned()),
                 subject: form_task().subject,
+                description: form_task().description,
+                accept: form_task().accept,
             }],
             members: members(),
             limits: WakeLimits {

@@ -243,6 +243,30 @@ impl Shorten for WakePrompt {
             let over = facts.tasks.len().saturating_sub(60);
             facts.tasks.drain(..over);
         }),
+        ("descriptions of tasks", |facts| {
+            for task in &mut facts.tasks {
+                clip_end(&mut task.description, 300);
+            }
+        }),
+        ("what you found out before", |facts| {
+            clip_end(&mut facts.analysis, 1_000);
+            keep_last(&mut facts.notes, 10);
+            for note in &mut facts.notes {
+                clip_end(note, 300);
+            }
+        }),
+        ("descriptions of tasks", |facts| {
+            for task in &mut facts.tasks {
+                task.description.clear();
+                task.accept.clear();
+            }
+        }),
+        (MESSAGES, |facts| {
+            for answer in &mut facts.answers {
+                clip_end(&mut answer.question, 300);
+                clip_end(&mut answer.text, 1_000);
+            }
+        }),
         (GOAL, |facts| clip_end(&mut facts.goal, 3_000)),
         ("what happened long ago", |facts| {
             keep_last(&mut facts.digest, 20);

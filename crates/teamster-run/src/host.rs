@@ -569,6 +569,8 @@ impl<'a> Host<'a> {
             let reason =
                 format!("{reason}; {failed} tasks failed for good or wait for one that did");
             (RunEnd::CompleteInPart, reason)
+        } else if let Some(given_up) = gate::given_up(self.run.state()) {
+            (RunEnd::CompleteInPart, format!("{reason}; {given_up}"))
         } else {
             (RunEnd::Complete, reason.to_owned())
         };

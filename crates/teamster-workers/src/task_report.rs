@@ -56,6 +56,8 @@ pub struct TaskReport {
     pub handover: String,
     /// What was left open.
     pub problems: Vec<String>,
+    /// Whether it was reported in a block, so that the status is the agent's own word.
+    pub in_block: bool,
 }
 
 impl TaskReport {
@@ -74,6 +76,7 @@ impl TaskReport {
             summary: shown(summary, SUMMARY),
             handover: shown(text("handover").trim(), HANDOVER),
             problems: problems(block.get("problems")),
+            in_block: true,
         }
     }
 
@@ -84,6 +87,7 @@ impl TaskReport {
             summary: shown(without_examples(said).trim(), SUMMARY),
             handover: String::new(),
             problems: Vec::new(),
+            in_block: false,
         }
     }
 

@@ -288,6 +288,27 @@ pub fn may_change_task(app: &App, team: &TeamName, id: &TaskId) -> Result {
     .hint("send a message to the lead instead: `teamster message send --to lead …`"))
 }
 
+/// Refuses to agents what the bridges of a run do for them: claiming tasks and saying how they ended. Otherwise an agent could
+/// complete the task of another without doing it, or keep it from everybody.
+pub fn may_hold_claims(app: &App, team: &TeamName) -> Result {
+    if open_run(app, team)?.is_none() {
+        return Ok(());
+    }
+    app.must_be_a_person("claiming and ending tasks of a run")
+        .map_err(|error| {
+            error
+                .hint("your task is claimed for you, and is done when you end; `teamster ask` asks")
+        })
+}
+
+/// Refuses to agents to change the tickets of their run: its phases wait for them.
+pub fn may_change_tickets(app: &App) -> Result {
+    if app.is_below_bridge() && open_run(app, &app.team(None)?)?.is_some() {
+        return app.must_be_a_person("changing the tickets of a run");
+    }
+    Ok(())
+}
+
 /// Sends the tasks of a plan that name a role to those members of a run's team who have it. Other teams have no roles.
 pub fn assign_roles(app: &App, team: &TeamName, plan: &mut Plan) -> Result {
     let Some(role) = plan.roles.iter().flatten().next() else {

@@ -113,6 +113,10 @@ pub struct TaskState {
     pub worker: Option<String>,
     /// What it is about.
     pub subject: String,
+    /// Everything else that was said about it; empty for one that is done.
+    pub description: String,
+    /// Sentences that hold when it is done; none for one that is done.
+    pub accept: Vec<String>,
 }
 
 /// What is left to a leader.
@@ -129,6 +133,14 @@ pub struct WakePrompt {
     pub team: String,
     /// What the person asked for, in their words.
     pub goal: String,
+    /// What the leader found out when it planned.
+    pub analysis: String,
+    /// What the leader took for granted when it planned.
+    pub assumptions: Vec<String>,
+    /// Questions of the leader that were answered before it planned.
+    pub answers: Vec<Answer>,
+    /// What the leader wrote down in its turns, the oldest first.
+    pub notes: Vec<String>,
     /// Why the leader is asked, as the rest of a sentence: `worker-1 asks a question`.
     pub reason: String,
     /// What it is about: the question, the failure, the findings, the person's words.

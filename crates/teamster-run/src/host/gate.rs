@@ -4,14 +4,15 @@ use std::time::Instant;
 
 use serde_json::json;
 use teamster_journal::payload::{
-    Approve, GateAnswer, GateDecided, GateOpened, GateShown, MergeAdopted, ReviewMode, RunEnd,
-    RunSpec, Severity,
+    Approve, GateAnswer, GateDecided, GateOpened, GateShown, MergeAdopted, ReviewMode,
+    ReviewVerdict, RunEnd, RunSpec, Severity,
 };
 use teamster_journal::{
     EventActor, EventKind, Gate, GateDecision, NewEvent, ReviewOutcome, RunState,
 };
 use teamster_party::{ApprovalDecision, NewApproval, Party, Via};
 use teamster_store::{Outgoing, Recipient};
+use teamster_types::TaskId;
 use teamster_types::flow::{MAX_REVISIONS, Stage};
 use teamster_types::json::Object;
 use teamster_types::task::{NewTask, SUBJECT_LIMIT, Task, TaskNotes};
@@ -325,6 +326,12 @@ fn why_not_auto(run: &RunContext<'_>, gate: &Gate) -> Result<Option<(GateExit, S
     if let Some(why) = why_not_by_tasks(run.spec(), &run.tasks()?, gate.verified) {
         return Ok(Some(why));
     }
+    if let Some(why) = given_up(run.state()) {
+        return Ok(Some((GateExit::TasksFailed, why)));
+    }
+    if let Some(why) = found_on_the_way(run.state()) {
+        return Ok(Some((GateExit::Unverified, why)));
+    }
     if let Some(why) = why_not_by_review(run.spec(), run.state(), &gate.commit) {
         return Ok(Some((GateExit::Unverified, why)));
     }
@@ -343,15 +350,19 @@ fn why_not_auto(run: &RunContext<'_>, gate: &Gate) -> Result<Option<(GateExit, S
     Ok(None)
 }
 
-/// Returns whether somebody has changed nothing and says that something is open or did not work, in words. A person decides
-/// what that means.
+/// Returns what somebody who has changed nothing says is open, in words. A person decides what that means.
+///
+/// Words by which something did not work count only where the worker did not report that the task is done: `I could not find a
+/// fault` is a good end of a task that looks for one.
 fn left_undone(run: &RunContext<'_>) -> Result<Option<String>> {
     let tasks = run.tasks()?;
-    let unchanged = |id| tasks.iter().any(|it| it.id() == id && it.is_unchanged());
     let said = render::said(run);
     let found = said.iter().find_map(|said| {
-        let open = said.admission.as_ref().or_else(|| said.problems.first())?;
-        unchanged(&said.task_id).then_some((said, open))
+        let task = tasks.iter().find(|task| *task.id() == said.task_id)?;
+        let is_reported = task.result().is_some_and(|result| result.reported_done);
+        let admission = said.admission.as_ref().filter(|_| !is_reported);
+        let open = admission.or_else(|| said.problems.first())?;
+        task.is_unchanged().then_some((said, open))
     });
     Ok(found.map(|(said, open)| {
         let who = said.worker.as_deref().unwrap_or("its worker");
@@ -410,9 +421,19 @@ fn why_not_by_review(spec: &RunSpec, state: &RunState, commit: &str) -> Option<S
                 let is_blocker = finding.is_some_and(|it| it.severity == Severity::Blocker);
                 left += usize::from(is_blocker);
             }
-            return (left > 0).then(|| {
-                format!("the review found {left} things that should be fixed first, so a person has to look")
-            });
+            let unmet = finished.criteria.iter().filter(|it| !it.met).count();
+            // A leader that left what was found has seen that the reviewer wants changes.
+            let is_settled = review.is_some_and(|review| !review.dismissed.is_empty());
+            let wants_changes = finished.verdict != ReviewVerdict::Accept && !is_settled;
+            let why = match (left, unmet, wants_changes) {
+                (0, 0, false) => return None,
+                (0, 0, true) => "the review asks for changes".to_owned(),
+                (0, unmet, _) => format!("{unmet} acceptance criteria are not met by the review"),
+                (left, ..) => {
+                    format!("the review found {left} things that should be fixed first")
+                }
+            };
+            return Some(format!("{why}, so a person has to look"));
         }
         _ if !is_required => return None,
         Some(ReviewOutcome::Failed(why) | ReviewOutcome::Skipped(why)) => why.as_str(),
@@ -420,6 +441,30 @@ fn why_not_by_review(spec: &RunSpec, state: &RunState, commit: &str) -> Option<S
     };
     Some(format!(
         "it was NOT reviewed, so it was not approved: {why}"
+    ))
+}
+
+/// Returns which task that had failed the leader cancelled without making another one, in words.
+pub(super) fn given_up(state: &RunState) -> Option<String> {
+    let given_up: Vec<&str> = state.given_up.iter().map(TaskId::as_str).collect();
+    (!given_up.is_empty()).then(|| {
+        let tasks = given_up.join(", ");
+        format!("the leader cancelled what had failed and made no other task of it: {tasks}")
+    })
+}
+
+/// Returns what workers or the leader found that must be fixed before the work lands, in words. Nobody says of such a finding
+/// that it is fixed, so a person has to look.
+fn found_on_the_way(state: &RunState) -> Option<String> {
+    let ((by, first), more) = state.found.split_first()?;
+    let claim = clip(&one_line(&first.claim), LONGEST_WORDS);
+    let more = match more.len() {
+        0 => String::new(),
+        more => format!(", and {more} more"),
+    };
+    let severity = first.severity.as_str();
+    Some(format!(
+        "{by} found a {severity}: \u{201c}{claim}\u{201d}{more}; a person has to look"
     ))
 }
 

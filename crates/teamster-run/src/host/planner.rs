@@ -92,7 +92,7 @@ impl Planner {
         if !verifier.check_base(run, guard, projector)? {
             return Ok(vec![HostCommand::Wait]);
         }
-        let known = run.tasks()?;
+        let known = made_by_the_host(run)?;
         if known.is_empty() {
             let plan = match self.plan(run, guard)? {
                 PlanStep::CarryOut(plan) => *plan,
@@ -524,6 +524,15 @@ fn record_plan(run: &mut RunContext<'_>, tasks: &[Task]) -> Result<()> {
         path: run.spec().plan.clone(),
         tasks: tasks.collect(),
     }))
+}
+
+/// Returns the tasks that the plan came to. What a person adds while the plan is made comes beside it, and replaces it for
+/// nobody.
+fn made_by_the_host(run: &RunContext<'_>) -> Result<Vec<Task>> {
+    let added = &run.state().added;
+    let tasks = run.tasks()?;
+    let made = tasks.iter().filter(|task| !added.contains(task.id()));
+    Ok(made.cloned().collect())
 }
 
 /// Reads the plan's file. Links on the way to a file that the user named are the user's own.

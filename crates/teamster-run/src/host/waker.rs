@@ -16,12 +16,14 @@ use std::time::Duration;
 
 use teamster_document::Fault;
 use teamster_journal::payload::{
-    Addressee, Approve, CancelledTask, DismissedFinding, FindingAdded, LeaderActed, LeaderFailed,
+    Addressee, CancelledTask, DismissedFinding, FindingAdded, LeaderActed, LeaderFailed,
     LeaderWoken, Member, QuestionAnswered, QuestionForwarded, QuestionId, QuestionKind,
     ReviewFinding, WakeKind, WakeReason,
 };
-use teamster_journal::{EventActor, EventKind, HOST, NewEvent, Question, ReviewState};
-use teamster_prompts::facts::{MemberFacts, Said, TaskState, WakeLimits, WakePrompt};
+use teamster_journal::{
+    EventActor, EventKind, HOST, NewEvent, Question, QuestionFate, ReviewState,
+};
+use teamster_prompts::facts::{Answer, MemberFacts, Said, TaskState, WakeLimits, WakePrompt};
 use teamster_store::{Kind, StoreError};
 use teamster_types::TaskId;
 use teamster_types::task::{MergeMark, Status, Task, TaskReview};
@@ -47,6 +49,9 @@ const AGAIN: usize = 1;
 const WORDS: usize = 4_000;
 /// The number of characters of a subject, and of what a member can do.
 const LINE: usize = 160;
+/// The number of characters of a task's description, and of what the leader found out when it planned.
+const DESCRIPTION: usize = 1_000;
+const ANALYSIS: usize = 4_000;
 /// The number of findings that the leader decides about at once, the worst first.
 const MOST_FINDINGS: usize = 30;
 /// The number of characters of one finding that the leader is shown.
@@ -194,7 +199,7 @@ impl LeaderWaker {
 
     /// Asks a person about blocked tasks; gives them up where nobody is there to ask.
     fn go_on_without(&mut self, run: &mut RunContext<'_>, tasks: &[Task]) -> Result<WakeStep> {
-        let can_ask = run.spec().approve == Approve::Ask && run.waits_for_answer();
+        let can_ask = run.can_ask_person();
         let mut changed = false;
         // A blocked task is given up where no person can be asked.
         let unanswered: Vec<QuestionId> = to_leader(run)
@@ -531,7 +536,9 @@ fn of_questions(run: &RunContext<'_>) -> Vec<Wake> {
             };
             let (why, text) = match &question.proposal {
                 Some(proposal) => (
-                    format!("{asker} proposes a task"),
+                    format!(
+                        "{asker} proposes a task: create it if it is needed, and answer either way"
+                    ),
                     format!("{}\n\n{}", proposal.subject, proposal.description),
                 ),
                 None => (
@@ -803,6 +810,26 @@ fn prompt(
         state: state_of(task, hopeless.contains(task.id())).to_owned(),
         worker: task.owner().map(str::to_owned),
         subject: clip(task.subject(), LINE),
+        description: match task.status() {
+            Status::Completed if !task.is_failed() => String::new(),
+            _ => clip(task.description(), DESCRIPTION),
+        },
+        accept: match task.status() {
+            Status::Completed if !task.is_failed() => Vec::new(),
+            _ => task.accept().iter().map(|it| clip(it, LINE)).collect(),
+        },
+    });
+    let plan = run.state().planning.last().map(|last| &last.proposed.plan);
+    let asked = run.state().questions.all();
+    let answered = asked.filter_map(|question| match &question.fate {
+        QuestionFate::Answered { by, answer, .. } if question.kind == QuestionKind::Plan => {
+            Some(Answer {
+                question: question.text.clone(),
+                from: by.to_string(),
+                text: answer.clone(),
+            })
+        }
+        _ => None,
     });
     let members = spec.members.iter().map(|member| MemberFacts {
         name: member.name.to_string(),
@@ -814,6 +841,10 @@ fn prompt(
     Ok(WakePrompt {
         team: run.team().to_string(),
         goal: spec.task.clone(),
+        analysis: plan.map_or_else(String::new, |plan| clip(&plan.analysis, ANALYSIS)),
+        assumptions: plan.map_or_else(Vec::new, |plan| plan.assumptions.clone()),
+        answers: answered.collect(),
+        notes: run.state().leader.notes.clone(),
         reason: reasons.join(", and "),
         subject,
         has_findings: request.triage.is_some(),

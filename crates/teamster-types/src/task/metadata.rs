@@ -254,6 +254,9 @@ pub struct TaskResult {
     /// What was left open, in the worker's words.
     #[serde(deserialize_with = "json::texts")]
     pub problems: Vec<String>,
+    /// Whether the worker said itself that the task is done, in the block that closes its last message.
+    #[serde(deserialize_with = "json::or_default")]
+    pub reported_done: bool,
     /// The commit that the work ended with, or `None` when nothing was changed.
     #[serde(deserialize_with = "json::or_default")]
     pub commit: Option<String>,

@@ -207,6 +207,7 @@ impl<'a> Completion<'a> {
                     summary: Some(summary.clone()),
                     handover: Some(report.handover.clone()),
                     problems: report.problems.clone(),
+                    reported_done: report.in_block,
                     commit: self.kept.commit.clone(),
                     base: self.kept.base.clone(),
                     kept_as: self.kept.name.clone(),

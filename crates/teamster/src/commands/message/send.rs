@@ -84,6 +84,9 @@ pub struct MessageBroadcastArgs {
 impl MessageBroadcastArgs {
     pub fn run(self, context: &Context) -> Result {
         let from = context.actor.sender(self.from.as_deref(), false)?;
+        if let Some(bridge) = BridgeClient::find(context, self.team.team.as_deref())? {
+            return bridge.send(context, ALL, &self.text);
+        }
         let team = self.team.find(context)?;
         let (_, sent) = messages::send(context, &team, from, ALL, self.text)?;
         context.out.answer(

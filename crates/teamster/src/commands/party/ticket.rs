@@ -2,6 +2,7 @@
 
 use clap::{Args, Subcommand};
 use serde_json::json;
+use teamster_app::runs;
 use teamster_party::{NewTicket, TicketStatus};
 
 use super::{now, party};
@@ -85,6 +86,7 @@ impl TicketArgs {
 
 impl TicketCreateArgs {
     fn run(self, context: &Context) -> Result {
+        runs::may_change_tickets(context)?;
         let new = NewTicket {
             title: self.title,
             description: self.description,
@@ -121,6 +123,7 @@ impl TicketListArgs {
 
 impl TicketUpdateArgs {
     fn run(self, context: &Context) -> Result {
+        runs::may_change_tickets(context)?;
         let status = TicketStatus::of(&self.status)?;
         let ticket = party(context)?.update_ticket(&self.id, status, now())?;
         context.out.answer(

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use serde_json::json;
+use teamster_app::runs;
 use teamster_store::{ClaimRequest, Claimed};
 use teamster_types::TaskId;
 use teamster_types::task::Token;
@@ -50,6 +51,7 @@ impl TaskClaimArgs {
             lease: self.lease,
         };
         let team = self.team.find(context)?;
+        runs::may_hold_claims(context, &team)?;
         let store = context.store()?;
         let Some(claimed) = store.claim(&team, &request)? else {
             return Err(AppError::new(
@@ -117,6 +119,7 @@ pub struct TaskRenewArgs {
 impl TaskRenewArgs {
     pub fn run(self, context: &Context) -> Result {
         let (team, id) = self.task.find(context)?;
+        runs::may_hold_claims(context, &team)?;
         let store = context.store()?;
         let claimed = store.renew(&team, &id, &Token::new(self.token), self.lease)?;
         let view = judged(store, &team, claimed.task);
@@ -162,6 +165,7 @@ pub struct TaskCompleteArgs {
 impl TaskCompleteArgs {
     pub fn run(self, context: &Context) -> Result {
         let (team, id) = self.task.find(context)?;
+        runs::may_hold_claims(context, &team)?;
         let result = match &self.result {
             Some(file) => Some(result_object(&read_named(file, RESULT_LIMIT)?)),
             None => None,
@@ -191,6 +195,7 @@ pub struct TaskFailArgs {
 impl TaskFailArgs {
     pub fn run(self, context: &Context) -> Result {
         let (team, id) = self.task.find(context)?;
+        runs::may_hold_claims(context, &team)?;
         let store = context.store()?;
         let task = store.fail(&team, &id, &Token::new(self.token), &self.error)?;
         answer_task(context, &team, task, "recorded a failure of")
@@ -230,6 +235,7 @@ impl TaskReleaseArgs {
         }
         let token = self.right.token.map(Token::new);
         let (team, id) = self.task.find(context)?;
+        runs::may_hold_claims(context, &team)?;
         let actor = &context.actor.recorded_as();
         let task = context
             .store()?
