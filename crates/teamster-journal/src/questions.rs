@@ -203,6 +203,13 @@ impl Questions {
                 self.has_leader = run.spec.leading_agent().is_some();
                 return None;
             }
+            // Nobody will work on what is answered after that.
+            EventKind::RunFinished(finished)
+                if finished.end().is_some_and(|end| !end.is_resumable()) =>
+            {
+                self.end_all(event, "the run is over");
+                return None;
+            }
             EventKind::WorkerSpawned(_) => {
                 self.give_up(event.actor.as_str(), event, "its worker was started anew");
                 return None;
@@ -263,8 +270,16 @@ impl Questions {
 
     /// Ends what a worker waited for: the process that waited is gone.
     fn give_up(&mut self, worker: &str, event: &Event, reason: &str) {
+        self.expire(event, reason, |question| question.is_waited_for_by(worker));
+    }
+
+    fn end_all(&mut self, event: &Event, reason: &str) {
+        self.expire(event, reason, |_| true);
+    }
+
+    fn expire(&mut self, event: &Event, reason: &str, is_meant: impl Fn(&Question) -> bool) {
         for question in self.all.values_mut() {
-            if question.is_open() && question.is_waited_for_by(worker) {
+            if question.is_open() && is_meant(question) {
                 question.fate = QuestionFate::Expired {
                     seq: event.seq,
                     at: event.ts,
@@ -342,6 +357,20 @@ mod tests {
         let question = questions.get(QuestionId::at(3)).unwrap();
         assert_eq!(question.answer(), Some("the first"));
         assert_eq!(questions.open().count(), 0);
+    }
+
+    #[test]
+    fn questions_end_with_a_run_that_cannot_go_on() {
+        use crate::payload::{RunEnd, RunFinished};
+        let finished = |end| {
+            let finished = RunFinished::new(None, end, "", None);
+            placed(4, "lead", EventKind::RunFinished(finished))
+        };
+        let proposal = asked(3, "ann", QuestionKind::Proposal);
+        let over = Questions::of(&[proposal.clone(), finished(RunEnd::Complete)]);
+        assert_eq!(over.open().count(), 0);
+        let stopped = Questions::of(&[proposal, finished(RunEnd::Cancelled)]);
+        assert_eq!(stopped.open().count(), 1);
     }
 
     #[test]
