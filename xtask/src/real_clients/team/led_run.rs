@@ -172,16 +172,15 @@ fn start(lab: &Surroundings, folder: &Path, words: &[String]) -> Result<Child> {
 fn tell(lab: &Surroundings, project: &Path) -> Result<()> {
     let mut left: Vec<_> = MESSAGES.to_vec();
     wait_for("the commands of the workers", WAIT, || {
-        // Before the run has made its team there is no journal.
-        let Ok(events) = lab.events(project, TEAM, "agent.event") else {
-            return Ok(None);
-        };
+        let worktrees = project.join(".omc/worktrees").join(TEAM);
         let mut still = Vec::new();
         for (task, worker, words) in left.drain(..) {
-            let runs = events
-                .iter()
-                .any(|event| event["taskId"] == task && event.to_string().contains("sleep 5"));
-            if runs {
+            // The journal has not every command of an agent: one that follows another closely is left out.
+            if worktrees
+                .join(worker)
+                .join(format!("begun-{task}"))
+                .exists()
+            {
                 let line = [
                     "message", "send", "--team", TEAM, "--to", worker, words, "--json",
                 ];
@@ -193,6 +192,11 @@ fn tell(lab: &Surroundings, project: &Path) -> Result<()> {
         left = still;
         Ok(left.is_empty().then_some(()))
     })
+}
+
+/// Returns a command that takes long enough for a message to come meanwhile, and shows in its folder that it runs.
+fn at_work(task: u32, work: &str) -> String {
+    format!("touch begun-{task}; sleep 5; rm begun-{task}; {work}")
 }
 
 /// What the models do.
@@ -217,12 +221,12 @@ fn script(request: &ModelRequest) -> Step {
 
 fn work(task: &str, turn: usize, prompt: &str) -> Step {
     match (task, turn) {
-        ("1", 0) => Step::Shell("sleep 5; echo hello > greeting.txt".to_owned()),
+        ("1", 0) => Step::Shell(at_work(1, "echo hello > greeting.txt")),
         ("1", _) => done("The greeting is written.", GREETING),
         ("2", 0) => Step::Tool("ask", json!({ "question": QUESTION })),
-        ("2", 1) => Step::Shell("sleep 5; echo ';' > separator.txt".to_owned()),
+        ("2", 1) => Step::Shell(at_work(2, "echo ';' > separator.txt")),
         ("2", _) => done("The separator is written.", SEPARATOR),
-        ("3", 0) => Step::Shell("sleep 5; cat greeting.txt separator.txt > joined.txt".to_owned()),
+        ("3", 0) => Step::Shell(at_work(3, "cat greeting.txt separator.txt > joined.txt")),
         ("3", 1) => Step::Tool("report_progress", json!({ "text": "joined" })),
         ("3", _) => done("Both are joined.", ""),
         ("4", 0) if !prompt.contains("An earlier attempt") => {
