@@ -2,24 +2,11 @@
 
 use std::time::Duration;
 
+pub use teamster_journal::payload::StopLevel;
 use teamster_journal::payload::{GateAnswer, PlanAnswer, PlanProposed, QuestionId, RunSpec};
 use teamster_journal::{Event, Question, RunState};
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::task::Task;
-
-/// How urgently a person or a signal asks a run to stop. Each level includes the one before it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum StopLevel {
-    /// The run goes on.
-    #[default]
-    GoOn,
-    /// Current tasks are finished first.
-    Drain,
-    /// Current tasks are interrupted; their work so far is kept.
-    Stop,
-    /// Every process of the run is ended at once.
-    Kill,
-}
 
 /// The present state of a run, for display.
 #[derive(Clone, Copy, Debug)]

@@ -8,17 +8,24 @@ use teamster_run::observer::{
 };
 
 use super::RunTerminal;
+use super::signals::stop_message;
 use crate::output::Output;
 
 /// Writes each event as one JSON object.
 pub struct JsonObserver<'a> {
     out: Output,
     terminal: RunTerminal<'a>,
+    /// The last level of stopping that was told.
+    told: StopLevel,
 }
 
 impl<'a> JsonObserver<'a> {
     pub fn new(out: Output, terminal: RunTerminal<'a>) -> Self {
-        Self { out, terminal }
+        Self {
+            out,
+            terminal,
+            told: StopLevel::GoOn,
+        }
     }
 }
 
@@ -32,7 +39,16 @@ impl RunObserver for JsonObserver<'_> {
         self.terminal.follow_past(event);
     }
 
-    fn update(&mut self, _snapshot: &RunSnapshot<'_>) {}
+    fn update(&mut self, snapshot: &RunSnapshot<'_>) {
+        let level = self.stop_level();
+        if level > self.told {
+            self.told = level;
+            if let Some(text) = stop_message(level, snapshot) {
+                let told = json!({ "type": "stopping", "level": level, "text": text });
+                let _ = self.out.object(&told);
+            }
+        }
+    }
 
     fn say(&mut self, text: &str) {
         let _ = self.out.object(&json!({ "type": "remark", "text": text }));
