@@ -1,5 +1,7 @@
 //! Cancelling a run from elsewhere than its terminal, wherever it is, and stopping the team of one that has no terminal.
 
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixDatagram;
 use std::process::Child;
 
 use serde_json::Value;
@@ -262,4 +264,32 @@ fn forced_removal_touches_nothing_where_somebody_cannot_be_ended() {
     .unwrap();
     shop.run(["cancel", "shop", "--force"]).exits(0);
     shop.is_quiet();
+}
+
+/// Whatever else writes to the same place at the same moment, a message is one write with its line feed.
+#[test]
+fn messages_of_a_shutdown_have_a_line_each_in_a_pipe() {
+    let shop = Shop::in_use();
+    detached(&shop, WAITING);
+    let (ours, theirs) = UnixDatagram::pair().unwrap();
+    let mut command = shop.call(["shutdown", "--team", "shop"]).command();
+    command.stderr(OwnedFd::from(theirs.try_clone().unwrap()));
+    command.stdout(OwnedFd::from(theirs));
+    let ended = command.status().unwrap();
+    assert!(ended.success());
+    drop(command);
+    ours.set_nonblocking(true).unwrap();
+    let mut messages = Vec::new();
+    let mut buffer = [0; 4096];
+    while let Ok(length) = ours.recv(&mut buffer) {
+        if length == 0 {
+            break;
+        }
+        messages.push(String::from_utf8_lossy(&buffer[..length]).into_owned());
+    }
+    assert!(messages.len() >= 2, "{messages:?}");
+    for message in &messages {
+        assert!(message.ends_with('\n'), "{messages:?}");
+        assert!(message.trim_end().len() > 1, "{messages:?}");
+    }
 }

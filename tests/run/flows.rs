@@ -533,12 +533,15 @@ fn second_run_beside_one_at_its_gate_has_a_session_of_its_own_that_is_listed() {
         assert_eq!(shop.run(own).succeeds().json()["id"], second["id"]);
         // Each is decided about by itself, and has its own record.
         for (team, place) in [("shop", ".party"), ("second", ".party/sessions/second")] {
-            let shown = shop
-                .run(["status", "--team", team, "--json"])
-                .succeeds()
-                .json();
-            let commit = shown["run"]["gate"]["commit"].as_str().unwrap().to_owned();
-            shop.run(["reject", "--team", team, "--commit", &commit])
+            let journal = shop.project.claude(&format!("teams/{team}/events.jsonl"));
+            let journal = fs::read_to_string(journal).unwrap();
+            let asked = journal
+                .lines()
+                .map(|line| serde_json::from_str::<Value>(line).unwrap())
+                .find(|event| event["type"] == "approval.requested");
+            let asked = asked.unwrap();
+            let commit = asked["data"]["commit"].as_str().unwrap();
+            shop.run(["reject", "--team", team, "--commit", commit])
                 .exits(10);
             let session = shop.state_file(&format!("{place}/session.json"));
             assert_eq!(session["phase"], "DONE", "{team}");

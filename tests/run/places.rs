@@ -119,7 +119,7 @@ fn gate_of_a_run_in_the_project_folder_shows_what_changed_and_our_folders_are_no
         );
     }
     // What the user had changed before is not the team's.
-    let shown = &shop.events_of("approval.shown")[0]["data"]["shown"];
+    let shown = &shop.events_of("approval.shown")[0]["data"];
     let files: Vec<&str> = shown["files"]
         .as_array()
         .unwrap()

@@ -225,10 +225,12 @@ fn live_lines_go_on_after_ctrl_c() {
         .provider(&script)
         .plan(&plan)
         .verify("true");
-    let mut terminal = Terminal::of_call(shop.call(&args));
+    let terminal = Terminal::of_call(shop.call(&args));
     shop.until("the first task", || shop.aside().join("begun-1").exists());
     terminal.wait_for("task 1 One");
-    terminal.press("\u{3}");
+    let host = terminal.id().to_string();
+    let sent = Command::new("kill").args(["-INT", &host]).status();
+    assert!(sent.unwrap().success());
     terminal.wait_for("stopping: no new task is begun");
     terminal.wait_for("stopping ·");
     // The clock in the live line moves on while the task is waited for.

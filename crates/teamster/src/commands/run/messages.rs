@@ -306,7 +306,14 @@ fn about_plan(what: &EventKind) -> Option<String> {
             } else {
                 ""
             };
-            format!("{what}{to_decide}")
+            let not_taken = match proposed.left_out.as_slice() {
+                [] => String::new(),
+                commands => format!(
+                    "; its checks are not taken, because nobody agreed to run them: {}",
+                    list(commands)
+                ),
+            };
+            format!("{what}{not_taken}{to_decide}")
         }
         EventKind::PlanAnswered(answered) => {
             let answer = answered.answer()?;
