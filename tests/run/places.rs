@@ -145,6 +145,6 @@ fn gate_of_a_run_in_the_project_folder_shows_what_changed_and_our_folders_are_no
             "{excluded}"
         );
     }
-    approve(&shop).exits(0);
+    shop.run(["approve", "--team", "shop"]).exits(0);
     assert!(shop.report().contains("made.txt"), "{}", shop.report());
 }

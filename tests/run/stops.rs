@@ -26,6 +26,13 @@ fn begin(shop: &Shop, script: &str) -> Child {
     host
 }
 
+/// A run of both tasks, which ends at its gate.
+fn two_parts(shop: &Shop) -> RunCmd {
+    let (script, plan) = (shop.script(WAITING), shop.plan(PLAN));
+    let args = RunCmd::new("shop", "1:w", "two parts").provider(&script);
+    args.plan(&plan).verify("true")
+}
+
 fn signal(host: &Child, signal: &str) {
     let pid = host.id().to_string();
     let sent = Command::new("kill").args([signal, &pid]).status();
@@ -185,12 +192,7 @@ fn whoever_was_asked_to_stop_by_a_killed_host_is_replaced_by_the_next() {
 #[test]
 fn ctrl_c_says_at_once_what_happens_what_is_waited_for_and_what_the_next_one_does() {
     let shop = Shop::in_use();
-    let script = shop.script(WAITING);
-    let plan = shop.plan(PLAN);
-    let args = RunCmd::new("shop", "1:w", "two parts")
-        .provider(&script)
-        .plan(&plan)
-        .verify("true");
+    let args = two_parts(&shop);
     let out = shop.aside().join("out");
     let mut host = shop
         .call(&args)
@@ -219,12 +221,7 @@ fn ctrl_c_says_at_once_what_happens_what_is_waited_for_and_what_the_next_one_doe
 #[test]
 fn live_lines_go_on_after_ctrl_c() {
     let shop = Shop::in_use();
-    let script = shop.script(WAITING);
-    let plan = shop.plan(PLAN);
-    let args = RunCmd::new("shop", "1:w", "two parts")
-        .provider(&script)
-        .plan(&plan)
-        .verify("true");
+    let args = two_parts(&shop);
     let terminal = Terminal::of_call(shop.call(&args));
     shop.until("the first task", || shop.aside().join("begun-1").exists());
     terminal.wait_for("task 1 One");

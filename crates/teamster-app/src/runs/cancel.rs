@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use teamster_fs::proc::Machine;
 use teamster_isolate::terminate;
-use teamster_journal::payload::{PlanAnswer, RunEnd, RunStopRequested, StopLevel};
-use teamster_journal::{Event, EventActor, EventKind, Finished, NewEvent, Question};
+use teamster_journal::payload::{RunEnd, RunStopRequested, StopLevel};
+use teamster_journal::{Event, EventActor, EventKind, Finished, NewEvent};
 use teamster_run::host::{Host, ProjectLock, TeamLock};
-use teamster_run::observer::{GateReply, PlanShown, QuestionReply, RunObserver, RunSnapshot};
+use teamster_run::observer::{GateReply, RunObserver, RunSnapshot};
 use teamster_types::TeamName;
 use teamster_types::process::Life;
 
@@ -192,22 +192,6 @@ impl RunObserver for Onlooker<'_> {
 
     fn stop_level(&self) -> StopLevel {
         self.level
-    }
-
-    fn show_plan(&mut self, _plan: &PlanShown<'_>) {}
-
-    fn plan_answer(&mut self) -> Option<PlanAnswer> {
-        None
-    }
-
-    fn show_question(&mut self, _question: &Question) {}
-
-    fn question_answer(&mut self) -> Option<QuestionReply> {
-        None
-    }
-
-    fn has_person(&self) -> bool {
-        false
     }
 
     fn open_gate(&mut self, _text: &str) {}
