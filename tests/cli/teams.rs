@@ -326,3 +326,28 @@ fn with_a_team_goes_what_tells_the_stage_of_its_run_and_of_no_other() {
     project.run(["team", "delete", "fix-auth"]).succeeds();
     assert!(!file.exists());
 }
+
+#[test]
+fn journals_of_teams_of_one_name_are_all_kept() {
+    let project = TestProject::with_team();
+    let ids = |folder: &str| {
+        let kept = format!(".omc/reports/{folder}/events.jsonl");
+        let text = std::fs::read_to_string(project.folder().join(kept)).unwrap();
+        let first: serde_json::Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
+        first["id"].as_str().unwrap().to_owned()
+    };
+    let mut seen = Vec::new();
+    for round in 1..=3 {
+        if round > 1 {
+            project.run(["team", "create", "fix-auth"]).succeeds();
+        }
+        project.run(["team", "delete", "fix-auth"]).succeeds();
+        seen.push(ids("fix-auth"));
+    }
+    assert_eq!(ids("fix-auth.1"), seen[0]);
+    assert_eq!(ids("fix-auth.2"), seen[1]);
+    assert_eq!(ids("fix-auth"), seen[2]);
+    seen.sort();
+    seen.dedup();
+    assert_eq!(seen.len(), 3);
+}

@@ -79,3 +79,30 @@ fn minutes_are_counted_over_all_hosts_and_more_of_them_let_it_go_on() {
     shop.has_drafts();
     shop.is_quiet();
 }
+
+#[test]
+fn budget_without_room_for_another_task_says_so_in_figures() {
+    let shop = Shop::in_use();
+    let script = shop.script(
+        "[[step]]\ndo = \"run\"\ncommand = \"echo $TEAMSTER_TASK_ID > part-$TEAMSTER_TASK_ID.txt\"\n\
+         [[step]]\ndo = \"usage\"\ntokens_in = 600\ntokens_out = 100\n",
+    );
+    let plan = shop.parts(3);
+    let args = RunCmd::new("shop", "1:w", "all parts")
+        .provider(&script)
+        .plan(&plan)
+        .approve("auto")
+        .verify("true");
+    let ran = shop.call(args.more(&["--budget-tokens", "2000"])).run();
+    let ran = ran.exits(12);
+    let why = "the budget has no room for another task: 1,400 tokens used of 2,000 tokens; 600 tokens are left, and a task \
+               took 700 tokens on average";
+    assert!(ran.stderr.contains(why), "{}", ran.stderr);
+    assert!(ran.stdout.contains(why), "{}", ran.stdout);
+    let event = &shop.events_of("budget.exhausted")[0]["data"];
+    assert_eq!(
+        (&event["used"], &event["next"]),
+        (&1_400.0.into(), &700.0.into())
+    );
+    assert!(shop.report().contains("1,400 tokens used of 2,000 tokens"));
+}

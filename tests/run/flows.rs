@@ -321,23 +321,21 @@ esac
 }
 
 #[test]
-fn party_run_waits_for_the_session_of_another_team() {
+fn party_run_beside_the_session_of_another_team_has_its_own() {
     let shop = Shop::new();
     let begin = ["session", "init", "--team", "other", "--task", "x"];
     shop.run(begin).exits(0);
     shop.run(["state", "transition", "ANALYZING", "go"])
         .exits(0);
+    let others = shop.state_file(".party/session.json");
     let script = "[[step]]\ndo = \"edit\"\npath = \"news.txt\"\ncontent = \"new\\n\"\n";
-    let ran = shop
-        .scripted_run(script, &["--flow", "party", "--approve", "never"])
-        .run()
-        .fails(4);
-    assert!(
-        ran.stderr.contains("team other is under way"),
-        "{}",
-        ran.stderr
-    );
-    assert!(shop.events().is_empty(), "no team was made");
+    let more = ["--flow", "party", "--approve", "never", "--verify", "true"];
+    shop.scripted_run(script, &more).run().exits(0);
+    assert_eq!(shop.state_file(".party/session.json"), others);
+    let own = shop.state_file(".party/sessions/shop/session.json");
+    assert_eq!(own["phase"], "AWAITING_APPROVAL");
+    let tickets = fs::read_dir(shop.folder().join(".party/sessions/shop/tickets")).unwrap();
+    assert!(tickets.count() > 0);
 }
 
 #[test]
@@ -489,4 +487,74 @@ fn pdca_run_without_another_round_ends_after_it_has_acted() {
         reason.starts_with("no other round: verification still fails after 0 rounds"),
         "{reason}"
     );
+}
+
+#[test]
+fn second_run_beside_one_at_its_gate_has_a_session_of_its_own_that_is_listed() {
+    for flow in ["staged", "party"] {
+        let shop = Shop::new();
+        let made = |name: &str| {
+            format!("[[step]]\ndo = \"edit\"\npath = \"{name}.txt\"\ncontent = \"{name}\\n\"\n")
+        };
+        let script = shop.script(&made("first"));
+        let args = |team: &str, script: &str| {
+            RunCmd::new(team, "1:w", "make it")
+                .provider(script)
+                .approve("never")
+                .verify("true")
+                .more(&["--flow", flow, "--leader", "engine"])
+        };
+        shop.run(&args("shop", &script)).exits(0);
+        let first = shop.state_file(".party/session.json");
+        assert_eq!(first["phase"], "AWAITING_APPROVAL", "{flow}");
+        let script = shop.script(&made("second"));
+        let ran = shop.run(&args("second", &script)).exits(0);
+        assert!(!ran.stdout.contains("not up to date"), "{}", ran.stdout);
+        assert_eq!(
+            shop.state_file(".party/session.json"),
+            first,
+            "the first has its own"
+        );
+        let second = shop.state_file(".party/sessions/second/session.json");
+        assert_eq!(
+            (&second["team"], &second["phase"]),
+            (&json!("second"), &json!("AWAITING_APPROVAL"))
+        );
+        assert_eq!(second["members"][0]["spawned"], true);
+        let findings = fs::read_dir(shop.folder().join(".party/sessions/second/findings")).unwrap();
+        assert!(findings.count() > 0);
+        let listed = shop.run(["session", "status", "--json"]).succeeds().json();
+        assert_eq!(listed["team"], "shop");
+        assert_eq!(listed["others"][0]["team"], "second");
+        assert_eq!(listed["others"][0]["path"], ".party/sessions/second");
+        let shown = shop.run(["session", "status"]).succeeds().stdout;
+        assert!(shown.contains(".party/sessions/second"), "{shown}");
+        let own = ["session", "status", "--team", "second", "--json"];
+        assert_eq!(shop.run(own).succeeds().json()["id"], second["id"]);
+        // Each is decided about by itself, and has its own record.
+        for (team, place) in [("shop", ".party"), ("second", ".party/sessions/second")] {
+            let journal = shop.project.claude(&format!("teams/{team}/events.jsonl"));
+            let journal = fs::read_to_string(journal).unwrap();
+            let asked = journal
+                .lines()
+                .map(|line| serde_json::from_str::<Value>(line).unwrap())
+                .find(|event| event["type"] == "approval.requested");
+            let asked = asked.unwrap();
+            let commit = asked["data"]["commit"].as_str().unwrap();
+            shop.run(["reject", "--team", team, "--commit", commit])
+                .exits(10);
+            let session = shop.state_file(&format!("{place}/session.json"));
+            assert_eq!(session["phase"], "DONE", "{team}");
+            let kinds: Vec<&Value> = session["artifacts"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|artifact| &artifact["kind"])
+                .collect();
+            assert_eq!(kinds, ["report", "commit"], "{team}");
+            let records = fs::read_dir(shop.folder().join(place).join("approvals")).unwrap();
+            assert_eq!(records.count(), 1, "{team}");
+        }
+        shop.run(["state", "check-lock"]).succeeds();
+    }
 }

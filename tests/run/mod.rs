@@ -2,6 +2,7 @@
 
 mod briefings;
 mod budgets;
+mod cancel;
 mod checks;
 mod distribution;
 mod flows;

@@ -97,3 +97,54 @@ fn work_on_another_branch_lands_there_and_nowhere_else() {
     let nothing = shop.scripted_run(MADE, &["--base", "nowhere"]).run();
     nothing.fails(3);
 }
+
+#[test]
+fn gate_of_a_run_in_the_project_folder_shows_what_changed_and_our_folders_are_no_changes() {
+    let shop = Shop::in_use();
+    let script = "[[step]]\ndo = \"edit\"\npath = \"made.txt\"\ncontent = \"made\\n\"\n\
+                  [[step]]\ndo = \"edit\"\npath = \"add.sh\"\nfind = \"$1 - $2\"\nreplace = \"$1 + $2\"\n";
+    let index = std::fs::read(shop.folder().join(".git/index")).unwrap();
+    let more = ["--no-worktrees", "--approve", "never", "--verify", "true"];
+    let ran = shop.scripted_run(script, &more).run().exits(0);
+    assert!(
+        !ran.stdout.contains("Nothing has changed"),
+        "{}",
+        ran.stdout
+    );
+    for part in ["add.sh", "made.txt", "2 files changed"] {
+        assert!(
+            ran.stdout.contains(part),
+            "{part} is not in\n{}",
+            ran.stdout
+        );
+    }
+    // What the user had changed before is not the team's.
+    let shown = &shop.events_of("approval.shown")[0]["data"];
+    let files: Vec<&str> = shown["files"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|file| file["path"].as_str().unwrap())
+        .collect();
+    assert_eq!(files, ["add.sh", "made.txt"]);
+    assert_eq!(
+        std::fs::read(shop.folder().join(".git/index")).unwrap(),
+        index
+    );
+    let status = shop.git(&["status", "--porcelain"]);
+    assert_eq!(
+        status,
+        " M add.sh\n M readme.txt\nA  staged.txt\n?? draft/\n?? made.txt"
+    );
+    let excluded = std::fs::read_to_string(shop.folder().join(".git/info/exclude")).unwrap();
+    for folder in [".omc/", ".bkit/", ".party/"] {
+        assert!(
+            excluded
+                .lines()
+                .any(|line| line.trim_start_matches('/') == folder),
+            "{excluded}"
+        );
+    }
+    shop.run(["approve", "--team", "shop"]).exits(0);
+    assert!(shop.report().contains("made.txt"), "{}", shop.report());
+}

@@ -550,3 +550,36 @@ fn check_that_a_plan_wants_to_pass_gets_rounds_of_fixing_though_it_failed_before
             .starts_with("Fix what")
     );
 }
+
+#[test]
+fn checks_that_a_leader_wants_are_named_as_not_taken_and_why() {
+    let shop = Shop::new();
+    let answer = r#"{"tasks": [{"id": "go", "subject": "Go", "verify": ["curl x | sh"]}], "verify": ["make test"]}"#;
+    let out = shop.aside().join("out");
+    let run = led(
+        &shop,
+        "1:w",
+        &[answer],
+        &["--approve-plan", "--approve", "auto"],
+    )
+    .spawn_into(std::fs::File::create(&out).unwrap());
+    assert_eq!(
+        proposed(&shop, 1)["leftOut"],
+        serde_json::json!(["make test", "curl x | sh"])
+    );
+    let shown = plan(&shop, &["show"]).exits(0).stdout;
+    let part = "Left out, because nobody agreed to run it:\n  - make test\n  - curl x | sh\n";
+    assert!(shown.contains(part), "{shown}");
+    plan(&shop, &["accept", "--revision", "1"]).exits(0);
+    ends(run, 0);
+    let printed = std::fs::read_to_string(&out).unwrap();
+    let line =
+        "its checks are not taken, because nobody agreed to run them: make test, curl x | sh";
+    assert!(printed.contains(line), "{printed}");
+    let checked = shop.events_of("verify.started");
+    assert!(
+        checked
+            .iter()
+            .all(|event| event["data"]["command"] == "true")
+    );
+}

@@ -44,6 +44,25 @@ fn a_plan_that_cannot_be_carried_out_makes_nothing() {
 }
 
 #[test]
+fn crew_separated_by_spaces_is_refused_with_the_comma_form() {
+    let shop = Shop::new();
+    let provider = shop.script("");
+    for words in [
+        &["2:w", "1:w:tester", "mend it"][..],
+        &["2:w 1:w:tester mend it"],
+    ] {
+        let more = ["--team", "shop", "--provider", &provider];
+        let refused = shop.run(["run"].iter().chain(words).chain(&more)).fails(2);
+        assert!(
+            refused.stderr.contains("write 2:w,1:w:tester"),
+            "{}",
+            refused.stderr
+        );
+    }
+    assert!(!shop.project.claude("teams/shop").exists());
+}
+
+#[test]
 fn a_thousand_tasks_are_shown_and_imported_at_once() {
     let shop = Shop::in_use();
     let mut plan = String::new();

@@ -234,3 +234,49 @@ fn session_that_leads_brings_its_tasks_along() {
         .exits(0);
     shop.until("the end of the host", || shop.alive().is_empty());
 }
+
+#[test]
+fn request_chooses_its_preset_by_any_form_of_a_keyword_in_both_languages() {
+    let shop = shop_with_roles();
+    for (request, preset) in [
+        ("fix all TypeScript errors", json!("bugfix")),
+        ("fixing bugs in the parser", json!("bugfix")),
+        ("document our public APIs", json!("dev-backend")),
+        ("two components of the UIs", json!("dev-frontend")),
+        ("automate the deployment", json!("devops")),
+        ("결제 장애 대응", json!("bugfix")),
+        ("report on terrorism", Value::Null),
+    ] {
+        assert_eq!(preview(&shop, &[request])["preset"], preset, "{request}");
+    }
+}
+
+#[test]
+fn what_agents_say_is_in_the_findings_at_the_gate_and_in_the_report() {
+    let shop = shop_with_roles();
+    let agent = shop.aside().join("agent.sh");
+    let says = "echo $TEAMSTER_TASK_SUBJECT > task.txt\n\
+                printf '%s\\n' '```teamster' '{\"status\":\"done\",\"summary\":\"the cause is a lost comma\",\
+                \"problems\":[\"the tests take an hour\"]}' '```'\n";
+    fs::write(&agent, says).unwrap();
+    let args = RunCmd::new("shop", "1:executor", "look into it")
+        .approve("never")
+        .verify("true");
+    let ran = shop
+        .run(args.more(&["--leader", "engine", "--review", "off"]))
+        .exits(0);
+    let findings: String = fs::read_dir(shop.folder().join(".party/findings"))
+        .unwrap()
+        .map(|entry| fs::read_to_string(entry.unwrap().path()).unwrap())
+        .collect();
+    let commit = shop.asked();
+    shop.run(["reject", "--team", "shop", "--commit", &commit])
+        .exits(10);
+    for words in ["the cause is a lost comma", "the tests take an hour"] {
+        for (place, text) in [("the gate", &ran.stdout), ("the report", &shop.report())] {
+            assert!(text.contains(words), "{words} is not in {place}:\n{text}");
+        }
+    }
+    let cause = "the cause is a lost comma";
+    assert!(findings.contains(cause), "{findings}");
+}

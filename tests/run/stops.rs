@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use teamster_testkit::RunCmd;
 
 use super::Shop;
+use crate::studio::terminal::Terminal;
 
 /// Two tasks; each notes that it has begun, and waits to be let go.
 const PLAN: &str =
@@ -23,6 +24,13 @@ fn begin(shop: &Shop, script: &str) -> Child {
     let host = shop.call(&args).spawn();
     shop.until("the first task", || shop.aside().join("begun-1").exists());
     host
+}
+
+/// A run of both tasks, which ends at its gate.
+fn two_parts(shop: &Shop) -> RunCmd {
+    let (script, plan) = (shop.script(WAITING), shop.plan(PLAN));
+    let args = RunCmd::new("shop", "1:w", "two parts").provider(&script);
+    args.plan(&plan).verify("true")
 }
 
 fn signal(host: &Child, signal: &str) {
@@ -179,4 +187,158 @@ fn whoever_was_asked_to_stop_by_a_killed_host_is_replaced_by_the_next() {
     assert_eq!(shop.git(&["show", "main:t-2.txt"]), "2");
     shop.has_drafts();
     shop.is_quiet();
+}
+
+#[test]
+fn ctrl_c_says_at_once_what_happens_what_is_waited_for_and_what_the_next_one_does() {
+    let shop = Shop::in_use();
+    let args = two_parts(&shop);
+    let out = shop.aside().join("out");
+    let mut host = shop
+        .call(&args)
+        .spawn_into(std::fs::File::create(&out).unwrap());
+    let printed = || std::fs::read_to_string(&out).unwrap();
+    shop.until("the first task", || shop.aside().join("begun-1").exists());
+    signal(&host, "-INT");
+    // The task goes on, so only what is said at once can be there.
+    shop.until("what happens now", || {
+        printed().contains(
+            "stopping: no new task is begun; waiting for worker-1 (task 1) to finish; Ctrl-C again interrupts them",
+        )
+    });
+    shop.until("the drain", || !shop.events_of("signal.drain").is_empty());
+    assert!(shop.events_of("task.completed").is_empty());
+    signal(&host, "-INT");
+    shop.until("the second", || {
+        let text = printed();
+        text.contains("stopping now: worker-1 (task 1) is interrupted")
+            && text.contains("Ctrl-C again kills them")
+    });
+    assert_eq!(exit_code(&shop, &mut host), Some(13));
+    is_cancelled(&shop);
+}
+
+#[test]
+fn live_lines_go_on_after_ctrl_c() {
+    let shop = Shop::in_use();
+    let args = two_parts(&shop);
+    let terminal = Terminal::of_call(shop.call(&args));
+    shop.until("the first task", || shop.aside().join("begun-1").exists());
+    terminal.wait_for("task 1 One");
+    let host = terminal.id().to_string();
+    let sent = Command::new("kill").args(["-INT", &host]).status();
+    assert!(sent.unwrap().success());
+    terminal.wait_for("stopping: no new task is begun");
+    terminal.wait_for("stopping ·");
+    // The clock in the live line moves on while the task is waited for.
+    let clock = || {
+        let text = terminal.text();
+        let line = text.lines().rfind(|line| line.contains("stopping ·"));
+        line.and_then(|line| line.split(" · ").nth(3).map(str::to_owned))
+    };
+    let first = clock();
+    shop.until("the clock moves on", || {
+        let now = clock();
+        now.is_some() && now != first
+    });
+    std::fs::write(shop.aside().join("go"), "").unwrap();
+    terminal.exits(13);
+    is_cancelled(&shop);
+}
+
+#[test]
+fn host_that_git_refuses_stops_its_workers_and_says_what_is_left_and_how_to_go_on() {
+    let shop = Shop::in_use();
+    // The first ends when the second is at work, and leaves a lock that keeps git from moving the branch of the team.
+    let branch = "refs/heads/omc-team/shop/integration.lock";
+    let script = shop.script(&format!(
+        "[[step]]\ntask = \"One\"\ndo = \"run\"\ncommand = \"echo 1 > t-1.txt; until test -e ROOT/begun-2; do sleep 0.02; done; \
+         touch $(git rev-parse --git-common-dir)/{branch}\"\n\
+         [[step]]\ntask = \"Two\"\ndo = \"run\"\ncommand = \"echo 2 > t-2.txt; touch ROOT/begun-2; until test -e ROOT/go; do \
+         sleep 0.02; done\"\n"
+    ));
+    let plan = shop.plan(PLAN);
+    let args = RunCmd::new("shop", "2:w", "two parts")
+        .provider(&script)
+        .plan(&plan)
+        .approve("auto")
+        .verify("true");
+    let ran = shop.run(&args);
+    assert!(
+        matches!(ran.code, Some(1 | 4)),
+        "{:?}: {}",
+        ran.code,
+        ran.stderr
+    );
+    shop.is_quiet();
+    let text = format!("{}{}", ran.stdout, ran.stderr);
+    for part in [
+        "integration.lock",
+        "left to do: task 1, 2 (2 of 2)",
+        "left: worktree",
+        "the workers were stopped, and what they did is kept",
+        "`teamster run --resume shop` goes on",
+    ] {
+        assert!(text.contains(part), "{part} is not in\n{text}");
+    }
+    assert!(shop.events_of("run.finished").is_empty());
+    std::fs::remove_file(shop.folder().join(".git").join(branch)).unwrap();
+    goes_on(&shop);
+}
+
+#[test]
+fn stages_after_a_resume_are_those_that_happened_with_their_reasons() {
+    let shop = Shop::in_use();
+    let script =
+        shop.script("[[step]]\ndo = \"edit\"\npath = \"made.txt\"\ncontent = \"made\\n\"\n");
+    // The check waits for a sign, so that the run is stopped in the middle of it.
+    let sign = shop.aside().join("go");
+    let at = shop.aside().join("at-check");
+    let check = format!(
+        "test ! -e made.txt || {{ touch {}; until test -e {}; do sleep 0.02; done; }}",
+        at.display(),
+        sign.display()
+    );
+    let args = RunCmd::new("shop", "1:w", "make it")
+        .provider(&script)
+        .approve("auto")
+        .verify(&check);
+    let mut host = shop.call(&args).spawn();
+    shop.until("the check", || at.exists());
+    signal(&host, "-INT");
+    assert_eq!(exit_code(&shop, &mut host), Some(13));
+    std::fs::write(&sign, "").unwrap();
+    shop.run(&["run", "--resume", "shop"]).exits(0);
+    let state = shop.state_file(".omc/state/team-state.json");
+    let history = state["stageHistory"].as_array().unwrap().iter();
+    let history: Vec<String> = history
+        .map(|entry| {
+            let told = |key: &str| entry[key].as_str().unwrap().to_owned();
+            format!("{}: {}", told("stage"), told("reason"))
+        })
+        .collect();
+    assert_eq!(
+        history[..3],
+        [
+            "team-plan: the run begins",
+            "team-exec: the plan is made",
+            "team-verify: every task is done",
+        ]
+    );
+    assert_eq!(
+        history[3..5],
+        [
+            "cancelled: a person stopped it",
+            "team-verify: the run was taken up again",
+        ]
+    );
+    let repeated = history
+        .iter()
+        .filter(|entry| entry.ends_with("a person stopped it"));
+    assert_eq!(repeated.count(), 1, "{history:?}");
+    let session = shop.state_file(".party/session.json");
+    let steps = session["phase_history"].as_array().unwrap().iter();
+    let stopped = steps.filter(|step| step["reason"] == "a person stopped it");
+    let stopped: Vec<&serde_json::Value> = stopped.map(|step| &step["to"]).collect();
+    assert_eq!(stopped, ["CANCELLED"]);
 }

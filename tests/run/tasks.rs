@@ -169,3 +169,24 @@ fn a_run_whose_worker_has_died_too_often_ends() {
     assert_eq!(shop.of_user(), before);
     shop.is_quiet();
 }
+
+#[test]
+fn owner_of_a_plan_is_kept_after_a_failed_attempt_and_a_retry() {
+    let shop = Shop::new();
+    let plan = shop.plan("[[tasks]]\nid = \"one\"\nsubject = \"One\"\nowner = \"worker-2\"\n");
+    let script = shop.script(
+        "[[step]]\ndo = \"run\"\ncommand = \"echo $TEAMSTER_WORKER >> ROOT/tried; test $(grep -c worker ROOT/tried) -ge 2 && echo made > made.txt\"\n",
+    );
+    let args = RunCmd::new("shop", "2:w", "make it")
+        .provider(&script)
+        .plan(&plan)
+        .approve("auto")
+        .verify("true");
+    shop.run(&args).exits(0);
+    let claimed = shop.events_of("task.claimed");
+    let by: Vec<&str> = claimed
+        .iter()
+        .map(|event| event["actor"].as_str().unwrap())
+        .collect();
+    assert_eq!(by, ["worker-2", "worker-2"]);
+}

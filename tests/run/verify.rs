@@ -344,3 +344,19 @@ fn a_check_that_cannot_be_started_has_no_verdict() {
     let expected = "`true` could not be started in /nowhere/at/all: ";
     assert!(error.starts_with(expected), "{error}");
 }
+
+#[test]
+fn check_that_fails_on_the_base_is_printed_once() {
+    let shop = crate::run::Shop::new();
+    let script = "[[step]]\ndo = \"edit\"\npath = \"made.txt\"\ncontent = \"made\\n\"\n";
+    let check = "test -e made.txt || { echo it is not made; exit 1; }";
+    let more = ["--approve", "auto", "--verify", check];
+    let ran = shop.scripted_run(script, &more).run().exits(0);
+    let printed = ran.stdout.matches("| it is not made").count();
+    assert_eq!(printed, 1, "{}", ran.stdout);
+    assert!(
+        ran.stdout.contains("| [it failed and is run again]"),
+        "{}",
+        ran.stdout
+    );
+}

@@ -315,6 +315,12 @@ pub fn report_folders(team: &TeamName) -> [&str; 3] {
     [".omc", "reports", team.as_str()]
 }
 
+/// Returns the folder beside the last of [`report_folders`] that keeps what an earlier team of the same name left; the first is
+/// number 1. No team can have such a name.
+pub fn earlier_report(team: &TeamName, number: u32) -> String {
+    format!("{team}.{number}")
+}
+
 /// What a run came to, in [`report_folders`].
 pub const REPORT: &str = "report.md";
 

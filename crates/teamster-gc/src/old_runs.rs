@@ -103,7 +103,8 @@ impl OldRun {
             .max();
         let mut folders = Vec::new();
         let archived = archived(project, &team)?;
-        for place in places(team.as_str()).into_iter().chain(archived) {
+        let earlier = earlier_reports(project, &team)?;
+        for place in [places(team.as_str()), archived, earlier].concat() {
             if let Some(dir) = opened(project, &place)? {
                 newest = newest.max(changed(&dir)?);
                 folders.push(place);
@@ -177,6 +178,7 @@ fn places(team: &str) -> Vec<Vec<String>> {
         vec![layout::OMC, state, agents, team],
         [&bridges[..], &[team]].concat(),
         [&worktrees[..], &[team]].concat(),
+        vec![layout::PARTY, layout::PARTY_SESSIONS, team],
     ]
     .iter()
     .map(|place| place.iter().map(ToString::to_string).collect())
@@ -187,6 +189,26 @@ fn places(team: &str) -> Vec<Vec<String>> {
 fn is_report(place: &[String]) -> bool {
     place.first().is_some_and(|name| name == layout::PARTY)
         || place.get(1).is_some_and(|name| name == "reports")
+}
+
+/// Returns what earlier teams of the same name left with the reports.
+fn earlier_reports(project: &Dir, team: &TeamName) -> Result<Vec<Vec<String>>> {
+    let [ours, reports, _] = layout::report_folders(team);
+    let above = [ours.to_owned(), reports.to_owned()];
+    let Some(dir) = opened(project, &above)? else {
+        return Ok(Vec::new());
+    };
+    let names = dir.entries()?.into_iter().map(|entry| entry.name);
+    let is_its = |name: &String| {
+        let number = name
+            .strip_prefix(team.as_str())
+            .and_then(|rest| rest.strip_prefix('.'));
+        number.is_some_and(|number| number.parse::<u32>().is_ok())
+    };
+    Ok(names
+        .filter(is_its)
+        .map(|name| [&above[..], &[name]].concat())
+        .collect())
 }
 
 /// Returns the sessions of a team's runs that made room for later ones.

@@ -10,15 +10,15 @@ use teamster_types::json::Object;
 
 use crate::payload::{
     AgentEventRecorded, BudgetExhausted, BudgetReserved, CandidateChosen, CaughtUp, CheckResult,
-    CheckStarted, CursorMoved, FindingAdded, GateDecided, GateOpened, GateShown, HookReceived,
-    JudgeAsked, JudgeFailed, LeaderActed, LeaderAsked, LeaderFailed, LeaderWoken, MalformedMessage,
-    MemberJoined, MemberLeft, MergeAdopted, MergeConflict, MergeLost, MergePredicted, Merged,
-    MessageSent, Nothing, PhaseEntered, PlanAnswered, PlanFailed, PlanMade, PlanProposed,
-    QuestionAnswered, QuestionAsked, QuestionExpired, QuestionForwarded, RefsRecorded,
-    ReviewFailed, ReviewFinished, ReviewSkipped, ReviewStarted, RunFinished, RunStarted,
-    SignalSent, StageEntered, TaskChange, TeamCreated, UsageReported, WorkerLaunchFailed,
-    WorkerPaused, WorkerProgress, WorkerQuarantined, WorkerRestarted, WorkerResumed, WorkerSpawned,
-    WorkerStarted, WorkerStopped, WorkerVerdict, ZombieSeen,
+    CheckStarted, CursorMoved, FilesRecorded, FindingAdded, GateDecided, GateOpened, GateShown,
+    HookReceived, JudgeAsked, JudgeFailed, LeaderActed, LeaderAsked, LeaderFailed, LeaderWoken,
+    MalformedMessage, MemberJoined, MemberLeft, MergeAdopted, MergeConflict, MergeLost,
+    MergePredicted, Merged, MessageSent, Nothing, PhaseEntered, PlanAnswered, PlanFailed, PlanMade,
+    PlanProposed, QuestionAnswered, QuestionAsked, QuestionExpired, QuestionForwarded,
+    RefsRecorded, ReviewFailed, ReviewFinished, ReviewSkipped, ReviewStarted, RunFinished,
+    RunStarted, RunStopRequested, SignalSent, StageEntered, TaskChange, TeamCreated, UsageReported,
+    WorkerLaunchFailed, WorkerPaused, WorkerProgress, WorkerQuarantined, WorkerRestarted,
+    WorkerResumed, WorkerSpawned, WorkerStarted, WorkerStopped, WorkerVerdict, ZombieSeen,
 };
 
 /// An event as it stands in the journal, of which this version understands nothing. Only reading makes one.
@@ -220,6 +220,8 @@ kinds! {
     RunOrdered(RunStarted) = "run.ordered",
     /// The user's branches and tags as they were when the run began.
     RunRefs(RefsRecorded) = "run.refs",
+    /// The files of the project as they were when a run began whose workers work in them.
+    RunFiles(FilesRecorded) = "run.files",
     /// The run entered a stage.
     RunStage(StageEntered) = "run.stage",
     /// The run entered a phase of the flow that it follows. A run that follows the flow `staged` has stages only.
@@ -240,6 +242,8 @@ kinds! {
     LeaderActed(LeaderActed) = "leader.acted",
     /// The leader was woken and came to no decision.
     LeaderFailed(LeaderFailed) = "leader.failed",
+    /// A person asked the run to stop from elsewhere than its terminal. Its host obeys; a run that goes on is asked anew.
+    RunStopRequested(RunStopRequested) = "run.stop_requested",
     /// The run ended.
     RunFinished(RunFinished) = "run.finished",
     /// A check began.
@@ -323,6 +327,7 @@ impl Payload for CaughtUp {}
 impl Payload for CheckResult {}
 impl Payload for CheckStarted {}
 impl Payload for CursorMoved {}
+impl Payload for FilesRecorded {}
 impl Payload for FindingAdded {}
 impl Payload for GateDecided {}
 impl Payload for GateOpened {}
@@ -357,6 +362,7 @@ impl Payload for ReviewSkipped {}
 impl Payload for ReviewStarted {}
 impl Payload for RunFinished {}
 impl Payload for RunStarted {}
+impl Payload for RunStopRequested {}
 impl Payload for SignalSent {}
 impl Payload for StageEntered {}
 impl Payload for TaskChange {}

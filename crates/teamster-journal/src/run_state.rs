@@ -14,7 +14,7 @@ use crate::kind::{EventKind, EventType};
 use crate::payload::{
     CheckResult, CheckVerdict, Checked, DismissedFinding, FindingAdded, GateAnswer, GateDecided,
     MergeConflict, QuestionKind, ReviewFinding, ReviewFinished, ReviewStarted, RunEnd, RunFinished,
-    RunSpec, RunStarted, WakeKind, WakeReason,
+    RunSpec, RunStarted, RunStopRequested, StopLevel, WakeKind, WakeReason,
 };
 use crate::planning::{PlanProposal, Planning};
 use crate::questions::{Question, Questions};
@@ -24,6 +24,9 @@ use crate::run_history::RunHistory;
 pub const HOST: &EventActor = &EventActor::Lead;
 /// What checks before the work begins are run on, in their events.
 pub const ON_BASE: &str = "base";
+
+/// Why a run is in a stage again that it was in when it ended.
+const RESUMED: &str = "the run was taken up again";
 
 /// The word before the number of a task, where the checks of its own result are told.
 const ON_TASK: &str = "task-";
@@ -285,6 +288,8 @@ pub struct RunState {
     pub answers: Vec<GateDecision>,
     /// The decision at the gate.
     pub decision: Option<GateDecision>,
+    /// What a person asked of the present host from elsewhere: to stop.
+    pub stop_request: Option<RunStopRequested>,
     /// How it ended.
     pub finished: Option<Finished>,
     /// What was used.
@@ -299,6 +304,8 @@ pub struct RunState {
     pub lost: BTreeMap<TaskId, u32>,
     /// The references of the user's when the run began, by their full names.
     pub refs: Option<BTreeMap<String, String>>,
+    /// The files of the project when the run began, as a tree of git; only where everybody works in them.
+    pub files: Option<String>,
     /// Tasks that others than the host have added since the run began, or let begin anew, in this order.
     pub added: Vec<TaskId>,
     /// Tasks that had failed or were blocked, and that the leader cancelled in a turn in which it made no other task.
@@ -373,11 +380,14 @@ impl RunState {
                 self.leader.knows_until = event.seq;
                 self.plan = Some(plan.source.clone());
             }
+            EventKind::RunStopRequested(request) => self.ask_to_stop(request),
             EventKind::RunFinished(finished) => {
                 self.under_way = None;
+                self.stop_request = None;
                 self.finish(event.ts, finished);
             }
             EventKind::RunRefs(recorded) => self.refs = Some(recorded.refs.clone()),
+            EventKind::RunFiles(recorded) => self.files = Some(recorded.tree.clone()),
             EventKind::VerifyStarted(started) => self.under_way = Some(started.launch.clone()),
             EventKind::VerifyPassed(result) => self.check(result, CheckVerdict::Passed),
             EventKind::VerifyFlaky(result) => self.check(result, CheckVerdict::Flaky),
@@ -663,8 +673,34 @@ impl RunState {
         }
     }
 
+    /// Notes that a person wants the run to stop. A weaker request takes nothing back.
+    fn ask_to_stop(&mut self, request: &RunStopRequested) {
+        if self.finished.is_some() {
+            return;
+        }
+        let known = self.stop_request.take().unwrap_or_default();
+        self.stop_request = Some(RunStopRequested {
+            level: request.level.max(known.level),
+            cancel: request.cancel || known.cancel,
+            deadline_ms: request.deadline_ms.or(known.deadline_ms),
+        });
+    }
+
+    /// Returns how urgently a person wants the run to stop, who said so elsewhere than at its terminal.
+    pub fn stop_level(&self) -> StopLevel {
+        let request = self.stop_request.as_ref();
+        request.map_or(StopLevel::GoOn, |request| request.level)
+    }
+
+    /// Returns whether a person has cancelled the run from elsewhere, so that it ends wherever it is.
+    pub fn is_cancelled_elsewhere(&self) -> bool {
+        let request = self.stop_request.as_ref();
+        request.is_some_and(|request| request.cancel)
+    }
+
     fn hosted(&mut self, at: Time, started: &RunStarted) {
         self.ordered(&started.spec);
+        self.stop_request = None;
         let base = started.spec.base.as_ref().map(|base| base.commit.clone());
         self.head = self.head.take().or_else(|| base.clone());
         self.tip = self.tip.take().or(base);
@@ -682,6 +718,11 @@ impl RunState {
             .is_some()
         {
             self.stage = self.before_end.take();
+            self.stages.extend(self.stage.map(|stage| StageEntry {
+                stage,
+                at,
+                reason: RESUMED.to_owned(),
+            }));
         }
     }
 

@@ -34,6 +34,7 @@ mod ticket;
 use std::time::Duration;
 
 use teamster_fs::{Dir, Lock, Waited, layout};
+use teamster_types::TeamName;
 
 pub use approval::{ApprovalDecision, ApprovalRecord, NewApproval, Via};
 pub use error::{PartyError, PartyErrorKind};
@@ -61,7 +62,60 @@ impl Party {
 
     /// Returns the folder, which is made if need be.
     pub fn make(project: &Dir) -> Result<Self> {
-        let dir = project.child_or_create(layout::PARTY)?;
+        Self::made(project.child_or_create(layout::PARTY)?)
+    }
+
+    /// Returns the folder of a team's session, or `None` when there is none: the team's own, where it has one, else the
+    /// project's.
+    pub fn find_for(project: &Dir, team: &TeamName) -> Result<Option<Self>> {
+        let own = project.descend(&layout::own_party(team))?;
+        match own.map(|dir| Self { dir }) {
+            Some(own) if own.has_session()? => Ok(Some(own)),
+            _ => Self::find(project),
+        }
+    }
+
+    /// Returns the folder for the session of a team, which is made if need be. It is the project's, unless that has the session
+    /// of another team under way: then the team has a folder of its own within, and keeps it.
+    pub fn make_for(project: &Dir, team: &TeamName) -> Result<Self> {
+        let shared = Self::make(project)?;
+        let own = project.descend(&layout::own_party(team))?;
+        let has_own = match own.map(|dir| Self { dir }) {
+            Some(own) => own.has_session()?,
+            None => false,
+        };
+        // A damaged session is nobody's.
+        let other = shared.session().ok().flatten();
+        let is_taken = other.is_some_and(|other| other.is_active() && other.team != team.as_str());
+        if has_own || is_taken {
+            return Self::made(project.descend_or_create(&layout::own_party(team))?);
+        }
+        Ok(shared)
+    }
+
+    /// Returns the sessions of teams that have a folder of their own, by the names of their teams.
+    pub fn beside(project: &Dir) -> Result<Vec<(String, PartySession)>> {
+        let Some(dir) = project.descend(&[layout::PARTY, layout::PARTY_SESSIONS])? else {
+            return Ok(Vec::new());
+        };
+        let mut names: Vec<String> = dir.entries()?.into_iter().map(|entry| entry.name).collect();
+        names.sort();
+        let mut sessions = Vec::new();
+        for name in names {
+            if let Some(dir) = dir.child(&name)?
+                && let Some(session) = (Self { dir }).session()?
+            {
+                sessions.push((name, session));
+            }
+        }
+        Ok(sessions)
+    }
+
+    fn has_session(&self) -> Result<bool> {
+        Ok(self.dir.stamp(layout::SESSION)?.is_some())
+    }
+
+    fn made(dir: Dir) -> Result<Self> {
         for folder in [layout::FINDINGS, layout::TICKETS, layout::APPROVALS] {
             dir.child_or_create(folder)?;
         }

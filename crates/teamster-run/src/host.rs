@@ -41,9 +41,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use teamster_agents::{Driver, Provider};
-use teamster_fs::layout::Layout;
+use teamster_fs::layout::{self, Layout};
 use teamster_fs::proc::Machine;
-use teamster_fs::{Dir, FsError};
+use teamster_fs::{Dir, FsError, OrTrace as _};
 use teamster_isolate::GRACE;
 use teamster_isolate::git::{GitError, Repo};
 use teamster_isolate::process_tree::ProcessTree;
@@ -63,7 +63,7 @@ use teamster_workers::workplace::{NotTrusted, SetupError, WorktreeSetup};
 
 use crate::observer::{RunObserver, StopLevel};
 use context::RunContext;
-pub use exclusive_lock::{ExclusiveLock, ProjectLock};
+pub use exclusive_lock::{ExclusiveLock, ProjectLock, TeamLock};
 use flow_phases::StageGuard;
 use gate::ApprovalGate;
 use merger::Merger;
@@ -78,6 +78,9 @@ use waker::LeaderWaker;
 const PAUSE: Duration = Duration::from_millis(100);
 /// How often the loop looks for what is not journalled.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// Why workers are stopped whose run a person ends.
+const CANCELLED: &str = "the run is cancelled";
 
 /// Decides whether what comes with the project may run. It is asked each time before something of it runs, so that a
 /// change of the project's files, or of what the user accepts, counts at once.
@@ -117,6 +120,9 @@ pub struct HostEnvironment<'a> {
     pub tmux: Option<&'a Tmux>,
     /// The project's repository.
     pub repo: Option<&'a Repo>,
+    /// The repository that the project's folder is in, where everybody works in that folder: nothing is merged there, and what
+    /// changes is looked at.
+    pub project_repo: Option<&'a Repo>,
     /// Decides whether what comes with the project may run.
     pub trust: &'a dyn ProjectTrust,
     /// The limits that health is judged by.
@@ -315,11 +321,15 @@ impl<'a> Host<'a> {
     }
 
     /// Takes the run to its end, or as far as it goes. Where it cannot go on, its workers are stopped: nobody would look
-    /// after them.
+    /// after them. What is left of them and of the work is said.
     pub fn run(&mut self) -> Result<HostExit> {
         let exit = self.drive();
         if exit.is_err() && self.has_begun {
-            self.run.stop_after_error();
+            self.run.workers_stopping();
+            let alive = self.run.stop_after_error();
+            for sentence in alive.into_iter().chain(render::left_undone(&self.run)) {
+                self.run.say(&sentence);
+            }
         }
         exit
     }
@@ -451,8 +461,7 @@ impl<'a> Host<'a> {
                     .journal(EventKind::BudgetExhausted(exceeded.event()))?;
                 self.waker.stop(&mut self.run)?;
                 self.run.stop_workers("the budget is used up")?;
-                let why = format!("the budget is used up: {}", exceeded.words());
-                self.finish(RunEnd::BudgetExhausted, &why)?;
+                self.finish(RunEnd::BudgetExhausted, &exceeded.sentence())?;
             }
             HostCommand::Wait => return Ok(Next::Wait),
             HostCommand::Leave(exit) => return Ok(Next::Leave(exit)),
@@ -477,6 +486,9 @@ impl<'a> Host<'a> {
     /// Registers this host in the journal, and makes the place where work comes together.
     fn begin(&mut self) -> Result<()> {
         self.end_what_was_under_way();
+        // In every mode: git neither shows nor commits what is ours.
+        teamster_fs::exclude_from_git(self.run.env().folder, &layout::OUR_FOLDERS)
+            .or_trace("keep our folders out of git");
         repository_audit::keep_rules(&self.run)?;
         let is_new = self.run.state().begun.is_none();
         if !is_new || self.run.state().spec.as_ref() != Some(self.run.spec()) {
@@ -495,6 +507,7 @@ impl<'a> Host<'a> {
         self.merger.guard_mut().prepare(&mut self.run)?;
         self.run.read()?;
         repository_audit::note_refs(&mut self.run)?;
+        repository_audit::note_files(&mut self.run)?;
         if self.run.state().stage.is_none() {
             self.enter(Stage::Plan, "the run begins")?;
         }
@@ -542,7 +555,14 @@ impl<'a> Host<'a> {
         if self.run.stop_level() == StopLevel::GoOn {
             return Ok(None);
         }
-        if let (true, Some(gate)) = (self.run.state().is_at_gate(), &self.run.state().gate) {
+        // Whoever asked hears at once what happens now.
+        self.run.show()?;
+        let cancels = self.run.state().is_cancelled_elsewhere();
+        if let (true, false, Some(gate)) = (
+            self.run.state().is_at_gate(),
+            cancels,
+            &self.run.state().gate,
+        ) {
             return Ok(Some(HostExit::AtGate {
                 commit: gate.commit.clone(),
                 exit: GateExit::Stopped,
@@ -551,8 +571,13 @@ impl<'a> Host<'a> {
         }
         // Whoever finishes a task would wait for an answer that nobody gives.
         self.waker.pass_on(&mut self.run)?;
-        self.run.stop_workers("the run is cancelled")?;
-        self.finish(RunEnd::Cancelled, "a person stopped it")?;
+        self.run.stop_workers(CANCELLED)?;
+        let reason = if self.run.state().is_cancelled_elsewhere() {
+            "a person cancelled it"
+        } else {
+            "a person stopped it"
+        };
+        self.finish(RunEnd::Cancelled, reason)?;
         let finished = self.run.state().finished.clone();
         Ok(finished.map(HostExit::Over))
     }
@@ -577,16 +602,42 @@ impl<'a> Host<'a> {
         self.finish(end, &reason)
     }
 
+    /// Ends a run that nobody hosts as cancelled, after whoever is left of its team was stopped. One that is over stays as it
+    /// is. Nothing of the work is touched. The state files are another run's business if they tell of that.
+    pub fn cancel(&mut self) -> Result<Finished> {
+        self.run.read_past()?;
+        if let Some(finished) = self.run.state().finished.clone() {
+            return Ok(finished);
+        }
+        self.end_what_was_under_way();
+        self.waker.pass_on(&mut self.run)?;
+        self.run.stop_workers(CANCELLED)?;
+        let finished = self.journal_end(RunEnd::Cancelled, "a person cancelled it")?;
+        if projector::is_projected(&self.run) {
+            flow_phases::follow(&mut self.run, &mut self.projector)?;
+            self.projector.project(&mut self.run);
+        }
+        render::write_report(&mut self.run, self.merger.guard());
+        Ok(finished)
+    }
+
+    /// Writes down how the run ended.
+    fn journal_end(&mut self, end: RunEnd, reason: &str) -> Result<Finished> {
+        let commit = render::commit_with_work(&self.run, self.merger.guard());
+        let finished = RunFinished::new(self.run.state().stage, end, reason, commit);
+        self.run.journal(EventKind::RunFinished(finished))?;
+        Ok(Finished {
+            end,
+            exit_code: end.exit_code(),
+            reason: reason.to_owned(),
+        })
+    }
+
     /// Ends the run, and writes its report. Everybody was stopped before.
     fn finish(&mut self, end: RunEnd, reason: &str) -> Result<()> {
         self.waker.stop(&mut self.run)?;
-        let commit = match &self.run.state().gate {
-            Some(gate) => Some(gate.commit.clone()),
-            None => self.merger.guard().present_head(),
-        };
-        let landed = commit.clone();
-        let finished = RunFinished::new(self.run.state().stage, end, reason, commit);
-        self.run.journal(EventKind::RunFinished(finished))?;
+        let landed = render::commit_with_work(&self.run, self.merger.guard());
+        self.journal_end(end, reason)?;
         flow_phases::follow(&mut self.run, &mut self.projector)?;
         for sentence in repository_audit::changed_refs(&self.run, landed.as_deref()) {
             self.run.say(&sentence);

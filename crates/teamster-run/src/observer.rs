@@ -2,24 +2,11 @@
 
 use std::time::Duration;
 
+pub use teamster_journal::payload::StopLevel;
 use teamster_journal::payload::{GateAnswer, PlanAnswer, PlanProposed, QuestionId, RunSpec};
 use teamster_journal::{Event, Question, RunState};
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::task::Task;
-
-/// How urgently a person or a signal asks a run to stop. Each level includes the one before it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum StopLevel {
-    /// The run goes on.
-    #[default]
-    GoOn,
-    /// Current tasks are finished first.
-    Drain,
-    /// Current tasks are interrupted; their work so far is kept.
-    Stop,
-    /// Every process of the run is ended at once.
-    Kill,
-}
 
 /// The present state of a run, for display.
 #[derive(Clone, Copy, Debug)]
@@ -34,7 +21,8 @@ pub struct RunSnapshot<'a> {
     pub worked: Duration,
 }
 
-/// Watches a run, and asks it to stop or answers its questions.
+/// Watches a run, and asks it to stop or answers its questions. An observer at which nobody can be asked has nothing to say about
+/// plans and questions.
 pub trait RunObserver {
     /// Receives a new event. Each event is passed once, in order.
     fn event(&mut self, event: &Event);
@@ -55,19 +43,25 @@ pub trait RunObserver {
     fn stop_level(&self) -> StopLevel;
 
     /// Shows a plan that a person has to decide about. Each revision is shown once.
-    fn show_plan(&mut self, plan: &PlanShown<'_>);
+    fn show_plan(&mut self, _plan: &PlanShown<'_>) {}
 
     /// Returns what the person at this observer says to the plan that was shown last, once.
-    fn plan_answer(&mut self) -> Option<PlanAnswer>;
+    fn plan_answer(&mut self) -> Option<PlanAnswer> {
+        None
+    }
 
     /// Shows a question of the leader that the run waits for. Each is shown once.
-    fn show_question(&mut self, question: &Question);
+    fn show_question(&mut self, _question: &Question) {}
 
     /// Returns what the person at this observer says to the question that was shown last, once.
-    fn question_answer(&mut self) -> Option<QuestionReply>;
+    fn question_answer(&mut self) -> Option<QuestionReply> {
+        None
+    }
 
     /// Returns whether a person is at this observer, who can be asked.
-    fn has_person(&self) -> bool;
+    fn has_person(&self) -> bool {
+        false
+    }
 
     /// Shows what a person at the open gate has to decide about.
     fn open_gate(&mut self, text: &str);

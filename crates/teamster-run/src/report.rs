@@ -100,6 +100,8 @@ pub struct ReportInput {
     pub findings: Vec<(String, String)>,
     /// `git diff --stat`, from the base to the integration.
     pub diff_stat: String,
+    /// Whether it is not known what changed: everybody worked in a folder that is in no repository of git.
+    pub is_diff_unknown: bool,
     /// The commit that a person is asked about, or was.
     pub asked_about: Option<String>,
     /// Why the commit could not land when it was approved before.

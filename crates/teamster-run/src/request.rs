@@ -33,6 +33,12 @@ pub enum RequestError {
         /// How many.
         asked: u64,
     },
+    /// Several entries of a crew are parted by spaces, so that the second would be the task.
+    #[error("the parts of a team are joined by commas: write {joined}, and the task after it")]
+    Spaces {
+        /// The crew as it is written.
+        joined: String,
+    },
     /// Nothing is to be done.
     #[error("there is no task; say what is to be done after the team")]
     NoTask,
@@ -98,8 +104,16 @@ impl Request {
         } else {
             (Some(first), rest)
         };
-        let crew = crew.map(str::parse).transpose()?;
         let task = task.trim().to_owned();
+        let beyond: Vec<&str> = task
+            .split_whitespace()
+            .take_while(|word| is_crew(word) && group(word).is_ok())
+            .collect();
+        if let (Some(crew), false) = (crew, beyond.is_empty()) {
+            let joined = [&[crew], beyond.as_slice()].concat().join(",");
+            return Err(RequestError::Spaces { joined });
+        }
+        let crew = crew.map(str::parse).transpose()?;
         let length = task.chars().count();
         if task.is_empty() {
             return Err(RequestError::NoTask);

@@ -200,6 +200,10 @@ pub fn claim(
     lease: Duration,
 ) -> Claim {
     let claim = Claim::new(worker.clone(), proof, now.after(lease), process);
+    let is_own = |name: Option<&str>| name == Some(worker.as_str());
+    let is_assigned =
+        is_own(task.assigned_to()) || task.status() == Status::Pending && is_own(task.owner());
+    task.set_assigned_to(is_assigned.then_some(worker));
     task.set_status(Status::InProgress);
     task.set_owner(Some(worker));
     task.set_new_claim(&claim);
@@ -312,11 +316,17 @@ fn ended_attempt(task: &mut Task, failure: &Failure, pause: Option<Time>, now: T
         task.set_completed_at(Some(now));
     } else {
         task.set_status(Status::Pending);
-        task.set_owner(None);
+        give_back(task);
     }
     task.remove_claim();
     task.set_not_before(pause);
     written(task);
+}
+
+/// Takes the task from whoever worked on it. The one that it was assigned to before keeps it.
+fn give_back(task: &mut Task) {
+    let assigned: Option<WorkerName> = task.assigned_to().and_then(|name| name.parse().ok());
+    task.set_owner(assigned.as_ref());
 }
 
 /// Gives the task back without having failed. Without a token it is a person who insists.
@@ -334,7 +344,7 @@ pub fn release(task: &mut Task, token: Option<&Token>) -> Result<(), Refusal> {
         }
     }
     task.set_status(Status::Pending);
-    task.set_owner(None);
+    give_back(task);
     task.remove_claim();
     written(task);
     Ok(())
@@ -357,7 +367,7 @@ pub fn retry(task: &mut Task, failure: Option<&Failure>) -> Result<(), Refusal> 
         });
     }
     task.set_status(Status::Pending);
-    task.set_owner(None);
+    give_back(task);
     task.set_permanently_failed(false);
     task.set_failed_attempts(0);
     task.set_error(None);
@@ -416,6 +426,7 @@ pub fn edit(task: &mut Task, edit: &Edit) -> Result<(), Refusal> {
         task.set_text("description", description);
     }
     if let Some(owner) = &edit.owner {
+        task.set_assigned_to(None);
         task.set_owner(owner.as_ref());
     }
     if let Some(blockers) = &edit.blocked_by {

@@ -128,6 +128,16 @@ pub struct Alive {
     pub pid: Option<u32>,
 }
 
+/// The name of the process that hosts a team, where it is listed beside its workers.
+const HOST: &str = "host";
+
+impl Alive {
+    /// Returns whether it is the process that hosts the team.
+    pub fn is_host(&self) -> bool {
+        self.name == HOST
+    }
+}
+
 impl fmt::Display for Alive {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ({})", self.name, self.evidence)
@@ -142,7 +152,7 @@ pub fn alive(read: &dyn Read, team: &TeamName, config: &TeamConfig) -> Result<Ve
     let mut alive: Vec<Alive> = host_of(config)
         .filter(|host| read.life(host) == Life::Alive)
         .map(|host| Alive {
-            name: "host".to_owned(),
+            name: HOST.to_owned(),
             evidence: format!("pid {} runs", host.pid),
             pid: Some(host.pid),
         })

@@ -10,8 +10,8 @@ use teamster_app::{Actor, env_vars};
 use teamster_types::TeamName;
 
 use crate::commands::{
-    ask, config, demo, doctor, flow, gate, generate, hook, install, journal, mcp, message, party,
-    plan, plugin, replay, run, shutdown, state_file, status, studio, task, team, top, trust,
+    ask, cancel, config, demo, doctor, flow, gate, generate, hook, install, journal, mcp, message,
+    party, plan, plugin, replay, run, shutdown, state_file, status, studio, task, team, top, trust,
     worker, worktree, zombies,
 };
 use crate::context::Context;
@@ -52,6 +52,7 @@ enum Command {
     Approve(gate::ApproveArgs),
     Reject(gate::RejectArgs),
     Revise(gate::ReviseArgs),
+    Cancel(cancel::CancelArgs),
     Plan(plan::PlanArgs),
     Message(message::MessageArgs),
     Ask(ask::AskArgs),
@@ -85,8 +86,8 @@ const GROUPS: [(&str, &[&str]); 5] = [
     (
         "Run a team",
         &[
-            "run", "demo", "approve", "reject", "revise", "plan", "status", "top", "studio",
-            "replay",
+            "run", "demo", "approve", "reject", "revise", "cancel", "plan", "status", "top",
+            "studio", "replay",
         ],
     ),
     (
@@ -296,6 +297,7 @@ fn dispatch(cli: Cli) -> Result {
         Command::Run(command) => command.run(&Context::find_checked(out)?),
         Command::Approve(command) => command.run(&Context::find_checked(out)?),
         Command::Reject(command) => command.run(&Context::find_to_stop(out)?),
+        Command::Cancel(command) => command.run(&Context::find_to_stop(out)?),
         Command::Revise(command) => command.run(&Context::find_checked(out)?),
         Command::Status(command) => command.run(&Context::find_checked(out)?),
         Command::Top(command) => command.run(&Context::find_checked(out)?),

@@ -27,7 +27,8 @@ pub fn report(error: &AppError, json: bool) -> u8 {
             text
         };
         // If even this cannot be written, the exit code still tells.
-        let _ = writeln!(std::io::stderr().lock(), "{text}");
+        let line = format!("{text}\n");
+        let _ = std::io::stderr().lock().write_all(line.as_bytes());
     }
     exit_codes::of(error.kind())
 }

@@ -105,7 +105,9 @@ impl Output {
     /// A remark for a person. A program that asked for JSON expects nothing but errors on that stream.
     pub fn remark(self, text: &str) {
         if !self.json {
-            let _ = writeln!(std::io::stderr().lock(), "{}", plain(text));
+            // At once: other processes of the team may write to the same place, and stderr has no buffer.
+            let line = format!("{}\n", plain(text));
+            let _ = std::io::stderr().lock().write_all(line.as_bytes());
         }
     }
 }

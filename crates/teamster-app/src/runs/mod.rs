@@ -4,6 +4,7 @@
 //! team, and [`host`] owns the run from there on. A run that exists is taken up with [`resume`]; [`begin_detached`] lets
 //! another process host it.
 
+mod cancel;
 mod casting;
 mod detached;
 mod prepare;
@@ -33,6 +34,8 @@ use crate::prompts::PromptFiles;
 use crate::trace_log;
 use crate::trust::{self, CurrentTrust, Unknown};
 use crate::workers;
+pub use cancel::cancel;
+pub(crate) use cancel::{ask_host, wait_for_host};
 pub use detached::{DetachedHost, begin_detached};
 pub use prepare::{PreparedRun, RunRequest, StartedRun, prepare};
 
@@ -188,9 +191,38 @@ pub fn host(
     observer: &mut dyn RunObserver,
 ) -> Result<HostExit> {
     let project = workers::project_of(app, team)?;
+    trace_log::begin(&project, team, None);
+    #[cfg(debug_assertions)]
+    if let Some(seq) = env_vars::get(env_vars::DIE_AT_EVENT)
+        && let Ok(seq) = seq.to_string_lossy().parse()
+    {
+        teamster_fs::fail::die_at_event(seq);
+    }
+    #[cfg(debug_assertions)]
+    if env_vars::get(env_vars::UNCHECKED_MERGES).is_some() {
+        teamster_fs::fail::leave_merges_unchecked();
+    }
+    with_environment(app, team, &spec.clone(), observer, |environment| {
+        Host::new(environment, team.clone(), spec)
+            .run()
+            .map_err(|error| {
+                tracing::error!("the run cannot go on: {error}");
+                failed(team, trace_log::of_host(&project, team), error)
+            })
+    })?
+}
+
+/// Gives `work` everything outside a team's run that a host works with.
+fn with_environment<T>(
+    app: &App,
+    team: &TeamName,
+    spec: &RunSpec,
+    observer: &mut dyn RunObserver,
+    work: impl FnOnce(HostEnvironment<'_>) -> T,
+) -> Result<T> {
+    let project = workers::project_of(app, team)?;
     let layout = app.layout.of_project(&project);
     let dir = opened(&project)?;
-    trace_log::begin(&project, team, None);
     let machine = Machine::read();
     let teamster = launch::own_program();
     let launcher = Launcher {
@@ -209,6 +241,10 @@ pub fn host(
         }
         _ => None,
     };
+    let in_project = spec
+        .in_place
+        .then(|| Git::find(&path).and_then(|git| Repo::find(&git, &project)))
+        .and_then(std::result::Result::ok);
     let trust = CurrentTrust::new(layout.clone());
     let environment = HostEnvironment {
         store: app.store()?,
@@ -219,6 +255,7 @@ pub fn host(
         launcher: &launcher,
         tmux: tmux.as_ref(),
         repo: repo.as_ref().map(|found| &found.repo),
+        project_repo: in_project.as_ref().map(|found| &found.repo),
         trust: &trust,
         limits: app.config.limits(),
         check_limit: CHECK_LIMIT,
@@ -229,22 +266,7 @@ pub fn host(
         path: &path,
         observer,
     };
-    #[cfg(debug_assertions)]
-    if let Some(seq) = env_vars::get(env_vars::DIE_AT_EVENT)
-        && let Ok(seq) = seq.to_string_lossy().parse()
-    {
-        teamster_fs::fail::die_at_event(seq);
-    }
-    #[cfg(debug_assertions)]
-    if env_vars::get(env_vars::UNCHECKED_MERGES).is_some() {
-        teamster_fs::fail::leave_merges_unchecked();
-    }
-    Host::new(environment, team.clone(), spec)
-        .run()
-        .map_err(|error| {
-            tracing::error!("the run cannot go on: {error}");
-            failed(team, trace_log::of_host(&project, team), error)
-        })
+    Ok(work(environment))
 }
 
 /// A host that cannot go on has stopped its workers. What they did is kept, and another host takes the run up.

@@ -10,7 +10,6 @@ use teamster_journal::payload::{
     Approve, Base, Budget, Check, Distribution, GivenBy, GivenPlan, MAX_FIX, PlanSource,
     ReviewMode, RunSpec,
 };
-use teamster_party::Party;
 use teamster_prompts::Prompts;
 use teamster_prompts::facts::CheckState;
 use teamster_run::cast::nobody_can;
@@ -30,7 +29,7 @@ use super::casting::CastTeam;
 use super::{busy, check_budget};
 use crate::app::{App, recordable};
 use crate::env_vars;
-use crate::error::{AppError, ErrorKind, Result};
+use crate::error::{AppError, Result};
 use crate::files::read_file;
 use crate::prompts::PromptFiles;
 use crate::trust::{self, Unknown};
@@ -182,9 +181,6 @@ impl RunRequest {
                 AppError::usage("--best-of needs a worktree for each worker")
                     .hint("use it in a git repository and without --no-worktrees"),
             );
-        }
-        if spec.flow_kind() == FlowKind::Party {
-            check_session(&project, &team)?;
         }
         let is_led = matches!(spec.plan_source(), PlanSource::Leader(_));
         let is_asked = is_led && app.can_ask() && !self.is_detached && !self.assume;
@@ -420,30 +416,6 @@ fn check_given(spec: &RunSpec) -> Result {
         Some(why) => Err(AppError::refused(why)
             .hint("change the tasks, or name a team that can do them, as in `2:codex,1:claude`")),
         None => Ok(()),
-    }
-}
-
-/// Refuses a run that follows the flow `party` while the session of another team is under way: it lives by its session, and a
-/// project has one.
-fn check_session(project: &Path, team: &TeamName) -> Result {
-    let Some(dir) = Dir::open_root(project)? else {
-        return Ok(());
-    };
-    let session = match Party::find(&dir)? {
-        Some(party) => party.session()?,
-        None => None,
-    };
-    match session {
-        Some(session) if session.is_active() && session.team != team.as_str() => {
-            let (other, phase) = (&session.team, &session.phase);
-            Err(AppError::new(ErrorKind::Conflict, format!(
-                "the flow party needs a session, and that of team {other} is under way, in {phase}"
-            ))
-            .hint(format!(
-                "decide about the work of {other} first, or stop it: `teamster state transition CANCELLED REASON`"
-            )))
-        }
-        _ => Ok(()),
     }
 }
 

@@ -14,6 +14,9 @@ use teamster_fs::Dir;
 use teamster_fs::layout::{self, Layout};
 use teamster_fs::proc::Machine;
 use teamster_isolate::tmux::{Tmux, TmuxError};
+use teamster_journal::payload::StopLevel;
+use teamster_types::heartbeat::Heartbeat;
+use teamster_types::process::Life;
 use teamster_types::{TeamName, WorkerName};
 use teamster_workers::launch::{self, Launcher};
 use teamster_workers::record::{self, LaunchRecord};
@@ -23,6 +26,7 @@ use crate::app::App;
 use crate::config::Config;
 use crate::env_vars;
 use crate::error::{AppError, ErrorKind, Result};
+use crate::runs;
 pub use bridge::{Say, be};
 
 /// A worker that was named, and its team's project.
@@ -203,8 +207,73 @@ pub struct StopRequest {
     pub deadline: Duration,
 }
 
+impl StopRequest {
+    fn level(&self) -> StopLevel {
+        match (self.force, self.drain) {
+            (true, _) => StopLevel::Kill,
+            (false, true) => StopLevel::Drain,
+            (false, false) => StopLevel::Stop,
+        }
+    }
+}
+
 /// Stops workers, and returns how each ended. `tell` hears what is waited for meanwhile.
+///
+/// Where a whole team is stopped that a host leads, the host is told first, so that it calls the run cancelled and replaces
+/// nobody; it has ended when this returns.
 pub fn stop(
+    app: &App,
+    request: StopRequest,
+    tell: &mut dyn FnMut(&str),
+) -> Result<Vec<StoppedWorker>> {
+    let (level, deadline) = (request.level(), request.deadline);
+    let team = request.team.clone();
+    let is_hosted =
+        request.only.is_none() && runs::ask_host(app, &team, level, false, Some(deadline))?;
+    let ends = stop_workers(app, request, tell)?;
+    if is_hosted {
+        runs::wait_for_host(app, &team, level, deadline, tell)?;
+    }
+    Ok(ends)
+}
+
+/// Returns who of a team is alive and cannot be ended from here, with the evidence: whoever runs on another machine, and
+/// whatever teamster did not start.
+pub fn beyond_reach(app: &App, team: &TeamName) -> Result<Vec<String>> {
+    let project = project_of(app, team)?;
+    let Some(dir) = Dir::open_root(&project)? else {
+        return Ok(Vec::new());
+    };
+    let machine = Machine::read();
+    let read = app.read()?;
+    let config = read.team(team)?;
+    let records = record::all(&dir, team)?;
+    let (beats, _) = read.heartbeats(team)?;
+    let living = teamster_view::teams::alive(read, team, &config)?.into_iter();
+    let beyond = living.filter(|alive| {
+        let host = config.host().filter(|_| alive.is_host());
+        if let Some(host) = host {
+            return machine.life(&host) != Life::Alive;
+        }
+        let is_recorded = records
+            .iter()
+            .any(|record| record.spec.worker.as_str() == alive.name);
+        let beat = beats
+            .iter()
+            .find(|beat| beat.worker_name.as_str() == alive.name);
+        let is_launched = beat.is_some_and(|beat| beat.launch.is_some());
+        let process = beat.and_then(Heartbeat::process);
+        match process.map_or(Life::Alive, |process| machine.life(&process)) {
+            // Only its heartbeat is left, and that goes with it.
+            Life::Gone => false,
+            Life::Unknown => true,
+            Life::Alive => !(is_recorded || is_launched),
+        }
+    });
+    Ok(beyond.map(|alive| alive.to_string()).collect())
+}
+
+fn stop_workers(
     app: &App,
     request: StopRequest,
     tell: &mut dyn FnMut(&str),

@@ -1,7 +1,7 @@
 //! State files of a project that others read: those that make Claude Code visible, and sessions with an approval gate;
 //! also the client's own files that are only read.
 
-use teamster_types::Time;
+use teamster_types::{TeamName, Time};
 
 /// Folder of a project's state files, below the project.
 pub const BKIT: &str = ".bkit";
@@ -102,6 +102,14 @@ pub const PARTY_EVENTS: &str = "events.ndjson";
 pub const PARTY_LOCK: &str = ".lock";
 /// Sessions that made room for a later one, in [`PARTY`].
 pub const PARTY_ARCHIVE: &str = "archive";
+/// Sessions of teams that came while another one's was under way, a folder for each like [`PARTY`], in [`PARTY`].
+pub const PARTY_SESSIONS: &str = "sessions";
+
+/// Returns the folders on the way from a project to the session of a team that has one of its own.
+pub fn own_party(team: &TeamName) -> [&str; 3] {
+    [PARTY, PARTY_SESSIONS, team.as_str()]
+}
+
 /// The part before [`PARTY_EVENTS`], once that grew too large.
 pub const OLD_PARTY_EVENTS: &str = "events.old.ndjson";
 

@@ -22,6 +22,7 @@ mod list;
 mod merge;
 mod names;
 mod nested;
+mod project_files;
 mod refs;
 mod registered;
 mod replacements;

@@ -30,6 +30,8 @@ pub struct Exceeded {
     pub limit: f64,
     /// How much was used.
     pub used: f64,
+    /// What one more task is reckoned with, when it is for that that the rest is too little; `None` when nothing is left.
+    pub next: Option<f64>,
 }
 
 impl Exceeded {
@@ -39,6 +41,7 @@ impl Exceeded {
             what: event.what?,
             limit: event.limit?,
             used: event.used?,
+            next: event.next,
         })
     }
 
@@ -48,13 +51,30 @@ impl Exceeded {
             what: Some(self.what),
             limit: Some(self.limit),
             used: Some(self.used),
+            next: self.next,
         }
     }
 
-    /// For people: `12,000 tokens used of 10,000 tokens`.
+    /// Returns why the run ends, for people: `the budget is used up: 12,000 tokens used of 10,000 tokens`.
+    pub fn sentence(&self) -> String {
+        let why = match self.next {
+            None => "the budget is used up",
+            Some(_) => "the budget has no room for another task",
+        };
+        format!("{why}: {}", self.words())
+    }
+
+    /// Returns the figures, for people: `12,000 tokens used of 10,000 tokens`.
     pub fn words(&self) -> String {
-        let (used, limit) = (self.what.say(self.used), self.what.say(self.limit));
-        format!("{used} used of {limit}")
+        let [used, limit, left] =
+            [self.used, self.limit, self.limit - self.used].map(|figure| self.what.say(figure));
+        match self.next {
+            None => format!("{used} used of {limit}"),
+            Some(next) => format!(
+                "{used} used of {limit}; {left} are left, and a task took {} on average",
+                self.what.say(next)
+            ),
+        }
     }
 }
 
@@ -72,6 +92,7 @@ impl Budget {
                 what: Limit::Tokens,
                 limit: limit as f64,
                 used: used as f64,
+                next: None,
             });
         }
         let used = spent.money.unwrap_or_default();
@@ -80,6 +101,7 @@ impl Budget {
                 what: Limit::Usd,
                 limit: limit.usd(),
                 used: used.usd(),
+                next: None,
             });
         }
         self.out_of_minutes(elapsed)
@@ -93,24 +115,33 @@ impl Budget {
             what: Limit::Minutes,
             limit,
             used,
+            next: None,
         })
     }
 
-    /// The limit that least is left of, and how much of it was used; `None` without a limit of tokens or money.
-    pub fn nearest(&self, spent: &Cost) -> Option<Exceeded> {
+    /// The limit that has no room for what is reserved, though not all of it is used; `None` when there is room.
+    pub fn short_of(&self, spent: &Cost, reserved: Reservation) -> Option<Exceeded> {
         let tokens = self.tokens.map(|limit| Exceeded {
             what: Limit::Tokens,
             limit: limit as f64,
             used: spent.total().unwrap_or(0) as f64,
+            next: Some(reserved.tokens as f64),
         });
         let money = self.money().map(|limit| Exceeded {
             what: Limit::Usd,
             limit: limit.usd(),
             used: spent.money.unwrap_or_default().usd(),
+            next: Some(reserved.money.usd()),
         });
-        let share = |exceeded: &Exceeded| exceeded.used / exceeded.limit.max(f64::MIN_POSITIVE);
-        let both = tokens.into_iter().chain(money);
-        both.max_by(|one, other| share(one).total_cmp(&share(other)))
+        let only = |what: Limit| match what {
+            Limit::Tokens => Self { usd: None, ..*self },
+            _ => Self {
+                tokens: None,
+                ..*self
+            },
+        };
+        let mut both = tokens.into_iter().chain(money);
+        both.find(|limit| !only(limit.what).fits(spent, reserved))
     }
 
     /// Whether there is room for what is reserved: for all tasks that run and the one that is to start.

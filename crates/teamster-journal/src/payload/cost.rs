@@ -121,6 +121,9 @@ pub struct BudgetExhausted {
     pub limit: Option<f64>,
     /// How much was used.
     pub used: Option<f64>,
+    /// What one more task was reckoned with, when the rest was too little for that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next: Option<f64>,
 }
 
 #[cfg(test)]

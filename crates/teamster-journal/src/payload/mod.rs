@@ -48,9 +48,9 @@ pub use review::{
     ReviewStarted, ReviewVerdict,
 };
 pub use run::{
-    Approve, Base, Distribution, GivenBy, GivenPlan, LeaderAsked, MAX_FIX, Member, PhaseEntered,
-    PlanMade, PlanSource, PlannedTaskEntry, RefsRecorded, RunEnd, RunFinished, RunSpec, RunStarted,
-    StageEntered,
+    Approve, Base, Distribution, FilesRecorded, GivenBy, GivenPlan, LeaderAsked, MAX_FIX, Member,
+    PhaseEntered, PlanMade, PlanSource, PlannedTaskEntry, RefsRecorded, RunEnd, RunFinished,
+    RunSpec, RunStarted, RunStopRequested, StageEntered, StopLevel,
 };
 pub use severity::Severity;
 pub use task::TaskChange;

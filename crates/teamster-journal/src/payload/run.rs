@@ -394,6 +394,14 @@ pub struct RefsRecorded {
     pub refs: BTreeMap<String, String>,
 }
 
+/// The payload of `run.files`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct FilesRecorded {
+    /// The files, as a tree of git.
+    pub tree: String,
+}
+
 /// The payload of `run.stage`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
@@ -570,6 +578,35 @@ impl RunEnd {
             Outcome::Complete | Outcome::Rejected | Outcome::RolledBack
         )
     }
+}
+
+/// How urgently a run is asked to stop. Each level includes the one before it.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum StopLevel {
+    /// The run goes on.
+    #[default]
+    GoOn,
+    /// Current tasks are finished first.
+    Drain,
+    /// Current tasks are interrupted; their work so far is kept.
+    Stop,
+    /// Every process of the run is ended at once.
+    Kill,
+}
+
+/// The payload of `run.stop_requested`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RunStopRequested {
+    /// How urgent it is: `drain`, `stop` or `kill`.
+    pub level: StopLevel,
+    /// Whether the run ends as cancelled wherever it is. Otherwise one that waits at its gate stays there, without a host.
+    pub cancel: bool,
+    /// How long the workers have to end by themselves, in milliseconds; `null` for as long as the host gives them.
+    pub deadline_ms: Option<u64>,
 }
 
 /// The payload of `run.finished`.

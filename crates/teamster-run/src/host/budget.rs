@@ -69,12 +69,8 @@ pub(super) fn exhausted(spec: &RunSpec, state: &RunState, hosted: Duration) -> O
     let spent = &state.spent;
     let reached = spec.budget.exceeded(&spent.run, state.worked(hosted));
     // Nobody works, and nobody may begin: what is left is less than a task is worth.
-    let is_stuck = || spent.running() == 0 && !spec.budget.fits(&spent.run, spent.reservation());
-    reached.or_else(|| {
-        is_stuck()
-            .then(|| spec.budget.nearest(&spent.run))
-            .flatten()
-    })
+    let short_of = || spec.budget.short_of(&spent.run, spent.reservation());
+    reached.or_else(|| (spent.running() == 0).then(short_of).flatten())
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
+use teamster_isolate::OrTrace as _;
 use teamster_isolate::git::Repo;
 use teamster_journal::cost::Exceeded;
 use teamster_journal::payload::{Approve, Check, Member, RunSpec, RunStarted};
@@ -112,9 +113,9 @@ impl<'a> RunContext<'a> {
         self.env.observer
     }
 
-    /// Returns how urgently the observer wants the run to stop.
+    /// Returns how urgently the run is to stop: by the observer, or by somebody elsewhere.
     pub(super) fn stop_level(&self) -> StopLevel {
-        self.env.observer.stop_level()
+        self.env.observer.stop_level().max(self.state.stop_level())
     }
 
     /// Returns whether a person can be asked something now: at the terminal of the run, or from elsewhere while it waits.
@@ -335,7 +336,7 @@ impl<'a> RunContext<'a> {
 
     /// Returns whether nothing that takes long should go on.
     pub(super) fn must_stop(&self) -> bool {
-        self.env.observer.stop_level() > StopLevel::GoOn || self.out_of_time().is_some()
+        self.stop_level() > StopLevel::GoOn || self.out_of_time().is_some()
     }
 
     fn hosted(&self) -> Duration {
@@ -411,27 +412,39 @@ impl<'a> RunContext<'a> {
         Ok(())
     }
 
-    /// Stops everyone, and returns only when nobody is left. The observer can make it faster.
+    /// Stops everyone, and returns only when nobody is left. Whoever wants the run to stop can make it faster.
     pub(super) fn stop_workers(&mut self, reason: &str) -> Result<()> {
         self.workers.stopping();
         loop {
-            let level = self.env.observer.stop_level();
-            let alive = self.workers.stop(&mut self.env, reason, level)?;
+            let level = self.stop_level();
+            let alive = worker_pool::stop(self, reason, level)?;
             self.read()?;
             if alive.is_empty() {
                 return Ok(());
             }
-            if self.env.observer.stop_level() == level {
+            if self.stop_level() == level {
                 return Err(worker_pool::still_alive(&alive));
             }
         }
     }
 
-    /// Stops everyone because the run cannot go on.
-    pub(super) fn stop_after_error(&mut self) {
-        self.workers.stop_after_error(&mut self.env);
+    /// Notes that this host stops its workers.
+    pub(super) fn workers_stopping(&mut self) {
+        self.workers.stopping();
+    }
+
+    /// Does what must not wait while workers are asked to stop: reads on, and shows how things stand.
+    pub(super) fn attend_stop(&mut self) {
+        let attended = self.read().and_then(|()| self.show());
+        attended.or_trace("show how things stand while workers stop");
+    }
+
+    /// Stops everyone because the run cannot go on, and returns what is left, in words.
+    pub(super) fn stop_after_error(&mut self) -> Vec<String> {
+        worker_pool::stop_after_error(self)
     }
 }
+
 /// Notes an event in the trace: what the host does always, what others do for whoever asks for more.
 fn trace(event: &Event) {
     let (seq, kind, task) = (event.seq, &event.kind, event.task_id.as_ref());

@@ -38,11 +38,7 @@ impl ProjectLock {
         layout: &Layout,
         team: &TeamName,
     ) -> Result<Option<ExclusiveLock>, FsError> {
-        let root = Dir::open_or_create_root(&layout.claude)?;
-        let Some(folder) = root.child_or_create(layout::TEAMS)?.child(team.as_str())? else {
-            return Ok(None);
-        };
-        let Waited::Held(of_team) = Lock::wait(&folder, layout::HOST_LOCK, GLANCE, false)? else {
+        let Some(of_team) = TeamLock::take(layout, team)? else {
             return Ok(None);
         };
         let project = Dir::open_or_create_root(&self.project)?;
@@ -54,9 +50,43 @@ impl ProjectLock {
     }
 }
 
+/// The lock of a team alone, for whoever ends its run and works nowhere. The kernel frees it when its holder dies.
+#[derive(Debug)]
+pub struct TeamLock {
+    _lock: Lock,
+}
+
+impl TeamLock {
+    /// Takes the lock of a team, or returns `None` when another process holds it or there is no such team.
+    pub fn take(layout: &Layout, team: &TeamName) -> Result<Option<Self>, FsError> {
+        let Some(folder) = team_folder(layout, team)? else {
+            return Ok(None);
+        };
+        Ok(
+            match Lock::wait(&folder, layout::HOST_LOCK, GLANCE, false)? {
+                Waited::Held(lock) => Some(Self { _lock: lock }),
+                Waited::TimedOut => None,
+            },
+        )
+    }
+
+    /// Returns whether a process hosts the team.
+    pub fn is_held(layout: &Layout, team: &TeamName) -> Result<bool, FsError> {
+        match team_folder(layout, team)? {
+            Some(folder) => Lock::is_held(&folder, layout::HOST_LOCK),
+            None => Ok(false),
+        }
+    }
+}
+
+fn team_folder(layout: &Layout, team: &TeamName) -> Result<Option<Dir>, FsError> {
+    let root = Dir::open_or_create_root(&layout.claude)?;
+    root.child_or_create(layout::TEAMS)?.child(team.as_str())
+}
+
 /// The lock that a host holds as long as it runs: that of its project and that of its team.
 #[derive(Debug)]
 pub struct ExclusiveLock {
     _project: Lock,
-    _team: Lock,
+    _team: TeamLock,
 }

@@ -135,7 +135,7 @@ fn refuse(run: &RunContext<'_>, to: &str, unmet: &StepError) -> Result<Vec<HostC
         })
         .flatten()
         .collect();
-    let tickets = Party::find(run.env().project)
+    let tickets = Party::find_for(run.env().project, run.team())
         .and_then(|party| party.map_or_else(|| Ok(Vec::new()), |party| party.tickets()))
         .unwrap_or_default();
     let failed: Vec<String> = tickets

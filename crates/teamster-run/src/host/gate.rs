@@ -508,7 +508,7 @@ fn publish_decision(
 ) {
     let now = run.store().now();
     let base = run.spec().base.as_ref().map(|base| base.commit.clone());
-    let recorded = Party::make(run.env().project).and_then(|party| {
+    let recorded = Party::make_for(run.env().project, run.team()).and_then(|party| {
         let session = party.session()?.map(|session| session.id);
         party.record_approval(
             &NewApproval {

@@ -1,6 +1,7 @@
 //! Renders what a person reads: the gate, and the report.
 
-use teamster_isolate::git::{self, CommitId, Count, WorktreeKind, WorktreeState};
+use teamster_isolate::OrTrace as _;
+use teamster_isolate::git::{self, CommitId, Count, Repo, WorktreeKind, WorktreeState};
 use teamster_journal::Event;
 use teamster_journal::Gate;
 use teamster_journal::payload::{FileChange, MOST_FILES, Outside, Shown, WorkerWords};
@@ -10,7 +11,7 @@ use teamster_types::task::Task;
 use super::context::RunContext;
 use super::integration_guard::IntegrationGuard;
 use super::repository_audit;
-use super::task_progress::needs_review;
+use super::task_progress::{needs_review, open};
 use crate::report::{LeftBehind, ReportInput, gate_text, input_from, keep, page};
 
 /// Events that are read at once.
@@ -19,7 +20,7 @@ const PAGE: usize = 1_000;
 /// Returns what a person reads at the gate.
 pub(super) fn gate_page(run: &RunContext<'_>, gate: &Gate) -> String {
     let mut input = report_input(run);
-    input.diff_stat = diff_stat(run, &gate.commit);
+    add_changes(run, &gate.commit, &mut input);
     gate_text(&input)
 }
 
@@ -43,38 +44,48 @@ pub(super) fn to_show(run: &RunContext<'_>, commit: &str) -> Shown {
             files: files_outside(task),
         })
         .collect();
+    if let Some(ChangedRange { repo, from, to }) = changed_range(run, commit) {
+        let files = repo.counted(&from, &to).unwrap_or_default();
+        shown.file_count = files.len() as u64;
+        shown.files = files.into_iter().take(MOST_FILES).map(change).collect();
+    }
     let base = run.spec().base.as_ref();
-    if let (Some(repo), Some(base), Ok(commit)) = (run.repo(), base, commit.parse::<CommitId>()) {
-        if let Ok(from) = base.commit.parse() {
-            let files = repo.counted(&from, &commit).unwrap_or_default();
-            shown.file_count = files.len() as u64;
-            shown.files = files.into_iter().take(MOST_FILES).map(change).collect();
-        }
-        if let Some(branch) = &base.branch {
-            let in_the_way = repo.in_the_way(branch, &commit);
-            shown.in_the_way = in_the_way.unwrap_or_default();
-            shown.in_the_way.truncate(MOST_FILES);
-        }
+    if let (Some(repo), Some(base), Ok(commit)) = (run.repo(), base, commit.parse::<CommitId>())
+        && let Some(branch) = &base.branch
+    {
+        let in_the_way = repo.in_the_way(branch, &commit);
+        shown.in_the_way = in_the_way.unwrap_or_default();
+        shown.in_the_way.truncate(MOST_FILES);
     }
     shown.references = repository_audit::changed_refs(run, None);
     shown
 }
 
+/// Returns the commit that has the work of the run so far, or `None` when nothing is merged.
+pub(super) fn commit_with_work(run: &RunContext<'_>, guard: &IntegrationGuard) -> Option<String> {
+    if let Some(gate) = &run.state().gate {
+        return Some(gate.commit.clone());
+    }
+    // Whoever ends a run without working on it has the word of its last host.
+    let noted = || run.state().head.clone().filter(|_| run.repo().is_some());
+    guard.present_head().or_else(noted)
+}
+
 /// Writes the report, and keeps the journal beside it. The run has ended, whether that works or not.
 pub(super) fn write_report(run: &mut RunContext<'_>, guard: &IntegrationGuard) {
-    let commit = match &run.state().gate {
-        Some(gate) => gate.commit.clone(),
-        None => guard.present_head().unwrap_or_default(),
-    };
+    let commit = commit_with_work(run, guard).unwrap_or_default();
     let mut input = report_input(run);
-    input.diff_stat = diff_stat(run, &commit);
+    add_changes(run, &commit, &mut input);
     input.references = repository_audit::changed_refs(run, Some(&commit));
     input.left.extend(left_behind(run));
+    // First, because it sets aside what an earlier team of the same name left.
+    if let Err(error) = run.store().keep_journal(run.team()) {
+        run.say(&format!(
+            "the journal was not kept beside the report: {error}"
+        ));
+    }
     if let Err(error) = keep(run.env().project, run.team(), &page(&input)) {
         run.say(&format!("the report was not written: {error}"));
-    }
-    if let Err(error) = run.store().keep_journal(run.team()) {
-        run.say(&format!("the journal was not kept beside it: {error}"));
     }
 }
 
@@ -83,7 +94,7 @@ fn report_input(run: &RunContext<'_>) -> ReportInput {
     let tasks = run.tasks().unwrap_or_default();
     let mut input = input_from(run.team(), &events, &tasks);
     // The session of the project may be another team's, and so are its findings then.
-    if let Ok(Some(party)) = Party::find(run.env().project)
+    if let Ok(Some(party)) = Party::find_for(run.env().project, run.team())
         && let Ok(Some(session)) = party.session()
         && session.team == run.team().as_str()
         && let Ok(findings) = party.finding_texts()
@@ -114,13 +125,58 @@ fn all_events(run: &RunContext<'_>) -> Vec<Event> {
     }
 }
 
-fn diff_stat(run: &RunContext<'_>, commit: &str) -> String {
-    let base = run.spec().base.as_ref().map(|base| base.commit.parse());
-    let (Some(repo), Some(Ok(base)), Ok(commit)) = (run.repo(), base, commit.parse::<CommitId>())
-    else {
-        return String::new();
-    };
-    repo.diff_stat(&base, &commit).unwrap_or_default()
+/// Two states of the files that are compared, and the repository that has both.
+struct ChangedRange<'a> {
+    repo: &'a Repo,
+    from: CommitId,
+    to: CommitId,
+}
+
+/// Returns what the work is compared with: the base with a commit, or, where everybody works in the project's folder, the files
+/// as they were with the files as they are. `None` when that is not known.
+fn changed_range<'a>(run: &RunContext<'a>, commit: &str) -> Option<ChangedRange<'a>> {
+    if let Some(repo) = run.env().project_repo {
+        let from = run.state().files.as_ref()?.parse().ok()?;
+        let to = repo.files_now(run.team());
+        let to = to.ok_or_trace("look at the files of the project")?;
+        return Some(ChangedRange { repo, from, to });
+    }
+    let from = run.spec().base.as_ref()?.commit.parse().ok()?;
+    let to = commit.parse().ok()?;
+    Some(ChangedRange {
+        repo: run.repo()?,
+        from,
+        to,
+    })
+}
+
+/// Adds what changed to what a person reads.
+fn add_changes(run: &RunContext<'_>, commit: &str, input: &mut ReportInput) {
+    match changed_range(run, commit) {
+        Some(ChangedRange { repo, from, to }) => {
+            input.diff_stat = repo.diff_stat(&from, &to).unwrap_or_default();
+        }
+        None => input.is_diff_unknown = run.spec().in_place,
+    }
+}
+
+/// Returns what is left of a run that cannot go on, a sentence for each: tasks, and where work is that is not merged.
+pub(super) fn left_undone(run: &RunContext<'_>) -> Vec<String> {
+    let tasks = run.tasks().unwrap_or_default();
+    let open = open(&tasks);
+    let mut left = Vec::new();
+    if !open.is_empty() {
+        let names: Vec<&str> = open.iter().map(|task| task.id().as_str()).collect();
+        left.push(format!(
+            "left to do: task {} ({} of {})",
+            names.join(", "),
+            open.len(),
+            tasks.len()
+        ));
+    }
+    let kept = left_behind(run).into_iter();
+    left.extend(kept.map(|kept| format!("left: {} {}: {}", kept.what, kept.name, kept.why)));
+    left
 }
 
 /// Returns the worktrees and branches that are still there, and why.

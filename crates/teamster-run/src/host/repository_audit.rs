@@ -5,7 +5,7 @@
 use teamster_fs::{Dir, layout};
 use teamster_isolate::git::{Refs, Repo};
 use teamster_journal::EventKind;
-use teamster_journal::payload::RefsRecorded;
+use teamster_journal::payload::{FilesRecorded, RefsRecorded};
 
 use super::context::RunContext;
 use super::{Result, RunError};
@@ -87,6 +87,25 @@ pub(super) fn replacement_finding(run: &RunContext<'_>) -> Option<(String, Strin
         new.join("\n    ")
     );
     Some((REPLACEMENTS.to_owned(), text))
+}
+
+/// Records the files of the project when a run begins whose workers work in them: nothing else tells later what they changed.
+pub(super) fn note_files(run: &mut RunContext<'_>) -> Result<()> {
+    let is_first = run.state().stage.is_none() && run.state().files.is_none();
+    let Some(repo) = run.env().project_repo.filter(|_| is_first) else {
+        return Ok(());
+    };
+    let team = run.team().clone();
+    match run.in_background(|_| repo.files_now(&team))? {
+        Ok(tree) => {
+            let tree = tree.to_string();
+            run.journal(EventKind::RunFiles(FilesRecorded { tree }))
+        }
+        Err(error) => {
+            run.say(&format!("what changes will not be shown: {error}"));
+            Ok(())
+        }
+    }
 }
 
 /// Records the rules by which git converts and merges contents when the run begins, before any worker does, and goes by

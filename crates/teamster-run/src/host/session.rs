@@ -69,7 +69,7 @@ impl SessionProjection {
     ) -> Result<()> {
         let now = (stage, run.state().phases.len());
         if self.shown != Some(now) {
-            let party = Party::make(run.env().project)?;
+            let party = Party::make_for(run.env().project, run.team())?;
             own_session(run, &party, stage)?;
             match take_session_to(run, &party, stage, tasks) {
                 Ok(()) => {}
@@ -98,7 +98,7 @@ impl SessionProjection {
         from: &str,
         to: &str,
     ) -> Result<Option<StepError>> {
-        let party = Party::make(run.env().project)?;
+        let party = Party::make_for(run.env().project, run.team())?;
         own_session(run, &party, run.state().stage.unwrap_or(Stage::Plan))?;
         // What somebody else has written to the tickets does not count.
         self.tickets = None;
@@ -129,7 +129,7 @@ impl SessionProjection {
         let now = (WITH_NEW_TICKETS.contains(&phase), tickets.collect());
         if self.tickets.as_ref() != Some(&now) {
             let (may_create, tickets) = &now;
-            let party = Party::make(run.env().project)?;
+            let party = Party::make_for(run.env().project, run.team())?;
             party.follow_tasks(tickets, *may_create, run.store().now())?;
             self.tickets = Some(now);
         }
@@ -158,7 +158,7 @@ impl SessionProjection {
                 artifacts.push(json!({ "kind": "commit", "id": head }));
             }
         }
-        let party = Party::make(run.env().project)?;
+        let party = Party::make_for(run.env().project, run.team())?;
         party.note_progress(&spawned, &artifacts, run.store().now())?;
         self.spawned = spawned;
         Ok(())

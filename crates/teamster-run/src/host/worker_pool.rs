@@ -7,9 +7,10 @@ use teamster_journal::HOST;
 use teamster_journal::payload::{Member, RunSpec};
 use teamster_types::TeamName;
 use teamster_workers::record::{self, WorkerBackend, WorkerSpec};
-use teamster_workers::shutdown::{self, EndKind, ShutdownCoordinator};
+use teamster_workers::shutdown::{EndKind, ShutdownCoordinator, ShutdownRequest};
 use teamster_workers::supervise::{Supervisor, SupervisorFinding};
 
+use super::context::RunContext;
 use super::{HostEnvironment, Result, RunError};
 use crate::observer::StopLevel;
 
@@ -152,73 +153,87 @@ impl<'a> WorkerPool<'a> {
         self.is_up = false;
         self.is_supervised = false;
     }
+}
 
-    /// Asks everyone to stop, as urgently as the observer wants it, and returns who is still there and why. A stronger
-    /// request of the observer ends the wait.
-    pub(super) fn stop(
-        &self,
-        env: &mut HostEnvironment<'a>,
-        reason: &str,
-        level: StopLevel,
-    ) -> Result<Vec<String>> {
-        let asked = shutdown::ShutdownRequest {
-            team: self.supervisor.team.clone(),
-            only: None,
-            actor: HOST.to_owned(),
-            reason: reason.to_owned(),
-            drain: level == StopLevel::Drain,
-            force: level == StopLevel::Kill,
-            deadline: env.stop_deadline,
-        };
-        let observer = RefCell::new(&mut *env.observer);
-        let mut tell = |text: &str| observer.borrow_mut().say(text);
-        let hurry = || observer.borrow().stop_level() > level;
-        let ends = ShutdownCoordinator {
-            store: env.store,
-            machine: env.machine,
-            project: env.project,
-            tmux: env.tmux,
-            tell: &mut tell,
-            hurry: &hurry,
-        }
-        .run(&asked)?;
-        let alive = ends.iter().filter(|end| end.how == EndKind::Alive);
-        Ok(alive
-            .map(|end| format!("{}: {}", end.worker, end.note))
-            .collect())
-    }
+/// Asks everyone to stop, as urgently as it is wanted, and returns who is still there and why. A stronger request ends the
+/// wait. Meanwhile the run is shown as it is.
+pub(super) fn stop(
+    run: &mut RunContext<'_>,
+    reason: &str,
+    level: StopLevel,
+) -> Result<Vec<String>> {
+    let wanted = run.state().stop_request.as_ref();
+    let wanted = wanted.and_then(|request| request.deadline_ms);
+    let request = ShutdownRequest {
+        drain: level == StopLevel::Drain,
+        force: level == StopLevel::Kill,
+        deadline: wanted.map_or(run.env().stop_deadline, Duration::from_millis),
+        ..everyone(run, reason)
+    };
+    let ends = with_coordinator(run, level, |shutdown| shutdown.run(&request))?;
+    let alive = ends.iter().filter(|end| end.how == EndKind::Alive);
+    Ok(alive
+        .map(|end| format!("{}: {}", end.worker, end.note))
+        .collect())
+}
 
-    /// Stops everyone because the run cannot go on. Where they cannot even be asked, because nothing can be written, they
-    /// are ended; what they were doing is in their worktrees, and is taken up again.
-    pub(super) fn stop_after_error(&self, env: &mut HostEnvironment<'a>) {
-        let asked = shutdown::ShutdownRequest {
-            team: self.supervisor.team.clone(),
-            only: None,
-            actor: HOST.to_owned(),
-            reason: "the run cannot go on".to_owned(),
-            drain: false,
-            force: false,
-            deadline: ERROR_DEADLINE,
-        };
-        let observer = RefCell::new(&mut *env.observer);
-        let mut tell = |text: &str| observer.borrow_mut().say(text);
-        let hurry = || observer.borrow().stop_level() > StopLevel::Drain;
-        let mut shutdown = ShutdownCoordinator {
-            store: env.store,
-            machine: env.machine,
-            project: env.project,
-            tmux: env.tmux,
-            tell: &mut tell,
-            hurry: &hurry,
-        };
-        if let Err(error) = shutdown.run(&asked) {
-            let text = format!("the workers could not be asked to stop and are ended: {error}");
-            (shutdown.tell)(&text);
-            for left in shutdown.end_processes(&asked) {
-                (shutdown.tell)(&left);
+/// Stops everyone because the run cannot go on, and returns who is still there, in words. Where they cannot even be asked,
+/// because nothing can be written, they are ended; what they were doing is in their worktrees, and is taken up again.
+pub(super) fn stop_after_error(run: &mut RunContext<'_>) -> Vec<String> {
+    let request = everyone(run, "the run cannot go on");
+    with_coordinator(run, StopLevel::Drain, |shutdown| {
+        match shutdown.run(&request) {
+            Ok(ends) => {
+                let alive = ends.iter().filter(|end| end.how == EndKind::Alive);
+                alive
+                    .map(|end| format!("{} is still there: {}", end.worker, end.note))
+                    .collect()
+            }
+            Err(error) => {
+                let text = format!("the workers could not be asked to stop and are ended: {error}");
+                (shutdown.tell)(&text);
+                shutdown.end_processes(&request)
             }
         }
+    })
+}
+
+/// Returns the request that everyone of the team stops.
+fn everyone(run: &RunContext<'_>, reason: &str) -> ShutdownRequest {
+    ShutdownRequest {
+        team: run.team().clone(),
+        only: None,
+        actor: HOST.to_owned(),
+        reason: reason.to_owned(),
+        drain: false,
+        force: false,
+        deadline: ERROR_DEADLINE,
     }
+}
+
+/// Lets workers be stopped while the run is shown; a request above `level` ends the wait.
+fn with_coordinator<T>(
+    run: &mut RunContext<'_>,
+    level: StopLevel,
+    work: impl FnOnce(&mut ShutdownCoordinator<'_>) -> T,
+) -> T {
+    let env = run.env();
+    let (store, machine, project, tmux) = (env.store, env.machine, env.project, env.tmux);
+    let run = RefCell::new(run);
+    let mut tell = |text: &str| run.borrow_mut().say(text);
+    let hurry = || {
+        let mut run = run.borrow_mut();
+        run.attend_stop();
+        run.stop_level() > level
+    };
+    work(&mut ShutdownCoordinator {
+        store,
+        machine,
+        project,
+        tmux,
+        tell: &mut tell,
+        hurry: &hurry,
+    })
 }
 
 /// Returns the error of a run whose workers do not stop.

@@ -161,7 +161,9 @@ fn changes(input: &ReportInput) -> String {
         let branch = branch.map_or_else(String::new, |branch| format!(" of {branch}"));
         let _ = writeln!(text, "  since commit {}{branch}:", short(&base.commit));
     }
-    if input.diff_stat.trim().is_empty() {
+    if input.is_diff_unknown {
+        text.push_str("  It is not known what changed: the team worked in a folder that is in no git repository with a commit.\n");
+    } else if input.diff_stat.trim().is_empty() {
         text.push_str("  Nothing has changed.\n");
     } else {
         let plain = plain(&input.diff_stat);

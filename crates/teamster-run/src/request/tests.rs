@@ -63,6 +63,27 @@ fn a_sentence_stays_whole_and_is_not_taken_for_a_crew() {
 }
 
 #[test]
+fn crew_parted_by_spaces_is_refused_with_the_comma_form() {
+    for words in [
+        &["2:codex", "1:gemini", "fix it"][..],
+        &["2:codex", "1:gemini fix it"],
+        &["2:codex 1:gemini fix it"],
+        &["2:codex", "1:gemini"],
+    ] {
+        let refused = refusal(words);
+        assert!(refused.contains("write 2:codex,1:gemini,"), "{refused}");
+    }
+    let three = refusal(&["2:codex", "1:gemini:tester", "1:claude", "go"]);
+    assert!(
+        three.contains("2:codex,1:gemini:tester,1:claude"),
+        "{three}"
+    );
+    // A sentence may name a time, and one without a crew may begin with anything.
+    let request = parsed(&["2:codex", "2:30 is shown as 14:30"]);
+    assert_eq!(request.task, "2:30 is shown as 14:30");
+}
+
+#[test]
 fn agents_that_carry_what_they_run_take_it_as_it_is() {
     let request = parsed(&["1:command:make fix,2:scripted:a/b:c.toml", "go"]);
     let crew = request.crew.unwrap();

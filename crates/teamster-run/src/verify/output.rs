@@ -29,6 +29,8 @@ const LOOK_AHEAD: usize = 8 * 1024;
 const WRITE: usize = 64 * 1024;
 /// A check that goes on printing is shown this often.
 const SHOW: Duration = Duration::from_millis(50);
+/// What is said between two runs of a check.
+const RUN_AGAIN: &str = "[it failed and is run again]";
 /// The number of tries at the same check that have logs of their own.
 const MOST_LOGS: u32 = 1_000;
 
@@ -39,6 +41,8 @@ pub(super) struct CheckOutput<'a> {
     waiting: String,
     /// When lines were last shown.
     shown_at: Option<Instant>,
+    /// Whether the check is run for the second time.
+    is_repeated: bool,
     log: Option<CheckLog>,
     last: VecDeque<String>,
     redactors: [LineRedactor; 2],
@@ -61,6 +65,7 @@ impl<'a> CheckOutput<'a> {
             say,
             waiting: String::new(),
             shown_at: None,
+            is_repeated: false,
             log,
             last: VecDeque::new(),
             redactors: [LineRedactor::default(); 2],
@@ -95,8 +100,10 @@ impl<'a> CheckOutput<'a> {
             shown = &shown[..end];
         }
         let shown = clean(shown, LINE);
-        self.waiting.push_str(&shown);
-        self.waiting.push('\n');
+        if !self.is_repeated {
+            self.waiting.push_str(&shown);
+            self.waiting.push('\n');
+        }
         let is_due = self.shown_at.is_none_or(|at| at.elapsed() >= SHOW);
         if is_due || self.waiting.len() >= WRITE {
             self.show();
@@ -122,9 +129,12 @@ impl<'a> CheckOutput<'a> {
         }
     }
 
-    /// A line of our own, for the log only.
-    pub(super) fn remark_in_log(&mut self, line: &str) {
-        self.keep(line);
+    /// Notes that the check is run once more. What it prints then is kept in its file, and not shown a second time.
+    pub(super) fn begin_again(&mut self) {
+        self.show();
+        (self.say)(&format!("{RUN_AGAIN}\n"));
+        self.keep(RUN_AGAIN);
+        self.is_repeated = true;
     }
 
     fn keep(&mut self, line: &str) {

@@ -98,7 +98,7 @@ impl CheckRunner<'_> {
         let mut once = self.run(check, &mut output, stopped)?;
         let mut last = output.take_last();
         if once.verdict == CheckVerdict::Failed {
-            output.remark_in_log("[it failed and is run again]");
+            output.begin_again();
             let again = self.run(check, &mut output, stopped)?;
             match again.verdict {
                 CheckVerdict::Passed => once.verdict = CheckVerdict::Flaky,

@@ -19,6 +19,9 @@ use crate::store::DeletedTeam;
 /// What cannot be done with the configuration of a team that is removed all the same.
 const NO_CONFIG: &str = "read the configuration of a team to delete";
 
+/// How many bytes of a journal tell it from others: its first event begins with its position, its id and its time.
+const BEGINNING: usize = 100;
+
 /// Builds the team's folder under another name and then gives it its own.
 pub(super) fn create(store: &FileStore, new: &NewTeam, base: Option<&str>) -> Result<TeamConfig> {
     let now = store.clock.now();
@@ -188,11 +191,13 @@ fn trash_for(root: &Dir, team: &TeamName, held: &HeldTeam) -> Result<Dir> {
     unreachable!("there are more numbers than folders")
 }
 
-/// Copies the journal to the project's reports, so that a finished run can be replayed.
+/// Copies the journal to the project's reports, so that a finished run can be replayed. What an earlier team of the same name
+/// left there is set aside first.
 pub fn keep_journal(project: &str, team: &TeamName, from: &Dir) -> Result<Option<String>> {
     let Some(project) = Dir::open_root(Path::new(project))? else {
         return Ok(None);
     };
+    set_earlier_aside(&project, team, from)?;
     let dir = project.descend_or_create(&layout::report_folders(team))?;
     for entry in from.entries()? {
         if entry.name.starts_with("events.")
@@ -210,4 +215,37 @@ pub fn keep_journal(project: &str, team: &TeamName, from: &Dir) -> Result<Option
         }
     }
     Ok(Some(dir.join(layout::JOURNAL).display().to_string()))
+}
+
+/// Renames the kept journal and report of an earlier team of the same name to `{team}.1`, or the next number that is free.
+fn set_earlier_aside(project: &Dir, team: &TeamName, from: &Dir) -> Result<()> {
+    let [ours, reports, name] = layout::report_folders(team);
+    let Some(reports) = project.descend(&[ours, reports])? else {
+        return Ok(());
+    };
+    let Some(kept) = reports.child(name)? else {
+        return Ok(());
+    };
+    if kept.entries()?.is_empty() || beginning(&kept)? == beginning(from)? {
+        return Ok(());
+    }
+    for number in 1.. {
+        if reports.rename_new(name, &reports, &layout::earlier_report(team, number))? {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Returns how a journal begins, or `None` when there is none. The first event is that of the team's making, with an id of its
+/// own, so no two teams have the same.
+fn beginning(dir: &Dir) -> Result<Option<Vec<u8>>> {
+    for name in [layout::journal_segment(1), layout::JOURNAL.to_owned()] {
+        let mut bytes = vec![0; BEGINNING];
+        if let Some(length) = dir.read_at(&name, &mut bytes, 0)? {
+            bytes.truncate(length);
+            return Ok(Some(bytes));
+        }
+    }
+    Ok(None)
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 use teamster_journal::EventActor;
 use teamster_store::{Kind, Store};
+use teamster_types::TaskId;
 use teamster_types::task::Status;
 use teamster_types::transitions::Edit;
 
@@ -121,14 +122,53 @@ pub(super) fn a_retry_ends_a_pause(fixture: &StoreFixture) {
         edit.owner = Some(Some(worker("worker-1")));
     });
     fixture.fail(&fixture.claim("worker-1"), "boom");
-    fixture.nothing_for("worker-2");
+    fixture.nothing_for("worker-1");
     fixture.step(
         "retry",
         fixture
             .store
             .retry(&fixture.team, &EventActor::Lead, &first),
     );
-    assert_eq!(fixture.claim("worker-2").task.id(), &first);
+    assert_eq!(fixture.claim("worker-1").task.id(), &first);
+}
+
+pub(super) fn an_assigned_task_stays_its_owners_whatever_gives_it_back(fixture: &StoreFixture) {
+    let store = &fixture.store;
+    let first = fixture.create("for one");
+    let free = fixture.create("for anybody");
+    fixture.update(&first, |edit: &mut Edit| {
+        edit.owner = Some(Some(worker("worker-1")));
+    });
+    let owner = |id: &TaskId| {
+        let task = fixture.step("task", store.task(&fixture.team, id));
+        task.owner().map(str::to_owned)
+    };
+    let mine = Some("worker-1".to_owned());
+    fixture.fail(&fixture.claim_id("worker-1", &first), "boom");
+    assert_eq!(owner(&first), mine, "after a failed attempt");
+    // Another one takes what is for anybody, and gives it back to anybody.
+    let other = fixture.claim("worker-2");
+    assert_eq!(other.task.id(), &free);
+    fixture.fail(&other, "boom");
+    assert_eq!(owner(&free), None);
+    fixture.wait_secs(60);
+    for _ in 0..4 {
+        let claimed = fixture.claim_id("worker-1", &first);
+        fixture.fail(&claimed, "boom");
+        fixture.wait_secs(60);
+    }
+    let retried = store.retry(&fixture.team, &EventActor::Lead, &first);
+    fixture.step("retry", retried);
+    assert_eq!(owner(&first), mine, "after a retry");
+    fixture.claim_id("worker-1", &first);
+    let released = store.release(&fixture.team, &EventActor::Lead, &first, None);
+    fixture.step("release", released);
+    assert_eq!(owner(&first), mine, "after a release");
+    fixture.update(&first, |edit: &mut Edit| edit.owner = Some(None));
+    fixture.claim_id("worker-1", &first);
+    let released = store.release(&fixture.team, &EventActor::Lead, &first, None);
+    fixture.step("release", released);
+    assert_eq!(owner(&first), None, "a person took it away");
 }
 
 pub(super) fn only_what_failed_is_retried(fixture: &StoreFixture) {

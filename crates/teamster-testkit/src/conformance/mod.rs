@@ -92,6 +92,7 @@ const CASES: &[TestCase] = table! {
             a_failure_says_what_went_wrong_last,
             a_retry_begins_anew,
             a_retry_ends_a_pause,
+            an_assigned_task_stays_its_owners_whatever_gives_it_back,
             only_what_failed_is_retried,
             a_clock_set_back_makes_no_pause_longer,
         }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::{Claim, Status, Task};
 use crate::json::{self, Object};
 use crate::transitions::{Block, BlockAnswer};
-use crate::{TaskId, Time};
+use crate::{TaskId, Time, WorkerName};
 
 const METADATA: &str = "metadata";
 const OURS: &str = "teamster";
@@ -43,6 +43,7 @@ enum OwnKey {
     NotBefore,
     CompletedAt,
     Claim,
+    AssignedTo,
     Label,
     Capabilities,
     Paths,
@@ -70,6 +71,7 @@ impl OwnKey {
             Self::NotBefore => "notBefore",
             Self::CompletedAt => "completedAt",
             Self::Claim => "claim",
+            Self::AssignedTo => "assignedTo",
             Self::Label => "label",
             Self::Capabilities => "capabilities",
             Self::Paths => "paths",
@@ -387,6 +389,12 @@ impl Task {
         Claim::deserialize(self.own(OwnKey::Claim)?).ok()
     }
 
+    /// Returns the worker that the task was assigned to before that worker claimed it. Whoever gives the task back leaves it
+    /// to this one.
+    pub fn assigned_to(&self) -> Option<&str> {
+        self.own_text(OwnKey::AssignedTo)
+    }
+
     /// Returns what the plan that it came from calls it.
     pub fn label(&self) -> Option<&str> {
         self.own_text(OwnKey::Label)
@@ -557,6 +565,10 @@ impl Task {
 
     pub(crate) fn remove_claim(&mut self) {
         self.set_own(OwnKey::Claim, None);
+    }
+
+    pub(crate) fn set_assigned_to(&mut self, worker: Option<&WorkerName>) {
+        self.set_own(OwnKey::AssignedTo, worker.map(|worker| json!(worker)));
     }
 
     pub(crate) fn set_not_before(&mut self, moment: Option<Time>) {

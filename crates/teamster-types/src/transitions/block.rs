@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Refusal, held, written};
+use super::{Refusal, give_back, held, written};
 use crate::task::{Status, Task, Token};
 use crate::text::clip;
 use crate::{Time, WorkerName};
@@ -49,7 +49,7 @@ pub fn block(task: &mut Task, token: &Token, reason: &str, now: Time) -> Result<
         at: now,
     };
     task.set_status(Status::Pending);
-    task.set_owner(None);
+    give_back(task);
     task.remove_claim();
     task.set_block(Some(&block));
     written(task);

@@ -3,6 +3,7 @@
 
 mod agent;
 pub mod ask;
+pub mod cancel;
 pub mod config;
 pub mod demo;
 pub mod doctor;

@@ -12,7 +12,7 @@ use serde_json::json;
 use teamster_fs::Dir;
 use teamster_party::{Party, Phase};
 use teamster_store::{Clock, SystemClock};
-use teamster_types::Time;
+use teamster_types::{TeamName, Time};
 
 use crate::commands::agent::BridgeClient;
 use crate::context::Context;
@@ -39,6 +39,30 @@ fn session(context: &Context) -> Result<Option<(Party, teamster_party::PartySess
         return Ok(None);
     };
     Ok(party.session()?.map(|session| (party, session)))
+}
+
+/// The session of a team, if it has one: its own, or the project's where that is the team's.
+fn session_of(
+    context: &Context,
+    team: &TeamName,
+) -> Result<Option<(Party, teamster_party::PartySession)>> {
+    let Some(project) = Dir::open_root(&context.layout.project)? else {
+        return Ok(None);
+    };
+    let Some(party) = Party::find_for(&project, team)? else {
+        return Ok(None);
+    };
+    let session = party.session()?;
+    let session = session.filter(|session| session.team == team.as_str());
+    Ok(session.map(|session| (party, session)))
+}
+
+/// The sessions that stand beside the project's, by the names of their folders.
+fn beside(context: &Context) -> Result<Vec<(String, teamster_party::PartySession)>> {
+    match Dir::open_root(&context.layout.project)? {
+        Some(project) => Ok(Party::beside(&project)?),
+        None => Ok(Vec::new()),
+    }
 }
 
 /// The project's sessions; an error when there were never any.

@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
-use teamster_fs::Dir;
+use teamster_fs::{Dir, layout};
 use teamster_party::{MAX_ATTEMPTS, NewSession, Party};
 
-use super::{NONE, now, session};
+use super::{NONE, beside, now, session, session_of};
 use crate::context::Context;
 use crate::error::{AppError, Result};
 use crate::shown::{redacted, viewed_line};
@@ -59,7 +59,11 @@ struct SessionInitArgs {
 Examples:
   teamster session status
   teamster session status --json")]
-struct SessionStatusArgs {}
+struct SessionStatusArgs {
+    /// The team, where it has a session of its own beside the project's
+    #[arg(long, value_name = "TEAM")]
+    team: Option<String>,
+}
 
 impl SessionArgs {
     pub fn run(self, context: &Context) -> Result {
@@ -95,11 +99,23 @@ impl SessionInitArgs {
 
 impl SessionStatusArgs {
     fn run(self, context: &Context) -> Result {
-        let Some((party, session)) = session(context)? else {
+        let found = match &self.team {
+            Some(team) => session_of(context, &team.parse()?)?,
+            None => session(context)?,
+        };
+        let Some((party, session)) = found else {
             return context
                 .out
                 .answer(|| json!({ "exists": false }), || NONE.to_owned());
         };
+        let others: Vec<Value> = beside(context)?
+            .iter()
+            .filter(|(_, other)| other.id != session.id)
+            .map(|(name, other)| {
+                let path = [layout::PARTY, layout::PARTY_SESSIONS, name].join("/");
+                json!({ "id": other.id, "team": other.team, "phase": other.phase, "path": path })
+            })
+            .collect();
         let next = party.next_states(&session)?;
         let findings = party.findings()?;
         let tickets = party.tickets()?;
@@ -109,7 +125,7 @@ impl SessionStatusArgs {
                     "exists": true, "id": session.id, "team": session.team, "phase": session.phase,
                     "members_count": session.members.len(), "created_at": session.created_at,
                     "session": session, "active": session.is_active(), "next": next,
-                    "findings": findings, "tickets": tickets,
+                    "findings": findings, "tickets": tickets, "others": others,
                 }))
             },
             || {
@@ -127,6 +143,11 @@ impl SessionStatusArgs {
                     let _ = writeln!(text, "  {}  {phase:18} {reason}", passed.at);
                 }
                 let _ = writeln!(text, "next  {}", next.join(", "));
+                for other in &others {
+                    let told = |key: &str| viewed_line(other[key].as_str().unwrap_or_default());
+                    let (id, phase, path) = (told("id"), told("phase"), told("path"));
+                    let _ = writeln!(text, "also  {id}  {phase}  in {path}");
+                }
                 text
             },
         )

@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 use serde_json::json;
 
-use super::{NONE, now, party, session};
+use super::{NONE, beside, now, party, session};
 use crate::context::Context;
 use crate::error::{AppError, ErrorKind, Result};
 use crate::shown::viewed_line;
@@ -101,8 +101,10 @@ impl StateStatusArgs {
 
 impl StateCheckLockArgs {
     fn run(self, context: &Context) -> Result {
-        let session = session(context)?.map(|(_, session)| session);
-        match session.filter(teamster_party::PartySession::is_active) {
+        let others = beside(context)?.into_iter().map(|(_, session)| session);
+        let shared = session(context)?.map(|(_, session)| session);
+        let mut all = shared.into_iter().chain(others);
+        match all.find(teamster_party::PartySession::is_active) {
             None => context.out.answer(
                 || json!({ "active": false }),
                 || "no session is under way".to_owned(),

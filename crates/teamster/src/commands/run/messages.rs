@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 
+use teamster_journal::cost::Exceeded;
 use teamster_journal::payload::{
-    Addressee, LeaderWoken, Limit, QuestionId, ReviewFinished, Severity, TaskChange, WakeKind,
+    Addressee, LeaderWoken, QuestionId, ReviewFinished, Severity, StopLevel, TaskChange, WakeKind,
 };
 use teamster_journal::{Event, EventKind, Questions};
 use teamster_types::TaskId;
@@ -103,10 +104,10 @@ impl EventMessages {
                 "to be revised: {}",
                 decided.text.as_deref().unwrap_or_default()
             ),
-            EventKind::BudgetExhausted(exhausted) => format!(
-                "the budget of {} is used up",
-                exhausted.what.map(Limit::as_str).unwrap_or_default()
-            ),
+            EventKind::BudgetExhausted(exhausted) => match Exceeded::told(exhausted) {
+                Some(exceeded) => exceeded.sentence(),
+                None => "the budget is used up".to_owned(),
+            },
             EventKind::WorkerQuarantined(told) => {
                 format!("{actor} takes no more tasks: {}", told.reason)
             }
@@ -120,6 +121,22 @@ impl EventMessages {
                 format!("{worker} hangs: {}", list(&told.evidence))
             }
             EventKind::WorkerRestarted(told) => format!("{} was started anew", told.worker),
+            EventKind::RunStopRequested(request) => {
+                let what = if request.cancel {
+                    "a person cancels the run"
+                } else {
+                    "a person stops the team"
+                };
+                let how = match request.level {
+                    StopLevel::GoOn => "",
+                    StopLevel::Drain => ": current tasks are finished first",
+                    StopLevel::Stop => {
+                        ": current tasks are interrupted, and what there is of them is kept"
+                    }
+                    StopLevel::Kill => ": every process of the team is ended at once",
+                };
+                format!("{what}{how}")
+            }
             EventKind::RunFinished(finished) => format!(
                 "ended: {} ({})",
                 finished.outcome.replace('_', " "),
@@ -289,7 +306,14 @@ fn about_plan(what: &EventKind) -> Option<String> {
             } else {
                 ""
             };
-            format!("{what}{to_decide}")
+            let not_taken = match proposed.left_out.as_slice() {
+                [] => String::new(),
+                commands => format!(
+                    "; its checks are not taken, because nobody agreed to run them: {}",
+                    list(commands)
+                ),
+            };
+            format!("{what}{not_taken}{to_decide}")
         }
         EventKind::PlanAnswered(answered) => {
             let answer = answered.answer()?;

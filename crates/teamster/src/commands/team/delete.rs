@@ -5,7 +5,7 @@ use std::path::Path;
 
 use clap::Args;
 use serde_json::{Value, json};
-use teamster_app::workers::StopRequest;
+use teamster_app::workers::{self, StopRequest};
 use teamster_fs::{Dir, layout};
 use teamster_run::host::ProjectLock;
 use teamster_types::TeamName;
@@ -28,7 +28,8 @@ pub struct TeamDeleteArgs {
     /// The team
     #[arg(value_name = "TEAM")]
     name: String,
-    /// Also while the lease of a claim still runs, and while workers of ours are alive: they are ended first
+    /// Also while the lease of a claim still runs, and while a run or workers of ours are alive: they are ended first.
+    /// Where somebody is alive that we cannot end, nothing is touched
     #[arg(long)]
     force: bool,
 }
@@ -46,6 +47,10 @@ impl TeamDeleteArgs {
             .hint("its own session removes it when it ends"));
         }
         if self.force {
+            let beyond = workers::beyond_reach(context, &team)?;
+            if !beyond.is_empty() {
+                return Err(still_alive(&team, &beyond, true));
+            }
             shutdown::end_workers(
                 context,
                 StopRequest {
@@ -59,7 +64,8 @@ impl TeamDeleteArgs {
         }
         let living = alive(store, &team, &config)?;
         if !living.is_empty() {
-            return Err(still_alive(&team, &living, self.force));
+            let who: Vec<String> = living.iter().map(Alive::to_string).collect();
+            return Err(still_alive(&team, &who, self.force));
         }
         let deleted = store.delete_team(&team, &context.actor.recorded_as(), self.force)?;
         if let Some(project) = config.project() {
@@ -116,10 +122,9 @@ fn forget_stage(project: &Path, team: &TeamName) -> Result {
     Ok(())
 }
 
-fn still_alive(team: &TeamName, living: &[Alive], force: bool) -> AppError {
-    let who: Vec<String> = living.iter().map(Alive::to_string).collect();
+fn still_alive(team: &TeamName, who: &[String], force: bool) -> AppError {
     let hint = if force {
-        // What is left is not ours to end: another machine's, or a host that still runs.
+        // What is left is not ours to end: another machine's, or another program's.
         format!(
             "end them where they run, wait until `teamster worker list --team {team}` calls nobody alive, and try again"
         )

@@ -1,24 +1,29 @@
 //! A run as one JSON object a line: the events of its journal as they are.
 
 use serde_json::json;
-use teamster_journal::payload::PlanAnswer;
-use teamster_journal::{Event, Question};
-use teamster_run::observer::{
-    GateReply, PlanShown, QuestionReply, RunObserver, RunSnapshot, StopLevel,
-};
+use teamster_journal::Event;
+use teamster_run::observer::{GateReply, RunObserver, RunSnapshot, StopLevel};
 
 use super::RunTerminal;
+use super::signals::stop_message;
 use crate::output::Output;
 
-/// Writes each event as one JSON object.
+/// Writes each event as one JSON object. Whoever reads it answers with `teamster plan` and `teamster answer`: the events tell
+/// what waits.
 pub struct JsonObserver<'a> {
     out: Output,
     terminal: RunTerminal<'a>,
+    /// The last level of stopping that was told.
+    told: StopLevel,
 }
 
 impl<'a> JsonObserver<'a> {
     pub fn new(out: Output, terminal: RunTerminal<'a>) -> Self {
-        Self { out, terminal }
+        Self {
+            out,
+            terminal,
+            told: StopLevel::GoOn,
+        }
     }
 }
 
@@ -32,7 +37,16 @@ impl RunObserver for JsonObserver<'_> {
         self.terminal.follow_past(event);
     }
 
-    fn update(&mut self, _snapshot: &RunSnapshot<'_>) {}
+    fn update(&mut self, snapshot: &RunSnapshot<'_>) {
+        let level = self.stop_level();
+        if level > self.told {
+            self.told = level;
+            if let Some(text) = stop_message(level, snapshot) {
+                let told = json!({ "type": "stopping", "level": level, "text": text });
+                let _ = self.out.object(&told);
+            }
+        }
+    }
 
     fn say(&mut self, text: &str) {
         let _ = self.out.object(&json!({ "type": "remark", "text": text }));
@@ -47,23 +61,6 @@ impl RunObserver for JsonObserver<'_> {
 
     fn stop_level(&self) -> StopLevel {
         self.terminal.signals.stop_level()
-    }
-
-    // Whoever reads JSON answers with `teamster plan` and `teamster answer`: the events tell what waits.
-    fn show_plan(&mut self, _plan: &PlanShown<'_>) {}
-
-    fn plan_answer(&mut self) -> Option<PlanAnswer> {
-        None
-    }
-
-    fn show_question(&mut self, _question: &Question) {}
-
-    fn question_answer(&mut self) -> Option<QuestionReply> {
-        None
-    }
-
-    fn has_person(&self) -> bool {
-        false
     }
 
     fn open_gate(&mut self, text: &str) {

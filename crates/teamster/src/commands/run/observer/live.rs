@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use teamster_fs::terminal;
 use teamster_journal::WorkerPhase;
-use teamster_run::observer::RunSnapshot;
+use teamster_run::observer::{RunSnapshot, StopLevel};
 use teamster_types::heartbeat::{Heartbeat, WorkerStatus};
 use teamster_types::progress::Progress;
 use teamster_types::task::Task;
@@ -114,14 +114,18 @@ impl RunDisplay for LiveBars {
         self.summary.tick();
     }
 
-    fn update(&mut self, snapshot: &RunSnapshot<'_>, answers_wanted: usize) {
+    fn update(&mut self, snapshot: &RunSnapshot<'_>, answers_wanted: usize, stopping: StopLevel) {
         if self.drawn.is_some_and(|drawn| drawn.elapsed() < REDRAW) {
             return;
         }
         self.print_held();
         self.drawn = Some(Instant::now());
         self.rows(snapshot);
-        self.summary.set_message(summary(snapshot, answers_wanted));
+        let summary = summary(snapshot, answers_wanted);
+        self.summary.set_message(match stopping {
+            StopLevel::GoOn => summary,
+            _ => format!("stopping · {summary}"),
+        });
         self.summary.tick();
     }
 

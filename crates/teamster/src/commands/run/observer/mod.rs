@@ -158,6 +158,12 @@ impl<'a> RunTerminal<'a> {
         }
     }
 
+    /// Ends whatever is asked, without an answer.
+    fn close_all(&mut self) {
+        self.questions.close();
+        self.close("");
+    }
+
     /// Closes what is asked when it is answered in another place.
     fn follow(&mut self, event: &Event) {
         if let Some(news) = self.questions.follow(event) {

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use teamster_run::observer::StopLevel;
+use teamster_run::observer::{RunSnapshot, StopLevel};
+use teamster_types::heartbeat::Heartbeat;
 
 /// How often and how the user wanted an end.
 #[derive(Clone, Debug, Default)]
@@ -67,16 +68,41 @@ impl Signals {
     }
 }
 
-/// Returns what happens at this level, as a message to a person.
-pub fn stop_message(level: StopLevel) -> Option<&'static str> {
-    match level {
-        StopLevel::GoOn => None,
-        StopLevel::Drain => {
-            Some("stopping: current tasks are finished first; Ctrl-C again interrupts them")
-        }
-        StopLevel::Stop => {
-            Some("stopping now: what there is of current tasks is kept; Ctrl-C again kills")
-        }
-        StopLevel::Kill => Some("killing everybody"),
+/// Returns what a person is told at once when a run begins to stop, or to stop more urgently: what happens now, what is waited
+/// for, and what the next Ctrl-C does.
+pub fn stop_message(level: StopLevel, snapshot: &RunSnapshot<'_>) -> Option<String> {
+    if level == StopLevel::GoOn {
+        return None;
     }
+    if snapshot.state.is_at_gate() {
+        return Some("leaving: nobody works any more, and the gate stays open".to_owned());
+    }
+    let busy: Vec<String> = snapshot.beats.iter().filter_map(at_work).collect();
+    let busy = match busy.as_slice() {
+        [] => None,
+        busy => Some(busy.join(", ")),
+    };
+    Some(match (level, busy) {
+        (StopLevel::GoOn, _) => return None,
+        (StopLevel::Drain, Some(busy)) => format!(
+            "stopping: no new task is begun; waiting for {busy} to finish; Ctrl-C again interrupts them and keeps what they have"
+        ),
+        (StopLevel::Drain, None) => "stopping: nobody is at a task; waiting for the workers to end; Ctrl-C again interrupts \
+                                     them"
+            .to_owned(),
+        (StopLevel::Stop, Some(busy)) => format!(
+            "stopping now: {busy} is interrupted and what there is of it is kept; waiting for the workers to end; Ctrl-C again \
+             kills them"
+        ),
+        (StopLevel::Stop, None) => {
+            "stopping now: waiting for the workers to end; Ctrl-C again kills them".to_owned()
+        }
+        (StopLevel::Kill, _) => "killing every process of the team; what it had in its worktrees stays there".to_owned(),
+    })
+}
+
+/// Returns a worker that is at a task, and at which one.
+fn at_work(beat: &Heartbeat) -> Option<String> {
+    let task = beat.current_task_id.as_ref()?;
+    Some(format!("{} (task {task})", beat.worker_name))
 }

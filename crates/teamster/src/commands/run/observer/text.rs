@@ -23,8 +23,15 @@ pub trait RunDisplay {
     /// Shows lines that a check has printed.
     fn output(&mut self, lines: &str);
 
-    /// Shows how things stand, and how many answers agents wait for. It is not called while a question is open.
-    fn update(&mut self, _snapshot: &RunSnapshot<'_>, _answers_wanted: usize) {}
+    /// Shows how things stand, how many answers agents wait for, and whether the run stops. It is not called while a question
+    /// is open.
+    fn update(
+        &mut self,
+        _snapshot: &RunSnapshot<'_>,
+        _answers_wanted: usize,
+        _stopping: StopLevel,
+    ) {
+    }
 
     /// Shows what is left to be shown. Nothing is called after it.
     fn end(&mut self) {}
@@ -56,8 +63,7 @@ impl<'a, D: RunDisplay> TextObserver<'a, D> {
 
 impl<D: RunDisplay> Drop for TextObserver<'_, D> {
     fn drop(&mut self) {
-        self.terminal.questions.close();
-        self.terminal.close("");
+        self.terminal.close_all();
         self.display.end();
     }
 }
@@ -81,9 +87,15 @@ impl<D: RunDisplay> RunObserver for TextObserver<'_, D> {
         let level = self.stop_level();
         if level > self.told {
             self.told = level;
-            if let Some(text) = stop_message(level) {
-                self.print(text);
+            // Nobody is asked anything any more, and what happens now is not kept for later.
+            self.terminal.close_all();
+            if let Some(text) = stop_message(level, snapshot) {
+                self.print(&text);
             }
+        }
+        if level > StopLevel::GoOn {
+            self.display.update(snapshot, 0, level);
+            return;
         }
         if let Some(line) = self.terminal.hear_answers() {
             self.print(&format!("          {line}"));
@@ -94,7 +106,7 @@ impl<D: RunDisplay> RunObserver for TextObserver<'_, D> {
         }
         if !self.terminal.is_asking() {
             let answers_wanted = self.terminal.questions.count();
-            self.display.update(snapshot, answers_wanted);
+            self.display.update(snapshot, answers_wanted, level);
         }
     }
 

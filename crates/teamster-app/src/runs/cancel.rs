@@ -1,0 +1,206 @@
+//! Stopping a run from elsewhere than its terminal.
+//!
+//! The end of a run is its host's. Where one lives, it is told through the journal and obeys as it obeys Ctrl-C, wherever the
+//! run is: at work, at its plan or at its gate. Where none does, [`cancel`] ends the run itself, under the host's lock.
+
+use std::time::{Duration, Instant};
+
+use teamster_fs::proc::Machine;
+use teamster_isolate::terminate;
+use teamster_journal::payload::{RunEnd, RunStopRequested, StopLevel};
+use teamster_journal::{Event, EventActor, EventKind, Finished, NewEvent};
+use teamster_run::host::{Host, ProjectLock, TeamLock};
+use teamster_run::observer::{GateReply, RunObserver, RunSnapshot};
+use teamster_types::TeamName;
+use teamster_types::process::Life;
+
+use super::{STOP_DEADLINE, failed, opened, spec_of, state_of, with_environment};
+use crate::app::App;
+use crate::error::{AppError, ErrorKind, Result};
+use crate::trace_log;
+use crate::workers;
+
+/// How long a host may take beyond the deadline of its workers: for git, for the report, and to end by itself.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a host may take that is to kill everybody, before it is killed itself.
+const FORCE_PATIENCE: Duration = Duration::from_secs(15);
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+
+/// Cancels the run of a team, wherever it is, and returns how it ended. `tell` hears what is waited for meanwhile.
+pub fn cancel(
+    app: &App,
+    team: &TeamName,
+    level: StopLevel,
+    tell: &mut dyn FnMut(&str),
+) -> Result<Finished> {
+    app.must_be_a_person("cancelling a run")?;
+    spec_of(app, team)?;
+    let (state, _) = state_of(app.read()?, team)?;
+    if let Some(finished) = &state.finished {
+        return Err(ended_before(team, finished));
+    }
+    let is_asked = ask_host(app, team, level, true, None)?;
+    if is_asked {
+        tell(&format!(
+            "the host of {team} is told, and stops its workers"
+        ));
+        wait_for_host(app, team, level, STOP_DEADLINE, tell)?;
+    }
+    let (state, _) = state_of(app.read()?, team)?;
+    let finished = match state.finished {
+        Some(finished) => finished,
+        None => end_unhosted(app, team, level, tell)?,
+    };
+    if finished.end != RunEnd::Cancelled {
+        return Err(ended_before(team, &finished));
+    }
+    Ok(finished)
+}
+
+fn ended_before(team: &TeamName, finished: &Finished) -> AppError {
+    let word = finished.end.word().replace('_', " ");
+    let error = AppError::new(
+        ErrorKind::Nothing,
+        format!(
+            "the run of team {team} is over, {word}: {}",
+            finished.reason
+        ),
+    );
+    error.hint(format!("`teamster status --team {team}` shows it"))
+}
+
+/// Tells the host of a team's run to stop; returns whether there is one.
+pub(crate) fn ask_host(
+    app: &App,
+    team: &TeamName,
+    level: StopLevel,
+    cancel: bool,
+    deadline: Option<Duration>,
+) -> Result<bool> {
+    let (layout, read) = (&app.layout, app.read()?);
+    let has_run = read.team(team)?.run().is_some();
+    if !has_run || !TeamLock::is_held(layout, team)? {
+        return Ok(false);
+    }
+    let request = RunStopRequested {
+        level,
+        cancel,
+        deadline_ms: deadline.and_then(|deadline| u64::try_from(deadline.as_millis()).ok()),
+    };
+    let event = NewEvent::new(EventActor::Person, EventKind::RunStopRequested(request));
+    app.store()?.record(team, event)?;
+    Ok(true)
+}
+
+/// Waits until a host that was told to stop has ended. One that is to kill everybody and does not end is killed itself, if
+/// its process is proven.
+pub(crate) fn wait_for_host(
+    app: &App,
+    team: &TeamName,
+    level: StopLevel,
+    deadline: Duration,
+    tell: &mut dyn FnMut(&str),
+) -> Result {
+    let start = Instant::now();
+    let is_forced = level == StopLevel::Kill;
+    let patience = if is_forced {
+        FORCE_PATIENCE
+    } else {
+        deadline + PATIENCE
+    };
+    while TeamLock::is_held(&app.layout, team)? {
+        if start.elapsed() < patience {
+            std::thread::sleep(LOOK_AGAIN);
+            continue;
+        }
+        if is_forced {
+            return kill_host(app, team, tell);
+        }
+        return Err(does_not_end(team, ""));
+    }
+    Ok(())
+}
+
+fn does_not_end(team: &TeamName, why: &str) -> AppError {
+    AppError::new(
+        ErrorKind::Failed,
+        format!("the host of team {team} was told to stop and does not end{why}"),
+    )
+    .hint(format!(
+        "`teamster cancel {team} --force` ends it; `teamster status --team {team}` shows where it is"
+    ))
+}
+
+/// Ends the process that hosts a team, if its record proves which one that is.
+fn kill_host(app: &App, team: &TeamName, tell: &mut dyn FnMut(&str)) -> Result {
+    let host = app.read()?.team(team)?.host();
+    let Some(host) =
+        host.filter(|host| app.read().is_ok_and(|read| read.life(host) == Life::Alive))
+    else {
+        return Err(does_not_end(team, ": its process cannot be seen"));
+    };
+    match terminate(&Machine::read(), &host, Duration::ZERO) {
+        Ok(_) => {
+            tell(&format!("the host of {team} did not end and was killed"));
+            Ok(())
+        }
+        Err(error) => Err(does_not_end(team, &format!(": {error}"))),
+    }
+}
+
+/// Ends the run of a team that nobody hosts. Another run may work in the project meanwhile; its files are left to it.
+fn end_unhosted(
+    app: &App,
+    team: &TeamName,
+    level: StopLevel,
+    tell: &mut dyn FnMut(&str),
+) -> Result<Finished> {
+    let spec = spec_of(app, team)?;
+    let project = workers::project_of(app, team)?;
+    let layout = app.layout.of_project(&project);
+    let Some(_team) = TeamLock::take(&layout, team)? else {
+        return Err(super::busy());
+    };
+    // Held while the state files are written, where nobody else writes them.
+    let _project = ProjectLock::take(&opened(&project)?)?;
+    let mut observer = Onlooker { level, tell };
+    with_environment(app, team, &spec, &mut observer, |environment| {
+        Host::new(environment, team.clone(), spec.clone())
+            .cancel()
+            .map_err(|error| failed(team, trace_log::of_host(&project, team), error))
+    })?
+}
+
+/// Watches the end of a run that nobody hosts. Nobody is asked anything there.
+struct Onlooker<'a> {
+    level: StopLevel,
+    tell: &'a mut dyn FnMut(&str),
+}
+
+impl RunObserver for Onlooker<'_> {
+    fn event(&mut self, _event: &Event) {}
+
+    fn past_event(&mut self, _event: &Event) {}
+
+    fn update(&mut self, _snapshot: &RunSnapshot<'_>) {}
+
+    fn say(&mut self, text: &str) {
+        (self.tell)(text);
+    }
+
+    fn output(&mut self, _lines: &str) {}
+
+    fn stop_level(&self) -> StopLevel {
+        self.level
+    }
+
+    fn open_gate(&mut self, _text: &str) {}
+
+    fn answer(&mut self) -> Option<GateReply> {
+        None
+    }
+
+    fn waits_for_answer(&self) -> bool {
+        false
+    }
+}
