@@ -2,6 +2,7 @@
 
 mod bridge;
 mod meter;
+mod native;
 mod place;
 
 use std::borrow::Cow;
@@ -14,6 +15,7 @@ use teamster_fs::Dir;
 use teamster_fs::layout::{self, Layout};
 use teamster_fs::proc::Machine;
 use teamster_isolate::tmux::{Tmux, TmuxError};
+use teamster_types::team::{NewMember, TeamMember, TeamOrigin};
 use teamster_types::{TeamName, WorkerName};
 use teamster_workers::launch::{self, Launcher};
 use teamster_workers::record::{self, LaunchRecord};
@@ -143,6 +145,36 @@ pub fn check_script(provider: &Provider) -> Result {
     }
 }
 
+/// Returns a worker as a member of its team.
+fn member(worker: &WorkerName, provider: &Provider) -> NewMember {
+    NewMember {
+        name: worker.clone(),
+        provider: provider.name.clone(),
+        capabilities: Some(provider.capabilities.clone()),
+    }
+}
+
+/// Makes a worker that is about to be started a member of its team. A team of Claude Code has it as a member only while it
+/// runs, so there it joins by itself; that its name is free is looked at before.
+pub fn join(app: &App, team: &TeamName, worker: &WorkerName, provider: &Provider) -> Result {
+    let config = app.read()?.team(team)?;
+    if config.kind() == TeamOrigin::Teamster {
+        app.store()?.join_team(team, &member(worker, provider))?;
+        return Ok(());
+    }
+    let is_its = |member: &TeamMember| {
+        member.name == worker.as_str() && member.is_clients(TeamOrigin::Claude)
+    };
+    if config.members().iter().any(is_its) {
+        return Err(AppError::new(
+            ErrorKind::Conflict,
+            format!("{worker} is a teammate of Claude Code in team {team}"),
+        )
+        .hint("give the worker another name with --name"));
+    }
+    Ok(())
+}
+
 /// Returns our own tmux server for a project.
 pub fn tmux(project: &Path) -> std::result::Result<Tmux, TmuxError> {
     let run_folder = env_vars::get(env_vars::RUN_FOLDER).map(PathBuf::from);
@@ -205,6 +237,19 @@ pub struct StopRequest {
 
 /// Stops workers, and returns how each ended. `tell` hears what is waited for meanwhile.
 pub fn stop(
+    app: &App,
+    request: StopRequest,
+    tell: &mut dyn FnMut(&str),
+) -> Result<Vec<StoppedWorker>> {
+    let config = app.read()?.team(&request.team)?;
+    if config.kind() == TeamOrigin::Claude {
+        return native::stop(app, &config, &request, tell);
+    }
+    stop_ours(app, request, tell)
+}
+
+/// Stops workers that teamster started.
+fn stop_ours(
     app: &App,
     request: StopRequest,
     tell: &mut dyn FnMut(&str),
