@@ -9,6 +9,7 @@ use teamster_store::{FileStore, Read, Store, SystemClock, TeamEntry};
 use teamster_types::TeamName;
 use teamster_types::team::TeamOrigin;
 use teamster_view::model::run_now;
+use teamster_view::model::{Sessions, TeamView};
 
 use crate::actor::{Actor, BridgeIdentity, below_a_worker};
 use crate::config::Config;
@@ -164,6 +165,22 @@ impl App {
             .visible_teams()?
             .into_iter()
             .filter(|entry| self.is_of_project(entry))
+            .collect())
+    }
+
+    /// Returns the sessions of this project that are known by their state files only, and by none of these teams.
+    pub fn sessions_besides(&self, teams: &[TeamEntry]) -> Result<Vec<TeamView>> {
+        if self.own_team.is_some() {
+            return Ok(Vec::new());
+        }
+        let teams: Vec<String> = teams.iter().map(|entry| entry.name.clone()).collect();
+        let sessions = Sessions::of(&self.layout, &self.layout.project);
+        let now = self.read()?.now();
+        let rows = sessions.rows_besides(&teams, now).into_iter();
+        // A file that cannot be understood has a row, and nothing to look at.
+        Ok(rows
+            .filter(|row| row.problem.is_none())
+            .filter_map(|row| sessions.view(&row.id, now))
             .collect())
     }
 

@@ -9,18 +9,18 @@ use std::time::Duration;
 use teamster_fs::layout;
 use teamster_journal::TeamState;
 use teamster_store::{FileStore, Read, Settings, SystemClock};
+use teamster_types::created_at::created_at;
 use teamster_types::process::Life;
 use teamster_types::team::TeamConfig;
 use teamster_types::time::say_span;
 use teamster_types::{TeamName, Time};
 
-use super::created_at::created_at;
 use super::folder::{
     self, FolderFingerprint, ScanInterrupted, TeamFolder, TeamFolderEntry, TeamRegistry,
 };
 use super::life_signs::{self, LifeSigns};
 use super::scanner::ZombieScanner;
-use super::{REAP_COMMAND, Zombie, ZombieAction, ZombieKind};
+use super::{Zombie, ZombieAction, ZombieKind, reap_command};
 use crate::shell;
 
 /// The end of a run is followed by the reports of those who stop, so it is among the last events, not the last.
@@ -128,7 +128,7 @@ fn judge_folder(
             evidence,
             action,
             command: match action {
-                ZombieAction::Reap => REAP_COMMAND.to_owned(),
+                ZombieAction::Reap => reap_command(scanner.options.ttl),
                 ZombieAction::Keep => by_hand(scanner, &team),
             },
         },

@@ -339,7 +339,7 @@ fn by_id(tasks: Vec<Task>) -> BTreeMap<TaskId, Task> {
 }
 
 /// Whose team it is, in the words of the model.
-pub(super) fn kind(kind: TeamOrigin) -> TeamKind {
+pub(crate) fn kind(kind: TeamOrigin) -> TeamKind {
     match kind {
         TeamOrigin::Teamster => TeamKind::Teamster,
         TeamOrigin::Claude => TeamKind::Claude,

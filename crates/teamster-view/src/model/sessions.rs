@@ -64,6 +64,18 @@ impl Sessions {
         Some(self.whole(shown, now))
     }
 
+    /// Returns whether one of the state files is there and cannot be understood.
+    pub fn has_damaged(&self) -> bool {
+        self.states.has_damaged()
+    }
+
+    /// Every session of the project in short that is not told by one of these teams already.
+    pub fn rows_besides(&self, teams: &[String], now: Time) -> Vec<TeamRow> {
+        let mut rows = self.rows(now);
+        rows.retain(|row| !teams.contains(&row.name));
+        rows
+    }
+
     fn shown(&self) -> Vec<ShownSession> {
         self.states.all().unwrap_or_default()
     }
