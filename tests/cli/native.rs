@@ -296,12 +296,52 @@ fn state_file_without_a_registry_is_shown_by_status_as_by_top() {
     let top = project.run(["top", "--once", "--json"]).succeeds().json();
     assert_eq!(top["teams"][0]["name"], "crew");
     assert_eq!(top["teams"][0]["workers"][0]["verdict"], worker["verdict"]);
-    // A state file of a team that has a registry is no second team.
+}
+
+#[test]
+fn native_team_with_a_state_file_is_one_team_that_has_what_both_tell() {
+    let project = TestProject::new();
     client(&project, "config.in_process.json", Some(&living()));
-    project.write(".bkit/agent-state.json", &state(TEAM));
+    let now = crate::kit::now();
+    let row = json!({"name": "worker-1", "role": "tester", "model": "haiku", "status": "failed",
+        "currentTask": "Testing", "taskId": null, "startedAt": now, "lastActivityAt": now});
+    let letter =
+        json!({"from": "worker-1", "to": "team-lead", "content": "hello", "timestamp": now});
+    let state = json!({"version": "1.0", "enabled": true, "teamName": TEAM, "feature": "login", "pdcaPhase": "do",
+        "orchestrationPattern": "leader", "ctoAgent": "opus", "startedAt": now, "lastUpdated": now,
+        "teammates": [row], "progress": {"totalTasks": 4, "completedTasks": 1, "inProgressTasks": 2,
+            "failedTasks": 0, "pendingTasks": 1},
+        "recentMessages": [letter], "sessionId": SESSION});
+    project.write(".bkit/agent-state.json", &state.to_string());
     let status = project.run(["status", "--json"]).succeeds().json();
     assert_eq!(status["teams"].as_array().unwrap().len(), 1, "{status}");
-    assert_eq!(status["teams"][0]["kind"], "claude");
+    let team = &status["teams"][0];
+    assert_eq!(
+        (&team["kind"], &team["stage"]),
+        (&json!("claude"), &json!("do"))
+    );
+    assert_eq!(team["workers"][0]["status"], "failed");
+    let top = project.run(["top", "--once", "--json"]).succeeds().json();
+    let worker = &top["teams"][0]["workers"][0];
+    assert_eq!(
+        (&worker["status"], &worker["verdict"]),
+        (&json!("failed"), &json!("healthy"))
+    );
+    assert_eq!(
+        (&worker["role"], &worker["currentTask"]),
+        (&json!("tester"), &json!("Testing"))
+    );
+    assert_eq!(top["teams"][0]["messages"][0]["content"], "hello");
+    assert_eq!(
+        top["teams"][0]["progress"]["totalTasks"], 2,
+        "the client's own tasks count"
+    );
+    let studio = crate::studio::Studio::start(&project);
+    let rows = studio.json("/api/v1/teams");
+    assert_eq!(rows["teams"].as_array().unwrap().len(), 1, "{rows}");
+    assert_eq!(rows["teams"][0]["stage"], "do");
+    let view = studio.json(&format!("/api/v1/teams/{TEAM}"));
+    assert_eq!(&view["workers"][0], worker);
 }
 
 #[test]

@@ -174,6 +174,15 @@ pub fn of_session(view: &TeamView) -> TeamStatus {
     }
 }
 
+/// Adds what the state file of a session tells of its team, which has a registry.
+pub fn add_session(status: &mut TeamStatus, session: &TeamView) {
+    workers::add_session(&mut status.workers, session);
+    if status.stage.is_none() {
+        let told = session.session.as_ref();
+        status.stage = told.map(|session| session.pdca_phase.clone());
+    }
+}
+
 /// Files that cannot be understood, and workers that are not well.
 pub(crate) fn with_workers(broken: &[Damaged], workers: &Workers) -> Vec<TeamProblem> {
     let files = broken.iter().chain(&workers.problems);

@@ -15,7 +15,7 @@ use teamster_types::task::Status;
 use teamster_types::team::{TeamConfig, TeamMember, TeamOrigin};
 use teamster_types::{TaskId, TeamName, Time};
 
-use crate::model::WorkerView;
+use crate::model::{TeamView, WorkerView};
 use crate::native::Lead;
 
 /// The status of a worker that has ended in order.
@@ -119,6 +119,22 @@ pub fn list(
         rows.push(row(read, None, Some(beat), limits));
     }
     Ok(Workers { rows, problems })
+}
+
+/// Adds what the state file of a session tells of the teammates of its team. Where their client proves one dead, that counts.
+pub(crate) fn add_session(rows: &mut [WorkerRow], session: &TeamView) {
+    let natives = rows.iter_mut().filter(|row| row.last_poll_at.is_none());
+    for row in natives {
+        let told = session.workers.iter().find(|told| told.name == row.name);
+        let Some(told) = told.map(WorkerRow::of_view) else {
+            continue;
+        };
+        if row.verdict != Verdict::Dead {
+            row.status = told.status.or(row.status);
+        }
+        row.current_task_id = row.current_task_id.take().or(told.current_task_id);
+        row.last_event_at = row.last_event_at.or(told.last_event_at);
+    }
 }
 
 /// Returns the task that each teammate of Claude Code is at work on, as its client writes it into the task's file.

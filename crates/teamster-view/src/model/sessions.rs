@@ -76,6 +76,16 @@ impl Sessions {
         rows
     }
 
+    /// Returns the session that tells of this team too.
+    pub fn of_team(&self, team: &str, now: Time) -> Option<TeamView> {
+        let shown = self.shown();
+        let is_its = |shown: &&ShownSession| name_of(&shown.state) == team;
+        shown
+            .iter()
+            .find(is_its)
+            .map(|shown| self.whole(shown, now))
+    }
+
     fn shown(&self) -> Vec<ShownSession> {
         self.states.all().unwrap_or_default()
     }

@@ -8,7 +8,9 @@ use serde_json::json;
 use teamster_store::TeamEntry;
 use teamster_types::Time;
 use teamster_view::model::TeamKind;
-use teamster_view::status::{ProblemKind, TeamProblem, TeamStatus, of_entry, of_session};
+use teamster_view::status::{
+    ProblemKind, TeamProblem, TeamStatus, add_session, of_entry, of_session,
+};
 
 use super::agent::BridgeClient;
 use super::worker;
@@ -68,7 +70,13 @@ impl StatusArgs {
     fn teams(&self, context: &Context) -> Result<Vec<TeamStatus>> {
         let read = context.read()?;
         let limits = context.config.limits();
-        let status = |entry: &TeamEntry| Ok(of_entry(read, entry, &limits)?);
+        let status = |entry: &TeamEntry| {
+            let mut status = of_entry(read, entry, &limits)?;
+            if let Some(session) = context.session_of(entry)? {
+                add_session(&mut status, &session);
+            }
+            Ok(status)
+        };
         if self.all {
             return context.visible_teams()?.iter().map(status).collect();
         }

@@ -111,7 +111,10 @@ impl WatchedTarget {
     fn open(context: &Context, read: &dyn Read, target: &Target) -> Result<Self> {
         match target {
             Target::Team(team) => Ok(Self::Team {
-                live: Box::new(LiveTeam::open(read, team, &context.config.limits())?),
+                live: Box::new(
+                    LiveTeam::open(read, team, &context.config.limits())?
+                        .beside_sessions(&context.layout, read),
+                ),
                 changes: None,
             }),
             Target::Session(id) => {
