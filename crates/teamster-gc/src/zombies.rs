@@ -5,7 +5,8 @@
 //! A team is *old* when neither its registry (`createdAt`) nor any file in its two folders is younger than the
 //! time-to-live. It is *alive* when anything says so: a recorded process that runs, a session of Claude Code, an open
 //! pane, a fresh heartbeat, a claim, a message that nobody has read. What cannot be judged from here (a process on
-//! another machine, a pane that nobody was asked about) counts as alive.
+//! another machine, a pane that nobody was asked about) counts as alive. Once its lead is proven gone, a message that
+//! nobody has read keeps a team only until it is old.
 //!
 //! - Old and without a sign of life: it goes.
 //! - Claude Code's, its lead proven gone and every other member proven stopped, no task open: it goes at any age.

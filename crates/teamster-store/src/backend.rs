@@ -172,7 +172,8 @@ pub trait Txn {
     /// Puts a message into an inbox that Claude Code owns.
     fn deliver_native(&mut self, name: &str, message: &Message) -> Result<()>;
 
-    /// Returns what lies in an inbox that Claude Code owns, and empties it, or removes it (`for_good`).
+    /// Takes the first entry, if there is one, out of an inbox that Claude Code owns; or all, and the inbox with them
+    /// (`for_good`).
     fn take_native(&mut self, name: &str, for_good: bool) -> Result<Vec<Value>>;
 
     /// Returns how far a mailbox has been read.

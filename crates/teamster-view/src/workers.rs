@@ -67,12 +67,11 @@ pub fn list(
     config: &TeamConfig,
     limits: &Limits,
 ) -> Result<Workers> {
-    let (beats, problems) = read.heartbeats(team)?;
+    let (beats, mut problems) = read.heartbeats(team)?;
     let mut beats: BTreeMap<String, Heartbeat> = beats
         .into_iter()
         .map(|beat| (beat.worker_name.as_str().to_owned(), beat))
         .collect();
-    let mut problems = problems;
     let held = match config.kind() {
         TeamOrigin::Claude => {
             if let Err(odd) = created_at(config.created_at(), read.now()) {

@@ -60,15 +60,21 @@ pub(super) fn has_mail(team: &Dir, name: &str, or_empty: bool) -> Result<bool> {
     Ok(stamp.is_some_and(|stamp| or_empty || stamp.size > empty))
 }
 
-/// Returns what lies in an inbox, and its content when it is emptied or, `for_good`, removed. The caller holds its lock
-/// folder.
-pub(super) fn emptied(team: &Dir, name: &str, for_good: bool) -> Result<(Vec<Value>, Staged)> {
+/// Returns the first entry of an inbox, and the content without it; or, `for_good`, all entries and the removal of the
+/// inbox. The caller holds its lock folder.
+pub(super) fn taken(team: &Dir, name: &str, for_good: bool) -> Result<(Vec<Value>, Staged)> {
     let name = file(name);
-    let letters = entries(team, &name)?;
+    let mut letters = entries(team, &name)?;
+    let bytes = if for_good {
+        None
+    } else {
+        let rest = letters.split_off(letters.len().min(1));
+        serde_json::to_vec_pretty(&rest).ok()
+    };
     let staged = Staged {
         folder: Some(layout::NATIVE_INBOXES),
         name,
-        bytes: (!for_good).then(|| EMPTY.to_vec()),
+        bytes,
     };
     Ok((letters, staged))
 }

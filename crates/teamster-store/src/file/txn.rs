@@ -434,7 +434,7 @@ impl Txn for FileTxn<'_> {
             return Ok(Vec::new());
         }
         self.lock_inbox(name)?;
-        let (letters, staged) = native::emptied(&self.held.folders.team, name, for_good)?;
+        let (letters, staged) = native::taken(&self.held.folders.team, name, for_good)?;
         self.other.push(staged);
         Ok(letters)
     }

@@ -196,8 +196,8 @@ fn in_the_clients_words(message: Message, config: &TeamConfig, now: Time) -> Mes
         .with("content", json!(text))
 }
 
-/// Puts what Claude Code wrote for a worker of ours into the worker's mailbox, and empties the inbox of the client, or
-/// removes it when the worker leaves (`for_good`).
+/// Puts the first message that Claude Code wrote for a worker of ours into the worker's mailbox; or all, when the worker
+/// leaves (`for_good`) and the client's inbox goes with it.
 pub(super) fn collect(tx: &mut dyn Txn, worker: &WorkerName, for_good: bool) -> Result<usize> {
     let letters = tx.take_native(worker.as_str(), for_good)?;
     for letter in &letters {

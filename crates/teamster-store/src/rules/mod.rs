@@ -46,15 +46,24 @@ impl<B: Backend> Store for B {
         if !teams::is_guest(&self.team(team)?, worker) {
             return Ok(false);
         }
+        self.collect(team, worker)?;
         make(self, team, "worker end", |tx| {
             teams::dismiss(tx, actor, worker)
         })
     }
 
     fn collect(&self, team: &TeamName, worker: &WorkerName) -> Result<usize> {
-        make(self, team, "message collect", |tx| {
-            mail::collect(tx, worker, false)
-        })
+        // One message is one change, so that each has its own place in the journal.
+        let mut count = 0;
+        loop {
+            let taken = make(self, team, "message collect", |tx| {
+                mail::collect(tx, worker, false)
+            })?;
+            if taken == 0 {
+                return Ok(count);
+            }
+            count += taken;
+        }
     }
 
     fn host_team(
