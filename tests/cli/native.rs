@@ -213,3 +213,152 @@ fn living_teammates_stand_beside_the_workers_of_our_team() {
     let only = project.run(["worker", "list", "--json"]).json();
     assert_eq!(only["workers"].as_array().unwrap().len(), 2);
 }
+
+#[test]
+fn registry_that_marks_its_lead_by_the_agent_type_has_no_teammate_more() {
+    let project = TestProject::new();
+    client(&project, "config.in_process.json", Some(&living()));
+    let path = project.claude(&format!("teams/{TEAM}/config.json"));
+    let mut config: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+    config.as_object_mut().unwrap().remove("leadAgentId");
+    std::fs::write(&path, config.to_string()).unwrap();
+    assert_eq!(worker(&project)["name"], "worker-1");
+    let list = project.run(["team", "list", "--json"]).succeeds().json();
+    assert_eq!(list["teams"][0]["members"], 1);
+    assert_eq!(list["teams"][0]["project"], json!(project.folder()));
+    project
+        .run(["message", "send", "--to", "lead", "hello"])
+        .succeeds();
+    let inbox = project.claude(&format!("teams/{TEAM}/inboxes/team-lead.json"));
+    assert!(std::fs::read_to_string(inbox).unwrap().contains("hello"));
+}
+
+#[test]
+fn teammate_is_shown_with_the_task_that_its_client_says_it_works_on() {
+    let project = TestProject::new();
+    client(&project, "config.in_process.json", Some(&living()));
+    let task = json!({"id": "3", "subject": "Write parser", "description": "", "status": "in_progress",
+        "owner": "worker-1", "blocks": [], "blockedBy": []});
+    put(&project, &format!("tasks/{TEAM}/3.json"), &task.to_string());
+    assert_eq!(worker(&project)["currentTaskId"], "3");
+    let top = project.run(["top", "--once", "--json"]).succeeds().json();
+    assert_eq!(top["teams"][0]["workers"][0]["currentTask"], "Write parser");
+    let status = project.run(["status", "--json"]).succeeds().json();
+    assert_eq!(status["teams"][0]["workers"][0]["currentTaskId"], "3");
+}
+
+#[test]
+fn teammate_in_a_pane_whose_own_session_is_gone_is_dead_everywhere() {
+    let project = TestProject::new();
+    client(&project, "config.tmux_active.json", Some(&living()));
+    let record = json!({"pid": gone().pid, "sessionId": "da53d0aa-pane", "tmux": "main:@0.%1",
+        "procStart": gone().process_start_time.to_string()});
+    put(
+        &project,
+        &format!("sessions/{}.json", gone().pid),
+        &record.to_string(),
+    );
+    assert_eq!(worker(&project)["verdict"], "dead");
+    let status = project.run(["status", "--json"]).succeeds().json();
+    assert_eq!(status["teams"][0]["workers"][0]["verdict"], "dead");
+    assert_eq!(status["teams"][0]["problems"][0]["about"], "worker-1");
+    let top = project.run(["top", "--once", "--json"]).succeeds().json();
+    assert_eq!(top["teams"][0]["workers"][0]["verdict"], "dead");
+}
+
+#[test]
+fn state_file_without_a_registry_is_shown_by_status_as_by_top() {
+    let project = TestProject::new();
+    let now = crate::kit::now();
+    let row = json!({"name": "ann", "role": "tester", "model": "haiku", "status": "working", "currentTask": "Testing",
+        "taskId": "7", "startedAt": now, "lastActivityAt": now});
+    let state = |name: &str| {
+        json!({"version": "1.0", "enabled": true, "teamName": name, "feature": "login", "pdcaPhase": "do",
+            "orchestrationPattern": "leader", "ctoAgent": "opus", "startedAt": now, "lastUpdated": now,
+            "teammates": [row], "progress": {"totalTasks": 4, "completedTasks": 1, "inProgressTasks": 2,
+                "failedTasks": 0, "pendingTasks": 1},
+            "recentMessages": [], "sessionId": SESSION})
+        .to_string()
+    };
+    project.write(".bkit/agent-state.json", &state("crew"));
+    let status = project.run(["status", "--json"]).succeeds().json();
+    let team = &status["teams"][0];
+    assert_eq!(
+        (&team["name"], &team["kind"]),
+        (&json!("crew"), &json!("state-file"))
+    );
+    assert_eq!(team["progress"]["totalTasks"], 4);
+    let worker = &team["workers"][0];
+    assert_eq!(
+        (&worker["name"], &worker["status"]),
+        (&json!("ann"), &json!("working"))
+    );
+    let top = project.run(["top", "--once", "--json"]).succeeds().json();
+    assert_eq!(top["teams"][0]["name"], "crew");
+    assert_eq!(top["teams"][0]["workers"][0]["verdict"], worker["verdict"]);
+}
+
+#[test]
+fn native_team_with_a_state_file_is_one_team_that_has_what_both_tell() {
+    let project = TestProject::new();
+    client(&project, "config.in_process.json", Some(&living()));
+    let now = crate::kit::now();
+    let row = json!({"name": "worker-1", "role": "tester", "model": "haiku", "status": "failed",
+        "currentTask": "Testing", "taskId": null, "startedAt": now, "lastActivityAt": now});
+    let letter =
+        json!({"from": "worker-1", "to": "team-lead", "content": "hello", "timestamp": now});
+    let state = json!({"version": "1.0", "enabled": true, "teamName": TEAM, "feature": "login", "pdcaPhase": "do",
+        "orchestrationPattern": "leader", "ctoAgent": "opus", "startedAt": now, "lastUpdated": now,
+        "teammates": [row], "progress": {"totalTasks": 4, "completedTasks": 1, "inProgressTasks": 2,
+            "failedTasks": 0, "pendingTasks": 1},
+        "recentMessages": [letter], "sessionId": SESSION});
+    project.write(".bkit/agent-state.json", &state.to_string());
+    let status = project.run(["status", "--json"]).succeeds().json();
+    assert_eq!(status["teams"].as_array().unwrap().len(), 1, "{status}");
+    let team = &status["teams"][0];
+    assert_eq!(
+        (&team["kind"], &team["stage"]),
+        (&json!("claude"), &json!("do"))
+    );
+    assert_eq!(team["workers"][0]["status"], "failed");
+    let top = project.run(["top", "--once", "--json"]).succeeds().json();
+    let worker = &top["teams"][0]["workers"][0];
+    assert_eq!(
+        (&worker["status"], &worker["verdict"]),
+        (&json!("failed"), &json!("healthy"))
+    );
+    assert_eq!(
+        (&worker["role"], &worker["currentTask"]),
+        (&json!("tester"), &json!("Testing"))
+    );
+    assert_eq!(top["teams"][0]["messages"][0]["content"], "hello");
+    assert_eq!(
+        top["teams"][0]["progress"]["totalTasks"], 2,
+        "the client's own tasks count"
+    );
+    let studio = crate::studio::Studio::start(&project);
+    let rows = studio.json("/api/v1/teams");
+    assert_eq!(rows["teams"].as_array().unwrap().len(), 1, "{rows}");
+    assert_eq!(rows["teams"][0]["stage"], "do");
+    let view = studio.json(&format!("/api/v1/teams/{TEAM}"));
+    assert_eq!(&view["workers"][0], worker);
+}
+
+#[test]
+fn registry_with_an_odd_time_is_a_problem_of_its_team() {
+    let project = TestProject::new();
+    client(&project, "config.in_process.json", Some(&living()));
+    let path = project.claude(&format!("teams/{TEAM}/config.json"));
+    let mut config: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+    config["createdAt"] = json!("soon");
+    std::fs::write(&path, config.to_string()).unwrap();
+    let status = project.run(["status", "--json"]).succeeds().json();
+    let problem = &status["teams"][0]["problems"][0];
+    assert_eq!(problem["about"], "config.json");
+    assert!(
+        problem["error"].as_str().unwrap().contains("createdAt"),
+        "{problem}"
+    );
+    let top = project.run(["top", "--once", "--json"]).succeeds().json();
+    assert_eq!(&top["teams"][0]["problems"][0], problem);
+}

@@ -111,3 +111,29 @@ fn a_file_that_cannot_be_understood_is_named_and_hides_nobody() {
             .contains("agent-state.json")
     );
 }
+
+#[test]
+fn file_that_another_program_writes_in_place_is_shown_as_it_last_was_until_it_is_whole() {
+    let project = TestProject::new();
+    write(&project, &state(true, now(), "crew"));
+    let studio = Studio::start(&project);
+    let rows = studio.json("/api/v1/teams");
+    let key = rows["teams"][0]["id"].as_str().unwrap().to_owned();
+    let request = studio.request("GET", &format!("/api/v1/events?team={key}"));
+    let mut events = request.bearer(&studio.bearer).listen();
+    assert_eq!(events.next_of("view").data["name"], "crew");
+    let request = studio.request("GET", "/api/v1/events");
+    let mut overview = request.bearer(&studio.bearer).listen();
+    for number in 0..3 {
+        project.write(".bkit/agent-state.json", "{\"version\": \"1.0\", \"ena");
+        // Studio has seen half of the file.
+        while overview.next_of("overview").data["teams"][0]["problem"].is_null() {}
+        let name = format!("crew-{number}");
+        project.write(
+            ".bkit/agent-state.json",
+            &state(true, now(), &name).to_string(),
+        );
+        while events.next_of("view").data["name"] != name.as_str() {}
+        while !overview.next_of("overview").data["teams"][0]["problem"].is_null() {}
+    }
+}

@@ -4,6 +4,7 @@ pub mod asking;
 mod briefings;
 mod crash;
 mod delivery;
+mod guests;
 mod launch;
 mod limits;
 mod others;

@@ -126,6 +126,44 @@ fn unread_messages_keep_a_team_and_read_ones_do_not() {
 }
 
 #[test]
+fn unread_message_keeps_a_team_whose_lead_is_gone_until_its_ttl_and_no_longer() {
+    let project = TestProject::new();
+    let unread = r#"[{"from":"a","text":"b","read":false}]"#;
+    team(&project, "mail", &led_by("mail", &gone()), Duration::ZERO);
+    put(&project, "teams/mail/inboxes/team-lead.json", unread);
+    let found = listed(&project, "mail");
+    assert_eq!(found["action"], "keep", "{found}");
+    assert!(evidence(&found).contains("1 unread message in"), "{found}");
+    project.run(["zombies", "reap"]).succeeds();
+    assert!(is_there(&project, "mail"));
+    team(&project, "mail", &old(led_by("mail", &gone())), YEAR);
+    let found = listed(&project, "mail");
+    assert_eq!(found["action"], "reap", "{found}");
+    assert!(evidence(&found).contains("1 unread message in"), "{found}");
+    project.run(["zombies", "reap"]).succeeds();
+    assert!(is_gone(&project, "mail"));
+}
+
+#[test]
+fn team_over_by_another_ttl_is_listed_with_the_command_that_names_it() {
+    let project = TestProject::new();
+    team(
+        &project,
+        "old",
+        &registry("old", super::millis(DAY / 2)),
+        DAY / 2,
+    );
+    let found = project.run(["zombies", "scan", "--ttl", "1h", "--json"]);
+    let found = found.succeeds().json();
+    assert_eq!(
+        found["zombies"][0]["command"],
+        "teamster zombies reap --ttl 1h"
+    );
+    project.run(["zombies", "reap", "--ttl", "1h"]).succeeds();
+    assert!(is_gone(&project, "old"));
+}
+
+#[test]
 fn an_inbox_folder_keeps_a_team() {
     let project = TestProject::new();
     team(&project, "boxed", &old(registry("boxed", 0)), YEAR);

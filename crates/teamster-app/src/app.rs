@@ -7,8 +7,8 @@ use std::sync::Arc;
 use teamster_fs::layout::Layout;
 use teamster_store::{FileStore, Read, Store, SystemClock, TeamEntry};
 use teamster_types::TeamName;
-use teamster_types::team::TeamOrigin;
-use teamster_view::model::run_now;
+use teamster_types::team::{TeamConfig, TeamOrigin};
+use teamster_view::model::{Sessions, TeamView, run_now};
 
 use crate::actor::{Actor, BridgeIdentity, below_a_worker};
 use crate::config::Config;
@@ -165,6 +165,33 @@ impl App {
             .into_iter()
             .filter(|entry| self.is_of_project(entry))
             .collect())
+    }
+
+    /// Returns the sessions of this project that are known by their state files only, and by none of these teams.
+    pub fn sessions_besides(&self, teams: &[TeamEntry]) -> Result<Vec<TeamView>> {
+        if self.own_team.is_some() {
+            return Ok(Vec::new());
+        }
+        let teams: Vec<String> = teams.iter().map(|entry| entry.name.clone()).collect();
+        let sessions = Sessions::of(&self.layout, &self.layout.project);
+        let now = self.read()?.now();
+        let rows = sessions.rows_besides(&teams, now).into_iter();
+        // A file that cannot be understood has a row, and nothing to look at.
+        Ok(rows
+            .filter(|row| row.problem.is_none())
+            .filter_map(|row| sessions.view(&row.id, now))
+            .collect())
+    }
+
+    /// Returns what the state file of a session tells of this team, if it is one of Claude Code.
+    pub fn session_of(&self, entry: &TeamEntry) -> Result<Option<TeamView>> {
+        let config = entry.config.as_ref().ok();
+        let native = config.filter(|config| config.kind() == TeamOrigin::Claude);
+        let Some(project) = native.and_then(TeamConfig::project) else {
+            return Ok(None);
+        };
+        let sessions = Sessions::of(&self.layout, Path::new(project));
+        Ok(sessions.of_team(&entry.name, self.read()?.now()))
     }
 
     fn only_team(&self) -> Result<TeamName> {

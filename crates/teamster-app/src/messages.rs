@@ -4,6 +4,7 @@ use teamster_store::{Outgoing, Recipient};
 use teamster_types::TeamName;
 use teamster_types::json::Object;
 use teamster_types::message::Message;
+use teamster_types::team::CLIENT_LEAD;
 use teamster_workers::tools;
 
 use crate::app::App;
@@ -13,6 +14,11 @@ use crate::error::{AppError, Result};
 pub const LEAD: &str = "lead";
 /// The name that means every member.
 pub const ALL: &str = "all";
+
+/// Returns whether a name means whoever leads the team, in our words or in those of Claude Code.
+pub fn is_lead(name: &str) -> bool {
+    matches!(name, LEAD | CLIENT_LEAD)
+}
 
 /// Sends a plain message to whom a name means: a worker, [`LEAD`] or [`ALL`]. Returns who that is, and the messages.
 pub fn send(

@@ -5,7 +5,8 @@
 //! A team is *old* when neither its registry (`createdAt`) nor any file in its two folders is younger than the
 //! time-to-live. It is *alive* when anything says so: a recorded process that runs, a session of Claude Code, an open
 //! pane, a fresh heartbeat, a claim, a message that nobody has read. What cannot be judged from here (a process on
-//! another machine, a pane that nobody was asked about) counts as alive.
+//! another machine, a pane that nobody was asked about) counts as alive. Once its lead is proven gone, a message that
+//! nobody has read keeps a team only until it is old.
 //!
 //! - Old and without a sign of life: it goes.
 //! - Claude Code's, its lead proven gone and every other member proven stopped, no task open: it goes at any age.
@@ -25,7 +26,6 @@
 //! whole record proves to be workers of ours, without a run, and dead panes of our own tmux server are closed. It
 //! follows no link, never leaves `teams/{team}` and `tasks/{team}`, and touches nothing of another user.
 
-mod created_at;
 mod folder;
 mod heartbeats;
 mod journal;
@@ -128,6 +128,25 @@ pub struct Zombie {
 
 /// What removes whatever may be removed without asking a person.
 const REAP_COMMAND: &str = "teamster zombies reap";
+
+/// Returns the command that removes a team which is over at this age.
+fn reap_command(ttl: Duration) -> String {
+    if ttl == TTL {
+        return REAP_COMMAND.to_owned();
+    }
+    let millis = ttl.as_millis();
+    let units = [
+        (86_400_000, "d"),
+        (3_600_000, "h"),
+        (60_000, "m"),
+        (1_000, "s"),
+    ];
+    let whole = units
+        .into_iter()
+        .find(|(unit, _)| millis >= *unit && millis % unit == 0);
+    let (unit, word) = whole.unwrap_or((1, "ms"));
+    format!("{REAP_COMMAND} --ttl {}{word}", millis / unit)
+}
 
 /// What removes processes and panes of ours, which only end when a person says so.
 const REAP_AND_KILL: &str = "teamster zombies reap --kill";

@@ -3,6 +3,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use serde_json::Value;
 use teamster_journal::{EventActor, NewEvent};
 use teamster_types::failure::Failure;
 use teamster_types::heartbeat::Heartbeat;
@@ -170,6 +171,10 @@ pub trait Txn {
 
     /// Puts a message into an inbox that Claude Code owns.
     fn deliver_native(&mut self, name: &str, message: &Message) -> Result<()>;
+
+    /// Takes the first entry, if there is one, out of an inbox that Claude Code owns; or all, and the inbox with them
+    /// (`for_good`).
+    fn take_native(&mut self, name: &str, for_good: bool) -> Result<Vec<Value>>;
 
     /// Returns how far a mailbox has been read.
     fn cursor(&mut self, mailbox: &Mailbox) -> Result<MailCursor>;

@@ -315,6 +315,14 @@ pub trait Store: Read {
     /// Adds a member, or changes its provider.
     fn join_team(&self, team: &TeamName, member: &NewMember) -> Result<TeamConfig>;
 
+    /// Adds a worker of ours that is about to run, also to a team of Claude Code. Refused there when a teammate of the
+    /// client has its name.
+    fn enlist(&self, team: &TeamName, member: &NewMember) -> Result<TeamConfig>;
+
+    /// Takes a worker of ours that has ended out of the registry of a team of Claude Code, with its inbox there; whether it
+    /// was in it. In a team of ours a worker stays a member when it ends.
+    fn dismiss(&self, team: &TeamName, actor: &EventActor, worker: &WorkerName) -> Result<bool>;
+
     /// Makes this process the host of a team's run, with this order if one is given, and records it with `event`.
     fn host_team(
         &self,
@@ -445,6 +453,10 @@ pub trait Store: Read {
 
     /// Sends a message; one for each recipient is returned.
     fn send(&self, team: &TeamName, outgoing: &Outgoing) -> Result<Vec<Message>>;
+
+    /// Puts what Claude Code wrote into a worker's inbox of its own format into the worker's mailbox; how many messages
+    /// those were.
+    fn collect(&self, team: &TeamName, worker: &WorkerName) -> Result<usize>;
 
     /// Reads up to `limit` messages that are not acknowledged, and acknowledges them if asked.
     fn receive(

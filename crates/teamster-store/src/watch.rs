@@ -43,6 +43,8 @@ pub struct Pulse {
     pub journal: u64,
     /// Changes with every change of the task files, by whomever; a renewed lease is one too.
     pub tasks: u64,
+    /// Changes when Claude Code writes to the worker, in a team of its own.
+    pub client_inbox: u64,
 }
 
 /// Holds what a worker heard.

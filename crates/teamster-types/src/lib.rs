@@ -37,6 +37,7 @@
 //! forbids is a [`Refusal`](transitions::Refusal) and leaves the record as it was. A name that could leave its folder is
 //! no [`TeamName`], [`WorkerName`] or [`TaskId`].
 
+pub mod created_at;
 pub mod denied;
 pub mod failure;
 pub mod flow;

@@ -72,6 +72,13 @@ pub struct TeamMember {
     pub capabilities: Option<Vec<String>>,
 }
 
+/// The name and the agent type that Claude Code gives to the lead of a team.
+pub const CLIENT_LEAD: &str = "team-lead";
+/// How a worker of ours runs, in the words of the registry. No teammate of Claude Code runs so.
+const OUR_BACKEND: &str = "process";
+/// The pane that Claude Code writes for the lead of a team.
+const LEADER_PANE: &str = "leader";
+
 /// The registry of one team.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TeamConfig {
@@ -81,6 +88,16 @@ pub struct TeamConfig {
 /// The format of our part of the registry, and of everything else that a team is kept in. It grows only when an older
 /// teamster would damage what a newer one has written; keys that are only added do not change it.
 pub const SCHEMA: u64 = 1;
+
+impl TeamMember {
+    /// Returns whether its client is a teammate of Claude Code, which reads its own inbox, and no worker of ours.
+    pub fn is_clients(&self, team: TeamOrigin) -> bool {
+        match team {
+            TeamOrigin::Claude => self.backend != OUR_BACKEND,
+            TeamOrigin::Teamster => self.backend == "claude-native",
+        }
+    }
+}
 
 impl TeamConfig {
     /// Returns the schema that a registry names, or `None` when it names none or cannot be read.
@@ -172,11 +189,8 @@ impl TeamConfig {
         {
             return Some(project);
         }
-        let lead = self.text("leadAgentId");
-        let members = self.raw.get("members")?.as_array()?;
-        let is_lead = |member: &&Value| member.get("agentId").and_then(Value::as_str) == Some(lead);
-        let member = members.iter().find(is_lead).or_else(|| members.first())?;
-        member.get("cwd")?.as_str()
+        let first = || self.entries().first();
+        self.lead_entry().or_else(first)?.get("cwd")?.as_str()
     }
 
     /// Returns when it was made, in whatever form its maker wrote: two that differ are two teams.
@@ -245,16 +259,45 @@ impl TeamConfig {
         })
     }
 
-    /// Everyone but the lead.
-    pub fn members(&self) -> Vec<TeamMember> {
-        let lead = self.text("leadAgentId");
+    /// Returns every entry of `members`, the lead's included, as it was written.
+    pub fn entries(&self) -> &[Value] {
         let list = self.raw.get("members").and_then(Value::as_array);
-        list.into_iter()
-            .flatten()
-            .filter(|member| {
-                let id = text(member, "agentId");
-                lead.is_empty() || id != lead
-            })
+        list.map_or(&[], Vec::as_slice)
+    }
+
+    /// Returns the lead's entry of `members`: the one that `leadAgentId` names, else the one that Claude Code marks as
+    /// its lead.
+    pub fn lead_entry(&self) -> Option<&Value> {
+        let lead = self.text("leadAgentId");
+        let named = |entry: &&Value| !lead.is_empty() && text(entry, "agentId") == lead;
+        let marked = |entry: &&Value| {
+            self.kind() == TeamOrigin::Claude
+                && (text(entry, "agentType") == CLIENT_LEAD
+                    || text(entry, "tmuxPaneId") == LEADER_PANE)
+        };
+        let entries = self.entries();
+        let found = entries.iter().find(named);
+        found.or_else(|| entries.iter().find(marked))
+    }
+
+    /// Returns every entry of `members` but the lead's, as it was written.
+    pub fn other_entries(&self) -> impl Iterator<Item = &Value> {
+        let lead = self.lead_entry();
+        let is_lead = move |entry: &Value| lead.is_some_and(|lead| std::ptr::eq(lead, entry));
+        self.entries().iter().filter(move |entry| !is_lead(entry))
+    }
+
+    /// Returns the name of the lead: as the registry says it, else the one that its client gives to every lead.
+    pub fn lead_name(&self) -> &str {
+        match self.lead_entry().map(|lead| text(lead, "name")) {
+            Some(name) if !name.is_empty() => name,
+            _ => CLIENT_LEAD,
+        }
+    }
+
+    /// Returns everyone but the lead.
+    pub fn members(&self) -> Vec<TeamMember> {
+        self.other_entries()
             .filter_map(|member| {
                 let name = text(member, "name");
                 (!name.is_empty()).then(|| TeamMember {
@@ -283,6 +326,7 @@ impl TeamConfig {
 
     /// Adds a member, or changes the provider and the capabilities of one that is there; false when nothing changed.
     pub fn join(&mut self, team: &TeamName, new: &NewMember, cwd: &str, now: Time) -> bool {
+        let is_clients = self.kind() == TeamOrigin::Claude;
         let members = self.raw.entry("members").or_insert_with(|| json!([]));
         let Value::Array(members) = members else {
             return false;
@@ -315,13 +359,26 @@ impl TeamConfig {
         member.insert("tmuxPaneId".into(), json!(""));
         member.insert("cwd".into(), json!(cwd));
         member.insert("subscriptions".into(), json!([]));
-        member.insert("backendType".into(), json!("process"));
+        member.insert("backendType".into(), json!(OUR_BACKEND));
+        if is_clients {
+            member.insert("isActive".into(), json!(true));
+        }
         if !new.provider.is_empty() {
             member.insert("provider".into(), json!(new.provider));
         }
         put_capabilities(&mut member, new, false);
         members.push(Value::Object(member));
         true
+    }
+
+    /// Removes a member, and returns whether it was there.
+    pub fn leave(&mut self, name: &str) -> bool {
+        let Some(Value::Array(members)) = self.raw.get_mut("members") else {
+            return false;
+        };
+        let before = members.len();
+        members.retain(|member| text(member, "name") != name);
+        members.len() < before
     }
 
     fn text(&self, key: &str) -> &str {
@@ -355,6 +412,22 @@ fn put_capabilities(member: &mut Object, new: &NewMember, is_other: bool) -> boo
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lead_is_named_by_its_id_or_else_marked_by_its_client() {
+        let members = r#"[{"agentId": "team-lead@t", "name": "team-lead", "agentType": "team-lead", "cwd": "/lead"},
+            {"agentId": "w@t", "name": "w", "agentType": "general-purpose", "cwd": "/w"}]"#;
+        let named = r#""leadAgentId": "w@t","#;
+        for (said, lead, other) in [("", "team-lead", "w"), (named, "w", "team-lead")] {
+            let text = format!("{{{said} \"members\": {members}}}");
+            let config = TeamConfig::parse(text.as_bytes()).unwrap();
+            assert_eq!(config.lead_name(), lead);
+            let others: Vec<String> = config.members().into_iter().map(|one| one.name).collect();
+            assert_eq!(others, [other]);
+        }
+        let nobody = TeamConfig::parse(b"{}").unwrap();
+        assert_eq!(nobody.lead_name(), "team-lead");
+    }
 
     fn config() -> TeamConfig {
         let text = br#"{"teamster": {}, "members": []}"#;

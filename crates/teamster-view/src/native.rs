@@ -4,6 +4,7 @@
 //! |---|---|---|---|
 //! | in the lead's process | healthy | dead | unknown |
 //! | in a pane, its own session runs | healthy | healthy | healthy |
+//! | in a pane, its own session is gone | dead | dead | dead |
 //! | in a pane otherwise | unknown | unknown | unknown |
 //!
 //! Only `zombies scan` asks tmux about panes: looking at a status starts no program.
@@ -88,6 +89,17 @@ impl Lead {
                 member.pane
             ));
             return Verdict::Healthy;
+        }
+        let mut ended = self.sessions.iter().filter(its).peekable();
+        let is_gone = |session: &ClientSession| read.life(&session.process) == Life::Gone;
+        if let Some(last) = ended.peek().map(|session| session.process.pid)
+            && ended.all(is_gone)
+        {
+            evidence.push(format!(
+                "its session in pane {} (pid {last}) is gone",
+                member.pane
+            ));
+            return Verdict::Dead;
         }
         evidence.push(if member.pane.is_empty() {
             "its client has not said where it runs".to_owned()

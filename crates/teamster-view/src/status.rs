@@ -7,12 +7,12 @@ use teamster_journal::WorkerPhase;
 use teamster_store::{Damaged, Filed, Read, Result, TeamEntry};
 use teamster_types::health::Limits;
 use teamster_types::progress::Progress;
-use teamster_types::team::{TeamConfig, TeamOrigin};
+use teamster_types::team::TeamConfig;
 use teamster_types::time::say_span;
 use teamster_types::{TeamName, Time};
 
 use crate::messages;
-use crate::model::{PhaseNow, RunNow, run_now};
+use crate::model::{PhaseNow, RunNow, TeamKind, TeamView, kind, run_now};
 use crate::questions::{self, QuestionView};
 use crate::requests::{WaitingRequest, all_waiting, open_decisions};
 use crate::teams::RunOf;
@@ -26,7 +26,7 @@ pub struct TeamStatus {
     /// The project it works on.
     pub project: Option<String>,
     /// Whose team; `None` when its registry cannot be read.
-    pub kind: Option<TeamOrigin>,
+    pub kind: Option<TeamKind>,
     /// The stage of its run; `None` while it has no run.
     pub stage: Option<String>,
     /// The phase of the flow that its run follows; `None` when the flow has stages only.
@@ -106,7 +106,7 @@ pub(crate) fn of_entry_by(
             // A foreign program may name its teams as it likes; such a name never becomes a path.
             let mut status = empty(&entry.name);
             status.project = config.project().map(str::to_owned);
-            status.kind = Some(config.kind());
+            status.kind = Some(kind(config.kind()));
             status
                 .problems
                 .push(damaged(&entry.name, &error.to_string()));
@@ -146,7 +146,7 @@ fn of_team(
     Ok(TeamStatus {
         name: team.as_str().to_owned(),
         project: config.project().map(str::to_owned),
-        kind: Some(config.kind()),
+        kind: Some(kind(config.kind())),
         stage: run.stage.clone(),
         phase: run.phase.clone(),
         run,
@@ -156,6 +156,31 @@ fn of_team(
         questions,
         requests: all_waiting(read, team)?,
     })
+}
+
+/// Returns the status of a session that is known by its state file only, as [`Sessions`](crate::model::Sessions) shows it.
+pub fn of_session(view: &TeamView) -> TeamStatus {
+    TeamStatus {
+        project: view.project.clone(),
+        kind: view.kind,
+        stage: view
+            .session
+            .as_ref()
+            .map(|session| session.pdca_phase.clone()),
+        progress: view.progress,
+        workers: view.workers.iter().map(WorkerRow::of_view).collect(),
+        problems: view.problems.clone(),
+        ..empty(&view.name)
+    }
+}
+
+/// Adds what the state file of a session tells of its team, which has a registry.
+pub fn add_session(status: &mut TeamStatus, session: &TeamView) {
+    workers::add_session(&mut status.workers, session);
+    if status.stage.is_none() {
+        let told = session.session.as_ref();
+        status.stage = told.map(|session| session.pdca_phase.clone());
+    }
 }
 
 /// Files that cannot be understood, and workers that are not well.

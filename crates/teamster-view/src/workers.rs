@@ -4,14 +4,18 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use serde::Serialize;
+use teamster_claude::state::Status as SessionStatus;
 use teamster_journal::{Event, EventKind, family};
 use teamster_store::{Damaged, Read, Result};
+use teamster_types::created_at::created_at;
 use teamster_types::health::{Limits, Verdict, assess};
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::process::Life;
+use teamster_types::task::Status;
 use teamster_types::team::{TeamConfig, TeamMember, TeamOrigin};
 use teamster_types::{TaskId, TeamName, Time};
 
+use crate::model::{TeamView, WorkerView};
 use crate::native::Lead;
 
 /// The status of a worker that has ended in order.
@@ -63,11 +67,23 @@ pub fn list(
     config: &TeamConfig,
     limits: &Limits,
 ) -> Result<Workers> {
-    let (beats, problems) = read.heartbeats(team)?;
+    let (beats, mut problems) = read.heartbeats(team)?;
     let mut beats: BTreeMap<String, Heartbeat> = beats
         .into_iter()
         .map(|beat| (beat.worker_name.as_str().to_owned(), beat))
         .collect();
+    let held = match config.kind() {
+        TeamOrigin::Claude => {
+            if let Err(odd) = created_at(config.created_at(), read.now()) {
+                problems.push(Damaged {
+                    file: "config.json".to_owned(),
+                    error: odd,
+                });
+            }
+            held_tasks(read, team)
+        }
+        TeamOrigin::Teamster => HashMap::new(),
+    };
     let mut rows = Vec::new();
     let mut lead = None;
     let mut ends = None;
@@ -91,6 +107,7 @@ pub fn list(
             let assessment = lead.assess(read, &member);
             row.verdict = assessment.verdict;
             row.evidence = assessment.evidence;
+            row.current_task_id = held.get(&member.name).cloned();
             row.status = member
                 .is_active
                 .map(|active| if active { "active" } else { "idle" });
@@ -101,6 +118,32 @@ pub fn list(
         rows.push(row(read, None, Some(beat), limits));
     }
     Ok(Workers { rows, problems })
+}
+
+/// Adds what the state file of a session tells of the teammates of its team. Where their client proves one dead, that counts.
+pub(crate) fn add_session(rows: &mut [WorkerRow], session: &TeamView) {
+    let natives = rows.iter_mut().filter(|row| row.last_poll_at.is_none());
+    for row in natives {
+        let told = session.workers.iter().find(|told| told.name == row.name);
+        let Some(told) = told.map(WorkerRow::of_view) else {
+            continue;
+        };
+        if row.verdict != Verdict::Dead {
+            row.status = told.status.or(row.status);
+        }
+        row.current_task_id = row.current_task_id.take().or(told.current_task_id);
+        row.last_event_at = row.last_event_at.or(told.last_event_at);
+    }
+}
+
+/// Returns the task that each teammate of Claude Code is at work on, as its client writes it into the task's file.
+fn held_tasks(read: &dyn Read, team: &TeamName) -> HashMap<String, TaskId> {
+    let tasks = read.tasks(team).map(|list| list.tasks).unwrap_or_default();
+    tasks
+        .iter()
+        .filter(|task| task.status() == Status::InProgress)
+        .filter_map(|task| Some((task.owner()?.to_owned(), task.id().clone())))
+        .collect()
 }
 
 /// Who has ended in order, as far as the end of the journal tells: a worker that does takes its heartbeat away.
@@ -165,6 +208,24 @@ fn row(
 }
 
 impl WorkerRow {
+    /// Returns the row of a teammate that a state file tells of.
+    pub(crate) fn of_view(view: &WorkerView) -> Self {
+        let status = view.status.as_deref().and_then(SessionStatus::parse);
+        Self {
+            name: view.name.clone(),
+            provider: view.role.clone().unwrap_or_default(),
+            backend_type: view.backend_type.clone(),
+            status: status.map(SessionStatus::as_str),
+            verdict: view.verdict,
+            evidence: view.evidence.clone(),
+            pid: view.pid,
+            current_task_id: view.current_task_id.clone(),
+            last_poll_at: view.last_poll_at,
+            last_event_at: view.last_event_at,
+            consecutive_errors: view.consecutive_errors,
+        }
+    }
+
     /// How it is, in one word for people: somebody who has ended in order is not in doubt.
     pub fn word(&self) -> &'static str {
         if self.has_stopped() {

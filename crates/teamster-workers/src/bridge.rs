@@ -37,10 +37,10 @@ use teamster_fs::proc::Machine;
 use teamster_fs::{Dir, OrTrace as _};
 use teamster_isolate::child::ChildEvent;
 use teamster_isolate::process_tree::{self, ProcessTree};
-use teamster_journal::EventKind;
 use teamster_journal::payload::{
     Addressee, WorkerResumed, WorkerSpawned, WorkerStarted, WorkerStopped,
 };
+use teamster_journal::{EventActor, EventKind};
 use teamster_prompts::Prompts;
 use teamster_store::{ClaimRequest, Claimed, Kind, Signal, Store, StoreError};
 use teamster_types::TaskId;
@@ -48,6 +48,7 @@ use teamster_types::heartbeat::WorkerStatus;
 use teamster_types::json::Object;
 use teamster_types::process::ProcessId;
 use teamster_types::redact::redact;
+use teamster_types::team::TeamOrigin;
 
 use crate::attempt::{AttemptCommand, AttemptEnd, StopCause};
 use crate::briefing::{self, Briefer, BriefingInput};
@@ -217,6 +218,7 @@ impl Bridge {
         };
         record::write(&project, &record)?;
         let position = store.position(&identity.team)?;
+        let is_guest = store.team(&identity.team)?.kind() == TeamOrigin::Claude;
         let (sender, events) = channel();
         let heartbeat = HeartbeatThread::start(
             Arc::clone(&store),
@@ -245,7 +247,7 @@ impl Bridge {
         let mut bridge = Self {
             briefer,
             reporter: Reporter::new(store, identity.clone(), config.output),
-            mailbox: WorkerMailbox::new(record.started_at, position),
+            mailbox: WorkerMailbox::new(record.started_at, position, is_guest),
             lifecycle: Lifecycle::new(heartbeat, config.limits.clone()),
             launcher: AgentLauncher::new(
                 identity.clone(),
@@ -912,6 +914,8 @@ impl Bridge {
         // The heartbeat goes before the signal: who asked must see the one that answers, and no later one obey again.
         let store = self.reporter.store();
         store.clear_signals(&identity.team, &identity.name)?;
+        let me = EventActor::from(identity.name.as_str());
+        store.dismiss(&identity.team, &me, &identity.name)?;
         Ok(ended?)
     }
 }

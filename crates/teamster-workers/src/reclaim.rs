@@ -203,7 +203,8 @@ pub(crate) fn give_back(
     Ok(given)
 }
 
-/// Forgets a launch that is over: no heartbeat, no record. Those of a later launch of the same worker stay.
+/// Forgets a launch that is over: no heartbeat, no record, and no member of a team of Claude Code. Those of a later launch
+/// of the same worker stay.
 pub fn forget(
     store: &dyn Store,
     project: &Dir,
@@ -219,5 +220,6 @@ pub fn forget(
     if let Some(launch) = launch {
         record::remove(project, team, worker, launch)?;
     }
+    store.dismiss(team, &worker.into(), worker)?;
     Ok(())
 }

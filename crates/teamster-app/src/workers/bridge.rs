@@ -8,11 +8,12 @@ use teamster_agents::{ClaudeDriver, Provider, ProviderKind};
 use teamster_fs::proc::Machine;
 use teamster_fs::{Dir, layout};
 use teamster_store::{FileStore, Store, SystemClock};
+use teamster_types::team::TeamOrigin;
 use teamster_workers::bridge::{self as worker, AgentSetup, BridgeConfig, BridgeError};
 use teamster_workers::record::{WorkerLock, WorkerSpec};
 use teamster_workers::{launch, reclaim};
 
-use super::{meter, place, project_of, runs_already, settings, team_folder};
+use super::{member, meter, place, project_of, runs_already, settings, team_folder};
 use crate::app::App;
 use crate::env_vars;
 use crate::error::{AppError, ErrorKind, Result};
@@ -44,6 +45,10 @@ pub fn be(app: &App, wanted: WorkerSpec, launch: String, restarts: u32, mut say:
         .ok_or_else(|| runs_already(&wanted.team, &wanted.worker))?;
     trace_log::begin(&project, &wanted.team, Some(&wanted.worker));
     clear_away(store.as_ref(), &wanted, &project)?;
+    if store.team(&wanted.team)?.kind() == TeamOrigin::Claude {
+        let member = member(&wanted.worker, &provider);
+        store.enlist(&wanted.team, &member)?;
+    }
     let workplace = place::plan(app, &wanted, &project)?;
     let exported = exported(app, &wanted, &project, &provider)?;
     let wanted = WorkerSpec {

@@ -2,6 +2,7 @@
 
 mod bridge;
 mod meter;
+mod native;
 mod place;
 
 use std::borrow::Cow;
@@ -17,6 +18,7 @@ use teamster_isolate::tmux::{Tmux, TmuxError};
 use teamster_journal::payload::StopLevel;
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::process::Life;
+use teamster_types::team::{NewMember, TeamMember, TeamOrigin};
 use teamster_types::{TeamName, WorkerName};
 use teamster_workers::launch::{self, Launcher};
 use teamster_workers::record::{self, LaunchRecord};
@@ -147,6 +149,36 @@ pub fn check_script(provider: &Provider) -> Result {
     }
 }
 
+/// Returns a worker as a member of its team.
+fn member(worker: &WorkerName, provider: &Provider) -> NewMember {
+    NewMember {
+        name: worker.clone(),
+        provider: provider.name.clone(),
+        capabilities: Some(provider.capabilities.clone()),
+    }
+}
+
+/// Makes a worker that is about to be started a member of its team. A team of Claude Code has it as a member only while it
+/// runs, so there it joins by itself; that its name is free is looked at before.
+pub fn join(app: &App, team: &TeamName, worker: &WorkerName, provider: &Provider) -> Result {
+    let config = app.read()?.team(team)?;
+    if config.kind() == TeamOrigin::Teamster {
+        app.store()?.join_team(team, &member(worker, provider))?;
+        return Ok(());
+    }
+    let is_its = |member: &TeamMember| {
+        member.name == worker.as_str() && member.is_clients(TeamOrigin::Claude)
+    };
+    if config.members().iter().any(is_its) {
+        return Err(AppError::new(
+            ErrorKind::Conflict,
+            format!("{worker} is a teammate of Claude Code in team {team}"),
+        )
+        .hint("give the worker another name with --name"));
+    }
+    Ok(())
+}
+
 /// Returns our own tmux server for a project.
 pub fn tmux(project: &Path) -> std::result::Result<Tmux, TmuxError> {
     let run_folder = env_vars::get(env_vars::RUN_FOLDER).map(PathBuf::from);
@@ -226,11 +258,15 @@ pub fn stop(
     request: StopRequest,
     tell: &mut dyn FnMut(&str),
 ) -> Result<Vec<StoppedWorker>> {
+    let config = app.read()?.team(&request.team)?;
+    if config.kind() == TeamOrigin::Claude {
+        return native::stop(app, &config, &request, tell);
+    }
     let (level, deadline) = (request.level(), request.deadline);
     let team = request.team.clone();
     let is_hosted =
         request.only.is_none() && runs::ask_host(app, &team, level, false, Some(deadline))?;
-    let ends = stop_workers(app, request, tell)?;
+    let ends = stop_ours(app, request, tell)?;
     if is_hosted {
         runs::wait_for_host(app, &team, level, deadline, tell)?;
     }
@@ -273,7 +309,8 @@ pub fn beyond_reach(app: &App, team: &TeamName) -> Result<Vec<String>> {
     Ok(beyond.map(|alive| alive.to_string()).collect())
 }
 
-fn stop_workers(
+/// Stops workers that teamster started.
+fn stop_ours(
     app: &App,
     request: StopRequest,
     tell: &mut dyn FnMut(&str),

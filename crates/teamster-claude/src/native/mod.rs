@@ -16,7 +16,7 @@ use teamster_fs::layout::{self, Layout};
 use teamster_fs::proc::Machine;
 use teamster_types::process::{Life, ProcessId};
 use teamster_types::session::ClientSession;
-use teamster_types::team::TeamConfig;
+use teamster_types::team::{TeamConfig, TeamOrigin};
 
 use crate::state::Phase;
 
@@ -62,33 +62,28 @@ pub struct NativeMember {
 
 impl NativeTeam {
     fn parse(folder: &str, bytes: &[u8]) -> Option<Self> {
-        let value: Value = serde_json::from_slice(bytes).ok()?;
-        let text = |value: &Value, key: &str| -> String {
-            let text = value.get(key).and_then(Value::as_str);
-            text.unwrap_or_default().to_owned()
+        let config = TeamConfig::parse(bytes).ok()?;
+        let text = |value: Option<&Value>| -> String {
+            value.and_then(Value::as_str).unwrap_or_default().to_owned()
         };
-        let lead = text(&value, "leadAgentId");
-        let members = value.get("members").and_then(Value::as_array);
-        let members = members.into_iter().flatten().map(|member| {
-            let agent_id = text(member, "agentId");
-            NativeMember {
-                is_lead: !lead.is_empty() && agent_id == lead,
-                agent_id,
-                name: text(member, "name"),
-                role: text(member, "agentType"),
-                model: text(member, "model"),
-                pane: text(member, "tmuxPaneId"),
-            }
+        let lead = config.lead_entry();
+        let members = config.entries().iter().map(|member| NativeMember {
+            is_lead: lead.is_some_and(|lead| std::ptr::eq(lead, member)),
+            agent_id: text(member.get("agentId")),
+            name: text(member.get("name")),
+            role: text(member.get("agentType")),
+            model: text(member.get("model")),
+            pane: text(member.get("tmuxPaneId")),
         });
         Some(Self {
             folder: folder.to_owned(),
-            name: match text(&value, "name") {
+            name: match text(config.as_object().get("name")) {
                 name if name.is_empty() => folder.to_owned(),
                 name => name,
             },
-            lead_session: text(&value, "leadSessionId"),
+            lead_session: config.lead_session().to_owned(),
             members: members.collect(),
-            is_ours: value.get("teamster").is_some_and(Value::is_object),
+            is_ours: config.kind() == TeamOrigin::Teamster,
         })
     }
 

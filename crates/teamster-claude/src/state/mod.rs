@@ -204,6 +204,24 @@ impl States {
         Ok(all)
     }
 
+    /// Returns whether a file of a state is there and cannot be understood, as while another program writes it in place.
+    pub fn has_damaged(&self) -> bool {
+        let is_damaged =
+            |dir: &Dir, name: &str| matches!(read_file(dir, name), Err(StateError::Corrupt { .. }));
+        let bkit = self.open_project().ok();
+        let Some(bkit) = bkit.and_then(|project| project.child(layout::BKIT).ok()?) else {
+            return false;
+        };
+        if is_damaged(&bkit, layout::AGENT_STATE) {
+            return true;
+        }
+        let Ok(Some(sessions)) = bkit.child(layout::STATE_SESSIONS) else {
+            return false;
+        };
+        let names = state_files(&sessions).unwrap_or_default();
+        names.iter().any(|name| is_damaged(&sessions, name))
+    }
+
     /// Returns the state of one session, whether it is shown or not; `None` when it has none.
     pub fn of_session(&self, session: &str) -> Result<Option<AgentState>, StateError> {
         let Some(bkit) = self.open_project()?.child(layout::BKIT)? else {

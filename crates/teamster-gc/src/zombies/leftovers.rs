@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use teamster_fs::{Dir, FileKind, FsError, Lock, Stamp, Waited, layout, remove_tree};
-use teamster_types::TeamName;
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::process::{Life, ProcessId};
 use teamster_types::task::{Status, Task};
 use teamster_types::team::TeamConfig;
 use teamster_types::time::say_span;
+use teamster_types::{TeamName, WorkerName};
 
 use super::folder::TeamFolder;
 use super::heartbeats::{self, HeartbeatVerdict};
@@ -36,6 +36,17 @@ pub(super) struct Leftover {
     pub(super) place: Option<FileLocation>,
     /// A process that is proven to be a worker of ours.
     pub(super) process: Option<ProcessId>,
+    /// A dead worker of ours in a team of Claude Code.
+    pub(super) guest: Option<DeadGuest>,
+}
+
+/// A worker of ours that died in a team of Claude Code. No host of ours puts in order there what it left.
+#[derive(Clone, Debug)]
+pub(super) struct DeadGuest {
+    pub(super) project: PathBuf,
+    pub(super) team: TeamName,
+    pub(super) worker: WorkerName,
+    pub(super) launch: Option<String>,
 }
 
 /// Returns the locks and temp files in a team's folders.
@@ -80,6 +91,7 @@ pub(super) fn locks(
                 zombie,
                 place: Some(place),
                 process: None,
+                guest: None,
             });
         }
     }
@@ -118,6 +130,7 @@ pub(super) fn unfinished_teams(scanner: &ZombieScanner<'_>, names: &[String]) ->
                 team: String::new(),
             }),
             process: None,
+            guest: None,
         })
     })
     .collect()
@@ -142,6 +155,9 @@ pub(super) fn workers(
     let mut orphaned = None;
     for (file, beat) in heartbeats::of_team(Path::new(project), &name)? {
         match heartbeats::judge(scanner, &beat) {
+            HeartbeatVerdict::Dead if !team.is_ours() => {
+                found.push(dead_guest(scanner, Path::new(project), team, &beat)?);
+            }
             HeartbeatVerdict::Dead => {
                 let task = held_task(team, &beat)?;
                 found.extend(dead_worker(
@@ -257,6 +273,7 @@ fn orphan(scanner: &ZombieScanner<'_>, beat: &Heartbeat, why: &str) -> Leftover 
         },
         place: None,
         process,
+        guest: None,
     }
 }
 
@@ -310,7 +327,42 @@ fn dead_worker(
             team: String::new(),
         }),
         process: None,
+        guest: None,
     }))
+}
+
+/// Describes a worker of ours that died in a team of Claude Code.
+fn dead_guest(
+    scanner: &ZombieScanner<'_>,
+    project: &Path,
+    team: &TeamFolder,
+    beat: &Heartbeat,
+) -> Result<Leftover, FsError> {
+    let age = scanner.options.now.since(beat.last_poll_at);
+    let gone = format!("heartbeat {} old, pid {} gone", say_span(age), beat.pid);
+    let mut evidence = vec![gone];
+    if let Some(id) = held_task(team, beat)? {
+        evidence.push(format!("task {id} is still in its name"));
+    }
+    Ok(Leftover {
+        zombie: Zombie {
+            kind: ZombieKind::Worker,
+            name: beat.worker_name.to_string(),
+            team: beat.team_name.to_string(),
+            age,
+            evidence,
+            action: ZombieAction::Reap,
+            command: REAP_COMMAND.to_owned(),
+        },
+        place: None,
+        process: None,
+        guest: Some(DeadGuest {
+            project: project.to_owned(),
+            team: beat.team_name.clone(),
+            worker: beat.worker_name.clone(),
+            launch: beat.launch.clone(),
+        }),
+    })
 }
 
 /// Returns the task that a worker was working on.

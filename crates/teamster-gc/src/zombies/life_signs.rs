@@ -21,6 +21,8 @@ use super::scanner::ZombieScanner;
 pub(super) struct LifeSigns {
     /// Signs of life, in words.
     pub(super) alive: Vec<String>,
+    /// Messages that nobody has read, in words. They are for somebody who may come back, and no proof that anybody lives.
+    pub(super) unread: Vec<String>,
     /// What cannot be judged from here, in words.
     pub(super) unsure: Vec<String>,
     /// Why the lead is proven gone.
@@ -34,9 +36,17 @@ pub(super) struct LifeSigns {
 }
 
 impl LifeSigns {
-    /// Returns whether nothing at all speaks for life.
-    pub(super) fn are_none(&self) -> bool {
-        self.alive.is_empty() && self.unsure.is_empty()
+    /// Returns whether nothing speaks for life. Unread messages do, for a team whose lead is proven gone only until it is
+    /// old.
+    pub(super) fn are_none(&self, is_old: bool) -> bool {
+        let is_read = self.unread.is_empty() || is_old && self.lead_gone.is_some();
+        self.alive.is_empty() && self.unsure.is_empty() && is_read
+    }
+
+    /// Returns every sign in words, the surest first.
+    pub(super) fn words(&self) -> impl Iterator<Item = String> {
+        let signs = self.alive.iter().chain(&self.unread);
+        signs.chain(&self.unsure).cloned()
     }
 
     fn add(&mut self, life: Life, what: impl Fn(&str) -> String) {
@@ -196,7 +206,7 @@ fn inboxes(team: &TeamFolder, signs: &mut LifeSigns) -> Result<(), FsError> {
         if unread > 0 {
             let s = if unread == 1 { "" } else { "s" };
             signs
-                .alive
+                .unread
                 .push(format!("{unread} unread message{s} in inboxes/{name}"));
         }
     }

@@ -136,19 +136,13 @@ impl TeamMembers {
 }
 
 fn members(config: &TeamConfig) -> Vec<RegisteredMember<'_>> {
-    let lead = text(config, "leadAgentId");
-    let list = config.as_object().get("members").and_then(Value::as_array);
     let of = |member, key| {
         Value::get(member, key)
             .and_then(Value::as_str)
             .unwrap_or_default()
     };
-    list.into_iter()
-        .flatten()
-        .filter(|member| {
-            let is_lead = !lead.is_empty() && of(member, "agentId") == lead;
-            !is_lead && of(member, "tmuxPaneId") != "leader"
-        })
+    config
+        .other_entries()
         .map(|member| RegisteredMember {
             name: of(member, "name"),
             pane: of(member, "tmuxPaneId"),

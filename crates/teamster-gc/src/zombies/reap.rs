@@ -2,20 +2,23 @@
 
 use std::collections::VecDeque;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
 use teamster_claude::state::{Op, StateChange, States};
-use teamster_fs::FsError;
+use teamster_fs::{Dir, FsError};
 use teamster_isolate::OrTrace as _;
-use teamster_store::{Result, keep_journal};
+use teamster_journal::EventActor;
+use teamster_store::{FileStore, Result, Settings, StoreError, SystemClock, keep_journal};
 use teamster_types::TeamName;
 use teamster_types::process::ProcessId;
 use teamster_types::team::TeamConfig;
+use teamster_workers::reclaim;
 
 use super::folder::{ScanInterrupted, TeamFolder};
 use super::journal;
-use super::leftovers::FileLocation;
+use super::leftovers::{DeadGuest, FileLocation};
 use super::panes;
 use super::processes;
 use super::scan::{self, FoundItem, RemovalTarget};
@@ -189,6 +192,7 @@ fn one(
             })
         }
         (RemovalTarget::File(place), _) => Some(file(scanner, &place, zombie)),
+        (RemovalTarget::Guest(guest), _) => Some(dismiss(scanner, &guest, options, zombie)),
         _ => Some(ReapResult::untouched(zombie)),
     }
 }
@@ -287,6 +291,38 @@ fn keep_journal_of(team: &TeamFolder) {
         (team.is_ours(), project, team.name.parse::<TeamName>())
     {
         keep_journal(project, &name, &team.dir).or_trace("keep the journal of a team");
+    }
+}
+
+/// Gives back what a dead worker of ours held in a team of Claude Code, and takes it out of the registry there. What it
+/// left running is ended only if that is wanted.
+fn dismiss(
+    scanner: &ZombieScanner<'_>,
+    guest: &DeadGuest,
+    options: ReapOptions,
+    zombie: Zombie,
+) -> ReapResult {
+    let ended = guest.launch.as_deref().filter(|_| options.kill);
+    let put_in_order = || -> std::result::Result<(), StoreError> {
+        let clock = Arc::new(SystemClock);
+        let store = FileStore::open(scanner.options.layout, clock, Settings::default())?;
+        let (machine, actor) = (scanner.options.machine, EventActor::System);
+        reclaim::reclaim(&store, machine, &guest.team, &guest.worker, ended, &actor)?;
+        let Some(project) = Dir::open_root(&guest.project)? else {
+            return Ok(());
+        };
+        let launch = guest.launch.as_deref();
+        reclaim::forget(&store, &project, &guest.team, &guest.worker, launch)
+    };
+    match put_in_order() {
+        Ok(()) => ReapResult {
+            reaped: true,
+            ..ReapResult::untouched(zombie)
+        },
+        Err(error) => ReapResult {
+            problem: Some(error.to_string()),
+            ..ReapResult::untouched(zombie)
+        },
     }
 }
 

@@ -7,7 +7,7 @@ use teamster_store::Result;
 use teamster_types::process::ProcessId;
 
 use super::folder::{self, ScanInterrupted, TeamFolderEntry};
-use super::leftovers::{self, FileLocation, Leftover};
+use super::leftovers::{self, DeadGuest, FileLocation, Leftover};
 use super::panes::{self, ListedPane};
 use super::scanner::{ScanOptions, ZombieScanner};
 use super::verdict::{self, TeamVerdict};
@@ -25,6 +25,8 @@ pub(super) enum RemovalTarget {
     HalfMoved,
     /// Remove a file.
     File(FileLocation),
+    /// Take this dead worker of ours out of a team of Claude Code.
+    Guest(DeadGuest),
     /// End this process of ours, if that is wanted.
     Process(ProcessId),
     /// Close this pane of ours, if that is wanted.
@@ -215,10 +217,11 @@ fn of_team(scanner: &ZombieScanner<'_>, name: &str, found: &mut Vec<FoundItem>) 
 
 impl From<Leftover> for FoundItem {
     fn from(left: Leftover) -> Self {
-        let target = match (left.place, left.process) {
-            (Some(place), _) => RemovalTarget::File(place),
-            (None, Some(process)) => RemovalTarget::Process(process),
-            (None, None) => RemovalTarget::None,
+        let target = match (left.place, left.process, left.guest) {
+            (Some(place), ..) => RemovalTarget::File(place),
+            (None, Some(process), _) => RemovalTarget::Process(process),
+            (None, None, Some(guest)) => RemovalTarget::Guest(guest),
+            (None, None, None) => RemovalTarget::None,
         };
         Self {
             zombie: left.zombie,

@@ -9,18 +9,18 @@ use std::time::Duration;
 use teamster_fs::layout;
 use teamster_journal::TeamState;
 use teamster_store::{FileStore, Read, Settings, SystemClock};
+use teamster_types::created_at::created_at;
 use teamster_types::process::Life;
 use teamster_types::team::TeamConfig;
 use teamster_types::time::say_span;
 use teamster_types::{TeamName, Time};
 
-use super::created_at::created_at;
 use super::folder::{
     self, FolderFingerprint, ScanInterrupted, TeamFolder, TeamFolderEntry, TeamRegistry,
 };
 use super::life_signs::{self, LifeSigns};
 use super::scanner::ZombieScanner;
-use super::{REAP_COMMAND, Zombie, ZombieAction, ZombieKind};
+use super::{Zombie, ZombieAction, ZombieKind, reap_command};
 use crate::shell;
 
 /// The end of a run is followed by the reports of those who stop, so it is among the last events, not the last.
@@ -128,7 +128,7 @@ fn judge_folder(
             evidence,
             action,
             command: match action {
-                ZombieAction::Reap => REAP_COMMAND.to_owned(),
+                ZombieAction::Reap => reap_command(scanner.options.ttl),
                 ZombieAction::Keep => by_hand(scanner, &team),
             },
         },
@@ -148,7 +148,8 @@ fn native(
     evidence.extend(signs.lead_gone.clone());
     let restored = !matches!(team.dir.stamp(layout::RESTORED), Ok(None));
     let over = signs.lead_gone.is_some()
-        && signs.are_none()
+        && signs.are_none(is_old)
+        && signs.unread.is_empty()
         && !signs.unproven
         && signs.open_tasks == 0
         && !restored;
@@ -156,15 +157,16 @@ fn native(
         evidence.push("every other member is proven stopped".to_owned());
         return ZombieAction::Reap;
     }
-    if is_old && signs.are_none() {
+    if is_old && signs.are_none(is_old) {
         evidence.push(format!("no change for {}, no sign of life", say_span(age)));
+        evidence.extend(signs.unread.iter().cloned());
         return ZombieAction::Reap;
     }
     if is_old {
         evidence.push(verdict_of_old(signs).to_owned());
     }
-    evidence.extend(signs.alive.iter().chain(&signs.unsure).cloned());
-    if !is_old && signs.are_none() {
+    evidence.extend(signs.words());
+    if !is_old && signs.are_none(is_old) {
         evidence.push(match (signs.open_tasks, restored) {
             (0, true) => "it was restored from the trash".to_owned(),
             (0, false) => "not every member is proven stopped".to_owned(),
@@ -187,12 +189,12 @@ fn ours(
     is_old: bool,
     evidence: &mut Vec<String>,
 ) -> Option<ZombieAction> {
-    if !signs.are_none() {
+    if !signs.are_none(is_old) {
         if !is_old {
             return None;
         }
         evidence.push(verdict_of_old(signs).to_owned());
-        evidence.extend(signs.alive.iter().chain(&signs.unsure).cloned());
+        evidence.extend(signs.words());
         return Some(ZombieAction::Keep);
     }
     let run = run_of(scanner, team);
@@ -218,7 +220,7 @@ fn ours(
 }
 
 fn verdict_of_old(signs: &LifeSigns) -> &'static str {
-    if signs.alive.is_empty() {
+    if signs.alive.is_empty() && signs.unread.is_empty() {
         "old, perhaps alive"
     } else {
         "old, alive"

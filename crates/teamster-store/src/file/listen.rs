@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use teamster_fs::{Dir, OrTrace as _, Stamp, layout};
+use teamster_types::team::TeamOrigin;
 use teamster_types::{TeamName, WorkerName};
 
 use super::record::hash_of;
-use super::{FileStore, no_team};
+use super::{FileStore, native, no_team, read as files};
 use crate::backend::Clock;
 use crate::error::Result;
 use crate::store::Signal;
@@ -27,6 +28,8 @@ pub(super) struct FileListener {
     worker: WorkerName,
     open: Option<Open>,
     quiet: Option<Quiet>,
+    /// The worker's inbox in a team of Claude Code.
+    client_inbox: Option<String>,
 }
 
 /// The folder of the signals while there are none for the worker.
@@ -56,8 +59,14 @@ impl FileListener {
             worker: worker.clone(),
             open: None,
             quiet: None,
+            client_inbox: None,
         };
-        listener.open = Some(listener.open()?);
+        let open = listener.open()?;
+        let config = files::config(&open.team, team)?;
+        if config.kind() == TeamOrigin::Claude {
+            listener.client_inbox = Some(native::file(worker.as_str()));
+        }
+        listener.open = Some(open);
         Ok(listener)
     }
 
@@ -119,7 +128,15 @@ impl Listen for FileListener {
             Some(all) => all.stamp(self.team.as_str())?,
             None => None,
         };
+        let client_inbox = match &self.client_inbox {
+            Some(file) => match open.team.child(layout::NATIVE_INBOXES)? {
+                Some(inboxes) => inboxes.stamp(file)?,
+                None => None,
+            },
+            None => None,
+        };
         let pulse = Pulse {
+            client_inbox: number(client_inbox),
             journal: number(open.team.stamp(layout::JOURNAL)?),
             tasks: number(tasks),
         };

@@ -10,6 +10,8 @@ use super::read;
 use super::staged::Staged;
 use crate::error::Result;
 
+/// An inbox that its client has read.
+const EMPTY: &[u8] = b"[]";
 /// No session's record is larger.
 const LARGEST_RECORD: u64 = 1024 * 1024;
 
@@ -48,19 +50,50 @@ pub(super) fn file(name: &str) -> String {
     format!("{name}.json")
 }
 
+/// Returns whether there may be something in an inbox, or, if that is asked (`or_empty`), whether there is one.
+pub(super) fn has_mail(team: &Dir, name: &str, or_empty: bool) -> Result<bool> {
+    let Some(inboxes) = team.child(layout::NATIVE_INBOXES)? else {
+        return Ok(false);
+    };
+    let empty = EMPTY.len() as u64;
+    let stamp = inboxes.stamp(&file(name))?;
+    Ok(stamp.is_some_and(|stamp| or_empty || stamp.size > empty))
+}
+
+/// Returns the first entry of an inbox, and the content without it; or, `for_good`, all entries and the removal of the
+/// inbox. The caller holds its lock folder.
+pub(super) fn taken(team: &Dir, name: &str, for_good: bool) -> Result<(Vec<Value>, Staged)> {
+    let name = file(name);
+    let mut letters = entries(team, &name)?;
+    let bytes = if for_good {
+        None
+    } else {
+        let rest = letters.split_off(letters.len().min(1));
+        serde_json::to_vec_pretty(&rest).ok()
+    };
+    let staged = Staged {
+        folder: Some(layout::NATIVE_INBOXES),
+        name,
+        bytes,
+    };
+    Ok((letters, staged))
+}
+
+fn entries(team: &Dir, file: &str) -> Result<Vec<Value>> {
+    let Some(inboxes) = team.child(layout::NATIVE_INBOXES)? else {
+        return Ok(Vec::new());
+    };
+    match inboxes.read(file)? {
+        Some((bytes, _)) if !bytes.is_empty() => serde_json::from_slice::<Vec<Value>>(&bytes)
+            .map_err(|error| read::damaged(file, &error.to_string())),
+        _ => Ok(Vec::new()),
+    }
+}
+
 /// Returns the content of an inbox with one plain message more. The caller holds its lock folder.
 pub(super) fn with_message(team: &Dir, name: &str, message: &Message) -> Result<Staged> {
     let name = file(name);
-    let mut entries = match team.child(layout::NATIVE_INBOXES)? {
-        Some(inboxes) => match inboxes.read(&name)? {
-            Some((bytes, _)) if !bytes.is_empty() => {
-                serde_json::from_slice::<Vec<Value>>(&bytes)
-                    .map_err(|error| read::damaged(&name, &error.to_string()))?
-            }
-            _ => Vec::new(),
-        },
-        None => Vec::new(),
-    };
+    let mut entries = entries(team, &name)?;
     entries.push(json!({
         "from": message.from(),
         "text": message.content(),

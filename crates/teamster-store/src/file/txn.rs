@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
 
+use serde_json::Value;
 use teamster_fs::layout;
 use teamster_journal::NewEvent;
 use teamster_types::failure::{Failure, LONGEST_BACKOFF};
@@ -109,6 +110,15 @@ impl<'a> FileTxn<'a> {
         let random = teamster_fs::random_hex();
         self.folder_locks
             .take(&mut self.held, "tasks", file, self.now, &random)
+    }
+
+    /// Locks Claude Code out of one of its inboxes.
+    fn lock_inbox(&mut self, name: &str) -> Result<()> {
+        let random = teamster_fs::random_hex();
+        let file = native::file(name);
+        let (held, within) = (&mut self.held, layout::NATIVE_INBOXES);
+        self.folder_locks
+            .take(held, within, &file, self.now, &random)
     }
 
     /// Reads a task that nobody of ours is changing, and notices if a foreign program changed it.
@@ -413,17 +423,20 @@ impl Txn for FileTxn<'_> {
     }
 
     fn deliver_native(&mut self, name: &str, message: &Message) -> Result<()> {
-        let random = teamster_fs::random_hex();
-        self.folder_locks.take(
-            &mut self.held,
-            layout::NATIVE_INBOXES,
-            &native::file(name),
-            self.now,
-            &random,
-        )?;
+        self.lock_inbox(name)?;
         let staged = native::with_message(&self.held.folders.team, name, message)?;
         self.other.push(staged);
         Ok(())
+    }
+
+    fn take_native(&mut self, name: &str, for_good: bool) -> Result<Vec<Value>> {
+        if !native::has_mail(&self.held.folders.team, name, for_good)? {
+            return Ok(Vec::new());
+        }
+        self.lock_inbox(name)?;
+        let (letters, staged) = native::taken(&self.held.folders.team, name, for_good)?;
+        self.other.push(staged);
+        Ok(letters)
     }
 
     fn cursor(&mut self, mailbox: &Mailbox) -> Result<MailCursor> {

@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 use teamster_journal::payload::{CursorMoved, MalformedMessage, MessageSent};
 use teamster_journal::{EventActor, EventKind, NewEvent};
-use teamster_types::WorkerName;
 use teamster_types::message::{CONTENT_LIMIT, Mailbox, Message};
-use teamster_types::team::{TeamConfig, TeamOrigin};
+use teamster_types::team::{TeamConfig, TeamMember, TeamOrigin};
+use teamster_types::{Time, WorkerName};
 
 use crate::backend::{MailCursor, Position, Txn};
 use crate::error::{Kind, Result, StoreError};
@@ -13,6 +13,8 @@ use crate::store::{Delivery, Outgoing, Reader, Recipient};
 
 /// Lines are taken from a box in pages of this size.
 const PAGE: usize = 256;
+/// The name of the lead as a sender.
+const LEAD: &str = "lead";
 
 pub(super) fn send(tx: &mut dyn Txn, outgoing: &Outgoing) -> Result<Vec<Message>> {
     if outgoing.content.len() > CONTENT_LIMIT {
@@ -27,7 +29,10 @@ pub(super) fn send(tx: &mut dyn Txn, outgoing: &Outgoing) -> Result<Vec<Message>
     let mut sent = Vec::with_capacity(routes.len());
     let mut missed = Vec::new();
     for route in &routes {
-        let message = write(tx, outgoing, route.name());
+        let mut message = write(tx, outgoing, route.name());
+        if let MailRoute::Native(_) = route {
+            message = in_the_clients_words(message, &config, tx.now());
+        }
         match route {
             MailRoute::Box(mailbox, _) => tx.deliver(mailbox, message.clone())?,
             MailRoute::Native(name) => match tx.deliver_native(name, &message) {
@@ -103,6 +108,9 @@ impl MailRoute {
 fn routes(tx: &mut dyn Txn, config: &TeamConfig, outgoing: &Outgoing) -> Result<Vec<MailRoute>> {
     let members = config.members();
     match &outgoing.to {
+        Recipient::Lead if goes_to_client(config, &outgoing.kind) => {
+            Ok(vec![MailRoute::Native(config.lead_name().to_owned())])
+        }
         Recipient::Lead => {
             let mailbox = match outgoing.from.parse::<WorkerName>() {
                 Ok(worker) => Mailbox::Outbox(worker),
@@ -113,7 +121,7 @@ fn routes(tx: &mut dyn Txn, config: &TeamConfig, outgoing: &Outgoing) -> Result<
         Recipient::All => {
             let others = members.iter().filter(|member| member.name != outgoing.from);
             let routes: Vec<MailRoute> = others
-                .filter_map(|member| route_to(config, &member.name, &member.backend))
+                .filter_map(|member| route_to(config, member))
                 .collect();
             if routes.is_empty() {
                 return Err(StoreError::not_found(format!(
@@ -126,7 +134,7 @@ fn routes(tx: &mut dyn Txn, config: &TeamConfig, outgoing: &Outgoing) -> Result<
         }
         Recipient::Worker(name) => {
             if let Some(member) = members.iter().find(|member| member.name == *name)
-                && let Some(route) = route_to(config, name, &member.backend)
+                && let Some(route) = route_to(config, member)
             {
                 return Ok(vec![route]);
             }
@@ -142,12 +150,107 @@ fn routes(tx: &mut dyn Txn, config: &TeamConfig, outgoing: &Outgoing) -> Result<
     }
 }
 
-fn route_to(config: &TeamConfig, name: &str, backend: &str) -> Option<MailRoute> {
-    if config.kind() == TeamOrigin::Claude || backend == "claude-native" {
+fn route_to(config: &TeamConfig, member: &TeamMember) -> Option<MailRoute> {
+    let name = &member.name;
+    if member.is_clients(config.kind()) {
         return Some(MailRoute::Native(name.to_owned()));
     }
     let worker = name.parse().ok()?;
     Some(MailRoute::Box(Mailbox::Inbox(worker), name.to_owned()))
+}
+
+/// Returns whether a message to the lead of a team goes to its client. What a worker reports for our own commands only
+/// would cost the model of the lead a turn.
+fn goes_to_client(config: &TeamConfig, kind: &str) -> bool {
+    let is_for_us = matches!(kind, "ready" | "heartbeat" | "all_tasks_complete");
+    config.kind() == TeamOrigin::Claude && !is_for_us
+}
+
+/// Returns a message as Claude Code and its models understand it: from the lead under the name that its teammates can
+/// answer, and reports of a worker in the client's own forms, or in words.
+fn in_the_clients_words(message: Message, config: &TeamConfig, now: Time) -> Message {
+    let task = message.text("taskId");
+    let content = message.content();
+    let (from, said) = (message.from(), |value: Value| value.to_string());
+    let text = match message.kind() {
+        "idle" => said(
+            json!({"type": "idle_notification", "from": from, "timestamp": now,
+            "idleReason": "available", "result": content}),
+        ),
+        "shutdown_request" => said(
+            json!({"type": "shutdown_request", "requestId": message.text("requestId"),
+            "from": config.lead_name(), "reason": content, "timestamp": now}),
+        ),
+        "shutdown_ack" | "drain_ack" => said(json!({"type": "shutdown_approved",
+            "requestId": message.text("requestId"), "from": from, "timestamp": now})),
+        "task_complete" => format!("Task {task} is done. {content}"),
+        "task_failed" => format!("Task {task} failed: {content}"),
+        _ => content.to_owned(),
+    };
+    let from = match from {
+        LEAD => config.lead_name().to_owned(),
+        other => other.to_owned(),
+    };
+    message
+        .with("from", json!(from))
+        .with("content", json!(text))
+}
+
+/// Puts the first message that Claude Code wrote for a worker of ours into the worker's mailbox; or all, when the worker
+/// leaves (`for_good`) and the client's inbox goes with it.
+pub(super) fn collect(tx: &mut dyn Txn, worker: &WorkerName, for_good: bool) -> Result<usize> {
+    let letters = tx.take_native(worker.as_str(), for_good)?;
+    for letter in &letters {
+        let message = of_the_client(tx, worker, letter);
+        let extra = ["requestId"].into_iter().filter_map(|key| {
+            let value = message.as_object().get(key)?;
+            Some((key.to_owned(), value.clone()))
+        });
+        let sent = MessageSent {
+            message_type: message.kind().to_owned(),
+            content: message.content().to_owned(),
+            to: Some(worker.to_string()),
+            message_id: Some(message.id().to_owned()),
+            extra: extra.collect(),
+            ..MessageSent::default()
+        };
+        tx.event(NewEvent::new(message.from(), EventKind::MessageSent(sent)));
+        tx.deliver(&Mailbox::Inbox(worker.clone()), message)?;
+    }
+    Ok(letters.len())
+}
+
+/// Returns an entry of the client's inbox as a message of ours: a request to shut down is one, and what else a program
+/// wrote is told in words.
+fn of_the_client(tx: &mut dyn Txn, worker: &WorkerName, letter: &Value) -> Message {
+    let field = |value: &Value, key: &str| -> String {
+        let text = value.get(key).and_then(Value::as_str);
+        text.unwrap_or_default().to_owned()
+    };
+    let id = match field(letter, "msg_id") {
+        id if id.is_empty() => tx.random(),
+        id => id,
+    };
+    let sent_at = field(letter, "timestamp").parse().unwrap_or(tx.now());
+    let text = field(letter, "text");
+    let from = match field(letter, "from") {
+        from if from.is_empty() => "unknown".to_owned(),
+        from => from,
+    };
+    let program = serde_json::from_str::<Value>(&text).ok();
+    let program = program.filter(Value::is_object).unwrap_or_default();
+    let message = |kind: &str, content: &str| {
+        Message::new(&id, kind, &from, worker.as_str(), content, sent_at)
+    };
+    match field(&program, "type").as_str() {
+        "shutdown_request" => message("shutdown_request", &field(&program, "reason"))
+            .with("requestId", json!(field(&program, "requestId"))),
+        "task_assignment" => {
+            let (task, subject) = (field(&program, "taskId"), field(&program, "subject"));
+            message("message", &format!("Task {task} is yours: {subject}"))
+        }
+        _ => message("message", &text),
+    }
 }
 
 fn unknown(tx: &dyn Txn, name: &str, known: &[&str]) -> StoreError {

@@ -38,6 +38,34 @@ impl<B: Backend> Store for B {
         make(self, team, "team join", |tx| teams::join(tx, member))
     }
 
+    fn enlist(&self, team: &TeamName, member: &NewMember) -> Result<TeamConfig> {
+        make(self, team, "worker start", |tx| teams::enlist(tx, member))
+    }
+
+    fn dismiss(&self, team: &TeamName, actor: &EventActor, worker: &WorkerName) -> Result<bool> {
+        if !teams::is_guest(&self.team(team)?, worker) {
+            return Ok(false);
+        }
+        self.collect(team, worker)?;
+        make(self, team, "worker end", |tx| {
+            teams::dismiss(tx, actor, worker)
+        })
+    }
+
+    fn collect(&self, team: &TeamName, worker: &WorkerName) -> Result<usize> {
+        // One message is one change, so that each has its own place in the journal.
+        let mut count = 0;
+        loop {
+            let taken = make(self, team, "message collect", |tx| {
+                mail::collect(tx, worker, false)
+            })?;
+            if taken == 0 {
+                return Ok(count);
+            }
+            count += taken;
+        }
+    }
+
     fn host_team(
         &self,
         team: &TeamName,

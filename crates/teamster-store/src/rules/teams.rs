@@ -1,15 +1,16 @@
 //! Members and signals.
 
 use serde_json::Value;
-use teamster_journal::payload::{MemberJoined, SignalSent, TeamCreated};
+use teamster_journal::payload::{MemberJoined, MemberLeft, SignalSent, TeamCreated};
 use teamster_journal::{EventActor, EventKind, NewEvent};
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::process::{Life, ProcessId};
 use teamster_types::task::{Status, Task};
-use teamster_types::team::{NewMember, NewTeam, TeamConfig, TeamOrigin};
+use teamster_types::team::{NewMember, NewTeam, TeamConfig, TeamMember, TeamOrigin};
 use teamster_types::transitions::HEARTBEAT_FRESH;
 use teamster_types::{TeamName, Time, WorkerName};
 
+use super::mail;
 use crate::backend::Txn;
 use crate::error::{Result, StoreError};
 use crate::store::Signal;
@@ -54,8 +55,13 @@ pub(super) fn host(tx: &mut dyn Txn, order: Option<&Value>, event: NewEvent) -> 
 
 pub(super) fn join(tx: &mut dyn Txn, member: &NewMember) -> Result<TeamConfig> {
     let team = tx.team().clone();
+    may_be_joined(&team, &tx.config()?)?;
+    add(tx, member)
+}
+
+fn add(tx: &mut dyn Txn, member: &NewMember) -> Result<TeamConfig> {
+    let team = tx.team().clone();
     let mut config = tx.open_config()?;
-    may_be_joined(&team, &config)?;
     let cwd = config.project().unwrap_or_default().to_owned();
     if config.join(&team, member, &cwd, tx.now()) {
         tx.put_config(config.clone());
@@ -70,6 +76,51 @@ pub(super) fn join(tx: &mut dyn Txn, member: &NewMember) -> Result<TeamConfig> {
         ));
     }
     Ok(config)
+}
+
+/// Adds a worker that is about to run, also to a team of Claude Code.
+pub(super) fn enlist(tx: &mut dyn Txn, member: &NewMember) -> Result<TeamConfig> {
+    let config = tx.config()?;
+    if is_clients(&config, member.name.as_str()) {
+        return Err(StoreError::conflict(format!(
+            "{} is a teammate of Claude Code in team {}",
+            member.name,
+            tx.team()
+        ))
+        .hint("give the worker another name"));
+    }
+    add(tx, member)
+}
+
+/// Returns whether a name is one of a teammate, or of the lead, of Claude Code.
+fn is_clients(config: &TeamConfig, name: &str) -> bool {
+    let is_its = |member: &TeamMember| member.name == name && member.is_clients(config.kind());
+    config.kind() == TeamOrigin::Claude
+        && (config.lead_name() == name || config.members().iter().any(is_its))
+}
+
+/// Returns whether a worker of ours is in the registry of a team of Claude Code.
+pub(super) fn is_guest(config: &TeamConfig, worker: &WorkerName) -> bool {
+    let is_it = |member: &TeamMember| {
+        member.name == worker.as_str() && !member.is_clients(TeamOrigin::Claude)
+    };
+    config.kind() == TeamOrigin::Claude && config.members().iter().any(is_it)
+}
+
+/// Takes a worker of ours out of a team of Claude Code. What its inbox there still holds is kept in its mailbox.
+pub(super) fn dismiss(tx: &mut dyn Txn, actor: &EventActor, worker: &WorkerName) -> Result<bool> {
+    let mut config = tx.open_config()?;
+    if !is_guest(&config, worker) {
+        return Ok(false);
+    }
+    mail::collect(tx, worker, true)?;
+    config.leave(worker.as_str());
+    tx.put_config(config);
+    let left = MemberLeft {
+        name: worker.to_string(),
+    };
+    tx.event(NewEvent::new(actor, EventKind::MemberLeft(left)));
+    Ok(true)
 }
 
 /// Refuses to remove a team that somebody of it still needs: who is alive always, a running lease unless forced.

@@ -119,7 +119,12 @@ impl Hub {
             feeds.retain(|_, feed| !feed.is_closed());
         }
         // Not under the lock: a long journal must not keep other teams waiting. Of two that were opened at once one goes.
-        let feed = TeamFeed::open(self.read.clone(), team, &self.settings.limits)?;
+        let feed = TeamFeed::open(
+            self.read.clone(),
+            &self.settings.layout,
+            team,
+            &self.settings.limits,
+        )?;
         let mut feeds = self.feeds.lock().unwrap_or_else(PoisonError::into_inner);
         let known = feeds.entry(team.clone()).or_insert_with(|| feed.clone());
         if !Arc::ptr_eq(known, &feed) {

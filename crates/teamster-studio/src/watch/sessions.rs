@@ -163,6 +163,10 @@ impl Hub {
             // Read under the lock: of two that read at once the one that read first would tell last.
             let mut listeners = self.sessions.lock();
             let now = sessions.view(&key, self.read.now());
+            // Another program may be writing the file in place: what was shown last stays until it is whole again.
+            if now.is_none() && sessions.has_damaged() {
+                continue;
+            }
             listeners.retain_mut(|listener| {
                 listener.key != key || listener.project != project || listener.show(now.as_ref())
             });

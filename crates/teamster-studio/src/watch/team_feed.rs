@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use axum::body::Bytes;
+use teamster_fs::layout::Layout;
 use teamster_store::{Change, Kind, Read, Result, Watch};
 use teamster_types::TeamName;
 use teamster_types::health::Limits;
@@ -61,8 +62,13 @@ struct FeedClients {
 
 impl TeamFeed {
     /// Looks at a team and goes on looking.
-    pub fn open(read: Arc<dyn Read>, team: &TeamName, limits: &Limits) -> Result<Arc<Self>> {
-        let live = LiveTeam::open(&*read, team, limits)?;
+    pub fn open(
+        read: Arc<dyn Read>,
+        layout: &Layout,
+        team: &TeamName,
+        limits: &Limits,
+    ) -> Result<Arc<Self>> {
+        let live = LiveTeam::open(&*read, team, limits)?.beside_sessions(layout, &*read);
         let sent = live.last();
         let watch = read.watch(team, sent)?;
         let feed = Arc::new(Self {

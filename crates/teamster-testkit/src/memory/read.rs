@@ -203,6 +203,7 @@ impl Listen for MemListener {
             pulse: Pulse {
                 journal: team.events.last().map_or(0, |event| event.seq),
                 tasks: team.tasks.values().map(Task::version).sum(),
+                client_inbox: 0,
             },
             signals: team.signals_for(&self.worker),
         })

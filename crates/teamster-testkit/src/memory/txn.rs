@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
+use serde_json::Value;
 use teamster_journal::NewEvent;
 use teamster_store::{Candidates, MailCursor, Position, Result, Signal, Txn};
 use teamster_types::failure::Failure;
@@ -275,6 +276,11 @@ impl Txn for MemTxn<'_> {
     fn deliver_native(&mut self, name: &str, message: &Message) -> Result<()> {
         self.native.push((name.to_owned(), message.clone()));
         Ok(())
+    }
+
+    fn take_native(&mut self, _name: &str, _for_good: bool) -> Result<Vec<Value>> {
+        // No client of ours or of others writes into memory.
+        Ok(Vec::new())
     }
 
     fn cursor(&mut self, mailbox: &Mailbox) -> Result<MailCursor> {

@@ -1,7 +1,9 @@
 //! One team as it is now, kept current.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::path::Path;
 
+use teamster_fs::layout::Layout;
 use teamster_journal::{Event, EventType, family};
 use teamster_store::{
     Change, Damaged, JournalPage, Kind as ErrorKind, Read, Result, StoreError, TeamEntry,
@@ -15,8 +17,9 @@ use teamster_types::{TaskId, TeamName};
 
 use super::graph::levels;
 use super::patch::Patch;
-use super::projection::{PAGE, TeamProjection};
-use super::rows::{TaskRow, WorkerView};
+use super::projection::{MOST_MESSAGES, PAGE, TeamProjection};
+use super::rows::{MessageView, TaskRow, WorkerView};
+use super::sessions::Sessions;
 use super::stage::{RunNow, run_lately};
 use super::team::{TeamKind, TeamView, Viewed};
 use crate::status::{self, TeamProblem};
@@ -42,6 +45,10 @@ pub struct LiveTeam {
     projection: TeamProjection,
     last: u64,
     view: TeamView,
+    /// The state files of the project of a team of Claude Code.
+    sessions: Option<Sessions>,
+    /// What they tell of the team.
+    session: Option<TeamView>,
 }
 
 impl LiveTeam {
@@ -63,11 +70,36 @@ impl LiveTeam {
             projection: TeamProjection::of(team.as_str()),
             last,
             view: TeamProjection::of(team.as_str()).view(),
+            sessions: None,
+            session: None,
             config,
         };
         live.state = live.state_now(read);
         live.update(read, true);
         Ok(live)
+    }
+
+    /// Lets the state files of its project tell what the registry of a team of Claude Code does not: what teammates do and
+    /// what they said to each other.
+    #[must_use]
+    pub fn beside_sessions(mut self, layout: &Layout, read: &dyn Read) -> Self {
+        if self.config.kind() == TeamOrigin::Claude
+            && let Some(project) = self.config.project()
+        {
+            self.sessions = Some(Sessions::of(layout, Path::new(project)));
+            self.look_at_session(read);
+            self.update(read, true);
+        }
+        self
+    }
+
+    fn look_at_session(&mut self, read: &dyn Read) {
+        let sessions = self.sessions.as_ref();
+        self.session =
+            sessions.and_then(|sessions| sessions.of_team(self.team.as_str(), read.now()));
+        if let Some(session) = &self.session {
+            workers::add_session(&mut self.workers.rows, session);
+        }
     }
 
     /// Whether this is still the registry of the team that was looked at first, and not of another one under its name.
@@ -178,6 +210,7 @@ impl LiveTeam {
         }
         if again || registry || crew {
             self.workers = workers::list(read, &self.team, &self.config, &self.limits)?;
+            self.look_at_session(read);
             self.state = self.state_now(read);
         }
         if again || mail {
@@ -289,6 +322,9 @@ impl LiveTeam {
             ..TeamProjection::of(self.team.as_str()).view()
         };
         self.projection.complete(&mut view);
+        if let Some(session) = &self.session {
+            add_session(&mut view, session);
+        }
         view
     }
 
@@ -304,6 +340,32 @@ impl LiveTeam {
         })
         .collect()
     }
+}
+
+/// Adds what a state file tells and neither registry nor journal does.
+fn add_session(view: &mut TeamView, session: &TeamView) {
+    for worker in &mut view.workers {
+        let told = session.workers.iter().find(|told| told.name == worker.name);
+        if let Some(told) = told {
+            worker.role = worker.role.take().or_else(|| told.role.clone());
+            worker.model = worker.model.take().or_else(|| told.model.clone());
+            let task = worker.current_task.take();
+            worker.current_task = task.or_else(|| told.current_task.clone());
+            worker.since = worker.since.or(told.since);
+        }
+    }
+    let is_new = |letter: &&MessageView| {
+        let is_it = |known: &MessageView| {
+            (&known.from, &known.to, &known.content) == (&letter.from, &letter.to, &letter.content)
+        };
+        !view.messages.iter().any(is_it)
+    };
+    let told: Vec<MessageView> = session.messages.iter().filter(is_new).cloned().collect();
+    view.message_count += told.len() as u64;
+    view.messages.extend(told);
+    view.messages.sort_by_key(|letter| letter.sent_at);
+    let surplus = view.messages.len().saturating_sub(MOST_MESSAGES);
+    view.messages.drain(..surplus);
 }
 
 /// Whether an event may tell of somebody who came, went, started or ended. Those that agents make most of do not.
@@ -339,7 +401,7 @@ fn by_id(tasks: Vec<Task>) -> BTreeMap<TaskId, Task> {
 }
 
 /// Whose team it is, in the words of the model.
-pub(super) fn kind(kind: TeamOrigin) -> TeamKind {
+pub(crate) fn kind(kind: TeamOrigin) -> TeamKind {
     match kind {
         TeamOrigin::Teamster => TeamKind::Teamster,
         TeamOrigin::Claude => TeamKind::Claude,

@@ -29,6 +29,7 @@ pub use collaboration::{
 };
 pub use cost::{BudgetView, CostPoint, CostView, Exhausted, Spent, TaskCost, WorkerCost};
 pub use live::LiveTeam;
+pub(crate) use live::kind;
 pub use overview::{ProjectView, TeamRow, TeamsOverview};
 pub use patch::Patch;
 pub use projection::{MOST_MESSAGES, PAGE, TeamProjection, message_of};

@@ -152,6 +152,7 @@ impl TeamsOverview {
                 row.same_as = same.map(|(_, id, _)| id.clone());
             }
         }
+        one_row_for_each_native(&mut teams);
         teams.sort_by_cached_key(|row| {
             (
                 !(row.awaits_approval || row.questions > 0),
@@ -181,6 +182,35 @@ impl TeamsOverview {
             .collect();
         Self { teams, projects }
     }
+}
+
+/// Takes the row of a state file out that tells of a team of Claude Code, and what only it knows into the row of the team.
+fn one_row_for_each_native(teams: &mut Vec<TeamRow>) {
+    let is_native = |row: &&TeamRow| row.kind == Some(TeamKind::Claude);
+    let natives: Vec<String> = teams
+        .iter()
+        .filter(is_native)
+        .map(|row| row.id.clone())
+        .collect();
+    let (told, mut rest): (Vec<TeamRow>, Vec<TeamRow>) =
+        std::mem::take(teams).into_iter().partition(|row| {
+            row.same_as
+                .as_ref()
+                .is_some_and(|same| natives.contains(same))
+        });
+    for row in &mut rest {
+        let of_row = told
+            .iter()
+            .find(|told| told.same_as.as_ref() == Some(&row.id));
+        if let Some(session) = of_row {
+            row.stage = row.stage.take().or_else(|| session.stage.clone());
+            row.updated_at = row.updated_at.max(session.updated_at);
+            if row.progress.total_tasks == 0 {
+                row.progress = session.progress;
+            }
+        }
+    }
+    *teams = rest;
 }
 
 /// A name so that numbers in it count as numbers: `t2` comes before `t10`.

@@ -64,6 +64,28 @@ impl Sessions {
         Some(self.whole(shown, now))
     }
 
+    /// Returns whether one of the state files is there and cannot be understood.
+    pub fn has_damaged(&self) -> bool {
+        self.states.has_damaged()
+    }
+
+    /// Every session of the project in short that is not told by one of these teams already.
+    pub fn rows_besides(&self, teams: &[String], now: Time) -> Vec<TeamRow> {
+        let mut rows = self.rows(now);
+        rows.retain(|row| !teams.contains(&row.name));
+        rows
+    }
+
+    /// Returns the session that tells of this team too.
+    pub fn of_team(&self, team: &str, now: Time) -> Option<TeamView> {
+        let shown = self.shown();
+        let is_its = |shown: &&ShownSession| name_of(&shown.state) == team;
+        shown
+            .iter()
+            .find(is_its)
+            .map(|shown| self.whole(shown, now))
+    }
+
     fn shown(&self) -> Vec<ShownSession> {
         self.states.all().unwrap_or_default()
     }

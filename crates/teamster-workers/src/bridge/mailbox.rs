@@ -81,6 +81,8 @@ pub(super) struct WorkerMailbox {
     began: (Time, u64),
     /// The last event that was looked at.
     seen: u64,
+    /// Whether the team is one of Claude Code, which writes to the worker in its own way.
+    is_guest: bool,
     /// Messages for the agent that are not acknowledged yet.
     mail: AgentMail,
     /// The delivery to the running client that waits for its receipt.
@@ -98,11 +100,13 @@ pub(super) struct WorkerMailbox {
 }
 
 impl WorkerMailbox {
-    /// Creates the mailbox of a bridge that began at this time, after the event with this number.
-    pub(super) fn new(began: Time, began_after: u64) -> Self {
+    /// Creates the mailbox of a bridge that began at this time, after the event with this number, in a team of Claude Code
+    /// (`is_guest`) or of ours.
+    pub(super) fn new(began: Time, began_after: u64, is_guest: bool) -> Self {
         Self {
             began: (began, began_after),
             seen: began_after,
+            is_guest,
             mail: AgentMail::default(),
             delivery: None,
             takes_no_mail: false,
@@ -119,6 +123,7 @@ impl WorkerMailbox {
         reporter: &mut Reporter,
         held: Option<&TaskId>,
     ) -> JournalNews {
+        self.collect(reporter);
         let mut news = JournalNews::default();
         let (mut is_mail, mut any) = (false, false);
         let name = reporter.name().clone();
@@ -151,6 +156,7 @@ impl WorkerMailbox {
     /// Reads the mail, and returns what it asks of the bridge itself. Mail for the agent is acknowledged once the agent
     /// has been told it.
     pub(super) fn read_mail(&mut self, reporter: &mut Reporter) -> Vec<MailRequest> {
+        self.collect(reporter);
         let reader = Reader::Worker(reporter.name().clone());
         let peek = |limit| reporter.store().peek(reporter.team(), &reader, limit);
         let delivery = match peek(PAGE) {
@@ -175,6 +181,16 @@ impl WorkerMailbox {
             self.obeyed_up_to = Some(last.id().to_owned());
         }
         requests
+    }
+
+    /// Takes what Claude Code wrote to the worker into the worker's mail. What cannot be taken now is taken at the next look.
+    fn collect(&self, reporter: &Reporter) {
+        if self.is_guest {
+            reporter
+                .store()
+                .collect(reporter.team(), reporter.name())
+                .or_trace("take the messages of Claude Code");
+        }
     }
 
     /// Acknowledges mail that was for the bridge alone, once the bridge has obeyed it: one that is killed before reads it
@@ -554,7 +570,7 @@ mod tests {
     const BEGAN: u64 = 10;
 
     fn mailbox() -> WorkerMailbox {
-        WorkerMailbox::new(Time::from_millis(1_000), BEGAN)
+        WorkerMailbox::new(Time::from_millis(1_000), BEGAN, false)
     }
 
     fn message(id: &str, kind: &str, from: &str, seq: u64) -> Message {

@@ -10,6 +10,7 @@ use teamster_types::graph::{Blocker, standing};
 use teamster_types::json::Object;
 use teamster_types::message::{CONTENT_LIMIT, Message};
 use teamster_types::task::Task;
+use teamster_types::team::CLIENT_LEAD;
 use teamster_types::text::{clean, shown_line};
 use teamster_types::{TaskId, TeamName, WorkerName};
 
@@ -302,7 +303,7 @@ impl Caller<'_> {
 /// could have; it counts only if the registry lists exactly that one.
 pub fn recipient(read: &dyn Read, team: &TeamName, name: &str) -> Result<Recipient, StoreError> {
     match name {
-        "lead" => return Ok(Recipient::Lead),
+        "lead" | CLIENT_LEAD => return Ok(Recipient::Lead),
         "all" => return Ok(Recipient::All),
         _ => {}
     }

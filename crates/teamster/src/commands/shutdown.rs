@@ -90,7 +90,9 @@ pub fn stop(context: &Context, asked: StopRequest) -> Result {
         ErrorKind::Failed,
         format!("still there: {}", names.join(", ")),
     )
-    .hint("the system itself holds their processes; look at them with `ps`"))
+    .hint(
+        "look at what is said about each; processes that the system itself holds are shown by `ps`",
+    ))
 }
 
 /// Stops workers, and says on the terminal what is waited for.

@@ -7,8 +7,10 @@ use clap::Args;
 use serde_json::json;
 use teamster_store::TeamEntry;
 use teamster_types::Time;
-use teamster_types::team::TeamOrigin;
-use teamster_view::status::{ProblemKind, TeamProblem, TeamStatus, of_entry};
+use teamster_view::model::TeamKind;
+use teamster_view::status::{
+    ProblemKind, TeamProblem, TeamStatus, add_session, of_entry, of_session,
+};
 
 use super::agent::BridgeClient;
 use super::worker;
@@ -68,7 +70,13 @@ impl StatusArgs {
     fn teams(&self, context: &Context) -> Result<Vec<TeamStatus>> {
         let read = context.read()?;
         let limits = context.config.limits();
-        let status = |entry: &TeamEntry| Ok(of_entry(read, entry, &limits)?);
+        let status = |entry: &TeamEntry| {
+            let mut status = of_entry(read, entry, &limits)?;
+            if let Some(session) = context.session_of(entry)? {
+                add_session(&mut status, &session);
+            }
+            Ok(status)
+        };
         if self.all {
             return context.visible_teams()?.iter().map(status).collect();
         }
@@ -80,7 +88,10 @@ impl StatusArgs {
             };
             return Ok(vec![status(&entry)?]);
         }
-        context.project_teams()?.iter().map(status).collect()
+        let entries = context.project_teams()?;
+        let mut teams: Vec<TeamStatus> = entries.iter().map(status).collect::<Result<_>>()?;
+        teams.extend(context.sessions_besides(&entries)?.iter().map(of_session));
+        Ok(teams)
     }
 
     fn drawn(&self, teams: &[TeamStatus], now: Time, context: &Context) -> String {
@@ -122,8 +133,10 @@ fn stage_text(stage: &str, team: &TeamStatus) -> String {
 
 fn write_team(text: &mut String, team: &TeamStatus, now: Time, colour: bool) {
     let _ = write!(text, "team {}", viewed_line(&team.name));
-    if team.kind == Some(TeamOrigin::Claude) {
-        let _ = write!(text, "  of Claude Code, read only");
+    match team.kind {
+        Some(TeamKind::Claude) => text.push_str("  of Claude Code, read only"),
+        Some(TeamKind::StateFile) => text.push_str("  known by its state file only"),
+        Some(TeamKind::Teamster) | None => {}
     }
     if let Some(project) = &team.project {
         let _ = write!(

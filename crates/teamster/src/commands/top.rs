@@ -69,14 +69,11 @@ impl TopArgs {
             teams.retain(|other| *other != team);
             teams.insert(0, team);
         }
-        let sessions = Sessions::of(&context.layout, &context.layout.project);
-        let rows = sessions.rows(context.read()?.now());
-        // A file that cannot be understood has a row, and nothing to look at.
-        let sessions = rows.into_iter().filter(|row| row.problem.is_none());
+        let sessions = context.sessions_besides(&of_project)?;
         let targets: Vec<Target> = teams
             .into_iter()
             .map(Target::Team)
-            .chain(sessions.map(|row| Target::Session(row.id)))
+            .chain(sessions.into_iter().map(|view| Target::Session(view.id)))
             .collect();
         if targets.is_empty() {
             return Err(AppError::not_found(format!(
@@ -114,7 +111,10 @@ impl WatchedTarget {
     fn open(context: &Context, read: &dyn Read, target: &Target) -> Result<Self> {
         match target {
             Target::Team(team) => Ok(Self::Team {
-                live: Box::new(LiveTeam::open(read, team, &context.config.limits())?),
+                live: Box::new(
+                    LiveTeam::open(read, team, &context.config.limits())?
+                        .beside_sessions(&context.layout, read),
+                ),
                 changes: None,
             }),
             Target::Session(id) => {

@@ -22,7 +22,7 @@ Examples:
 pub struct MessageSendArgs {
     #[command(flatten)]
     team: TeamSelector,
-    /// The recipient: a worker, `lead` or `all`
+    /// The recipient: a worker, `lead` (or `team-lead`) or `all`
     #[arg(long, value_name = "NAME")]
     to: String,
     /// The sender [default: `TEAMSTER_WORKER`, else `lead`, or `user` when it goes to the lead]
@@ -36,7 +36,7 @@ impl MessageSendArgs {
     pub fn run(self, context: &Context) -> Result {
         let from = context
             .actor
-            .sender(self.from.as_deref(), self.to == "lead")?;
+            .sender(self.from.as_deref(), messages::is_lead(&self.to))?;
         if let Some(bridge) = BridgeClient::find(context, self.team.team.as_deref())? {
             return bridge.send(context, &self.to, &self.text);
         }

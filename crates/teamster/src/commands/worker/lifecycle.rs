@@ -11,7 +11,6 @@ use teamster_store::{Outgoing, Recipient};
 use teamster_types::WorkerName;
 use teamster_types::health::Verdict;
 use teamster_types::json::Object;
-use teamster_types::team::NewMember;
 use teamster_workers::record::{WorkerBackend, WorkerLock, WorkerSpec};
 
 use super::list::row_of;
@@ -86,14 +85,7 @@ impl WorkerStartArgs {
         trust::require(context, &settings.layout, &settings.config, &plan, unknown)?;
         PromptFiles::load(&settings.layout)?.check()?;
         workers::check_script(&provider)?;
-        context.store()?.join_team(
-            &team,
-            &NewMember {
-                name: worker.clone(),
-                provider: provider.name.clone(),
-                capabilities: Some(provider.capabilities.clone()),
-            },
-        )?;
+        workers::join(context, &team, &worker, &provider)?;
         let wanted = WorkerSpec {
             team,
             worker,

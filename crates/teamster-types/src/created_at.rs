@@ -1,16 +1,16 @@
 //! When a team was made, whatever its registry holds in `createdAt`.
 
 use serde_json::Value;
-use teamster_types::Time;
-use teamster_types::json;
-use teamster_types::text::clean;
+
+use crate::text::clean;
+use crate::{Time, json};
 
 /// Numbers from here on are milliseconds; as seconds they would lie behind the year 5000.
 const MILLISECONDS: f64 = 1e11;
 const SHOWN: usize = 40;
 
 /// Returns when the team was made; the error says what is odd about `createdAt`.
-pub(super) fn created_at(value: Option<&Value>, now: Time) -> Result<Time, String> {
+pub fn created_at(value: Option<&Value>, now: Time) -> Result<Time, String> {
     let time = match value {
         None => return Err("has no createdAt".to_owned()),
         Some(Value::Number(number)) => number.as_f64().and_then(from_number),

@@ -1,0 +1,153 @@
+//! Stopping members of a team of Claude Code: workers of ours as everywhere, teammates of the client in the way that the
+//! client has for it.
+//!
+//! | client | who is asked | because |
+//! |---|---|---|
+//! | records its lead's process | the lead, in words | its teammates refuse a request that their lead has not signed |
+//! | older | the teammate, by a `shutdown_request` of its lead | it takes one from its inbox |
+//!
+//! A teammate has ended when its client has taken it out of the registry. Nothing of the client is ever killed.
+
+use std::time::{Duration, Instant};
+
+use teamster_store::{Outgoing, Recipient};
+use teamster_types::WorkerName;
+use teamster_types::health::Verdict;
+use teamster_types::json::Object;
+use teamster_types::team::{TeamConfig, TeamMember, TeamOrigin};
+use teamster_view::workers;
+use teamster_workers::shutdown::{EndKind, StoppedWorker};
+
+use super::{StopRequest, stop_ours};
+use crate::app::App;
+use crate::error::{AppError, Result};
+
+/// How often the registry is read again.
+const LOOK_AGAIN: Duration = Duration::from_millis(200);
+/// The note of a teammate that nobody but its client can end.
+const NOT_OURS: &str = "it is a teammate of Claude Code, and teamster ends only what it started";
+
+/// Stops members of a team of Claude Code, and returns how each ended.
+pub(super) fn stop(
+    app: &App,
+    config: &TeamConfig,
+    request: &StopRequest,
+    tell: &mut dyn FnMut(&str),
+) -> Result<Vec<StoppedWorker>> {
+    let start = Instant::now();
+    let wanted = |member: &TeamMember| {
+        let only = request.only.as_ref();
+        only.is_none_or(|only| only.as_str() == member.name)
+            && member.is_clients(TeamOrigin::Claude)
+    };
+    let teammates: Vec<WorkerName> = config
+        .members()
+        .iter()
+        .filter(|member| wanted(member))
+        .filter_map(|member| member.name.parse().ok())
+        .collect();
+    if request.force && request.only.is_some() && !teammates.is_empty() {
+        return Err(
+            AppError::refused(format!("{} cannot be ended: {NOT_OURS}", teammates[0]))
+                .hint("without --force it is asked to end, in the way of its client"),
+        );
+    }
+    let rows = workers::list(app.read()?, &request.team, config, &app.config.limits())?.rows;
+    let mut ends = Vec::new();
+    let mut asked = Vec::new();
+    for worker in teammates {
+        let row = rows.iter().find(|row| row.name == worker.as_str());
+        let is_dead = row.is_some_and(|row| row.verdict == Verdict::Dead);
+        let (how, note) = match (is_dead, request.force) {
+            (true, _) => (EndKind::Gone, ""),
+            (false, true) => (EndKind::Alive, NOT_OURS),
+            (false, false) => {
+                ask(app, config, request, &worker, tell)?;
+                asked.push(worker);
+                continue;
+            }
+        };
+        let note = note.to_owned();
+        ends.push(StoppedWorker { worker, how, note });
+    }
+    ends.extend(stop_ours(app, request.clone(), tell)?);
+    ends.extend(wait(app, request, asked, start)?);
+    ends.sort_by(|a, b| a.worker.cmp(&b.worker));
+    Ok(ends)
+}
+
+/// Asks for the end of a teammate whom its client can hear.
+fn ask(
+    app: &App,
+    config: &TeamConfig,
+    request: &StopRequest,
+    worker: &WorkerName,
+    tell: &mut dyn FnMut(&str),
+) -> Result {
+    let reason = "a person asked for it";
+    let outgoing = if config.lead_process().is_some() {
+        tell(&format!("the lead is asked to shut {worker} down"));
+        Outgoing {
+            from: app.actor.name().to_owned(),
+            to: Recipient::Lead,
+            kind: "message".to_owned(),
+            content: format!(
+                "Please shut down your teammate {worker}: send it a shutdown_request with SendMessage. The reason is that \
+                 {reason}."
+            ),
+            extra: Object::new(),
+        }
+    } else {
+        tell(&format!("{worker} is asked to shut down"));
+        let now = app.read()?.now();
+        let mut extra = Object::new();
+        let id = format!("shutdown-{}@{worker}", now.as_millis());
+        extra.insert("requestId".into(), id.into());
+        Outgoing {
+            from: "lead".to_owned(),
+            to: Recipient::Worker(worker.to_string()),
+            kind: "shutdown_request".to_owned(),
+            content: reason.to_owned(),
+            extra,
+        }
+    };
+    app.store()?.send(&request.team, &outgoing)?;
+    Ok(())
+}
+
+/// Waits until the client has taken those who were asked out of its registry, or until the deadline.
+fn wait(
+    app: &App,
+    request: &StopRequest,
+    asked: Vec<WorkerName>,
+    start: Instant,
+) -> Result<Vec<StoppedWorker>> {
+    let mut ends = Vec::new();
+    let mut left = asked;
+    while !left.is_empty() {
+        let members = match app.read()?.team(&request.team) {
+            Ok(config) => config.members(),
+            Err(error) if error.kind == teamster_store::Kind::NotFound => Vec::new(),
+            Err(error) => return Err(error.into()),
+        };
+        let is_over = start.elapsed() >= request.deadline;
+        left.retain(|worker| {
+            let is_there = members.iter().any(|member| member.name == worker.as_str());
+            let (how, note) = match (is_there, is_over) {
+                (false, _) => (EndKind::Confirmed, ""),
+                (true, false) => return true,
+                (true, true) => (EndKind::Alive, "its client was asked and has not ended it"),
+            };
+            ends.push(StoppedWorker {
+                worker: worker.clone(),
+                how,
+                note: note.to_owned(),
+            });
+            false
+        });
+        if !left.is_empty() {
+            std::thread::sleep(LOOK_AGAIN);
+        }
+    }
+    Ok(ends)
+}
