@@ -1284,6 +1284,36 @@ export interface Zombie {
   command: string;
 }
 
+/** Channels of a shared stream to be closed and opened, in this order. */
+export interface FollowBody {
+  /** The numbers of channels that nobody needs any more; one that is not open is passed over. */
+  close: Array<number>;
+  /** What to tell from now on. */
+  open: Array<OpenChannel>;
+}
+
+/** One channel of a shared stream: all teams, one team, or the log of a worker. */
+export interface OpenChannel {
+  /** The number that its events carry; a channel that has it already is closed. */
+  channel: number;
+  /** The team to hear about; without it, all teams in short. */
+  team: string | null;
+  /** With `team`: `overview` events of all teams on the same channel. */
+  overview: boolean;
+  /** With `team`: the worker whose log is followed, instead of the team. */
+  worker: string | null;
+  /** With `worker`: the task whose log is followed; without it, the latest and then the next. */
+  task: string | null;
+  /** The id of the last event that the client has, as Last-Event-ID. */
+  last: string | null;
+}
+
+/** The channels of a shared stream after a change. */
+export interface Following {
+  /** How many are open. */
+  channels: number;
+}
+
 /** A message to be sent. */
 export interface NewMessage {
   /** A worker's name, `lead` or `all`. */
@@ -1496,6 +1526,36 @@ export interface Hello {
   team: string | null;
 }
 
+/** Sent as the event `hello` at the beginning of a shared stream. */
+export interface SharedHello {
+  /** The name of the stream, for `follow`. */
+  stream: string;
+}
+
+/** Sent as the event `refused` on a channel that cannot be opened. */
+export interface ChannelRefused {
+  /** The status that a connection of its own would have got. */
+  status: number;
+  /** Why. */
+  error: RefusalReason;
+}
+
+/** What went wrong, in the words of the command line's `--json`. */
+export interface RefusalReason {
+  /** `usage`, `not_found`, `conflict`, `nothing`, `refused`, `unreachable` or `failed`. */
+  kind: string;
+  /** What happened, to what. */
+  message: string;
+  /** What to do. */
+  hint: string | null;
+}
+
+/** Sent as the event `end` when nothing more comes on a channel. */
+export interface ChannelEnd {
+  /** The number of the channel. */
+  channel: number;
+}
+
 /** Sent as the event `lagging` to a client that reads too slowly, before the stream ends. The client comes back with its last event id and misses nothing. */
 export interface Lagging {
   /** In words. */
@@ -1514,16 +1574,6 @@ export interface Refusal {
   error: RefusalReason;
 }
 
-/** What went wrong, in the words of the command line's `--json`. */
-export interface RefusalReason {
-  /** `usage`, `not_found`, `conflict`, `nothing`, `refused`, `unreachable` or `failed`. */
-  kind: string;
-  /** What happened, to what. */
-  message: string;
-  /** What to do. */
-  hint: string | null;
-}
-
 /** Every route: its method and its path. */
 export const routes = {
   server: { method: "GET", path: "/api/v1/server" },
@@ -1540,6 +1590,8 @@ export const routes = {
   diff: { method: "GET", path: "/api/v1/teams/{team}/changes/{branch}" },
   zombies: { method: "GET", path: "/api/v1/zombies" },
   events: { method: "GET", path: "/api/v1/events" },
+  sharedStream: { method: "GET", path: "/api/v1/stream" },
+  follow: { method: "POST", path: "/api/v1/stream/{stream}" },
   send: { method: "POST", path: "/api/v1/teams/{team}/messages" },
   stop: { method: "POST", path: "/api/v1/teams/{team}/workers/{worker}/stop" },
   drain: { method: "POST", path: "/api/v1/teams/{team}/drain" },
