@@ -251,7 +251,14 @@ fn shared_stream_carries_several_teams_and_each_channel_ends_alone() {
     );
     project.task("Not told", &[]);
     project
-        .run(["task", "create", "--team", "other-team", "--subject", "Told"])
+        .run([
+            "task",
+            "create",
+            "--team",
+            "other-team",
+            "--subject",
+            "Told",
+        ])
         .succeeds();
     loop {
         let event = events.next().unwrap();

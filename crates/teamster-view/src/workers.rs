@@ -8,6 +8,7 @@ use teamster_journal::{Event, EventKind, family};
 use teamster_store::{Damaged, Read, Result};
 use teamster_types::health::{Limits, Verdict, assess};
 use teamster_types::heartbeat::Heartbeat;
+use teamster_types::phrase::{Phrase, PhraseCode};
 use teamster_types::process::Life;
 use teamster_types::team::{TeamConfig, TeamMember, TeamOrigin};
 use teamster_types::{TaskId, TeamName, Time};
@@ -34,7 +35,7 @@ pub struct WorkerRow {
     /// How it is.
     pub verdict: Verdict,
     /// What the verdict rests on, in words.
-    pub evidence: Vec<String>,
+    pub evidence: Vec<Phrase>,
     /// Its bridge's process.
     pub pid: Option<u32>,
     /// The task it works on.
@@ -117,13 +118,13 @@ impl Ends {
         ))
     }
 
-    fn of_worker(&self, name: &str) -> Option<String> {
+    fn of_worker(&self, name: &str) -> Option<Phrase> {
         let EventKind::WorkerStopped(stopped) = self.0.get(name)?.payload() else {
             return None;
         };
         Some(match stopped.reason.as_str() {
-            "" => "it ended in order".to_owned(),
-            reason => format!("it ended in order: {reason}"),
+            "" => Phrase::new(PhraseCode::EndedInOrder, []),
+            reason => Phrase::new(PhraseCode::EndedInOrderBecause, [("reason", &reason)]),
         })
     }
 }
