@@ -4,6 +4,10 @@ import { defineConfig } from "vitest/config";
 export default defineConfig({
   base: "./",
   plugins: [svelte({ compilerOptions: { runes: true } })],
+  worker: {
+    format: "es",
+    rollupOptions: { output: { entryFileNames: "assets/[name]-[hash].js" } },
+  },
   build: {
     target: "es2022",
     // `light-dark()` stays as it is written: every browser of these versions has it.

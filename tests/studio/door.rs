@@ -177,9 +177,15 @@ fn the_stream_is_for_the_page_alone() {
     let project = TestProject::with_team();
     let studio = Studio::start(&project);
     let cookie = format!("teamster-studio-{}={}", studio.port, studio.bearer);
+    for path in ["/api/v1/events", "/api/v1/stream"] {
+        is_for_the_page_alone(&studio, path, &cookie);
+    }
+}
+
+fn is_for_the_page_alone(studio: &Studio, path: &str, cookie: &str) {
     let ask = || {
-        let request = studio.request("GET", "/api/v1/events");
-        request.header("Cookie", &cookie)
+        let request = studio.request("GET", path);
+        request.header("Cookie", cookie)
     };
     for (name, value) in [
         ("Sec-Fetch-Site", "cross-site"),

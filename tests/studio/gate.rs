@@ -1,7 +1,8 @@
 //! The gate: the page is told all that the terminal shows, from the same place.
 
 use serde_json::{Value, json};
-use teamster_testkit::RunCmd;
+use teamster_store::Store as _;
+use teamster_testkit::{RunCmd, recorded};
 
 use super::{Studio, wait_for};
 use crate::run::Shop;
@@ -182,4 +183,69 @@ fn what_could_not_land_says_why_and_what_is_in_the_way_now() {
     let refused = now["refused"].as_str().unwrap();
     assert!(refused.contains("more.txt"), "{refused}");
     assert!(told.stderr.contains("more.txt"), "{}", told.stderr);
+}
+
+#[test]
+fn what_workers_and_the_reviewer_say_is_at_the_gate_on_the_page_and_in_the_report() {
+    let shop = Shop::new();
+    let root = shop.aside().display().to_string();
+    let worker = format!(
+        "cat > /dev/null\ntouch {root}/started\nuntil test -e {root}/go; do sleep 0.02; done\necho new > news.txt\n\
+         printf '%s\\n' '```teamster' '{{\"summary\": \"The news are written anew.\", \"handover\": \"Read them first.\", \
+         \"problems\": [\"Nobody has read them yet.\"]}}' '```'\n"
+    );
+    std::fs::write(shop.aside().join("worker.sh"), worker).unwrap();
+    let review = r#"{"verdict":"accept","findings":[{"severity":"minor","path":"news.txt","line":1,"claim":"The news are short.","evidence":"One word.","suggestion":"Write two."}]}"#;
+    let reviewer = format!("cat > /dev/null\necho '{review}'\n");
+    std::fs::write(shop.aside().join("review.sh"), reviewer).unwrap();
+    let args = RunCmd::new("shop", "1:w,1:r:reviewer", "write news")
+        .provider(&format!("w=command:sh {root}/worker.sh"))
+        .provider(&format!("r=command:sh {root}/review.sh"))
+        .verify("true")
+        .approve("never");
+    let text = std::thread::scope(|scope| {
+        let run = scope.spawn(|| {
+            let ran = shop.run(&args);
+            ran.stdout + &ran.stderr
+        });
+        wait_for("the worker", || {
+            shop.aside().join("started").exists().then_some(())
+        });
+        let found = json!({ "severity": "major", "path": "readme.txt", "line": 1, "claim": "The readme is older than the news.",
+            "evidence": "It names none.", "suggestion": "Name them." });
+        let store = shop.project.store(std::time::Duration::ZERO);
+        let team = "shop".parse().unwrap();
+        store
+            .record(&team, recorded("finding.added", "worker-1", &found))
+            .unwrap();
+        std::fs::write(shop.aside().join("go"), "").unwrap();
+        run.join().unwrap()
+    });
+    let words = [
+        "The news are written anew.",
+        "Nobody has read them yet.",
+        "The news are short.",
+        "The readme is older than the news.",
+    ];
+    let says_all = |what: &str, text: &str| {
+        // Long lines are broken.
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        for part in words {
+            assert!(text.contains(part), "{part} is not {what}:\n{text}");
+        }
+    };
+    says_all("at the gate", &text);
+    let studio = Studio::start(&shop.project);
+    let view = studio.json("/api/v1/teams/shop");
+    let said = &view["approval"]["shown"]["said"][0];
+    assert_eq!(said["summary"], words[0]);
+    assert_eq!(said["problems"][0], words[1]);
+    assert_eq!(view["reviews"][0]["findings"][0]["claim"], words[2]);
+    assert_eq!(view["findings"][0]["claim"], words[3]);
+    let task = studio.json("/api/v1/teams/shop/tasks/1");
+    assert_eq!(task["handover"], "Read them first.");
+    let commit = view["approval"]["commit"].as_str().unwrap();
+    shop.run(&["approve", "--team", "shop", "--commit", commit])
+        .succeeds();
+    says_all("in the report", &shop.report());
 }

@@ -167,6 +167,8 @@ pub struct Event {
     pub id: Option<u64>,
     /// The id as it was sent.
     pub place: Option<String>,
+    /// The channel of a shared stream that it belongs to.
+    pub channel: Option<u64>,
     pub data: Value,
 }
 
@@ -218,6 +220,7 @@ fn parsed(text: &str) -> Option<Event> {
         name: field("event")?.to_owned(),
         id: field("id").and_then(|id| id.parse().ok()),
         place: field("id").map(str::to_owned),
+        channel: field("channel").and_then(|channel| channel.parse().ok()),
         data: serde_json::from_str(field("data")?).unwrap(),
     })
 }

@@ -2,6 +2,7 @@
 
 mod acting;
 mod attacked;
+mod corrections;
 mod demo;
 mod diffs;
 mod door;

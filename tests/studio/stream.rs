@@ -202,3 +202,78 @@ fn a_team_that_goes_away_ends_its_stream_in_words() {
     assert!(events.next().is_none());
     assert_eq!(studio.get("/api/v1/teams/fix-auth").status, 404);
 }
+
+#[test]
+fn shared_stream_carries_several_teams_and_each_channel_ends_alone() {
+    let project = TestProject::with_team();
+    project.run(["team", "create", "other-team"]).succeeds();
+    let studio = Studio::start(&project);
+    let request = studio.request("GET", "/api/v1/stream");
+    let mut events = request.bearer(&studio.bearer).listen();
+    let hello = events.next().unwrap();
+    assert_eq!((hello.name.as_str(), hello.channel), ("hello", None));
+    let stream = hello.data["stream"].as_str().unwrap().to_owned();
+    let follow = |open: Value, close: Value| {
+        let body = serde_json::json!({ "open": open, "close": close });
+        studio.post(&format!("/api/v1/stream/{stream}"), &body)
+    };
+    let both = serde_json::json!([
+        { "channel": 1, "team": "fix-auth", "last": "0" },
+        { "channel": 2, "team": "other-team", "overview": true },
+        { "channel": 3, "team": "nobody" },
+    ]);
+    assert_eq!(follow(both, serde_json::json!([])).json()["channels"], 3);
+    // Each channel begins as a connection of its own would, and one that cannot be opened says why.
+    let mut heard: std::collections::BTreeSet<(u64, String)> = std::collections::BTreeSet::new();
+    while heard.len() < 7 {
+        let event = events.next().unwrap();
+        if event.name == "refused" {
+            assert_eq!(event.data["status"], 404);
+        }
+        heard.insert((event.channel.unwrap(), event.name));
+    }
+    let expected: Vec<(u64, &str)> = vec![
+        (1, "hello"),
+        (1, "journal"),
+        (1, "view"),
+        (2, "hello"),
+        (2, "overview"),
+        (2, "view"),
+        (3, "refused"),
+    ];
+    for (channel, name) in expected {
+        assert!(heard.contains(&(channel, name.to_owned())), "{heard:?}");
+    }
+    // A channel that is closed is silent, and the other one goes on.
+    assert_eq!(
+        follow(serde_json::json!([]), serde_json::json!([1])).json()["channels"],
+        1
+    );
+    project.task("Not told", &[]);
+    project
+        .run([
+            "task",
+            "create",
+            "--team",
+            "other-team",
+            "--subject",
+            "Told",
+        ])
+        .succeeds();
+    loop {
+        let event = events.next().unwrap();
+        assert_ne!(event.channel, Some(1), "{event:?}");
+        if event.name == "journal" && event.data["type"] == "task.created" {
+            assert_eq!(event.channel, Some(2));
+            break;
+        }
+    }
+    // Nobody else can change it, and it is gone with its connection.
+    let unknown = studio.post("/api/v1/stream/unknown", &serde_json::json!({}));
+    assert_eq!(unknown.status, 404);
+    drop(events);
+    super::wait_for("the end of the stream", || {
+        let answer = studio.post(&format!("/api/v1/stream/{stream}"), &serde_json::json!({}));
+        (answer.status == 404).then_some(())
+    });
+}

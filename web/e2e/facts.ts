@@ -29,7 +29,8 @@ export function factsOf(view: TeamView): Facts {
     name: view.name,
     progress: `${progress.completedTasks} of ${progress.totalTasks} tasks done; ${progress.inProgressTasks} in progress`,
     stage: run ? (words[`stage.${run.finished ? "end" : run.stage}`] ?? null) : null,
-    spent: cost.total.reports === 0 ? "–" : `${least}${short(cost.total.tokens)}${usd}`,
+    // Nothing that was counted, although there may have been something, is no figure.
+    spent: cost.total.reports === 0 || (cost.total.atLeast && cost.total.tokens === 0 && cost.total.costUsd === null) ? "–" : `${least}${short(cost.total.tokens)}${usd}`,
     tasks: view.tasks.map(({ id, subject, owner, state }) => `#${id} ${subject} ${owner ?? ""} ${words[`state.${state}`]}`),
     workers: view.workers.map(({ name, verdict, status, currentTaskId }) => `${name} ${words[`verdict.${verdict === "unknown" && status === "stopped" ? status : verdict}`]} ${currentTaskId ?? ""}`.trim()),
     messages: view.messageCount,

@@ -113,8 +113,10 @@ export interface TeamView {
   history: History;
   /** How far it is. */
   progress: Progress;
-  /** Its workers. */
+  /** Its workers, at most 1,000: first those that work or need a person, where there are more. */
   workers: Array<Worker>;
+  /** How many workers there are in all. */
+  workerCount: number;
   /** Its tasks, in the order of their numbers. */
   tasks: Array<TaskRow>;
   /** The longest chain of tasks that are not completed. */
@@ -145,8 +147,10 @@ export interface TeamView {
   choice: Choice | null;
   /** What was spent. */
   cost: Cost;
-  /** What needs a person. */
+  /** What needs a person, at most 200. */
   problems: Array<Problem>;
+  /** How many of these there are in all. */
+  problemCount: number;
   /** What a state file says of its session; `null` for other teams. */
   session: Session | null;
 }
@@ -179,6 +183,8 @@ export interface Worker {
   verdict: Verdict;
   /** What the verdict rests on, in words. */
   evidence: Array<string>;
+  /** The codes of these sentences, in the same order, for other languages. */
+  evidenceCodes: Array<PhraseKey>;
   /** Its bridge's process. */
   pid: number | null;
   /** The task it works on. */
@@ -207,6 +213,17 @@ export interface Worker {
 
 /** How a worker is doing. */
 export type Verdict = "healthy" | "at-risk" | "quarantined" | "silent" | "hung" | "dead" | "unknown";
+
+/** A code with its parameters: all that another language needs. */
+export interface PhraseKey {
+  /** Which sentence it is. */
+  code: PhraseCode;
+  /** What is filled in, by name. */
+  params: Record<string, unknown>;
+}
+
+/** Names a sentence of ours. */
+export type PhraseCode = "verbatim" | "heartbeat-old" | "heartbeat-ahead" | "pid-gone-heartbeat-fresh" | "pid-gone" | "pid-alive" | "pid-elsewhere" | "pid-not-judged" | "no-heartbeat" | "process-gone" | "process-alive" | "no-process" | "one-error" | "errors-in-a-row" | "says-quarantined" | "agent-quiet" | "agent-quiet-on-task" | "in-lead-runs" | "in-lead-gone" | "in-lead-not-judged" | "in-lead-unrecorded" | "lead-runs" | "lead-gone" | "lead-not-judged" | "lead-unrecorded" | "client-calls-active" | "client-calls-idle" | "session-in-pane-runs" | "place-unknown" | "in-pane" | "ended-in-order" | "ended-in-order-because" | "journal-says" | "attempts-failed" | "state-file-says" | "last-active" | "seat-taken" | "worker-verdict" | "work-waits" | "plan-waits" | "message-undelivered" | "messages-undelivered" | "message-undelivered-long" | "messages-undelivered-long" | "file-damaged" | "journal-line-damaged" | "journal-lines-damaged" | "task-failed" | "task-failed-unexplained" | "task-completed" | "works-on-it" | "works-on-it-until" | "works-on-it-overdue" | "blocked-by-failure" | "blocked-by-missing" | "waits-for" | "waits-for-merge" | "waits-for-answer" | "not-again-until" | "internal" | "assigned-to" | "free" | "free-again";
 
 /** The id of a task: `^[0-9]{1,20}$`, always text, ordered as a number. */
 export type TaskId = string;
@@ -257,6 +274,8 @@ export interface TaskRow {
   state: State;
   /** Why it stands there, in words. */
   reason: string;
+  /** The codes of these sentences, for other languages. */
+  reasonCodes: Array<PhraseKey>;
   /** Who has it. */
   owner: string | null;
   /** What it waits for. */
@@ -1005,6 +1024,8 @@ export interface Problem {
   about: string;
   /** What is the matter. */
   error: string;
+  /** The codes of the sentences that say so, for other languages. */
+  codes: Array<PhraseKey>;
 }
 
 /** What sort of problem. */
@@ -1284,6 +1305,36 @@ export interface Zombie {
   command: string;
 }
 
+/** Channels of a shared stream to be closed and opened, in this order. */
+export interface FollowBody {
+  /** The numbers of channels that nobody needs any more; one that is not open is passed over. */
+  close: Array<number>;
+  /** What to tell from now on. */
+  open: Array<OpenChannel>;
+}
+
+/** One channel of a shared stream: all teams, one team, or the log of a worker. */
+export interface OpenChannel {
+  /** The number that its events carry; a channel that has it already is closed. */
+  channel: number;
+  /** The team to hear about; without it, all teams in short. */
+  team: string | null;
+  /** With `team`: `overview` events of all teams on the same channel. */
+  overview: boolean;
+  /** With `team`: the worker whose log is followed, instead of the team. */
+  worker: string | null;
+  /** With `worker`: the task whose log is followed; without it, the latest and then the next. */
+  task: string | null;
+  /** The id of the last event that the client has, as Last-Event-ID. */
+  last: string | null;
+}
+
+/** The channels of a shared stream after a change. */
+export interface Following {
+  /** How many are open. */
+  channels: number;
+}
+
 /** A message to be sent. */
 export interface NewMessage {
   /** A worker's name, `lead` or `all`. */
@@ -1438,6 +1489,8 @@ export interface Patch {
   workers?: Array<Worker>;
   /** Every worker in order, when one came or went. */
   workerNames?: Array<string> | null;
+  /** How many workers there are in all. */
+  workerCount?: number | null;
   /** Tasks that are new or changed. */
   tasks?: Array<TaskRow>;
   /** Tasks that are gone. */
@@ -1472,6 +1525,8 @@ export interface Patch {
   cost?: Cost | null;
   /** What needs a person. */
   problems?: Array<Problem> | null;
+  /** How many problems there are in all. */
+  problemCount?: number | null;
 }
 
 /** Sent as the event `lines`: what an agent sent since the last one. Its id says where that ended. */
@@ -1496,6 +1551,36 @@ export interface Hello {
   team: string | null;
 }
 
+/** Sent as the event `hello` at the beginning of a shared stream. */
+export interface SharedHello {
+  /** The name of the stream, for `follow`. */
+  stream: string;
+}
+
+/** Sent as the event `refused` on a channel that cannot be opened. */
+export interface ChannelRefused {
+  /** The status that a connection of its own would have got. */
+  status: number;
+  /** Why. */
+  error: RefusalReason;
+}
+
+/** What went wrong, in the words of the command line's `--json`. */
+export interface RefusalReason {
+  /** `usage`, `not_found`, `conflict`, `nothing`, `refused`, `unreachable` or `failed`. */
+  kind: string;
+  /** What happened, to what. */
+  message: string;
+  /** What to do. */
+  hint: string | null;
+}
+
+/** Sent as the event `end` when nothing more comes on a channel. */
+export interface ChannelEnd {
+  /** The number of the channel. */
+  channel: number;
+}
+
 /** Sent as the event `lagging` to a client that reads too slowly, before the stream ends. The client comes back with its last event id and misses nothing. */
 export interface Lagging {
   /** In words. */
@@ -1514,15 +1599,72 @@ export interface Refusal {
   error: RefusalReason;
 }
 
-/** What went wrong, in the words of the command line's `--json`. */
-export interface RefusalReason {
-  /** `usage`, `not_found`, `conflict`, `nothing`, `refused`, `unreachable` or `failed`. */
-  kind: string;
-  /** What happened, to what. */
-  message: string;
-  /** What to do. */
-  hint: string | null;
-}
+/** Every sentence of the server that has a code, in English. */
+export const phrases: Record<PhraseCode, string> = {
+  "verbatim": "{text}",
+  "heartbeat-old": "heartbeat {age} old",
+  "heartbeat-ahead": "heartbeat {ahead} in the future (a clock was set)",
+  "pid-gone-heartbeat-fresh": "pid {pid} gone, counted as dead once the heartbeat is {limit} old",
+  "pid-gone": "pid {pid} gone",
+  "pid-alive": "pid {pid} alive",
+  "pid-elsewhere": "pid {pid} on {host} cannot be judged from here",
+  "pid-not-judged": "pid {pid} cannot be judged from here",
+  "no-heartbeat": "no heartbeat",
+  "process-gone": "process gone",
+  "process-alive": "process alive: it is starting, or its heartbeat was removed",
+  "no-process": "no process to judge: a missing heartbeat alone proves nothing",
+  "one-error": "1 error in a row",
+  "errors-in-a-row": "{count} errors in a row",
+  "says-quarantined": "says it is quarantined",
+  "agent-quiet": "no event of the agent for {quiet}",
+  "agent-quiet-on-task": "no event of the agent for {quiet} on task {task}",
+  "in-lead-runs": "in its lead's process, pid {pid} runs",
+  "in-lead-gone": "in its lead's process, pid {pid} gone",
+  "in-lead-not-judged": "in its lead's process, pid {pid} cannot be judged from here",
+  "in-lead-unrecorded": "in its lead's process, no process is recorded",
+  "lead-runs": "its lead: pid {pid} runs",
+  "lead-gone": "its lead: pid {pid} gone",
+  "lead-not-judged": "its lead: pid {pid} cannot be judged from here",
+  "lead-unrecorded": "its lead: no process is recorded",
+  "client-calls-active": "its client calls it active",
+  "client-calls-idle": "its client calls it idle",
+  "session-in-pane-runs": "its session in pane {pane} (pid {pid}) runs",
+  "place-unknown": "its client has not said where it runs",
+  "in-pane": "in pane {pane}, which `teamster zombies scan` asks tmux about",
+  "ended-in-order": "it ended in order",
+  "ended-in-order-because": "it ended in order: {reason}",
+  "journal-says": "the journal says: {status}",
+  "attempts-failed": "{count} attempts failed in a row",
+  "state-file-says": "its state file calls it {status}",
+  "last-active": "last active {ago} ago",
+  "seat-taken": "another process has its seat",
+  "worker-verdict": "{verdict}",
+  "work-waits": "{words}; it waits for you: `{command}`, or reject, or revise",
+  "plan-waits": "revision {revision} waits for you: `teamster plan show --team {team}`, then accept, revise, edit or reject",
+  "message-undelivered": "1 message is not delivered after {age}",
+  "messages-undelivered": "{count} messages are not delivered after {age}",
+  "message-undelivered-long": "1 message is not delivered after more than a minute",
+  "messages-undelivered-long": "{count} messages are not delivered after more than a minute",
+  "file-damaged": "it cannot be understood: {error}",
+  "journal-line-damaged": "1 line cannot be understood: {error}",
+  "journal-lines-damaged": "{count} lines cannot be understood; the first: {error}",
+  "task-failed": "failed for good: {error}",
+  "task-failed-unexplained": "failed for good: no reason was recorded",
+  "task-completed": "completed",
+  "works-on-it": "{owner} works on it",
+  "works-on-it-until": "{owner} works on it, lease until {until}",
+  "works-on-it-overdue": "{owner} works on it; its lease ran out at {until}",
+  "blocked-by-failure": "blocked by failure of {tasks}",
+  "blocked-by-missing": "blocked by the missing task {tasks}",
+  "waits-for": "waits for {tasks}",
+  "waits-for-merge": "waits for the merge of {tasks}",
+  "waits-for-answer": "waits for an answer to {asker}: {question}",
+  "not-again-until": "failed before, not again until {until}",
+  "internal": "internal, claimed only by id",
+  "assigned-to": "assigned to {owner}",
+  "free": "free",
+  "free-again": "free again: worker {worker} died: its lease ran out at {until}, pid {pid} is gone and no heartbeat is fresh",
+};
 
 /** Every route: its method and its path. */
 export const routes = {
@@ -1540,6 +1682,8 @@ export const routes = {
   diff: { method: "GET", path: "/api/v1/teams/{team}/changes/{branch}" },
   zombies: { method: "GET", path: "/api/v1/zombies" },
   events: { method: "GET", path: "/api/v1/events" },
+  sharedStream: { method: "GET", path: "/api/v1/stream" },
+  follow: { method: "POST", path: "/api/v1/stream/{stream}" },
   send: { method: "POST", path: "/api/v1/teams/{team}/messages" },
   stop: { method: "POST", path: "/api/v1/teams/{team}/workers/{worker}/stop" },
   drain: { method: "POST", path: "/api/v1/teams/{team}/drain" },

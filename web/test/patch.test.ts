@@ -101,8 +101,9 @@ describe("a diff", () => {
 
 describe("figures for people", () => {
   test("spans and ages", () => {
-    expect([0, 59_999, 61_000, 3_725_000, 90_000_000].map(span)).toEqual(["0s", "59s", "1m 01s", "1h 02m", "1d 1h"]);
-    expect([-5, 59_000, 61_000, 7_200_000, 90_000_000].map(age)).toEqual(["0s", "59s", "1m", "2h", "1d"]);
+    expect([0, 59_999, 61_000, 3_725_000, 90_000_000].map((ms) => span(ms))).toEqual(["0s", "59s", "1m 01s", "1h 02m", "1d 1h"]);
+    expect([-5, 59_000, 61_000, 7_200_000, 90_000_000].map((ms) => age(ms))).toEqual(["0s", "59s", "1m", "2h", "1d"]);
+    expect([span(61_000, "ko"), age(7_200_000, "ko")]).toEqual(["1분 01초", "2시간"]);
   });
 
   test("counts and money", () => {

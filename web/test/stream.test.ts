@@ -38,8 +38,8 @@ class Script {
   world: World;
   constructor(connections: (string | number)[]) {
     this.world = {
-      fetch: (_, init) => {
-        this.asked.push(new Headers(init.headers).get("last-event-id"));
+      follow: ({ last }) => {
+        this.asked.push(last ?? null);
         const next = connections.shift();
         if (next === undefined) return Promise.reject(new Error("nobody is there"));
         if (typeof next === "number") return Promise.resolve(new Response("no", { status: next }));
@@ -57,7 +57,7 @@ class Script {
   }
   start(lastId: string | null = null): Stream {
     return new Stream(
-      "/events",
+      {},
       {
         event: (sent: Sent) => {
           if (sent.event === "journal") this.got.push((JSON.parse(sent.data) as { seq: number }).seq);

@@ -29,6 +29,11 @@ pub const TASK_ATTEMPT: &str = "TEAMSTER_TASK_ATTEMPT";
 /// Any value but an empty one turns colours off (<https://no-color.org>).
 pub const NO_COLOR: &str = "NO_COLOR";
 
+/// How many columns a frame that is printed once may have.
+pub const COLUMNS: &str = "COLUMNS";
+/// How many lines a frame that is printed once may have.
+pub const LINES: &str = "LINES";
+
 /// Where programs are looked for.
 pub const PATH: &str = "PATH";
 

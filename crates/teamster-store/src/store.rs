@@ -279,6 +279,11 @@ pub trait Read: Send + Sync {
     /// Returns the last `count` events.
     fn last_events(&self, team: &TeamName, count: usize) -> Result<JournalPage>;
 
+    /// Returns the first lines of the journal that are no events, by their places, and how many there are in all.
+    fn damaged_lines(&self, _team: &TeamName) -> Result<(Vec<Damaged>, usize)> {
+        Ok((Vec::new(), 0))
+    }
+
     /// Returns the last event whose type begins with one of these.
     fn last_of(&self, team: &TeamName, kinds: &[&str]) -> Result<Option<Event>> {
         let fits = |event: &Event| kinds.iter().any(|kind| event.kind.starts_with(kind));

@@ -18,11 +18,14 @@ use crate::keys::Keys;
 
 /// The paths of streams of events, which tell as much as any answer and cannot be asked for by other pages.
 const STREAM: &str = "/api/v1/events";
+const SHARED_STREAM: &str = "/api/v1/stream";
 const TEAM: &str = "/api/v1/teams/";
 const LOG_STREAM: &str = "/log/stream";
 
 fn is_stream(path: &str) -> bool {
-    path == STREAM || (path.starts_with(TEAM) && path.ends_with(LOG_STREAM))
+    path == STREAM
+        || path == SHARED_STREAM
+        || (path.starts_with(TEAM) && path.ends_with(LOG_STREAM))
 }
 
 /// What becomes of a request.

@@ -1,10 +1,11 @@
 //! What the dependencies say: who may be claimed, who waits for whom, where a cycle would close.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 
 use serde::Serialize;
 
 use crate::failure::LONGEST_BACKOFF;
+use crate::phrase::{Phrase, PhraseCode, PhraseKey};
 use crate::task::{Status, Task};
 use crate::{TaskId, Time};
 
@@ -48,6 +49,19 @@ pub struct Standing {
     pub state: State,
     /// The reason, in words.
     pub reason: String,
+    /// The codes of the sentences that the reason consists of.
+    pub phrases: Vec<PhraseKey>,
+}
+
+impl Standing {
+    /// Returns a state with the sentences that say why.
+    pub fn new(state: State, because: &[Phrase]) -> Self {
+        Self {
+            state,
+            reason: because.join("; "),
+            phrases: Phrase::keys(because),
+        }
+    }
 }
 
 /// Tells what is known about a blocker.
@@ -82,66 +96,83 @@ impl Blocker {
 
 /// Judges one task; `blocker` tells about those it waits for.
 pub fn standing(task: &Task, now: Time, mut blocker: impl FnMut(&TaskId) -> Blocker) -> Standing {
-    let (state, reason) = match task.status() {
-        Status::Completed if task.is_failed() => {
-            let error = task.error().unwrap_or("no reason was recorded");
-            (State::Failed, format!("failed for good: {error}"))
-        }
-        Status::Completed => (State::Completed, "completed".to_owned()),
-        Status::InProgress => (State::InProgress, in_progress(task, now)),
+    let one = |state: State, because: Phrase| Standing::new(state, &[because]);
+    match task.status() {
+        Status::Completed if task.is_failed() => one(
+            State::Failed,
+            match task.error() {
+                Some(error) => Phrase::new(PhraseCode::TaskFailed, [("error", &error)]),
+                None => Phrase::new(PhraseCode::TaskFailedUnexplained, []),
+            },
+        ),
+        Status::Completed => one(State::Completed, Phrase::new(PhraseCode::TaskCompleted, [])),
+        Status::InProgress => one(State::InProgress, in_progress(task, now)),
         Status::Pending => {
-            let mut by: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-            for id in task.blocked_by() {
-                let word = match blocker(id) {
-                    Blocker::Done => continue,
-                    Blocker::Failed => "blocked by failure of",
-                    Blocker::Missing => "blocked by the missing task",
-                    Blocker::Open => "waits for",
-                    Blocker::Unmerged => "waits for the merge of",
-                };
-                by.entry(word).or_default().push(id.as_str());
-            }
-            let reason: Vec<String> = by
+            let blockers: Vec<(Blocker, &TaskId)> = task
+                .blocked_by()
                 .iter()
-                .map(|(word, ids)| format!("{word} {}", ids.join(", ")))
+                .map(|id| (blocker(id), id))
                 .collect();
+            let reason: Vec<Phrase> = [
+                (Blocker::Failed, PhraseCode::BlockedByFailure),
+                (Blocker::Missing, PhraseCode::BlockedByMissing),
+                (Blocker::Open, PhraseCode::WaitsFor),
+                (Blocker::Unmerged, PhraseCode::WaitsForMerge),
+            ]
+            .into_iter()
+            .filter_map(|(kind, code)| {
+                let its = blockers.iter().filter(|(found, _)| *found == kind);
+                let ids: Vec<&str> = its.map(|(_, id)| id.as_str()).collect();
+                (!ids.is_empty()).then(|| Phrase::new(code, [("tasks", &ids.join(", "))]))
+            })
+            .collect();
+            let is_stuck = blockers
+                .iter()
+                .any(|(found, _)| matches!(found, Blocker::Failed | Blocker::Missing));
             // Nobody has to wait longer than the longest pause, wherever the clock was when it began.
             let backoff = task
                 .not_before()
                 .filter(|moment| *moment > now && moment.since(now) <= LONGEST_BACKOFF);
             if let Some(block) = task.block() {
-                let words = format!("waits for an answer to {}: {}", block.by, block.reason);
-                (State::Blocked, words)
-            } else if by.keys().any(|word| word.starts_with("blocked")) {
-                (State::Blocked, reason.join("; "))
+                let asked = [("asker", &block.by as _), ("question", &block.reason as _)];
+                one(
+                    State::Blocked,
+                    Phrase::new(PhraseCode::WaitsForAnswer, asked),
+                )
+            } else if is_stuck {
+                Standing::new(State::Blocked, &reason)
             } else if !reason.is_empty() {
-                (State::Waiting, reason.join("; "))
+                Standing::new(State::Waiting, &reason)
             } else if let Some(moment) = backoff {
-                (
+                one(
                     State::Waiting,
-                    format!("failed before, not again until {moment}"),
+                    Phrase::new(PhraseCode::NotAgainUntil, [("until", &moment)]),
                 )
             } else if task.is_internal() {
-                (State::Claimable, "internal, claimed only by id".to_owned())
+                one(State::Claimable, Phrase::new(PhraseCode::Internal, []))
             } else if let Some(owner) = task.owner() {
-                (State::Claimable, format!("assigned to {owner}"))
+                one(
+                    State::Claimable,
+                    Phrase::new(PhraseCode::AssignedTo, [("owner", &owner)]),
+                )
             } else {
-                (State::Claimable, "free".to_owned())
+                one(State::Claimable, Phrase::new(PhraseCode::Free, []))
             }
         }
-    };
-    Standing { state, reason }
+    }
 }
 
-fn in_progress(task: &Task, now: Time) -> String {
+fn in_progress(task: &Task, now: Time) -> Phrase {
     let owner = task.owner().unwrap_or("nobody");
+    let until = |code: PhraseCode, until: Time| {
+        Phrase::new(code, [("owner", &owner as _), ("until", &until as _)])
+    };
     match task.claim() {
-        Some(claim) if claim.leased_until <= now => format!(
-            "{owner} works on it; its lease ran out at {}",
-            claim.leased_until
-        ),
-        Some(claim) => format!("{owner} works on it, lease until {}", claim.leased_until),
-        None => format!("{owner} works on it"),
+        Some(claim) if claim.leased_until <= now => {
+            until(PhraseCode::WorksOnItOverdue, claim.leased_until)
+        }
+        Some(claim) => until(PhraseCode::WorksOnItUntil, claim.leased_until),
+        None => Phrase::new(PhraseCode::WorksOnIt, [("owner", &owner)]),
     }
 }
 

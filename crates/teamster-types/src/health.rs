@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Time;
 use crate::heartbeat::{Heartbeat, WorkerStatus};
+use crate::phrase::{Phrase, PhraseCode};
 use crate::process::Life;
 use crate::time::say_span;
 
@@ -72,7 +73,7 @@ pub struct Assessment {
     /// How the worker is doing.
     pub verdict: Verdict,
     /// Why, in words; never empty.
-    pub evidence: Vec<String>,
+    pub evidence: Vec<Phrase>,
 }
 
 impl fmt::Display for Assessment {
@@ -116,10 +117,10 @@ pub fn assess(now: Time, heartbeat: Option<&Heartbeat>, life: Life, limits: &Lim
     let mut evidence = vec![say_age(now, heartbeat.last_poll_at)];
     if heartbeat.is_fresh(now, limits.stale) {
         if life == Life::Gone {
-            evidence.push(format!(
-                "pid {} gone, counted as dead once the heartbeat is {} old",
-                heartbeat.pid,
-                say_span(limits.stale)
+            let limit = say_span(limits.stale);
+            evidence.push(Phrase::new(
+                PhraseCode::PidGoneHeartbeatFresh,
+                [("pid", &heartbeat.pid), ("limit", &limit)],
             ));
         }
         let verdict = assess_what_it_says(now, heartbeat, limits, &mut evidence);
@@ -128,21 +129,23 @@ pub fn assess(now: Time, heartbeat: Option<&Heartbeat>, life: Life, limits: &Lim
     let pid = heartbeat.pid;
     let verdict = match life {
         Life::Gone => {
-            evidence.push(format!("pid {pid} gone"));
+            evidence.push(Phrase::new(PhraseCode::PidGone, [("pid", &pid)]));
             Verdict::Dead
         }
         Life::Alive if heartbeat.last_poll_at > now => {
-            evidence.push(format!("pid {pid} alive"));
+            evidence.push(Phrase::new(PhraseCode::PidAlive, [("pid", &pid)]));
             assess_what_it_says(now, heartbeat, limits, &mut evidence)
         }
         Life::Alive => {
-            evidence.push(format!("pid {pid} alive"));
+            evidence.push(Phrase::new(PhraseCode::PidAlive, [("pid", &pid)]));
             Verdict::Hung
         }
         Life::Unknown => {
             evidence.push(match &heartbeat.host {
-                Some(host) => format!("pid {pid} on {host} cannot be judged from here"),
-                None => format!("pid {pid} cannot be judged from here"),
+                Some(host) => {
+                    Phrase::new(PhraseCode::PidElsewhere, [("pid", &pid), ("host", host)])
+                }
+                None => Phrase::new(PhraseCode::PidNotJudged, [("pid", &pid)]),
             });
             // What it last said is old, so it is evidence and no verdict.
             assess_what_it_says(now, heartbeat, limits, &mut evidence);
@@ -154,19 +157,15 @@ pub fn assess(now: Time, heartbeat: Option<&Heartbeat>, life: Life, limits: &Lim
 
 fn assess_without_heartbeat(life: Life) -> Assessment {
     let (verdict, process) = match life {
-        Life::Gone => (Verdict::Dead, "process gone"),
-        Life::Alive => (
-            Verdict::Unknown,
-            "process alive: it is starting, or its heartbeat was removed",
-        ),
-        Life::Unknown => (
-            Verdict::Unknown,
-            "no process to judge: a missing heartbeat alone proves nothing",
-        ),
+        Life::Gone => (Verdict::Dead, PhraseCode::ProcessGone),
+        Life::Alive => (Verdict::Unknown, PhraseCode::ProcessAlive),
+        Life::Unknown => (Verdict::Unknown, PhraseCode::NoProcess),
     };
     Assessment {
         verdict,
-        evidence: vec!["no heartbeat".to_owned(), process.to_owned()],
+        evidence: [PhraseCode::NoHeartbeat, process]
+            .map(|code| Phrase::new(code, []))
+            .into(),
     }
 }
 
@@ -175,15 +174,17 @@ fn assess_what_it_says(
     now: Time,
     heartbeat: &Heartbeat,
     limits: &Limits,
-    evidence: &mut Vec<String>,
+    evidence: &mut Vec<Phrase>,
 ) -> Verdict {
     let errors = heartbeat.consecutive_errors;
     if errors > 0 {
-        let noun = if errors == 1 { "error" } else { "errors" };
-        evidence.push(format!("{errors} {noun} in a row"));
+        evidence.push(match errors {
+            1 => Phrase::new(PhraseCode::OneError, []),
+            _ => Phrase::new(PhraseCode::ErrorsInARow, [("count", &errors)]),
+        });
     }
     if heartbeat.status == WorkerStatus::Quarantined {
-        evidence.push("says it is quarantined".to_owned());
+        evidence.push(Phrase::new(PhraseCode::SaysQuarantined, []));
         return Verdict::Quarantined;
     }
     if errors >= limits.quarantine_errors {
@@ -195,8 +196,11 @@ fn assess_what_it_says(
     {
         let quiet = say_span(now.since(last_event_at));
         evidence.push(match &heartbeat.current_task_id {
-            Some(task) => format!("no event of the agent for {quiet} on task {task}"),
-            None => format!("no event of the agent for {quiet}"),
+            Some(task) => Phrase::new(
+                PhraseCode::AgentQuietOnTask,
+                [("quiet", &quiet), ("task", task)],
+            ),
+            None => Phrase::new(PhraseCode::AgentQuiet, [("quiet", &quiet)]),
         });
         return Verdict::Silent;
     }
@@ -206,15 +210,13 @@ fn assess_what_it_says(
     Verdict::Healthy
 }
 
-fn say_age(now: Time, last_poll_at: Time) -> String {
+fn say_age(now: Time, last_poll_at: Time) -> Phrase {
     let ahead = last_poll_at.since(now);
     if ahead > CLOCK_SLACK {
-        format!(
-            "heartbeat {} in the future (a clock was set)",
-            say_span(ahead)
-        )
+        Phrase::new(PhraseCode::HeartbeatAhead, [("ahead", &say_span(ahead))])
     } else {
-        format!("heartbeat {} old", say_span(now.since(last_poll_at)))
+        let age = say_span(now.since(last_poll_at));
+        Phrase::new(PhraseCode::HeartbeatOld, [("age", &age)])
     }
 }
 

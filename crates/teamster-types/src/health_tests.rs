@@ -229,7 +229,7 @@ proptest! {
             let now = Time::from_millis(now);
             let found = assess(now, heartbeat.as_ref(), life, &limits);
             prop_assert!(!found.evidence.is_empty());
-            prop_assert!(found.evidence.iter().all(|words| !words.is_empty()));
+            prop_assert!(found.evidence.iter().all(|words| !words.as_str().is_empty()));
             let fresh = heartbeat.as_ref().is_some_and(|beat| beat.is_fresh(now, limits.stale));
             if found.verdict == Verdict::Dead {
                 prop_assert!(!fresh && life == Life::Gone);

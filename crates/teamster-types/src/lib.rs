@@ -48,6 +48,7 @@ pub mod ids;
 pub mod json;
 pub mod message;
 pub mod paths;
+pub mod phrase;
 pub mod process;
 pub mod progress;
 pub mod redact;

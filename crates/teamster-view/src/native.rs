@@ -11,6 +11,7 @@
 
 use teamster_store::Read;
 use teamster_types::health::{Assessment, Verdict};
+use teamster_types::phrase::{Phrase, PhraseCode};
 use teamster_types::process::{Life, ProcessId};
 use teamster_types::session::ClientSession;
 use teamster_types::team::{TeamConfig, TeamMember};
@@ -61,7 +62,12 @@ impl Lead {
         let mut evidence = Vec::new();
         let in_process = member.backend == "in-process" || member.pane == "in-process";
         let verdict = if in_process {
-            evidence.push(format!("in its lead's process, {}", self.say()));
+            evidence.push(self.say([
+                PhraseCode::InLeadRuns,
+                PhraseCode::InLeadGone,
+                PhraseCode::InLeadNotJudged,
+                PhraseCode::InLeadUnrecorded,
+            ]));
             match self.life {
                 Life::Alive => Verdict::Healthy,
                 Life::Gone => Verdict::Dead,
@@ -71,22 +77,26 @@ impl Lead {
             self.in_pane(read, member, &mut evidence)
         };
         if let Some(active) = member.is_active {
-            let word = if active { "active" } else { "idle" };
-            evidence.push(format!("its client calls it {word}"));
+            let code = if active {
+                PhraseCode::ClientCallsActive
+            } else {
+                PhraseCode::ClientCallsIdle
+            };
+            evidence.push(Phrase::new(code, []));
         }
         Assessment { verdict, evidence }
     }
 
-    fn in_pane(&self, read: &dyn Read, member: &TeamMember, evidence: &mut Vec<String>) -> Verdict {
+    fn in_pane(&self, read: &dyn Read, member: &TeamMember, evidence: &mut Vec<Phrase>) -> Verdict {
         let its = |session: &&ClientSession| {
             !member.pane.is_empty() && session.pane.as_deref() == Some(member.pane.as_str())
         };
         let runs = |session: &&ClientSession| read.life(&session.process) == Life::Alive;
         if let Some(session) = self.sessions.iter().filter(its).find(runs) {
             let pid = session.process.pid;
-            evidence.push(format!(
-                "its session in pane {} (pid {pid}) runs",
-                member.pane
+            evidence.push(Phrase::new(
+                PhraseCode::SessionInPaneRuns,
+                [("pane", &member.pane), ("pid", &pid)],
             ));
             return Verdict::Healthy;
         }
@@ -95,30 +105,33 @@ impl Lead {
         if let Some(last) = ended.peek().map(|session| session.process.pid)
             && ended.all(is_gone)
         {
-            evidence.push(format!(
-                "its session in pane {} (pid {last}) is gone",
-                member.pane
+            evidence.push(Phrase::new(
+                PhraseCode::SessionInPaneGone,
+                [("pane", &member.pane), ("pid", &last)],
             ));
             return Verdict::Dead;
         }
         evidence.push(if member.pane.is_empty() {
-            "its client has not said where it runs".to_owned()
+            Phrase::new(PhraseCode::PlaceUnknown, [])
         } else {
-            format!(
-                "in pane {}, which `teamster zombies scan` asks tmux about",
-                member.pane
-            )
+            Phrase::new(PhraseCode::InPane, [("pane", &member.pane)])
         });
-        evidence.push(format!("its lead: {}", self.say()));
+        evidence.push(self.say([
+            PhraseCode::LeadRuns,
+            PhraseCode::LeadGone,
+            PhraseCode::LeadNotJudged,
+            PhraseCode::LeadUnrecorded,
+        ]));
         Verdict::Unknown
     }
 
-    fn say(&self) -> String {
+    /// Returns one of four sentences: the lead runs, is gone, cannot be judged, or no process of it is recorded.
+    fn say(&self, [runs, gone, not_judged, unrecorded]: [PhraseCode; 4]) -> Phrase {
         match (self.pid, self.life) {
-            (Some(pid), Life::Alive) => format!("pid {pid} runs"),
-            (Some(pid), Life::Gone) => format!("pid {pid} gone"),
-            (Some(pid), Life::Unknown) => format!("pid {pid} cannot be judged from here"),
-            (None, _) => "no process is recorded".to_owned(),
+            (Some(pid), Life::Alive) => Phrase::new(runs, [("pid", &pid)]),
+            (Some(pid), Life::Gone) => Phrase::new(gone, [("pid", &pid)]),
+            (Some(pid), Life::Unknown) => Phrase::new(not_judged, [("pid", &pid)]),
+            (None, _) => Phrase::new(unrecorded, []),
         }
     }
 }

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use teamster_journal::WorkerPhase;
 use teamster_store::{Damaged, Filed, Read, Result, TeamEntry};
-use teamster_types::health::Limits;
+use teamster_types::health::{Limits, Verdict};
+use teamster_types::phrase::{Phrase, PhraseCode, PhraseKey};
 use teamster_types::progress::Progress;
 use teamster_types::team::TeamConfig;
 use teamster_types::time::say_span;
@@ -69,6 +70,46 @@ pub struct TeamProblem {
     pub about: String,
     /// What is the matter.
     pub error: String,
+    /// The codes of the sentences that say so, for other languages.
+    pub codes: Vec<PhraseKey>,
+}
+
+impl TeamProblem {
+    /// Returns a problem that one sentence tells.
+    pub(crate) fn new(kind: ProblemKind, about: &str, error: &Phrase) -> Self {
+        Self {
+            kind,
+            about: about.to_owned(),
+            error: error.to_string(),
+            codes: vec![error.key().clone()],
+        }
+    }
+
+    /// Returns the problem of a file that cannot be understood.
+    pub fn damaged(file: &str, error: &str) -> Self {
+        let told = Phrase::new(PhraseCode::FileDamaged, [("error", &error)]);
+        Self {
+            error: error.to_owned(),
+            ..Self::new(ProblemKind::Damaged, file, &told)
+        }
+    }
+
+    /// Returns the problem of a worker that is not well.
+    pub(crate) fn of_worker(
+        name: &str,
+        error: String,
+        verdict: Verdict,
+        evidence: &[PhraseKey],
+    ) -> Self {
+        let verdict = Phrase::new(PhraseCode::WorkerVerdict, [("verdict", &verdict)]);
+        let codes = std::iter::once(verdict.key()).chain(evidence);
+        Self {
+            kind: ProblemKind::Worker,
+            about: name.to_owned(),
+            error,
+            codes: codes.cloned().collect(),
+        }
+    }
 }
 
 /// What sort of problem.
@@ -141,6 +182,7 @@ fn of_team(
         }
     }
     let mut problems = with_workers(&broken, &workers);
+    problems.extend(damaged_journal(read, team)?);
     problems.extend(at_gate(read, team)?);
     problems.extend(unread(read, team)?);
     Ok(TeamStatus {
@@ -192,6 +234,21 @@ pub(crate) fn with_workers(broken: &[Damaged], workers: &Workers) -> Vec<TeamPro
         .collect()
 }
 
+/// Lines of the journal that are no events, in one problem.
+pub(crate) fn damaged_journal(read: &dyn Read, team: &TeamName) -> Result<Option<TeamProblem>> {
+    let (lines, count) = read.damaged_lines(team)?;
+    Ok(lines.first().map(|first| {
+        let told = match count {
+            1 => Phrase::new(PhraseCode::JournalLineDamaged, [("error", &first.error)]),
+            _ => Phrase::new(
+                PhraseCode::JournalLinesDamaged,
+                [("count", &count), ("error", &first.error)],
+            ),
+        };
+        TeamProblem::new(ProblemKind::Damaged, &first.file, &told)
+    }))
+}
+
 /// Messages that nobody has read in time.
 pub(crate) fn unread(read: &dyn Read, team: &TeamName) -> Result<Vec<TeamProblem>> {
     Ok(undelivered(&messages::overdue(read, team)?, read.now()))
@@ -214,41 +271,31 @@ fn empty(name: &str) -> TeamStatus {
 }
 
 fn damaged(file: &str, error: &str) -> TeamProblem {
-    TeamProblem {
-        kind: ProblemKind::Damaged,
-        about: file.to_owned(),
-        error: error.to_owned(),
-    }
+    TeamProblem::damaged(file, error)
 }
 
 /// Returns what waits for a person's decision: the work at the gate, or a plan.
 pub(crate) fn at_gate(read: &dyn Read, team: &TeamName) -> Result<Option<TeamProblem>> {
     let (gate, plan) = open_decisions(read, team)?;
-    let gate = gate.map(|gate| TeamProblem {
-        kind: ProblemKind::Approval,
-        about: "approval".to_owned(),
-        error: format!(
-            "{}; it waits for you: `{}`, or reject, or revise",
-            gate.words,
-            gate.command(team)
-        ),
+    let gate = gate.map(|gate| {
+        let command = gate.command(team);
+        let waits = [("words", &gate.words as _), ("command", &command as _)];
+        let waits = Phrase::new(PhraseCode::WorkWaits, waits);
+        TeamProblem::new(ProblemKind::Approval, "approval", &waits)
     });
     Ok(gate.or_else(|| {
-        plan.map(|revision| TeamProblem {
-            kind: ProblemKind::Plan,
-            about: "plan".to_owned(),
-            error: format!(
-                "revision {revision} waits for you: `teamster plan show --team {team}`, then accept, revise, edit or reject"
-            ),
+        plan.map(|revision| {
+            let waits = [("revision", &revision as _), ("team", team as _)];
+            let waits = Phrase::new(PhraseCode::PlanWaits, waits);
+            TeamProblem::new(ProblemKind::Plan, "plan", &waits)
         })
     }))
 }
 
 fn unwell(row: &WorkerRow) -> Option<TeamProblem> {
-    row.needs_a_person().then(|| TeamProblem {
-        kind: ProblemKind::Worker,
-        about: row.name.clone(),
-        error: format!("{}: {}", row.verdict, row.evidence.join(", ")),
+    row.needs_a_person().then(|| {
+        let error = format!("{}: {}", row.verdict, row.evidence.join(", "));
+        TeamProblem::of_worker(&row.name, error, row.verdict, &Phrase::keys(&row.evidence))
     })
 }
 
@@ -263,19 +310,19 @@ fn undelivered(overdue: &[Filed], now: Time) -> Vec<TeamProblem> {
         .into_iter()
         .map(|(mailbox, waiting)| {
             let longest = waiting.iter().filter_map(waits).max();
-            let noun = match waiting.len() {
-                1 => "message is",
-                _ => "messages are",
-            };
-            TeamProblem {
-                kind: ProblemKind::Undelivered,
-                about: mailbox.to_owned(),
-                error: format!(
-                    "{} {noun} not delivered after {}",
-                    waiting.len(),
-                    longest.map_or_else(|| "more than a minute".to_owned(), say_span),
+            let count = waiting.len();
+            let told = match longest.map(say_span) {
+                Some(age) if count == 1 => {
+                    Phrase::new(PhraseCode::MessageUndelivered, [("age", &age)])
+                }
+                Some(age) => Phrase::new(
+                    PhraseCode::MessagesUndelivered,
+                    [("count", &count), ("age", &age)],
                 ),
-            }
+                None if count == 1 => Phrase::new(PhraseCode::MessageUndeliveredLong, []),
+                None => Phrase::new(PhraseCode::MessagesUndeliveredLong, [("count", &count)]),
+            };
+            TeamProblem::new(ProblemKind::Undelivered, mailbox, &told)
         })
         .collect()
 }

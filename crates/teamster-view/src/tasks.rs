@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use teamster_store::{Damaged, Read, Result};
 use teamster_types::graph::{Blocker, Standing, State, standing, standings};
 use teamster_types::heartbeat::Heartbeat;
+use teamster_types::phrase::{Phrase, PhraseCode};
 use teamster_types::progress::Progress;
 use teamster_types::task::Task;
 use teamster_types::transitions::{HEARTBEAT_FRESH, abandoned};
@@ -33,6 +34,11 @@ impl TaskView {
     /// Why it stands there, in words.
     pub fn reason(&self) -> &str {
         &self.standing.reason
+    }
+
+    /// Where it stands and why.
+    pub fn standing(&self) -> &Standing {
+        &self.standing
     }
 
     /// The task file without the claim's token, with `state` and `reason`.
@@ -85,11 +91,14 @@ fn free_again(
     let beats = beats.get_or_init(|| read_beats().unwrap_or_default());
     let beat = beats.iter().find(|beat| beat.worker_name == claim.worker);
     let fresh = beat.is_some_and(|beat| beat.is_fresh(read.now(), HEARTBEAT_FRESH));
-    let reason = abandoned(task, life, fresh, read.now())?;
-    Some(Standing {
-        state: State::Claimable,
-        reason: format!("free again: {reason}"),
-    })
+    abandoned(task, life, fresh, read.now())?;
+    let because = [
+        ("worker", &claim.worker as _),
+        ("until", &claim.leased_until as _),
+        ("pid", &claim.pid as _),
+    ];
+    let because = Phrase::new(PhraseCode::FreeAgain, because);
+    Some(Standing::new(State::Claimable, &[because]))
 }
 
 /// Every task of a team.

@@ -10,6 +10,7 @@ use teamster_store::{Damaged, Read, Result};
 use teamster_types::created_at::created_at;
 use teamster_types::health::{Limits, Verdict, assess};
 use teamster_types::heartbeat::Heartbeat;
+use teamster_types::phrase::{Phrase, PhraseCode};
 use teamster_types::process::Life;
 use teamster_types::task::Status;
 use teamster_types::team::{TeamConfig, TeamMember, TeamOrigin};
@@ -38,7 +39,7 @@ pub struct WorkerRow {
     /// How it is.
     pub verdict: Verdict,
     /// What the verdict rests on, in words.
-    pub evidence: Vec<String>,
+    pub evidence: Vec<Phrase>,
     /// Its bridge's process.
     pub pid: Option<u32>,
     /// The task it works on.
@@ -160,13 +161,13 @@ impl Ends {
         ))
     }
 
-    fn of_worker(&self, name: &str) -> Option<String> {
+    fn of_worker(&self, name: &str) -> Option<Phrase> {
         let EventKind::WorkerStopped(stopped) = self.0.get(name)?.payload() else {
             return None;
         };
         Some(match stopped.reason.as_str() {
-            "" => "it ended in order".to_owned(),
-            reason => format!("it ended in order: {reason}"),
+            "" => Phrase::new(PhraseCode::EndedInOrder, []),
+            reason => Phrase::new(PhraseCode::EndedInOrderBecause, [("reason", &reason)]),
         })
     }
 }
@@ -217,7 +218,12 @@ impl WorkerRow {
             backend_type: view.backend_type.clone(),
             status: status.map(SessionStatus::as_str),
             verdict: view.verdict,
-            evidence: view.evidence.clone(),
+            evidence: view
+                .evidence_codes
+                .iter()
+                .cloned()
+                .map(Phrase::of)
+                .collect(),
             pid: view.pid,
             current_task_id: view.current_task_id.clone(),
             last_poll_at: view.last_poll_at,

@@ -12,6 +12,7 @@ use teamster_journal::{EventActor, EventKind, NewEvent};
 use teamster_store::{Kind, Store, StoreError};
 use teamster_types::health::{self, Assessment, Limits, Verdict};
 use teamster_types::heartbeat::Heartbeat;
+use teamster_types::phrase::{Phrase, PhraseCode};
 use teamster_types::process::{Life, ProcessId};
 use teamster_types::task::{Claim, Status};
 use teamster_types::{TaskId, TeamName, WorkerName};
@@ -35,11 +36,11 @@ pub struct Reclaimed {
 
 impl Reclaimed {
     /// Returns what the journal tells about a worker that was found dead.
-    fn verdict(&self, worker: &WorkerName, evidence: &[String]) -> WorkerVerdict {
+    fn verdict(&self, worker: &WorkerName, evidence: &[Phrase]) -> WorkerVerdict {
         WorkerVerdict {
             worker: Some(worker.to_string()),
             verdict: Verdict::Dead.as_str().to_owned(),
-            evidence: evidence.to_vec(),
+            evidence: Phrase::texts(evidence),
             tasks: Some(self.tasks.clone()),
             ended_processes: Some(self.ended),
             reason: None,
@@ -174,7 +175,7 @@ pub fn reclaim_predecessor(
     }
     reclaimed.tasks = give_back(store, team, worker, &processes)?;
     if reclaimed.ended > 0 || !reclaimed.tasks.is_empty() {
-        let reclaim = reclaimed.verdict(worker, &["another process has its seat".to_owned()]);
+        let reclaim = reclaimed.verdict(worker, &[Phrase::new(PhraseCode::SeatTaken, [])]);
         let event = NewEvent::new(worker.as_str(), EventKind::WorkerDead(reclaim));
         store.record(team, event)?;
     }

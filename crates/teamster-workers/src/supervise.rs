@@ -12,6 +12,7 @@ use teamster_journal::{EventActor, EventKind, NewEvent};
 use teamster_store::{Store, StoreError};
 use teamster_types::health::{Assessment, Limits, Verdict};
 use teamster_types::heartbeat::Heartbeat;
+use teamster_types::phrase::Phrase;
 use teamster_types::{TeamName, Time, WorkerName};
 
 use crate::launch::{LaunchError, Launcher};
@@ -211,7 +212,7 @@ impl<'a> Supervisor<'a> {
         let told = WorkerVerdict {
             worker: Some(worker.to_string()),
             verdict: verdict.as_str().to_owned(),
-            evidence: assessment.evidence.clone(),
+            evidence: Phrase::texts(&assessment.evidence),
             ..WorkerVerdict::default()
         };
         let Some(what) = event_of(verdict, told) else {

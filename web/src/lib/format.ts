@@ -1,23 +1,35 @@
 // Numbers, money and times for people. Digits stay the same in every language; only words differ.
 
-/** A time span in the two largest units that say something: `42s`, `3m 05s`, `2h 10m`, `4d 3h`. */
-export function span(ms: number): string {
-  const seconds = Math.max(0, Math.floor(ms / 1000));
-  if (seconds < 60) return `${seconds}s`;
-  const minutes = Math.floor(seconds / 60);
-  if (minutes < 60) return `${minutes}m ${String(seconds % 60).padStart(2, "0")}s`;
-  const hours = Math.floor(minutes / 60);
-  if (hours < 24) return `${hours}h ${String(minutes % 60).padStart(2, "0")}m`;
-  return `${Math.floor(hours / 24)}d ${hours % 24}h`;
+/** The units of time in a language, the shortest first. */
+const UNITS: Record<string, readonly [string, string, string, string]> = {
+  en: ["s", "m", "h", "d"],
+  ko: ["초", "분", "시간", "일"],
+};
+
+function unitsOf(language: string): readonly [string, string, string, string] {
+  return UNITS[language] ?? ["s", "m", "h", "d"];
 }
 
-/** How long ago, in the largest unit: `now`, `42s`, `3m`, `2h`, `4d`. */
-export function age(ms: number): string {
+/** A time span in the two largest units that say something: `42s`, `3m 05s`, `2h 10m`, `4d 3h`. */
+export function span(ms: number, language = "en"): string {
+  const [second, minute, hour, day] = unitsOf(language);
   const seconds = Math.max(0, Math.floor(ms / 1000));
-  if (seconds < 60) return `${seconds}s`;
-  if (seconds < 3600) return `${Math.floor(seconds / 60)}m`;
-  if (seconds < 86_400) return `${Math.floor(seconds / 3600)}h`;
-  return `${Math.floor(seconds / 86_400)}d`;
+  if (seconds < 60) return `${seconds}${second}`;
+  const minutes = Math.floor(seconds / 60);
+  if (minutes < 60) return `${minutes}${minute} ${String(seconds % 60).padStart(2, "0")}${second}`;
+  const hours = Math.floor(minutes / 60);
+  if (hours < 24) return `${hours}${hour} ${String(minutes % 60).padStart(2, "0")}${minute}`;
+  return `${Math.floor(hours / 24)}${day} ${hours % 24}${hour}`;
+}
+
+/** How long ago, in the largest unit: `42s`, `3m`, `2h`, `4d`. */
+export function age(ms: number, language = "en"): string {
+  const [second, minute, hour, day] = unitsOf(language);
+  const seconds = Math.max(0, Math.floor(ms / 1000));
+  if (seconds < 60) return `${seconds}${second}`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)}${minute}`;
+  if (seconds < 86_400) return `${Math.floor(seconds / 3600)}${hour}`;
+  return `${Math.floor(seconds / 86_400)}${day}`;
 }
 
 /** A number that fits into a column: `999`, `1.2k`, `3.4M`. */

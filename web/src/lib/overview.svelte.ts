@@ -1,7 +1,6 @@
 // Every team in short, live.
 
 import type { Overview, TeamRow } from "../api";
-import { addressOf } from "./client";
 import type { Sent } from "./sse";
 import { Stream, type Connection } from "./stream";
 
@@ -24,7 +23,7 @@ export class Teams {
   #stream: Stream;
 
   constructor() {
-    this.#stream = new Stream(addressOf("events"), {
+    this.#stream = new Stream({}, {
       event: (sent) => this.hear(sent),
       connection: (state, retryIn) => {
         this.connection = state;

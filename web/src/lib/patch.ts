@@ -15,6 +15,7 @@ export function patched(view: TeamView, patch: Patch): TeamView {
     progress: patch.progress ?? view.progress,
     history: patch.history ?? view.history,
     workers: workersAfter(view.workers, patch),
+    workerCount: patch.workerCount ?? view.workerCount,
     tasks: tasksAfter(view.tasks, patch),
     criticalPath: patch.criticalPath ?? view.criticalPath,
     messages: messagesAfter(view.messages, patch.messages ?? []),
@@ -31,6 +32,7 @@ export function patched(view: TeamView, patch: Patch): TeamView {
     choice: patch.choice ?? view.choice,
     cost: patch.cost ?? view.cost,
     problems: patch.problems ?? view.problems,
+    problemCount: patch.problemCount ?? view.problemCount,
   };
 }
 

@@ -1,8 +1,11 @@
 // A stream of events that comes back by itself and goes on where it was.
 //
-// The browser's own EventSource cannot be told where to go on after the page was asleep, and does not say why it
-// failed. This one asks with `fetch`, sends the last id itself, waits longer after each failure, and tells its state.
+// The browser's own EventSource cannot be told where to go on after the page was asleep, does not say why it failed, and has a
+// connection of its own. This one is a channel of the connection that all pages share, sends the last id itself, waits longer
+// after each failure, and tells its state.
 
+import { opener } from "./opener";
+import { follow, type Wanted } from "./shared";
 import { Parser, type Sent } from "./sse";
 
 /** How the connection is. */
@@ -10,7 +13,7 @@ export type Connection = "connecting" | "live" | "waiting" | "closed";
 
 /** What a stream needs from outside; tests bring their own. */
 export interface World {
-  fetch: (url: string, init: RequestInit) => Promise<Response>;
+  follow: (wanted: Wanted, signal: AbortSignal) => Promise<Response>;
   later: (run: () => void, ms: number) => () => void;
   random: () => number;
 }
@@ -35,7 +38,7 @@ export function waitAfter(failures: number, random: number, asked: number | null
 }
 
 const browser: World = {
-  fetch: (url, init) => fetch(url, init),
+  follow: (wanted, signal) => follow(opener(), wanted, signal),
   later: (run, ms) => {
     const timer = setTimeout(run, ms);
     return () => clearTimeout(timer);
@@ -43,7 +46,7 @@ const browser: World = {
   random: () => Math.random(),
 };
 
-/** A tab that is unseen for so long gives its connections back, in milliseconds: a browser has six of them for all. */
+/** A tab that is unseen for so long is told nothing more until it is seen again, in milliseconds. */
 export const UNSEEN = 10_000;
 
 /** Lets a stream rest while nobody looks; what is answered ends that. */
@@ -72,7 +75,7 @@ export class Stream {
   #resting = false;
 
   constructor(
-    readonly url: string,
+    readonly wanted: Wanted,
     readonly listener: Listener,
     lastId: string | null = null,
     readonly world: World = browser,
@@ -89,7 +92,7 @@ export class Stream {
     this.listener.connection("closed", 0);
   }
 
-  /** Gives the connection back until it is wanted again: a browser has few of them for all its tabs. */
+  /** Is told nothing more until it is wanted again. */
   rest(): void {
     if (this.#resting || this.#closed) return;
     this.#resting = true;
@@ -119,9 +122,7 @@ export class Stream {
     this.listener.connection("connecting", 0);
     const parser = new Parser();
     try {
-      const headers: Record<string, string> = { accept: "text/event-stream" };
-      if (this.lastId !== null) headers["last-event-id"] = this.lastId;
-      const answer = await this.world.fetch(this.url, { headers, signal: stop.signal, cache: "no-store" });
+      const answer = await this.world.follow({ ...this.wanted, last: this.lastId }, stop.signal);
       if (!answer.ok || !answer.body) {
         if ([401, 403, 404].includes(answer.status)) {
           this.#closed = true;

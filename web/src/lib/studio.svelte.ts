@@ -2,8 +2,9 @@
 
 import { Refused } from "./client";
 import type { Teams } from "./overview.svelte";
+import { settings } from "./settings.svelte";
 import type { Team } from "./team.svelte";
-import { t } from "./words.svelte";
+import { named, t } from "./words.svelte";
 
 /** Something that is said for a moment. */
 export interface Notice {
@@ -28,10 +29,18 @@ class Studio {
   /** Says what went wrong. */
   complain(error: unknown): void {
     if (error instanceof Refused) {
-      this.say(error.message || t("unreachable"), true, error.hint);
+      this.#refuse(error);
     } else {
       this.say(t("problemTitle"), true, error instanceof Error ? error.message : null);
     }
+  }
+
+  /** Says why something was not done: in English in the server's own words, in other languages by its kind and then in those. */
+  #refuse({ kind, message, hint }: Refused): void {
+    const word = named("refusal", kind);
+    if (message === "") this.say(t("unreachable"), true, hint);
+    else if (settings.language === "en" || word === kind) this.say(message, true, hint);
+    else this.say(word, true, [message, hint].filter((part) => part).join(" "));
   }
 
   /** Takes it back. */

@@ -1,7 +1,7 @@
 // One team on the screen: live from the stream, or a past moment from the journal.
 
 import type { Event, Hello, Patch, TeamView } from "../api";
-import { addressOf, ask, Newest, Refused } from "./client";
+import { ask, Newest, Refused } from "./client";
 import { patched } from "./patch";
 import type { Sent } from "./sse";
 import { Stream, type Connection } from "./stream";
@@ -97,7 +97,7 @@ export class Team {
 
   #listen(after: string | null): Stream {
     return new Stream(
-      addressOf("events", {}, { team: this.key, overview: "true" }),
+      { team: this.key, overview: true },
       {
         event: (sent) => this.#hear(sent),
         connection: (state, retryIn) => {

@@ -1,7 +1,9 @@
 // The page's own words, in the language that was chosen.
 
+import type { PhraseKey } from "../api";
 import { en, type Key } from "../words/en";
 import { ko } from "../words/ko";
+import { filled } from "./phrases";
 import { settings } from "./settings.svelte";
 
 /** The words for a key, its parts filled in. */
@@ -14,4 +16,16 @@ export function t(key: Key, parts: Record<string, string | number> = {}): string
 export function named(group: string, value: string): string {
   const key = `${group}.${value}`;
   return key in en ? t(key as Key) : value;
+}
+
+/** A sentence of the server's: `text` in English, and made from its codes in every other language. */
+export function said(text: string, codes: PhraseKey[] | undefined): string {
+  if (settings.language === "en" || !codes || codes.length === 0) return text;
+  const parts = codes.map((key) => filled(key, named));
+  return parts.includes(null) ? text : parts.join(" · ");
+}
+
+/** Several sentences of the server's, each with its code. */
+export function saidEach(texts: string[], codes: PhraseKey[] | undefined): string[] {
+  return texts.map((text, at) => said(text, codes?.slice(at, at + 1)));
 }

@@ -17,6 +17,7 @@
 
 mod claim_lock;
 mod commit;
+mod damaged_lines;
 mod folder_lock;
 mod heartbeat;
 mod held_team;
@@ -101,6 +102,8 @@ pub struct FileStore {
     known: last_events::LastEvents,
     /// Where readers of journals left off.
     places: pages::ReadPlaces,
+    /// Lines of journals that are no events.
+    damage: damaged_lines::DamagedLines,
 }
 
 impl FileStore {
@@ -117,6 +120,7 @@ impl FileStore {
             known_format: Mutex::new(None),
             known: last_events::LastEvents::default(),
             places: pages::ReadPlaces::default(),
+            damage: damaged_lines::DamagedLines::default(),
         })
     }
 

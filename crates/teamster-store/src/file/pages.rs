@@ -16,7 +16,7 @@ use crate::store::{Damaged, JournalPage};
 
 /// How much is read at once: few events need less than many.
 const LEAST: usize = 16 * 1024;
-const MOST: usize = 512 * 1024;
+pub(super) const MOST: usize = 512 * 1024;
 /// What an event usually takes, for guessing how much a page needs.
 const USUAL_LINE: usize = 400;
 /// A part of the file of this size is read rather than halved again.
@@ -148,7 +148,7 @@ impl ReadPlaces {
 
 /// The files of a journal at one moment, the oldest first and the live one last.
 pub(super) struct JournalFiles {
-    names: Vec<String>,
+    pub(super) names: Vec<String>,
     segments: u64,
 }
 
@@ -386,7 +386,7 @@ pub fn each_event(
 }
 
 /// Returns the report of a line that is no event.
-fn damaged(file: &str, at: u64, error: &serde_json::Error) -> Damaged {
+pub(super) fn damaged(file: &str, at: u64, error: &serde_json::Error) -> Damaged {
     Damaged {
         file: format!("{file} at byte {at}"),
         error: error.to_string(),
@@ -427,13 +427,13 @@ struct Numbered {
 }
 
 /// Whole lines of a file, from an offset on.
-struct Chunk {
+pub(super) struct Chunk {
     offset: u64,
     bytes: Vec<u8>,
 }
 
 impl Chunk {
-    fn read(team: &Dir, name: &str, offset: u64, size: usize) -> Result<Self> {
+    pub(super) fn read(team: &Dir, name: &str, offset: u64, size: usize) -> Result<Self> {
         let mut size = size;
         loop {
             let mut bytes = vec![0; size];
@@ -449,17 +449,17 @@ impl Chunk {
         }
     }
 
-    fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
     /// Returns the offset behind the line.
-    fn end(&self) -> u64 {
+    pub(super) fn end(&self) -> u64 {
         self.offset + self.bytes.len() as u64
     }
 
     /// Returns the lines without their ends, each with its offset.
-    fn lines(&self) -> impl Iterator<Item = (u64, &[u8])> {
+    pub(super) fn lines(&self) -> impl Iterator<Item = (u64, &[u8])> {
         let mut at = 0;
         memchr::memchr_iter(b'\n', &self.bytes).map(move |end| {
             let line = (self.offset + at as u64, &self.bytes[at..end]);

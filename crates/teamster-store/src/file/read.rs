@@ -449,6 +449,10 @@ impl Read for FileStore {
         pages::last(&self.folder_to_read(team)?, count)
     }
 
+    fn damaged_lines(&self, team: &TeamName) -> Result<(Vec<Damaged>, usize)> {
+        self.damage.of(&self.folder_to_read(team)?)
+    }
+
     fn last_of(&self, team: &TeamName, kinds: &[&str]) -> Result<Option<Event>> {
         let mut found = self.last_of_each(team, &[kinds])?;
         Ok(found.pop().flatten())

@@ -344,6 +344,71 @@ pub struct Hello {
     pub team: Option<String>,
 }
 
+/// Sent as the event `hello` at the beginning of a shared stream.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct SharedHello {
+    /// The name of the stream, for `follow`.
+    pub stream: String,
+}
+
+/// Channels of a shared stream to be closed and opened, in this order.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FollowBody {
+    /// The numbers of channels that nobody needs any more; one that is not open is passed over.
+    #[serde(default)]
+    pub close: Vec<u32>,
+    /// What to tell from now on.
+    #[serde(default)]
+    pub open: Vec<OpenChannel>,
+}
+
+/// One channel of a shared stream: all teams, one team, or the log of a worker.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct OpenChannel {
+    /// The number that its events carry; a channel that has it already is closed.
+    pub channel: u32,
+    /// The team to hear about; without it, all teams in short.
+    #[serde(default)]
+    pub team: Option<String>,
+    /// With `team`: `overview` events of all teams on the same channel.
+    #[serde(default)]
+    pub overview: bool,
+    /// With `team`: the worker whose log is followed, instead of the team.
+    #[serde(default)]
+    pub worker: Option<String>,
+    /// With `worker`: the task whose log is followed; without it, the latest and then the next.
+    #[serde(default)]
+    pub task: Option<String>,
+    /// The id of the last event that the client has, as Last-Event-ID.
+    #[serde(default)]
+    pub last: Option<String>,
+}
+
+/// The channels of a shared stream after a change.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Following {
+    /// How many are open.
+    pub channels: usize,
+}
+
+/// Sent as the event `refused` on a channel that cannot be opened.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct ChannelRefused {
+    /// The status that a connection of its own would have got.
+    pub status: u16,
+    /// Why.
+    pub error: ApiRefusalReason,
+}
+
+/// Sent as the event `end` when nothing more comes on a channel.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct ChannelEnd {
+    /// The number of the channel.
+    pub channel: u32,
+}
+
 /// Sent as the event `lagging` to a client that reads too slowly, before the stream ends. The client comes back with its
 /// last event id and misses nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]

@@ -4,9 +4,10 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use teamster_view::model::{Patch, TeamView, TeamsOverview, Timeline};
 
 use super::{
-    Answered, ApprovalAnswer, Changes, Diff, Gone, Hello, Journal, Lagging, Log, LogPart, Messages,
-    NewMessage, PermissionBody, PlanBody, PlanReplied, QuestionBody, QuestionReplied, ReapBody,
-    Reaped, RequestReplied, Sent, Server, StopBody, Stopping, TaskDetail, Zombies,
+    Answered, ApprovalAnswer, Changes, ChannelEnd, ChannelRefused, Diff, FollowBody, Following,
+    Gone, Hello, Journal, Lagging, Log, LogPart, Messages, NewMessage, PermissionBody, PlanBody,
+    PlanReplied, QuestionBody, QuestionReplied, ReapBody, Reaped, RequestReplied, Sent, Server,
+    SharedHello, StopBody, Stopping, TaskDetail, Zombies,
 };
 
 /// How a route is called.
@@ -282,6 +283,25 @@ pub const ROUTES: &[ApiRoute] = &[
         answer: None,
         media: "text/event-stream",
     },
+    ApiRoute {
+        method: Method::Get,
+        path: "/api/v1/stream",
+        id: "sharedStream",
+        about: "Several streams on one connection, for all pages of a browser, as server-sent events: first `hello` (a \
+                SharedHello), then the events of every channel that was opened by `follow`, each with the field `channel`. A \
+                channel that cannot be opened ends with `refused` (a ChannelRefused), every other one with `end` (a ChannelEnd).",
+        query: &[],
+        body: None,
+        answer: None,
+        media: "text/event-stream",
+    },
+    post(
+        "/api/v1/stream/{stream}",
+        "follow",
+        "Open and close channels of a shared stream. What a channel tells is what `events` or `logStream` tell",
+        of::<FollowBody>,
+        of::<Following>,
+    ),
     post(
         "/api/v1/teams/{team}/messages",
         "send",
@@ -366,6 +386,9 @@ pub(super) const STREAMED: &[Describe] = &[
     of::<Patch>,
     of::<LogPart>,
     of::<Hello>,
+    of::<SharedHello>,
+    of::<ChannelRefused>,
+    of::<ChannelEnd>,
     of::<Lagging>,
     of::<Gone>,
 ];

@@ -4,6 +4,8 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
 
+use teamster_types::phrase::PhraseCode;
+
 use super::openapi::definitions;
 use super::routes::{Method, ROUTES};
 
@@ -31,6 +33,16 @@ pub fn typescript() -> String {
             }
         }
     }
+    text.push_str("\n/** Every sentence of the server that has a code, in English. */\nexport const phrases: Record<PhraseCode, string> = {\n");
+    for code in PhraseCode::ALL {
+        let _ = writeln!(
+            text,
+            "  {}: {},",
+            serde_json::json!(code),
+            serde_json::json!(code.template())
+        );
+    }
+    text.push_str("};\n");
     text.push_str("\n/** Every route: its method and its path. */\nexport const routes = {\n");
     for route in ROUTES {
         let method = match route.method {

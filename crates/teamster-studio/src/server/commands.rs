@@ -103,7 +103,7 @@ fn zombie(found: &zombies::Zombie) -> ZombieRow {
 }
 
 /// Reads the body of a request.
-fn body<T: DeserializeOwned>(bytes: &Bytes) -> Result<T, ApiError> {
+pub(super) fn body<T: DeserializeOwned>(bytes: &Bytes) -> Result<T, ApiError> {
     serde_json::from_slice(bytes)
         .map_err(|error| ApiError::usage(format!("the body is not what is needed: {error}")))
 }

@@ -11,7 +11,7 @@ use teamster_journal::Event;
 use teamster_types::task::{Status, Task};
 use teamster_types::{TaskId, TeamName};
 use teamster_view::model::{MergeState, Sessions, TeamView, Timeline, message_of};
-use teamster_view::status::{ProblemKind, TeamProblem};
+use teamster_view::status::TeamProblem;
 
 use super::StudioServer;
 use super::middleware::{answered, json, text};
@@ -261,11 +261,7 @@ pub(super) async fn journal(
         Ok(Journal {
             events: found.events,
             problems: problems
-                .map(|damaged| TeamProblem {
-                    kind: ProblemKind::Damaged,
-                    about: damaged.file,
-                    error: damaged.error,
-                })
+                .map(|damaged| TeamProblem::damaged(&damaged.file, &damaged.error))
                 .collect(),
             last,
         })

@@ -19,7 +19,7 @@ use crate::guard::{Ruling, cookie_name, rule};
 use crate::shown::{fit_to_see, whole};
 
 /// Nothing but what this server itself sends: no script or style in a page's text, no other place, no frame.
-const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; \
+const POLICY: &str = "default-src 'none'; script-src 'self'; worker-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; \
                       connect-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 /// The longest reason of the framework that is passed on.
@@ -165,7 +165,12 @@ pub(super) fn text(
 /// Returns the answer to a request that was not carried out.
 pub(super) fn refused(refused: &ApiError) -> Response<Body> {
     debug!(kind = refused.kind.word(), "{refused}");
-    let status = match refused.kind {
+    json(status_of(refused), &refused.body())
+}
+
+/// Returns the status of the answer to a request that was not carried out.
+pub(super) fn status_of(refused: &ApiError) -> StatusCode {
+    match refused.kind {
         ErrorKind::Usage => StatusCode::BAD_REQUEST,
         ErrorKind::Refused => StatusCode::FORBIDDEN,
         ErrorKind::NotFound => StatusCode::NOT_FOUND,
@@ -174,8 +179,7 @@ pub(super) fn refused(refused: &ApiError) -> Response<Body> {
         ErrorKind::Failed | ErrorKind::Ended(_) | ErrorKind::Unheard => {
             StatusCode::INTERNAL_SERVER_ERROR
         }
-    };
-    json(status, &refused.body())
+    }
 }
 
 /// Answers with what `work` makes, on a thread that may wait for files and processes.

@@ -6,6 +6,7 @@ mod handlers;
 mod metrics;
 mod middleware;
 mod otlp;
+mod shared_stream;
 mod stream;
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -26,6 +27,7 @@ use crate::api::{Method, ROUTES};
 use crate::keys::Keys;
 use crate::watch::Hub;
 pub use otlp::Otlp;
+pub use shared_stream::SharedStreams;
 
 /// The longest body that is taken: a message has at most 64 KiB, and JSON may write each byte as six.
 const LONGEST_BODY: usize = 512 * 1024;
@@ -51,6 +53,8 @@ pub struct StudioServer {
     pub started_at: Time,
     /// Where figures are sent to; `None` when they are not.
     pub otlp: Option<Otlp>,
+    /// The connections that several pages of a browser share.
+    pub streams: Arc<SharedStreams>,
 }
 
 /// Listens on a port of the loopback; 0 takes any that is free.
@@ -136,8 +140,10 @@ fn handler(id: &str, method: Method) -> MethodRouter<Arc<StudioServer>> {
         (Method::Get, "diff") => get(commands::diff),
         (Method::Get, "zombies") => get(commands::zombies),
         (Method::Get, "events") => get(stream::events),
+        (Method::Get, "sharedStream") => get(shared_stream::open),
         (Method::Get, "openapi") => get(handlers::openapi),
         (Method::Get, "metrics") => get(metrics::metrics),
+        (Method::Post, "follow") => post(shared_stream::follow),
         (Method::Post, "send") => post(commands::send),
         (Method::Post, "stop") => post(commands::stop),
         (Method::Post, "drain") => post(commands::drain),

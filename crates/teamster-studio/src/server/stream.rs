@@ -1,4 +1,4 @@
-//! The stream of events.
+//! The streams of events: one for each connection, of a team, of all teams or of a log.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use super::commands::app;
 use super::handlers::{named, task_named};
 use super::middleware::{failed, refused, text};
 use crate::error::ApiError;
-use crate::watch::{PARTS, follow_log, stream, stream_of};
+use crate::watch::{PARTS, Stream, follow_log, stream, stream_of};
 
 #[derive(Debug, Deserialize)]
 pub(super) struct EventsQuery {
@@ -36,47 +36,46 @@ pub(super) async fn events(
         .get("last-event-id")
         .and_then(|value| value.to_str().ok()?.trim().parse().ok());
     let after = last.or(wanted.after);
+    sent(team_events(studio, wanted.team, after, wanted.overview).await)
+}
+
+/// Returns the events of one team or, without one, of all teams in short.
+pub(super) async fn team_events(
+    studio: Arc<StudioServer>,
+    team: Option<String>,
+    after: Option<u64>,
+    with_overview: bool,
+) -> Result<Stream, ApiError> {
     let (subscriber, events) = stream();
-    let begun = match wanted.team {
-        None => {
-            studio.hub.subscribe(subscriber);
-            Ok(())
-        }
+    match team {
+        None => studio.hub.subscribe(subscriber),
         Some(key) if Sessions::is_id(&key) => {
-            let begun = studio.hub.subscribe_to_session(&key, subscriber.clone());
-            if begun.is_ok() && wanted.overview {
+            studio.hub.subscribe_to_session(&key, subscriber.clone())?;
+            if with_overview {
                 studio.hub.also(subscriber);
             }
-            begun
         }
         Some(key) => {
             let hub = studio.hub.clone();
             let opened = tokio::task::spawn_blocking(move || {
                 Ok::<_, ApiError>(studio.hub.feed(&named(&key)?)?)
             });
-            match opened.await {
-                Ok(Ok(feed)) => {
-                    // It ends when the client has caught up, or is gone.
-                    tokio::task::spawn_blocking(move || {
-                        let begun = feed.subscribe(subscriber.clone(), after);
-                        match begun {
-                            // Not before it has caught up: what does not wait for a client would cut it off meanwhile.
-                            Ok(()) if wanted.overview => hub.also(subscriber),
-                            Ok(()) => {}
-                            Err(error) => debug!("a client cannot follow its team: {error}"),
-                        }
-                    });
-                    Ok(())
+            let feed = opened
+                .await
+                .map_err(|error| failed("the team could not be opened", &error))??;
+            // It ends when the client has caught up, or is gone.
+            tokio::task::spawn_blocking(move || {
+                let begun = feed.subscribe(subscriber.clone(), after);
+                match begun {
+                    // Not before it has caught up: what does not wait for a client would cut it off meanwhile.
+                    Ok(()) if with_overview => hub.also(subscriber),
+                    Ok(()) => {}
+                    Err(error) => debug!("a client cannot follow its team: {error}"),
                 }
-                Ok(Err(error)) => Err(error),
-                Err(error) => Err(failed("the team could not be opened", &error)),
-            }
+            });
         }
-    };
-    match begun {
-        Ok(()) => text(StatusCode::OK, "text/event-stream", Body::new(events)),
-        Err(error) => refused(&error),
     }
+    Ok(events)
 }
 
 #[derive(Debug, Deserialize)]
@@ -91,25 +90,37 @@ pub(super) async fn log(
 ) -> Response<Body> {
     let last = headers.get("last-event-id");
     let last = last.and_then(|id| Some(id.to_str().ok()?.to_owned()));
-    let team = key.clone();
+    sent(log_events(key, worker, wanted.task, last).await)
+}
+
+/// Returns what an agent prints, as it is written, from the place on that the client names.
+pub(super) async fn log_events(
+    team: String,
+    worker: String,
+    task: Option<String>,
+    last: Option<String>,
+) -> Result<Stream, ApiError> {
+    let key = team.clone();
     let begun = tokio::task::spawn_blocking(move || {
-        let task = wanted.task.as_deref().map(task_named).transpose()?;
+        let task = task.as_deref().map(task_named).transpose()?;
         let worker = workers::find(&app()?, named(&key)?, &worker)?;
         Ok::<_, ApiError>(LogFollower::new(worker, task.as_ref(), last.as_deref()))
     });
-    match begun.await {
-        Ok(Ok(log)) => {
-            let (subscriber, events) = stream_of(PARTS);
-            // A thread of its own, not one of those that answer: it lasts as long as somebody looks.
-            let followed = std::thread::Builder::new()
-                .name("log".to_owned())
-                .spawn(move || follow_log(log, &subscriber, &team));
-            match followed {
-                Ok(_) => text(StatusCode::OK, "text/event-stream", Body::new(events)),
-                Err(error) => refused(&ApiError::failed(format!("no thread: {error}"))),
-            }
-        }
-        Ok(Err(error)) => refused(&error),
-        Err(error) => refused(&failed("the log could not be opened", &error)),
+    let log = begun
+        .await
+        .map_err(|error| failed("the log could not be opened", &error))??;
+    let (subscriber, events) = stream_of(PARTS);
+    // A thread of its own, not one of those that answer: it lasts as long as somebody looks.
+    std::thread::Builder::new()
+        .name("log".to_owned())
+        .spawn(move || follow_log(log, &subscriber, &team))
+        .map_err(|error| ApiError::failed(format!("no thread: {error}")))?;
+    Ok(events)
+}
+
+fn sent(begun: Result<Stream, ApiError>) -> Response<Body> {
+    match begun {
+        Ok(events) => text(StatusCode::OK, "text/event-stream", Body::new(events)),
+        Err(error) => refused(&error),
     }
 }

@@ -185,7 +185,7 @@ impl Scene {
             );
         }
         if let Some(problem) = view.problems.first() {
-            let more = match view.problems.len() {
+            let more = match view.problem_count {
                 1 => String::new(),
                 count => format!(" (1 of {count})"),
             };

@@ -54,7 +54,7 @@ pub(super) fn asked(asked: &[String], area: Rect, buffer: &mut Buffer) {
 
 pub(super) fn roster(scene: &Scene, area: Rect, buffer: &mut Buffer) {
     let workers = &scene.view.workers;
-    let title = format!(" workers ({}) ", workers.len());
+    let title = format!(" workers ({}) ", scene.view.worker_count);
     let block = block(&title);
     let inner = block.inner(area);
     block.render(area, buffer);

@@ -22,7 +22,7 @@ use crate::error::ApiError;
 pub(crate) use log::PARTS;
 pub use log::follow_log;
 use sessions::SessionListeners;
-use subscriber::message;
+pub(crate) use subscriber::message;
 pub use subscriber::{Stream, Subscriber, stream, stream_of};
 pub use team_feed::TeamFeed;
 use team_feed::start;

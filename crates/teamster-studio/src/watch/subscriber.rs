@@ -77,7 +77,7 @@ pub fn stream_of(queue: usize) -> (Subscriber, Stream) {
 }
 
 /// Returns one event in the form of the stream.
-pub(super) fn message(name: &str, id: Option<u64>, data: &impl Serialize) -> Bytes {
+pub(crate) fn message(name: &str, id: Option<u64>, data: &impl Serialize) -> Bytes {
     message_at(name, id.map(|id| id.to_string()).as_deref(), data)
 }
 

@@ -41,6 +41,7 @@ pub struct LiveTeam {
     workers: Workers,
     unread: Vec<TeamProblem>,
     gate: Option<TeamProblem>,
+    journal: Option<TeamProblem>,
     state: Viewed,
     projection: TeamProjection,
     last: u64,
@@ -66,6 +67,7 @@ impl LiveTeam {
             workers: workers::list(read, team, &config, limits)?,
             unread: status::unread(read, team)?,
             gate: status::at_gate(read, team)?,
+            journal: status::damaged_journal(read, team)?,
             state: Viewed::Stale,
             projection: TeamProjection::of(team.as_str()),
             last,
@@ -220,6 +222,9 @@ impl LiveTeam {
             // Where it cannot be read now, the next look tells.
             self.gate = status::at_gate(read, &self.team).ok().flatten();
         }
+        if again || aged {
+            self.journal = status::damaged_journal(read, &self.team)?;
+        }
         Ok(self.update(read, tasks))
     }
 
@@ -292,7 +297,7 @@ impl LiveTeam {
             .into_iter()
             .map(|judged| {
                 let task = judged.task();
-                let mut row = TaskRow::of(task, judged.state(), judged.reason().to_owned());
+                let mut row = TaskRow::of(task, judged.standing().clone());
                 row.level = levels.get(task.id()).copied().unwrap_or(0);
                 row.critical = on_it.contains(task.id());
                 self.projection.add_times(&mut row);
@@ -305,6 +310,7 @@ impl LiveTeam {
     /// The view without its tasks.
     fn look(&self) -> TeamView {
         let mut problems = status::with_workers(&self.broken, &self.workers);
+        problems.extend(self.journal.iter().cloned());
         problems.extend(self.gate.iter().cloned());
         problems.extend(self.unread.iter().cloned());
         let mut view = TeamView {
@@ -325,7 +331,7 @@ impl LiveTeam {
         if let Some(session) = &self.session {
             add_session(&mut view, session);
         }
-        view
+        view.bounded()
     }
 
     fn roster(&self) -> Vec<WorkerView> {

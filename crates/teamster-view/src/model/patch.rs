@@ -38,6 +38,9 @@ pub struct Patch {
     /// Every worker in order, when one came or went.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub worker_names: Option<Vec<String>>,
+    /// How many workers there are in all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub worker_count: Option<usize>,
     /// Tasks that are new or changed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tasks: Vec<TaskRow>,
@@ -89,6 +92,9 @@ pub struct Patch {
     /// What needs a person.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problems: Option<Vec<TeamProblem>>,
+    /// How many problems there are in all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub problem_count: Option<usize>,
 }
 
 fn changed<T: PartialEq + Clone>(before: &T, after: &T) -> Option<T> {
@@ -111,6 +117,7 @@ impl Patch {
             history: changed(&before.history, &after.history),
             workers: different(&before.workers, &after.workers, |worker| &worker.name),
             worker_names: changed(&names(before), &names(after)),
+            worker_count: changed(&before.worker_count, &after.worker_count),
             tasks: different(&before.tasks, &after.tasks, |task| &task.id),
             removed_tasks: gone(&before.tasks, &after.tasks),
             critical_path: changed(&before.critical_path, &after.critical_path),
@@ -133,6 +140,7 @@ impl Patch {
             choice: changed(&before.choice, &after.choice).flatten(),
             cost: changed(&before.cost, &after.cost),
             problems: changed(&before.problems, &after.problems),
+            problem_count: changed(&before.problem_count, &after.problem_count),
         };
         let nothing = Self {
             seq: before.seq,

@@ -2,8 +2,9 @@
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use teamster_types::graph::{Blocker, State, standing};
+use teamster_types::graph::{Blocker, Standing, State, standing};
 use teamster_types::health::Verdict;
+use teamster_types::phrase::{Phrase, PhraseKey};
 use teamster_types::task::Task;
 use teamster_types::{TaskId, Time};
 
@@ -33,6 +34,8 @@ pub struct WorkerView {
     pub verdict: Verdict,
     /// What the verdict rests on, in words.
     pub evidence: Vec<String>,
+    /// The codes of these sentences, in the same order, for other languages.
+    pub evidence_codes: Vec<PhraseKey>,
     /// Its bridge's process.
     pub pid: Option<u32>,
     /// The task it works on.
@@ -73,6 +76,8 @@ pub struct TaskRow {
     pub state: State,
     /// Why it stands there, in words.
     pub reason: String,
+    /// The codes of these sentences, for other languages.
+    pub reason_codes: Vec<PhraseKey>,
     /// Who has it.
     pub owner: Option<String>,
     /// What it waits for.
@@ -129,6 +134,7 @@ impl WorkerView {
             status: None,
             verdict: Verdict::Unknown,
             evidence: Vec::new(),
+            evidence_codes: Vec::new(),
             pid: None,
             current_task_id: None,
             current_task: None,
@@ -152,6 +158,14 @@ impl WorkerView {
         }
     }
 
+    /// Whether somebody would look for it among very many: it works, asks, or is not well.
+    pub(crate) fn matters(&self) -> bool {
+        self.current_task_id.is_some()
+            || self.current_task.is_some()
+            || !self.requests.is_empty()
+            || !matches!(self.verdict, Verdict::Healthy | Verdict::Unknown)
+    }
+
     /// The present, as every surface tells it.
     pub(crate) fn of(row: WorkerRow) -> Self {
         Self {
@@ -159,7 +173,8 @@ impl WorkerView {
             backend_type: row.backend_type,
             status: row.status.map(str::to_owned),
             verdict: row.verdict,
-            evidence: row.evidence,
+            evidence: Phrase::texts(&row.evidence),
+            evidence_codes: Phrase::keys(&row.evidence),
             pid: row.pid,
             current_task_id: row.current_task_id,
             last_poll_at: row.last_poll_at,
@@ -174,17 +189,18 @@ impl TaskRow {
     /// A task of which only itself is known, not those that it waits for.
     pub fn plain(task: &Task) -> Self {
         let standing = standing(task, Time::from_millis(0), |_| Blocker::Open);
-        Self::of(task, standing.state, standing.reason)
+        Self::of(task, standing)
     }
 
     /// A task that was judged, without its place in the graph and its times.
-    pub(crate) fn of(task: &Task, state: State, reason: String) -> Self {
+    pub(crate) fn of(task: &Task, standing: Standing) -> Self {
         Self {
             id: task.id().clone(),
             subject: task.subject().to_owned(),
             status: task.status().as_str().to_owned(),
-            state,
-            reason,
+            state: standing.state,
+            reason: standing.reason,
+            reason_codes: standing.phrases,
             owner: task.owner().map(str::to_owned),
             blocked_by: task.blocked_by().to_vec(),
             level: 0,

@@ -6,6 +6,7 @@ use teamster_claude::state::{AgentState, Liveness, ShownSession, StateError, Sta
 use teamster_fs::layout::{self, Layout};
 use teamster_types::Time;
 use teamster_types::health::Verdict;
+use teamster_types::phrase::{Phrase, PhraseCode};
 
 use super::overview::TeamRow;
 use super::projection::TeamProjection;
@@ -151,7 +152,8 @@ impl Sessions {
                         model: Some(row.model.as_str().to_owned()),
                         status: Some(row.status.as_str().to_owned()),
                         verdict,
-                        evidence,
+                        evidence: Phrase::texts(&evidence),
+                        evidence_codes: Phrase::keys(&evidence),
                         current_task_id: row.task_id.as_ref().and_then(|id| id.parse().ok()),
                         current_task: row.current_task.clone(),
                         since: row.started_at.parse().ok(),
@@ -192,16 +194,18 @@ impl Sessions {
             }),
             ..TeamProjection::of(&id).view()
         }
+        .bounded()
     }
 }
 
 /// A state file proves nobody alive: it only says what its writer last said.
-fn judged(status: Status, view: Viewed, active: &str, now: Time) -> (Verdict, Vec<String>) {
+fn judged(status: Status, view: Viewed, active: &str, now: Time) -> (Verdict, Vec<Phrase>) {
     let heard = active.parse().ok().map(|at: Time| {
         let ago = teamster_types::time::say_span(now.since(at));
-        format!("last active {ago} ago")
+        Phrase::new(PhraseCode::LastActive, [("ago", &ago)])
     });
-    let mut evidence = vec![format!("its state file calls it {}", status.as_str())];
+    let said = status.as_str();
+    let mut evidence = vec![Phrase::new(PhraseCode::StateFileSays, [("status", &said)])];
     evidence.extend(heard);
     let verdict = match (status, view) {
         (Status::Spawning | Status::Working | Status::Idle, Viewed::Live) => Verdict::Healthy,

@@ -112,8 +112,10 @@ pub struct TeamView {
     pub history: History,
     /// How far it is.
     pub progress: Progress,
-    /// Its workers.
+    /// Its workers, at most 1,000: first those that work or need a person, where there are more.
     pub workers: Vec<WorkerView>,
+    /// How many workers there are in all.
+    pub worker_count: usize,
     /// Its tasks, in the order of their numbers.
     pub tasks: Vec<TaskRow>,
     /// The longest chain of tasks that are not completed.
@@ -144,13 +146,34 @@ pub struct TeamView {
     pub choice: Option<ChoiceView>,
     /// What was spent.
     pub cost: CostView,
-    /// What needs a person.
+    /// What needs a person, at most 200.
     pub problems: Vec<TeamProblem>,
+    /// How many of these there are in all.
+    pub problem_count: usize,
     /// What a state file says of its session; `null` for other teams.
     pub session: Option<SessionView>,
 }
 
+/// The most workers that one view has: a registry or a state file may name any number.
+pub(crate) const MOST_WORKERS: usize = 1_000;
+/// The most problems that one view has.
+const MOST_PROBLEMS: usize = 200;
+
 impl TeamView {
+    /// Counts workers and problems, and keeps no more of them than a page can show.
+    pub(crate) fn bounded(mut self) -> Self {
+        self.worker_count = self.workers.len();
+        if self.worker_count > MOST_WORKERS {
+            let (first, others): (Vec<_>, Vec<_>) = std::mem::take(&mut self.workers)
+                .into_iter()
+                .partition(|worker| worker.matters());
+            self.workers = first.into_iter().chain(others).take(MOST_WORKERS).collect();
+        }
+        self.problem_count = self.problems.len();
+        self.problems.truncate(MOST_PROBLEMS);
+        self
+    }
+
     /// The stage of its run.
     pub fn stage(&self) -> Option<&str> {
         self.run.as_ref()?.stage.as_deref()

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use serde_json::json;
+use teamster_app::env_vars;
 use teamster_app::permissions::{self, PermissionDecision};
 use teamster_app::questions::{self, Reply};
 use teamster_store::{Change, FileStore, Kind, Read, SystemClock};
@@ -21,6 +22,9 @@ use crate::shown::{redacted, viewed_line};
 
 /// The smallest screen that a frame is made for, and the one that is taken where there is none.
 pub const SMALL: (u16, u16) = (80, 24);
+/// The least and the most columns or lines that a frame is drawn in.
+const LEAST: u16 = 20;
+const MOST: u16 = 1_000;
 /// How long a key is waited for before it is looked whether something changed.
 const BEAT: Duration = Duration::from_millis(50);
 /// Ages and logs change without an event.
@@ -199,14 +203,26 @@ fn show_once(context: &Context, target: &Target) -> Result {
     )
 }
 
-/// The size of the terminal, or of a small one.
+/// The size that a script or a terminal asks for by `COLUMNS` and `LINES`, else that of the terminal, else a small one.
 fn size(context: &Context) -> (u16, u16) {
-    if context.out.is_screen()
-        && let Ok((width, height)) = teamster_studio::top::size()
-    {
-        return (width.max(SMALL.0), height.max(SMALL.1));
-    }
-    SMALL
+    let terminal = if context.out.is_screen() {
+        teamster_studio::top::size().ok()
+    } else {
+        None
+    };
+    let (width, height) = terminal.map_or(SMALL, |(width, height)| {
+        (width.max(SMALL.0), height.max(SMALL.1))
+    });
+    (
+        asked_size(env_vars::COLUMNS).unwrap_or(width),
+        asked_size(env_vars::LINES).unwrap_or(height),
+    )
+}
+
+/// A number of columns or lines that a frame can be drawn in.
+fn asked_size(variable: &str) -> Option<u16> {
+    let asked: u16 = env_vars::text(variable)?.trim().parse().ok()?;
+    (asked > 0).then(|| asked.clamp(LEAST, MOST))
 }
 
 fn scene(read: &dyn Read, seen: &WatchedTarget) -> Scene {

@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use teamster_journal::{TeamState, WorkerPhase, WorkerState};
 use teamster_types::graph::{critical_path, standings};
 use teamster_types::health::Verdict;
+use teamster_types::phrase::{Phrase, PhraseCode};
 use teamster_types::progress::Progress;
 use teamster_types::task::Task;
 use teamster_types::{TaskId, Time};
@@ -14,9 +15,9 @@ use crate::model::collaboration;
 use crate::model::cost::{CostView, Spent};
 use crate::model::graph::levels;
 use crate::model::rows::{MessageView, TaskRow, WorkerView};
-use crate::model::team::{History, Lane, TeamKind, TeamView, Timeline, Viewed};
+use crate::model::team::{History, Lane, MOST_WORKERS, TeamKind, TeamView, Timeline, Viewed};
 use crate::questions;
-use crate::status::{ProblemKind, TeamProblem};
+use crate::status::TeamProblem;
 
 impl TeamProjection {
     /// The team as it was right after the last event that was told.
@@ -31,7 +32,7 @@ impl TeamProjection {
             .iter()
             .zip(standings)
             .map(|(task, standing)| {
-                let mut row = TaskRow::of(task, standing.state, standing.reason);
+                let mut row = TaskRow::of(task, standing);
                 row.level = levels.get(task.id()).copied().unwrap_or(0);
                 row.critical = on_it.contains(task.id());
                 self.add_times(&mut row);
@@ -53,6 +54,8 @@ impl TeamProjection {
             history: self.history(self.seq),
             progress,
             problems: problems(&workers),
+            problem_count: 0,
+            worker_count: 0,
             workers,
             tasks: rows,
             critical_path: critical,
@@ -71,6 +74,7 @@ impl TeamProjection {
             cost: self.cost(),
             session: None,
         }
+        .bounded()
     }
 
     /// How much of a journal that ends at `last` is told.
@@ -168,7 +172,8 @@ impl TeamProjection {
                 let mut worker = WorkerView {
                     status: Some(told.phase.as_str().to_owned()),
                     verdict,
-                    evidence,
+                    evidence: Phrase::texts(&evidence),
+                    evidence_codes: Phrase::keys(&evidence),
                     current_task_id: told.holds.clone(),
                     current_task: told
                         .holds
@@ -247,15 +252,17 @@ fn lanes(state: &TeamState) -> Vec<Lane> {
             spans: told.spans.clone(),
             marks: told.marks.clone(),
         })
+        .take(MOST_WORKERS)
         .collect()
 }
 
 /// Returns how a worker is by what the journal tells, and what that rests on.
-fn verdict(told: &WorkerState) -> (Verdict, Vec<String>) {
+fn verdict(told: &WorkerState) -> (Verdict, Vec<Phrase>) {
     if let Some((verdict, evidence)) = &told.verdict {
-        return (*verdict, evidence.clone());
+        let evidence = evidence.iter().map(|words| Phrase::verbatim(words));
+        return (*verdict, evidence.collect());
     }
-    let says = |word: &str| vec![format!("the journal says: {word}")];
+    let says = |word: &str| vec![Phrase::new(PhraseCode::JournalSays, [("status", &word)])];
     match told.phase {
         WorkerPhase::Unknown => (Verdict::Unknown, says("unknown")),
         WorkerPhase::Joined | WorkerPhase::Left | WorkerPhase::Stopped => {
@@ -263,7 +270,10 @@ fn verdict(told: &WorkerState) -> (Verdict, Vec<String>) {
         }
         _ if told.failed_in_a_row >= 2 => (
             Verdict::AtRisk,
-            vec![format!("{} attempts failed in a row", told.failed_in_a_row)],
+            vec![Phrase::new(
+                PhraseCode::AttemptsFailed,
+                [("count", &told.failed_in_a_row)],
+            )],
         ),
         phase => (Verdict::Healthy, says(phase.as_str())),
     }
@@ -273,10 +283,9 @@ fn problems(workers: &[WorkerView]) -> Vec<TeamProblem> {
     workers
         .iter()
         .filter(|worker| !matches!(worker.verdict, Verdict::Healthy | Verdict::Unknown))
-        .map(|worker| TeamProblem {
-            kind: ProblemKind::Worker,
-            about: worker.name.clone(),
-            error: format!("{}: {}", worker.verdict, worker.evidence.join(", ")),
+        .map(|worker| {
+            let error = format!("{}: {}", worker.verdict, worker.evidence.join(", "));
+            TeamProblem::of_worker(&worker.name, error, worker.verdict, &worker.evidence_codes)
         })
         .collect()
 }

@@ -58,6 +58,7 @@ impl OpenedStudio {
                 version: env!("CARGO_PKG_VERSION"),
                 started_at: SystemClock.now(),
                 otlp: otlp(context),
+                streams: Arc::default(),
             },
             listener,
         })

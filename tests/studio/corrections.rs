@@ -1,0 +1,199 @@
+//! What the first version got wrong on the page and on the terminal.
+
+use std::collections::BTreeSet;
+use std::io::Write as _;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use teamster_types::phrase::PhraseCode;
+
+use super::{Studio, wait_for};
+use crate::kit::{TestProject, gone, now};
+
+/// Asserts that sentences have codes beside them, and returns the codes.
+fn codes(texts: &Value, codes: &Value) -> Vec<String> {
+    let texts = texts.as_array().unwrap();
+    let codes = codes.as_array().unwrap();
+    assert_eq!(texts.len(), codes.len(), "{texts:?} {codes:?}");
+    codes.iter().map(code).collect()
+}
+
+fn code(key: &Value) -> String {
+    let known: Vec<Value> = PhraseCode::ALL.iter().map(|code| json!(code)).collect();
+    assert!(known.contains(&key["code"]), "{key}");
+    key["code"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn evidence_problems_and_reasons_have_codes_and_parameters_beside_the_english_text() {
+    let project = TestProject::with_team();
+    project.task("First", &[]);
+    project.task("Second", &["--blocked-by", "1"]);
+    project.beat("worker-1", Duration::from_secs(90), &gone(), &json!({}));
+    let studio = Studio::start(&project);
+    let view = studio.json("/api/v1/teams/fix-auth");
+    let workers = view["workers"].as_array().unwrap();
+    for worker in workers {
+        codes(&worker["evidence"], &worker["evidenceCodes"]);
+    }
+    let dead = workers.iter().find(|worker| worker["name"] == "worker-1");
+    let dead = dead.unwrap();
+    assert_eq!(
+        codes(&dead["evidence"], &dead["evidenceCodes"]),
+        ["heartbeat-old", "pid-gone"]
+    );
+    assert_eq!(
+        dead["evidenceCodes"][1]["params"]["pid"],
+        gone().pid.to_string()
+    );
+    let problem = &view["problems"][0];
+    assert_eq!(problem["about"], "worker-1");
+    let said: Vec<String> = problem["codes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(code)
+        .collect();
+    assert_eq!(said, ["worker-verdict", "heartbeat-old", "pid-gone"]);
+    assert_eq!(problem["codes"][0]["params"]["verdict"], "dead");
+    let reasons: Vec<String> = view["tasks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|task| code(&task["reasonCodes"][0]))
+        .collect();
+    assert_eq!(reasons, ["free", "waits-for"]);
+    assert_eq!(view["tasks"][1]["reasonCodes"][0]["params"]["tasks"], "1");
+}
+
+#[test]
+fn every_code_has_a_korean_text() {
+    let file =
+        std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../web/src/words/phrases.ko.ts");
+    let text = std::fs::read_to_string(file).unwrap();
+    let missing: Vec<String> = PhraseCode::ALL
+        .iter()
+        .map(|code| json!(code).as_str().unwrap().to_owned())
+        .filter(|code| {
+            !text.contains(&format!("  \"{code}\": \"")) && !text.contains(&format!("  {code}: \""))
+        })
+        .collect();
+    assert_eq!(missing, Vec::<String>::new());
+}
+
+#[test]
+fn top_once_is_as_wide_and_as_high_as_the_environment_says() {
+    let project = TestProject::with_team();
+    project.task(
+        "A task with a subject that is too long for a narrow screen",
+        &[],
+    );
+    let frame = |columns: &str, lines: &str| {
+        let call = project.call(["top", "--once"]);
+        let ran = call.env("COLUMNS", columns).env("LINES", lines).run();
+        ran.succeeds().stdout
+    };
+    for (columns, lines) in [(40, 24), (120, 30), (200, 50)] {
+        let frame = frame(&columns.to_string(), &lines.to_string());
+        let widest = frame.lines().map(|line| line.chars().count()).max();
+        assert!(widest <= Some(columns), "{columns}: {frame}");
+        assert!(frame.lines().count() <= lines, "{lines}: {frame}");
+        assert_eq!(
+            frame.contains("that is too long for a narrow screen"),
+            columns > 120,
+            "{frame}"
+        );
+    }
+    for nonsense in ["0", "-5", "wide", ""] {
+        let widest = frame(nonsense, nonsense)
+            .lines()
+            .map(|line| line.chars().count())
+            .max();
+        assert!(widest <= Some(80), "{nonsense}");
+    }
+}
+
+#[test]
+fn team_of_a_hundred_thousand_agents_sends_bounded_data_and_says_how_many_there_are() {
+    let project = TestProject::new();
+    let at = now();
+    let agent = |number: u32| {
+        let status = if number == 99_999 { "working" } else { "idle" };
+        json!({ "name": format!("agent-{number}"), "role": "tester", "model": "opus", "status": status,
+            "currentTask": (number == 99_999).then_some("The last one works"), "taskId": null, "startedAt": at, "lastActivityAt": at })
+    };
+    let teammates: Vec<Value> = (0..100_000).map(agent).collect();
+    let state = json!({
+        "version": "1.0", "enabled": true, "teamName": "crowd", "feature": "login", "pdcaPhase": "do",
+        "orchestrationPattern": "swarm", "ctoAgent": "opus", "startedAt": at, "lastUpdated": at, "teammates": teammates,
+        "progress": { "totalTasks": 1, "completedTasks": 0, "inProgressTasks": 1, "failedTasks": 0, "pendingTasks": 0 },
+        "recentMessages": [], "sessionId": "s-1",
+    });
+    project.write(".bkit/agent-state.json", &state.to_string());
+    let studio = Studio::start(&project);
+    let row = wait_for("the team", || {
+        let teams = studio.json("/api/v1/teams")["teams"].clone();
+        teams
+            .as_array()?
+            .iter()
+            .find(|row| row["name"] == "crowd")
+            .cloned()
+    });
+    assert_eq!(row["members"], 100_000);
+    let answer = studio.get(&format!("/api/v1/teams/{}", row["id"].as_str().unwrap()));
+    assert!(answer.body.len() < 2_000_000, "{} bytes", answer.body.len());
+    let view = answer.json();
+    assert_eq!(view["workerCount"], 100_000);
+    let shown = view["workers"].as_array().unwrap();
+    assert_eq!(shown.len(), 1_000);
+    assert_eq!(shown[0]["name"], "agent-99999", "whoever works comes first");
+    let names: BTreeSet<&str> = shown
+        .iter()
+        .filter_map(|worker| worker["name"].as_str())
+        .collect();
+    assert_eq!(names.len(), 1_000);
+}
+
+#[test]
+fn damaged_lines_of_the_journal_are_a_problem_of_the_team_everywhere() {
+    let project = TestProject::with_team();
+    project.task("First", &[]);
+    let studio = Studio::start(&project);
+    let request = studio.request("GET", "/api/v1/events?team=fix-auth");
+    let mut events = request.bearer(&studio.bearer).listen();
+    let damaged = |view: &Value| {
+        let problems = view["problems"].as_array().cloned().unwrap_or_default();
+        let found = problems
+            .into_iter()
+            .find(|problem| problem["kind"] == "damaged");
+        found.filter(|problem| {
+            problem["about"]
+                .as_str()
+                .unwrap()
+                .starts_with("events.jsonl")
+        })
+    };
+    assert_eq!(damaged(&events.next_of("view").data), None);
+    let path = project.home().join(".claude/teams/fix-auth/events.jsonl");
+    let mut journal = std::fs::File::options().append(true).open(&path).unwrap();
+    journal.write_all(b"{\"seq\": 4, \"torn\n\0\0\0\n").unwrap();
+    project.task("Second", &[]);
+    // A page that is open is told.
+    let told = loop {
+        if let Some(told) = damaged(&events.next_of("patch").data) {
+            break told;
+        }
+    };
+    assert_eq!(told["codes"][0]["code"], "journal-lines-damaged");
+    assert_eq!(told["codes"][0]["params"]["count"], "2");
+    assert!(damaged(&studio.json("/api/v1/teams/fix-auth")).is_some());
+    let status = project.run(["status", "--json"]).succeeds().json();
+    assert!(damaged(&status["teams"][0]).is_some(), "{status}");
+    let text = project.run(["status"]).succeeds().stdout;
+    assert!(text.contains("2 lines cannot be understood"), "{text}");
+    let top = project.run(["top", "--once", "--json"]).succeeds().json();
+    assert!(damaged(&top["teams"][0]).is_some(), "{top}");
+    let frame = project.call(["top", "--once"]).env("COLUMNS", "160").run();
+    let frame = frame.succeeds().stdout;
+    assert!(frame.contains("2 lines cannot be understood"), "{frame}");
+}
