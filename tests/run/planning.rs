@@ -3,12 +3,17 @@
 use std::process::Child;
 
 use serde_json::Value;
+use teamster_journal::payload::{PlanAnswer, PlanAnswered};
+use teamster_journal::{EventActor, EventKind, NewEvent};
+use teamster_store::Store as _;
 use teamster_testkit::RunCmd;
 use teamster_testkit::wait::{LONG, poll};
 
 use super::Shop;
+use super::stops::signal;
 use crate::kit::Call;
 use crate::studio::terminal::Terminal;
+use crate::studio::wait_for;
 
 const PROMPT: &str = "plan> ";
 
@@ -320,6 +325,225 @@ fn plan_is_decided_about_from_another_terminal_and_an_old_revision_is_refused() 
     ends(run, 0);
     assert_eq!(shop.tasks()[0]["subject"], "Go mine");
     plan(&shop, &["accept", "--revision", "3"]).fails(4);
+}
+
+/// Writes an editor that says that it is open, and waits until it is let go before it changes the plan.
+fn waiting_editor(shop: &Shop, call: Call) -> Call {
+    let root = shop.aside();
+    let editor = root.join("editor.sh");
+    let text = format!(
+        "sed -i 's/subject = \"Go\"/subject = \"Go mine\"/' \"$1\"\ntouch {root}/editing\n\
+         until test -e {root}/go; do sleep 0.02; done\n",
+        root = root.display()
+    );
+    std::fs::write(&editor, text).unwrap();
+    let kept = root.join("kept");
+    std::fs::create_dir_all(&kept).unwrap();
+    call.env("EDITOR", format!("sh {}", editor.display()))
+        .env("VISUAL", "")
+        .env("TMPDIR", kept)
+}
+
+/// What was edited with [`waiting_editor`] and is still there.
+fn kept_texts(shop: &Shop) -> Vec<String> {
+    let folders = std::fs::read_dir(shop.aside().join("kept")).unwrap();
+    let files = folders.map(|folder| folder.unwrap().path().join("plan.toml"));
+    files
+        .filter_map(|file| std::fs::read_to_string(file).ok())
+        .collect()
+}
+
+#[test]
+fn plan_edit_answers_only_the_revision_that_was_in_the_editor_and_keeps_what_is_refused() {
+    let shop = Shop::new();
+    let second = GO.replace("\"Go\"", "\"Go twice\"");
+    let more = ["--approve-plan", "--approve", "never"];
+    let run = led(&shop, "1:w", &[GO, &second], &more).spawn();
+    proposed(&shop, 1);
+    let edit = shop.call(["plan", "edit", "--team", "shop"]);
+    let terminal = Terminal::of_call(waiting_editor(&shop, edit));
+    shop.until("the editor", || shop.aside().join("editing").exists());
+    plan(&shop, &["revise", "go twice", "--revision", "1"]).succeeds();
+    proposed(&shop, 2);
+    std::fs::write(shop.aside().join("go"), "").unwrap();
+    terminal.wait_for("revision 1 of the plan is not the present one");
+    terminal.exits(4);
+    let answered = shop.events_of("plan.answered");
+    assert_eq!(answered.len(), 1, "{answered:?}");
+    let kept = kept_texts(&shop);
+    assert!(
+        kept.len() == 1 && kept[0].contains("Go mine"),
+        "what was edited is kept: {kept:?}"
+    );
+    // A revision that is not there is refused before anything is written.
+    std::fs::remove_file(shop.aside().join("editing")).unwrap();
+    let old = ["plan", "edit", "--team", "shop", "--revision", "1"];
+    Terminal::of_call(waiting_editor(&shop, shop.call(old))).exits(4);
+    assert!(!shop.aside().join("editing").exists(), "no editor");
+    plan(&shop, &["accept", "--revision", "2"]).succeeds();
+    ends(run, 0);
+    assert_eq!(shop.tasks()[0]["subject"], "Go twice");
+}
+
+#[test]
+fn plan_that_is_decided_elsewhere_while_it_is_edited_is_carried_out() {
+    let shop = Shop::new();
+    let call = led(&shop, "1:w", &[GO], &["--approve", "never"]);
+    let mut terminal = Terminal::of_call(waiting_editor(&shop, call));
+    at_prompt(&terminal, PROMPT);
+    terminal.press("edit\r");
+    shop.until("the editor", || shop.aside().join("editing").exists());
+    plan(&shop, &["accept", "--revision", "1"]).succeeds();
+    terminal.wait_for("This was decided elsewhere. What you edited is kept in");
+    let text = || terminal.text();
+    wait_for("the end", || text().contains("complete").then_some(()));
+    assert!(!text().contains("is edited"), "{}", text());
+    terminal.ends();
+    assert_eq!(shop.tasks()[0]["subject"], "Go");
+    assert_eq!(shop.events_of("plan.proposed").len(), 1);
+    let kept = kept_texts(&shop);
+    assert!(
+        kept.len() == 1 && kept[0].contains("Go mine"),
+        "what was edited is kept: {kept:?}"
+    );
+    shop.is_quiet();
+}
+
+#[test]
+fn run_that_is_stopped_while_its_plan_is_edited_ends_and_leaves_no_editor() {
+    let shop = Shop::new();
+    let call = led(&shop, "1:w", &[GO], &["--approve", "never"]);
+    let mut terminal = Terminal::of_call(waiting_editor(&shop, call));
+    at_prompt(&terminal, PROMPT);
+    terminal.press("edit\r");
+    shop.until("the editor", || shop.aside().join("editing").exists());
+    signal(terminal.id(), "-TERM");
+    terminal.exits(13);
+    assert!(shop.events_of("plan.answered").is_empty());
+    assert_eq!(kept_texts(&shop).len(), 1);
+    shop.is_quiet();
+}
+
+#[test]
+fn answer_to_another_revision_leaves_the_prompt_for_the_present_one() {
+    let shop = Shop::new();
+    let call = led(&shop, "1:w", &[GO], &["--approve", "never"]);
+    let mut terminal = Terminal::of_call(call);
+    at_prompt(&terminal, PROMPT);
+    // Whoever answered an earlier revision was too late, and their answer is in the journal.
+    let late = PlanAnswered::new(7, "studio", PlanAnswer::Accept);
+    let late = NewEvent::new(EventActor::Person, EventKind::PlanAnswered(late));
+    let store = shop.project.store(std::time::Duration::ZERO);
+    let seq = store.record(&"shop".parse().unwrap(), late).unwrap();
+    terminal.press("maybe\r");
+    terminal.wait_for("Not understood: maybe");
+    at_prompt(&terminal, PROMPT);
+    terminal.press("accept\r");
+    terminal.wait_for("revision 1 of the plan is accepted");
+    assert!(
+        !terminal.text().contains("revision 7 of the plan"),
+        "an answer that does not count is not told: {}",
+        terminal.text()
+    );
+    terminal.ends();
+    assert!(seq > 0 && shop.tasks()[0]["subject"] == "Go");
+}
+
+#[test]
+fn leader_is_told_every_answer_and_every_wish_whenever_it_plans_again() {
+    let shop = Shop::new();
+    let more = ["--approve-plan", "--approve", "never"];
+    let answers = [ASKS, ANSWERED, ANSWERED, ANSWERED];
+    let run = led(&shop, "1:w", &answers, &more).spawn();
+    let id = question(&shop);
+    shop.run(&["answer", &id, "the second", "--team", "shop"])
+        .succeeds();
+    proposed(&shop, 2);
+    plan(&shop, &["revise", "go only once", "--revision", "2"]).succeeds();
+    proposed(&shop, 3);
+    plan(&shop, &["revise", "and in the morning", "--revision", "3"]).succeeds();
+    proposed(&shop, 4);
+    plan(&shop, &["accept", "--revision", "4"]).succeeds();
+    ends(run, 0);
+    let answer = "> Which of the two ways?\n\nThe answer of the person:\n\n> the second";
+    for (number, wishes) in [
+        (3, &["> go only once"][..]),
+        (4, &["> go only once", "> and in the morning"]),
+    ] {
+        let told = prompt(&shop, number).replace("      ", "");
+        for words in wishes.iter().chain([&answer]) {
+            assert!(
+                told.contains(words),
+                "{words} is missing in prompt {number}:\n{told}"
+            );
+        }
+    }
+}
+
+#[test]
+fn plan_answer_says_that_nobody_hosts_the_run_while_another_one_works_in_the_project() {
+    let shop = Shop::new();
+    let more = ["--approve-plan", "--approve", "never"];
+    let mut run = led(&shop, "1:w", &[GO], &more).spawn();
+    proposed(&shop, 1);
+    run.kill().unwrap();
+    run.wait().unwrap();
+    let waits = shop.aside().join("waits");
+    let script = shop.aside().join("waits.sh");
+    let text = format!(
+        "touch {}\nuntil test -e {}/go; do sleep 0.02; done\n",
+        waits.display(),
+        shop.aside().display()
+    );
+    std::fs::write(&script, text).unwrap();
+    let other = RunCmd::new("other", "1:o", "something else")
+        .provider(&format!("o=command:sh {}", script.display()))
+        .leader("engine")
+        .verify("true")
+        .more(&["--review", "off", "--approve", "never"]);
+    let other = shop.call(&other).spawn();
+    shop.until("another run", || waits.exists());
+    let answered = plan(&shop, &["accept", "--revision", "1"])
+        .succeeds()
+        .stdout;
+    assert!(
+        answered.contains("nobody hosts the run: `teamster run --resume shop`"),
+        "{answered}"
+    );
+    std::fs::write(shop.aside().join("go"), "").unwrap();
+    ends(other, 0);
+    shop.run(["run", "--resume", "shop"]).exits(0);
+    assert_eq!(shop.tasks()[0]["subject"], "Go");
+}
+
+#[test]
+fn check_of_a_plan_that_was_stopped_on_the_base_is_run_there_when_the_run_goes_on() {
+    let shop = Shop::new();
+    let root = shop.aside();
+    let check = format!(
+        "touch {root}/checking; until test -e {root}/go; do sleep 0.02; done",
+        root = root.display()
+    );
+    let text = format!("verify = ['{check}']\n[[tasks]]\nid = 'a'\nsubject = 'Part'\n");
+    let script = "[[step]]\ndo = \"run\"\ncommand = \"echo x >> news.txt\"\n";
+    let args = RunCmd::new("shop", "1:w", "mend it")
+        .provider(&shop.script(script))
+        .plan(&shop.plan(&text))
+        .more(&["--approve", "never", "--review", "off"]);
+    let run = shop.call(&args).spawn();
+    shop.until("the check", || root.join("checking").exists());
+    signal(run.id(), "-TERM");
+    ends(run, 13);
+    assert!(
+        shop.events_of("run.plan").is_empty(),
+        "the plan is not made"
+    );
+    std::fs::write(root.join("go"), "").unwrap();
+    shop.run(["run", "--resume", "shop"]).exits(0);
+    let passed = shop.events_of("verify.passed");
+    let on_base = |event: &&Value| event["data"]["on"] == "base";
+    let checked = passed.iter().find(on_base).unwrap();
+    assert_eq!(checked["data"]["command"], check.as_str());
 }
 
 #[test]

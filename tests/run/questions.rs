@@ -10,6 +10,11 @@ use crate::studio::wait_for;
 /// A worker that asks, and writes down what it was told.
 const ASKS: &str = "TEAMSTER ask 'Which of the two?' > answer.txt && echo done";
 
+/// A worker that asks one thing, and another one while the first waits.
+const ASKS_TWICE: &str = "TEAMSTER ask 'Which colour?' > colour.txt &
+until test -e ROOT/go; do sleep 0.02; done
+TEAMSTER ask 'May I delete it all?' > delete.txt; wait; echo done";
+
 /// A worker that cannot go on until it was told a name.
 const BLOCKED: &str = "if grep -q http ROOT/prompt; then echo http > name.txt; echo done
 else printf '%s\\n' '```teamster' '{\"status\": \"blocked\", \"summary\": \"Which name?\"}' '```'; fi";
@@ -78,6 +83,37 @@ fn question_that_is_answered_elsewhere_leaves_the_prompt() {
         .succeeds();
     terminal.wait_for("This was answered elsewhere");
     terminal.wait_for("decision> ");
+    terminal.press("reject\r");
+    terminal.exits(10);
+}
+
+#[test]
+fn question_that_comes_while_another_is_open_is_shown_before_it_can_be_answered() {
+    let shop = Shop::new();
+    let call = run(&shop, ASKS_TWICE);
+    let mut terminal = Terminal::of_call(call);
+    terminal.wait_for("Which colour?");
+    terminal.wait_for("Type: YOUR ANSWER");
+    let is_asked = |terminal: &Terminal| (terminal.line().trim_end() == "answer>").then_some(());
+    wait_for("the first prompt", || is_asked(&terminal));
+    std::fs::write(shop.aside().join("go"), "").unwrap();
+    terminal.wait_for("May I delete it all?");
+    terminal.wait_for("Type: 1 YOUR ANSWER · 2 YOUR ANSWER");
+    wait_for("the prompt for both", || is_asked(&terminal));
+    let first = shop.events_of("question.asked")[0]["seq"].as_u64().unwrap();
+    shop.run(["answer", &format!("q{first}"), "blue"])
+        .succeeds();
+    // What was shown for both asks for a number, so it is asked anew.
+    terminal.wait_for("Type: YOUR ANSWER · Enter");
+    wait_for("the prompt for the second", || is_asked(&terminal));
+    terminal.press("no\r");
+    terminal.wait_for("decision> ");
+    let answers = shop.events_of("question.answered");
+    let said: Vec<&str> = answers
+        .iter()
+        .map(|event| event["data"]["answer"].as_str().unwrap())
+        .collect();
+    assert_eq!(said, ["blue", "no"]);
     terminal.press("reject\r");
     terminal.exits(10);
 }

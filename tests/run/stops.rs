@@ -33,8 +33,9 @@ fn two_parts(shop: &Shop) -> RunCmd {
     args.plan(&plan).verify("true")
 }
 
-fn signal(host: &Child, signal: &str) {
-    let pid = host.id().to_string();
+/// Sends a signal to one process.
+pub fn signal(pid: u32, signal: &str) {
+    let pid = pid.to_string();
     let sent = Command::new("kill").args([signal, &pid]).status();
     assert!(sent.unwrap().success());
 }
@@ -72,7 +73,7 @@ fn drains(by: &str) {
     let shop = Shop::in_use();
     let before = shop.of_user();
     let mut host = begin(&shop, WAITING);
-    signal(&host, by);
+    signal(host.id(), by);
     shop.until("the drain", || !shop.events_of("signal.drain").is_empty());
     std::fs::write(shop.aside().join("go"), "").unwrap();
     assert_eq!(exit_code(&shop, &mut host), Some(13));
@@ -99,9 +100,9 @@ fn the_second_ctrl_c_interrupts_and_keeps_what_there_is() {
     let shop = Shop::in_use();
     let before = shop.of_user();
     let mut host = begin(&shop, WAITING);
-    signal(&host, "-INT");
+    signal(host.id(), "-INT");
     shop.until("the drain", || !shop.events_of("signal.drain").is_empty());
-    signal(&host, "-INT");
+    signal(host.id(), "-INT");
     assert_eq!(exit_code(&shop, &mut host), Some(13));
     is_cancelled(&shop);
     assert_eq!(shop.of_user(), before);
@@ -117,11 +118,11 @@ fn the_third_ctrl_c_kills_whoever_does_not_listen() {
     let script = format!("[[step]]\ndo = \"ignore-signals\"\n{WAITING}");
     let mut host = begin(&shop, &script);
     let start = Instant::now();
-    signal(&host, "-INT");
+    signal(host.id(), "-INT");
     shop.until("the drain", || !shop.events_of("signal.drain").is_empty());
-    signal(&host, "-INT");
+    signal(host.id(), "-INT");
     shop.until("the stop", || !shop.events_of("signal.shutdown").is_empty());
-    signal(&host, "-INT");
+    signal(host.id(), "-INT");
     assert_eq!(exit_code(&shop, &mut host), Some(13));
     assert!(start.elapsed() < Duration::from_secs(30));
     is_cancelled(&shop);
@@ -172,7 +173,7 @@ fn a_detached_run_goes_on_without_its_terminal_and_one_project_has_one_run() {
 fn whoever_was_asked_to_stop_by_a_killed_host_is_replaced_by_the_next() {
     let shop = Shop::in_use();
     let mut host = begin(&shop, WAITING);
-    signal(&host, "-INT");
+    signal(host.id(), "-INT");
     shop.until("the drain", || !shop.events_of("signal.drain").is_empty());
     host.kill().unwrap();
     host.wait().unwrap();
@@ -199,7 +200,7 @@ fn ctrl_c_says_at_once_what_happens_what_is_waited_for_and_what_the_next_one_doe
         .spawn_into(std::fs::File::create(&out).unwrap());
     let printed = || std::fs::read_to_string(&out).unwrap();
     shop.until("the first task", || shop.aside().join("begun-1").exists());
-    signal(&host, "-INT");
+    signal(host.id(), "-INT");
     // The task goes on, so only what is said at once can be there.
     shop.until("what happens now", || {
         printed().contains(
@@ -208,7 +209,7 @@ fn ctrl_c_says_at_once_what_happens_what_is_waited_for_and_what_the_next_one_doe
     });
     shop.until("the drain", || !shop.events_of("signal.drain").is_empty());
     assert!(shop.events_of("task.completed").is_empty());
-    signal(&host, "-INT");
+    signal(host.id(), "-INT");
     shop.until("the second", || {
         let text = printed();
         text.contains("stopping now: worker-1 (task 1) is interrupted")
@@ -305,7 +306,7 @@ fn stages_after_a_resume_are_those_that_happened_with_their_reasons() {
         .verify(&check);
     let mut host = shop.call(&args).spawn();
     shop.until("the check", || at.exists());
-    signal(&host, "-INT");
+    signal(host.id(), "-INT");
     assert_eq!(exit_code(&shop, &mut host), Some(13));
     std::fs::write(&sign, "").unwrap();
     shop.run(&["run", "--resume", "shop"]).exits(0);

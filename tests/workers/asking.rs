@@ -140,6 +140,37 @@ fn a_request_reaches_the_lead_and_the_answer_reaches_the_agent() {
 }
 
 #[test]
+fn request_with_the_name_of_an_earlier_one_waits_for_an_answer_of_its_own() {
+    let crew = Crew::new();
+    // Every process of the client gives its request the same name.
+    let (folder, request) = client(&crew);
+    let first = crew.task("say hello");
+    let second = crew.task("say it again");
+    start(&crew, &folder, &[("TEAMSTER_PERMISSIONS_SHELL", "ask")]);
+    let answer = |word: &str| {
+        crew.project
+            .run(["worker", "answer", "ann", &request, word])
+            .succeeds()
+    };
+    crew.until("a request", || said(&crew, "asked").len() == 1);
+    answer("allow");
+    crew.until_status(&first, "completed");
+    crew.until("another request", || said(&crew, "asked").len() == 2);
+    assert_eq!(
+        answers(&folder).len(),
+        1,
+        "the first answer was for the first"
+    );
+    answer("deny");
+    crew.until_status(&second, "completed");
+    let behaviours: Vec<Value> = answers(&folder)
+        .iter()
+        .map(|answer| answer["behavior"].clone())
+        .collect();
+    assert_eq!(behaviours, ["allow", "deny"]);
+}
+
+#[test]
 fn a_denial_has_its_reason_and_mail_before_it_does_not_get_in_its_way() {
     let crew = Crew::new();
     let (folder, request) = client(&crew);

@@ -313,6 +313,41 @@ fn findings_proposals_and_progress_are_recorded_and_a_proposal_becomes_a_task() 
 }
 
 #[test]
+fn proposal_that_several_people_accept_at_once_becomes_one_task() {
+    let crew = Crew::new();
+    let call = client(&crew);
+    let id = crew.task("look around");
+    let line = r#"{"id":1,"tool":"propose_task","arguments":{"subject":"mend it"}}"#;
+    crew.start(
+        "ann",
+        &format!(
+            "test $TEAMSTER_TASK_ID = {id} || exit 0; echo '{line}' | {call} > ../../../proposal"
+        ),
+    );
+    crew.until_status(&id, "completed");
+    let asked = crew.events("question.asked");
+    let question = format!("q{}", asked[0]["seq"]);
+    let calls: Vec<_> = (0..8)
+        .map(|_| {
+            let accept = crew.project.call(["answer", &question, "--accept"]);
+            accept.stdout(std::process::Stdio::null()).spawn()
+        })
+        .collect();
+    let mut codes: Vec<Option<i32>> = calls
+        .into_iter()
+        .map(|mut call| call.wait().unwrap().code())
+        .collect();
+    codes.sort_unstable();
+    let mut expected = vec![Some(0)];
+    expected.extend([Some(4); 7]);
+    assert_eq!(codes, expected);
+    let subject = |event: &serde_json::Value| event["data"]["subject"] == "mend it";
+    let made = crew.events("task.created");
+    assert_eq!(made.iter().filter(|event| subject(event)).count(), 1);
+    assert_eq!(crew.events("question.answered").len(), 1);
+}
+
+#[test]
 fn killed_bridge_leaves_no_open_question_and_its_successor_asks_anew() {
     let crew = Crew::new();
     let id = crew.task("ask twice");

@@ -91,6 +91,10 @@ pub fn decide(
             reply,
         });
     }
+    if !runs::is_hosted(app, team)? {
+        // Another run works in the project, so nobody would judge the answer.
+        return Err(runs::busy());
+    }
     // Somebody hosts it: they are told.
     if state.decision.is_none() {
         tell(app, team, &gate, &answer)?;

@@ -5,6 +5,7 @@ use teamster_journal::payload::MessageSent;
 use teamster_journal::{EventKind, EventType, PermissionRequest};
 use teamster_store::{Outgoing, Recipient};
 use teamster_types::json::Object;
+use teamster_types::message::REQUEST_POSITION;
 use teamster_types::text::shown_line;
 use teamster_types::{TeamName, WorkerName};
 use teamster_view::requests;
@@ -45,24 +46,31 @@ impl PermissionDecision {
     }
 }
 
-/// Tells an agent whether it may do what it asked for. Only the first answer counts; whoever is late is told.
+/// Tells an agent whether it may do what it asked for. Only the first answer counts; whoever is late is told. `seen` is the
+/// position of the event that asks, where the caller has shown the request: one of the same name that was asked later is
+/// another one.
 pub fn answer(
     app: &App,
     team: &TeamName,
     worker: &WorkerName,
     request: &str,
+    seen: Option<u64>,
     decision: &PermissionDecision,
 ) -> Result<PermissionRequest> {
     app.must_be_a_person("answering an agent's request")?;
     let waiting = requests::waiting(app.read()?, team, worker.as_str())?;
-    let Some(open) = waiting.iter().find(|open| open.request == request) else {
+    let is_meant = |open: &&PermissionRequest| {
+        open.request == request && seen.is_none_or(|seen| seen == open.seq)
+    };
+    let Some(open) = waiting.iter().find(is_meant) else {
         return Err(not_waiting(worker, request, &waiting));
     };
-    if let Some(first) = first_answer(app, team, worker, request)? {
+    if let Some(first) = first_answer(app, team, worker, open)? {
         return Err(is_late(worker, request, &first));
     }
     let mut extra = Object::new();
     extra.insert("requestId".into(), json!(request));
+    extra.insert(REQUEST_POSITION.into(), json!(open.seq));
     extra.insert("allow".into(), json!(decision.allow));
     let sent = app.store()?.send(
         team,
@@ -78,23 +86,24 @@ pub fn answer(
         let id = first.message_id.as_deref();
         sent.iter().any(|message| Some(message.id()) == id)
     };
-    match first_answer(app, team, worker, request)? {
+    match first_answer(app, team, worker, open)? {
         Some(first) if !is_ours(&first) => Err(is_late(worker, request, &first)),
         _ => Ok(open.clone()),
     }
 }
 
-/// Returns the first answer that was sent to a worker about a request.
+/// Returns the first answer that was sent to a worker about a request. One from before it was asked is about an earlier
+/// request of the same name.
 fn first_answer(
     app: &App,
     team: &TeamName,
     worker: &WorkerName,
-    request: &str,
+    open: &PermissionRequest,
 ) -> Result<Option<MessageSent>> {
     let events = app.read()?.last_events(team, LOOKED_THROUGH)?.events;
     let mut sent = events
         .iter()
-        .filter(|event| event.is(EventType::MessageSent))
+        .filter(|event| event.seq > open.seq && event.is(EventType::MessageSent))
         .filter_map(|event| match event.payload() {
             EventKind::MessageSent(sent) => Some(sent),
             _ => None,
@@ -102,7 +111,11 @@ fn first_answer(
     Ok(sent.find(|sent| {
         sent.message_type == ANSWER
             && sent.to.as_deref() == Some(worker.as_str())
-            && sent.extra.get("requestId").and_then(Value::as_str) == Some(request)
+            && sent.extra.get("requestId").and_then(Value::as_str) == Some(&open.request)
+            && sent
+                .extra
+                .get(REQUEST_POSITION)
+                .is_none_or(|position| position.as_u64() == Some(open.seq))
     }))
 }
 

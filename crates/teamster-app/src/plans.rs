@@ -54,6 +54,24 @@ pub fn open_plan(app: &App, team: &TeamName) -> Result<(PlanProposal, RunSpec)> 
     Ok((must_be_open(team, &state)?.clone(), spec))
 }
 
+/// Returns the plan that the run of a team waits with, like [`open_plan`], if it is the revision that is named. Whoever can be
+/// asked may name none.
+pub fn open_revision(
+    app: &App,
+    team: &TeamName,
+    revision: Option<u32>,
+) -> Result<(PlanProposal, RunSpec)> {
+    let (open, spec) = open_plan(app, team)?;
+    let present = open.proposed.revision;
+    match revision {
+        Some(named) if named == present => Ok((open, spec)),
+        Some(named) => Err(is_replaced(named, present)),
+        None if app.can_ask() => Ok((open, spec)),
+        None => Err(AppError::usage("without a terminal --revision N is needed")
+            .hint(format!("the plan that waits is --revision {present}"))),
+    }
+}
+
 /// Answers for a person the plan that a run waits with. Whoever can be asked may take the present revision; everybody else
 /// must name it. Only the first answer to a revision counts; whoever is late is told.
 pub fn answer_plan(
@@ -63,17 +81,8 @@ pub fn answer_plan(
     input: PlanInput,
 ) -> Result<AnsweredPlan> {
     app.must_be_a_person("deciding about a plan")?;
-    let (open, spec) = open_plan(app, team)?;
+    let (open, spec) = open_revision(app, team, revision)?;
     let present = open.proposed.revision;
-    match revision {
-        Some(named) if named == present => {}
-        Some(named) => return Err(is_replaced(named, present)),
-        None if app.can_ask() => {}
-        None => {
-            return Err(AppError::usage("without a terminal --revision N is needed")
-                .hint(format!("the plan that waits is --revision {present}")));
-        }
-    }
     let answer = answer_of(input, &spec)?;
     let answered = PlanAnswered::new(present, app.actor.via(), answer.clone());
     let event = NewEvent::new(EventActor::Person, EventKind::PlanAnswered(answered));
@@ -81,7 +90,8 @@ pub fn answer_plan(
     let (state, _) = runs::state_of(app.read()?, team)?;
     must_count(&state, present, seq)?;
     let is_hosted = match runs::lock(app, team)? {
-        None => true,
+        // Another run of the project may have kept the lock from us.
+        None => runs::is_hosted(app, team)?,
         Some(lock) if app.actor == Actor::Page => {
             // It is for the one who goes on.
             drop(lock);
@@ -171,10 +181,7 @@ fn is_replaced(named: u32, present: u32) -> AppError {
 
 /// Makes sure that the answer at this position is the one that counts.
 fn must_count(state: &RunState, revision: u32, seq: u64) -> Result {
-    let mut proposals = state.planning.proposals.iter().rev();
-    let answered = proposals.find(|proposal| proposal.proposed.revision == revision);
-    let first = answered.and_then(|proposal| proposal.reply.as_ref());
-    match first {
+    match state.planning.reply_to(revision) {
         Some(first) if first.seq == seq => Ok(()),
         Some(first) => Err(AppError::new(
             ErrorKind::Conflict,

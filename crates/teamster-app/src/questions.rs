@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use teamster_journal::payload::{ProposedTask, QuestionAnswered, QuestionId, QuestionKind};
 use teamster_journal::{EventActor, EventKind, NewEvent, Question, QuestionFate};
-use teamster_store::Kind;
+use teamster_store::{AcceptedProposal, Kind, PlannedTask, StoreError, TeamChanges};
 use teamster_types::task::{NewTask, Task};
 use teamster_types::text::shown_line;
 use teamster_types::{TaskId, TeamName};
@@ -65,40 +65,92 @@ pub fn answer(
 ) -> Result<AnsweredQuestion> {
     app.must_be_a_person("answering a question")?;
     let question = open_question(app, team, id)?;
-    let (answer, task) = match reply {
-        Reply::Words(text) => (words(text)?, None),
-        Reply::Accept(text) => {
-            let task = make(app, team, &question)?;
-            let answer = match text.trim() {
-                "" => format!("accepted as task {task}"),
-                more => format!("accepted as task {task}: {more}"),
-            };
-            (answer, Some(task))
-        }
-    };
+    match reply {
+        Reply::Words(text) => answer_in_words(app, team, question, words(text)?),
+        Reply::Accept(text) => accept(app, team, question, text),
+    }
+}
+
+fn answer_in_words(
+    app: &App,
+    team: &TeamName,
+    question: Question,
+    answer: String,
+) -> Result<AnsweredQuestion> {
     let answered = AnsweredQuestion {
         question,
         answer,
-        task,
+        task: None,
     };
     // What unblocks a task is the answer to its worker. There is nobody else who could be faster.
     if unblock(app, team, &answered)? {
         return Ok(answered);
     }
     let event = EventKind::QuestionAnswered(QuestionAnswered {
-        question: id,
+        question: answered.question.id,
         answer: answered.answer.clone(),
     });
     let mut event = NewEvent::new(EventActor::Person, event);
     if let Some(task) = &answered.question.task {
         event = event.task(task);
     }
-    let seq = app.store()?.record(team, event)?;
-    match fate(app, team, id)? {
-        Some(QuestionFate::Answered { seq: first, .. }) if first == seq => Ok(answered),
-        Some(fate) => Err(is_over(id, &fate)),
-        None => Err(unknown(id, team)),
+    let changes = TeamChanges {
+        record: vec![event],
+        ..TeamChanges::default()
+    };
+    change(app, team, &answered.question, &changes)?;
+    Ok(answered)
+}
+
+/// Makes the task that a question proposes, and answers the question with it.
+fn accept(
+    app: &App,
+    team: &TeamName,
+    question: Question,
+    words: String,
+) -> Result<AnsweredQuestion> {
+    let changes = TeamChanges {
+        create: vec![proposed(app, team, &question)?],
+        accept: vec![AcceptedProposal {
+            question: question.id,
+            place: 0,
+            about: question.task.clone(),
+            words,
+        }],
+        ..TeamChanges::default()
+    };
+    let made = change(app, team, &question, &changes)?;
+    let Some(QuestionFate::Answered { answer, .. }) = fate(app, team, question.id)? else {
+        return Err(unknown(question.id, team));
+    };
+    Ok(AnsweredQuestion {
+        question,
+        answer,
+        task: made.first().map(|task| task.id().clone()),
+    })
+}
+
+/// Makes changes that answer a question, all of them or none. The store makes them only while the question is open.
+fn change(
+    app: &App,
+    team: &TeamName,
+    question: &Question,
+    changes: &TeamChanges,
+) -> Result<Vec<Task>> {
+    let made = app.store()?.apply(team, &app.actor.recorded_as(), changes);
+    made.or_else(|error| Err(late(app, team, question.id, error)?))
+}
+
+/// Returns what became of a question if that is why the store refused an answer; else what the store said.
+fn late(app: &App, team: &TeamName, id: QuestionId, error: StoreError) -> Result<AppError> {
+    if error.busy || error.kind != Kind::Conflict {
+        return Ok(error.into());
     }
+    Ok(match fate(app, team, id)? {
+        Some(QuestionFate::Open) => error.into(),
+        Some(fate) => is_over(id, &fate),
+        None => unknown(id, team),
+    })
 }
 
 /// Answers the worker of a blocked task. The task can be claimed again, and whoever claims it is told.
@@ -184,8 +236,8 @@ fn unblock(app: &App, team: &TeamName, answered: &AnsweredQuestion) -> Result<bo
     }
 }
 
-/// Makes the task that was proposed.
-fn make(app: &App, team: &TeamName, question: &Question) -> Result<TaskId> {
+/// Returns the task that was proposed.
+fn proposed(app: &App, team: &TeamName, question: &Question) -> Result<PlannedTask> {
     let Some(proposed) = question
         .proposal
         .as_ref()
@@ -205,17 +257,16 @@ fn make(app: &App, team: &TeamName, question: &Question) -> Result<TaskId> {
         paths,
         blocked_by,
     } = proposed.clone();
-    let new = NewTask {
-        subject,
-        description,
-        paths,
-        blocked_by,
-        ..NewTask::default()
-    };
-    let task = app
-        .store()?
-        .create_task(team, &app.actor.recorded_as(), &new)?;
-    Ok(task.id().clone())
+    Ok(PlannedTask {
+        task: NewTask {
+            subject,
+            description,
+            paths,
+            blocked_by,
+            ..NewTask::default()
+        },
+        after: Vec::new(),
+    })
 }
 
 /// Returns the socket of the bridge that the caller runs below, if there is one: its variable may have been taken away on

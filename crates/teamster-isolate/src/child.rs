@@ -42,7 +42,7 @@ pub(crate) fn is_waited_for(pid: u32) -> bool {
     waited.as_ref().is_some_and(|all| all.contains(&pid))
 }
 
-fn wait_for(pid: u32, begins: bool) {
+pub(crate) fn wait_for(pid: u32, begins: bool) {
     let mut waited = WAITED_FOR.lock().unwrap_or_else(PoisonError::into_inner);
     let all = waited.get_or_insert_default();
     if begins {

@@ -3,25 +3,77 @@
 use std::ffi::OsStr;
 use std::io;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Child, Command};
+use std::time::Duration;
 
+use teamster_fs::OrTrace as _;
+use teamster_fs::proc::Machine;
+
+use crate::child::wait_for;
+use crate::process_tree::ProcessTree;
 use crate::spawn::spawn;
 
-/// Runs a command line of the person's own with a file as its last argument, at the terminal of this process, and waits for
-/// its end: a person decides how long that takes. Returns whether it ended well.
-///
-/// The command line goes through the shell, as with git: it may have arguments of its own.
-pub fn run_at_terminal(command_line: &OsStr, file: &Path) -> io::Result<bool> {
-    let mut script = command_line.to_owned();
-    script.push(" \"$@\"");
-    let mut command = Command::new("/bin/sh");
-    command.arg("-c").arg(script).arg(command_line).arg(file);
-    Ok(spawn(&mut command)?.wait()?.success())
+/// How long the program may take to leave the terminal as it was.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// A program that has the terminal of this process. A person decides how long that takes.
+#[derive(Debug)]
+pub struct TerminalProgram {
+    child: Child,
+}
+
+impl TerminalProgram {
+    /// Starts a command line of the person's own with a file as its last argument.
+    ///
+    /// The command line goes through the shell, as with git: it may have arguments of its own.
+    pub fn start(command_line: &OsStr, file: &Path) -> io::Result<Self> {
+        let mut script = command_line.to_owned();
+        script.push(" \"$@\"");
+        let mut command = Command::new("/bin/sh");
+        command.arg("-c").arg(script).arg(command_line).arg(file);
+        let child = spawn(&mut command)?;
+        wait_for(child.id(), true);
+        Ok(Self { child })
+    }
+
+    /// Waits for its end, and returns whether it ended well.
+    pub fn wait(&mut self) -> io::Result<bool> {
+        let status = self.child.wait()?;
+        wait_for(self.child.id(), false);
+        Ok(status.success())
+    }
+
+    /// Returns whether it ended well, or `None` while it runs.
+    pub fn poll(&mut self) -> io::Result<Option<bool>> {
+        let status = self.child.try_wait()?;
+        if status.is_some() {
+            wait_for(self.child.id(), false);
+        }
+        Ok(status.map(|status| status.success()))
+    }
+
+    /// Ends it and all that it started, because the terminal is needed for something else.
+    pub fn end(&mut self) {
+        if !matches!(self.poll(), Ok(None)) {
+            return;
+        }
+        let machine = Machine::read();
+        if let Some(root) = machine.process(self.child.id()) {
+            ProcessTree::of_launch(&machine, "", Some(&root))
+                .end(GRACE)
+                .or_trace("end a program at the terminal");
+        }
+        self.wait().or_trace("wait for a program at the terminal");
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn ends_well(line: &OsStr, file: &Path) -> bool {
+        TerminalProgram::start(line, file).unwrap().wait().unwrap()
+    }
 
     #[test]
     fn command_line_gets_the_file_after_its_own_arguments() {
@@ -32,10 +84,22 @@ mod tests {
         let mut line = std::ffi::OsString::from("f() { cp \"$2\" \"$1\"; }; f '");
         line.push(&copy);
         line.push("'");
-        assert!(run_at_terminal(&line, &file).unwrap());
+        assert!(ends_well(&line, &file));
         assert_eq!(std::fs::read_to_string(&copy).unwrap(), "a");
-        assert!(!run_at_terminal(OsStr::new("false"), &file).unwrap());
+        assert!(!ends_well(OsStr::new("false"), &file));
         std::fs::remove_file(&file).unwrap();
         std::fs::remove_file(&copy).unwrap();
+    }
+
+    #[test]
+    fn program_that_is_ended_takes_along_what_it_started() {
+        let line = OsStr::new("sleep 1000 & sleep 1000; true");
+        let mut program = TerminalProgram::start(line, Path::new("nothing")).unwrap();
+        assert_eq!(program.poll().unwrap(), None);
+        let machine = Machine::read();
+        let root = machine.process(program.child.id()).unwrap();
+        program.end();
+        let left = ProcessTree::of_launch(&machine, "", Some(&root)).members();
+        assert!(left.is_empty(), "{left:?}");
     }
 }

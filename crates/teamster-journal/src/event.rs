@@ -140,6 +140,11 @@ impl NewEvent {
         self.task_id.as_ref()
     }
 
+    /// Reads what happened, with everything that is told about it.
+    pub fn payload(&self) -> EventKind {
+        EventKind::parse(&self.kind, &self.data)
+    }
+
     /// Returns what is written as `data`.
     pub fn data(&self) -> &Object {
         &self.data

@@ -71,6 +71,13 @@ impl Planning {
             .filter(|proposal| !self.is_made && proposal.is_open())
     }
 
+    /// Returns what was said to a revision, if something was that counts.
+    pub fn reply_to(&self, revision: u32) -> Option<&PlanReply> {
+        let mut proposals = self.proposals.iter().rev();
+        let answered = proposals.find(|proposal| proposal.proposed.revision == revision)?;
+        answered.reply.as_ref()
+    }
+
     /// Returns the plan that is carried out, once its tasks are made.
     pub fn carried_out(&self) -> Option<&PlanDraft> {
         let last = self.last().filter(|_| self.is_made);
@@ -86,7 +93,7 @@ impl Planning {
     }
 
     /// Takes one event further.
-    pub(crate) fn apply(&mut self, event: &Event, what: &EventKind) {
+    pub fn apply(&mut self, event: &Event, what: &EventKind) {
         match what {
             EventKind::RunStarted(_) => *self = Self::default(),
             // Whoever takes up a run whose plan was rejected is asked about it again.

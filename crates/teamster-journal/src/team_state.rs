@@ -213,6 +213,10 @@ pub struct PermissionRequest {
     pub task_id: Option<TaskId>,
     /// Since when it waits.
     pub asked_at: Time,
+    /// The position of the event that asks. It tells requests of the same name apart: a client may give the requests of each
+    /// of its processes the same names.
+    #[serde(skip)]
+    pub seq: u64,
 }
 
 impl PermissionRequest {
@@ -227,6 +231,7 @@ impl PermissionRequest {
                 what: agent.text.clone(),
                 task_id: event.task_id.clone(),
                 asked_at: event.ts,
+                seq: event.seq,
             }),
             "answered" => open.retain(|waiting| waiting.request != *request),
             _ => {}

@@ -330,6 +330,7 @@ impl Prompt for PlanPrompt {
                 from: "user".to_owned(),
                 text: "The one in src/mail.rs.".to_owned(),
             }],
+            earlier: texts(&["No task for the tests alone."]),
             revise: Some("Leave the manual out.".to_owned()),
             schema: "{\n  \"type\": \"object\"\n}".to_owned(),
         };

@@ -229,6 +229,10 @@ impl Shorten for PlanPrompt {
                 clip_end(&mut answer.question, 300);
                 clip_end(&mut answer.text, 1_000);
             }
+            for wish in &mut facts.earlier {
+                clip_end(wish, 1_000);
+            }
+            keep_last(&mut facts.earlier, 10);
         }),
         (GOAL, |facts| clip_end(&mut facts.goal, 10_000)),
     ];

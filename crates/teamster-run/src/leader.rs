@@ -139,6 +139,8 @@ pub struct PlanRevision {
     pub before: PlanDraft,
     /// What is to be changed; `None` when the plan is made anew because questions were answered.
     pub words: Option<String>,
+    /// What was to be changed in the plans before, the oldest first.
+    pub earlier: Vec<String>,
 }
 
 /// Returns what a run may use, in words; `None` when nothing limits it.

@@ -4,7 +4,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
-use teamster_journal::{EventActor, NewEvent};
+use teamster_journal::{Event, EventActor, NewEvent};
 use teamster_types::failure::Failure;
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::message::{Mailbox, Message};
@@ -89,6 +89,9 @@ pub trait Txn {
 
     /// Returns the last position of the journal before this change: its first event gets the next one.
     fn position(&self) -> u64;
+
+    /// Returns the events of the journal from a position on, up to this change.
+    fn events_from(&mut self, from: u64) -> Result<Vec<Event>>;
 
     /// Returns the team's registry.
     fn config(&mut self) -> Result<TeamConfig>;

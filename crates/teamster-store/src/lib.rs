@@ -59,8 +59,8 @@ pub use backend::{Backend, Candidates, Clock, MailCursor, Position, SystemClock,
 pub use error::{Kind, Result, StoreError};
 pub use file::{FileStore, Settings, client_sessions, each_event, keep_journal};
 pub use store::{
-    ClaimRequest, Claimed, Damaged, DeletedTeam, Delivery, Filed, JournalPage, LostMerge, Merge,
-    Outgoing, PlannedTask, Read, Reader, Recipient, Signal, Store, TaskList, TeamChanges,
-    TeamEntry,
+    AcceptedProposal, ClaimRequest, Claimed, Damaged, DeletedTeam, Delivery, Filed, JournalPage,
+    LostMerge, Merge, Outgoing, PlannedTask, Read, Reader, Recipient, Signal, Store, TaskList,
+    TeamChanges, TeamEntry,
 };
 pub use watch::{Change, Folders, Heard, Listen, Pulse, Watch};

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde_json::Value;
+use teamster_journal::payload::QuestionId;
 use teamster_journal::{Event, EventActor, NewEvent};
 use teamster_types::failure::Failure;
 use teamster_types::heartbeat::Heartbeat;
@@ -79,6 +80,19 @@ pub struct PlannedTask {
     pub after: Vec<usize>,
 }
 
+/// A proposal that becomes a task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AcceptedProposal {
+    /// The question that proposes it. It must be open.
+    pub question: QuestionId,
+    /// The place of the task among those that are created.
+    pub place: usize,
+    /// The task that the question is about.
+    pub about: Option<TaskId>,
+    /// What is answered besides the number of the task.
+    pub words: String,
+}
+
 /// Changes of a team that belong together: all of them are made, or none. They are made in the order of the fields.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TeamChanges {
@@ -97,7 +111,9 @@ pub struct TeamChanges {
     pub choose: Vec<(TaskId, bool)>,
     /// The messages that are sent.
     pub send: Vec<Outgoing>,
-    /// Events that change nothing else.
+    /// Proposals that new tasks are made of. Each is answered with the number of its task.
+    pub accept: Vec<AcceptedProposal>,
+    /// Events that change nothing else. A question that one of them answers must be open.
     pub record: Vec<NewEvent>,
 }
 

@@ -8,6 +8,10 @@ use crate::{Time, WorkerName};
 /// The longest content, in bytes.
 pub const CONTENT_LIMIT: usize = 64 * 1024;
 
+/// The key of a `permission_answer` that holds the position of the event that asked for it. It tells requests of the same name
+/// apart.
+pub const REQUEST_POSITION: &str = "requestSeq";
+
 /// Which box a message lies in.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Mailbox {

@@ -808,7 +808,7 @@ impl Bridge {
         {
             self.reporter.say(&format!("cannot commit: {error}"));
         }
-        self.reporter.record_agent_event(run.task(), event);
+        let position = self.reporter.record_agent_event(run.task(), event);
         if let AgentEvent::PermissionAsked {
             request,
             tool,
@@ -820,6 +820,7 @@ impl Bridge {
                 request,
                 tool,
                 detail,
+                position,
             };
             // Asking was the agent's last word, so that no silence is counted from before it.
             let since = run.state().last_activity();

@@ -1,58 +1,128 @@
 //! The person's editor, with a plan in it.
 
-use std::ffi::{OsStr, OsString};
-use std::path::Path;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 
 use teamster_app::env_vars;
-use teamster_fs::{Dir, Sync};
+use teamster_fs::{Dir, OrTrace as _, Sync};
+use teamster_isolate::foreground::TerminalProgram;
 use teamster_run::plan::EDITED_FILE;
 
 /// The editor of a person who has named none.
 const DEFAULT: &str = "vi";
 
-/// Lets a person edit a text in the editor of `VISUAL` or `EDITOR`, and returns it as it is then; an error is told in words.
-pub fn edit(text: &str) -> Result<String, String> {
-    let editor = env_vars::get(env_vars::VISUAL)
-        .or_else(|| env_vars::get(env_vars::EDITOR))
-        .unwrap_or_else(|| OsString::from(DEFAULT));
-    let name = format!("teamster-plan-{}", teamster_fs::random_hex());
-    let folder = std::env::temp_dir().join(name);
-    let edited = edit_in(&folder, &editor, text);
-    if let Err(error) = remove(&folder) {
-        return edited.map_err(|why| format!("{why}; {error}"));
-    }
-    edited
+/// A plan in the editor of `VISUAL` or `EDITOR`. It is a file of its own, which is removed with this unless it is kept; the
+/// editor is ended with this. Errors are told in words.
+#[derive(Debug)]
+pub struct PlanEditor {
+    folder: PathBuf,
+    command: OsString,
+    before: String,
+    program: Option<TerminalProgram>,
+    is_kept: bool,
 }
 
-fn edit_in(folder: &Path, editor: &OsStr, text: &str) -> Result<String, String> {
-    let dir = Dir::open_or_create_root(folder).map_err(|error| error.to_string())?;
-    dir.replace(EDITED_FILE, text.as_bytes(), Sync::Fast)
-        .map_err(|error| error.to_string())?;
-    let shown = editor.to_string_lossy();
-    match teamster_isolate::foreground::run_at_terminal(editor, &folder.join(EDITED_FILE)) {
-        Ok(true) => {}
-        Ok(false) => return Err(format!("the editor `{shown}` failed")),
-        Err(error) => {
-            return Err(format!(
-                "the editor `{shown}` could not be started: {error}"
-            ));
+impl PlanEditor {
+    /// Opens a text.
+    pub fn open(text: &str) -> Result<Self, String> {
+        let command = env_vars::get(env_vars::VISUAL)
+            .or_else(|| env_vars::get(env_vars::EDITOR))
+            .unwrap_or_else(|| OsString::from(DEFAULT));
+        let name = format!("teamster-plan-{}", teamster_fs::random_hex());
+        let mut editor = Self {
+            folder: std::env::temp_dir().join(name),
+            command,
+            before: text.to_owned(),
+            program: None,
+            is_kept: false,
+        };
+        Dir::open_or_create_root(&editor.folder)
+            .and_then(|dir| dir.replace(EDITED_FILE, text.as_bytes(), Sync::Fast))
+            .map_err(|error| error.to_string())?;
+        editor.reopen()?;
+        Ok(editor)
+    }
+
+    /// Opens the file again, as the person has left it.
+    pub fn reopen(&mut self) -> Result<(), String> {
+        let program = TerminalProgram::start(&self.command, &self.file());
+        self.program = Some(program.map_err(|error| {
+            let shown = self.command.to_string_lossy();
+            format!("the editor `{shown}` could not be started: {error}")
+        })?);
+        Ok(())
+    }
+
+    /// Returns the text as it was opened.
+    pub fn before(&self) -> &str {
+        &self.before
+    }
+
+    /// Waits until the editor is closed, and returns the text as it is then.
+    pub fn wait(&mut self) -> Result<String, String> {
+        let ended = self.program.take().map(|mut program| program.wait());
+        self.read(ended.unwrap_or(Ok(true)))
+    }
+
+    /// Returns the text once the editor is closed, or `None` while it is open.
+    pub fn poll(&mut self) -> Option<Result<String, String>> {
+        let ended = match self.program.as_mut()?.poll() {
+            Ok(None) => return None,
+            Ok(Some(is_well)) => Ok(is_well),
+            Err(error) => Err(error),
+        };
+        self.program = None;
+        Some(self.read(ended))
+    }
+
+    fn read(&self, ended: std::io::Result<bool>) -> Result<String, String> {
+        let shown = self.command.to_string_lossy();
+        match ended {
+            Ok(true) => {}
+            Ok(false) => return Err(format!("the editor `{shown}` failed")),
+            Err(error) => return Err(format!("the editor `{shown}` was lost: {error}")),
+        }
+        let dir = Dir::open_root(&self.folder).map_err(|error| error.to_string())?;
+        let read = match dir {
+            Some(dir) => dir.read(EDITED_FILE).map_err(|error| error.to_string())?,
+            None => None,
+        };
+        let (bytes, _) = read.ok_or_else(|| "the edited plan is not there any more".to_owned())?;
+        String::from_utf8(bytes).map_err(|_| "the edited plan is no UTF-8".to_owned())
+    }
+
+    /// Ends the editor if it is open, and leaves the file where it is; returns its path.
+    pub fn keep(mut self) -> PathBuf {
+        self.is_kept = true;
+        self.file()
+    }
+
+    fn file(&self) -> PathBuf {
+        self.folder.join(EDITED_FILE)
+    }
+}
+
+impl Drop for PlanEditor {
+    fn drop(&mut self) {
+        if let Some(mut program) = self.program.take() {
+            program.end();
+        }
+        if !self.is_kept {
+            remove(&self.folder).or_trace("remove an edited plan");
         }
     }
-    let read = dir.read(EDITED_FILE).map_err(|error| error.to_string())?;
-    let (bytes, _) = read.ok_or_else(|| "the edited plan is not there any more".to_owned())?;
-    String::from_utf8(bytes).map_err(|_| "the edited plan is no UTF-8".to_owned())
 }
 
 /// Removes the folder with everything that the editor has left in it.
-fn remove(folder: &Path) -> Result<(), String> {
+fn remove(folder: &Path) -> Result<(), teamster_fs::FsError> {
     let (Some(parent), Some(name)) = (
         folder.parent(),
         folder.file_name().and_then(|name| name.to_str()),
     ) else {
         return Ok(());
     };
-    let Some(parent) = Dir::open_root(parent).map_err(|error| error.to_string())? else {
-        return Ok(());
-    };
-    teamster_fs::remove_tree(&parent, name).map_err(|error| error.to_string())
+    match Dir::open_root(parent)? {
+        Some(parent) => teamster_fs::remove_tree(&parent, name),
+        None => Ok(()),
+    }
 }

@@ -18,7 +18,9 @@ use teamster_isolate::git::{Git, Repo};
 use teamster_journal::RunState;
 use teamster_journal::payload::{Approve, Budget, ReviewMode, RunSpec};
 use teamster_run::cast::nobody_can;
-use teamster_run::host::{ExclusiveLock, Host, HostEnvironment, HostExit, ProjectLock, RunError};
+use teamster_run::host::{
+    ExclusiveLock, Host, HostEnvironment, HostExit, ProjectLock, RunError, TeamLock,
+};
 use teamster_run::observer::RunObserver;
 use teamster_run::plan::Plan;
 use teamster_store::Read;
@@ -163,6 +165,12 @@ pub fn lock(app: &App, team: &TeamName) -> Result<Option<ExclusiveLock>> {
         return Ok(None);
     };
     Ok(lock.with_team(&app.layout.of_project(&project), team)?)
+}
+
+/// Returns whether a process hosts the run of a team now.
+pub fn is_hosted(app: &App, team: &TeamName) -> Result<bool> {
+    let layout = app.layout.of_project(&workers::project_of(app, team)?);
+    Ok(TeamLock::is_held(&layout, team)?)
 }
 
 /// Opens the folder of a project. One that is gone is not made again: nothing of the work would be in it.

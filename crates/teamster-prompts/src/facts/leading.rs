@@ -94,6 +94,8 @@ pub struct PlanPrompt {
     pub may_ask: bool,
     /// Questions of the leader that were answered.
     pub answers: Vec<Answer>,
+    /// What the person wanted changed in the plans before the last one, the oldest first.
+    pub earlier: Vec<String>,
     /// The plan that the leader made before, as it was proposed.
     pub previous: Option<String>,
     /// What the person wants changed in the last plan.

@@ -11,7 +11,7 @@ use teamster_isolate::git::Repo;
 use teamster_journal::cost::Exceeded;
 use teamster_journal::payload::{Approve, Check, Member, RunSpec, RunStarted};
 use teamster_journal::{Event, EventActor, EventKind, EventType, HOST, NewEvent, RunState, family};
-use teamster_store::{PlannedTask, Store};
+use teamster_store::{Kind, PlannedTask, Store, TeamChanges};
 use teamster_types::TeamName;
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::task::Task;
@@ -205,8 +205,31 @@ impl<'a> RunContext<'a> {
 
     /// Appends an event to the journal and reads on.
     pub(super) fn record(&mut self, event: NewEvent) -> Result<()> {
-        self.env.store.record(&self.team, event)?;
-        self.read()
+        self.record_placed(event)?;
+        Ok(())
+    }
+
+    /// Appends an event to the journal and reads on; returns the position of the event.
+    pub(super) fn record_placed(&mut self, event: NewEvent) -> Result<u64> {
+        let seq = self.env.store.record(&self.team, event)?;
+        self.read()?;
+        Ok(seq)
+    }
+
+    /// Records an event that answers a question, and reads on; returns whether the question was open. Otherwise nothing is
+    /// recorded.
+    pub(super) fn record_answer(&mut self, event: NewEvent) -> Result<bool> {
+        let changes = TeamChanges {
+            record: vec![event],
+            ..TeamChanges::default()
+        };
+        let is_in_time = match self.env.store.apply(&self.team, HOST, &changes) {
+            Ok(_) => true,
+            Err(error) if error.kind == Kind::Conflict && !error.busy => false,
+            Err(error) => return Err(error.into()),
+        };
+        self.read()?;
+        Ok(is_in_time)
     }
 
     /// Records something that the host did.

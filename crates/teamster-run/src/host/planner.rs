@@ -102,8 +102,9 @@ impl Planner {
             if let Some(why) = nobody_can(run.spec(), &plan) {
                 return Ok(vec![HostCommand::finish(RunEnd::Failed, why)]);
             }
-            if run.add_checks(checks_of(&plan))? {
-                verifier.check_base(run, guard, projector)?;
+            if run.add_checks(checks_of(&plan))? && !verifier.check_base(run, guard, projector)? {
+                // The run stops. The next host finds which checks are missing, and the plan in the journal or in its file.
+                return Ok(vec![HostCommand::Wait]);
             }
             let mut plan = plan;
             plan.assign_roles(&run.spec().members);
@@ -169,7 +170,11 @@ impl Planner {
         if let Some(answer) = run.observer().plan_answer() {
             let answered = PlanAnswered::new(revision, TERMINAL, answer);
             let event = EventKind::PlanAnswered(answered);
-            run.record(NewEvent::new(EventActor::Person, event))?;
+            let seq = run.record_placed(NewEvent::new(EventActor::Person, event))?;
+            let first = run.state().planning.reply_to(revision);
+            if first.is_none_or(|first| first.seq != seq) {
+                run.say("your answer came too late: the plan was decided elsewhere");
+            }
             return Ok(PlanStep::again());
         }
         // Whoever reads the plan uses none of the team's time.
@@ -218,15 +223,8 @@ impl Planner {
             from: "nobody".to_owned(),
             text: NOT_ANSWERED.to_owned(),
         });
-        let answers = asked.iter().map(answer_to).chain(unasked).collect();
-        let brief = PlanBrief {
-            may_ask: false,
-            answers,
-            revision: Some(PlanRevision {
-                before: last.proposed.plan.clone(),
-                words: None,
-            }),
-        };
+        let mut brief = brief_to_revise(run, last, None);
+        brief.answers.extend(unasked);
         match leader_turn::plan(run, guard, &brief) {
             Ok(led) => propose(run, PlanAuthor::Leader, &led.plan, led.left_out, None),
             Err(error) => no_plan(run, error),
@@ -248,7 +246,10 @@ impl Planner {
                         question: open.id,
                         answer,
                     });
-                    run.record(NewEvent::new(EventActor::Person, answered))?;
+                    let event = NewEvent::new(EventActor::Person, answered);
+                    if !run.record_answer(event)? {
+                        run.say("your answer came too late: the question was answered elsewhere");
+                    }
                 }
                 None => leave_to_leader(run, open.id, "the person leaves it to the leader")?,
             }
@@ -265,6 +266,29 @@ fn questions_since(run: &RunContext<'_>, seq: u64) -> Vec<Question> {
     let since =
         questions.filter(|question| question.kind == QuestionKind::Plan && question.id.seq() > seq);
     since.cloned().collect()
+}
+
+/// Returns what a leader is told that makes its last plan anew: everything that a person has said to its questions and its
+/// plans so far, since each turn of it begins without memory. `words` is what was said to the last plan.
+fn brief_to_revise(run: &RunContext<'_>, last: &PlanProposal, words: Option<String>) -> PlanBrief {
+    let proposals = &run.state().planning.proposals;
+    let first = proposals.first().map_or(0, |first| first.seq);
+    let asked = questions_since(run, first);
+    let settled = asked.iter().filter(|question| !question.is_open());
+    let before = proposals.iter().filter(|proposal| proposal.seq < last.seq);
+    let earlier = before.filter_map(|proposal| match &proposal.reply.as_ref()?.answer {
+        PlanAnswer::Revise { words } => Some(words.clone()),
+        _ => None,
+    });
+    PlanBrief {
+        may_ask: false,
+        answers: settled.map(answer_to).collect(),
+        revision: Some(PlanRevision {
+            before: last.proposed.plan.clone(),
+            words,
+            earlier: earlier.collect(),
+        }),
+    }
 }
 
 fn leave_to_leader(run: &mut RunContext<'_>, question: QuestionId, reason: &str) -> Result<()> {
@@ -375,13 +399,7 @@ fn revise(
         let problem = "no agent leads this run, so nobody could change the plan; edit it yourself";
         return propose_again(run, last, problem.to_owned());
     }
-    let brief = PlanBrief {
-        revision: Some(PlanRevision {
-            before: last.proposed.plan.clone(),
-            words: Some(words),
-        }),
-        ..PlanBrief::default()
-    };
+    let brief = brief_to_revise(run, last, Some(words));
     match leader_turn::plan(run, guard, &brief) {
         Ok(led) => propose(run, PlanAuthor::Leader, &led.plan, led.left_out, None),
         Err(TurnError::Host(error)) => Err(error),

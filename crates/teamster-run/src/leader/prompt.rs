@@ -56,6 +56,10 @@ pub(super) fn first(
         },
         may_ask: request.may_ask,
         answers: request.answers.to_vec(),
+        earlier: match request.revision {
+            Some(revision) => revision.earlier.clone(),
+            None => Vec::new(),
+        },
         previous: match request.revision {
             Some(revision) => serde_json::to_string_pretty(&revision.before).ok(),
             None => None,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use teamster_fs::layout;
-use teamster_journal::NewEvent;
+use teamster_journal::{Event, NewEvent};
 use teamster_types::failure::{Failure, LONGEST_BACKOFF};
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::message::{Mailbox, Message};
@@ -181,6 +181,11 @@ impl Txn for FileTxn<'_> {
 
     fn position(&self) -> u64 {
         self.held.note.seq
+    }
+
+    fn events_from(&mut self, from: u64) -> Result<Vec<Event>> {
+        let team = &self.held.folders.team;
+        Ok(self.store.places.read(team, from, usize::MAX)?.events)
     }
 
     fn config(&mut self) -> Result<TeamConfig> {

@@ -1,6 +1,7 @@
 //! Several changes of one team that belong together: all of them are made, or none.
 
-use teamster_journal::EventActor;
+use teamster_journal::payload::{QuestionAnswered, QuestionId};
+use teamster_journal::{EventActor, EventKind, NewEvent, QuestionFate, Questions};
 use teamster_types::TaskId;
 use teamster_types::task::{Status, Task};
 use teamster_types::transitions::Edit;
@@ -8,7 +9,7 @@ use teamster_types::transitions::Edit;
 use super::{finish, mail, must_open, tasks};
 use crate::backend::Txn;
 use crate::error::{Result, StoreError};
-use crate::store::TeamChanges;
+use crate::store::{AcceptedProposal, TeamChanges};
 
 /// Makes the changes in the order of the fields of [`TeamChanges`]; returns the new tasks.
 pub(super) fn apply(
@@ -48,10 +49,62 @@ pub(super) fn apply(
     for outgoing in &changes.send {
         mail::send(tx, outgoing)?;
     }
+    for accepted in &changes.accept {
+        let task = made.get(accepted.place).map(Task::id);
+        accept(tx, actor, accepted, task)?;
+    }
     for event in &changes.record {
+        if let EventKind::QuestionAnswered(answered) = event.payload() {
+            must_be_open(tx, answered.question)?;
+        }
         tx.event(event.clone());
     }
     Ok(made)
+}
+
+/// Answers a proposal with the task that was made of it.
+fn accept(
+    tx: &mut dyn Txn,
+    actor: &EventActor,
+    accepted: &AcceptedProposal,
+    task: Option<&TaskId>,
+) -> Result<()> {
+    let question = accepted.question;
+    let Some(task) = task else {
+        return Err(StoreError::refused(format!(
+            "{question} is to become a task that is not among the new ones"
+        )));
+    };
+    must_be_open(tx, question)?;
+    let answer = match accepted.words.trim() {
+        "" => format!("accepted as task {task}"),
+        more => format!("accepted as task {task}: {more}"),
+    };
+    let answered = EventKind::QuestionAnswered(QuestionAnswered { question, answer });
+    let event = NewEvent::new(actor, answered);
+    tx.event(match &accepted.about {
+        Some(about) => event.task(about),
+        None => event,
+    });
+    Ok(())
+}
+
+/// Refuses an answer to a question that nobody waits with: it would count for nothing.
+fn must_be_open(tx: &mut dyn Txn, id: QuestionId) -> Result<()> {
+    let events = tx.events_from(id.seq())?;
+    let questions = Questions::of(&events);
+    let Some(question) = questions.get(id) else {
+        return Err(StoreError::not_found(format!("there is no question {id}")));
+    };
+    match &question.fate {
+        QuestionFate::Open => Ok(()),
+        QuestionFate::Answered { by, .. } => {
+            Err(StoreError::conflict(format!("{by} answered {id} first")))
+        }
+        QuestionFate::Expired { reason, .. } => Err(StoreError::conflict(format!(
+            "nobody waits for an answer to {id} any more: {reason}"
+        ))),
+    }
 }
 
 /// Replaces a task by others: whoever waited for it waits for all of them.

@@ -219,7 +219,7 @@ pub(super) async fn answer_request(
             allow: given.allow,
             reason: given.reason,
         };
-        permissions::answer(&app, &team, &worker, &given.request, &decision)?;
+        permissions::answer(&app, &team, &worker, &given.request, None, &decision)?;
         Ok(RequestReplied {
             allowed: given.allow,
         })

@@ -100,6 +100,7 @@ const CASES: &[TestCase] = table! {
             blocked_task_waits_for_an_answer_and_loses_no_attempt,
             block_without_the_claim_is_refused,
             changes_are_made_together,
+            proposal_becomes_one_task_and_is_answered_once,
             one_of_several_results_is_chosen_once,
             one_bad_change_undoes_all,
         }

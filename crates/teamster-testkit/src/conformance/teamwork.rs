@@ -1,8 +1,10 @@
 //! Tasks that wait for somebody's words, and changes that are made together.
 
-use teamster_journal::payload::Nothing;
-use teamster_journal::{EventActor, EventKind, NewEvent};
-use teamster_store::{Kind, Outgoing, PlannedTask, Recipient, TeamChanges};
+use teamster_journal::payload::{
+    Addressee, Nothing, ProposedTask, QuestionAnswered, QuestionAsked, QuestionId, QuestionKind,
+};
+use teamster_journal::{EventActor, EventKind, NewEvent, Question, Questions};
+use teamster_store::{AcceptedProposal, Kind, Outgoing, PlannedTask, Recipient, TeamChanges};
 use teamster_types::TaskId;
 use teamster_types::json::Object;
 use teamster_types::task::{MergeMark, NewTask, Status};
@@ -98,6 +100,7 @@ pub(super) fn changes_are_made_together(fixture: &StoreFixture) {
             content: "look at the halves".to_owned(),
             extra: Object::new(),
         }],
+        accept: Vec::new(),
         record: vec![NewEvent::new("lead", EventKind::TeamRestored(Nothing {}))],
     };
     let made = fixture.step(
@@ -210,4 +213,56 @@ pub(super) fn one_bad_change_undoes_all(fixture: &StoreFixture) {
         assert!(outcome.is_err(), "{changes:?}");
         assert_eq!(fixture.tasks().len(), before, "{changes:?}");
     }
+}
+
+pub(super) fn proposal_becomes_one_task_and_is_answered_once(fixture: &StoreFixture) {
+    let asked = EventKind::QuestionAsked(QuestionAsked {
+        kind: QuestionKind::Proposal,
+        text: String::new(),
+        to: Addressee::Person,
+        proposal: Some(ProposedTask {
+            subject: "mend it".to_owned(),
+            ..ProposedTask::default()
+        }),
+    });
+    let event = NewEvent::new("worker-1", asked);
+    let seq = fixture.step("ask", fixture.store.record(&fixture.team, event));
+    let question = QuestionId::at(seq);
+    let accepted = TeamChanges {
+        create: vec![planned("mend it", &[])],
+        accept: vec![AcceptedProposal {
+            question,
+            place: 0,
+            about: None,
+            words: "soon".to_owned(),
+        }],
+        ..TeamChanges::default()
+    };
+    let apply = |changes: &TeamChanges| {
+        let store = &fixture.store;
+        store.apply(&fixture.team, &EventActor::Person, changes)
+    };
+    let made = fixture.step("accept", apply(&accepted));
+    let events = fixture.events();
+    let questions = Questions::of(&events);
+    let answer = format!("accepted as task {}: soon", made[0].id());
+    let found = questions.get(question).and_then(Question::answer);
+    assert_eq!(found, Some(answer.as_str()));
+    let before = (fixture.tasks().len(), events.len());
+    let late = QuestionAnswered {
+        question,
+        answer: "no".to_owned(),
+    };
+    let late = NewEvent::new(EventActor::Leader, EventKind::QuestionAnswered(late));
+    let answered = TeamChanges {
+        create: vec![planned("mend it another way", &[])],
+        record: vec![late],
+        ..TeamChanges::default()
+    };
+    fixture.refuse("accept again", Kind::Conflict, |_| apply(&accepted));
+    fixture.refuse("answer what was answered", Kind::Conflict, |_| {
+        apply(&answered)
+    });
+    let after = (fixture.tasks().len(), fixture.events().len());
+    assert_eq!(after, before, "nothing was made or recorded");
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use serde_json::Value;
-use teamster_journal::NewEvent;
+use teamster_journal::{Event, NewEvent};
 use teamster_store::{Candidates, MailCursor, Position, Result, Signal, Txn};
 use teamster_types::failure::Failure;
 use teamster_types::heartbeat::Heartbeat;
@@ -123,6 +123,11 @@ impl Txn for MemTxn<'_> {
 
     fn position(&self) -> u64 {
         self.team.events.len() as u64
+    }
+
+    fn events_from(&mut self, from: u64) -> Result<Vec<Event>> {
+        let events = self.team.events.iter();
+        Ok(events.filter(|event| event.seq >= from).cloned().collect())
     }
 
     fn config(&mut self) -> Result<TeamConfig> {

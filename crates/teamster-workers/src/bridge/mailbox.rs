@@ -8,13 +8,13 @@
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
-use serde_json::json;
+use serde_json::{Value, json};
 use teamster_agents::{MessageRoute, PermissionReply};
 use teamster_isolate::OrTrace as _;
 use teamster_journal::{Event, EventType, family};
 use teamster_store::{Reader, Signal};
 use teamster_types::json::Object;
-use teamster_types::message::Message;
+use teamster_types::message::{Message, REQUEST_POSITION};
 use teamster_types::redact::redact;
 use teamster_types::text::clean;
 use teamster_types::time::say_span;
@@ -64,6 +64,10 @@ struct PersonReply {
     by: String,
     /// What the person decided.
     reply: PermissionReply,
+    /// The position of the event that asked for it, if the message says so.
+    about: Option<u64>,
+    /// The position of the message.
+    sent: Option<u64>,
 }
 
 /// A request of the agent that waits for a person.
@@ -72,6 +76,20 @@ struct PendingRequest {
     request: String,
     what: String,
     since: Instant,
+    /// The position of the event that asks.
+    position: Option<u64>,
+}
+
+impl PendingRequest {
+    /// Returns whether a decision is about this request, and not about an earlier one of the same name: it says so, or it was
+    /// sent after this was asked.
+    fn is_meant_by(&self, decision: &PersonReply) -> bool {
+        match (self.position, decision.about, decision.sent) {
+            (Some(asked), Some(about), _) => asked == about,
+            (Some(asked), None, Some(sent)) => asked < sent,
+            _ => true,
+        }
+    }
 }
 
 /// A worker's mail and the requests of its agent.
@@ -279,6 +297,11 @@ impl WorkerMailbox {
             request: message.text("requestId").to_owned(),
             by: message.from().to_owned(),
             reply,
+            about: message
+                .as_object()
+                .get(REQUEST_POSITION)
+                .and_then(Value::as_u64),
+            sent: message.seq(),
         });
     }
 
@@ -432,6 +455,7 @@ impl WorkerMailbox {
             request,
             tool,
             detail,
+            position,
         } = asked;
         let detail = redact(detail);
         let detail = clean(&detail, REQUEST_DETAIL);
@@ -439,6 +463,7 @@ impl WorkerMailbox {
             request: (*request).to_owned(),
             what: format!("{tool} {detail}"),
             since,
+            position: *position,
         });
         let name = reporter.name().clone();
         reporter.say(&format!(
@@ -458,12 +483,19 @@ impl WorkerMailbox {
 
     /// Tells the agent what people decided since the last time.
     pub(super) fn pass_replies_on(&mut self, run: &mut TaskAttempt<'_>, reporter: &mut Reporter) {
-        for PersonReply { request, by, reply } in std::mem::take(&mut self.replies) {
+        for decision in std::mem::take(&mut self.replies) {
+            let waits = |pending: &PendingRequest| {
+                pending.request == decision.request && pending.is_meant_by(&decision)
+            };
+            let is_waited_for = self.pending.iter().any(waits);
+            let PersonReply {
+                request, by, reply, ..
+            } = decision;
             let words = match &reply {
                 PermissionReply::Allow => format!("{by} allows it"),
                 PermissionReply::Deny(reason) => format!("{by} denies it: {reason}"),
             };
-            if !self.reply(run, reporter, &request, reply, &words) {
+            if !is_waited_for || !self.reply(run, reporter, &request, reply, &words) {
                 reporter.say(&format!("{by} answers {request}, which does not wait"));
             }
         }
@@ -545,6 +577,8 @@ pub(super) struct PersonRequest<'a> {
     pub(super) tool: &'a str,
     /// What it wants to use the tool for.
     pub(super) detail: &'a str,
+    /// The position of the event that asks, if it could be recorded.
+    pub(super) position: Option<u64>,
 }
 
 /// Returns whether there may be something to claim after this event.
@@ -646,12 +680,42 @@ mod tests {
     }
 
     #[test]
+    fn decision_about_an_earlier_request_of_the_same_name_is_not_taken() {
+        let request = |position| PendingRequest {
+            request: "r1".to_owned(),
+            what: "Write a".to_owned(),
+            since: Instant::now(),
+            position,
+        };
+        let decision = |about, sent| PersonReply {
+            request: "r1".to_owned(),
+            by: "user".to_owned(),
+            reply: PermissionReply::Allow,
+            about,
+            sent,
+        };
+        let asked = request(Some(20));
+        assert!(asked.is_meant_by(&decision(Some(20), Some(25))));
+        assert!(
+            !asked.is_meant_by(&decision(Some(10), Some(25))),
+            "it says so"
+        );
+        assert!(
+            !asked.is_meant_by(&decision(None, Some(15))),
+            "it was sent before"
+        );
+        assert!(asked.is_meant_by(&decision(None, Some(25))));
+        assert!(request(None).is_meant_by(&decision(Some(10), Some(15))));
+    }
+
+    #[test]
     fn requests_and_decisions_of_an_earlier_attempt_are_forgotten() {
         let mut mailbox = mailbox();
         mailbox.pending.push(PendingRequest {
             request: "r1".to_owned(),
             what: "Write a".to_owned(),
             since: Instant::now(),
+            position: None,
         });
         assert!(mailbox.next_expiry(Duration::from_secs(1)).is_some());
         mailbox.begin_attempt();

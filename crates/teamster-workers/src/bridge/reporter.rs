@@ -94,10 +94,14 @@ impl Reporter {
         NewEvent::new(self.identity.name.as_str(), kind)
     }
 
-    /// Records an event of this worker.
-    pub(super) fn record(&mut self, event: NewEvent) {
-        if let Err(error) = self.store.record(&self.identity.team, event) {
-            self.say(&format!("cannot record an event: {error}"));
+    /// Records an event of this worker; returns its position, if that worked.
+    pub(super) fn record(&mut self, event: NewEvent) -> Option<u64> {
+        match self.store.record(&self.identity.team, event) {
+            Ok(seq) => Some(seq),
+            Err(error) => {
+                self.say(&format!("cannot record an event: {error}"));
+                None
+            }
         }
     }
 
@@ -115,13 +119,11 @@ impl Reporter {
         }
     }
 
-    /// Records what an agent did on a task, where a person may want to see it at once.
-    pub(super) fn record_agent_event(&mut self, task: &TaskId, event: &AgentEvent) {
-        let Some(notable) = Notable::of(event) else {
-            return;
-        };
+    /// Records what an agent did on a task, where a person may want to see it at once; returns the position of the event.
+    pub(super) fn record_agent_event(&mut self, task: &TaskId, event: &AgentEvent) -> Option<u64> {
+        let notable = Notable::of(event)?;
         if !notable.always && !self.is_time_for_minor_event() {
-            return;
+            return None;
         }
         let recorded = self.event(EventKind::AgentEvent(AgentEventRecorded {
             what: notable.what.to_owned(),
@@ -129,7 +131,7 @@ impl Reporter {
             allowed: None,
             text: shown(&notable.text, EVENT_TEXT),
         }));
-        self.record(recorded.task(task));
+        self.record(recorded.task(task))
     }
 
     /// Records that a request of an agent was decided.

@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
-use teamster_app::plans::{self, PlanInput};
+use teamster_app::plans::{self, AnsweredPlan, PlanInput};
 use teamster_run::plan::{EDITED_FILE, Faults, Plan, edited_document, proposal_text, read_edited};
 use teamster_types::TeamName;
 
 use crate::cli::TeamSelector;
 use crate::context::Context;
-use crate::editor;
+use crate::editor::PlanEditor;
 use crate::error::{AppError, Result};
 use crate::input::{read_named, says_yes};
 use crate::output::Output;
@@ -48,18 +48,14 @@ impl PlanArgs {
         match self.command {
             PlanCommand::Check(command) => command.run(out),
             PlanCommand::Show(command) => command.run(&Context::find(out)?),
-            PlanCommand::Accept(command) => {
-                decide(out, &command.plan, |_, _| Ok(PlanInput::Accept))
+            PlanCommand::Accept(command) => decide(out, &command.plan, PlanInput::Accept),
+            PlanCommand::Edit(command) => command.run(out),
+            PlanCommand::Revise(command) => {
+                decide(out, &command.plan, PlanInput::Revise(command.what))
             }
-            PlanCommand::Edit(command) => decide(out, &command.plan, |context, team| {
-                edited(context, team, command.file.as_deref())
-            }),
-            PlanCommand::Revise(command) => decide(out, &command.plan, |_, _| {
-                Ok(PlanInput::Revise(command.what))
-            }),
-            PlanCommand::Reject(command) => decide(out, &command.plan, |_, _| {
-                Ok(PlanInput::Reject(command.why))
-            }),
+            PlanCommand::Reject(command) => {
+                decide(out, &command.plan, PlanInput::Reject(command.why))
+            }
         }
     }
 }
@@ -173,17 +169,22 @@ impl PlanShowArgs {
     }
 }
 
-/// Answers the plan that a run waits with, and says what comes of it.
-fn decide(
-    out: Output,
-    plan: &PlanSelector,
-    input: impl FnOnce(&Context, &TeamName) -> Result<PlanInput>,
-) -> Result {
-    let context = Context::find(out)?;
+/// Returns the team whose plan a person decides about.
+fn team_of(context: &Context, plan: &PlanSelector) -> Result<TeamName> {
     context.must_be_a_person("deciding about a plan")?;
-    let team = plan.team.find(&context)?;
-    let input = input(&context, &team)?;
+    plan.team.find(context)
+}
+
+/// Answers the plan that a run waits with, and says what comes of it.
+fn decide(out: Output, plan: &PlanSelector, input: PlanInput) -> Result {
+    let context = Context::find(out)?;
+    let team = team_of(&context, plan)?;
     let answered = plans::answer_plan(&context, &team, plan.revision, input)?;
+    report(out, &team, &answered)
+}
+
+/// Says what comes of an answer.
+fn report(out: Output, team: &TeamName, answered: &AnsweredPlan) -> Result {
     let (revision, word) = (answered.revision, answered.answer.words());
     let hosted = answered.is_hosted;
     out.answer(
@@ -203,33 +204,54 @@ fn decide(
     )
 }
 
-/// Returns the plan of a file, or what the person makes of the present one in their editor.
-fn edited(context: &Context, team: &TeamName, file: Option<&Path>) -> Result<PlanInput> {
-    let (open, spec) = plans::open_plan(context, team)?;
-    if let Some(file) = file {
-        let bytes = read_named(file, PLAN_LIMIT)?;
-        let text = String::from_utf8(bytes)
-            .map_err(|_| AppError::refused(format!("{} is no UTF-8", file.display())))?;
-        return Ok(PlanInput::Edit(text));
+impl PlanEditArgs {
+    fn run(self, out: Output) -> Result {
+        let context = Context::find(out)?;
+        let team = team_of(&context, &self.plan)?;
+        let answered = match &self.file {
+            Some(file) => {
+                let bytes = read_named(file, PLAN_LIMIT)?;
+                let text = String::from_utf8(bytes)
+                    .map_err(|_| AppError::refused(format!("{} is no UTF-8", file.display())))?;
+                plans::answer_plan(&context, &team, self.plan.revision, PlanInput::Edit(text))?
+            }
+            None => edit(&context, &team, self.plan.revision)?,
+        };
+        report(out, &team, &answered)
     }
+}
+
+/// Answers the plan with what the person makes of it in their editor. The revision that they saw there is answered and no
+/// other; what is refused stays in its file.
+fn edit(context: &Context, team: &TeamName, revision: Option<u32>) -> Result<AnsweredPlan> {
     if !context.can_ask() {
         return Err(AppError::usage("without a terminal a FILE is needed")
             .hint("`teamster plan show --toml` prints the plan as such a file"));
     }
+    let (open, spec) = plans::open_revision(context, team, revision)?;
     let before = edited_document(&open.proposed, &spec).map_err(AppError::refused)?;
-    let mut text = before.clone();
-    loop {
-        text = editor::edit(&text).map_err(AppError::refused)?;
+    let mut editor = PlanEditor::open(&before).map_err(AppError::refused)?;
+    let text = loop {
+        let text = editor.wait().map_err(AppError::refused)?;
         if text == before {
             return Err(AppError::refused("nothing was changed"));
         }
         let Err(faults) = read_edited(Path::new(EDITED_FILE), &text, &spec) else {
-            return Ok(PlanInput::Edit(text));
+            break text;
         };
         if !says_yes(&line_by_line(&faults), "Edit it again? [y/N] ") {
             return Err(AppError::refused("the edited plan was given up"));
         }
-    }
+        editor.reopen().map_err(AppError::refused)?;
+    };
+    let seen = Some(open.proposed.revision);
+    plans::answer_plan(context, team, seen, PlanInput::Edit(text)).map_err(|error| {
+        let file = editor.keep();
+        error.hint(format!(
+            "what you edited is kept in {}; `teamster plan show` shows the present plan",
+            file.display()
+        ))
+    })
 }
 
 /// Reads a plan for a command that wants all of it or nothing.

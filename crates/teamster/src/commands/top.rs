@@ -268,7 +268,12 @@ enum AnswerTo {
     /// A question of an agent.
     Question { id: String, is_proposal: bool },
     /// What an agent wants to be allowed.
-    Request { worker: String, request: String },
+    Request {
+        worker: String,
+        request: String,
+        /// The position of the event that asks.
+        seq: u64,
+    },
 }
 
 /// An answer that is being written.
@@ -381,6 +386,7 @@ impl<'a> TopScreen<'a> {
         let requests = view.requests().map(|(worker, request)| AnswerTo::Request {
             worker: worker.name.clone(),
             request: request.request.clone(),
+            seq: request.seq,
         });
         questions.chain(requests).collect()
     }
@@ -433,11 +439,15 @@ impl<'a> TopScreen<'a> {
                     None => format!("{asker} has the answer"),
                 })
             }
-            AnswerTo::Request { worker, request } => {
+            AnswerTo::Request {
+                worker,
+                request,
+                seq,
+            } => {
                 let decision = PermissionDecision::read(typed)
                     .ok_or_else(|| AppError::usage("type allow, deny, or deny and why"))?;
                 let worker = worker.parse()?;
-                permissions::answer(self.context, &team, &worker, request, &decision)?;
+                permissions::answer(self.context, &team, &worker, request, Some(*seq), &decision)?;
                 let may = if decision.allow { "may" } else { "may not" };
                 Ok(format!("{worker} is told that it {may}"))
             }

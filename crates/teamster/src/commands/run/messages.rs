@@ -6,7 +6,7 @@ use teamster_journal::cost::Exceeded;
 use teamster_journal::payload::{
     Addressee, LeaderWoken, QuestionId, ReviewFinished, Severity, StopLevel, TaskChange, WakeKind,
 };
-use teamster_journal::{Event, EventKind, Questions};
+use teamster_journal::{Event, EventKind, Planning, QuestionFate, Questions};
 use teamster_types::TaskId;
 use teamster_types::text::clip;
 
@@ -15,11 +15,12 @@ use crate::shown::viewed_line;
 /// The longest handover or finding that a line tells, in characters. The whole of it is in the task and at the gate.
 const LONGEST_WORDS: usize = 200;
 
-/// Knows what tasks are called, and who is to answer what.
+/// Knows what tasks are called, who is to answer what, and which answers count.
 #[derive(Debug, Default)]
 pub struct EventMessages {
     subjects: HashMap<TaskId, String>,
     questions: Questions,
+    planning: Planning,
 }
 
 impl EventMessages {
@@ -30,6 +31,7 @@ impl EventMessages {
             self.subjects.insert(id.clone(), subject.clone());
         }
         self.questions.apply(event, &what);
+        self.planning.apply(event, &what);
         let line = self.line(event, &what)?;
         Some(viewed_line(&line))
     }
@@ -216,6 +218,10 @@ impl EventMessages {
                 format!("{id} is for you ({why}): answer with `teamster answer {id} \"…\"`")
             }
             EventKind::QuestionAnswered(answered) => {
+                let question = self.questions.get(answered.question);
+                if question.is_some_and(|it| !is_answered_by(&it.fate, event)) {
+                    return None;
+                }
                 format!("{actor} answers {}: {}", answered.question, answered.answer)
             }
             EventKind::QuestionExpired(expired) => {
@@ -264,6 +270,22 @@ impl EventMessages {
             {
                 format!("{actor} says: {}", sent.content)
             }
+            EventKind::PlanAnswered(answered) => {
+                let counts = self.planning.reply_to(answered.revision);
+                if counts.is_none_or(|counts| counts.seq != event.seq) {
+                    return None;
+                }
+                let answer = answered.answer()?;
+                let words = match &answered.words {
+                    Some(words) => format!(": {words}"),
+                    None => String::new(),
+                };
+                format!(
+                    "revision {} of the plan is {}{words}",
+                    answered.revision,
+                    answer.words()
+                )
+            }
             _ => return about_plan(what),
         })
     }
@@ -290,6 +312,11 @@ fn handed_over(change: &TaskChange) -> String {
     }
 }
 
+/// Returns whether this event is the one that answered a question.
+fn is_answered_by(fate: &QuestionFate, event: &Event) -> bool {
+    matches!(fate, QuestionFate::Answered { seq, .. } if *seq == event.seq)
+}
+
 /// Returns the line for what becomes of the plan.
 fn about_plan(what: &EventKind) -> Option<String> {
     Some(match what {
@@ -314,18 +341,6 @@ fn about_plan(what: &EventKind) -> Option<String> {
                 ),
             };
             format!("{what}{not_taken}{to_decide}")
-        }
-        EventKind::PlanAnswered(answered) => {
-            let answer = answered.answer()?;
-            let words = match &answered.words {
-                Some(words) => format!(": {words}"),
-                None => String::new(),
-            };
-            format!(
-                "revision {} of the plan is {}{words}",
-                answered.revision,
-                answer.words()
-            )
         }
         EventKind::PlanFailed(failed) => format!("no plan: {}", failed.reason),
         EventKind::RunPlan(plan) => format!(

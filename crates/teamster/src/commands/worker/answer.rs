@@ -52,6 +52,7 @@ impl WorkerAnswerArgs {
             &named.team,
             &named.worker,
             &self.request,
+            None,
             &decision,
         )?;
         context.out.answer(

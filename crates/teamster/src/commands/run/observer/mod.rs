@@ -10,14 +10,16 @@ use std::io::IsTerminal as _;
 use std::path::Path;
 use std::time::Duration;
 
-use teamster_journal::payload::{GateAnswer, PlanAnswer, PlanProposed, QuestionId, RunSpec};
+use teamster_journal::payload::{
+    GateAnswer, PlanAnswer, PlanAnswered, PlanProposed, QuestionId, RunSpec,
+};
 use teamster_journal::{Event, EventKind, Question};
 use teamster_run::observer::{GateReply, PlanShown, QuestionReply, RunObserver};
 use teamster_run::plan::{EDITED_FILE, edited_document, read_edited};
 use teamster_types::TeamName;
 
 use crate::context::Context;
-use crate::editor;
+use crate::editor::PlanEditor;
 use crate::input::{Prompt, PromptInput};
 use crate::notify::{Notification, notify};
 use crate::shown::{viewed, viewed_line};
@@ -39,6 +41,7 @@ const FAULTY: &str = "edited plan> ";
 /// What can be typed when the leader asks.
 const QUESTION_HELP: &str = "Type your answer, or `skip` to leave it to the leader";
 const QUESTION: &str = "answer> ";
+const ELSEWHERE: &str = "This was decided elsewhere.";
 
 /// A plan that a person is asked about.
 struct PlanDialog {
@@ -46,6 +49,13 @@ struct PlanDialog {
     spec: RunSpec,
     /// What the person has made of it in the editor, while that has faults.
     edited: Option<String>,
+}
+
+/// An edited plan that was answered with, until it is known whether that counts.
+struct SentPlan {
+    revision: u32,
+    answer: PlanAnswer,
+    editor: PlanEditor,
 }
 
 /// What a line says to a plan.
@@ -65,6 +75,9 @@ pub struct RunTerminal<'a> {
     prompt: Option<Prompt>,
     /// The plan that is asked about.
     plan: Option<PlanDialog>,
+    /// The editor that has the terminal. Nothing is drawn or asked meanwhile, and the run goes on.
+    editing: Option<PlanEditor>,
+    sent: Option<SentPlan>,
     /// The question of the leader that is asked.
     question: Option<QuestionId>,
     answer: Option<GateReply>,
@@ -83,6 +96,8 @@ impl<'a> RunTerminal<'a> {
             has_terminal,
             prompt: None,
             plan: None,
+            editing: None,
+            sent: None,
             question: None,
             stays: answer.is_none() || has_terminal,
             answer,
@@ -93,7 +108,12 @@ impl<'a> RunTerminal<'a> {
 
     /// Whether somebody types an answer now, so that nothing else may be drawn.
     fn is_asking(&self) -> bool {
-        self.prompt.is_some() || self.questions.is_asking()
+        !self.is_free() || self.questions.is_asking()
+    }
+
+    /// Whether agents may ask here: nothing is asked for the run itself, and the terminal is ours.
+    fn is_free(&self) -> bool {
+        self.prompt.is_none() && self.editing.is_none()
     }
 
     /// Takes in an event from before this host took over.
@@ -103,7 +123,7 @@ impl<'a> RunTerminal<'a> {
 
     /// Returns questions of agents that are to be shown now; they are asked with [`RunTerminal::ask_questions`].
     fn questions_to_show(&mut self) -> Option<String> {
-        let is_free = self.prompt.is_none();
+        let is_free = self.is_free();
         is_free.then(|| self.questions.take_text()).flatten()
     }
 
@@ -113,7 +133,7 @@ impl<'a> RunTerminal<'a> {
 
     /// Takes in answers to questions of agents that were typed. Returns a line that says what came of one.
     fn hear_answers(&mut self) -> Option<String> {
-        let is_free = self.prompt.is_none();
+        let is_free = self.is_free();
         is_free.then(|| self.questions.hear(self.context)).flatten()
     }
 
@@ -151,10 +171,35 @@ impl<'a> RunTerminal<'a> {
         self.prompt = is_asked.then(|| Prompt::new(GATE_HELP, GATE));
     }
 
-    /// Ends the question without an answer, and says why on a line of its own.
+    /// Ends the question without an answer, and says why on a line of its own. An editor that is open is ended, and what is
+    /// in it is kept.
     fn close(&mut self, why: &str) {
         if let Some(prompt) = self.prompt.take() {
             prompt.close(why);
+        }
+        if let Some(editor) = self.editing.take() {
+            self.keep(editor, why);
+            self.signals.lend_terminal(false);
+        }
+    }
+
+    fn keep(&self, editor: PlanEditor, why: &str) {
+        let file = editor.keep();
+        let kept = format!("{why} What you edited is kept in {}", file.display());
+        self.context.out.remark(kept.trim());
+    }
+
+    /// Closes what is asked about a plan when somebody has answered this revision.
+    fn plan_is_answered(&mut self, answered: &PlanAnswered) {
+        if let Some(sent) = self.sent.take_if(|sent| sent.revision == answered.revision)
+            && answered.answer().as_ref() != Some(&sent.answer)
+        {
+            self.keep(sent.editor, ELSEWHERE);
+        }
+        let asked = self.plan.as_ref().map(|dialog| dialog.proposed.revision);
+        if asked == Some(answered.revision) {
+            self.close(ELSEWHERE);
+            self.plan = None;
         }
     }
 
@@ -172,10 +217,8 @@ impl<'a> RunTerminal<'a> {
         match event.payload() {
             EventKind::ApprovalGiven(_)
             | EventKind::ApprovalRefused(_)
-            | EventKind::ApprovalRevised(_) => self.close("This was decided elsewhere."),
-            EventKind::PlanAnswered(_) if self.plan.is_some() => {
-                self.close("This was decided elsewhere.");
-            }
+            | EventKind::ApprovalRevised(_) => self.close(ELSEWHERE),
+            EventKind::PlanAnswered(answered) => self.plan_is_answered(&answered),
             EventKind::QuestionAnswered(answered) if self.question == Some(answered.question) => {
                 self.close("This was answered elsewhere.");
             }
@@ -199,6 +242,9 @@ impl<'a> RunTerminal<'a> {
 
     /// What the person says to the plan on the screen; `None` while nothing was said that counts.
     fn plan_answer(&mut self) -> Option<PlanAnswer> {
+        if self.editing.is_some() {
+            return self.edited_plan();
+        }
         let dialog = self.plan.as_ref()?;
         let prompt = self.prompt.as_mut()?;
         let line = match prompt.heard(Duration::ZERO)? {
@@ -222,7 +268,10 @@ impl<'a> RunTerminal<'a> {
                 (self.prompt, self.plan) = (None, None);
                 Some(answer)
             }
-            Some(PlanLine::Edit) => self.edit_plan(),
+            Some(PlanLine::Edit) => {
+                self.edit_plan();
+                None
+            }
             Some(PlanLine::Back) => {
                 self.plan.as_mut()?.edited = None;
                 self.prompt = Some(Prompt::new(PLAN_HELP, PLAN));
@@ -236,42 +285,68 @@ impl<'a> RunTerminal<'a> {
         }
     }
 
-    /// Lets the person edit the plan; asks again when nothing came of that.
-    fn edit_plan(&mut self) -> Option<PlanAnswer> {
+    /// Opens the plan in the person's editor. The run goes on meanwhile.
+    fn edit_plan(&mut self) {
         // The terminal is the editor's now.
         self.prompt = None;
-        let dialog = self.plan.as_mut()?;
+        let Some(dialog) = &self.plan else {
+            return;
+        };
         let before = match &dialog.edited {
             Some(edited) => Ok(edited.clone()),
             None => edited_document(&dialog.proposed, &dialog.spec),
         };
-        let signals = &self.signals;
-        let edited = before.and_then(|before| {
-            let text = signals.with_terminal_lent(|| editor::edit(&before))?;
-            Ok((text != before || dialog.edited.is_some()).then_some(text))
-        });
+        self.signals.lend_terminal(true);
+        match before.and_then(|before| PlanEditor::open(&before)) {
+            Ok(editor) => self.editing = Some(editor),
+            Err(why) => self.ask_about_plan_again(&format!("Nothing was changed: {why}")),
+        }
+    }
+
+    /// Returns what the person made of the plan, once the editor is closed; asks again when nothing came of that.
+    fn edited_plan(&mut self) -> Option<PlanAnswer> {
+        let edited = self.editing.as_mut()?.poll()?;
+        let editor = self.editing.take()?;
+        let dialog = self.plan.as_mut()?;
         let remark = match edited {
-            Ok(Some(text)) => match read_edited(Path::new(EDITED_FILE), &text, &dialog.spec) {
+            Ok(text) if text == editor.before() && dialog.edited.is_none() => {
+                "Nothing was changed.".to_owned()
+            }
+            Ok(text) => match read_edited(Path::new(EDITED_FILE), &text, &dialog.spec) {
                 Ok(plan) => {
-                    self.plan = None;
-                    return Some(PlanAnswer::Edit {
+                    let answer = PlanAnswer::Edit {
                         plan: Box::new(plan),
+                    };
+                    self.sent = Some(SentPlan {
+                        revision: dialog.proposed.revision,
+                        answer: answer.clone(),
+                        editor,
                     });
+                    self.plan = None;
+                    self.signals.lend_terminal(false);
+                    return Some(answer);
                 }
                 Err(faults) => {
                     dialog.edited = Some(text);
                     faults.to_string()
                 }
             },
-            Ok(None) => "Nothing was changed.".to_owned(),
             Err(why) => format!("Nothing was changed: {why}"),
         };
-        self.context.out.remark(&remark);
-        self.prompt = Some(match dialog.edited {
-            Some(_) => Prompt::new(FAULTY_HELP, FAULTY),
-            None => Prompt::new(PLAN_HELP, PLAN),
-        });
+        self.ask_about_plan_again(&remark);
         None
+    }
+
+    /// Asks about the plan again, or about what was made of it in the editor, below a remark.
+    fn ask_about_plan_again(&mut self, remark: &str) {
+        self.signals.lend_terminal(false);
+        self.context.out.remark(remark);
+        let is_faulty = self.plan.as_ref().is_some_and(|it| it.edited.is_some());
+        self.prompt = Some(if is_faulty {
+            Prompt::new(FAULTY_HELP, FAULTY)
+        } else {
+            Prompt::new(PLAN_HELP, PLAN)
+        });
     }
 
     /// What the person says to the leader's question; `None` while nothing was said.

@@ -2,8 +2,11 @@
 //!
 //! A question is shown when it comes, and a prompt below it. Nothing else is drawn while somebody may type. An empty line puts
 //! the questions off: the run is shown again, and any line that is typed later shows them anew, or answers one at once.
+//!
+//! A line answers only what was on the screen when it was typed. So a prompt knows what was shown above it, and when that
+//! changes, because somebody else asks or one is answered elsewhere, everything is shown anew with another prompt.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -20,6 +23,8 @@ use crate::notify::{Notification, notify};
 use crate::shown::{viewed, viewed_line};
 
 const PROMPT: &str = "answer> ";
+const ANSWERED_ELSEWHERE: &str = "This was answered elsewhere, or nobody waits for it any more.";
+const NOT_ANSWERED: &str = "nothing was answered: what is asked had changed";
 /// Lines of one question that are shown; all of it is in `teamster status` and in Studio.
 const MOST_LINES: usize = 12;
 
@@ -28,8 +33,13 @@ const MOST_LINES: usize = 12;
 enum Asked {
     /// A question of an agent.
     Question(QuestionId),
-    /// A request of a worker's agent, by its name.
-    Request(String, String),
+    /// A request of a worker's agent, by its name and the position of the event that asks: a client may give the requests
+    /// of each of its processes the same names.
+    Request {
+        worker: String,
+        request: String,
+        seq: u64,
+    },
 }
 
 /// What becomes of the prompt.
@@ -54,8 +64,8 @@ pub(super) struct TerminalQuestions {
     /// What waits, by the number that it was shown with. A number is used once.
     waiting: BTreeMap<u32, Asked>,
     next: u32,
-    /// Whether something waits that was not shown yet.
-    has_news: bool,
+    /// The numbers that were shown with the prompt that is open or was put off. Only these can be answered by it.
+    shown: BTreeSet<u32>,
     asking: Asking,
 }
 
@@ -67,7 +77,7 @@ impl TerminalQuestions {
             requests: BTreeMap::new(),
             waiting: BTreeMap::new(),
             next: 1,
-            has_news: false,
+            shown: BTreeSet::new(),
             asking: if has_terminal {
                 Asking::No
             } else {
@@ -101,7 +111,6 @@ impl TerminalQuestions {
             news = Some(self.heading(&asked));
             self.waiting.insert(self.next, asked);
             self.next += 1;
-            self.has_news = true;
         }
         news
     }
@@ -149,20 +158,45 @@ impl TerminalQuestions {
             .map(|question| Asked::Question(question.id))
             .collect();
         for (worker, requests) in &self.requests {
-            let requests = requests.iter();
-            open.extend(requests.map(|open| Asked::Request(worker.clone(), open.request.clone())));
+            open.extend(requests.iter().map(|open| Asked::Request {
+                worker: worker.clone(),
+                request: open.request.clone(),
+                seq: open.seq,
+            }));
         }
         open
     }
 
-    /// Returns what is to be shown now, if there is something new and nobody types. The caller shows it, and calls
-    /// [`TerminalQuestions::ask`].
+    /// Returns what is to be shown now, if that is something else than what is on the screen. A prompt that was open for the
+    /// latter is closed. The caller shows the text, and calls [`TerminalQuestions::ask`].
     pub(super) fn take_text(&mut self) -> Option<String> {
-        if !self.has_news || matches!(self.asking, Asking::Never | Asking::Open(_)) {
+        let is_due = match &self.asking {
+            Asking::Never => false,
+            Asking::Open(_) => !self.is_current(),
+            // What was put off is shown when there is more.
+            Asking::No | Asking::PutOff(_) => {
+                !self.waiting.keys().all(|it| self.shown.contains(it))
+            }
+        };
+        if !is_due || self.waiting.is_empty() {
             return None;
         }
-        self.has_news = false;
-        (!self.waiting.is_empty()).then(|| self.text())
+        let is_gone = |number: &u32| !self.waiting.contains_key(number);
+        let why = if self.shown.iter().any(is_gone) {
+            ANSWERED_ELSEWHERE
+        } else {
+            ""
+        };
+        if let Asking::Open(prompt) = std::mem::replace(&mut self.asking, Asking::No) {
+            prompt.close(why);
+        }
+        self.shown = self.waiting.keys().copied().collect();
+        Some(self.text())
+    }
+
+    /// Returns whether everything that waits is on the screen, and nothing else.
+    fn is_current(&self) -> bool {
+        self.waiting.keys().eq(&self.shown)
     }
 
     /// Asks about what has been shown.
@@ -172,6 +206,7 @@ impl TerminalQuestions {
 
     /// Ends the prompt because something else is asked or the run is over.
     pub(super) fn close(&mut self) {
+        self.shown.clear();
         match std::mem::replace(&mut self.asking, Asking::No) {
             Asking::Open(prompt) | Asking::PutOff(prompt) => prompt.close(""),
             Asking::No => {}
@@ -182,8 +217,11 @@ impl TerminalQuestions {
     /// Takes in what was typed. Returns a line that says what came of it.
     pub(super) fn hear(&mut self, context: &Context) -> Option<String> {
         if self.waiting.is_empty() {
-            if let Asking::Open(prompt) = std::mem::replace(&mut self.asking, Asking::No) {
-                prompt.close("This was answered elsewhere, or nobody waits for it any more.");
+            self.shown.clear();
+            match std::mem::replace(&mut self.asking, Asking::No) {
+                Asking::Open(prompt) => prompt.close(ANSWERED_ELSEWHERE),
+                Asking::Never => self.asking = Asking::Never,
+                Asking::No | Asking::PutOff(_) => {}
             }
             return None;
         }
@@ -224,6 +262,8 @@ impl TerminalQuestions {
         }
         let (number, words) = match self.chosen(line) {
             Ok(chosen) => chosen,
+            // It is shown anew, with what waits by now.
+            Err(_) if is_open && !self.is_current() => return Some(NOT_ANSWERED.to_owned()),
             Err(remark) if is_open => {
                 self.remark(&remark);
                 return None;
@@ -254,14 +294,13 @@ impl TerminalQuestions {
     /// Goes on with what is left to answer: it is shown again.
     fn go_on(&mut self, is_open: bool) {
         if is_open || self.waiting.is_empty() {
-            self.asking = Asking::No;
-            self.has_news = !self.waiting.is_empty();
+            self.show_again();
         }
     }
 
     fn show_again(&mut self) {
         self.asking = Asking::No;
-        self.has_news = true;
+        self.shown.clear();
     }
 
     fn remark(&self, remark: &str) {
@@ -270,25 +309,26 @@ impl TerminalQuestions {
         }
     }
 
-    /// Returns which one a line answers, and with which words; else what to type.
+    /// Returns which one a line answers, and with which words; else what to type. It is one of those that were shown when the
+    /// line was typed, and the only one of them if the line names none.
     fn chosen<'a>(&self, line: &'a str) -> std::result::Result<(u32, &'a str), String> {
         let (first, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+        let waits = |number: &u32| self.shown.contains(number) && self.waiting.contains_key(number);
         let by_number = first.parse::<u32>().ok();
         let by_name = || {
             let id = first.parse::<QuestionId>().ok()?;
             let is_it = |(_, asked): &(&u32, &Asked)| **asked == Asked::Question(id);
             self.waiting.iter().find(is_it).map(|(number, _)| *number)
         };
-        let named = by_number
-            .filter(|number| self.waiting.contains_key(number))
-            .or_else(by_name);
-        match (named, self.waiting.keys().next()) {
+        let named = by_number.filter(waits).or_else(|| by_name().filter(waits));
+        let only = self.shown.first().filter(|_| self.shown.len() == 1);
+        match (named, only.filter(|only| waits(only))) {
             (Some(number), _) if rest.trim().is_empty() => {
                 Err(format!("Type {number} and your answer."))
             }
             (Some(number), _) => Ok((number, rest.trim())),
-            (None, Some(only)) if self.waiting.len() == 1 => Ok((*only, line)),
-            (None, _) => Err("Which one? Begin with its number.".to_owned()),
+            (None, Some(only)) => Ok((*only, line)),
+            (None, None) => Err("Which one? Begin with its number.".to_owned()),
         }
     }
 
@@ -309,11 +349,15 @@ impl TerminalQuestions {
                     None => format!("{who} has the answer"),
                 })
             }
-            Asked::Request(worker, request) => {
+            Asked::Request {
+                worker,
+                request,
+                seq,
+            } => {
                 let decision = PermissionDecision::read(words)
                     .ok_or_else(|| AppError::usage("Type allow, deny, or deny and why."))?;
                 let worker: WorkerName = worker.parse()?;
-                permissions::answer(context, &self.team, &worker, request, &decision)?;
+                permissions::answer(context, &self.team, &worker, request, Some(*seq), &decision)?;
                 let may = if decision.allow { "may" } else { "may not" };
                 Ok(format!("{worker} is told that it {may}"))
             }
@@ -341,7 +385,7 @@ impl TerminalQuestions {
                     None => format!("{who} asks{about} ({id})"),
                 }
             }
-            Asked::Request(worker, _) => format!("{worker} asks to be allowed"),
+            Asked::Request { worker, .. } => format!("{worker} asks to be allowed"),
         }
     }
 
@@ -354,9 +398,9 @@ impl TerminalQuestions {
                 },
                 None => String::new(),
             },
-            Asked::Request(worker, name) => {
+            Asked::Request { worker, seq, .. } => {
                 let open = self.requests.get(worker).into_iter().flatten();
-                let mut its = open.filter(|open| open.request == *name);
+                let mut its = open.filter(|open| open.seq == *seq);
                 its.next().map(|open| open.what.clone()).unwrap_or_default()
             }
         }
@@ -385,7 +429,7 @@ impl TerminalQuestions {
                 format!("{number} ")
             };
             ways.push(match asked {
-                Asked::Request(..) => format!("{number}allow · {number}deny WHY"),
+                Asked::Request { .. } => format!("{number}allow · {number}deny WHY"),
                 Asked::Question(id) => {
                     let proposal = self.question(*id).and_then(|it| it.proposal.as_ref());
                     match proposal {
@@ -466,15 +510,55 @@ mod tests {
     #[test]
     fn answer_names_its_question_where_there_are_several() {
         let mut terminal = asking();
+        assert!(terminal.chosen("8080").is_err(), "it was not shown yet");
+        terminal.take_text();
         assert_eq!(terminal.chosen("8080"), Ok((1, "8080")));
         assert_eq!(terminal.chosen("1 8080"), Ok((1, "8080")));
         assert_eq!(terminal.chosen("q7 the  first"), Ok((1, "the  first")));
         assert!(terminal.chosen("1").is_err());
         let wants = json!({ "what": "asked", "request": "r1", "text": "Bash ls" });
         terminal.follow(&event(8, "agent.event", "ben", &wants));
+        assert!(terminal.chosen("2 allow").is_err(), "it was not shown yet");
+        terminal.take_text();
         assert_eq!(terminal.chosen("2 allow"), Ok((2, "allow")));
         assert!(terminal.chosen("8080").is_err());
         assert!(terminal.chosen("7 x").is_err());
+    }
+
+    #[test]
+    fn line_answers_nothing_that_came_after_what_was_shown() {
+        let answered = json!({ "question": "q7", "answer": "8080" });
+        let wants = json!({ "what": "asked", "request": "r1", "text": "Bash ls" });
+        let mut terminal = asking();
+        terminal.take_text();
+        terminal.follow(&event(8, "agent.event", "ben", &wants));
+        terminal.follow(&event(9, "question.answered", "user", &answered));
+        for line in ["allow", "2 allow", "yes, go ahead"] {
+            assert!(terminal.chosen(line).is_err(), "{line}");
+        }
+        // The only one that is left of several needs its number until it is shown alone.
+        let mut terminal = asking();
+        terminal.follow(&event(8, "agent.event", "ben", &wants));
+        terminal.take_text();
+        terminal.follow(&event(9, "question.answered", "user", &answered));
+        assert!(terminal.chosen("allow").is_err());
+        assert_eq!(terminal.chosen("2 allow"), Ok((2, "allow")));
+    }
+
+    #[test]
+    fn request_with_the_name_of_an_earlier_one_is_another_one() {
+        let mut terminal = TerminalQuestions::new(&"crew".parse().unwrap(), true);
+        let wants = json!({ "what": "asked", "request": "r1", "text": "Bash ls" });
+        terminal.follow(&event(7, "agent.event", "ben", &wants));
+        terminal.take_text();
+        terminal.follow(&event(8, "task.failed", "ben", &json!({})));
+        terminal.follow(&event(9, "agent.event", "ben", &wants));
+        assert!(terminal.chosen("1 allow").is_err());
+        assert!(
+            terminal
+                .take_text()
+                .is_some_and(|text| text.contains("\n2  ben asks"))
+        );
     }
 
     #[test]

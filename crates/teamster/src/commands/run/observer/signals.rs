@@ -44,12 +44,9 @@ impl Signals {
         }
     }
 
-    /// Does something while another program has the terminal: Ctrl-C is meant for that program then.
-    pub fn with_terminal_lent<T>(&self, work: impl FnOnce() -> T) -> T {
-        self.is_elsewhere.store(true, Ordering::SeqCst);
-        let done = work();
-        self.is_elsewhere.store(false, Ordering::SeqCst);
-        done
+    /// Says whether another program has the terminal: Ctrl-C is meant for that program then.
+    pub fn lend_terminal(&self, is_lent: bool) {
+        self.is_elsewhere.store(is_lent, Ordering::SeqCst);
     }
 
     /// Whether an end was wanted at all.
