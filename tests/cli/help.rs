@@ -297,6 +297,7 @@ fn the_help_of_the_whole_is_a_map() {
       approve      Take the work of a run that waits at the gate: it lands on your branch
       reject       Do not take the work of a run that waits at the gate
       revise       Have the work of a run that waits at the gate changed first
+      cancel       Cancel the run of a team, from anywhere and wherever it is
       plan         Check plan files, and decide about the plan that a run waits with
       status       Show how far the teams of this project are and what needs a person
       top          Watch a team on the terminal: workers, tasks, messages, timeline, log

@@ -212,7 +212,7 @@ fn ctrl_c_says_at_once_what_happens_what_is_waited_for_and_what_the_next_one_doe
     signal(host.id(), "-INT");
     shop.until("the second", || {
         let text = printed();
-        text.contains("stopping now: worker-1 (task 1) is interrupted")
+        text.contains("stopping now: interrupting worker-1 (task 1);")
             && text.contains("Ctrl-C again kills them")
     });
     assert_eq!(exit_code(&shop, &mut host), Some(13));

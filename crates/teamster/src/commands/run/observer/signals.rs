@@ -88,8 +88,7 @@ pub fn stop_message(level: StopLevel, snapshot: &RunSnapshot<'_>) -> Option<Stri
                                      them"
             .to_owned(),
         (StopLevel::Stop, Some(busy)) => format!(
-            "stopping now: {busy} is interrupted and what there is of it is kept; waiting for the workers to end; Ctrl-C again \
-             kills them"
+            "stopping now: interrupting {busy}; what there is of that is kept; waiting for the workers to end; Ctrl-C again kills them"
         ),
         (StopLevel::Stop, None) => {
             "stopping now: waiting for the workers to end; Ctrl-C again kills them".to_owned()
