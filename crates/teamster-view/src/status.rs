@@ -41,6 +41,7 @@ pub struct TeamStatus {
     /// Its workers.
     pub workers: Vec<WorkerRow>,
     /// What needs a person.
+    #[serde(serialize_with = "without_codes")]
     pub problems: Vec<TeamProblem>,
     /// What somebody asked and nobody has answered.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -126,6 +127,24 @@ pub enum ProblemKind {
     Approval,
     /// The plan of a run that waits for a decision.
     Plan,
+}
+
+/// Writes problems as scripts have always read them: the codes are for viewers that speak another language.
+fn without_codes<S: serde::Serializer>(
+    problems: &[TeamProblem],
+    serializer: S,
+) -> std::result::Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    struct Plain<'a> {
+        kind: ProblemKind,
+        about: &'a str,
+        error: &'a str,
+    }
+    serializer.collect_seq(problems.iter().map(|problem| Plain {
+        kind: problem.kind,
+        about: &problem.about,
+        error: &problem.error,
+    }))
 }
 
 /// The status of one team that was found. A registry that cannot be read is a problem, not an error: it must not hide
