@@ -265,7 +265,7 @@ fn teammate_of_a_new_client_is_stopped_by_its_lead_who_is_asked_for_it() {
     let words = ["worker", "stop", "worker-1", "--team", TEAM, "--deadline"];
     let ran = guests
         .run(&[&words[..], &["1s", "--json"]].concat())
-        .fails(1);
+        .exits(1);
     assert!(ran.stdout.contains("has not ended it"), "{}", ran.stdout);
     let asked = texts(&guests.inbox("team-lead"), "user");
     assert!(
@@ -305,7 +305,7 @@ fn teammate_of_an_old_client_gets_the_request_of_its_lead_and_is_never_killed() 
     assert!(guests.inbox("worker-1").is_empty());
     guests
         .run(&["shutdown", "--team", TEAM, "--deadline", "1s"])
-        .fails(1);
+        .exits(1);
     let asked = texts(&guests.inbox("worker-1"), "team-lead");
     let request: Value = serde_json::from_str(&asked[0]).unwrap();
     assert_eq!(request["type"], "shutdown_request");
