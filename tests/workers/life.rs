@@ -5,7 +5,6 @@ use std::time::Instant;
 use serde_json::json;
 
 use super::{Crew, carriers, kill_9};
-use crate::kit::gone;
 
 #[test]
 fn killed_worker_is_dead_at_once_however_young_its_heartbeat_is() {
@@ -36,7 +35,9 @@ fn killed_worker_is_dead_at_once_however_young_its_heartbeat_is() {
 fn heartbeat_of_the_documented_fields_with_a_dead_pid_is_dead_by_its_pid_alone() {
     let crew = Crew::new();
     crew.project.run(["team", "join", "crew", "zed"]).exits(0);
-    let pid = gone().pid;
+    let mut ended = std::process::Command::new("true").spawn().unwrap();
+    ended.wait().unwrap();
+    let pid = ended.id();
     let then = teamster_types::Time::from_millis(crate::kit::now().as_millis() - 600_000);
     let beat = json!({
         "workerName": "zed", "teamName": "crew", "provider": "codex", "pid": pid, "lastPollAt": then,

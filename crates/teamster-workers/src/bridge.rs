@@ -535,7 +535,7 @@ impl Bridge {
     /// now, because they are nobody's of this task.
     fn begin(&mut self) -> Result<(), WorkplaceError> {
         self.workplace.begin()?;
-        let secrets = self.workplace.set_secrets_aside()?;
+        let secrets = self.workplace.take_secrets();
         if !secrets.is_empty() {
             self.reporter.record_secrets(None, &secrets);
         }

@@ -86,8 +86,13 @@ pub trait Workplace: Send {
     /// Returns the files that the agent changed, from the top of the project.
     fn changes(&self) -> Result<Vec<PathBuf>, WorkplaceError>;
 
-    /// Moves files that must not be committed to the team's private folder, and returns all that were since the task began
-    /// or, before the first one, that a killed worker left.
+    /// Returns the files that a killed worker left here and that must not be committed, once.
+    fn take_secrets(&mut self) -> Vec<SecretFile> {
+        Vec::new()
+    }
+
+    /// Moves files that must not be committed to the team's private folder, and returns all that were moved since the task
+    /// began.
     fn set_secrets_aside(&mut self) -> Result<Vec<SecretFile>, WorkplaceError> {
         Ok(Vec::new())
     }

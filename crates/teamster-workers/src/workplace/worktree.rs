@@ -282,9 +282,13 @@ impl Workplace for InWorktree {
         Ok(changes.into_iter().map(|change| change.path).collect())
     }
 
+    fn take_secrets(&mut self) -> Vec<SecretFile> {
+        std::mem::take(&mut self.secrets)
+    }
+
     fn set_secrets_aside(&mut self) -> Result<Vec<SecretFile>, WorkplaceError> {
         self.move_secrets().map_err(|error| no_place(&error))?;
-        Ok(std::mem::take(&mut self.secrets))
+        Ok(self.take_secrets())
     }
 
     fn commit(&mut self, message: &str) -> Result<(), WorkplaceError> {
