@@ -66,7 +66,10 @@ fn every_verdict_has_its_evidence() {
     assert_eq!(rows[0]["provider"], "codex");
     assert_eq!(rows[0]["pid"], living().pid);
     assert_eq!(rows[6]["status"], json!(null));
-    assert_eq!(rows[5]["evidence"][1], format!("pid {} gone", gone().pid));
+    assert_eq!(
+        rows[5]["evidence"][1],
+        format!("process {} is gone", gone().pid)
+    );
 
     let status = project.run(["status", "--json"]).succeeds().json();
     let about: Vec<&str> = status["teams"][0]["problems"]

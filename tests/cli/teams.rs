@@ -220,14 +220,14 @@ fn a_team_is_live_stale_or_ended() {
         .run(["task", "complete", "1", "--token", &token])
         .succeeds();
     assert_eq!(state(), "ended", "nothing is left");
-    project.beat("worker-1", Duration::ZERO, &gone(), &json!({}));
+    project.beat("worker-1", Duration::ZERO, &living(), &json!({}));
     assert_eq!(state(), "live", "a heartbeat is fresh");
 }
 
 #[test]
 fn a_team_is_not_removed_under_the_living() {
     let project = TestProject::with_team();
-    project.beat("worker-1", Duration::ZERO, &gone(), &json!({}));
+    project.beat("worker-1", Duration::ZERO, &living(), &json!({}));
     let fresh = project.run(["team", "delete", "fix-auth"]).fails(4);
     assert!(
         fresh.stderr.contains("worker-1 (heartbeat "),

@@ -102,3 +102,45 @@ fn secret_in_a_session_that_a_person_keeps_is_not_written_down() {
     words(&["state", "transition", "PLANNING", &text]);
     assert_eq!(files_with(&shop.folder().join(".party"), &[token]), [""; 0]);
 }
+
+#[test]
+fn secrets_that_a_worker_leaves_in_a_run_are_in_no_commit_and_named_in_the_report() {
+    let shop = Shop::new();
+    let token = format!("ghp_{}", "a1B2".repeat(9));
+    let once = shop.aside().join("once");
+    let once = once.display();
+    let command = format!(
+        "w=command:echo mended > news.txt; test -e {once} && exit 0; touch {once}; mkdir secrets; \
+         echo A=canary-51 > .env; echo canary-51 > secrets/k; echo 'x {token}' > notes.txt"
+    );
+    let words = RunCmd::new("shop", "1:w", "mend it").provider(&command);
+    let words = words.verify("true").approve("never");
+    let ran = shop.call(words).run().exits(0);
+    let failed = &shop.events_of("task.failed")[0]["data"]["failure"]["lastError"];
+    let failed = failed.as_str().unwrap();
+    assert!(failed.contains("notes.txt:1"), "{failed}");
+    let listed = shop.git(&["rev-list", "--all", "--objects"]);
+    for line in listed.lines() {
+        let (object, path) = line.split_once(' ').unwrap_or((line, ""));
+        assert!(
+            !path.contains(".env") && !path.contains("secrets"),
+            "{line}"
+        );
+        let content = shop.git(&["cat-file", "-p", object]);
+        assert!(!content.contains("canary-51"), "{line}");
+        assert!(!content.contains(&token), "{line}");
+    }
+    let report = shop.report();
+    assert!(
+        report.contains(".omc/private/shop/worker-1-1/.env"),
+        "{report}"
+    );
+    for text in [ran.stdout.as_str(), &ran.stderr, &report, failed] {
+        assert!(
+            !text.contains(&token) && !text.contains("canary-51"),
+            "{text}"
+        );
+    }
+    let kept = shop.folder().join(".omc/private/shop/worker-1-1/notes.txt");
+    assert!(std::fs::read_to_string(kept).unwrap().contains(&token));
+}

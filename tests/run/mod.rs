@@ -17,6 +17,7 @@ mod plans;
 mod presets;
 mod questions;
 mod review;
+mod state_file;
 mod stops;
 mod tasks;
 mod trace;

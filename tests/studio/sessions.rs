@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use teamster_testkit::wait::{LONG, poll};
 use teamster_types::Time;
 
 use super::Studio;
@@ -136,4 +137,42 @@ fn file_that_another_program_writes_in_place_is_shown_as_it_last_was_until_it_is
         while events.next_of("view").data["name"] != name.as_str() {}
         while !overview.next_of("overview").data["teams"][0]["problem"].is_null() {}
     }
+}
+
+#[test]
+fn state_file_that_is_no_plain_file_is_a_problem_with_its_reason() {
+    let project = TestProject::new();
+    let studio = Studio::start(&project);
+    let problem = || {
+        let teams = studio.json("/api/v1/teams")["teams"].clone();
+        teams[0]["problem"].as_str().map(str::to_owned)
+    };
+    let folder = project.folder().join(".bkit");
+    std::fs::create_dir_all(folder.join("agent-state.json")).unwrap();
+    let said = poll(LONG, problem).expect("a folder is told");
+    assert!(said.contains("agent-state.json cannot be read"), "{said}");
+    std::fs::remove_dir(folder.join("agent-state.json")).unwrap();
+    project.write("elsewhere.json", &state(true, now(), "crew").to_string());
+    let target = project.folder().join("elsewhere.json");
+    std::os::unix::fs::symlink(target, folder.join("agent-state.json")).unwrap();
+    let said = poll(LONG, problem).expect("a link is told");
+    assert!(said.contains("agent-state.json cannot be read"), "{said}");
+}
+
+#[test]
+fn time_ahead_of_the_file_counts_as_its_modification_time() {
+    let project = TestProject::new();
+    let ahead = Time::from_millis(now().as_millis() + 3_600_000);
+    write(&project, &state(true, ahead, "crew"));
+    let file = project.folder().join(".bkit/agent-state.json");
+    let hour = std::time::SystemTime::now() - Duration::from_secs(3_600);
+    std::fs::File::options()
+        .write(true)
+        .open(file)
+        .unwrap()
+        .set_modified(hour)
+        .unwrap();
+    let studio = Studio::start(&project);
+    let row = studio.json("/api/v1/teams")["teams"][0].clone();
+    assert_eq!(row["state"], "stale", "{row}");
 }

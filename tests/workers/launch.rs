@@ -3,20 +3,24 @@
 use std::time::{Duration, Instant};
 
 use super::Crew;
+use super::trouble::recorded;
 
 #[test]
 fn an_agent_that_says_nothing_is_a_failed_launch_and_three_of_them_quarantine() {
     let crew = Crew::new();
     let id = crew.task("wait");
-    let flag = crew.project.folder().join(".omc").join("go");
-    let command = format!("test -e {} && echo here || sleep 600", flag.display());
+    let path = recorded(&crew, "codex", "ok", 0);
+    let silent = crew.project.home().join("bin/codex");
+    let speaking = std::fs::read_to_string(&silent).unwrap();
+    std::fs::write(&silent, "#!/bin/sh\nsleep 600\n").unwrap();
     let start = Instant::now();
-    crew.start_with(
+    crew.start_provider(
         "ann",
-        &command,
+        "codex",
         &[],
-        &[("TEAMSTER_WORKER_START_LIMIT", "500ms")],
-    );
+        &[("PATH", &path), ("TEAMSTER_WORKER_START_LIMIT", "500ms")],
+    )
+    .succeeds();
     crew.until("a failed launch", || {
         let row = crew.worker("ann");
         assert_ne!(row["status"], "executing", "it was shown as working");
@@ -25,7 +29,7 @@ fn an_agent_that_says_nothing_is_a_failed_launch_and_three_of_them_quarantine() 
     assert!(start.elapsed() < Duration::from_secs(30));
     let reason = &crew.events("worker.launch_failed")[0]["data"]["reason"];
     let reason = reason.as_str().unwrap();
-    for part in ["/bin/sh -c", "sleep 600", "signal", "printed nothing"] {
+    for part in ["bin/codex", "signal", "printed nothing"] {
         assert!(reason.contains(part), "{part} is missing in {reason}");
     }
     crew.until("quarantine", || {
@@ -51,7 +55,7 @@ fn an_agent_that_says_nothing_is_a_failed_launch_and_three_of_them_quarantine() 
         .exits(0);
     assert!(route.stdout.contains("quarantined"), "{}", route.stdout);
     // A person lets it go on, and by now the agent starts.
-    std::fs::write(flag, "").unwrap();
+    std::fs::write(&silent, speaking).unwrap();
     crew.project.run(["worker", "resume", "ann"]).succeeds();
     crew.until_status(&id, "completed");
     assert_eq!(crew.events("worker.resumed").len(), 1);

@@ -6,7 +6,7 @@ use std::path::Path;
 use super::Crew;
 
 /// Puts a program into the project's own `bin` that says what the real client once said, and then ends as it did.
-fn recorded(crew: &Crew, client: &str, stream: &str, code: i32) -> String {
+pub fn recorded(crew: &Crew, client: &str, stream: &str, code: i32) -> String {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/workers");
     let stream = fixtures.join(client).join(format!("{stream}.jsonl"));
     assert!(stream.exists(), "{}", stream.display());

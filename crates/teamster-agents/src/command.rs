@@ -1,6 +1,6 @@
 //! `command:…`: any program, by a shell, with the task in its environment and the prompt on its standard input.
 //!
-//! Nothing of the task is pasted into the command. Its first line of output, or its exit, is its first event; exit
+//! Nothing of the task is pasted into the command. That it was executed is its first event; exit
 //! code 0 is success, because there is no terminal event that could say otherwise. Messages that come while it works are
 //! appended to the file that `TEAMSTER_INBOX` names.
 

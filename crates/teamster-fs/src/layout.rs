@@ -321,6 +321,11 @@ pub fn earlier_report(team: &TeamName, number: u32) -> String {
     format!("{team}.{number}")
 }
 
+/// Returns the folders on the way from a project to the files of one team that must not get into a commit.
+pub fn private_folders(team: &TeamName) -> [&str; 3] {
+    [".omc", "private", team.as_str()]
+}
+
 /// What a run came to, in [`report_folders`].
 pub const REPORT: &str = "report.md";
 

@@ -31,7 +31,7 @@
 //!
 //! Whether a *process* is alive is decided in one function, [`proc::Machine::life`], for every crate: by its pid
 //! together with its start time, boot and pid namespace, and "gone" is only said on proof. Whether a *worker* is dead
-//! is decided by `teamster_types::health::assess`, from that answer and the worker's heartbeat.
+//! is decided by `teamster_types::health::judge`, from that answer and the worker's heartbeat.
 //!
 //! # What it refuses
 //!

@@ -5,8 +5,7 @@
 //! namespace. What cannot be seen from here (another machine, another container) is [`Life::Unknown`], and nothing may
 //! be done because of that.
 //!
-//! Whether a worker is dead is decided one step further up, by `teamster_types::health::assess`: a heartbeat that is
-//! stale and a process that is gone.
+//! Whether a worker is dead is decided one step further up, by `teamster_types::health::judge`, which asks this.
 
 use std::io::Read as _;
 use std::path::Path;

@@ -21,7 +21,7 @@
 //! process it was opened for, so it reaches that process or nobody.
 //!
 //! Whether a process is alive is not decided here but in [`teamster_fs::proc::Machine::life`], which every crate asks;
-//! whether a worker is dead, in [`teamster_types::health::assess`].
+//! whether a worker is dead, in [`teamster_types::health::judge`].
 //!
 //! # What it refuses
 //!

@@ -18,7 +18,8 @@ use crate::payload::{
     RefsRecorded, ReviewFailed, ReviewFinished, ReviewSkipped, ReviewStarted, RunFinished,
     RunStarted, RunStopRequested, SignalSent, StageEntered, TaskChange, TeamCreated, UsageReported,
     WorkerLaunchFailed, WorkerPaused, WorkerProgress, WorkerQuarantined, WorkerRestarted,
-    WorkerResumed, WorkerSpawned, WorkerStarted, WorkerStopped, WorkerVerdict, ZombieSeen,
+    WorkerResumed, WorkerSecretsKept, WorkerSpawned, WorkerStarted, WorkerStopped, WorkerVerdict,
+    ZombieSeen,
 };
 
 /// An event as it stands in the journal, of which this version understands nothing. Only reading makes one.
@@ -172,6 +173,8 @@ kinds! {
     WorkerStarted(WorkerStarted) = "worker.started",
     /// The agent of a worker could not be started.
     WorkerLaunchFailed(WorkerLaunchFailed) = "worker.launch_failed",
+    /// A worker left files that must not be committed, and they were moved to the private folder of the team.
+    WorkerSecretsKept(WorkerSecretsKept) = "worker.secrets_kept",
     /// A worker waits because its client cannot work now, for example because of a rate limit.
     WorkerPaused(WorkerPaused) = "worker.paused",
     /// A worker goes on after a pause or a quarantine.
@@ -374,6 +377,7 @@ impl Payload for WorkerProgress {}
 impl Payload for WorkerQuarantined {}
 impl Payload for WorkerRestarted {}
 impl Payload for WorkerResumed {}
+impl Payload for WorkerSecretsKept {}
 impl Payload for WorkerSpawned {}
 impl Payload for WorkerStarted {}
 impl Payload for WorkerStopped {}

@@ -14,7 +14,7 @@ use teamster_types::{TaskId, Time};
 
 use crate::event::Event;
 use crate::kind::EventKind;
-use crate::payload::{AgentEventRecorded, TaskChange, WorkerProgress};
+use crate::payload::{AgentEventRecorded, SecretKept, TaskChange, WorkerProgress};
 use crate::questions::Questions;
 use crate::run_state::RunState;
 
@@ -42,6 +42,8 @@ pub struct TeamState {
     pub tasks: BTreeMap<TaskId, TaskHistory>,
     /// What somebody asked, and what became of it.
     pub questions: Questions,
+    /// Files of workers that must not be committed, in the order in which they were found.
+    pub secrets: Vec<SecretKept>,
 }
 
 /// What became of a task.
@@ -325,6 +327,10 @@ impl TeamState {
                     worker.role.clone_from(&member.role);
                     worker.model.clone_from(&member.model);
                 }
+            }
+            EventKind::WorkerSecretsKept(found) => {
+                self.secrets.extend_from_slice(&found.files);
+                self.is_active(event.actor.as_str(), event);
             }
             EventKind::Usage(used) => {
                 let worker = self.worker(event.actor.as_str());

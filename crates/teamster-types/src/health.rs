@@ -1,16 +1,17 @@
 //! How a worker is doing: one function that every surface asks, with the evidence in words.
 //!
-//! A verdict is derived from two independent facts: the heartbeat the bridge wrote and what the system says about
-//! its process. Neither is trusted alone. A missing file proves nothing, so nobody is called dead without a process
+//! [`judge`] is that function. A verdict is derived from two independent facts: the heartbeat the bridge wrote and what the
+//! system says about its process. A missing file proves nothing, so nobody is called dead without a process
 //! that is proven gone; and a process that cannot be judged from here (another machine) is never guessed about.
 //!
-//! | heartbeat | process alive | process gone | process cannot be judged |
-//! |---|---|---|---|
-//! | fresh | what it says | what it says | what it says |
-//! | stale | hung | dead | unknown |
-//! | missing | unknown | dead | unknown |
+//! | heartbeat | process alive | process gone | only its pid gone | process cannot be judged |
+//! |---|---|---|---|---|
+//! | fresh | what it says | dead | what it says | what it says |
+//! | stale | hung | dead | dead | unknown |
+//! | missing | unknown | dead | | unknown |
 //!
-//! "What it says" is quarantined, silent, at-risk or healthy, looked at in this order.
+//! "What it says" is quarantined, silent, at-risk or healthy, looked at in this order. A heartbeat that tells no more than a
+//! pid may be of another machine, so the missing pid counts only once the heartbeat is stale.
 
 use std::fmt;
 use std::time::Duration;
@@ -20,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use crate::Time;
 use crate::heartbeat::{Heartbeat, WorkerStatus};
 use crate::phrase::{Phrase, PhraseCode};
-use crate::process::Life;
+use crate::process::{Life, ProcessId};
 use crate::time::say_span;
 
 /// A heartbeat further ahead of our clock than this is worth a word.
@@ -40,7 +41,7 @@ pub enum Verdict {
     Silent,
     /// It does not beat, and its process runs.
     Hung,
-    /// It does not beat, and its process is proven gone.
+    /// Its process is proven gone.
     Dead,
     /// There is not enough to judge by; nothing may be done to it because of this verdict.
     Unknown,
@@ -106,32 +107,55 @@ impl Default for Limits {
     }
 }
 
+/// Judges a worker by its heartbeat and the process behind it, or by the process that was recorded at its launch when there
+/// is no heartbeat. `life` tells whether a process lives.
+pub fn judge(
+    now: Time,
+    heartbeat: Option<&Heartbeat>,
+    recorded: Option<&ProcessId>,
+    life: impl Fn(&ProcessId) -> Life,
+    limits: &Limits,
+) -> Assessment {
+    let life = match (heartbeat, recorded) {
+        (Some(heartbeat), _) => match heartbeat.process() {
+            Some(process) => life(&process),
+            // A process that has the pid may be any other.
+            None if life(&heartbeat.pid_alone()) == Life::Gone => Life::Gone,
+            None => Life::Unknown,
+        },
+        (None, Some(recorded)) => life(recorded),
+        (None, None) => Life::Unknown,
+    };
+    assess(now, heartbeat, life, limits)
+}
+
 /// Judges a worker by its heartbeat and by what is known about its process.
 ///
 /// An agent is silent only while its bridge executes a task: an idle one has nothing to say. The time is counted
 /// from `lastEventAt`, so a bridge clears that when it takes a new task; without one, nothing is called silent.
-pub fn assess(now: Time, heartbeat: Option<&Heartbeat>, life: Life, limits: &Limits) -> Assessment {
+fn assess(now: Time, heartbeat: Option<&Heartbeat>, life: Life, limits: &Limits) -> Assessment {
     let Some(heartbeat) = heartbeat else {
         return assess_without_heartbeat(life);
     };
     let mut evidence = vec![say_age(now, heartbeat.last_poll_at)];
-    if heartbeat.is_fresh(now, limits.stale) {
-        if life == Life::Gone {
-            let limit = say_span(limits.stale);
-            evidence.push(Phrase::new(
-                PhraseCode::PidGoneHeartbeatFresh,
-                [("pid", &heartbeat.pid), ("limit", &limit)],
-            ));
-        }
+    let pid = heartbeat.pid;
+    let is_fresh = heartbeat.is_fresh(now, limits.stale);
+    let by_pid_alone = heartbeat.process().is_none();
+    if life == Life::Gone && !(is_fresh && by_pid_alone) {
+        let code = if by_pid_alone {
+            PhraseCode::PidGoneAlone
+        } else {
+            PhraseCode::PidGone
+        };
+        evidence.push(Phrase::new(code, [("pid", &pid)]));
+        let verdict = Verdict::Dead;
+        return Assessment { verdict, evidence };
+    }
+    if is_fresh {
         let verdict = assess_what_it_says(now, heartbeat, limits, &mut evidence);
         return Assessment { verdict, evidence };
     }
-    let pid = heartbeat.pid;
     let verdict = match life {
-        Life::Gone => {
-            evidence.push(Phrase::new(PhraseCode::PidGone, [("pid", &pid)]));
-            Verdict::Dead
-        }
         Life::Alive if heartbeat.last_poll_at > now => {
             evidence.push(Phrase::new(PhraseCode::PidAlive, [("pid", &pid)]));
             assess_what_it_says(now, heartbeat, limits, &mut evidence)
@@ -140,7 +164,7 @@ pub fn assess(now: Time, heartbeat: Option<&Heartbeat>, life: Life, limits: &Lim
             evidence.push(Phrase::new(PhraseCode::PidAlive, [("pid", &pid)]));
             Verdict::Hung
         }
-        Life::Unknown => {
+        Life::Unknown | Life::Gone => {
             evidence.push(match &heartbeat.host {
                 Some(host) => {
                     Phrase::new(PhraseCode::PidElsewhere, [("pid", &pid), ("host", host)])

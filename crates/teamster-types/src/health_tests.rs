@@ -28,8 +28,8 @@ fn beat(seconds_old: i64, status: WorkerStatus, errors: u32) -> Heartbeat {
     }
 }
 
-fn judge(heartbeat: &Heartbeat, life: Life) -> Assessment {
-    assess(NOW, Some(heartbeat), life, &Limits::default())
+fn by_life(heartbeat: &Heartbeat, life: Life) -> Assessment {
+    judge(NOW, Some(heartbeat), None, |_| life, &Limits::default())
 }
 
 #[test]
@@ -38,10 +38,10 @@ fn age_and_process_decide_before_anything_the_heartbeat_says() {
     let unknown = Verdict::Unknown;
     for (age, life, expected) in [
         (Some(0), Alive, Verdict::Healthy),
-        (Some(0), Gone, Verdict::Healthy),
+        (Some(0), Gone, Verdict::Dead),
         (Some(0), Unknown, Verdict::Healthy),
         (Some(29), Alive, Verdict::Healthy),
-        (Some(29), Gone, Verdict::Healthy),
+        (Some(29), Gone, Verdict::Dead),
         (Some(29), Unknown, Verdict::Healthy),
         (Some(30), Alive, Verdict::Hung),
         (Some(30), Gone, Verdict::Dead),
@@ -89,17 +89,18 @@ fn stale_beats_quarantine_and_quarantine_beats_silence_and_silence_beats_risk() 
     ] {
         let mut heartbeat = beat(1, status, errors);
         heartbeat.last_event_at = quiet.map(ago);
-        for life in [Life::Alive, Life::Gone, Life::Unknown] {
-            let found = judge(&heartbeat, life);
+        assert_eq!(by_life(&heartbeat, Life::Gone).verdict, Verdict::Dead);
+        for life in [Life::Alive, Life::Unknown] {
+            let found = by_life(&heartbeat, life);
             assert_eq!(
                 found.verdict, expected,
                 "{status:?} {errors} {quiet:?} {life:?}"
             );
         }
         heartbeat.last_poll_at = ago(31);
-        assert_eq!(judge(&heartbeat, Life::Gone).verdict, Verdict::Dead);
-        assert_eq!(judge(&heartbeat, Life::Alive).verdict, Verdict::Hung);
-        assert_eq!(judge(&heartbeat, Life::Unknown).verdict, Verdict::Unknown);
+        assert_eq!(by_life(&heartbeat, Life::Gone).verdict, Verdict::Dead);
+        assert_eq!(by_life(&heartbeat, Life::Alive).verdict, Verdict::Hung);
+        assert_eq!(by_life(&heartbeat, Life::Unknown).verdict, Verdict::Unknown);
     }
 }
 
@@ -111,24 +112,24 @@ fn every_verdict_says_why() {
     let mut far = beat(47, WorkerStatus::Polling, 2);
     far.host = Some("build-2".to_owned());
     let says = [
-        judge(&beat(2, WorkerStatus::Polling, 0), Life::Alive).to_string(),
-        judge(&beat(2, WorkerStatus::Polling, 0), Life::Gone).to_string(),
-        judge(&beat(47, WorkerStatus::Polling, 0), Life::Gone).to_string(),
-        judge(&beat(47, WorkerStatus::Polling, 0), Life::Alive).to_string(),
-        judge(&far, Life::Unknown).to_string(),
-        judge(&beat(2, WorkerStatus::Polling, 2), Life::Alive).to_string(),
-        judge(&beat(2, WorkerStatus::Quarantined, 3), Life::Alive).to_string(),
-        judge(&silent, Life::Alive).to_string(),
-        judge(&beat(-5, WorkerStatus::Polling, 1), Life::Alive).to_string(),
-        judge(&beat(-300, WorkerStatus::Polling, 0), Life::Alive).to_string(),
+        by_life(&beat(2, WorkerStatus::Polling, 0), Life::Alive).to_string(),
+        by_life(&beat(2, WorkerStatus::Polling, 0), Life::Gone).to_string(),
+        by_life(&beat(47, WorkerStatus::Polling, 0), Life::Gone).to_string(),
+        by_life(&beat(47, WorkerStatus::Polling, 0), Life::Alive).to_string(),
+        by_life(&far, Life::Unknown).to_string(),
+        by_life(&beat(2, WorkerStatus::Polling, 2), Life::Alive).to_string(),
+        by_life(&beat(2, WorkerStatus::Quarantined, 3), Life::Alive).to_string(),
+        by_life(&silent, Life::Alive).to_string(),
+        by_life(&beat(-5, WorkerStatus::Polling, 1), Life::Alive).to_string(),
+        by_life(&beat(-300, WorkerStatus::Polling, 0), Life::Alive).to_string(),
         assess(NOW, None, Life::Gone, &Limits::default()).to_string(),
         assess(NOW, None, Life::Alive, &Limits::default()).to_string(),
         assess(NOW, None, Life::Unknown, &Limits::default()).to_string(),
     ];
     insta::assert_snapshot!(says.join("\n"), @r"
     healthy: heartbeat 2 s old
-    healthy: heartbeat 2 s old, pid 12345 gone, counted as dead once the heartbeat is 30 s old
-    dead: heartbeat 47 s old, pid 12345 gone
+    dead: heartbeat 2 s old, process 12345 is gone
+    dead: heartbeat 47 s old, process 12345 is gone
     hung: heartbeat 47 s old, pid 12345 alive
     unknown: heartbeat 47 s old, pid 12345 on build-2 cannot be judged from here, 2 errors in a row
     at-risk: heartbeat 2 s old, 2 errors in a row
@@ -136,10 +137,26 @@ fn every_verdict_says_why() {
     silent: heartbeat 2 s old, no event of the agent for 6 min on task 3
     healthy: heartbeat 0 s old, 1 error in a row
     healthy: heartbeat 5 min in the future (a clock was set), pid 12345 alive
-    dead: no heartbeat, process gone
+    dead: no heartbeat, its process is gone
     unknown: no heartbeat, process alive: it is starting, or its heartbeat was removed
     unknown: no heartbeat, no process to judge: a missing heartbeat alone proves nothing
     ");
+}
+
+#[test]
+fn heartbeat_with_a_pid_alone_is_dead_once_it_is_stale_and_its_pid_is_gone() {
+    let mut documented = beat(600, WorkerStatus::Polling, 0);
+    documented.process_start_time = None;
+    documented.boot_id = None;
+    let found = by_life(&documented, Life::Gone);
+    assert_eq!(
+        found.to_string(),
+        "dead: heartbeat 10 min old, process 12345 is gone, told by its pid alone"
+    );
+    // Whoever has the pid now may be another process.
+    assert_eq!(by_life(&documented, Life::Alive).verdict, Verdict::Unknown);
+    documented.last_poll_at = ago(2);
+    assert_eq!(by_life(&documented, Life::Gone).verdict, Verdict::Healthy);
 }
 
 #[test]
@@ -232,7 +249,7 @@ proptest! {
             prop_assert!(found.evidence.iter().all(|words| !words.as_str().is_empty()));
             let fresh = heartbeat.as_ref().is_some_and(|beat| beat.is_fresh(now, limits.stale));
             if found.verdict == Verdict::Dead {
-                prop_assert!(!fresh && life == Life::Gone);
+                prop_assert!(life == Life::Gone);
             }
             if found.verdict == Verdict::Hung {
                 prop_assert!(!fresh && life == Life::Alive && heartbeat.is_some());

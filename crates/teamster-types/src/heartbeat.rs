@@ -89,6 +89,18 @@ impl Heartbeat {
         now.since(self.last_poll_at) < stale && self.last_poll_at.since(now) < stale
     }
 
+    /// Returns the process behind it by its pid and, where it is told, its machine: enough to prove that it is gone, and not
+    /// to tell it from another.
+    pub fn pid_alone(&self) -> ProcessId {
+        ProcessId {
+            pid: self.pid,
+            process_start_time: 0,
+            boot_id: String::new(),
+            pid_ns: self.pid_ns.clone().unwrap_or_default(),
+            host: self.host.clone().unwrap_or_default(),
+        }
+    }
+
     /// Returns the process behind it, when the file says enough to tell it from another.
     pub fn process(&self) -> Option<ProcessId> {
         Some(ProcessId {

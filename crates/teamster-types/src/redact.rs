@@ -21,6 +21,7 @@
 //! Redact first, then [`clean`](crate::text::clean): a secret that was cut in two is no longer seen as one.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use serde_json::Value;
 
@@ -52,6 +53,12 @@ pub fn redact(text: &str) -> Cow<'_, str> {
     }
     shown.push_str(&text[kept..]);
     Cow::Owned(shown)
+}
+
+/// Returns where the keys of a text are that are told by their own shape, in order: tokens of well-known shapes and private
+/// keys. Values that only their name makes a secret are none: source code is full of them.
+pub fn keys(text: &str) -> Vec<Range<usize>> {
+    scan::keys(text)
 }
 
 /// Redacts every string in a JSON value, keys too, and whatever stands under a key that is named like a secret.

@@ -5,6 +5,7 @@ use std::fmt;
 use serde::Serialize;
 use teamster_store::{Read, Result, TeamEntry};
 use teamster_types::TeamName;
+use teamster_types::health::{Limits, Verdict};
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::process::{Life, ProcessId};
 use teamster_types::progress::Progress;
@@ -14,7 +15,7 @@ use teamster_types::transitions::HEARTBEAT_FRESH;
 
 use crate::model::{RunNow, Viewed, run_now};
 use crate::native::Lead;
-use crate::workers::{is_fresh, life_behind};
+use crate::workers::assess;
 
 /// One team, as `team list` shows it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -86,9 +87,13 @@ fn is_live(read: &dyn Read, team: &TeamName, config: &TeamConfig) -> bool {
     let beats: Vec<Heartbeat> = read
         .heartbeats(team)
         .map_or_else(|_| Vec::new(), |(beats, _)| beats);
+    let is_dead = |beat: &Heartbeat| {
+        let found = assess(read, Some(beat), &Limits::default());
+        found.verdict == Verdict::Dead
+    };
     beats
         .iter()
-        .any(|beat| is_fresh(beat, now, HEARTBEAT_FRESH))
+        .any(|beat| beat.is_fresh(now, HEARTBEAT_FRESH) && !is_dead(beat))
         || is_hosted(read, team, config)
         || is_at_work(read, team) && holders(read, team).iter().any(|holder| holder.leased)
 }
@@ -160,12 +165,10 @@ pub fn alive(read: &dyn Read, team: &TeamName, config: &TeamConfig) -> Result<Ve
         .collect();
     for beat in &beats {
         let age = teamster_types::time::say_span(now.since(beat.last_poll_at));
-        let evidence = if is_fresh(beat, now, HEARTBEAT_FRESH) {
-            format!("heartbeat {age} old, pid {}", beat.pid)
-        } else if life_behind(read, beat) == Life::Alive {
-            format!("heartbeat {age} old, but pid {} runs", beat.pid)
-        } else {
-            continue;
+        let evidence = match assess(read, Some(beat), &Limits::default()).verdict {
+            Verdict::Dead | Verdict::Unknown => continue,
+            Verdict::Hung => format!("heartbeat {age} old, but pid {} runs", beat.pid),
+            _ => format!("heartbeat {age} old, pid {}", beat.pid),
         };
         alive.push(Alive {
             name: beat.worker_name.as_str().to_owned(),

@@ -1,17 +1,15 @@
 //! How each worker is, with the evidence.
 
 use std::collections::{BTreeMap, HashMap};
-use std::time::Duration;
 
 use serde::Serialize;
 use teamster_claude::state::Status as SessionStatus;
 use teamster_journal::{Event, EventKind, family};
 use teamster_store::{Damaged, Read, Result};
 use teamster_types::created_at::created_at;
-use teamster_types::health::{Limits, Verdict, assess};
+use teamster_types::health::{self, Assessment, Limits, Verdict};
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::phrase::{Phrase, PhraseCode};
-use teamster_types::process::Life;
 use teamster_types::task::Status;
 use teamster_types::team::{TeamConfig, TeamMember, TeamOrigin};
 use teamster_types::{TaskId, TeamName, Time};
@@ -87,21 +85,22 @@ pub fn list(
     };
     let mut rows = Vec::new();
     let mut lead = None;
-    let mut ends = None;
+    let mut steps = None;
     for member in config.members() {
         let beat = beats.remove(&member.name);
         let is_native = config.kind() == TeamOrigin::Claude && beat.is_none();
         let is_away = beat.is_none() && !is_native;
         let mut row = row(read, Some(&member), beat, limits);
-        if is_away {
-            let ends = match &ends {
-                Some(ends) => ends,
-                None => ends.insert(Ends::of(read, team)?),
+        if is_away || row.verdict == Verdict::Quarantined {
+            let steps = match &steps {
+                Some(steps) => steps,
+                None => steps.insert(LastSteps::of(read, team)?),
             };
-            if let Some(evidence) = ends.of_worker(&member.name) {
+            if let Some(evidence) = steps.end_of(&member.name).filter(|_| is_away) {
                 row.status = Some(STOPPED);
                 row.evidence = vec![evidence];
             }
+            row.evidence.extend(steps.quarantine_of(&member.name));
         }
         if is_native {
             let lead = lead.get_or_insert_with(|| Lead::find(read, team.as_str(), config));
@@ -147,10 +146,10 @@ fn held_tasks(read: &dyn Read, team: &TeamName) -> HashMap<String, TaskId> {
         .collect()
 }
 
-/// Who has ended in order, as far as the end of the journal tells: a worker that does takes its heartbeat away.
-struct Ends(HashMap<String, Event>);
+/// The last event about each worker, as far as the end of the journal tells.
+struct LastSteps(HashMap<String, Event>);
 
-impl Ends {
+impl LastSteps {
     fn of(read: &dyn Read, team: &TeamName) -> Result<Self> {
         let events = read.last_events(team, ENDS_WITHIN)?.events.into_iter();
         let steps = events.filter(|event| event.kind.starts_with(family::WORKER));
@@ -161,7 +160,19 @@ impl Ends {
         ))
     }
 
-    fn of_worker(&self, name: &str) -> Option<Phrase> {
+    /// Returns why a worker takes no more tasks.
+    fn quarantine_of(&self, name: &str) -> Option<Phrase> {
+        match self.0.get(name)?.payload() {
+            EventKind::WorkerQuarantined(told) if !told.reason.is_empty() => Some(Phrase::new(
+                PhraseCode::LastError,
+                [("reason", &told.reason)],
+            )),
+            _ => None,
+        }
+    }
+
+    /// Returns how a worker ended in order: one that does takes its heartbeat away.
+    fn end_of(&self, name: &str) -> Option<Phrase> {
         let EventKind::WorkerStopped(stopped) = self.0.get(name)?.payload() else {
             return None;
         };
@@ -178,12 +189,7 @@ fn row(
     beat: Option<Heartbeat>,
     limits: &Limits,
 ) -> WorkerRow {
-    let now = read.now();
-    let life = match &beat {
-        Some(beat) if !is_fresh(beat, now, limits.stale) => life_behind(read, beat),
-        _ => Life::Unknown,
-    };
-    let assessment = assess(now, beat.as_ref(), life, limits);
+    let assessment = assess(read, beat.as_ref(), limits);
     let beating = beat.as_ref();
     let named = member.map(|member| member.name.clone());
     let said = |text: &str| (!text.is_empty()).then(|| text.to_owned());
@@ -261,16 +267,9 @@ impl WorkerRow {
     }
 }
 
-/// Whether a heartbeat is young enough to prove its worker alive by itself.
-pub(crate) fn is_fresh(beat: &Heartbeat, now: Time, stale: Duration) -> bool {
-    beat.is_fresh(now, stale)
-}
-
-/// Whether the process behind a heartbeat lives. Asked only about a stale one: a look at a process costs more than
-/// everything else in a row, and a fresh heartbeat needs no second witness.
-pub(crate) fn life_behind(read: &dyn Read, beat: &Heartbeat) -> Life {
-    beat.process()
-        .map_or(Life::Unknown, |process| read.life(&process))
+/// Judges a worker by its heartbeat and the process behind it.
+pub(crate) fn assess(read: &dyn Read, beat: Option<&Heartbeat>, limits: &Limits) -> Assessment {
+    health::judge(read.now(), beat, None, |process| read.life(process), limits)
 }
 
 #[cfg(test)]
@@ -281,19 +280,22 @@ mod tests {
     use teamster_store::Store;
     use teamster_testkit::{ManualClock, MemStore};
     use teamster_types::heartbeat::WorkerStatus;
-    use teamster_types::process::ProcessId;
+    use teamster_types::process::{Life, ProcessId};
     use teamster_types::team::{NewMember, NewTeam};
 
     use super::*;
 
     #[test]
-    fn a_process_is_looked_at_only_when_its_heartbeat_is_stale() {
+    fn process_is_looked_at_however_fresh_its_heartbeat_is() {
         let clock = Arc::new(ManualClock::new(Time::from_millis(1_000_000)));
         let asked = Arc::new(AtomicUsize::new(0));
         let counted = asked.clone();
         let store = MemStore::new(clock.clone(), process(1), move |_| {
-            counted.fetch_add(1, Ordering::Relaxed);
-            Life::Gone
+            if counted.fetch_add(1, Ordering::Relaxed) == 0 {
+                Life::Alive
+            } else {
+                Life::Gone
+            }
         });
         let team: TeamName = "fix-auth".parse().unwrap();
         let member = NewMember {
@@ -317,10 +319,9 @@ mod tests {
         };
 
         assert_eq!(rows()[0].verdict, Verdict::Healthy);
-        assert_eq!(asked.load(Ordering::Relaxed), 0);
-        clock.advance(31_000);
-        assert_eq!(rows()[0].verdict, Verdict::Dead);
         assert_eq!(asked.load(Ordering::Relaxed), 1);
+        assert_eq!(rows()[0].verdict, Verdict::Dead);
+        assert_eq!(rows()[0].evidence[1].as_str(), "process 7 is gone");
     }
 
     fn process(pid: u32) -> ProcessId {

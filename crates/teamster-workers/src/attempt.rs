@@ -135,8 +135,9 @@ impl AttemptEnd {
 pub(crate) struct AgentAttempt {
     reader: Box<dyn OutputReader>,
     limits: WorkerLimits,
-    /// Whether a line on the error stream is a sign of life: it is for a program of the user's own.
-    stderr_counts: bool,
+    /// Whether it is a program of the user's own: that it was executed is its first event, and what it writes to the error
+    /// stream is a sign of life, too.
+    is_program: bool,
     started_at: Instant,
     last_activity: Instant,
     was_seen: bool,
@@ -155,13 +156,13 @@ impl AgentAttempt {
     pub(crate) fn new(
         reader: Box<dyn OutputReader>,
         limits: WorkerLimits,
-        stderr_counts: bool,
+        is_program: bool,
         now: Instant,
     ) -> Self {
         Self {
             reader,
             limits,
-            stderr_counts,
+            is_program,
             started_at: now,
             last_activity: now,
             was_seen: false,
@@ -172,6 +173,15 @@ impl AgentAttempt {
             open_streams: 2,
             last_lines: LastLines::default(),
         }
+    }
+
+    /// Takes in that the process was executed, which is all that a program of the user's own has to show.
+    pub(crate) fn note_executed(&mut self, now: Instant) -> Vec<AttemptCommand> {
+        let mut commands = Vec::new();
+        if self.is_program {
+            self.note_activity(None, now, &mut commands);
+        }
+        commands
     }
 
     /// Takes in what the process said.
@@ -209,7 +219,7 @@ impl AgentAttempt {
         }];
         match effects {
             Some(effects) => self.take_effects(effects, now, &mut commands),
-            None if self.stderr_counts => self.note_activity(None, now, &mut commands),
+            None if self.is_program => self.note_activity(None, now, &mut commands),
             None => {}
         }
         commands
@@ -413,7 +423,7 @@ mod tests {
         }
     }
 
-    fn attempt(stderr_counts: bool) -> (AgentAttempt, Instant) {
+    fn attempt(is_program: bool) -> (AgentAttempt, Instant) {
         let job = Job {
             prompt: "",
             worktree: std::path::Path::new("/"),
@@ -432,7 +442,7 @@ mod tests {
         };
         let reader = CommandDriver::new("true", Vec::new()).reader(&job);
         let now = Instant::now();
-        (AgentAttempt::new(reader, limits(), stderr_counts, now), now)
+        (AgentAttempt::new(reader, limits(), is_program, now), now)
     }
 
     fn after(start: Instant, seconds: u64) -> Instant {
@@ -458,6 +468,24 @@ mod tests {
             end.cause.map(|cause| cause.as_stopped()),
             Some(Stopped::Silent)
         );
+    }
+
+    #[test]
+    fn program_that_was_executed_may_be_silent_until_the_idle_limit() {
+        let (mut attempt, start) = attempt(true);
+        let commands = attempt.note_executed(start);
+        assert!(matches!(
+            commands[..],
+            [
+                AttemptCommand::NoteActivity { session: None },
+                AttemptCommand::NoteStarted { session: None }
+            ]
+        ));
+        assert!(attempt.tick(after(start, 59)).is_none());
+        assert!(is_end(
+            attempt.tick(after(start, 60)).as_ref(),
+            &StopCause::Silent
+        ));
     }
 
     #[test]

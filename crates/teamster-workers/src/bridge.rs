@@ -525,12 +525,23 @@ impl Bridge {
         self.reporter
             .say(&format!("task {id}: {}", claimed.task.subject()));
         let mut log = self.launcher.open_log(&mut self.reporter, id);
-        let part = match self.workplace.begin() {
+        let part = match self.begin() {
             Ok(()) => self.run_agent(claimed, &mut log),
             Err(error) => AgentPart::NoWorkplace(error.to_string()),
         };
         self.complete(claimed, &part, &mut log);
         self.lifecycle.end_task();
+    }
+
+    /// Makes the workplace ready for a task. Files that a killed worker left there and that must not be committed are told
+    /// now, because they are nobody's of this task.
+    fn begin(&mut self) -> Result<(), WorkplaceError> {
+        self.workplace.begin()?;
+        let secrets = self.workplace.take_secrets();
+        if !secrets.is_empty() {
+            self.reporter.record_secrets(None, &secrets);
+        }
+        Ok(())
     }
 
     /// Has the agent do the task; a launch that failed is tried once more.
@@ -684,6 +695,8 @@ impl Bridge {
             temp: Arc::clone(turn.temp),
         };
         let mut run = self.launcher.start(claimed, input, log, store.now())?;
+        let commands = run.note_executed();
+        self.apply(&mut run, commands);
         self.watch(&mut run);
         self.requests.end_attempt(&mut self.reporter);
         let (leftover, still_there) = run.end_leftovers();

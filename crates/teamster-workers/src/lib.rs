@@ -28,7 +28,7 @@
 //! | [`shutdown`] | how workers are stopped, and how it is proven that they are gone |
 //! | [`limits`] | how long everything may take |
 //!
-//! Whether a worker is dead is decided in [`teamster_types::health::assess`], from its heartbeat and from what
+//! Whether a worker is dead is decided in [`teamster_types::health::judge`], from its heartbeat and from what
 //! [`teamster_fs::proc::Machine::life`] says about its process; [`reclaim::assess`] asks for both.
 //!
 //! # What it refuses

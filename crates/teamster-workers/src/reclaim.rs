@@ -13,7 +13,7 @@ use teamster_store::{Kind, Store, StoreError};
 use teamster_types::health::{self, Assessment, Limits, Verdict};
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::phrase::{Phrase, PhraseCode};
-use teamster_types::process::{Life, ProcessId};
+use teamster_types::process::ProcessId;
 use teamster_types::task::{Claim, Status};
 use teamster_types::{TaskId, TeamName, WorkerName};
 
@@ -55,12 +55,14 @@ pub fn assess(
     record: Option<&LaunchRecord>,
     limits: &Limits,
 ) -> Assessment {
-    let process = match beat {
-        Some(beat) => beat.process(),
-        None => record.map(|record| record.process.clone()),
-    };
-    let life = process.map_or(Life::Unknown, |process| store.life(&process));
-    health::assess(store.now(), beat, life, limits)
+    let recorded = record.map(|record| &record.process);
+    health::judge(
+        store.now(),
+        beat,
+        recorded,
+        |process| store.life(process),
+        limits,
+    )
 }
 
 /// Ends what a dead worker left running, and gives its tasks back.

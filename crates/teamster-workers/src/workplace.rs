@@ -5,6 +5,7 @@ mod worktree;
 
 use std::path::{Path, PathBuf};
 
+use teamster_isolate::git::SecretFile;
 use teamster_types::TaskId;
 use teamster_types::task::Task;
 
@@ -84,6 +85,17 @@ pub trait Workplace: Send {
 
     /// Returns the files that the agent changed, from the top of the project.
     fn changes(&self) -> Result<Vec<PathBuf>, WorkplaceError>;
+
+    /// Returns the files that a killed worker left here and that must not be committed, once.
+    fn take_secrets(&mut self) -> Vec<SecretFile> {
+        Vec::new()
+    }
+
+    /// Moves files that must not be committed to the team's private folder, and returns all that were moved since the task
+    /// began.
+    fn set_secrets_aside(&mut self) -> Result<Vec<SecretFile>, WorkplaceError> {
+        Ok(Vec::new())
+    }
 
     /// Commits what is there, because the agent asks for it in the middle of its work.
     fn commit(&mut self, message: &str) -> Result<(), WorkplaceError>;

@@ -7,8 +7,8 @@ export const phrasesKo: Record<PhraseCode, string> = {
 
   "heartbeat-old": "마지막 하트비트 {age} 전",
   "heartbeat-ahead": "하트비트 시각이 {ahead} 앞섬 (시계가 변경됨)",
-  "pid-gone-heartbeat-fresh": "pid {pid} 종료됨, 하트비트가 {limit} 지나면 죽은 것으로 간주",
-  "pid-gone": "pid {pid} 종료됨",
+  "pid-gone": "프로세스 {pid} 종료됨",
+  "pid-gone-alone": "프로세스 {pid} 종료됨(pid만으로 판단)",
   "pid-alive": "pid {pid} 실행 중",
   "pid-elsewhere": "{host}의 pid {pid}는 여기서 확인할 수 없음",
   "pid-not-judged": "pid {pid}는 여기서 확인할 수 없음",
@@ -18,6 +18,7 @@ export const phrasesKo: Record<PhraseCode, string> = {
   "no-process": "확인할 프로세스 없음: 하트비트가 없다는 것만으로는 판단할 수 없음",
   "one-error": "직전 시도에서 오류 1회",
   "errors-in-a-row": "연속 오류 {count}회",
+  "last-error": "마지막 오류: {reason}",
   "says-quarantined": "스스로 격리 상태라고 알림",
   "agent-quiet": "에이전트가 {quiet} 동안 아무 이벤트도 보내지 않음",
   "agent-quiet-on-task": "작업 {task}에서 에이전트가 {quiet} 동안 아무 이벤트도 보내지 않음",

@@ -2,6 +2,7 @@
 //! are read, and become the nearest of ours.
 
 use std::ops::Deref;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -11,6 +12,9 @@ use teamster_types::json::Object;
 use teamster_types::progress::Progress;
 
 use super::{STALE_AFTER, StateError};
+
+/// A state may be ahead of the time at which its file was written by this much.
+const CLOCK_SLACK: Duration = Duration::from_secs(60);
 
 /// A word that stands in the file, one of a few.
 macro_rules! word {
@@ -507,13 +511,23 @@ pub struct ShownSession {
     pub is_main: bool,
 }
 
-/// Reads a state file; `None` when there is none.
+/// Reads a state file; `None` when there is none. A time that is ahead of the file's modification time counts as that.
 pub(super) fn read_file(dir: &Dir, name: &str) -> Result<Option<AgentState>, StateError> {
-    let Some((bytes, _)) = dir.read(name)? else {
+    let Some((bytes, stamp)) = dir.read(name)? else {
         return Ok(None);
     };
     match AgentState::parse(&bytes) {
-        Ok(state) => Ok(Some(state)),
+        Ok(mut state) => {
+            let written = Time::from_millis(stamp.modified / 1_000_000);
+            // A state cannot be newer than its file: whoever wrote it has another clock, or made the time up.
+            if state
+                .updated()
+                .is_some_and(|updated| updated.since(written) > CLOCK_SLACK)
+            {
+                state.last_updated = written.to_string();
+            }
+            Ok(Some(state))
+        }
         Err(error) => Err(StateError::Corrupt {
             file: dir.join(name),
             error,

@@ -6,7 +6,7 @@ use teamster_fs::{Dir, FsError, layout};
 use teamster_types::TeamName;
 use teamster_types::health::{self, Limits, Verdict};
 use teamster_types::heartbeat::Heartbeat;
-use teamster_types::process::Life;
+use teamster_types::process::ProcessId;
 
 use super::scanner::ZombieScanner;
 
@@ -47,20 +47,15 @@ pub(super) fn of_team(
 
 /// Returns what a heartbeat says about its worker.
 ///
-/// [`health::assess`] decides, as everywhere. Only a heartbeat from the future, after a clock was set, counts as fresh
+/// [`health::judge`] decides, as everywhere. Only a heartbeat from the future, after a clock was set, counts as fresh
 /// here: nothing is removed because of it.
 pub(super) fn judge(scanner: &ZombieScanner<'_>, beat: &Heartbeat) -> HeartbeatVerdict {
     let (now, limits) = (scanner.options.now, Limits::default());
-    if now.since(beat.last_poll_at) < limits.stale {
-        return HeartbeatVerdict::Alive;
-    }
-    let process = beat.process();
-    let life = process.as_ref().map_or(Life::Unknown, |process| {
-        scanner.options.machine.life(process)
-    });
-    match health::assess(now, Some(beat), life, &limits).verdict {
+    let life = |process: &ProcessId| scanner.options.machine.life(process);
+    match health::judge(now, Some(beat), None, life, &limits).verdict {
         Verdict::Dead => HeartbeatVerdict::Dead,
-        Verdict::Unknown if process.is_none() => HeartbeatVerdict::Silent,
+        _ if now.since(beat.last_poll_at) < limits.stale => HeartbeatVerdict::Alive,
+        Verdict::Unknown if beat.process().is_none() => HeartbeatVerdict::Silent,
         Verdict::Unknown => HeartbeatVerdict::Unsure,
         _ => HeartbeatVerdict::Alive,
     }

@@ -11,6 +11,7 @@ use super::error::GitError;
 use super::names::{CommitId, head_ref, team_branch};
 use super::registered::{self, RegisteredWorktree};
 use super::repo::Repo;
+use super::secrets::SecretFile;
 use super::worktree::{
     DisplacedWork, KeepRule, Removal, Worktree, named_in, unkept_commits, unmerged_words, vanished,
 };
@@ -23,7 +24,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// More than this was never kept of one worker.
 const MOST_KEPT: u32 = 10_000;
 
-/// Makes sure that nothing stands where the worktree goes.
+/// Makes sure that nothing stands where the worktree goes, and returns what was there and must not be committed.
 pub(super) fn clear_place(
     repo: &Repo,
     team: &TeamName,
@@ -31,27 +32,29 @@ pub(super) fn clear_place(
     base: &CommitId,
     dir: &Dir,
     kept: &mut Vec<DisplacedWork>,
-) -> Result<(), GitError> {
+) -> Result<Vec<SecretFile>, GitError> {
     let path = dir.join(worker.as_str());
     let stamp = dir.stamp(worker.as_str())?;
     let entry = finished(repo, &path)?;
     match (entry, stamp.map(|stamp| stamp.kind)) {
-        (None, None) => Ok(()),
-        (_, Some(kind)) if kind != FileKind::Folder => Err(foreign(&path)),
-        (None, Some(_)) => clear_beginning(repo, dir, worker.as_str(), &path),
-        (Some(entry), None) => forget(repo, team, worker, &entry, kept),
+        (None, None) => {}
+        (_, Some(kind)) if kind != FileKind::Folder => return Err(foreign(&path)),
+        (None, Some(_)) => clear_beginning(repo, dir, worker.as_str(), &path)?,
+        (Some(entry), None) => forget(repo, team, worker, &entry, kept)?,
         (Some(entry), Some(_)) => {
             if entry.head.is_none() || entry.is_being_made() {
                 unlock(repo, &entry)?;
                 if entry.head.is_none() || has_only_missing(repo, team, worker.as_str())? {
                     remove_half_made(repo, dir, worker.as_str(), &path, entry.head.is_none())?;
-                    return Ok(());
+                    return Ok(Vec::new());
                 }
             } else if let Some(reason) = &entry.locked {
                 return Err(locked(&path, reason));
             }
             let worktree =
                 Worktree::named(repo, team, worker.as_str())?.ok_or_else(|| vanished(&path))?;
+            // Whoever worked there may have been killed before anybody looked at what it left.
+            let secrets = worktree.set_secrets_aside(base)?;
             let safe = KeepRule {
                 base: Some(base),
                 pins: true,
@@ -60,14 +63,15 @@ pub(super) fn clear_place(
             let why = match worktree.holds(safe)? {
                 Some(why) => why,
                 None => match worktree.remove()? {
-                    Removal::Removed => return Ok(()),
+                    Removal::Removed => return Ok(secrets),
                     Removal::Kept { why } => why,
                 },
             };
             kept.push(move_aside(repo, team, worker, &entry, why, dir)?);
-            Ok(())
+            return Ok(secrets);
         }
     }
+    Ok(Vec::new())
 }
 
 /// Makes sure that the worker's branch is free. One with commits that are nowhere else gets another name.

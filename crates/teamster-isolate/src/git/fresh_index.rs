@@ -20,8 +20,10 @@ use teamster_fs::{Dir, ProjectFiles, Sync, layout, remove_tree};
 use super::changes::status;
 use super::command::{GitCommand, GitSetting};
 use super::error::{GitError, GitProblem};
+use super::names::CommitId;
 use super::nested::NestedWork;
 use super::restore::CHUNK;
+use super::secrets::FoundSecrets;
 use super::tracking::{INFO_ATTRIBUTES, TrackingRules};
 use super::worktree::Worktree;
 use crate::OrTrace as _;
@@ -337,8 +339,33 @@ impl FreshIndex {
 
     /// Takes every file into the index; the tree of it.
     pub(super) fn take(&self) -> Result<String, GitError> {
-        add(self.call().args(["add", "--all"]))?;
-        let hidden = self.hidden(self.call())?;
+        self.take_but(&FoundSecrets::new(), None)
+    }
+
+    /// Takes every file into the index but these, which are as in the commit `from`; the tree of it. git never reads them.
+    pub(super) fn take_but(
+        &self,
+        secrets: &FoundSecrets,
+        from: Option<&CommitId>,
+    ) -> Result<String, GitError> {
+        if secrets.is_empty() {
+            add(self.call().args(["add", "--all"]))?;
+        } else {
+            let mut paths = b":/".to_vec();
+            for path in secrets.keys() {
+                paths.extend_from_slice(b"\0:(top,exclude,literal)");
+                paths.extend_from_slice(path);
+            }
+            add(self.call_with_paths(&paths, &["add", "--all"])?)?;
+        }
+        let mut hidden = self.hidden(self.call())?;
+        if !secrets.is_empty() {
+            let listed = hidden.split(|byte| *byte == 0);
+            let listed: Vec<&[u8]> = listed
+                .filter(|path| !path.is_empty() && !secrets.contains_key(*path))
+                .collect();
+            hidden = listed.join(&0);
+        }
         if !hidden.is_empty() {
             add(self.call_for(&hidden, &["add", "--force"])?)?;
         }
@@ -347,16 +374,24 @@ impl FreshIndex {
             let reset = ["reset", "--quiet", "--no-refresh"];
             self.call_for(&paths.join(&0), &reset)?.done()?;
         }
+        if let Some(from) = from.filter(|_| !secrets.is_empty()) {
+            self.worktree.reset_paths(&self.path(""), secrets, from)?;
+        }
         self.call().arg("write-tree").text()
     }
 
     /// Returns a call for paths, each of which ends with a zero byte but the last.
     fn call_for(&self, paths: &[u8], command: &[&str]) -> Result<GitCommand, GitError> {
+        let call = self.call_with_paths(paths, command)?;
+        Ok(call.env("GIT_LITERAL_PATHSPECS", "1"))
+    }
+
+    /// Returns a call for patterns of paths, each of which ends with a zero byte but the last.
+    fn call_with_paths(&self, paths: &[u8], command: &[&str]) -> Result<GitCommand, GitError> {
         let [_, _, _, name, ..] = self.files();
         self.dir.replace(&name, paths, Sync::Fast)?;
         Ok(self
             .call()
-            .env("GIT_LITERAL_PATHSPECS", "1")
             .args(command)
             .args(["--pathspec-file-nul", "--pathspec-from-file"])
             .arg(self.dir.join(&name)))

@@ -7,9 +7,9 @@ use teamster_types::TeamName;
 
 use super::commit::with_identity;
 use super::error::GitError;
-use super::fresh_index::FreshIndex;
 use super::names::{CommitId, head_ref, salvage_branch};
 use super::repo::Repo;
+use super::secrets::{FoundSecrets, Keep, SecretFile, merge_into};
 use super::worktree::{Worktree, team_folder};
 use crate::OrTrace as _;
 
@@ -17,25 +17,46 @@ const MOST_SALVAGED: u32 = 10_000;
 
 impl Worktree {
     /// Commits the index and the work tree, untracked files and all, on a new branch, and returns its name. What git
-    /// ignores is not in it.
+    /// ignores is not in it, and neither is what must not be committed: copies of that are in the team's private folder.
     pub fn salvage(&self) -> Result<String, GitError> {
-        let mut tip = self.head()?;
-        if let Some(staged) = self.staged_tree(&tip)? {
+        self.salvage_telling().map(|(branch, _)| branch)
+    }
+
+    /// Does the same as [`Self::salvage`], and returns what must not be committed, too.
+    pub fn salvage_telling(&self) -> Result<(String, Vec<SecretFile>), GitError> {
+        let from = self.began_at()?;
+        let head = self.head()?;
+        let committed = self.committed_secrets(&from, &head)?;
+        let mut tip = if committed.is_empty() {
+            head
+        } else {
+            self.commit_without(&committed, &from, &head)?
+        };
+        let mut secrets = self.uncommitted_secrets(&from)?;
+        merge_into(&mut secrets, committed);
+        if let Some(staged) = self.staged_tree(&tip, &secrets, &from)? {
             tip = self.commit_tree(&staged, &tip, "what was staged")?;
         }
-        let tree = self.with_fresh_index(FreshIndex::take)?;
+        let tree = self.with_fresh_index(|fresh| fresh.take_but(&secrets, Some(&from)))?;
         if tree != self.tree_of(&tip)? {
             tip = self.commit_tree(&tree, &tip, "what was in the worktree")?;
         }
-        self.new_branch(&tip)
+        let kept = self.keep_privately(&secrets, Keep::Copy)?;
+        Ok((self.new_branch(&tip)?, kept))
     }
 
     pub(super) fn new_branch(&self, tip: &CommitId) -> Result<String, GitError> {
         new_branch(&self.repo, &self.team, &self.name, tip)
     }
 
-    /// Returns the tree of the index, where it differs from `head`; an index with conflicts is no tree.
-    fn staged_tree(&self, head: &CommitId) -> Result<Option<String>, GitError> {
+    /// Returns the tree of the index, where it differs from `head`, with these paths as in `from`; an index with conflicts is
+    /// no tree.
+    fn staged_tree(
+        &self,
+        head: &CommitId,
+        secrets: &FoundSecrets,
+        from: &CommitId,
+    ) -> Result<Option<String>, GitError> {
         let Some(admin) = Dir::open_root(self.admin())? else {
             return Ok(None);
         };
@@ -44,6 +65,7 @@ impl Worktree {
         };
         self.with_spare_index(|index| {
             write_copy(index, &bytes)?;
+            self.reset_paths(index, secrets, from)?;
             let call = self.call().env("GIT_INDEX_FILE", index).arg("write-tree");
             let ended = call.run()?;
             if !ended.status.success() {

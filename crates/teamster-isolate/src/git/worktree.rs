@@ -15,6 +15,7 @@ use super::fresh_index::FreshIndex;
 use super::names::{CommitId, head_ref, integration_branch, pins_of, rejected_ref, team_branch};
 use super::registered;
 use super::repo::Repo;
+use super::secrets::SecretFile;
 use super::tracking::TrackingRules;
 
 /// How long somebody else who works on the same worktree is waited for.
@@ -50,6 +51,8 @@ pub struct Prepared {
     pub worktree: Worktree,
     /// What stood in its place and was moved aside, because it holds work that is nowhere else.
     pub kept: Vec<DisplacedWork>,
+    /// What stood in its place and must not be committed.
+    pub secrets: Vec<SecretFile>,
 }
 
 /// Work that was moved aside.
@@ -103,7 +106,7 @@ impl Worktree {
         let dir = team_folder(repo, team)?;
         let _held = hold(&dir, worker.as_str())?;
         let mut kept = Vec::new();
-        displaced::clear_place(repo, team, worker, base, &dir, &mut kept)?;
+        let secrets = displaced::clear_place(repo, team, worker, base, &dir, &mut kept)?;
         displaced::clear_branch(repo, team, worker, base, &mut kept)?;
         let path = dir.join(worker.as_str());
         let branch = team_branch(team, worker.as_str());
@@ -115,7 +118,11 @@ impl Worktree {
         registered::add(repo, &path, &branch)?;
         let worktree = Self::named(repo, team, worker.as_str())?.ok_or_else(|| vanished(&path))?;
         worktree.record_rules()?;
-        Ok(Prepared { worktree, kept })
+        Ok(Prepared {
+            worktree,
+            kept,
+            secrets,
+        })
     }
 
     /// Returns the worktree of a worker, as it is; `None` when there is none.

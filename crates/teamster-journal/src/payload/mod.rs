@@ -59,8 +59,9 @@ pub use team::{
     TeamCreated, ZombieSeen,
 };
 pub use worker::{
-    AgentEventRecorded, WorkerLaunchFailed, WorkerPaused, WorkerQuarantined, WorkerRestarted,
-    WorkerResumed, WorkerSpawned, WorkerStarted, WorkerStopped, WorkerVerdict,
+    AgentEventRecorded, SecretKept, WorkerLaunchFailed, WorkerPaused, WorkerQuarantined,
+    WorkerRestarted, WorkerResumed, WorkerSecretsKept, WorkerSpawned, WorkerStarted, WorkerStopped,
+    WorkerVerdict,
 };
 
 /// The payload of a kind whose name says everything.

@@ -41,6 +41,32 @@ pub struct WorkerLaunchFailed {
     pub reason: String,
 }
 
+/// The payload of `worker.secrets_kept`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct WorkerSecretsKept {
+    /// The files.
+    #[serde(deserialize_with = "list")]
+    pub files: Vec<SecretKept>,
+}
+
+/// A file that must not be committed.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct SecretKept {
+    /// Where it was, from the root of the project.
+    pub path: String,
+    /// The pattern that denies its path.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pattern: Option<String>,
+    /// The line with a key of a well-known shape, where its path is not denied.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line: Option<usize>,
+    /// Where it is kept; nothing for a file that was deleted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kept: Option<String>,
+}
+
 /// The payload of `worker.paused`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
+use teamster_claude::state::Op;
 use teamster_isolate::OrTrace as _;
 use teamster_isolate::git::Repo;
 use teamster_journal::cost::Exceeded;
@@ -51,6 +52,8 @@ pub(super) struct RunContext<'a> {
     workers: WorkerPool<'a>,
     tasks: RefCell<Option<Cached<Task>>>,
     beats: RefCell<Option<Cached<Heartbeat>>>,
+    /// What members of the team wrote to each other and nobody has shown yet.
+    letters: Vec<Op>,
 }
 
 impl<'a> RunContext<'a> {
@@ -70,7 +73,13 @@ impl<'a> RunContext<'a> {
             workers,
             tasks: RefCell::default(),
             beats: RefCell::default(),
+            letters: Vec::new(),
         }
+    }
+
+    /// Returns what members of the team wrote to each other since this was last asked, for whoever shows it.
+    pub(super) fn take_letters(&mut self) -> Vec<Op> {
+        std::mem::take(&mut self.letters)
     }
 
     /// Returns the environment, for reading.
@@ -173,6 +182,7 @@ impl<'a> RunContext<'a> {
             for event in &page.events {
                 self.apply(event);
                 if is_new {
+                    self.letters.extend(letter(event));
                     trace(event);
                     self.env.observer.event(event);
                 } else {
@@ -476,5 +486,22 @@ fn trace(event: &Event) {
         tracing::info!(seq, task, "{kind}");
     } else {
         tracing::debug!(seq, task, actor = event.actor.as_str(), "{kind}");
+    }
+}
+
+/// The type of a message that somebody wrote; others are reports of programs.
+const WORDS: &str = "message";
+
+/// Returns words that somebody of the team wrote to another, as the state file shows them. What programs report to each
+/// other is none of that.
+fn letter(event: &Event) -> Option<Op> {
+    match event.payload() {
+        EventKind::MessageSent(sent) if sent.message_type == WORDS => Some(Op::Message {
+            from: event.actor.to_string(),
+            to: sent.to.unwrap_or_default(),
+            content: sent.content,
+            timestamp: Some(event.ts),
+        }),
+        _ => None,
     }
 }

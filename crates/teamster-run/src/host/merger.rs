@@ -1,7 +1,5 @@
 //! The merge train: what tasks have brought comes together, one after the other.
 
-use std::path::Path;
-
 use teamster_isolate::git::{
     CommitId, Integration, MergeOutcome, MergePrediction, Repo, UNFETCHABLE,
 };
@@ -10,7 +8,7 @@ use teamster_journal::{EventActor, EventKind, HOST, NewEvent};
 use teamster_store::{Kind, Merge, PlannedTask};
 use teamster_types::task::{NewTask, SUBJECT_LIMIT, Task, TaskConflict, TaskNotes};
 use teamster_types::text::{clip, quoted};
-use teamster_types::{TaskId, TeamName, denied};
+use teamster_types::{TaskId, TeamName};
 
 use super::Result;
 use super::context::RunContext;
@@ -277,9 +275,8 @@ fn inspect(repo: &Repo, task: &Task, head: &CommitId, id: &CommitId) -> Result<I
         });
     }
     let files = repo.changed_since_fork(head, id)?;
-    let denied = |file: &&String| denied::pattern(Path::new(file)).is_some();
-    if let Some(file) = files.iter().find(denied) {
-        let why = format!("it changes what no worker may change: {file}");
+    if let Some(secret) = repo.secrets_since_fork(head, id)?.first() {
+        let why = format!("it changes what no worker may commit: {secret}");
         return Ok(Inspection::Refused(why));
     }
     let nested = repo.nested_since_fork(head, id)?;

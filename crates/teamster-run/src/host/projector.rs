@@ -4,7 +4,7 @@
 //! one of them cannot be written is said once and stops nothing.
 
 use std::collections::{BTreeMap, HashMap};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use teamster_claude::state::{
@@ -25,6 +25,9 @@ use super::session::SessionProjection;
 
 /// How long others who write `agent-state.json` are waited for.
 const PATIENCE: Duration = Duration::from_millis(500);
+/// `agent-state.json` is written anew after this long even if nothing has changed: a viewer tells by its age whether the run
+/// goes on, and wants a sign of life at least once a minute.
+const REFRESH: Duration = Duration::from_secs(20);
 
 /// Keeps the state files true to the run. It holds what was last written, so that nothing is written twice.
 #[derive(Debug, Default)]
@@ -32,6 +35,8 @@ pub(super) struct Projector {
     team_state: Option<Value>,
     session: SessionProjection,
     agents: Option<AgentRows>,
+    /// When `agent-state.json` was last written.
+    refreshed: Option<Instant>,
     complained: Vec<&'static str>,
 }
 
@@ -102,22 +107,33 @@ impl Projector {
 
     fn project_agents(
         &mut self,
-        run: &RunContext<'_>,
+        run: &mut RunContext<'_>,
         stage: Stage,
         tasks: &[Task],
     ) -> Result<(), String> {
         let beats = run.beats().map_err(|error| error.to_string())?;
         let now = agents(pdca_phase(run.state(), stage), stage, tasks, &beats);
         let before = self.agents.clone();
-        if before.as_ref() == Some(&now) {
+        let at = run.now();
+        let is_recent = |written: Instant| at.saturating_duration_since(written) < REFRESH;
+        let is_due = !now.over && !self.refreshed.is_some_and(is_recent);
+        let letters = run.take_letters();
+        if before.as_ref() == Some(&now) && letters.is_empty() && !is_due {
             return Ok(());
         }
-        let ops = agent_ops(run.team(), run.spec(), before.as_ref(), &now);
+        let mut ops = agent_ops(run.team(), run.spec(), before.as_ref(), &now);
+        // Before the end of the session, which keeps what was said.
+        let rest = ops.iter().position(|op| matches!(op, Op::CleanUp));
+        let rest = ops.split_off(rest.unwrap_or(ops.len()));
+        ops.extend(letters);
+        ops.push(Op::Touch);
+        ops.extend(rest);
         let change = StateChange::new(format!("run-{}", run.team()), run.store().now(), ops);
         States::of(run.env().layout)
             .apply_or_leave(change, PATIENCE)
             .map_err(|error| error.to_string())?;
         self.agents = Some(now);
+        self.refreshed = Some(at);
         Ok(())
     }
 }

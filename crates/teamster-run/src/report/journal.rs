@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use teamster_isolate::git::pin_ref;
 use teamster_journal::cost::Exceeded;
-use teamster_journal::payload::{CheckVerdict, GateAnswer, MergeConflict, RunSpec};
+use teamster_journal::payload::{CheckVerdict, GateAnswer, MergeConflict, RunSpec, SecretKept};
 use teamster_journal::{
     DecisionRecord, Event, ON_BASE, RunHistory, RunState, TaskHistory, TeamState,
 };
@@ -69,7 +69,11 @@ pub fn input_from(team: &TeamName, events: &[Event], tasks: &[Task]) -> ReportIn
             .as_ref()
             .and_then(|(_, exhausted)| Exceeded::told(exhausted).map(|exceeded| exceeded.words())),
         conflicts: state.run.conflicts.iter().map(conflict).collect(),
-        left: unmerged(team, tasks, &state),
+        left: {
+            let mut left = unmerged(team, tasks, &state);
+            left.extend(state.secrets.iter().filter_map(secret));
+            left
+        },
         ..history.spec.as_ref().map(asked_for).unwrap_or_default()
     }
 }
@@ -319,6 +323,19 @@ fn unmerged(team: &TeamName, tasks: &[Task], state: &TeamState) -> Vec<LeftBehin
             LeftBehind::reference(&pin_ref(team, task.id()), &why)
         })
         .collect()
+}
+
+/// Returns a file that is kept because it must not be committed.
+fn secret(file: &SecretKept) -> Option<LeftBehind> {
+    let kept = file.kept.as_deref()?;
+    let why = match (&file.pattern, file.line) {
+        (Some(pattern), _) => format!("{} must not be committed ({pattern})", file.path),
+        (None, line) => {
+            let line = line.unwrap_or_default();
+            format!("{} has a key in line {line}", file.path)
+        }
+    };
+    Some(LeftBehind::secret(kept, &why))
 }
 
 fn commit_of(task: &Task) -> Option<String> {

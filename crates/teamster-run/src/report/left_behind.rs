@@ -8,7 +8,7 @@ use teamster_isolate::child::say;
 /// One thing that a run leaves behind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeftBehind {
-    /// What it is: `branch`, `worktree`, `commit`, `salvaged work`.
+    /// What it is: `branch`, `worktree`, `commit`, `salvaged work`, `private file`.
     pub what: &'static str,
     /// Its name or path.
     pub name: String,
@@ -48,6 +48,11 @@ impl LeftBehind {
     /// Returns a reference of ours that keeps a commit.
     pub fn reference(name: &str, why: &str) -> Self {
         Self::new("commit", name, why, "git", &["show", name, "--"])
+    }
+
+    /// Returns a file that must be in no commit.
+    pub fn secret(path: &str, why: &str) -> Self {
+        Self::new("private file", path, why, "ls", &["-l", path])
     }
 
     fn new(what: &'static str, name: &str, why: &str, program: &str, args: &[&str]) -> Self {

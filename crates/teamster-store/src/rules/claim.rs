@@ -9,7 +9,7 @@ use teamster_types::graph::Blocker;
 use teamster_types::health::{self, Limits, Verdict};
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::paths::{Reservations, may_overlap};
-use teamster_types::process::Life;
+use teamster_types::process::{Life, ProcessId};
 use teamster_types::routing::{self, RoutingCandidate};
 use teamster_types::task::{Status, Task, Token};
 use teamster_types::team::TeamMember;
@@ -144,13 +144,8 @@ fn lost_owners(tx: &mut dyn Txn) -> Result<Vec<WorkerName>> {
 }
 
 fn verdict(tx: &dyn Txn, beat: &Heartbeat) -> Verdict {
-    let life = match beat.process() {
-        Some(process) if !beat.is_fresh(tx.now(), transitions::HEARTBEAT_FRESH) => {
-            tx.life(&process)
-        }
-        _ => Life::Unknown,
-    };
-    health::assess(tx.now(), Some(beat), life, &Limits::default()).verdict
+    let life = |process: &ProcessId| tx.life(process);
+    health::judge(tx.now(), Some(beat), None, life, &Limits::default()).verdict
 }
 
 fn refuse_quarantined(tx: &mut dyn Txn, worker: &WorkerName) -> Result<()> {
@@ -346,7 +341,7 @@ pub(super) fn requeue(tx: &mut dyn Txn, actor: &EventActor, id: &TaskId) -> Resu
         ));
     }
     let reason = format!(
-        "worker {} died: pid {} is gone and its heartbeat is old",
+        "worker {} died: process {} is gone",
         claim.worker, claim.pid
     );
     let free = put_back(tx, actor, &task, &reason)?;

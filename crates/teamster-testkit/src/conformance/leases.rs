@@ -78,9 +78,10 @@ pub(super) fn a_task_is_taken_early_only_from_who_is_proven_dead(fixture: &Store
             .requeue(&fixture.team, &EventActor::System, &first)
     };
     fixture.refuse("requeue", Kind::Conflict, |_| requeue());
-    fixture.beat("worker-1", |beat| ghostly(beat, &lost));
+    fixture.beat("worker-1", |_| {});
     fixture.refuse("requeue", Kind::Conflict, |_| requeue());
-    fixture.wait(HEARTBEAT_FRESH);
+    // However young its heartbeat is: the process is gone.
+    fixture.beat("worker-1", |beat| ghostly(beat, &lost));
     let position = fixture.position();
     let free = fixture.step("requeue", requeue());
     assert_eq!(free.owner(), None);

@@ -6,14 +6,25 @@ use super::{MASK, header, key_block, named, shapes};
 
 /// Returns where the secrets of a text are, in order, without overlap.
 pub(super) fn secrets(text: &str) -> Vec<Range<usize>> {
+    between_walls(text, Stretch::secrets)
+}
+
+/// Returns where the secrets of a text are that are told by their own shape: tokens and private keys.
+pub(super) fn keys(text: &str) -> Vec<Range<usize>> {
+    between_walls(text, Stretch::keys)
+}
+
+fn between_walls<'a>(
+    text: &'a str,
+    find: fn(&Stretch<'a>) -> Vec<Range<usize>>,
+) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     let mut start = 0;
     for piece in text.split(MASK) {
         let end = start + piece.len();
         let stretch = Stretch::new(piece, end < text.len());
         found.extend(
-            stretch
-                .secrets()
+            find(&stretch)
                 .into_iter()
                 .map(|secret| start + secret.start..start + secret.end),
         );
@@ -94,6 +105,15 @@ impl<'a> Stretch<'a> {
     }
 
     pub(super) fn secrets(&self) -> Vec<Range<usize>> {
+        self.walk(Self::secret_at)
+    }
+
+    fn keys(&self) -> Vec<Range<usize>> {
+        self.walk(Self::key_at)
+    }
+
+    /// Goes over the text once and returns what `find` tells from what stands at a place, in a word that begins at another.
+    fn walk(&self, find: fn(&Self, usize, u8, usize) -> Option<Range<usize>>) -> Vec<Range<usize>> {
         let mut found = Vec::new();
         let mut at = 0;
         // Where the word around `at` begins. Nothing looks further back, and a secret that was found ends a word.
@@ -106,7 +126,7 @@ impl<'a> Stretch<'a> {
             }
             if let Some(end) = self.skip_escape(at) {
                 (at, word) = (end, end);
-            } else if let Some(secret) = self.secret_at(at, byte, word) {
+            } else if let Some(secret) = find(self, at, byte, word) {
                 (at, word) = (secret.end, secret.end);
                 found.push(secret);
             } else {
@@ -127,6 +147,21 @@ impl<'a> Stretch<'a> {
         if !is_word(byte) {
             return None;
         }
+        if let Some(key) = self.key_at(at, byte, word) {
+            return Some(key);
+        }
+        let ends = !self.at(at + 1).is_some_and(is_word);
+        if ends {
+            return header::find(self, word..at + 1).or_else(|| named::find(self, word..at + 1));
+        }
+        None
+    }
+
+    /// Returns the token or the private key that begins at `at`, in a word that begins at `word`.
+    fn key_at(&self, at: usize, byte: u8, word: usize) -> Option<Range<usize>> {
+        if !is_word(byte) {
+            return None;
+        }
         if byte == b'-'
             && let Some(end) = key_block::find(self, at)
         {
@@ -135,10 +170,6 @@ impl<'a> Stretch<'a> {
         let begins = at == word || !self.at(at - 1)?.is_ascii_alphanumeric();
         if begins && let Some(end) = shapes::find(self, at, at == word) {
             return Some(at..end);
-        }
-        let ends = !self.at(at + 1).is_some_and(is_word);
-        if ends {
-            return header::find(self, word..at + 1).or_else(|| named::find(self, word..at + 1));
         }
         None
     }

@@ -44,13 +44,18 @@ impl Sessions {
             .iter()
             .map(|shown| self.row(shown, now))
             .collect();
-        if let Err(StateError::Corrupt { error, .. }) = self.states.read() {
+        let problem = match self.states.read() {
+            Ok(_) | Err(StateError::NoProject(_)) => None,
+            Err(StateError::Corrupt { error, .. }) => Some(format!(
+                "{} cannot be understood: {error}",
+                layout::AGENT_STATE
+            )),
+            Err(error) => Some(format!("{} cannot be read: {error}", layout::AGENT_STATE)),
+        };
+        if problem.is_some() {
             rows.push(TeamRow {
                 state: Viewed::Stale,
-                problem: Some(format!(
-                    "{} cannot be understood: {error}",
-                    layout::AGENT_STATE
-                )),
+                problem,
                 problems: 1,
                 ..self.empty_row()
             });

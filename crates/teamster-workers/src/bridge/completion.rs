@@ -9,7 +9,6 @@ use std::path::PathBuf;
 use serde_json::json;
 use teamster_agents::AgentVerdict;
 use teamster_store::{Claimed, Kind, StoreError};
-use teamster_types::denied;
 use teamster_types::json::Object;
 use teamster_types::paths::{Glob, any_matches};
 use teamster_types::task::{Task, TaskResult};
@@ -163,6 +162,23 @@ impl<'a> Completion<'a> {
             resolution = TaskResolution::Lost(why);
         }
         let mut outside = Vec::new();
+        match workplace.set_secrets_aside() {
+            Ok(secrets) if secrets.is_empty() => {}
+            Ok(secrets) => {
+                let told = reporter.record_secrets(Some(claimed.task.id()), &secrets);
+                if matches!(
+                    resolution,
+                    TaskResolution::Completed(_) | TaskResolution::Blocked(_)
+                ) {
+                    let why = format!("it changed what no worker may commit: {told}");
+                    resolution = TaskResolution::Failed(shown(&why, REASON));
+                }
+            }
+            Err(error) if resolution.is_completed() => {
+                resolution = TaskResolution::Failed(error.to_string());
+            }
+            Err(error) => reporter.say(&error.to_string()),
+        }
         if resolution.is_completed() {
             match check_changes(workplace, &claimed.task) {
                 Ok(found) => outside = found,
@@ -289,19 +305,9 @@ pub(super) fn lost_claim(reporter: &Reporter, claimed: &Claimed) -> Option<Strin
     }
 }
 
-/// Looks at what was really changed: a denied path fails the attempt, and paths outside of the reservation are returned.
+/// Looks at what was really changed, and returns paths outside of the reservation.
 fn check_changes(workplace: &dyn Workplace, task: &Task) -> Result<Vec<String>, String> {
     let changes = workplace.changes().map_err(|error| error.to_string())?;
-    let denied: Vec<String> = changes
-        .iter()
-        .filter_map(|path| denied::pattern(path).map(|rule| format!("{} ({rule})", path.display())))
-        .collect();
-    if !denied.is_empty() {
-        return Err(format!(
-            "it changed what no worker may change: {}",
-            denied.join(", ")
-        ));
-    }
     Ok(outside(&changes, &task.paths()))
 }
 

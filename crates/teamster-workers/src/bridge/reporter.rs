@@ -10,7 +10,10 @@ use serde_json::json;
 use teamster_agents::{AgentEvent, AgentSpending, PermissionDecision};
 use teamster_fs::{Dir, FsError, Sync, layout};
 use teamster_isolate::OrTrace as _;
-use teamster_journal::payload::{AgentEventRecorded, WorkerLaunchFailed};
+use teamster_isolate::git::{SecretFile, SecretReason};
+use teamster_journal::payload::{
+    AgentEventRecorded, SecretKept, WorkerLaunchFailed, WorkerSecretsKept,
+};
 use teamster_journal::{EventKind, NewEvent};
 use teamster_store::{Outgoing, Recipient, Signal, Store};
 use teamster_types::json::Object;
@@ -38,6 +41,19 @@ pub(super) struct WorkerIdentity {
     pub(super) provider: String,
     /// The id of this launch of the worker.
     pub(super) launch: String,
+}
+
+fn secret_kept(file: &SecretFile) -> SecretKept {
+    let (pattern, line) = match file.reason {
+        SecretReason::Denied(pattern) => (Some(pattern.to_owned()), None),
+        SecretReason::Key { line } => (None, Some(line)),
+    };
+    SecretKept {
+        path: file.path.display().to_string(),
+        pattern,
+        line,
+        kept: file.kept.as_ref().map(|kept| kept.display().to_string()),
+    }
 }
 
 /// Speaks for one worker.
@@ -143,6 +159,21 @@ impl Reporter {
             text: shown(text, EVENT_TEXT),
         }));
         self.record(recorded.task(task));
+    }
+
+    /// Records files that must not be committed, tells the lead of them, and returns them in words.
+    pub(super) fn record_secrets(&mut self, task: Option<&TaskId>, files: &[SecretFile]) -> String {
+        let words: Vec<String> = files.iter().map(ToString::to_string).collect();
+        let told = words.join("; ");
+        self.say(&format!("not to be committed: {told}"));
+        let event = self.event(EventKind::WorkerSecretsKept(WorkerSecretsKept {
+            files: files.iter().map(secret_kept).collect(),
+        }));
+        self.record(match task {
+            Some(task) => event.task(task),
+            None => event,
+        });
+        told
     }
 
     /// Records that the agent of a task did not start, at this try.

@@ -273,6 +273,11 @@ impl TaskAttempt<'_> {
         self.attempt.hear(said, Instant::now())
     }
 
+    /// Takes in that the agent's process was executed.
+    pub(super) fn note_executed(&mut self) -> Vec<AttemptCommand> {
+        self.attempt.note_executed(Instant::now())
+    }
+
     /// Takes in that the agent called a tool of ours, or waits for the answer of one.
     pub(super) fn note_request(&mut self) -> Vec<AttemptCommand> {
         self.attempt.note_request(Instant::now())

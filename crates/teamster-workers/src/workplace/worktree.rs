@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use teamster_isolate::git::{
-    Author, BranchUpdate, CommitId, GitError, GitProblem, Repo, Worktree, integration_branch,
-    pin_ref,
+    Author, BranchUpdate, CommitId, GitError, GitProblem, Repo, SecretFile, Worktree,
+    integration_branch, pin_ref,
 };
 use teamster_types::task::Task;
 use teamster_types::{TaskId, TeamName, WorkerName};
@@ -25,6 +25,8 @@ pub struct InWorktree {
     base: CommitId,
     /// The last result that was pinned, and what its task was pinned to before.
     pinned: Option<(CommitId, Option<CommitId>)>,
+    /// Files that must not be committed and that nobody was told of yet.
+    secrets: Vec<SecretFile>,
     setup: Box<SetupSource>,
 }
 
@@ -46,6 +48,9 @@ impl InWorktree {
         for kept in &prepared.kept {
             say(&say_kept(kept));
         }
+        for secret in &prepared.secrets {
+            say(&format!("not to be committed: {secret}"));
+        }
         make_usable(&prepared.worktree, &*setup, &|| false, say)?;
         Ok(Self {
             repo,
@@ -56,6 +61,7 @@ impl InWorktree {
             folder,
             base,
             pinned: None,
+            secrets: prepared.secrets,
             setup,
         })
     }
@@ -80,10 +86,19 @@ impl InWorktree {
         let prepared = Worktree::prepare(&self.repo, &self.team, &self.worker, &target)?;
         make_usable(&prepared.worktree, &*self.setup, &|| false, &mut |_| {})?;
         prepared.worktree.keep_rules_of(&self.tree)?;
+        self.secrets.extend(prepared.secrets);
         self.tree = prepared.worktree;
         self.folder = self.tree.work_folder();
         self.base = target;
         Ok(prepared.kept.iter().map(place_of).collect())
+    }
+
+    /// Moves files away that must not be committed, and remembers them until somebody is told.
+    fn move_secrets(&mut self) -> Result<bool, GitError> {
+        let found = self.tree.set_secrets_aside(&self.base)?;
+        let is_clean = found.is_empty();
+        self.secrets.extend(found);
+        Ok(is_clean)
     }
 
     /// First the other name, then the task's own: the work is never without one.
@@ -104,6 +119,13 @@ impl InWorktree {
         message: &str,
     ) -> Result<KeptWork, GitError> {
         self.pinned = None;
+        if !self.move_secrets()? && keep == KeepAs::Result {
+            return Err(GitError {
+                problem: GitProblem::Refused,
+                message: "it has files that must not be committed".to_owned(),
+                hint: "they were moved to the team's private folder".to_owned(),
+            });
+        }
         let files: Vec<String> = self
             .tree
             .changes(&self.base)?
@@ -260,7 +282,17 @@ impl Workplace for InWorktree {
         Ok(changes.into_iter().map(|change| change.path).collect())
     }
 
+    fn take_secrets(&mut self) -> Vec<SecretFile> {
+        std::mem::take(&mut self.secrets)
+    }
+
+    fn set_secrets_aside(&mut self) -> Result<Vec<SecretFile>, WorkplaceError> {
+        self.move_secrets().map_err(|error| no_place(&error))?;
+        Ok(self.take_secrets())
+    }
+
     fn commit(&mut self, message: &str) -> Result<(), WorkplaceError> {
+        self.move_secrets().map_err(|error| no_place(&error))?;
         let committed = self.tree.commit_all(message, &Author::default());
         committed.map(drop).map_err(|error| no_place(&error))
     }

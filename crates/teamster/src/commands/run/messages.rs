@@ -113,6 +113,10 @@ impl EventMessages {
             EventKind::WorkerQuarantined(told) => {
                 format!("{actor} takes no more tasks: {}", told.reason)
             }
+            EventKind::WorkerSecretsKept(found) => {
+                let paths: Vec<String> = found.files.iter().map(|file| file.path.clone()).collect();
+                format!("{actor} left what must not be committed: {}", list(&paths))
+            }
             EventKind::WorkerPaused(paused) => format!("{actor} waits: {}", paused.reason),
             EventKind::WorkerDead(told) => {
                 let worker = told.worker.as_deref().unwrap_or_default();

@@ -182,12 +182,27 @@ impl WorktreeSalvageArgs {
             );
             return Err(AppError::new(ErrorKind::Conflict, message).hint(hint));
         };
-        let branch = worktree.salvage()?;
+        let (branch, secrets) = worktree.salvage_telling()?;
         let commit = repo
             .resolve(&format!("refs/heads/{branch}"))?
             .map(|commit| commit.to_string());
+        let private: Vec<_> = secrets
+            .iter()
+            .map(|secret| json!({ "path": secret.path, "kept": secret.kept }))
+            .collect();
+        for secret in &secrets {
+            context.out.remark(&format!("not on the branch: {secret}"));
+        }
         context.out.answer(
-            || json!({ "team": team, "name": self.name, "branch": branch, "commit": commit }),
+            || {
+                json!({
+                    "team": team,
+                    "name": self.name,
+                    "branch": branch,
+                    "commit": commit,
+                    "private": private,
+                })
+            },
             || format!("{branch}\n"),
         )
     }

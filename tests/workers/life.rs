@@ -1,0 +1,120 @@
+//! Whether a worker is alive, told with evidence, and what follows at once when it is not.
+
+use std::time::Instant;
+
+use serde_json::json;
+
+use super::{Crew, carriers, kill_9};
+
+#[test]
+fn killed_worker_is_dead_at_once_however_young_its_heartbeat_is() {
+    let crew = Crew::new();
+    crew.start("ann", "echo ok");
+    crew.until("ann beats", || crew.worker("ann")["verdict"] == "healthy");
+    let pid = crew.heartbeat("ann").unwrap()["pid"].clone();
+    kill_9(&pid);
+    crew.until("the process is gone", || {
+        let machine = teamster_fs::proc::Machine::read();
+        let number = u32::try_from(pid.as_u64().unwrap()).unwrap();
+        let process = machine.process(number);
+        process.is_none_or(|_| teamster_fs::proc::has_ended(number))
+    });
+    let row = crew.worker("ann");
+    assert_eq!(row["verdict"], "dead");
+    assert_eq!(row["evidence"][1], format!("process {pid} is gone"));
+    let text = crew.project.run(["worker", "list"]).succeeds().stdout;
+    assert!(text.contains("dead"), "{text}");
+    let status = crew.project.run(["status"]).succeeds().stdout;
+    assert!(
+        status.contains(&format!("process {pid} is gone")),
+        "{status}"
+    );
+}
+
+#[test]
+fn heartbeat_of_the_documented_fields_with_a_dead_pid_is_dead_by_its_pid_alone() {
+    let crew = Crew::new();
+    crew.project.run(["team", "join", "crew", "zed"]).exits(0);
+    let mut ended = std::process::Command::new("true").spawn().unwrap();
+    ended.wait().unwrap();
+    let pid = ended.id();
+    let then = teamster_types::Time::from_millis(crate::kit::now().as_millis() - 600_000);
+    let beat = json!({
+        "workerName": "zed", "teamName": "crew", "provider": "codex", "pid": pid, "lastPollAt": then,
+        "currentTaskId": null, "consecutiveErrors": 0, "status": "polling",
+    });
+    let folder = crew.project.folder().join(".omc/state/team-bridge/crew");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("zed.heartbeat.json"), beat.to_string()).unwrap();
+    let row = crew.worker("zed");
+    assert_eq!(row["verdict"], "dead");
+    let evidence = row["evidence"][1].as_str().unwrap();
+    assert_eq!(
+        evidence,
+        format!("process {pid} is gone, told by its pid alone")
+    );
+}
+
+#[test]
+fn agent_of_a_killed_bridge_is_ended_while_its_heartbeat_is_still_young() {
+    let crew = Crew::new();
+    let id = crew.task("take long");
+    crew.start("ann", "echo up; sleep 600");
+    crew.until("ann executing", || {
+        crew.worker("ann")["status"] == "executing"
+    });
+    crew.start("ben", "echo ok");
+    crew.until("ben beats", || crew.worker("ben")["verdict"] == "healthy");
+    let beat = crew.heartbeat("ann").unwrap();
+    let launch = beat["launch"].as_str().unwrap();
+    let killed = Instant::now();
+    kill_9(&beat["pid"]);
+    crew.until("its agent is ended", || {
+        carriers("TEAMSTER_LAUNCH", launch).is_empty()
+    });
+    let took = killed.elapsed();
+    assert!(took.as_secs() < 20, "it took {took:?}");
+    let task = crew.until_status(&id, "completed");
+    assert_eq!(task["owner"], "ben");
+}
+
+#[test]
+fn silent_program_is_ended_at_the_idle_limit_and_not_at_the_start_limit() {
+    let crew = Crew::new();
+    let id = crew.task("say nothing");
+    crew.start_with(
+        "ann",
+        "sleep 3; exit 0",
+        &[],
+        &[("TEAMSTER_WORKER_START_LIMIT", "500ms")],
+    );
+    crew.until("ann executing", || {
+        crew.worker("ann")["status"] == "executing"
+    });
+    crew.until_status(&id, "completed");
+    assert_eq!(crew.events("worker.launch_failed").len(), 0);
+    crew.project.run(["worker", "stop", "ann"]).exits(0);
+    crew.task("say nothing for ever");
+    crew.start_with(
+        "ann",
+        "sleep 600",
+        &[],
+        &[("TEAMSTER_WORKER_IDLE_LIMIT", "1s")],
+    );
+    crew.until("a failure", || !crew.events("task.failed").is_empty());
+    assert_eq!(crew.events("worker.launch_failed").len(), 0);
+}
+
+#[test]
+fn status_says_why_a_worker_is_quarantined() {
+    let crew = Crew::new();
+    for number in 1..=3 {
+        crew.task(&format!("fail {number}"));
+    }
+    crew.start("ann", "echo the press is jammed >&2; exit 7");
+    crew.until("quarantine", || {
+        crew.worker("ann")["verdict"] == "quarantined"
+    });
+    let status = crew.project.run(["status"]).succeeds().stdout;
+    assert!(status.contains("the press is jammed"), "{status}");
+}

@@ -1,0 +1,185 @@
+//! Files that must be in no commit and under no ref, whatever becomes of the attempt that left them.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+
+use super::Crew;
+
+/// What no commit may hold.
+const CANARY: &str = "canary-7c1f";
+
+/// A key of a well-known shape.
+fn key() -> String {
+    format!("ghp_{}", "a1B2".repeat(9))
+}
+
+/// The shell commands of an agent that leaves what must not be committed beside what may be.
+fn leave_secrets() -> String {
+    format!(
+        "mkdir -p conf secrets; echo SECRET={CANARY} > conf/.env; echo {CANARY} > secrets/k; \
+         printf 'one\\ntoken {}\\n' > src.txt; echo mended > kept.txt",
+        key()
+    )
+}
+
+/// Looks through every object that some ref leads to.
+fn refs_are_clean(crew: &Crew) {
+    let listed = crew.git(&["rev-list", "--all", "--objects"]);
+    for line in listed.lines() {
+        let (object, path) = line.split_once(' ').unwrap_or((line, ""));
+        assert!(!path.contains(".env"), "{line}");
+        assert!(!path.contains("secrets"), "{line}");
+        let content = crew.git(&["cat-file", "-p", object]);
+        assert!(!content.contains(CANARY), "{line}: {content}");
+        assert!(!content.contains(&key()), "{line}: {content}");
+    }
+}
+
+/// Looks through every object that git has, reachable or not.
+fn repository_is_clean(crew: &Crew) {
+    let all = crew.git(&["cat-file", "--batch-all-objects", "--batch-check"]);
+    for line in all.lines() {
+        let object = line.split(' ').next().unwrap();
+        let content = crew.git(&["cat-file", "-p", object]);
+        assert!(!content.contains(CANARY), "{line}: {content}");
+        assert!(!content.contains(&key()), "{line}: {content}");
+    }
+}
+
+fn private(crew: &Crew, path: &str) -> PathBuf {
+    let folder = crew.project.folder().join(".omc/private/crew");
+    folder.join(path)
+}
+
+fn is_private(crew: &Crew, path: &str, content: &str) {
+    let file = private(crew, path);
+    let about = std::fs::metadata(&file).unwrap_or_else(|error| panic!("{path}: {error}"));
+    assert_eq!(about.permissions().mode() & 0o777, 0o600, "{path}");
+    let text = std::fs::read_to_string(&file).unwrap();
+    assert!(text.contains(content), "{path}: {text}");
+}
+
+#[test]
+fn attempt_that_leaves_secrets_fails_and_no_object_of_git_has_them() {
+    let crew = Crew::new();
+    crew.task("mend it");
+    crew.start("ann", &format!("{}; echo fine", leave_secrets()));
+    crew.until("a failure", || !crew.events("task.failed").is_empty());
+    let failed = &crew.events("task.failed")[0];
+    let error = failed["data"]["failure"]["lastError"].as_str().unwrap();
+    for part in [
+        "conf/.env",
+        "secrets/k",
+        "src.txt:2",
+        ".omc/private/crew/ann-1",
+    ] {
+        assert!(error.contains(part), "{part} is missing in {error}");
+    }
+    assert!(
+        !error.contains(&key()) && !error.contains(CANARY),
+        "{error}"
+    );
+    is_private(&crew, "ann-1/conf/.env", CANARY);
+    is_private(&crew, "ann-1/secrets/k", CANARY);
+    is_private(&crew, "ann-1/src.txt", &key());
+    let attempts = crew.git(&["for-each-ref", "--format=%(refname)", "refs/teamster/"]);
+    let attempt = attempts.lines().next().unwrap();
+    let kept = crew.git(&["show", &format!("{attempt}:kept.txt")]);
+    assert_eq!(kept, "mended", "the rest of the work is kept");
+    let told = &crew.events("worker.secrets_kept")[0]["data"]["files"];
+    assert_eq!(told[2]["path"], "src.txt");
+    assert_eq!(told[2]["line"], 2);
+    repository_is_clean(&crew);
+}
+
+#[test]
+fn secrets_that_an_agent_committed_itself_are_in_no_ref() {
+    let crew = Crew::new();
+    let before = crew.git(&["rev-parse", "main"]);
+    crew.task("mend it");
+    let command = format!(
+        "{}; git add -f -A; git commit -qm own; git rm -rq --cached conf secrets; git commit -qm gone; \
+         echo more > more.txt; echo fine",
+        leave_secrets()
+    );
+    crew.start("ann", &command);
+    crew.until("a failure", || !crew.events("task.failed").is_empty());
+    refs_are_clean(&crew);
+    is_private(&crew, "ann-1/conf/.env", CANARY);
+    let attempts = crew.git(&["for-each-ref", "--format=%(refname)", "refs/teamster/"]);
+    let attempt = attempts.lines().next().unwrap();
+    assert_eq!(
+        crew.git(&["show", &format!("{attempt}:kept.txt")]),
+        "mended"
+    );
+    assert_eq!(crew.git(&["show", &format!("{attempt}:more.txt")]), "more");
+    assert_eq!(crew.git(&["rev-parse", "main"]), before);
+}
+
+#[test]
+fn key_that_the_project_has_already_is_none_of_the_workers() {
+    let crew = Crew::new();
+    crew.project.write("fixture.txt", &format!("{}\n", key()));
+    crew.git(&["add", "fixture.txt"]);
+    crew.git(&["commit", "--quiet", "--message", "Fixture"]);
+    let id = crew.task("move it");
+    crew.start(
+        "ann",
+        "mv fixture.txt moved.txt; echo more >> moved.txt; echo fine",
+    );
+    crew.until_status(&id, "completed");
+    assert_eq!(crew.events("worker.secrets_kept").len(), 0);
+}
+
+#[test]
+fn shutdown_commits_the_work_without_secrets() {
+    let crew = Crew::new();
+    crew.task("mend it");
+    crew.start("ann", &format!("{}; echo up; sleep 600", leave_secrets()));
+    crew.until("work is there", || {
+        crew.worktree("ann").join("kept.txt").exists()
+    });
+    crew.until("ann executing", || {
+        crew.worker("ann")["status"] == "executing"
+    });
+    crew.project.run(["worker", "stop", "ann"]).exits(0);
+    is_private(&crew, "ann-1/conf/.env", CANARY);
+    let attempts = crew.git(&["for-each-ref", "--format=%(refname)", "refs/teamster/"]);
+    let attempt = attempts.lines().next().unwrap();
+    assert_eq!(
+        crew.git(&["show", &format!("{attempt}:kept.txt")]),
+        "mended"
+    );
+    repository_is_clean(&crew);
+}
+
+#[test]
+fn secrets_of_a_killed_worker_are_neither_salvaged_nor_moved_aside_with_its_work() {
+    let crew = Crew::new();
+    crew.task("mend it");
+    crew.start("ann", &format!("{}; echo up; sleep 600", leave_secrets()));
+    crew.until("work is there", || {
+        crew.worktree("ann").join("kept.txt").exists()
+    });
+    crew.kill_all_of("ann");
+    let salvaged = crew
+        .project
+        .run(["worktree", "salvage", "ann", "--json"])
+        .exits(0);
+    assert_eq!(salvaged.json()["private"][0]["path"], "conf/.env");
+    let branch = salvaged.json()["branch"].as_str().unwrap().to_owned();
+    assert_eq!(crew.git(&["show", &format!("{branch}:kept.txt")]), "mended");
+    is_private(&crew, "ann-1/conf/.env", CANARY);
+    assert!(
+        crew.worktree("ann").join("conf/.env").exists(),
+        "a salvage leaves the worktree as it is"
+    );
+    repository_is_clean(&crew);
+    // The same name begins anew.
+    crew.start("ann", "echo ok");
+    is_private(&crew, "ann-2/conf/.env", CANARY);
+    let aside = crew.worktree("ann.kept-1");
+    assert!(aside.join("kept.txt").exists());
+    assert!(!aside.join("conf/.env").exists());
+    repository_is_clean(&crew);
+}
