@@ -6,6 +6,7 @@ mod crash;
 mod delivery;
 mod launch;
 mod limits;
+mod merge;
 mod others;
 mod place;
 mod providers;

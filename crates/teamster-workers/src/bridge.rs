@@ -56,7 +56,7 @@ use crate::mail_text;
 use crate::process::{LAST_WORDS, TempFolder};
 use crate::record::{self, LaunchRecord, WorkerLock, WorkerSpec};
 use crate::tools::{ToolFailure, WorkerTool};
-use crate::workplace::{Workplace, WorkplaceError};
+use crate::workplace::{Foundation, Workplace, WorkplaceError};
 use agent_requests::AgentRequests;
 use completion::{AgentPart, Completion, TaskResolution, lost_claim};
 use heartbeat::HeartbeatThread;
@@ -523,12 +523,34 @@ impl Bridge {
         self.reporter
             .say(&format!("task {id}: {}", claimed.task.subject()));
         let mut log = self.launcher.open_log(&mut self.reporter, id);
-        let part = match self.workplace.begin() {
+        let part = match self.begin_workplace(claimed, &mut log) {
             Ok(()) => self.run_agent(claimed, &mut log),
-            Err(error) => AgentPart::NoWorkplace(error.to_string()),
+            Err(part) => part,
         };
         self.complete(claimed, &part, &mut log);
         self.lifecycle.end_task();
+    }
+
+    /// Makes the workplace ready, with the finished work that the task builds on.
+    fn begin_workplace(&mut self, claimed: &Claimed, log: &mut TaskLog) -> Result<(), AgentPart> {
+        let (store, team) = (self.reporter.store(), self.reporter.team());
+        let on = Foundation::of(store, team, self.reporter.name(), Some(&claimed.task))
+            .map_err(|error| AgentPart::NoWorkplace(error.to_string()))?;
+        let left_out = self
+            .workplace
+            .begin(&on)
+            .map_err(|error| AgentPart::NoWorkplace(error.to_string()))?;
+        for work in &left_out.own {
+            log.note(store.now(), &format!("begins without {work}"));
+        }
+        if left_out.waited_for.is_empty() {
+            return Ok(());
+        }
+        Err(AgentPart::NoFoundation(format!(
+            "what it waited for does not fit together: {}; bring that together, as `teamster merge {team}` does, or do \
+             one of them again with `teamster task retry`",
+            left_out.waited_for.join("; ")
+        )))
     }
 
     /// Has the agent do the task; a launch that failed is tried once more.

@@ -49,6 +49,7 @@ enum Command {
     Task(task::TaskArgs),
     Run(run::RunArgs),
     Demo(demo::DemoArgs),
+    Merge(merge::MergeArgs),
     Approve(gate::ApproveArgs),
     Reject(gate::RejectArgs),
     Revise(gate::ReviseArgs),
@@ -85,8 +86,8 @@ const GROUPS: [(&str, &[&str]); 5] = [
     (
         "Run a team",
         &[
-            "run", "demo", "approve", "reject", "revise", "plan", "status", "top", "studio",
-            "replay",
+            "run", "demo", "merge", "approve", "reject", "revise", "plan", "status", "top",
+            "studio", "replay",
         ],
     ),
     (
@@ -294,6 +295,7 @@ fn dispatch(cli: Cli) -> Result {
         // At the gate a run that is taken up may be about to be rejected. One that goes on checks the settings itself.
         Command::Run(command) if command.resumes() => command.run(&Context::find_to_stop(out)?),
         Command::Run(command) => command.run(&Context::find_checked(out)?),
+        Command::Merge(command) => command.run(&Context::find_checked(out)?),
         Command::Approve(command) => command.run(&Context::find_checked(out)?),
         Command::Reject(command) => command.run(&Context::find_to_stop(out)?),
         Command::Revise(command) => command.run(&Context::find_checked(out)?),

@@ -413,6 +413,10 @@ impl<'a> RunContext<'a> {
 
     /// Stops everyone, and returns only when nobody is left. The observer can make it faster.
     pub(super) fn stop_workers(&mut self, reason: &str) -> Result<()> {
+        // Whoever works without a run was started by somebody else.
+        if self.spec.collects {
+            return Ok(());
+        }
         self.workers.stopping();
         loop {
             let level = self.env.observer.stop_level();
@@ -429,6 +433,9 @@ impl<'a> RunContext<'a> {
 
     /// Stops everyone because the run cannot go on.
     pub(super) fn stop_after_error(&mut self) {
+        if self.spec.collects {
+            return;
+        }
         self.workers.stop_after_error(&mut self.env);
     }
 }

@@ -20,7 +20,7 @@ use teamster_types::text::{clip, one_line};
 use super::context::RunContext;
 use super::integration_guard::IntegrationGuard;
 use super::landing::{Landing, land};
-use super::task_progress::{hopeless, needs_review, open};
+use super::task_progress::{hopeless, needs_review, not_merged_words, open, to_merge};
 use super::waker::wake_for_revision;
 use super::{GateExit, HostCommand, HostExit, LOOK_AGAIN, Result, render, repository_audit};
 use crate::verify::compare_with_base;
@@ -85,7 +85,16 @@ impl ApprovalGate {
             }
         }
         self.looked = Some(now);
-        if !open(&run.tasks()?).is_empty() {
+        let is_open = if run.spec().collects {
+            // What was decided counts for what was shown, whatever workers have finished since.
+            if let Some(gate) = run.state().gate.clone() {
+                answered = answered.or_else(|| heard(run, &gate));
+            }
+            answered.is_none() && !to_merge(&run.tasks()?).is_empty()
+        } else {
+            !open(&run.tasks()?).is_empty()
+        };
+        if is_open {
             let reason = "there are tasks to do again";
             return Ok(vec![HostCommand::enter(Stage::Execute, reason)]);
         }
@@ -143,6 +152,15 @@ impl ApprovalGate {
                 Vec::new()
             }
             GateStep::Wait => vec![HostCommand::Wait],
+            GateStep::Leave(GateExit::Waiting, why) => {
+                let lost = run.spec().collects.then(|| run.tasks()).transpose()?;
+                let lost = lost.and_then(|tasks| not_merged_words(&tasks));
+                let (exit, why) = match lost {
+                    Some(lost) => (GateExit::TasksFailed, lost),
+                    None => (GateExit::Waiting, why),
+                };
+                vec![leave(&gate.commit, exit, why)]
+            }
             GateStep::Leave(exit, why) => vec![leave(&gate.commit, exit, why)],
         })
     }
@@ -236,6 +254,10 @@ fn leave(commit: &str, exit: GateExit, why: String) -> HostCommand {
 /// Takes over commits that were added to the work while the gate is open. Nobody of the team runs then, so they are a
 /// person's: they belong to the work, and it is verified and asked about again.
 fn adopt_a_persons_work(run: &mut RunContext<'_>, guard: &IntegrationGuard) -> Result<()> {
+    // Workers without a run may be at work, and what one of them does there is nobody's decision.
+    if run.spec().collects {
+        return Ok(());
+    }
     let known = run.state().head.as_ref().and_then(|head| head.parse().ok());
     let (Some(integration), Some(repo), Some(known), true) = (
         guard.integration(),

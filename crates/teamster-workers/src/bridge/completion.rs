@@ -34,6 +34,8 @@ pub(super) enum AgentPart {
     NoLaunch(String),
     /// There is no workplace, for this reason.
     NoWorkplace(String),
+    /// The work that the task waited for does not fit together, for this reason.
+    NoFoundation(String),
 }
 
 /// What is done with a task.
@@ -76,6 +78,7 @@ impl TaskResolution {
                 why: why.clone(),
                 cause: ReleaseCause::Worker,
             },
+            AgentPart::NoFoundation(why) => Self::Blocked(why.clone()),
         }
     }
 
