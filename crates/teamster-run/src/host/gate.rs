@@ -10,7 +10,7 @@ use teamster_journal::payload::{
 use teamster_journal::{
     EventActor, EventKind, Gate, GateDecision, NewEvent, ReviewOutcome, RunState,
 };
-use teamster_party::{ApprovalDecision, NewApproval, Party, Via};
+use teamster_party::{ApprovalDecision, NewApproval, Party, PartySession, Via};
 use teamster_store::{Outgoing, Recipient};
 use teamster_types::flow::{MAX_REVISIONS, Stage};
 use teamster_types::json::Object;
@@ -485,8 +485,18 @@ fn publish_decision(
 ) {
     let now = run.store().now();
     let base = run.spec().base.as_ref().map(|base| base.commit.clone());
+    let follows = run.spec().collects;
+    let team = run.team().clone();
     let recorded = Party::make(run.env().project).and_then(|party| {
-        let session = party.session()?.map(|session| session.id);
+        let session = party.session()?;
+        // A session that people lead by hand waits for the same decision.
+        let is_waiting = |session: &&PartySession| {
+            follows && session.team == team.as_str() && session.is_awaiting_approval()
+        };
+        if session.as_ref().filter(is_waiting).is_some() {
+            party.transition(decision.phase(), text, now)?;
+        }
+        let session = session.map(|session| session.id);
         party.record_approval(
             &NewApproval {
                 decision,

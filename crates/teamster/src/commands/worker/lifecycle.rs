@@ -85,7 +85,7 @@ impl WorkerStartArgs {
         };
         trust::require(context, &settings.layout, &settings.config, &plan, unknown)?;
         PromptFiles::load(&settings.layout)?.check()?;
-        workers::check_script(&provider)?;
+        workers::check_agent(&provider)?;
         context.store()?.join_team(
             &team,
             &NewMember {
