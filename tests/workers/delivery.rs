@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{Crew, kill_9};
 use crate::agents;
@@ -413,4 +413,34 @@ fn turn_for_a_message_that_fails_leaves_the_task_done() {
     assert!(told.contains("use the blue one"), "{told}");
     assert!(task.to_string().contains("said in turn 1"), "{task}");
     assert_eq!(crew.events("task.failed").len(), 0);
+}
+
+#[test]
+fn line_that_another_program_appends_to_an_inbox_is_noticed_by_an_idle_worker() {
+    let crew = Crew::new();
+    crew.start("ann", "cat > told.txt");
+    crew.until("ann has nothing to do", || {
+        crew.heartbeat("ann")
+            .is_some_and(|beat| beat["status"] == "polling")
+    });
+    let inbox = crew.project.claude("teams/crew/inbox/ann.jsonl");
+    std::fs::create_dir_all(inbox.parent().unwrap()).unwrap();
+    let append = |line: &Value| {
+        use std::io::Write as _;
+        let mut file = std::fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(&inbox)
+            .unwrap();
+        writeln!(file, "{line}").unwrap();
+    };
+    append(&json!({ "type": "message", "from": "lead", "content": "mind the gap" }));
+    let now = crate::kit::now();
+    append(&json!({
+        "type": "shutdown_request", "from": "lead", "requestId": "r1", "timestamp": now, "reason": "enough",
+    }));
+    let began = std::time::Instant::now();
+    crew.until("ann stops", || !crew.events("worker.stopped").is_empty());
+    // Its end takes a moment, and so does looking; before, it was not noticed at all.
+    assert!(began.elapsed().as_secs() < 8, "{:?}", began.elapsed());
 }

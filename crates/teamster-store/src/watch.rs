@@ -43,6 +43,8 @@ pub struct Pulse {
     pub journal: u64,
     /// Changes with every change of the task files, by whomever; a renewed lease is one too.
     pub tasks: u64,
+    /// Changes with every line in the worker's inbox, by whomever.
+    pub mail: u64,
 }
 
 /// Holds what a worker heard.

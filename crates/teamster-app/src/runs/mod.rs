@@ -23,6 +23,7 @@ use teamster_run::observer::RunObserver;
 use teamster_run::plan::Plan;
 use teamster_store::Read;
 use teamster_types::flow::Stage;
+use teamster_types::transitions::Edit;
 use teamster_types::{TaskId, TeamName};
 use teamster_workers::launch::{self, Launcher};
 
@@ -299,8 +300,12 @@ fn failed(team: &TeamName, collects: bool, trace: Option<String>, error: RunErro
     error.hint(hint)
 }
 
-/// Refuses to change a task to an agent: in a run that goes on any task, otherwise one that is not its own.
-pub fn may_change_task(app: &App, team: &TeamName, id: &TaskId) -> Result {
+/// Refuses to change a task to an agent: in a run that goes on any task, otherwise one that is not its own, and whose it is
+/// in any case.
+pub fn may_change_task(app: &App, team: &TeamName, id: &TaskId, edit: &Edit) -> Result {
+    if edit.owner.is_some() {
+        app.must_be_a_person("giving a task to somebody else")?;
+    }
     if open_run(app, team)?.is_some() {
         return app.must_be_a_person("changing a task of a run");
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use teamster_fs::{Dir, OrTrace as _, Stamp, layout};
+use teamster_types::message::Mailbox;
 use teamster_types::{TeamName, WorkerName};
 
 use super::record::hash_of;
@@ -119,9 +120,16 @@ impl Listen for FileListener {
             Some(all) => all.stamp(self.team.as_str())?,
             None => None,
         };
+        // Another program appends to the inbox without a word to the journal.
+        let inbox = Mailbox::Inbox(self.worker.clone());
+        let mail = match open.team.child(inbox.folder())? {
+            Some(folder) => folder.stamp(&layout::mail_file(&inbox))?,
+            None => None,
+        };
         let pulse = Pulse {
             journal: number(open.team.stamp(layout::JOURNAL)?),
             tasks: number(tasks),
+            mail: number(mail),
         };
         self.open = Some(open);
         Ok(Heard { pulse, signals })

@@ -203,6 +203,8 @@ impl Listen for MemListener {
             pulse: Pulse {
                 journal: team.events.last().map_or(0, |event| event.seq),
                 tasks: team.tasks.values().map(Task::version).sum(),
+                // Nobody but the store writes here, and everything it writes has an event.
+                mail: 0,
             },
             signals: team.signals_for(&self.worker),
         })

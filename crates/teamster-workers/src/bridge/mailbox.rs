@@ -140,7 +140,8 @@ impl WorkerMailbox {
                     && event.task_id.as_ref() == held;
             }
         }
-        if is_mail {
+        // A line that another program appended has no event.
+        if is_mail || !any {
             news.requests = self.read_mail(reporter);
         }
         // Without an event it was another program, or a lease that was renewed.
