@@ -54,7 +54,7 @@ use crate::briefing::{self, Briefer, BriefingInput};
 use crate::limits::WorkerLimits;
 use crate::mail_text;
 use crate::process::{LAST_WORDS, TempFolder};
-use crate::record::{self, LaunchRecord, WorkerLock, WorkerSpec};
+use crate::record::{self, LaunchRecord, WorkerBackend, WorkerLock, WorkerSpec};
 use crate::tools::{ToolFailure, WorkerTool};
 use crate::workplace::{Foundation, Workplace, WorkplaceError};
 use agent_requests::AgentRequests;
@@ -184,6 +184,8 @@ pub struct Bridge {
     launcher: AgentLauncher,
     briefer: Briefer,
     requests: AgentRequests,
+    /// Whether somebody may watch the agent where the worker speaks.
+    shows_agent: bool,
     workplace: Box<dyn Workplace>,
     may_begin: MayBegin,
     events: Receiver<BridgeEvent>,
@@ -257,6 +259,7 @@ impl Bridge {
                 sender,
             ),
             requests: AgentRequests::new(config.questions_to),
+            shows_agent: record.spec.backend == WorkerBackend::Tmux,
             workplace,
             may_begin: config.may_begin,
             events,
@@ -804,7 +807,12 @@ impl Bridge {
                 }
                 AttemptCommand::NoteRefused(delivery) => self.mailbox.client_refused(&delivery),
                 AttemptCommand::Report(event) => self.report(run, &event),
-                own => run.perform(own, self.reporter.store().now()),
+                own => {
+                    let said = run.perform(own, self.reporter.store().now());
+                    if let Some(said) = said.filter(|_| self.shows_agent) {
+                        self.reporter.show(&said);
+                    }
+                }
             }
         }
     }
@@ -911,6 +919,9 @@ impl Bridge {
         let is_team_gone = self.lifecycle.is_team_gone();
         let stop = self.lifecycle.take_stop();
         if !is_team_gone {
+            // What came in the last moment counts as well; nobody obeys any more.
+            drop(self.mailbox.read_mail(&mut self.reporter));
+            self.mailbox.report_untold(&mut self.reporter);
             if let Some(stop) = &stop {
                 self.reporter.answer_stop(stop);
             }

@@ -16,6 +16,7 @@ use teamster_fs::layout::{self, Layout};
 use teamster_fs::proc::Machine;
 use teamster_isolate::tmux::{Tmux, TmuxError};
 use teamster_types::{TeamName, WorkerName};
+use teamster_view::workers::Workers;
 use teamster_workers::launch::{self, Launcher};
 use teamster_workers::record::{self, LaunchRecord};
 use teamster_workers::shutdown::{ShutdownCoordinator, ShutdownRequest, StoppedWorker};
@@ -180,6 +181,27 @@ pub fn setup_time(app: &App, project: &Path) -> Duration {
     } else {
         Duration::ZERO
     }
+}
+
+/// Returns the workers of a team. Where a worker runs is told by how it was started; its registry may be another program's.
+pub fn list(app: &App, team: &TeamName) -> Result<Workers> {
+    let read = app.read()?;
+    let mut found =
+        teamster_view::workers::list(read, team, &read.team(team)?, &app.config.limits())?;
+    if let Some(project) = Dir::open_root(&project_of(app, team)?)? {
+        for row in &mut found.rows {
+            if let Ok(worker) = row.name.parse()
+                && let Ok(Some(record)) = record::read(&project, team, &worker)
+            {
+                record
+                    .spec
+                    .backend
+                    .as_str()
+                    .clone_into(&mut row.backend_type);
+            }
+        }
+    }
+    Ok(found)
 }
 
 /// Starts a worker, and returns its first heartbeat.
