@@ -10,8 +10,8 @@ use teamster_app::{Actor, env_vars};
 use teamster_types::TeamName;
 
 use crate::commands::{
-    ask, config, demo, doctor, flow, gate, generate, hook, install, journal, mcp, message, party,
-    plan, plugin, replay, run, shutdown, state_file, status, studio, task, team, top, trust,
+    ask, config, demo, doctor, flow, gate, generate, hook, install, journal, mcp, merge, message,
+    party, plan, plugin, replay, run, shutdown, state_file, status, studio, task, team, top, trust,
     worker, worktree, zombies,
 };
 use crate::context::Context;
