@@ -544,7 +544,7 @@ fn tags_security_and_docs_route_like_the_capabilities_they_abbreviate() {
         let routed = routed.json();
         let rows = routed["workers"].as_array().unwrap();
         let fitness = |name: &str| {
-            let row = rows.iter().find(|row| row["name"] == name).unwrap();
+            let row = rows.iter().find(|row| row["worker"] == name).unwrap();
             row["fitness"].as_f64().unwrap()
         };
         for name in ["rev", "scribe"] {

@@ -195,7 +195,8 @@ fn conflicting_task_is_named_and_the_others_are_merged() {
     for (task, is_merged) in [("1", true), ("2", false), (other.as_str(), true)] {
         assert_eq!(crew.is_in(&crew.pinned(task), &merged), is_merged, "{task}");
     }
-    // The worker of the third task goes on: what it does redoes the second on top of what is merged.
+    // Done again, it begins on top of what is merged.
+    crew.stop_all();
     crew.project.run(["task", "retry", "2"]).succeeds();
     crew.start("ben", CLASH);
     crew.until_status("2", "completed");
@@ -213,9 +214,10 @@ fn merge_that_is_killed_anywhere_goes_on_and_of_two_at_once_one_merges() {
         let events = ran.json()["events"].as_array().unwrap().clone();
         events.last().unwrap()["seq"].as_u64().unwrap()
     };
-    let mut kills = 0;
+    let mut kills: u64 = 0;
     loop {
-        let at = last(&crew) + 1;
+        // Each time a little later, so that it gets further.
+        let at = last(&crew) + 1 + kills;
         let call = crew.project.call(["merge", "crew"]);
         let ran = call.env("TEAMSTER_TEST_DIE_AT_EVENT", at.to_string()).run();
         match ran.code {
@@ -227,7 +229,7 @@ fn merge_that_is_killed_anywhere_goes_on_and_of_two_at_once_one_merges() {
         }
         assert!(kills < 200, "it never ends");
     }
-    assert!(kills > 8, "it was killed {kills} times");
+    assert!(kills > 4, "it was killed {kills} times");
     let calls: Vec<_> = (0..2)
         .map(|_| crew.project.call(["merge", "crew"]).spawn())
         .collect();

@@ -95,7 +95,10 @@ struct AgentTurn<'a> {
 #[derive(Debug)]
 enum BridgeEvent {
     /// Something happened in the team.
-    TeamChanged,
+    TeamChanged {
+        /// Whether there is a new line in the worker's inbox.
+        has_mail: bool,
+    },
     /// Somebody wants the worker to stop.
     StopRequested(Signal),
     /// The claim of this task is lost, for this reason.
@@ -343,7 +346,7 @@ impl Bridge {
             }
             (BridgeEvent::TeamGone, Some(run)) => run.stop(StopCause::TeamGone, now),
             (BridgeEvent::TeamGone, None) => self.lifecycle.note_team_gone(),
-            (BridgeEvent::TeamChanged, run) => return self.read_news(run),
+            (BridgeEvent::TeamChanged { has_mail }, run) => return self.read_news(run, has_mail),
             (BridgeEvent::Requested(request), Some(run)) => self.serve(request, run),
             (BridgeEvent::Requested(request), None) => {
                 let failure = ToolFailure::new(
@@ -392,9 +395,11 @@ impl Bridge {
     }
 
     /// Reads the journal and the mail, and tells the running agent what concerns it.
-    fn read_news(&mut self, run: Option<&mut TaskAttempt<'_>>) -> bool {
+    fn read_news(&mut self, run: Option<&mut TaskAttempt<'_>>, has_mail: bool) -> bool {
         let held = run.as_ref().map(|run| run.task().clone());
-        let news = self.mailbox.read_journal(&mut self.reporter, held.as_ref());
+        let news = self
+            .mailbox
+            .read_journal(&mut self.reporter, held.as_ref(), has_mail);
         self.obey(news.requests);
         if let Some(run) = run {
             self.deliver_mail(run);
@@ -634,7 +639,7 @@ impl Bridge {
                 break;
             }
             // What came in the last moment of the turn counts as well.
-            self.read_news(None);
+            self.read_news(None, true);
             let AgentVerdict::Done { summary } = &end.outcome.verdict else {
                 break;
             };

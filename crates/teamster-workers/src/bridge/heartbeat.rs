@@ -308,9 +308,10 @@ impl HeartbeatLoop {
             }
         }
         if heard.pulse != self.pulse {
+            let has_mail = heard.pulse.mail != self.pulse.mail;
             self.pulse = heard.pulse;
             self.stirred = Instant::now();
-            self.tell(BridgeEvent::TeamChanged);
+            self.tell(BridgeEvent::TeamChanged { has_mail });
         }
     }
 

@@ -118,14 +118,16 @@ impl WorkerMailbox {
         }
     }
 
-    /// Reads what was recorded since the last time, and the mail if there is some.
+    /// Reads what was recorded since the last time, and the mail if there is some: by an event, or by what the inbox shows.
     pub(super) fn read_journal(
         &mut self,
         reporter: &mut Reporter,
         held: Option<&TaskId>,
+        has_mail: bool,
     ) -> JournalNews {
         let mut news = JournalNews::default();
-        let (mut is_mail, mut any) = (false, false);
+        // A line that another program appended has no event.
+        let (mut is_mail, mut any) = (has_mail, false);
         let name = reporter.name().clone();
         let is_others = |event: &&Event| event.actor != name.as_str();
         while let Ok(page) = reporter
@@ -145,8 +147,7 @@ impl WorkerMailbox {
                     && event.task_id.as_ref() == held;
             }
         }
-        // A line that another program appended has no event.
-        if is_mail || !any {
+        if is_mail {
             news.requests = self.read_mail(reporter);
         }
         // Without an event it was another program, or a lease that was renewed.
