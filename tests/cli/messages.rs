@@ -186,3 +186,30 @@ fn a_list_tells_what_became_of_each_message() {
       three
     ");
 }
+
+#[test]
+fn outbox_lines_of_the_documented_shapes_show_sender_kind_and_what_they_say() {
+    let project = TestProject::with_team();
+    let folder = project.claude("teams/fix-auth/outbox");
+    std::fs::create_dir_all(&folder).unwrap();
+    let lines = [
+        r#"{"type":"ready","timestamp":"2026-02-07T12:00:00.000Z"}"#,
+        r#"{"type":"task_complete","taskId":"1","summary":"the form works","timestamp":"2026-02-07T12:00:01.000Z"}"#,
+        r#"{"type":"task_failed","taskId":"2","error":"no such table","timestamp":"2026-02-07T12:00:02.000Z"}"#,
+    ];
+    std::fs::write(folder.join("worker-1.jsonl"), lines.join("\n") + "\n").unwrap();
+    for args in [
+        &["message", "read", "--as", "lead"][..],
+        &["message", "tail"],
+    ] {
+        let text = project.run(args).succeeds().stdout;
+        assert!(text.contains("worker-1 → lead  [ready]"), "{text}");
+        assert!(text.contains("worker-1 → lead  [task_complete]"), "{text}");
+        assert!(text.contains("the form works"), "{text}");
+        assert!(text.contains("worker-1 → lead  [task_failed]"), "{text}");
+        assert!(text.contains("no such table"), "{text}");
+    }
+    let listed = project.run(["message", "list"]).succeeds().stdout;
+    assert!(listed.contains("worker-1"), "{listed}");
+    assert!(listed.contains("the form works"), "{listed}");
+}

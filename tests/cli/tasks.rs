@@ -472,3 +472,84 @@ fn routing_is_explained() {
     worker-1  0.50   fitness 0.5 (code-review 0.5 by general) = 0.5
     ");
 }
+
+#[test]
+fn task_whose_paths_another_has_reserved_is_not_claimable_and_says_so() {
+    let project = TestProject::with_team();
+    project.task("first", &["--path", "src/**"]);
+    project.task("second", &["--path", "src/main.rs"]);
+    project.task("third", &["--path", "docs/**"]);
+    project.claim("worker-1", "1");
+    let claimable = |more: &[(&str, &str)]| -> Vec<String> {
+        let mut call = project.call(["task", "list", "--claimable", "--json"]);
+        for (name, value) in more {
+            call = call.env(name, value);
+        }
+        let json = call.run().succeeds().json();
+        let tasks = json["tasks"].as_array().unwrap().clone();
+        let id = |task: &Value| task["id"].as_str().unwrap().to_owned();
+        tasks.iter().map(id).collect()
+    };
+    assert_eq!(claimable(&[]), ["3"]);
+    assert_eq!(claimable(&[("TEAMSTER_RESERVATIONS", "warn")]), ["2", "3"]);
+    let all = project.run(["task", "list", "--json"]).succeeds().json();
+    assert_eq!(all["tasks"][1]["state"], "waiting");
+    let why = all["tasks"][1]["reason"].as_str().unwrap();
+    assert!(why.contains("same files as task 1"), "{why}");
+    project
+        .run(["task", "claim", "--worker", "worker-2", "2"])
+        .fails(4);
+}
+
+#[test]
+fn worker_makes_no_team_joins_none_gives_no_task_away_and_moves_no_session() {
+    let project = TestProject::with_team();
+    project.task("mine", &["--owner", "worker-1"]);
+    let session = ["session", "init", "--team", "fix-auth", "--task", "Fix it"];
+    project.run(session).succeeds();
+    let before = project.run(["task", "show", "1", "--json"]).succeeds();
+    for args in [
+        &["team", "create", "mine"][..],
+        &["team", "join", "fix-auth", "zoe"],
+        &["task", "update", "1", "--owner", "worker-2"],
+        &["task", "update", "1", "--clear", "owner"],
+        &["state", "transition", "ANALYZING", "I say so"],
+        &["merge", "fix-auth"],
+    ] {
+        let call = project.call(args).env("TEAMSTER_WORKER", "worker-1");
+        call.env("TEAMSTER_TEAM", "fix-auth").run().fails(6);
+    }
+    let after = project.run(["task", "show", "1", "--json"]).succeeds();
+    assert_eq!(before.stdout, after.stdout);
+    let teams = project.run(["team", "list", "--json"]).succeeds().json();
+    assert_eq!(teams["teams"].as_array().unwrap().len(), 1, "{teams}");
+    let state = project.run(["state", "status", "--json"]).succeeds().json();
+    assert_eq!(state["phase"], "IDLE");
+    let change = ["task", "update", "1", "--subject", "Mine, still"];
+    let call = project.call(change).env("TEAMSTER_WORKER", "worker-1");
+    call.env("TEAMSTER_TEAM", "fix-auth").run().succeeds();
+}
+
+#[test]
+fn tags_security_and_docs_route_like_the_capabilities_they_abbreviate() {
+    let project = TestProject::new();
+    project.run(["team", "create", "crew"]).succeeds();
+    for (name, provider) in [("rev", "codex"), ("scribe", "gemini")] {
+        let join = ["team", "join", "crew", name, "--provider", provider];
+        project.run(join).succeeds();
+    }
+    for (tag, expected) in [("security", "rev"), ("docs", "scribe")] {
+        let id = project.task(tag, &["--capability", tag]);
+        let routed = project.run(["task", "route", &id, "--json"]).succeeds();
+        let routed = routed.json();
+        let rows = routed["workers"].as_array().unwrap();
+        let fitness = |name: &str| {
+            let row = rows.iter().find(|row| row["worker"] == name).unwrap();
+            row["fitness"].as_f64().unwrap()
+        };
+        for name in ["rev", "scribe"] {
+            let is_expected = name == expected;
+            assert_eq!(fitness(name) > 0.9, is_expected, "{tag}: {routed}");
+        }
+    }
+}

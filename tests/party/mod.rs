@@ -272,3 +272,86 @@ fn what_is_damaged_or_planted_is_named_and_left_alone() {
     members(r#"[{"name":"a"},{"name":"a"}]"#).fails(6);
     members(r#"[{"name":"a","role":"lead"}]"#).succeeds();
 }
+
+/// Every record of a decision, in the order of their names.
+fn approvals(project: &TestProject) -> Vec<Value> {
+    let folder = project.folder().join(".party/approvals");
+    let mut names: Vec<_> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    names.sort();
+    let read = |path| serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    names.into_iter().map(read).collect()
+}
+
+#[test]
+fn session_of_a_person_is_decided_on_by_either_command_with_one_record() {
+    for (args, transition, phase, decision) in [
+        (vec!["approve"], "APPROVED", "APPROVED", "approved"),
+        (
+            vec!["reject", "too slow"],
+            "REJECTED",
+            "REJECTED",
+            "rejected",
+        ),
+        (
+            vec!["revise", "name it total"],
+            "REVISION",
+            "REVISION",
+            "revision",
+        ),
+        (vec!["reject", "--rollback"], "", "ROLLED_BACK", "rejected"),
+    ] {
+        let project = begun();
+        let id = session(&project)["id"].clone();
+        put(&project, "REVIEWING", |_| {});
+        project.run(&args).fails(3);
+        put(&project, "AWAITING_APPROVAL", |_| {});
+        let call = project.call(&args).env("TEAMSTER_WORKER", "ann");
+        call.run().fails(6);
+        project.run(&args).exits(0);
+        assert_eq!(session(&project)["phase"], phase, "{args:?}");
+        let made = approvals(&project);
+        assert_eq!(made.len(), 1, "{args:?}");
+        assert_eq!(made[0]["decision"], decision);
+        assert_eq!(made[0]["session_id"], id);
+        if transition.is_empty() {
+            continue;
+        }
+        put(&project, "AWAITING_APPROVAL", |_| {});
+        step(&project, transition).succeeds();
+        let made = approvals(&project);
+        assert_eq!(made.len(), 2, "{transition}");
+        assert_eq!(made[1]["decision"], decision);
+        assert_eq!(made[1]["reason"], "a reason");
+        assert_eq!(made[1]["session_id"], id);
+    }
+}
+
+#[test]
+fn refused_step_says_what_is_missing_and_which_command_adds_it() {
+    let project = begun();
+    step(&project, "ANALYZING").succeeds();
+    let error = step(&project, "PLANNING").fails(4).error();
+    let hint = error["hint"].as_str().unwrap();
+    assert!(
+        hint.contains("`teamster finding add analyzing FILE`"),
+        "{error}"
+    );
+    assert!(!hint.contains("PLANNING"), "{error}");
+    assert!(hint.contains("CANCELLED"), "{error}");
+    add_findings(&project);
+    step(&project, "PLANNING").succeeds();
+    step(&project, "EXECUTING").succeeds();
+    project
+        .run(["ticket", "create", "--title", "Do it"])
+        .succeeds();
+    let error = step(&project, "REVIEWING").fails(4).error();
+    let hint = error["hint"].as_str().unwrap();
+    assert!(
+        hint.contains("`teamster ticket update TICKET-001 --status DONE`"),
+        "{error}"
+    );
+    assert!(!hint.contains("REVIEWING"), "{error}");
+}

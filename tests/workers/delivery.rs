@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{Crew, kill_9};
 use crate::agents;
@@ -413,4 +413,76 @@ fn turn_for_a_message_that_fails_leaves_the_task_done() {
     assert!(told.contains("use the blue one"), "{told}");
     assert!(task.to_string().contains("said in turn 1"), "{task}");
     assert_eq!(crew.events("task.failed").len(), 0);
+}
+
+#[test]
+fn line_that_another_program_appends_to_an_inbox_is_noticed_by_an_idle_worker() {
+    let crew = Crew::new();
+    crew.start("ann", "cat > told.txt");
+    crew.until("ann has nothing to do", || {
+        crew.heartbeat("ann")
+            .is_some_and(|beat| beat["status"] == "polling")
+    });
+    let inbox = crew.project.claude("teams/crew/inbox/ann.jsonl");
+    std::fs::create_dir_all(inbox.parent().unwrap()).unwrap();
+    let append = |line: &Value| {
+        use std::io::Write as _;
+        let mut file = std::fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(&inbox)
+            .unwrap();
+        writeln!(file, "{line}").unwrap();
+    };
+    append(&json!({ "type": "message", "from": "lead", "content": "mind the gap" }));
+    let now = crate::kit::now();
+    append(&json!({
+        "type": "shutdown_request", "from": "lead", "requestId": "r1", "timestamp": now, "reason": "enough",
+    }));
+    let began = std::time::Instant::now();
+    crew.until("ann stops", || !crew.events("worker.stopped").is_empty());
+    // Its end takes a moment, and so does looking; before, it was not noticed at all.
+    assert!(began.elapsed().as_secs() < 8, "{:?}", began.elapsed());
+}
+
+#[test]
+fn message_that_the_agent_never_took_is_told_to_its_sender() {
+    let crew = Crew::new();
+    crew.task("the last one");
+    crew.start(
+        "ann",
+        "cat > prompt.txt; echo up > up.txt; until [ -e go ]; do sleep 0.1; done",
+    );
+    crew.until("ann at work", || {
+        crew.worktree("ann").join("up.txt").exists()
+    });
+    let send = [
+        "message",
+        "send",
+        "--to",
+        "ann",
+        "--from",
+        "user",
+        "mind the gap",
+    ];
+    crew.project.run(send).succeeds();
+    std::fs::write(crew.worktree("ann").join("go"), "").unwrap();
+    crew.until_status("1", "completed");
+    let sent = || {
+        let ran = crew.project.run(["message", "list", "--json"]).succeeds();
+        let all = ran.json()["messages"].as_array().unwrap().clone();
+        let mine = all.iter().find(|it| it["content"] == "mind the gap");
+        mine.unwrap().clone()
+    };
+    assert_eq!(sent()["deliveredAt"], Value::Null, "{}", sent());
+    crew.project.run(["worker", "stop", "ann"]).exits(0);
+    let mail = crew
+        .project
+        .run(["message", "read", "--as", "lead", "--json"]);
+    let mail = mail.succeeds().json();
+    let mut told = mail["messages"].as_array().unwrap().iter();
+    let told = told.find(|message| message["undelivered"] == sent()["id"]);
+    let told = told.unwrap_or_else(|| panic!("{mail}"));
+    assert!(told["content"].as_str().unwrap().contains("mind the gap"));
+    assert_eq!(sent()["deliveredAt"], Value::Null);
 }

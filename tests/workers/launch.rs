@@ -77,11 +77,35 @@ fn an_agent_that_ends_at_once_is_told_with_its_exit_and_its_last_words() {
 }
 
 #[test]
-fn a_client_that_is_not_installed_is_named() {
+fn client_that_is_not_installed_is_refused_at_once_with_the_way_on() {
     let crew = Crew::new();
     crew.task("fail");
-    let started = crew.start_provider("ann", "codex", &[], &[("PATH", "/usr/bin:/bin")]);
-    started.succeeds();
+    for client in ["codex", "claude", "gemini"] {
+        let variables = [("PATH", "/usr/bin:/bin")];
+        let refused = crew.start_provider("ann", client, &[], &variables).fails(6);
+        let error = refused.error();
+        let said = format!("{}{}", error["message"], error["hint"]);
+        assert!(said.contains(client), "{said}");
+        assert!(said.contains("npm install -g"), "{said}");
+        assert!(said.contains("command:PROGRAM"), "{said}");
+    }
+    let team = crew.project.run(["team", "show", "crew", "--json"]);
+    assert!(!team.succeeds().stdout.contains("ann"), "nobody joined");
+    assert!(crew.heartbeat("ann").is_none());
+}
+
+#[test]
+fn client_that_is_removed_while_its_worker_waits_is_named_at_the_next_task() {
+    let crew = Crew::new();
+    let folder = crew.project.folder().join("bin");
+    std::fs::create_dir_all(&folder).unwrap();
+    let client = folder.join("codex");
+    std::os::unix::fs::symlink("/bin/true", &client).unwrap();
+    let path = format!("{}:/usr/bin:/bin", folder.display());
+    crew.start_provider("ann", "codex", &[], &[("PATH", &path)])
+        .succeeds();
+    std::fs::remove_file(&client).unwrap();
+    crew.task("fail");
     crew.until("a failed launch", || {
         !crew.events("worker.launch_failed").is_empty()
     });
@@ -89,6 +113,24 @@ fn a_client_that_is_not_installed_is_named() {
     assert!(
         reason.as_str().unwrap().contains("`codex` is not on PATH"),
         "{reason}"
+    );
+    // Who cannot go on says so to the lead.
+    let told = || {
+        let mail = crew
+            .project
+            .run(["message", "read", "--as", "lead", "--json"]);
+        let mail = mail.succeeds().json();
+        let mut told = mail["messages"].as_array().unwrap().clone().into_iter();
+        told.find(|message| message["type"] == "error")
+    };
+    crew.until("an error message", || told().is_some());
+    let error = told().unwrap();
+    assert_eq!(error["from"], "ann");
+    let said = error["content"].as_str().unwrap();
+    assert!(said.contains("teamster worker resume ann"), "{said}");
+    assert!(
+        error["error"].as_str().unwrap().contains("codex"),
+        "{error}"
     );
 }
 

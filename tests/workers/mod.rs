@@ -8,6 +8,7 @@ mod guests;
 mod launch;
 mod life;
 mod limits;
+mod merge;
 mod others;
 mod place;
 mod providers;

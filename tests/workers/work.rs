@@ -253,3 +253,27 @@ fn tasks_whose_paths_overlap_are_not_at_work_at_once() {
     }
     assert!(!marks.join("clash").exists(), "two worked on src at once");
 }
+
+#[test]
+fn pane_shows_the_agents_words_live_and_the_backend_is_told_alike() {
+    let crew = Crew::new();
+    crew.task("in a pane");
+    let command = "echo words of the agent; echo and its worries >&2; sleep 600";
+    crew.start_with("ann", command, &["--tmux"], &[]);
+    let socket = crew.project.folder().join(".omc/state/tmux.sock");
+    let pane = || {
+        let shown = std::process::Command::new("tmux")
+            .args(["-S", socket.to_str().unwrap()])
+            .args(["capture-pane", "-p", "-J"])
+            .output()
+            .unwrap();
+        String::from_utf8_lossy(&shown.stdout).into_owned()
+    };
+    crew.until("the agent's words in its pane", || {
+        let shown = pane();
+        shown.contains("words of the agent") && shown.contains("and its worries")
+    });
+    assert_eq!(crew.worker("ann")["backendType"], "tmux");
+    let shown = crew.project.run(["worker", "show", "ann"]).succeeds();
+    assert!(shown.stdout.contains("backend   tmux"), "{}", shown.stdout);
+}

@@ -69,7 +69,7 @@ pub fn decide(
     app.must_be_a_person("deciding at the gate")?;
     let (state, seen) = runs::state_of(app.read()?, team)?;
     let gate = present_gate(team, &state)?;
-    check_commit(app, &gate, commit)?;
+    check_commit(app, &gate.commit, commit)?;
     let spec = runs::spec_of(app, team)?;
     refuse_rollback_in_place(&spec, &answer)?;
     must_be_open(team, &state, &gate, &answer)?;
@@ -210,17 +210,17 @@ fn present_gate(team: &TeamName, state: &RunState) -> Result<Gate> {
 }
 
 /// What is decided on is what was seen: whoever sits at a terminal may take what is there, everybody else must name it.
-fn check_commit(app: &App, gate: &Gate, named: Option<&str>) -> Result {
+pub(crate) fn check_commit(app: &App, commit: &str, named: Option<&str>) -> Result {
     match named {
-        Some(named) if named.len() >= 7 && gate.commit.starts_with(named) => Ok(()),
+        Some(named) if named.len() >= 7 && commit.starts_with(named) => Ok(()),
         Some(named) => Err(AppError::new(
             ErrorKind::Conflict,
-            format!("the gate is open for {}, not for {named}", gate.commit),
+            format!("the gate is open for {commit}, not for {named}"),
         )
         .hint("look at what it is now before you decide")),
-        None if app.can_ask() || gate.commit.is_empty() => Ok(()),
+        None if app.can_ask() || commit.is_empty() => Ok(()),
         None => Err(AppError::usage("without a terminal --commit SHA is needed")
-            .hint(format!("the gate is open for --commit {}", gate.commit))),
+            .hint(format!("the gate is open for --commit {commit}"))),
     }
 }
 
@@ -291,7 +291,8 @@ fn wait(
     )
 }
 
-fn word(answer: &GateAnswer) -> &'static str {
+/// Returns the word for a decision.
+pub(crate) fn word(answer: &GateAnswer) -> &'static str {
     match answer {
         GateAnswer::Approve => "approved",
         GateAnswer::Reject { .. } => "rejected",

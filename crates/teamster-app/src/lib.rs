@@ -40,6 +40,7 @@ pub mod presets;
 pub mod prompts;
 pub mod questions;
 pub mod runs;
+pub mod session_gate;
 pub mod text;
 pub mod tool_server;
 pub mod trace_log;

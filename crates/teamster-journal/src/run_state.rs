@@ -351,6 +351,14 @@ impl RunState {
 
     /// Takes one event further whose payload was read already.
     pub fn apply_kind(&mut self, event: &Event, what: &EventKind) {
+        if let (EventKind::RunStarted(_), Some(finished)) = (what, &self.finished) {
+            // Another run of the same team. Merged work that neither landed nor was taken back is still on its branch.
+            let head = self.head.take().filter(|_| finished.end.keeps_branch());
+            *self = Self {
+                head,
+                ..Self::default()
+            };
+        }
         let is_open = self.open_gate().is_some();
         self.history.apply(event, what, is_open);
         self.questions.apply(event, what);

@@ -23,6 +23,23 @@ pub enum ApprovalDecision {
     Revision,
 }
 
+impl ApprovalDecision {
+    /// Returns the phase of a session that the decision leads to.
+    pub const fn phase(self) -> &'static str {
+        match self {
+            Self::Approved => "APPROVED",
+            Self::Rejected => "REJECTED",
+            Self::Revision => "REVISION",
+        }
+    }
+
+    /// Returns the decision that leads to a phase; `None` when entering it decides nothing.
+    pub fn of_phase(phase: &str) -> Option<Self> {
+        let all = [Self::Approved, Self::Rejected, Self::Revision];
+        all.into_iter().find(|decision| decision.phase() == phase)
+    }
+}
+
 /// How the decision was told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

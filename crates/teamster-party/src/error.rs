@@ -77,10 +77,6 @@ impl From<FsError> for PartyError {
 
 impl From<StepError> for PartyError {
     fn from(error: StepError) -> Self {
-        let hint = match error.legal() {
-            [] => "`teamster session init` begins a new one".to_owned(),
-            legal => format!("legal now: {}", legal.join(", ")),
-        };
-        Self::new(PartyErrorKind::Conflict, error.to_string(), hint)
+        Self::new(PartyErrorKind::Conflict, error.to_string(), error.hint())
     }
 }

@@ -106,6 +106,11 @@ impl PartySession {
         flow().is_ok_and(|flow| flow.is_active(&self.phase))
     }
 
+    /// Returns whether a person is to decide about the work.
+    pub fn is_awaiting_approval(&self) -> bool {
+        self.phase == "AWAITING_APPROVAL"
+    }
+
     /// Returns the number of revisions that a person asked for so far.
     fn revisions(&self) -> u32 {
         let asked = self

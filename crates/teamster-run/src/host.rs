@@ -70,6 +70,7 @@ use merger::Merger;
 use planner::Planner;
 use projector::Projector;
 use scheduler::Scheduler;
+pub use task_progress::has_work_to_merge;
 use verifier::Verifier;
 pub use waker::LeaderBounds;
 use waker::LeaderWaker;
@@ -302,6 +303,8 @@ pub struct Host<'a> {
     projector: Projector,
     /// Whether this host has begun to act.
     has_begun: bool,
+    /// Whether the team's last run is over and another one begins.
+    begins_anew: bool,
 }
 
 impl<'a> Host<'a> {
@@ -317,7 +320,15 @@ impl<'a> Host<'a> {
             waker: LeaderWaker::default(),
             projector: Projector::default(),
             has_begun: false,
+            begins_anew: false,
         }
+    }
+
+    /// Makes it begin another run of the team, if the last one is over.
+    #[must_use]
+    pub fn beginning_anew(mut self) -> Self {
+        self.begins_anew = true;
+        self
     }
 
     /// Takes the run to its end, or as far as it goes. Where it cannot go on, its workers are stopped: nobody would look
@@ -336,8 +347,10 @@ impl<'a> Host<'a> {
 
     fn drive(&mut self) -> Result<HostExit> {
         self.run.read_past()?;
+        self.begins_anew &= self.run.state().finished.is_some();
         if let Some(finished) = self.run.state().finished.clone()
             && !finished.is_resumable()
+            && !self.begins_anew
         {
             // Nothing is begun anew: the team's branches are gone, and would only be made again. A host that was
             // killed at its last step has left the files that others read, and the report, as they were before it.
@@ -490,8 +503,8 @@ impl<'a> Host<'a> {
         teamster_fs::exclude_from_git(self.run.env().folder, &layout::OUR_FOLDERS)
             .or_trace("keep our folders out of git");
         repository_audit::keep_rules(&self.run)?;
-        let is_new = self.run.state().begun.is_none();
-        if !is_new || self.run.state().spec.as_ref() != Some(self.run.spec()) {
+        let is_new = self.run.state().begun.is_none() || self.begins_anew;
+        if self.begins_anew || !is_new || self.run.state().spec.as_ref() != Some(self.run.spec()) {
             let replacements = match self.run.repo().filter(|_| is_new) {
                 Some(repo) => Some(repo.replacements()?),
                 None => None,
@@ -586,8 +599,15 @@ impl<'a> Host<'a> {
     fn complete(&mut self, reason: &str) -> Result<()> {
         let missing = self.merger.guard().missing_at_the_end(&self.run)?;
         integration_guard::clear_away(&mut self.run)?;
-        let failed = task_progress::hopeless(&self.run.tasks()?).len();
-        let (end, reason) = if !missing.is_empty() {
+        let tasks = self.run.tasks()?;
+        let (failed, lost) = if self.run.spec().collects {
+            (0, task_progress::not_merged_words(&tasks))
+        } else {
+            (task_progress::hopeless(&tasks).len(), None)
+        };
+        let (end, reason) = if let Some(lost) = lost {
+            (RunEnd::CompleteInPart, format!("{reason}; {lost}"))
+        } else if !missing.is_empty() {
             let reason = format!("{reason}; but {}", missing.join("; "));
             (RunEnd::CompleteInPart, reason)
         } else if failed > 0 {

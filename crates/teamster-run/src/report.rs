@@ -96,6 +96,8 @@ pub struct ReportInput {
     pub judge_failed: Option<JudgeFailed>,
     /// Which of several results of the same work was chosen.
     pub choice: Option<ChoiceRecord>,
+    /// Messages to workers that no client took, each as a sentence.
+    pub untaken: Vec<String>,
     /// What was found out on the way: a name, and the text.
     pub findings: Vec<(String, String)>,
     /// `git diff --stat`, from the base to the integration.

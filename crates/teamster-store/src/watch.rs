@@ -45,6 +45,8 @@ pub struct Pulse {
     pub tasks: u64,
     /// Changes when Claude Code writes to the worker, in a team of its own.
     pub client_inbox: u64,
+    /// Changes with every line in the worker's inbox, by whomever.
+    pub mail: u64,
 }
 
 /// Holds what a worker heard.

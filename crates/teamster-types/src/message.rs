@@ -5,6 +5,9 @@ use serde_json::{Value, json};
 use crate::json::{self, Object};
 use crate::{Time, WorkerName};
 
+/// The name of the lead in messages.
+const LEAD: &str = "lead";
+
 /// The longest content, in bytes.
 pub const CONTENT_LIMIT: usize = 64 * 1024;
 
@@ -36,7 +39,7 @@ impl Mailbox {
     pub fn owner(&self) -> &str {
         match self {
             Self::Inbox(worker) | Self::Outbox(worker) => worker.as_str(),
-            Self::Lead => "lead",
+            Self::Lead => LEAD,
         }
     }
 
@@ -119,12 +122,28 @@ impl Message {
         self.text("to")
     }
 
-    /// Returns what it says: `content`, or `text` as Claude Code's own entries have it.
+    /// Returns what it says: `content`, or `text` as Claude Code's own entries have it, or what a line of an outbox has
+    /// instead, such as the `summary` of a task or an `error`.
     pub fn content(&self) -> &str {
-        match self.text("content") {
-            "" => self.text("text"),
-            content => content,
+        let keys = ["content", "text", "summary", "error", "reason"];
+        let mut texts = keys.into_iter().map(|key| self.text(key));
+        texts.find(|text| !text.is_empty()).unwrap_or_default()
+    }
+
+    /// Adds who sent it and to whom, where the line leaves that to the box it lies in.
+    #[must_use]
+    pub fn filed_in(mut self, mailbox: &Mailbox) -> Self {
+        let (from, to) = match mailbox {
+            Mailbox::Outbox(worker) => (Some(worker.as_str()), LEAD),
+            Mailbox::Inbox(worker) => (None, worker.as_str()),
+            Mailbox::Lead => (None, LEAD),
+        };
+        for (key, value) in [("from", from), ("to", Some(to))] {
+            if let (true, Some(value)) = (self.text(key).is_empty(), value) {
+                self.raw.insert(key.to_owned(), json!(value));
+            }
         }
+        self
     }
 
     /// Returns when it was sent.

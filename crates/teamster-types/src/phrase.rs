@@ -100,6 +100,7 @@ phrases! {
     WaitsForMerge: "waits for the merge of {tasks}",
     WaitsForAnswer: "waits for an answer to {asker}: {question}",
     NotAgainUntil: "failed before, not again until {until}",
+    FilesReserved: "may change the same files as task {task}, which is being worked on",
     Internal: "internal, claimed only by id",
     AssignedTo: "assigned to {owner}",
     Free: "free",

@@ -81,8 +81,20 @@ pub fn fitness(required: &[String], have: &[String]) -> f64 {
     covered / f64::from(u32::try_from(required.len()).unwrap_or(u32::MAX))
 }
 
-fn cover(wanted: &String, have: &[String]) -> f64 {
-    if have.contains(wanted) {
+/// Short words for capabilities, and what they stand for.
+const ALIASES: &[(&str, &str)] = &[("security", "security-review"), ("docs", "documentation")];
+
+/// Returns the capability that a word stands for: another one, or itself.
+fn meant(word: &str) -> &str {
+    let known = ALIASES.iter().find(|(alias, _)| *alias == word);
+    known.map_or(word, |(_, capability)| capability)
+}
+
+fn cover(wanted: &str, have: &[String]) -> f64 {
+    if have
+        .iter()
+        .any(|capability| meant(capability) == meant(wanted))
+    {
         1.0
     } else if have.iter().any(|capability| capability == GENERAL) {
         0.5

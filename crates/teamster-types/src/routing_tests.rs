@@ -281,3 +281,16 @@ fn role_is_covered_by_nothing_but_the_role() {
     let only = [role_ability("tester")];
     assert!(close(fitness(&wanted, &only), 0.5));
 }
+
+#[test]
+fn short_tags_stand_for_the_capabilities_they_abbreviate() {
+    let codex = list(default_capabilities("codex"));
+    let gemini = list(default_capabilities("gemini"));
+    assert!(close(fitness(&list(&["security"]), &codex), 1.0));
+    assert!(close(fitness(&list(&["docs"]), &gemini), 1.0));
+    assert!(close(
+        fitness(&list(&["documentation"]), &list(&["docs"])),
+        1.0
+    ));
+    assert!(close(fitness(&list(&["docs"]), &codex), 0.0));
+}

@@ -7,9 +7,10 @@ use serde_json::{Value, json};
 use teamster_store::{Damaged, Read, Result};
 use teamster_types::graph::{Blocker, Standing, State, standing, standings};
 use teamster_types::heartbeat::Heartbeat;
+use teamster_types::paths::{Reservations, may_overlap};
 use teamster_types::phrase::{Phrase, PhraseCode};
 use teamster_types::progress::Progress;
-use teamster_types::task::Task;
+use teamster_types::task::{Status, Task};
 use teamster_types::transitions::{HEARTBEAT_FRESH, abandoned};
 use teamster_types::{TaskId, TeamName};
 
@@ -124,6 +125,35 @@ pub(crate) fn judge(read: &dyn Read, team: &TeamName, tasks: Vec<Task>) -> Vec<T
             task,
         })
         .collect()
+}
+
+impl TaskListView {
+    /// Notes which tasks nobody gets now, because one that is being worked on may change the same files.
+    pub fn note_reservations(&mut self, rule: Reservations) {
+        if rule != Reservations::Enforce {
+            return;
+        }
+        let at_work = self
+            .tasks
+            .iter()
+            .filter(|view| view.task.status() == Status::InProgress)
+            .map(|view| (view.task.id().clone(), view.task.paths()))
+            .filter(|(_, paths)| !paths.is_empty());
+        let at_work: Vec<(TaskId, Vec<String>)> = at_work.collect();
+        for view in &mut self.tasks {
+            let paths = view.task.paths();
+            if view.state() != State::Claimable || paths.is_empty() {
+                continue;
+            }
+            let other = at_work
+                .iter()
+                .find(|(id, theirs)| id != view.task.id() && may_overlap(&paths, theirs));
+            if let Some((other, _)) = other {
+                let why = Phrase::new(PhraseCode::FilesReserved, [("task", other)]);
+                view.standing = Standing::new(State::Waiting, &[why]);
+            }
+        }
+    }
 }
 
 /// The tasks among `views` that a worker could take now without naming one.

@@ -55,9 +55,9 @@ use crate::briefing::{self, Briefer, BriefingInput};
 use crate::limits::WorkerLimits;
 use crate::mail_text;
 use crate::process::{LAST_WORDS, TempFolder};
-use crate::record::{self, LaunchRecord, WorkerLock, WorkerSpec};
+use crate::record::{self, LaunchRecord, WorkerBackend, WorkerLock, WorkerSpec};
 use crate::tools::{ToolFailure, WorkerTool};
-use crate::workplace::{Workplace, WorkplaceError};
+use crate::workplace::{Foundation, Workplace, WorkplaceError};
 use agent_requests::AgentRequests;
 use completion::{AgentPart, Completion, TaskResolution, lost_claim};
 use heartbeat::HeartbeatThread;
@@ -96,7 +96,10 @@ struct AgentTurn<'a> {
 #[derive(Debug)]
 enum BridgeEvent {
     /// Something happened in the team.
-    TeamChanged,
+    TeamChanged {
+        /// Whether there is a new line in the worker's inbox.
+        has_mail: bool,
+    },
     /// Somebody wants the worker to stop.
     StopRequested(Signal),
     /// The claim of this task is lost, for this reason.
@@ -185,6 +188,8 @@ pub struct Bridge {
     launcher: AgentLauncher,
     briefer: Briefer,
     requests: AgentRequests,
+    /// Whether somebody may watch the agent where the worker speaks.
+    shows_agent: bool,
     workplace: Box<dyn Workplace>,
     may_begin: MayBegin,
     events: Receiver<BridgeEvent>,
@@ -259,6 +264,7 @@ impl Bridge {
                 sender,
             ),
             requests: AgentRequests::new(config.questions_to),
+            shows_agent: record.spec.backend == WorkerBackend::Tmux,
             workplace,
             may_begin: config.may_begin,
             events,
@@ -342,7 +348,7 @@ impl Bridge {
             }
             (BridgeEvent::TeamGone, Some(run)) => run.stop(StopCause::TeamGone, now),
             (BridgeEvent::TeamGone, None) => self.lifecycle.note_team_gone(),
-            (BridgeEvent::TeamChanged, run) => return self.read_news(run),
+            (BridgeEvent::TeamChanged { has_mail }, run) => return self.read_news(run, has_mail),
             (BridgeEvent::Requested(request), Some(run)) => self.serve(request, run),
             (BridgeEvent::Requested(request), None) => {
                 let failure = ToolFailure::new(
@@ -391,9 +397,11 @@ impl Bridge {
     }
 
     /// Reads the journal and the mail, and tells the running agent what concerns it.
-    fn read_news(&mut self, run: Option<&mut TaskAttempt<'_>>) -> bool {
+    fn read_news(&mut self, run: Option<&mut TaskAttempt<'_>>, has_mail: bool) -> bool {
         let held = run.as_ref().map(|run| run.task().clone());
-        let news = self.mailbox.read_journal(&mut self.reporter, held.as_ref());
+        let news = self
+            .mailbox
+            .read_journal(&mut self.reporter, held.as_ref(), has_mail);
         self.obey(news.requests);
         if let Some(run) = run {
             self.deliver_mail(run);
@@ -525,23 +533,40 @@ impl Bridge {
         self.reporter
             .say(&format!("task {id}: {}", claimed.task.subject()));
         let mut log = self.launcher.open_log(&mut self.reporter, id);
-        let part = match self.begin() {
+        let part = match self.begin_workplace(claimed, &mut log) {
             Ok(()) => self.run_agent(claimed, &mut log),
-            Err(error) => AgentPart::NoWorkplace(error.to_string()),
+            Err(part) => part,
         };
         self.complete(claimed, &part, &mut log);
         self.lifecycle.end_task();
     }
 
-    /// Makes the workplace ready for a task. Files that a killed worker left there and that must not be committed are told
-    /// now, because they are nobody's of this task.
-    fn begin(&mut self) -> Result<(), WorkplaceError> {
-        self.workplace.begin()?;
+    /// Makes the workplace ready, with the finished work that the task builds on.
+    fn begin_workplace(&mut self, claimed: &Claimed, log: &mut TaskLog) -> Result<(), AgentPart> {
+        let (store, team) = (self.reporter.store(), self.reporter.team());
+        let on = Foundation::of(store, team, self.reporter.name(), Some(&claimed.task))
+            .map_err(|error| AgentPart::NoWorkplace(error.to_string()))?;
+        let left_out = self
+            .workplace
+            .begin(&on)
+            .map_err(|error| AgentPart::NoWorkplace(error.to_string()))?;
+        // Files that a killed worker left there and that must not be committed are told now: they are nobody's of this task.
         let secrets = self.workplace.take_secrets();
         if !secrets.is_empty() {
             self.reporter.record_secrets(None, &secrets);
         }
-        Ok(())
+        let (store, team) = (self.reporter.store(), self.reporter.team());
+        for work in &left_out.own {
+            log.note(store.now(), &format!("begins without {work}"));
+        }
+        if left_out.waited_for.is_empty() {
+            return Ok(());
+        }
+        Err(AgentPart::NoFoundation(format!(
+            "what it waited for does not fit together: {}; bring that together, as `teamster merge {team}` does, or do \
+             one of them again with `teamster task retry`",
+            left_out.waited_for.join("; ")
+        )))
     }
 
     /// Has the agent do the task; a launch that failed is tried once more.
@@ -622,7 +647,7 @@ impl Bridge {
                 break;
             }
             // What came in the last moment of the turn counts as well.
-            self.read_news(None);
+            self.read_news(None, true);
             let AgentVerdict::Done { summary } = &end.outcome.verdict else {
                 break;
             };
@@ -797,7 +822,12 @@ impl Bridge {
                 }
                 AttemptCommand::NoteRefused(delivery) => self.mailbox.client_refused(&delivery),
                 AttemptCommand::Report(event) => self.report(run, &event),
-                own => run.perform(own, self.reporter.store().now()),
+                own => {
+                    let said = run.perform(own, self.reporter.store().now());
+                    if let Some(said) = said.filter(|_| self.shows_agent) {
+                        self.reporter.show(&said);
+                    }
+                }
             }
         }
     }
@@ -905,6 +935,9 @@ impl Bridge {
         let is_team_gone = self.lifecycle.is_team_gone();
         let stop = self.lifecycle.take_stop();
         if !is_team_gone {
+            // What came in the last moment counts as well; nobody obeys any more.
+            drop(self.mailbox.read_mail(&mut self.reporter));
+            self.mailbox.report_untold(&mut self.reporter);
             if let Some(stop) = &stop {
                 self.reporter.answer_stop(stop);
             }

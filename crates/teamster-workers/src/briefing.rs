@@ -621,6 +621,7 @@ fn run_of(store: &dyn Store, team: &TeamName) -> Option<RunSpec> {
     let spec = RunSpec::strict(config.run()?);
     spec.inspect_err(|error| tracing::debug!("the order of the run cannot be read: {error}"))
         .ok()
+        .filter(|spec| !spec.collects)
 }
 
 fn other_worker(task: &Task) -> OtherWorker {

@@ -1,5 +1,6 @@
 //! Where a worker works, and what becomes of what its agent left there.
 
+mod foundation;
 mod setup;
 mod worktree;
 
@@ -9,6 +10,7 @@ use teamster_isolate::git::SecretFile;
 use teamster_types::TaskId;
 use teamster_types::task::Task;
 
+pub use foundation::{FinishedWork, Foundation};
 pub use setup::{NotTrusted, SetupError, SetupSource, WorktreeSetup, make_usable};
 pub use worktree::InWorktree;
 
@@ -24,6 +26,15 @@ pub enum KeepAs {
     Result,
     /// Keep the work as the attempt with this number, which came to nothing: no work is thrown away.
     Attempt(u64),
+}
+
+/// Finished work that a task could not begin with, because it conflicts with the rest; each in words.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LeftOut {
+    /// Work that the task waited for.
+    pub waited_for: Vec<String>,
+    /// Work of the same worker.
+    pub own: Vec<String>,
 }
 
 /// Work that was kept.
@@ -80,8 +91,9 @@ pub trait Workplace: Send {
         Ok(Vec::new())
     }
 
-    /// Makes the workplace ready for a task: clean, and where the team's work is by now. Nothing that was there is lost.
-    fn begin(&mut self) -> Result<(), WorkplaceError>;
+    /// Makes the workplace ready for a task: clean, where the team's work is by now, and with the finished work that the
+    /// task builds on. Nothing that was there is lost. Returns what had to be left out.
+    fn begin(&mut self, on: &Foundation) -> Result<LeftOut, WorkplaceError>;
 
     /// Returns the files that the agent changed, from the top of the project.
     fn changes(&self) -> Result<Vec<PathBuf>, WorkplaceError>;
@@ -135,8 +147,8 @@ impl Workplace for InPlace {
         true
     }
 
-    fn begin(&mut self) -> Result<(), WorkplaceError> {
-        Ok(())
+    fn begin(&mut self, _: &Foundation) -> Result<LeftOut, WorkplaceError> {
+        Ok(LeftOut::default())
     }
 
     fn changes(&self) -> Result<Vec<PathBuf>, WorkplaceError> {

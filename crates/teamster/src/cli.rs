@@ -10,9 +10,9 @@ use teamster_app::{Actor, env_vars};
 use teamster_types::TeamName;
 
 use crate::commands::{
-    ask, cancel, config, demo, doctor, flow, gate, generate, hook, install, journal, mcp, message,
-    party, plan, plugin, replay, run, shutdown, state_file, status, studio, task, team, top, trust,
-    worker, worktree, zombies,
+    ask, cancel, config, demo, doctor, flow, gate, generate, hook, install, journal, mcp, merge,
+    message, party, plan, plugin, replay, run, shutdown, state_file, status, studio, task, team,
+    top, trust, worker, worktree, zombies,
 };
 use crate::context::Context;
 use crate::error::{AppError, ErrorKind, Result, report};
@@ -49,6 +49,7 @@ enum Command {
     Task(task::TaskArgs),
     Run(run::RunArgs),
     Demo(demo::DemoArgs),
+    Merge(merge::MergeArgs),
     Approve(gate::ApproveArgs),
     Reject(gate::RejectArgs),
     Revise(gate::ReviseArgs),
@@ -86,8 +87,8 @@ const GROUPS: [(&str, &[&str]); 5] = [
     (
         "Run a team",
         &[
-            "run", "demo", "approve", "reject", "revise", "cancel", "plan", "status", "top",
-            "studio", "replay",
+            "run", "demo", "merge", "approve", "reject", "revise", "cancel", "plan", "status",
+            "top", "studio", "replay",
         ],
     ),
     (
@@ -295,6 +296,7 @@ fn dispatch(cli: Cli) -> Result {
         // At the gate a run that is taken up may be about to be rejected. One that goes on checks the settings itself.
         Command::Run(command) if command.resumes() => command.run(&Context::find_to_stop(out)?),
         Command::Run(command) => command.run(&Context::find_checked(out)?),
+        Command::Merge(command) => command.run(&Context::find_checked(out)?),
         Command::Approve(command) => command.run(&Context::find_checked(out)?),
         Command::Reject(command) => command.run(&Context::find_to_stop(out)?),
         Command::Cancel(command) => command.run(&Context::find_to_stop(out)?),

@@ -67,6 +67,7 @@ export const phrasesKo: Record<PhraseCode, string> = {
   "waits-for-merge": "작업 {tasks}의 병합을 기다림",
   "waits-for-answer": "{asker}의 질문에 대한 답을 기다림: {question}",
   "not-again-until": "이전에 실패함, {until} 이후 다시 시도",
+  "files-reserved": "작업 중인 태스크 {task}와 같은 파일을 바꿀 수 있음",
   internal: "내부 작업, 번호를 지정해야만 맡을 수 있음",
   "assigned-to": "{owner}에게 배정됨",
   free: "맡을 수 있음",

@@ -167,7 +167,14 @@ fn end_unhosted(
     with_environment(app, team, &spec, &mut observer, |environment| {
         Host::new(environment, team.clone(), spec.clone())
             .cancel()
-            .map_err(|error| failed(team, trace_log::of_host(&project, team), error))
+            .map_err(|error| {
+                failed(
+                    team,
+                    spec.collects,
+                    trace_log::of_host(&project, team),
+                    error,
+                )
+            })
     })?
 }
 

@@ -7,6 +7,7 @@
 mod cancel;
 mod casting;
 mod detached;
+mod merge;
 mod prepare;
 
 use std::path::Path;
@@ -25,6 +26,7 @@ use teamster_run::observer::RunObserver;
 use teamster_run::plan::Plan;
 use teamster_store::Read;
 use teamster_types::flow::Stage;
+use teamster_types::transitions::Edit;
 use teamster_types::{TaskId, TeamName};
 use teamster_workers::launch::{self, Launcher};
 
@@ -39,6 +41,7 @@ use crate::workers;
 pub use cancel::cancel;
 pub(crate) use cancel::{ask_host, wait_for_host};
 pub use detached::{DetachedHost, begin_detached};
+pub use merge::{MergeStart, ReadyMerge, merge};
 pub use prepare::{PreparedRun, RunRequest, StartedRun, prepare};
 
 /// How long one run of a check may take.
@@ -195,6 +198,26 @@ pub fn host(
     app: &App,
     team: &TeamName,
     spec: RunSpec,
+    lock: ExclusiveLock,
+    observer: &mut dyn RunObserver,
+) -> Result<HostExit> {
+    host_from(app, team, spec, HostStart::GoOn, lock, observer)
+}
+
+/// Whether a host goes on with the team's last run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum HostStart {
+    /// It does, or shows how that ended.
+    GoOn,
+    /// It does unless that is over; then it begins another one.
+    Anew,
+}
+
+fn host_from(
+    app: &App,
+    team: &TeamName,
+    spec: RunSpec,
+    start: HostStart,
     _lock: ExclusiveLock,
     observer: &mut dyn RunObserver,
 ) -> Result<HostExit> {
@@ -211,12 +234,15 @@ pub fn host(
         teamster_fs::fail::leave_merges_unchecked();
     }
     with_environment(app, team, &spec.clone(), observer, |environment| {
-        Host::new(environment, team.clone(), spec)
-            .run()
-            .map_err(|error| {
-                tracing::error!("the run cannot go on: {error}");
-                failed(team, trace_log::of_host(&project, team), error)
-            })
+        let collects = spec.collects;
+        let mut host = Host::new(environment, team.clone(), spec);
+        if collects && start == HostStart::Anew {
+            host = host.beginning_anew();
+        }
+        host.run().map_err(|error| {
+            tracing::error!("the run cannot go on: {error}");
+            failed(team, collects, trace_log::of_host(&project, team), error)
+        })
     })?
 }
 
@@ -278,7 +304,7 @@ fn with_environment<T>(
 }
 
 /// A host that cannot go on has stopped its workers. What they did is kept, and another host takes the run up.
-fn failed(team: &TeamName, trace: Option<String>, error: RunError) -> AppError {
+fn failed(team: &TeamName, collects: bool, trace: Option<String>, error: RunError) -> AppError {
     let error = match error {
         RunError::Store(error) => error.into(),
         RunError::Files(error) => error.into(),
@@ -293,14 +319,23 @@ fn failed(team: &TeamName, trace: Option<String>, error: RunError) -> AppError {
         .advice()
         .map_or_else(String::new, |hint| format!("{hint}; "));
     let trace = trace.map_or_else(String::new, |trace| format!("; {trace} has every step"));
-    let hint = format!(
-        "{what}the workers were stopped, and what they did is kept; `teamster run --resume {team}` goes on{trace}"
-    );
+    let way_on = if collects {
+        format!("`teamster merge {team}` goes on")
+    } else {
+        format!(
+            "the workers were stopped, and what they did is kept; `teamster run --resume {team}` goes on"
+        )
+    };
+    let hint = format!("{what}{way_on}{trace}");
     error.hint(hint)
 }
 
-/// Refuses to change a task to an agent: in a run that goes on any task, otherwise one that is not its own.
-pub fn may_change_task(app: &App, team: &TeamName, id: &TaskId) -> Result {
+/// Refuses to change a task to an agent: in a run that goes on any task, otherwise one that is not its own, and whose it is
+/// in any case.
+pub fn may_change_task(app: &App, team: &TeamName, id: &TaskId, edit: &Edit) -> Result {
+    if edit.owner.is_some() {
+        app.must_be_a_person("giving a task to somebody else")?;
+    }
     if open_run(app, team)?.is_some() {
         return app.must_be_a_person("changing a task of a run");
     }
@@ -367,7 +402,9 @@ fn open_run(app: &App, team: &TeamName) -> Result<Option<RunState>> {
         // Whether there is such a team is for the store to say.
         _ => return Ok(None),
     };
-    Ok(state.finished.is_none().then_some(state))
+    // Merging what is finished changes nothing about who works on what.
+    let collects = state.spec.as_ref().is_some_and(|spec| spec.collects);
+    Ok((state.finished.is_none() && !collects).then_some(state))
 }
 
 /// Refuses to add tasks to a run that goes on: a worker proposes them, and nobody adds more than the run would follow.

@@ -170,6 +170,7 @@ impl RunRequest {
             tmux: self.tmux,
             budget: self.budget,
             uncommitted,
+            collects: false,
         };
         check_given(&spec)?;
         if let Some(why) = plan.as_ref().and_then(|plan| nobody_can(&spec, plan)) {

@@ -20,6 +20,7 @@ pub(super) fn run_spec(store: &dyn Store, team: &TeamName) -> Option<RunSpec> {
     RunSpec::strict(config.run()?)
         .inspect_err(|error| tracing::warn!("cannot read what the run is asked for: {error}"))
         .ok()
+        .filter(|spec| !spec.collects)
 }
 
 /// Returns who answers questions of a worker: the agent that leads the run, else a person.

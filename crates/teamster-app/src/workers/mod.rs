@@ -9,6 +9,7 @@ use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use teamster_agents::detect;
 use teamster_agents::scripted::Script;
 use teamster_agents::{Provider, ProviderKind};
 use teamster_fs::Dir;
@@ -20,6 +21,7 @@ use teamster_types::heartbeat::Heartbeat;
 use teamster_types::process::Life;
 use teamster_types::team::{NewMember, TeamMember, TeamOrigin};
 use teamster_types::{TeamName, WorkerName};
+use teamster_view::workers::Workers;
 use teamster_workers::launch::{self, Launcher};
 use teamster_workers::record::{self, LaunchRecord};
 use teamster_workers::shutdown::{ShutdownCoordinator, ShutdownRequest, StoppedWorker};
@@ -137,15 +139,33 @@ impl ProjectSettings<'_> {
     }
 }
 
-/// Checks the script that a provider plays, if any. One with a mistake is told to whoever starts a worker with it, not to the first task it would fail.
-pub fn check_script(provider: &Provider) -> Result {
-    let ProviderKind::Scripted(file) = &provider.kind else {
-        return Ok(());
-    };
-    match Script::read(file) {
-        Ok(_) => Ok(()),
-        Err(error) => Err(AppError::usage(error.to_string())
-            .hint("docs/scripted.md shows what a script looks like")),
+/// Checks that the agent of a provider can be started: its client is installed, or the script that it plays has no mistake.
+/// That is told to whoever starts a worker with it, not to the first task it would fail.
+pub fn check_agent(provider: &Provider) -> Result {
+    match &provider.kind {
+        ProviderKind::Command(_) => Ok(()),
+        ProviderKind::Scripted(file) => match Script::read(file) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(AppError::usage(error.to_string())
+                .hint("docs/scripted.md shows what a script looks like")),
+        },
+        ProviderKind::Claude | ProviderKind::Codex | ProviderKind::Gemini => {
+            let path = env_vars::get(env_vars::PATH).unwrap_or_default();
+            let (client, found) = (provider.kind.word(), detect::found(&path));
+            if found.iter().any(|found| found == client) {
+                return Ok(());
+            }
+            let install = detect::how_to_install(client).unwrap_or("install it");
+            let others = match found.as_slice() {
+                [] => "command:PROGRAM or scripted:FILE".to_owned(),
+                found => format!("{}, command:PROGRAM or scripted:FILE", found.join(", ")),
+            };
+            Err(
+                AppError::refused(format!("{client} is not installed, or not in PATH")).hint(
+                    format!("{install}; or start the worker with another --provider: {others}"),
+                ),
+            )
+        }
     }
 }
 
@@ -197,6 +217,27 @@ pub fn setup_time(app: &App, project: &Path) -> Duration {
     } else {
         Duration::ZERO
     }
+}
+
+/// Returns the workers of a team. Where a worker runs is told by how it was started; its registry may be another program's.
+pub fn list(app: &App, team: &TeamName) -> Result<Workers> {
+    let read = app.read()?;
+    let mut found =
+        teamster_view::workers::list(read, team, &read.team(team)?, &app.config.limits())?;
+    if let Some(project) = Dir::open_root(&project_of(app, team)?)? {
+        for row in &mut found.rows {
+            if let Ok(worker) = row.name.parse()
+                && let Ok(Some(record)) = record::read(&project, team, &worker)
+            {
+                record
+                    .spec
+                    .backend
+                    .as_str()
+                    .clone_into(&mut row.backend_type);
+            }
+        }
+    }
+    Ok(found)
 }
 
 /// Starts a worker, and returns its first heartbeat.

@@ -5,7 +5,7 @@ use std::path::Path;
 use teamster_isolate::git::{CommitId, Git, GitError, GitProblem, Repo};
 use teamster_workers::bridge::OpenWorkplace;
 use teamster_workers::record::WorkerSpec;
-use teamster_workers::workplace::{InPlace, InWorktree, Workplace, WorkplaceError};
+use teamster_workers::workplace::{Foundation, InPlace, InWorktree, Workplace, WorkplaceError};
 
 use super::team_folder;
 use crate::app::App;
@@ -45,8 +45,9 @@ pub(super) fn plan(app: &App, wanted: &WorkerSpec, project: &Path) -> Result<Ope
     let layout = app.layout.of_project(project);
     let setup = Box::new(move || trust::worktree_setup(&layout));
     let (team, worker) = (wanted.team.clone(), wanted.worker.clone());
+    let on = Foundation::of(app.read()?, &team, &worker, None)?;
     Ok(Box::new(move |say| {
-        let opened = InWorktree::open(found.repo, &team, &worker, start, setup, say);
+        let opened = InWorktree::open(found.repo, &team, &worker, start, &on, setup, say);
         opened
             .map(|place| Box::new(place) as Box<dyn Workplace>)
             .map_err(|error| {

@@ -14,7 +14,7 @@ use super::commit::with_identity;
 use super::error::GitError;
 use super::integration::Integration;
 use super::names::{BRANCHES, CommitId, head_ref};
-use super::worktree::{hold, team_folder};
+use super::worktree::{Worktree, hold, team_folder};
 
 /// What a merge would come to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -136,13 +136,7 @@ impl Integration {
             MergePrediction::Conflict { files } => return Ok(MergeOutcome::Conflict { files }),
             MergePrediction::Unrelated => return Ok(MergeOutcome::Conflict { files: Vec::new() }),
         };
-        let mut call = with_identity(self.worktree.call(), &self.worktree, None)?
-            .args(["commit-tree", "--no-gpg-sign"])
-            .args(["-p", onto.as_str(), "-p", commit.as_str()]);
-        for paragraph in message {
-            call = call.arg("-m").arg(paragraph);
-        }
-        let made = call.arg(tree).commit()?;
+        let made = self.worktree.commit_merge(&tree, [onto, commit], message)?;
         match self.advance(onto, &made, &message[0]) {
             Ok(()) => Ok(MergeOutcome::Made(made)),
             Err(error) => match self.head()? {
@@ -160,11 +154,58 @@ impl Integration {
         head: &CommitId,
         commit: &CommitId,
     ) -> Result<MergePrediction, GitError> {
+        self.worktree.predict(head, commit)
+    }
+}
+
+impl Worktree {
+    /// Returns a commit that has all of `onto` and all of `commit`: one of the two, or a merge that is made without
+    /// touching a file or a branch. What conflicts is [`MergeOutcome::Conflict`], and nothing is made.
+    pub fn combine(
+        &self,
+        onto: &CommitId,
+        commit: &CommitId,
+        message: &str,
+    ) -> Result<MergeOutcome, GitError> {
+        let tree = match self.predict(onto, commit)? {
+            MergePrediction::Already => return Ok(MergeOutcome::Already),
+            _ if self.repo.is_ancestor(onto, commit)? => {
+                return Ok(MergeOutcome::Made(commit.clone()));
+            }
+            MergePrediction::Clean { tree } => tree,
+            MergePrediction::Conflict { files } => return Ok(MergeOutcome::Conflict { files }),
+            MergePrediction::Unrelated => return Ok(MergeOutcome::Conflict { files: Vec::new() }),
+        };
+        let made = self.commit_merge(&tree, [onto, commit], &[message.to_owned()])?;
+        Ok(MergeOutcome::Made(made))
+    }
+
+    /// Commits a tree as the merge of two commits. No branch moves.
+    fn commit_merge(
+        &self,
+        tree: &str,
+        parents: [&CommitId; 2],
+        message: &[String],
+    ) -> Result<CommitId, GitError> {
+        let mut call = with_identity(self.call(), self, None)?
+            .args(["commit-tree", "--no-gpg-sign"])
+            .args(["-p", parents[0].as_str(), "-p", parents[1].as_str()]);
+        for paragraph in message {
+            call = call.arg("-m").arg(paragraph);
+        }
+        call.arg(tree).commit()
+    }
+
+    /// Returns what merging `commit` into `head` would come to, by the rules of this worktree. Changes nothing.
+    pub(super) fn predict(
+        &self,
+        head: &CommitId,
+        commit: &CommitId,
+    ) -> Result<MergePrediction, GitError> {
         if self.repo.is_ancestor(commit, head)? {
             return Ok(MergePrediction::Already);
         }
         let call = self
-            .worktree
             .ruled_call()?
             .args(["merge-tree", "--write-tree", "--name-only"])
             .args(["--no-messages", "-z"])

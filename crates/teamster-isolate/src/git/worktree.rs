@@ -189,6 +189,24 @@ impl Worktree {
 
     /// Brings the worker's branch to `commit` before a task, as far as nothing can be lost by it.
     pub fn move_to(&self, commit: &CommitId) -> Result<BranchUpdate, GitError> {
+        self.move_on(commit, None)
+    }
+
+    /// Does the same as [`Self::move_to`] for a branch whose last task began at `begun_at`: that was made of work which is
+    /// kept, so a branch that ends there has nothing of its own.
+    pub fn move_from(
+        &self,
+        begun_at: &CommitId,
+        commit: &CommitId,
+    ) -> Result<BranchUpdate, GitError> {
+        self.move_on(commit, Some(begun_at))
+    }
+
+    fn move_on(
+        &self,
+        commit: &CommitId,
+        begun_at: Option<&CommitId>,
+    ) -> Result<BranchUpdate, GitError> {
         if let Some(why) = self.unsaved()? {
             return Ok(BranchUpdate::Kept { why });
         }
@@ -202,7 +220,9 @@ impl Worktree {
             pins: true,
             is_integration: false,
         };
-        if unkept_commits(&self.repo, &self.team, &[head], safe)? == 0 {
+        let holds_nothing =
+            Some(&head) == begun_at || unkept_commits(&self.repo, &self.team, &[head], safe)? == 0;
+        if holds_nothing {
             // Refuses when a file would be overwritten, which a clean worktree has none of.
             self.ruled_call()?
                 .args(["reset", "--quiet", "--keep", commit.as_str(), "--"])

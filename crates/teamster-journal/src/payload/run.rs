@@ -80,6 +80,9 @@ pub struct RunSpec {
     pub budget: Budget,
     /// How many files of the user's are not committed, and so no part of the base.
     pub uncommitted: usize,
+    /// Whether it only brings together what workers without a run have finished: nobody is started or stopped.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub collects: bool,
 }
 
 impl Default for RunSpec {
@@ -110,6 +113,7 @@ impl Default for RunSpec {
             tmux: false,
             budget: Budget::default(),
             uncommitted: 0,
+            collects: false,
         }
     }
 }
@@ -226,9 +230,10 @@ impl RunSpec {
         }
     }
 
-    /// Returns whether there is anybody who could do it. A journal that was written by hand may leave that out.
+    /// Returns whether there is anybody who could do it, or nobody is needed. A journal that was written by hand may leave
+    /// that out.
     pub fn can_be_run(&self) -> bool {
-        !self.members.is_empty()
+        !self.members.is_empty() || self.collects
     }
 }
 
@@ -576,6 +581,14 @@ impl RunEnd {
         !matches!(
             self.outcome(),
             Outcome::Complete | Outcome::Rejected | Outcome::RolledBack
+        )
+    }
+
+    /// Returns whether the merged work of a run that ended so is still on the team's branch.
+    pub const fn keeps_branch(self) -> bool {
+        !matches!(
+            self,
+            Self::Complete | Self::CompleteInPart | Self::RolledBack
         )
     }
 }

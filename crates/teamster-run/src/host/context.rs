@@ -447,6 +447,10 @@ impl<'a> RunContext<'a> {
 
     /// Stops everyone, and returns only when nobody is left. Whoever wants the run to stop can make it faster.
     pub(super) fn stop_workers(&mut self, reason: &str) -> Result<()> {
+        // Whoever works without a run was started by somebody else.
+        if self.spec.collects {
+            return Ok(());
+        }
         self.workers.stopping();
         loop {
             let level = self.stop_level();
@@ -474,6 +478,9 @@ impl<'a> RunContext<'a> {
 
     /// Stops everyone because the run cannot go on, and returns what is left, in words.
     pub(super) fn stop_after_error(&mut self) -> Vec<String> {
+        if self.spec.collects {
+            return Vec::new();
+        }
         worker_pool::stop_after_error(self)
     }
 }

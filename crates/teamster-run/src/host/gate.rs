@@ -10,7 +10,7 @@ use teamster_journal::payload::{
 use teamster_journal::{
     EventActor, EventKind, Gate, GateDecision, NewEvent, ReviewOutcome, RunState,
 };
-use teamster_party::{ApprovalDecision, NewApproval, Party, Via};
+use teamster_party::{ApprovalDecision, NewApproval, Party, PartySession, Via};
 use teamster_store::{Outgoing, Recipient};
 use teamster_types::TaskId;
 use teamster_types::flow::{MAX_REVISIONS, Stage};
@@ -21,7 +21,7 @@ use teamster_types::text::{clip, one_line};
 use super::context::RunContext;
 use super::integration_guard::IntegrationGuard;
 use super::landing::{Landing, land};
-use super::task_progress::{hopeless, needs_review, open};
+use super::task_progress::{hopeless, needs_review, not_merged_words, open, to_merge};
 use super::waker::wake_for_revision;
 use super::{GateExit, HostCommand, HostExit, LOOK_AGAIN, Result, render, repository_audit};
 use crate::verify::compare_with_base;
@@ -86,7 +86,16 @@ impl ApprovalGate {
             }
         }
         self.looked = Some(now);
-        if !open(&run.tasks()?).is_empty() {
+        let is_open = if run.spec().collects {
+            // What was decided counts for what was shown, whatever workers have finished since.
+            if let Some(gate) = run.state().gate.clone() {
+                answered = answered.or_else(|| heard(run, &gate));
+            }
+            answered.is_none() && !to_merge(&run.tasks()?).is_empty()
+        } else {
+            !open(&run.tasks()?).is_empty()
+        };
+        if is_open {
             let reason = "there are tasks to do again";
             return Ok(vec![HostCommand::enter(Stage::Execute, reason)]);
         }
@@ -144,6 +153,15 @@ impl ApprovalGate {
                 Vec::new()
             }
             GateStep::Wait => vec![HostCommand::Wait],
+            GateStep::Leave(GateExit::Waiting, why) => {
+                let lost = run.spec().collects.then(|| run.tasks()).transpose()?;
+                let lost = lost.and_then(|tasks| not_merged_words(&tasks));
+                let (exit, why) = match lost {
+                    Some(lost) => (GateExit::TasksFailed, lost),
+                    None => (GateExit::Waiting, why),
+                };
+                vec![leave(&gate.commit, exit, why)]
+            }
             GateStep::Leave(exit, why) => vec![leave(&gate.commit, exit, why)],
         })
     }
@@ -237,6 +255,10 @@ fn leave(commit: &str, exit: GateExit, why: String) -> HostCommand {
 /// Takes over commits that were added to the work while the gate is open. Nobody of the team runs then, so they are a
 /// person's: they belong to the work, and it is verified and asked about again.
 fn adopt_a_persons_work(run: &mut RunContext<'_>, guard: &IntegrationGuard) -> Result<()> {
+    // Workers without a run may be at work, and what one of them does there is nobody's decision.
+    if run.spec().collects {
+        return Ok(());
+    }
     let known = run.state().head.as_ref().and_then(|head| head.parse().ok());
     let (Some(integration), Some(repo), Some(known), true) = (
         guard.integration(),
@@ -508,8 +530,18 @@ fn publish_decision(
 ) {
     let now = run.store().now();
     let base = run.spec().base.as_ref().map(|base| base.commit.clone());
+    let follows = run.spec().collects;
+    let team = run.team().clone();
     let recorded = Party::make_for(run.env().project, run.team()).and_then(|party| {
-        let session = party.session()?.map(|session| session.id);
+        let session = party.session()?;
+        // A session that people lead by hand waits for the same decision.
+        let is_waiting = |session: &&PartySession| {
+            follows && session.team == team.as_str() && session.is_awaiting_approval()
+        };
+        if session.as_ref().filter(is_waiting).is_some() {
+            party.transition(decision.phase(), text, now)?;
+        }
+        let session = session.map(|session| session.id);
         party.record_approval(
             &NewApproval {
                 decision,

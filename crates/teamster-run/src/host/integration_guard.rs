@@ -9,7 +9,7 @@
 //! does not help, the run stops and names it.
 
 use teamster_isolate::git::{
-    self, CheckTree, CommitId, Integration, ListedWorktree, Removal, Repo, pin_ref,
+    self, CheckTree, CommitId, Integration, ListedWorktree, Removal, Repo, WorktreeKind, pin_ref,
 };
 use teamster_journal::HOST;
 use teamster_journal::payload::GateAnswer;
@@ -347,15 +347,17 @@ pub(super) fn clear_away(run: &mut RunContext<'_>) -> Result<()> {
         return Ok(());
     };
     let team = run.team().clone();
-    for sentence in run.in_background(|_| remove_what_is_safe(repo, &team))? {
+    // Workers without a run go on, each in its worktree.
+    let has_ended = !run.spec().collects;
+    for sentence in run.in_background(|_| remove_what_is_safe(repo, &team, has_ended))? {
         run.say(&sentence);
     }
     Ok(())
 }
 
 /// Removes the team's worktrees and branches whose work is in a branch of the user's; returns a sentence for each that
-/// stays.
-fn remove_what_is_safe(repo: &Repo, team: &TeamName) -> Vec<String> {
+/// stays. Unless the team's workers have ended, only what merging needed is looked at.
+fn remove_what_is_safe(repo: &Repo, team: &TeamName, has_ended: bool) -> Vec<String> {
     let listed = match git::list(repo, team) {
         Ok(listed) => listed,
         Err(error) => return vec![error.to_string()],
@@ -365,5 +367,16 @@ fn remove_what_is_safe(repo: &Repo, team: &TeamName) -> Vec<String> {
         Ok(Removal::Kept { why }) => Some(format!("{} is kept: {why}", listed.name)),
         Err(error) => Some(error.to_string()),
     };
-    listed.into_iter().filter_map(kept).collect()
+    let is_meant = |listed: &ListedWorktree| {
+        has_ended
+            || matches!(
+                listed.kind,
+                WorktreeKind::Integration | WorktreeKind::Checks
+            )
+    };
+    listed
+        .into_iter()
+        .filter(is_meant)
+        .filter_map(kept)
+        .collect()
 }

@@ -362,7 +362,8 @@ fn conflict(
 ) -> Result<()> {
     let root = root(task);
     let times = resolutions(tasks, &root);
-    if times < MOST_CONFLICTS {
+    let can_be_resolved = times < MOST_CONFLICTS && !run.spec().collects;
+    if can_be_resolved {
         // It carries what there is to tell, so that it is told even if this host is killed before it can.
         let new = resolving(run.team(), task, &root, commit, files, times + 1);
         run.import_tasks(&[PlannedTask {
@@ -381,10 +382,18 @@ fn conflict(
         };
         record_conflict(run, &root, conflict, None)?;
     }
-    let why = format!(
-        "it conflicts with that of others for the third time, in {}",
-        named(files),
-    );
+    let why = if run.spec().collects {
+        let id = task.id();
+        format!(
+            "it conflicts with what is merged, in {}; `teamster task retry {id}` has it done again on top of that",
+            named(files)
+        )
+    } else {
+        format!(
+            "it conflicts with that of others for the third time, in {}",
+            named(files)
+        )
+    };
     let kept = work_and_resolution(tasks, &root, Some(task), commit);
     give_up(run, &root, &not_merged(&kept, &why))
 }

@@ -83,6 +83,10 @@ impl Planner {
         verifier: &mut Verifier,
         projector: &mut Projector,
     ) -> Result<Vec<HostCommand>> {
+        if run.spec().collects {
+            let reason = "what is finished is merged";
+            return Ok(vec![HostCommand::enter(Stage::Execute, reason)]);
+        }
         let is_begun = run.state().planning.last().is_some();
         if run.state().stage == Some(Stage::Plan) && run.spec().requirements && !is_begun {
             // What is wanted is written into the findings on the way; the engine has nothing to ask.

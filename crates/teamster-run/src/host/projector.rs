@@ -51,6 +51,10 @@ struct AgentRows {
 impl Projector {
     /// Writes the three files where the run has changed since they were last written.
     pub(super) fn project(&mut self, run: &mut RunContext<'_>) {
+        // They tell of who works and of a session of a person's, which merging finished tasks changes nothing of.
+        if run.spec().collects {
+            return;
+        }
         let (Some(stage), Ok(tasks)) = (run.state().stage, run.tasks()) else {
             return;
         };

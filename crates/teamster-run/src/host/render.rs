@@ -6,7 +6,9 @@ use teamster_journal::Event;
 use teamster_journal::Gate;
 use teamster_journal::payload::{FileChange, MOST_FILES, Outside, Shown, WorkerWords};
 use teamster_party::Party;
+use teamster_store::Filed;
 use teamster_types::task::Task;
+use teamster_types::text::{clip, one_line};
 
 use super::context::RunContext;
 use super::integration_guard::IntegrationGuard;
@@ -16,6 +18,10 @@ use crate::report::{LeftBehind, ReportInput, gate_text, input_from, keep, page};
 
 /// Events that are read at once.
 const PAGE: usize = 1_000;
+/// The most messages that nobody took which are named.
+const MOST_UNTAKEN: usize = 20;
+/// The longest words of a message, in characters.
+const LONGEST_WORDS: usize = 200;
 
 /// Returns what a person reads at the gate.
 pub(super) fn gate_page(run: &RunContext<'_>, gate: &Gate) -> String {
@@ -93,6 +99,7 @@ fn report_input(run: &RunContext<'_>) -> ReportInput {
     let events = all_events(run);
     let tasks = run.tasks().unwrap_or_default();
     let mut input = input_from(run.team(), &events, &tasks);
+    input.untaken = untaken(run);
     // The session of the project may be another team's, and so are its findings then.
     if let Ok(Some(party)) = Party::find_for(run.env().project, run.team())
         && let Ok(Some(session)) = party.session()
@@ -108,6 +115,23 @@ fn report_input(run: &RunContext<'_>) -> ReportInput {
         .findings
         .extend(repository_audit::changed_rules_finding(run));
     input
+}
+
+/// Returns the messages to workers that no client took, each as a sentence.
+fn untaken(run: &RunContext<'_>) -> Vec<String> {
+    let messages = run.store().messages(run.team()).unwrap_or_default();
+    let is_untaken = |filed: &&Filed| {
+        let to_worker = filed.mailbox.starts_with("inbox/") && filed.message.to() != "lead";
+        to_worker && filed.delivered_at.is_none() && filed.message.kind() == "message"
+    };
+    let untaken = messages.iter().filter(is_untaken).take(MOST_UNTAKEN);
+    untaken
+        .map(|filed| {
+            let (message, words) = (&filed.message, one_line(filed.message.content()));
+            let words = clip(&words, LONGEST_WORDS);
+            format!("{} to {}: {words}", message.from(), message.to())
+        })
+        .collect()
 }
 
 fn all_events(run: &RunContext<'_>) -> Vec<Event> {

@@ -14,7 +14,7 @@ use teamster_workers::reclaim;
 
 use super::context::RunContext;
 use super::merger::Merger;
-use super::task_progress::{candidates, hopeless, open};
+use super::task_progress::{candidates, hopeless, not_merged, open};
 use super::waker::{LeaderWaker, WakeStep};
 use super::worker_pool::WorkerStart;
 use super::{HostCommand, Result};
@@ -48,6 +48,9 @@ impl Scheduler {
         merger: &Merger,
         waker: &mut LeaderWaker,
     ) -> Result<Vec<HostCommand>> {
+        if run.spec().collects {
+            return collect(run, merger);
+        }
         let most = run.env().max_tasks;
         if let Some(why) = too_many_tasks(run.team(), &run.state().added, most) {
             return Ok(vec![
@@ -128,6 +131,25 @@ impl Scheduler {
             list.join(", ")
         ))
     }
+}
+
+/// Merges what workers without a run have finished. What they have not is no business of this run.
+fn collect(run: &mut RunContext<'_>, merger: &Merger) -> Result<Vec<HostCommand>> {
+    let tasks = run.tasks()?;
+    if merger.step(run, &tasks)? {
+        return Ok(Vec::new());
+    }
+    if run.state().stage == Some(Stage::Revise) {
+        let team = run.team().clone();
+        run.say(&format!(
+            "what is to be changed is a task of the team; when a worker has done it, `teamster merge {team}` brings it in"
+        ));
+    }
+    let reason = match not_merged(&tasks).len() {
+        0 => "every finished task is merged".to_owned(),
+        some => format!("{some} finished tasks could not be merged"),
+    };
+    Ok(vec![HostCommand::enter(Stage::Verify, reason)])
 }
 
 /// Returns why the run ends that others have added more to than they may: one that adds tasks without end never would.

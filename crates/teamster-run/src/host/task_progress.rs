@@ -30,13 +30,47 @@ pub(super) fn is_superseded(task: &Task, tasks: &[Task]) -> bool {
     })
 }
 
-/// Returns the tasks whose work is to be merged now, in the order of their numbers: nobody can have begun a task before those
-/// that it waits for were merged, so this is also the order of their dependencies.
+/// Returns the tasks whose work is to be merged now, in the order of their numbers, but none before one that it waited for.
 pub(super) fn to_merge(tasks: &[Task]) -> Vec<&Task> {
-    tasks
+    let mut waiting: Vec<&Task> = tasks
         .iter()
         .filter(|task| waits_for_merge(task) && !is_superseded(task, tasks))
-        .collect()
+        .collect();
+    let mut left: BTreeSet<&TaskId> = waiting.iter().map(|task| task.id()).collect();
+    let mut ordered = Vec::new();
+    while !waiting.is_empty() {
+        let is_free = |task: &&Task| !task.blocked_by().iter().any(|id| left.contains(id));
+        // Tasks that wait for each other were edited by hand; then their numbers decide.
+        let next = waiting.remove(waiting.iter().position(is_free).unwrap_or(0));
+        left.remove(next.id());
+        ordered.push(next);
+    }
+    ordered
+}
+
+/// Returns the finished tasks whose work could not be merged: a run that only merges has given them up.
+pub(super) fn not_merged(tasks: &[Task]) -> Vec<&Task> {
+    let is_lost =
+        |task: &&Task| task.is_failed() && task.commit().is_some() && task.resolves().is_none();
+    tasks.iter().filter(is_lost).collect()
+}
+
+/// Returns which finished tasks could not be merged, each with the reason and where its work is; `None` when there are none.
+pub(super) fn not_merged_words(tasks: &[Task]) -> Option<String> {
+    let lost = not_merged(tasks);
+    let words: Vec<String> = lost
+        .iter()
+        .map(|task| {
+            let why = task.error().unwrap_or("its work is NOT merged");
+            format!("task {}: {why}", task.id())
+        })
+        .collect();
+    (!words.is_empty()).then(|| words.join("; "))
+}
+
+/// Returns whether something of these tasks waits to be merged, or could not be.
+pub fn has_work_to_merge(tasks: &[Task]) -> bool {
+    !to_merge(tasks).is_empty() || !not_merged(tasks).is_empty()
 }
 
 /// Returns the tasks that will never be done: they failed for good, or wait for one that did. A resolution that failed and was asked
@@ -140,6 +174,18 @@ mod tests {
         let numbers_of: Vec<u128> = hopeless(&tasks).iter().map(TaskId::number).collect();
         assert_eq!(numbers_of, [1, 2, 3, 5]);
         assert_eq!(numbers(&open(&tasks)), [4]);
+    }
+
+    #[test]
+    fn task_is_merged_after_those_that_it_waited_for() {
+        let unmerged = json!({ "merged": false });
+        let tasks = [
+            task(1, &[3], "completed", &unmerged),
+            task(2, &[], "completed", &unmerged),
+            task(3, &[4], "completed", &unmerged),
+            task(4, &[], "completed", &unmerged),
+        ];
+        assert_eq!(numbers(&to_merge(&tasks)), [2, 4, 3, 1]);
     }
 
     #[test]

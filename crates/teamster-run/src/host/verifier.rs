@@ -14,6 +14,7 @@ use teamster_workers::workplace::make_usable;
 use super::context::RunContext;
 use super::integration_guard::IntegrationGuard;
 use super::projector::Projector;
+use super::task_progress::to_merge;
 use super::{HostCommand, Result, RunError};
 use crate::verify::{CheckPlace, CheckRunner, compare_with_base};
 
@@ -96,6 +97,10 @@ impl Verifier {
         guard: &IntegrationGuard,
         projector: &mut Projector,
     ) -> Result<Vec<HostCommand>> {
+        if run.spec().collects && !to_merge(&run.tasks()?).is_empty() {
+            let reason = "more is finished";
+            return Ok(vec![HostCommand::enter(Stage::Execute, reason)]);
+        }
         let commit = match guard.head(run)? {
             Some(head) => head.to_string(),
             None => String::new(),
@@ -229,10 +234,14 @@ fn after_checks(
         .collect();
     let names = names.join(", ");
     if state.round >= spec.max_fix {
-        let why = format!(
-            "verification still fails after {} rounds of fixing: {names}",
-            state.round
-        );
+        let why = if spec.collects {
+            format!("verification fails: {names}")
+        } else {
+            format!(
+                "verification still fails after {} rounds of fixing: {names}",
+                state.round
+            )
+        };
         return vec![
             HostCommand::StopWorkers("verification failed"),
             HostCommand::finish(RunEnd::FixRoundsUsedUp, why),

@@ -37,6 +37,7 @@ pub fn gate_text(input: &ReportInput) -> String {
             "Questions without an answer",
             collaboration::gate_questions(input),
         ),
+        ("Messages that no worker took", untaken(input)),
         ("Taken for granted", collaboration::gate_assumptions(input)),
         ("In the way", in_the_way(shown)),
         ("Flow", flow(input)),
@@ -62,6 +63,15 @@ pub fn gate_text(input: &ReportInput) -> String {
         if !lines.is_empty() {
             let _ = write!(text, "\n{heading}\n{lines}");
         }
+    }
+    text
+}
+
+/// The messages that were sent to workers and that none of them was told.
+fn untaken(input: &ReportInput) -> String {
+    let mut text = String::new();
+    for message in &input.untaken {
+        let _ = writeln!(text, "  {}", line(message));
     }
     text
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use teamster_fs::{Dir, OrTrace as _, Stamp, layout};
+use teamster_types::message::Mailbox;
 use teamster_types::team::TeamOrigin;
 use teamster_types::{TeamName, WorkerName};
 
@@ -135,10 +136,17 @@ impl Listen for FileListener {
             },
             None => None,
         };
+        // Another program appends to the inbox without a word to the journal.
+        let inbox = Mailbox::Inbox(self.worker.clone());
+        let mail = match open.team.child(inbox.folder())? {
+            Some(folder) => folder.stamp(&layout::mail_file(&inbox))?,
+            None => None,
+        };
         let pulse = Pulse {
             client_inbox: number(client_inbox),
             journal: number(open.team.stamp(layout::JOURNAL)?),
             tasks: number(tasks),
+            mail: number(mail),
         };
         self.open = Some(open);
         Ok(Heard { pulse, signals })

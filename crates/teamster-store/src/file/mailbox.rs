@@ -242,8 +242,8 @@ pub(super) fn lines(
             let behind = start + at as u64;
             let text = &rest[..length];
             if !text.iter().all(u8::is_ascii_whitespace) {
-                let parsed =
-                    Message::parse(text).map(|message| named(message, mailbox, segment, behind));
+                let parsed = Message::parse(text)
+                    .map(|message| named(message, mailbox, segment, behind).filed_in(mailbox));
                 found.push((position(segment, behind), parsed));
             } else if let Some((last, _)) = found.last_mut() {
                 *last = position(segment, behind);

@@ -204,6 +204,8 @@ impl Listen for MemListener {
                 journal: team.events.last().map_or(0, |event| event.seq),
                 tasks: team.tasks.values().map(Task::version).sum(),
                 client_inbox: 0,
+                // Nobody but the store writes here, and everything it writes has an event.
+                mail: 0,
             },
             signals: team.signals_for(&self.worker),
         })

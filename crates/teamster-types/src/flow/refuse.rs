@@ -29,25 +29,28 @@ pub enum Unmet {
 impl fmt::Display for Unmet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Plan => f.write_str("there is no plan (give one with `--plan FILE`)"),
-            Self::Finding { phase } => write!(
-                f,
-                "there is no finding of {phase} (add one with `teamster finding add {phase} FILE`)"
-            ),
-            Self::Tickets { open } => write!(
-                f,
-                "not DONE: {} (see `teamster ticket list`)",
-                open.join(", ")
-            ),
-            Self::Tasks { open: 1 } => {
-                f.write_str("1 task is not finished (see `teamster task list`)")
+            Self::Plan => f.write_str("there is no plan"),
+            Self::Finding { phase } => write!(f, "there is no finding of {phase}"),
+            Self::Tickets { open } => write!(f, "not DONE: {}", open.join(", ")),
+            Self::Tasks { open: 1 } => f.write_str("1 task is not finished"),
+            Self::Tasks { open } => write!(f, "{open} tasks are not finished"),
+        }
+    }
+}
+
+impl Unmet {
+    /// Returns the command that adds what is missing, as a sentence.
+    fn remedy(&self) -> String {
+        match self {
+            Self::Plan => "give one with `--plan FILE`".to_owned(),
+            Self::Finding { phase } => {
+                format!("`teamster finding add {phase} FILE` adds one")
             }
-            Self::Tasks { open } => {
-                write!(
-                    f,
-                    "{open} tasks are not finished (see `teamster task list`)"
-                )
+            Self::Tickets { open } => {
+                let id = open.first().map_or("ID", String::as_str);
+                format!("`teamster ticket update {id} --status DONE` when it is")
             }
+            Self::Tasks { .. } => "`teamster task list` shows what is open".to_owned(),
         }
     }
 }
@@ -92,11 +95,7 @@ pub enum StepError {
         legal: Vec<String>,
     },
     /// The step exists, and something is still missing.
-    #[error(
-        "{from} → {to} must wait: {}; from {from} the {flow} flow goes to {}",
-        said(unmet),
-        listed(legal, "or")
-    )]
+    #[error("{from} → {to} must wait: {}", said(unmet))]
     Guarded {
         /// The flow.
         flow: String,
@@ -120,6 +119,29 @@ impl StepError {
             | Self::Guarded { legal, .. } => legal,
             Self::Final { .. } => &[],
         }
+    }
+
+    /// Returns what to do: how to add what is missing for the step, and which other steps there are.
+    pub fn hint(&self) -> String {
+        let Self::Guarded {
+            to, unmet, legal, ..
+        } = self
+        else {
+            return match self.legal() {
+                [] => "`teamster session init` begins a new one".to_owned(),
+                legal => format!("legal now: {}", legal.join(", ")),
+            };
+        };
+        let mut hint: Vec<String> = unmet.iter().map(Unmet::remedy).collect();
+        let others: Vec<&str> = legal
+            .iter()
+            .map(String::as_str)
+            .filter(|state| state != to)
+            .collect();
+        if !others.is_empty() {
+            hint.push(format!("other steps from here: {}", others.join(", ")));
+        }
+        hint.join("; ")
     }
 
     /// Returns what is missing, if the step itself exists.

@@ -301,11 +301,11 @@ fn a_refused_step_says_why_and_what_can_be_done() {
     the party flow has no step CANCELLED → DONE; from CANCELLED it goes to IDLE
     DONE is final in the party flow: no step leaves it; begin a new run
     the party flow has no state `planning`; it has IDLE, ANALYZING, PLANNING, EXECUTING, REVIEWING, AWAITING_APPROVAL, APPROVED, REJECTED, REVISION, DONE, ROLLED_BACK, FAILED and CANCELLED
-    ANALYZING → PLANNING must wait: there is no finding of analyzing (add one with `teamster finding add analyzing FILE`); from ANALYZING the party flow goes to PLANNING or CANCELLED
-    EXECUTING → REVIEWING must wait: there is no finding of executing (add one with `teamster finding add executing FILE`); not DONE: TICKET-002, TICKET-003 (see `teamster ticket list`); from EXECUTING the party flow goes to REVIEWING or CANCELLED
-    team-plan → team-exec must wait: there is no plan (give one with `--plan FILE`); from team-plan the staged flow goes to team-prd, team-exec or cancelled
-    team-exec → team-verify must wait: 1 task is not finished (see `teamster task list`); from team-exec the staged flow goes to team-verify or cancelled
-    team-exec → team-verify must wait: 2 tasks are not finished (see `teamster task list`); from team-exec the staged flow goes to team-verify or cancelled
+    ANALYZING → PLANNING must wait: there is no finding of analyzing
+    EXECUTING → REVIEWING must wait: there is no finding of executing; not DONE: TICKET-002, TICKET-003
+    team-plan → team-exec must wait: there is no plan
+    team-exec → team-verify must wait: 1 task is not finished
+    team-exec → team-verify must wait: 2 tasks are not finished
     ");
 }
 

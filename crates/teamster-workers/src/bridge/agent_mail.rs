@@ -69,6 +69,14 @@ impl AgentMail {
         waiting
     }
 
+    /// Returns every message that the agent was not told.
+    pub(super) fn untold(&self) -> impl Iterator<Item = &Message> {
+        let untold = self.queue.iter();
+        untold
+            .filter(|queued| queued.state != DeliveryState::Told)
+            .map(|queued| &queued.message)
+    }
+
     /// Puts messages into the prompt of an attempt, and returns them.
     pub(super) fn put_into_prompt(&mut self, limit: usize) -> Vec<Message> {
         let messages = self.waiting(limit);

@@ -33,6 +33,8 @@ pub(super) enum AgentPart {
     NoLaunch(String),
     /// There is no workplace, for this reason.
     NoWorkplace(String),
+    /// The work that the task waited for does not fit together, for this reason.
+    NoFoundation(String),
 }
 
 /// What is done with a task.
@@ -75,6 +77,7 @@ impl TaskResolution {
                 why: why.clone(),
                 cause: ReleaseCause::Worker,
             },
+            AgentPart::NoFoundation(why) => Self::Blocked(why.clone()),
         }
     }
 

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
+use serde_json::json;
 use teamster_fs::OrTrace as _;
 use teamster_fs::proc::Machine;
 use teamster_journal::EventKind;
@@ -19,6 +20,7 @@ use teamster_store::{Signal, Store};
 use teamster_types::TaskId;
 use teamster_types::health::Verdict;
 use teamster_types::heartbeat::WorkerStatus;
+use teamster_types::json::Object;
 use teamster_types::task::Token;
 use teamster_types::text::shown;
 
@@ -61,9 +63,13 @@ impl Consequence {
             }
             Self::Quarantined { errors, why } => {
                 let name = reporter.name().to_string();
-                reporter.say(&format!(
+                let text = format!(
                     "takes no more tasks after {errors} errors in a row; `teamster worker resume {name}` lets it go on"
-                ));
+                );
+                reporter.say(&text);
+                let mut extra = Object::new();
+                extra.insert("error".into(), json!(shown(&why, REASON)));
+                reporter.send_to_lead("error", &text, extra);
                 EventKind::WorkerQuarantined(WorkerQuarantined {
                     worker: Some(name),
                     verdict: Verdict::Quarantined.as_str().to_owned(),

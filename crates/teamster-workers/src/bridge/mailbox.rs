@@ -16,9 +16,9 @@ use teamster_store::{Reader, Signal};
 use teamster_types::json::Object;
 use teamster_types::message::{Message, REQUEST_POSITION};
 use teamster_types::redact::redact;
-use teamster_types::text::clean;
+use teamster_types::text::{clean, clip, one_line};
 use teamster_types::time::say_span;
-use teamster_types::{TaskId, Time};
+use teamster_types::{TaskId, Time, WorkerName};
 
 use super::agent_mail::AgentMail;
 use super::reporter::Reporter;
@@ -92,6 +92,11 @@ impl PendingRequest {
     }
 }
 
+/// The key of a message that says which other one its recipient was not told.
+const UNDELIVERED: &str = "undelivered";
+/// The longest words of a message in a sentence of ours, in characters.
+const LONGEST_WORDS: usize = 200;
+
 /// A worker's mail and the requests of its agent.
 #[derive(Debug)]
 pub(super) struct WorkerMailbox {
@@ -135,15 +140,17 @@ impl WorkerMailbox {
         }
     }
 
-    /// Reads what was recorded since the last time, and the mail if there is some.
+    /// Reads what was recorded since the last time, and the mail if there is some: by an event, or by what the inbox shows.
     pub(super) fn read_journal(
         &mut self,
         reporter: &mut Reporter,
         held: Option<&TaskId>,
+        has_mail: bool,
     ) -> JournalNews {
         self.collect(reporter);
         let mut news = JournalNews::default();
-        let (mut is_mail, mut any) = (false, false);
+        // A line that another program appended has no event.
+        let (mut is_mail, mut any) = (has_mail, false);
         let name = reporter.name().clone();
         let is_others = |event: &&Event| event.actor != name.as_str();
         while let Ok(page) = reporter
@@ -308,6 +315,29 @@ impl WorkerMailbox {
     /// Returns the mail that goes into the next prompt.
     pub(super) fn mail_for_prompt(&mut self, limit: usize) -> Vec<Message> {
         self.mail.put_into_prompt(limit)
+    }
+
+    /// Tells whoever wrote to the agent what it will not hear any more, because the worker leaves.
+    pub(super) fn report_untold(&self, reporter: &mut Reporter) {
+        for message in self.mail.untold() {
+            // Two who leave would tell each other without end.
+            if message.as_object().contains_key(UNDELIVERED) {
+                continue;
+            }
+            let words = clip(&one_line(message.content()), LONGEST_WORDS);
+            let text = format!(
+                "has stopped and was not told: \u{201c}{words}\u{201d}; whoever begins as {} next hears it",
+                reporter.name()
+            );
+            let mut extra = Object::new();
+            extra.insert(UNDELIVERED.into(), json!(message.id()));
+            match message.from().parse::<WorkerName>() {
+                Ok(peer) if message.from() != "lead" && message.from() != "user" => {
+                    reporter.send_to_worker(&peer, &text, extra);
+                }
+                _ => reporter.send_to_lead("message", &text, extra),
+            }
+        }
     }
 
     /// Returns the mail that the agent was not told yet, as far as it fits into a text of `limit` characters.

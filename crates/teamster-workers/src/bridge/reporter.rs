@@ -105,6 +105,11 @@ impl Reporter {
         (self.output)(text);
     }
 
+    /// Shows words of the agent where the worker's own are shown.
+    pub(super) fn show(&mut self, text: &str) {
+        (self.output)(text);
+    }
+
     /// Returns an event of this worker.
     pub(super) fn event(&self, kind: EventKind) -> NewEvent {
         NewEvent::new(self.identity.name.as_str(), kind)
@@ -123,15 +128,24 @@ impl Reporter {
 
     /// Sends a message to the lead.
     pub(super) fn send_to_lead(&mut self, kind: &str, content: &str, extra: Object) {
+        self.send(Recipient::Lead, kind, content, extra);
+    }
+
+    /// Sends a message to a colleague. One that cannot be sent is said.
+    pub(super) fn send_to_worker(&mut self, to: &WorkerName, content: &str, extra: Object) {
+        self.send(Recipient::Worker(to.to_string()), "message", content, extra);
+    }
+
+    fn send(&mut self, to: Recipient, kind: &str, content: &str, extra: Object) {
         let outgoing = Outgoing {
             from: self.identity.name.to_string(),
-            to: Recipient::Lead,
+            to,
             kind: kind.to_owned(),
             content: content.to_owned(),
             extra,
         };
         if let Err(error) = self.store.send(&self.identity.team, &outgoing) {
-            self.say(&format!("cannot write to the lead: {error}"));
+            self.say(&format!("cannot send a message: {error}"));
         }
     }
 
@@ -321,45 +335,47 @@ impl TaskLog {
     /// Adds a line of the bridge itself.
     pub(super) fn note(&mut self, now: Time, text: &str) {
         let line = json!({ "teamster": text }).to_string();
-        self.line(now, TaskLogSource::Bridge, line.as_bytes(), None);
+        let _ = self.line(now, TaskLogSource::Bridge, line.as_bytes(), None);
     }
 
     /// Adds a line; `shown` is what it says to a person, where that is known. A line that cannot be written is lost:
-    /// that must not stop the work.
+    /// that must not stop the work. Returns what it says to a person, redacted.
     pub(super) fn line(
         &mut self,
         now: Time,
         source: TaskLogSource,
         line: &[u8],
         shown: Option<&str>,
-    ) {
-        self.append(now, source, line, shown)
+    ) -> Option<String> {
+        let text = String::from_utf8_lossy(line);
+        let text = self.redactors[source as usize].line(&text)?.into_owned();
+        // What the client sent as JSON stays JSON; anything else is a text.
+        let is_event = text.trim_start().starts_with('{')
+            && serde_json::from_str::<serde::de::IgnoredAny>(&text).is_ok();
+        let shown = shown.map(|shown| redact(shown).into_owned());
+        self.append(now, source, &text, is_event, shown.as_deref())
             .or_trace("write the log of a task");
+        shown.or_else(|| (!is_event).then_some(text))
     }
 
     fn append(
-        &mut self,
+        &self,
         now: Time,
         source: TaskLogSource,
-        line: &[u8],
+        text: &str,
+        is_event: bool,
         shown: Option<&str>,
     ) -> Result<(), FsError> {
         let Some(folder) = &self.folder else {
             return Ok(());
         };
-        let text = String::from_utf8_lossy(line);
-        let Some(text) = self.redactors[source as usize].line(&text) else {
-            return Ok(());
-        };
-        // What the client sent as JSON stays JSON; anything else is a text.
-        let is_json = serde_json::from_str::<serde::de::IgnoredAny>(&text).is_ok();
-        let (key, value) = if is_json && text.trim_start().starts_with('{') {
+        let (key, value) = if is_event {
             ("event", text.trim().to_owned())
         } else {
-            ("text", serde_json::Value::from(text.as_ref()).to_string())
+            ("text", serde_json::Value::from(text).to_string())
         };
         let word = source.word();
-        let shown = shown.map(|shown| serde_json::Value::from(redact(shown).as_ref()));
+        let shown = shown.map(serde_json::Value::from);
         let shown = shown.map_or_else(String::new, |shown| format!(",\"shown\":{shown}"));
         let entry = format!("{{\"ts\":\"{now}\",\"from\":\"{word}\",\"{key}\":{value}{shown}}}\n");
         let name = layout::task_log(&self.task);

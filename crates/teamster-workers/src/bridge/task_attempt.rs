@@ -291,7 +291,7 @@ impl TaskAttempt<'_> {
     /// Ends the agent for this cause, unless it is being ended already.
     pub(super) fn stop(&mut self, cause: StopCause, now: Time) {
         if let Some(command) = self.attempt.stop(cause, Instant::now()) {
-            self.perform(command, now);
+            let _ = self.perform(command, now);
         }
     }
 
@@ -347,8 +347,8 @@ impl TaskAttempt<'_> {
         self.log.note(now, text);
     }
 
-    /// Carries out a command that concerns the agent itself.
-    pub(super) fn perform(&mut self, command: AttemptCommand, now: Time) {
+    /// Carries out a command that concerns the agent itself; returns what the agent said, if it was something to show.
+    pub(super) fn perform(&mut self, command: AttemptCommand, now: Time) -> Option<String> {
         match command {
             AttemptCommand::Log {
                 stream,
@@ -359,7 +359,7 @@ impl TaskAttempt<'_> {
                     OutputStream::Output => TaskLogSource::Agent,
                     OutputStream::Error => TaskLogSource::Stderr,
                 };
-                self.log.line(now, source, &line, shown.as_deref());
+                return self.log.line(now, source, &line, shown.as_deref());
             }
             AttemptCommand::Write(bytes) => self.process.write(bytes),
             AttemptCommand::CloseInput => self.process.close_input(),
@@ -381,6 +381,7 @@ impl TaskAttempt<'_> {
             | AttemptCommand::NoteRefused(_)
             | AttemptCommand::Report(_) => {}
         }
+        None
     }
 
     /// Collects ended orphans of the agent, so that they leave the system's table.

@@ -3,14 +3,16 @@
 use std::path::{Path, PathBuf};
 
 use teamster_isolate::git::{
-    Author, BranchUpdate, CommitId, GitError, GitProblem, Repo, SecretFile, Worktree,
+    Author, BranchUpdate, CommitId, GitError, GitProblem, MergeOutcome, Repo, SecretFile, Worktree,
     integration_branch, pin_ref,
 };
 use teamster_types::task::Task;
 use teamster_types::{TaskId, TeamName, WorkerName};
 
 use super::setup::{SetupSource, make_usable};
-use super::{AttemptWork, KeepAs, KeptWork, Workplace, WorkplaceError};
+use super::{
+    AttemptWork, FinishedWork, Foundation, KeepAs, KeptWork, LeftOut, Workplace, WorkplaceError,
+};
 
 /// A worktree of the worker's own.
 pub struct InWorktree {
@@ -31,18 +33,19 @@ pub struct InWorktree {
 }
 
 impl InWorktree {
-    /// Makes the worktree of a worker usable, from `start` or from where the team's work is by now. `setup` is asked each
-    /// time a worktree is made.
+    /// Makes the worktree of a worker usable, from `start` or from where the team's work is by now, with what the worker
+    /// has finished. `setup` is asked each time a worktree is made.
     pub fn open(
         repo: Repo,
         team: &TeamName,
         worker: &WorkerName,
         start: CommitId,
+        on: &Foundation,
         setup: Box<SetupSource>,
         say: &mut dyn FnMut(&str),
     ) -> Result<Self, GitError> {
         repo.exclude_ours()?;
-        let base = work_so_far(&repo, team)?.unwrap_or_else(|| start.clone());
+        let base = merged_work(&repo, team, &start, on)?;
         let prepared = Worktree::prepare(&repo, team, worker, &base)?;
         let folder = prepared.worktree.work_folder();
         for kept in &prepared.kept {
@@ -52,7 +55,7 @@ impl InWorktree {
             say(&format!("not to be committed: {secret}"));
         }
         make_usable(&prepared.worktree, &*setup, &|| false, say)?;
-        Ok(Self {
+        let mut opened = Self {
             repo,
             team: team.clone(),
             worker: worker.clone(),
@@ -63,22 +66,64 @@ impl InWorktree {
             pinned: None,
             secrets: prepared.secrets,
             setup,
-        })
+        };
+        // The branch holds what the worker finished, also while there is nothing to do.
+        opened.bring_up_to_date(on)?;
+        Ok(opened)
     }
 
-    fn bring_up_to_date(&mut self) -> Result<(), GitError> {
-        let target = work_so_far(&self.repo, &self.team)?.unwrap_or_else(|| self.start.clone());
+    /// Brings the worktree to where a task begins; returns the work that is left out because it conflicts.
+    fn bring_up_to_date(&mut self, on: &Foundation) -> Result<LeftOut, GitError> {
+        let merged = merged_work(&self.repo, &self.team, &self.start, on)?;
         // A worktree that could not be made anew, on a full disk for example, left nothing behind.
         if !self.folder.is_dir() {
-            self.set_aside(target)?;
-            return Ok(());
+            self.set_aside(merged.clone())?;
         }
-        match self.tree.move_to(&target)? {
+        let mut left_out = LeftOut::default();
+        let target = self.add_all(merged, &on.waited_for, &mut left_out.waited_for)?;
+        let target = self.add_all(target, &on.own, &mut left_out.own)?;
+        match self.tree.move_from(&self.base, &target)? {
             BranchUpdate::Already | BranchUpdate::To(_) => self.base = target,
             // What is in the way is work that nobody kept. It is moved aside whole, and a new worktree takes its place.
             BranchUpdate::Kept { .. } | BranchUpdate::Merged(_) => drop(self.set_aside(target)?),
         }
-        Ok(())
+        Ok(left_out)
+    }
+
+    /// Returns a commit that has all of `onto` and the finished work of these tasks. What conflicts is left out, and named.
+    fn add_all(
+        &self,
+        mut onto: CommitId,
+        work: &[FinishedWork],
+        left_out: &mut Vec<String>,
+    ) -> Result<CommitId, GitError> {
+        let mut to_add: Vec<(&TaskId, CommitId)> = Vec::new();
+        for finished in work {
+            match self.repo.resolve(&finished.commit)? {
+                Some(commit) => to_add.push((&finished.task, commit)),
+                None => left_out.push(format!("the commit of task {} is gone", finished.task)),
+            }
+        }
+        // Who finished last has most of the others' work already.
+        loop {
+            let commits: Vec<CommitId> = to_add.iter().map(|(_, it)| it.clone()).collect();
+            let missing = self.repo.not_in(&commits, &onto)?;
+            to_add.retain(|(_, commit)| missing.contains(commit));
+            let Some((task, commit)) = to_add.pop() else {
+                return Ok(onto);
+            };
+            let message = format!("Begin with the work of task {task}");
+            match self.tree.combine(&onto, &commit, &message)? {
+                MergeOutcome::Made(made) => onto = made,
+                MergeOutcome::Already | MergeOutcome::Moved => {}
+                MergeOutcome::Conflict { files } => {
+                    let files: Vec<_> = files.iter().map(|file| file.to_string_lossy()).collect();
+                    let kept = pin_ref(&self.team, task);
+                    let files = files.join(", ");
+                    left_out.push(format!("task {task} ({kept}) conflicts in {files}"));
+                }
+            }
+        }
     }
 
     /// Puts a new worktree in the place of this one, which is moved aside if it holds work; where that is.
@@ -272,8 +317,8 @@ impl Workplace for InWorktree {
         patch.map_err(|error| no_place(&error))
     }
 
-    fn begin(&mut self) -> Result<(), WorkplaceError> {
-        self.bring_up_to_date().map_err(|error| no_place(&error))
+    fn begin(&mut self, on: &Foundation) -> Result<LeftOut, WorkplaceError> {
+        self.bring_up_to_date(on).map_err(|error| no_place(&error))
     }
 
     fn changes(&self) -> Result<Vec<PathBuf>, WorkplaceError> {
@@ -312,9 +357,33 @@ impl Workplace for InWorktree {
     }
 }
 
-/// The head of the branch into which finished tasks are merged, if there is one yet.
-fn work_so_far(repo: &Repo, team: &TeamName) -> Result<Option<CommitId>, GitError> {
-    repo.resolve(&format!("refs/heads/{}", integration_branch(team)))
+/// Returns where the team's merged work is: at the end of the branch into which finished tasks are merged, else where it
+/// has landed, else where the team began.
+fn merged_work(
+    repo: &Repo,
+    team: &TeamName,
+    start: &CommitId,
+    on: &Foundation,
+) -> Result<CommitId, GitError> {
+    if let Some(head) = repo.resolve(&format!("refs/heads/{}", integration_branch(team)))? {
+        return Ok(head);
+    }
+    let mut merges = Vec::new();
+    for merge in &on.merges {
+        merges.extend(repo.resolve(merge)?);
+    }
+    if merges.is_empty() || repo.not_in(&merges, start)?.is_empty() {
+        return Ok(start.clone());
+    }
+    let landed = repo.resolve("HEAD")?;
+    match landed {
+        Some(head)
+            if repo.is_ancestor(start, &head)? && repo.not_in(&merges, &head)?.is_empty() =>
+        {
+            Ok(head)
+        }
+        _ => Ok(start.clone()),
+    }
 }
 
 fn say_kept(kept: &teamster_isolate::git::DisplacedWork) -> String {

@@ -1,8 +1,9 @@
-//! Implements `teamster approve`, `teamster reject` and `teamster revise`, which answer at the gate of a run.
+//! Implements `teamster approve`, `teamster reject` and `teamster revise`, which answer at the gate of a run or of a session.
 
 use clap::Args;
 use serde_json::json;
 use teamster_app::gate::{self, DecisionOutcome};
+use teamster_app::session_gate;
 use teamster_journal::payload::GateAnswer;
 
 use super::run;
@@ -87,6 +88,14 @@ impl ReviseArgs {
 /// Decides, and goes on as the run's host where there is none.
 fn decide(context: &Context, at: &GateSelector, answer: GateAnswer) -> Result {
     context.must_be_a_person("deciding at the gate")?;
+    let (named, commit) = (at.team.team.as_deref(), at.commit.as_deref());
+    if let Some(decided) = session_gate::decide(context, named, commit, &answer)? {
+        let (session, word) = (&decided.session, decided.word);
+        return context.out.answer(
+            || json!({ "team": session.team, "session": session.id, "commit": decided.commit, "decision": word, "phase": session.phase }),
+            || format!("{word}: session {} is in {}\n", session.id, session.phase),
+        );
+    }
     let team = at.team.find(context)?;
     match gate::decide(context, &team, at.commit.as_deref(), answer)? {
         DecisionOutcome::Host { spec, lock, reply } => {

@@ -14,6 +14,7 @@ pub mod hook;
 pub mod install;
 pub mod journal;
 pub mod mcp;
+pub mod merge;
 pub mod message;
 pub mod party;
 pub mod plan;

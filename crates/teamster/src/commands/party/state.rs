@@ -2,8 +2,9 @@
 
 use clap::{Args, Subcommand};
 use serde_json::json;
+use teamster_app::session_gate;
 
-use super::{NONE, beside, now, party, session};
+use super::{NONE, beside, party, session};
 use crate::context::Context;
 use crate::error::{AppError, ErrorKind, Result};
 use crate::shown::viewed_line;
@@ -70,12 +71,8 @@ impl StateArgs {
 
 impl StateTransitionArgs {
     fn run(self, context: &Context) -> Result {
-        let gate = ["APPROVED", "REJECTED", "REVISION"];
         let state = self.state.to_uppercase();
-        if gate.contains(&state.as_str()) {
-            context.actor.must_be_person("deciding at the gate")?;
-        }
-        let stepped = party(context)?.transition(&state, &self.reason, now())?;
+        let stepped = session_gate::transition(context, &party(context)?, &state, &self.reason)?;
         context.out.answer(
             || json!({ "from": stepped.step.from, "to": stepped.step.to, "session": stepped.session }),
             || stepped.step.to_string(),

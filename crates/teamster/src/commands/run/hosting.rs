@@ -1,7 +1,8 @@
 //! Hosting a run before a terminal, and saying at the end how it went.
 
 use serde_json::json;
-use teamster_app::{runs, trace_log};
+use teamster_app::runs::{self, ReadyMerge};
+use teamster_app::trace_log;
 use teamster_journal::payload::RunSpec;
 use teamster_run::host::{ExclusiveLock, HostExit};
 use teamster_run::observer::GateReply;
@@ -22,31 +23,54 @@ pub fn host(
     lock: ExclusiveLock,
     reply: Option<GateReply>,
 ) -> Result {
-    let max_fix = spec.max_fix;
+    let way_on = if spec.collects {
+        WayOn::Merge
+    } else {
+        WayOn::Resume {
+            max_fix: spec.max_fix,
+        }
+    };
     let mut observer = observer::make(context, RunTerminal::of(context, team, reply));
     let exit = runs::host(context, team, spec, lock, observer.as_mut())?;
     drop(observer);
-    says_how(context, team, max_fix, &exit)
+    says_how(context, team, way_on, &exit)
+}
+
+/// Merges what is finished, and says how it went.
+pub fn merge(context: &Context, team: &TeamName, ready: ReadyMerge) -> Result {
+    let mut observer = observer::make(context, RunTerminal::of(context, team, None));
+    let exit = ready.host(context, observer.as_mut())?;
+    drop(observer);
+    says_how(context, team, WayOn::Merge, &exit)
+}
+
+/// The command that goes on with what did not come to its end.
+#[derive(Clone, Copy)]
+enum WayOn {
+    /// The run is taken up, with more rounds than this if it used them up.
+    Resume { max_fix: u32 },
+    /// What is finished is merged again.
+    Merge,
 }
 
 /// Says how it went, and exits with the code that tells it.
-fn says_how(context: &Context, team: &TeamName, max_fix: u32, exit: &HostExit) -> Result {
+fn says_how(context: &Context, team: &TeamName, way_on: WayOn, exit: &HostExit) -> Result {
     let (word, code, why, hint) = match exit {
         HostExit::Over(finished) => {
             let report = teamster_fs::layout::report_folders(team).join("/");
             let hint = if finished.is_resumable() {
-                // With what it had it would only end the same way again.
-                let more = if finished.needs_more_rounds() {
-                    format!(" --max-fix {}", max_fix + 2)
-                } else {
-                    String::new()
+                let command = match way_on {
+                    WayOn::Merge => format!("teamster merge {team}"),
+                    // With what it had it would only end the same way again.
+                    WayOn::Resume { max_fix } if finished.needs_more_rounds() => {
+                        format!("teamster run --resume {team} --max-fix {}", max_fix + 2)
+                    }
+                    WayOn::Resume { .. } => format!("teamster run --resume {team}"),
                 };
                 let project = teamster_app::workers::project_of(context, team)?;
                 let trace = trace_log::of_host(&project, team)
                     .map_or_else(String::new, |trace| format!(", {trace} has every step"));
-                format!(
-                    "{report}/report.md tells all{trace}; `teamster run --resume {team}{more}` goes on"
-                )
+                format!("{report}/report.md tells all{trace}; `{command}` goes on")
             } else {
                 format!("{report}/report.md tells all")
             };

@@ -17,7 +17,7 @@ use teamster_types::flow::FlowKind;
 use crate::context::Context;
 use crate::error::Result;
 use crate::shown::plain;
-pub(super) use hosting::host;
+pub(super) use hosting::{host, merge};
 pub(super) use observer::Signals;
 
 /// Run a team on a task: plan it, do it, merge it, verify it, ask you

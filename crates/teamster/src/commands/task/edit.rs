@@ -181,7 +181,7 @@ impl TaskUpdateArgs {
             return Err(AppError::usage(format!("nothing to change in task {id}"))
                 .hint("`teamster task update --help` lists what can be changed"));
         }
-        runs::may_change_task(context, &team, &id)?;
+        runs::may_change_task(context, &team, &id, &edit)?;
         let actor = &context.actor.recorded_as();
         let task = context.store()?.update_task(&team, actor, &id, &edit)?;
         answer_task(context, &team, task, "changed")

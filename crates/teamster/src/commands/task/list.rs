@@ -72,6 +72,7 @@ impl TaskListArgs {
     pub fn run(self, context: &Context) -> Result {
         let team = self.team.find(context)?;
         let mut list = tasks::list(context.read()?, &team)?;
+        list.note_reservations(context.config.reservations.value);
         list.tasks.retain(|view| {
             self.status.is_none_or(|wanted| wanted.fits(view))
                 && (!self.claimable || is_offered(view))

@@ -84,7 +84,7 @@ impl WorkerStartArgs {
         };
         trust::require(context, &settings.layout, &settings.config, &plan, unknown)?;
         PromptFiles::load(&settings.layout)?.check()?;
-        workers::check_script(&provider)?;
+        workers::check_agent(&provider)?;
         workers::join(context, &team, &worker, &provider)?;
         let wanted = WorkerSpec {
             team,

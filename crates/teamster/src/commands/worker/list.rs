@@ -13,7 +13,7 @@ use teamster_types::{TeamName, Time};
 use teamster_view::model::Viewed;
 use teamster_view::requests;
 use teamster_view::teams::row;
-use teamster_view::workers::{self, WorkerRow, Workers};
+use teamster_view::workers::{WorkerRow, Workers};
 
 use super::WorkerSelector;
 use crate::cli::TeamSelector;
@@ -43,14 +43,13 @@ impl WorkerListArgs {
     pub fn run(self, context: &Context) -> Result {
         let (team, beside) = self.teams(context)?;
         let read = context.read()?;
-        let limits = context.config.limits();
         let mut found = Workers {
             rows: Vec::new(),
             problems: Vec::new(),
         };
         let mut teams = Vec::new();
         for team in std::iter::once(&team).chain(&beside) {
-            let more = workers::list(read, team, &read.team(team)?, &limits)?;
+            let more = teamster_app::workers::list(context, team)?;
             teams.extend(more.rows.iter().map(|_| team.as_str()));
             found.rows.extend(more.rows);
             found.problems.extend(more.problems);
@@ -124,9 +123,7 @@ impl WorkerListArgs {
 
 /// Returns how a worker is; `None` when nothing is known of it.
 pub(super) fn row_of(context: &Context, named: &NamedWorker) -> Result<Option<WorkerRow>> {
-    let read = context.read()?;
-    let config = read.team(&named.team)?;
-    let found = workers::list(read, &named.team, &config, &context.config.limits())?;
+    let found = teamster_app::workers::list(context, &named.team)?;
     let mut rows = found.rows.into_iter();
     Ok(rows.find(|row| row.name == named.worker.as_str()))
 }

@@ -1,0 +1,153 @@
+//! The gate of a session that people lead by hand: the same decisions, the same rules and the same record as at the gate of
+//! a run.
+
+use teamster_fs::Dir;
+use teamster_isolate::git::{Git, Repo};
+use teamster_journal::payload::GateAnswer;
+use teamster_party::{ApprovalDecision, NewApproval, Party, PartySession, TakenStep, Via};
+use teamster_store::{Clock as _, SystemClock};
+use teamster_types::TeamName;
+
+use crate::app::App;
+use crate::env_vars;
+use crate::error::{AppError, ErrorKind, Result};
+use crate::gate;
+use crate::runs;
+
+/// A decision about a session, and the steps that it took.
+#[derive(Debug)]
+pub struct SessionDecided {
+    /// The session afterwards.
+    pub session: PartySession,
+    /// The commit that was decided on; empty without a repository.
+    pub commit: String,
+    /// The word for the decision: `approved`, `rejected` or `to be revised`.
+    pub word: &'static str,
+}
+
+/// Decides about the project's session, if it waits for that and no run of its team does; `None` otherwise. Whoever can be
+/// asked may take what is checked out; everybody else must name the commit.
+pub fn decide(
+    app: &App,
+    team: Option<&str>,
+    commit: Option<&str>,
+    answer: &GateAnswer,
+) -> Result<Option<SessionDecided>> {
+    app.must_be_a_person("deciding at the gate")?;
+    let Some((party, session)) = waiting(app, team)? else {
+        return Ok(None);
+    };
+    let head = checked_out(app);
+    gate::check_commit(app, &head, commit)?;
+    let (decision, text) = match answer {
+        GateAnswer::Approve => (ApprovalDecision::Approved, ""),
+        GateAnswer::Reject { text, .. } => (ApprovalDecision::Rejected, text.as_str()),
+        GateAnswer::Revise { text } => (ApprovalDecision::Revision, text.as_str()),
+    };
+    let mut session = step(app, &party, &session, decision, text, head.clone())?.session;
+    if matches!(answer, GateAnswer::Reject { rollback: true, .. }) {
+        session = party
+            .transition("ROLLED_BACK", text, SystemClock.now())?
+            .session;
+    }
+    Ok(Some(SessionDecided {
+        session,
+        commit: head,
+        word: gate::word(answer),
+    }))
+}
+
+/// Takes a step of the project's session. One that decides at the gate is a person's, has its record, and is refused while
+/// the run of the session's team asks.
+pub fn transition(app: &App, party: &Party, to: &str, reason: &str) -> Result<TakenStep> {
+    let Some(decision) = ApprovalDecision::of_phase(to) else {
+        return Ok(party.transition(to, reason, SystemClock.now())?);
+    };
+    app.must_be_a_person("deciding at the gate")?;
+    let session = party.must_session()?;
+    if let Ok(team) = session.team.parse()
+        && let Some(commit) = asks(app, &team)?
+    {
+        return Err(AppError::new(
+            ErrorKind::Conflict,
+            format!("the work of team {team} waits at its gate, and is decided on there"),
+        )
+        .hint(format!(
+            "`teamster approve --team {team} --commit {commit}`, or `teamster reject`, `teamster revise TEXT`"
+        )));
+    }
+    let head = checked_out(app);
+    step(app, party, &session, decision, reason, head)
+}
+
+/// Takes the step of a decision and records the decision.
+fn step(
+    app: &App,
+    party: &Party,
+    session: &PartySession,
+    decision: ApprovalDecision,
+    reason: &str,
+    commit: String,
+) -> Result<TakenStep> {
+    let now = SystemClock.now();
+    let stepped = party.transition(decision.phase(), reason, now)?;
+    let via = match app.actor.via() {
+        "studio" => Via::Studio,
+        _ => Via::Terminal,
+    };
+    party.record_approval(
+        &NewApproval {
+            decision,
+            commit,
+            base: String::new(),
+            session_id: session.id.clone(),
+            via,
+            reason: reason.to_owned(),
+        },
+        now,
+    )?;
+    Ok(stepped)
+}
+
+/// Returns the project's session, if it waits for a decision that is not a run's to ask for.
+fn waiting(app: &App, named: Option<&str>) -> Result<Option<(Party, PartySession)>> {
+    let Some(project) = Dir::open_root(&app.layout.project)? else {
+        return Ok(None);
+    };
+    let Some(party) = Party::find(&project)? else {
+        return Ok(None);
+    };
+    let session = party.session()?;
+    let Some(session) = session.filter(PartySession::is_awaiting_approval) else {
+        return Ok(None);
+    };
+    if named.is_some_and(|named| named != session.team) {
+        return Ok(None);
+    }
+    let meant = app.team(named).ok();
+    let of_session = session.team.parse().ok();
+    for team in meant.iter().chain(&of_session) {
+        if asks(app, team)?.is_some() {
+            return Ok(None);
+        }
+    }
+    Ok(Some((party, session)))
+}
+
+/// Returns the commit that a run of a team asks about; `None` when there is no such run, or it does not ask.
+fn asks(app: &App, team: &TeamName) -> Result<Option<String>> {
+    if app.read()?.team(team).is_err() {
+        return Ok(None);
+    }
+    let (state, _) = runs::state_of(app.read()?, team)?;
+    Ok(state.open_gate().map(|gate| gate.commit.clone()))
+}
+
+/// Returns the commit that is checked out in the project; empty where there is none.
+fn checked_out(app: &App) -> String {
+    let path = env_vars::get(env_vars::PATH).unwrap_or_default();
+    let found = Git::find(&path).and_then(|git| Repo::find(&git, &app.layout.project));
+    found
+        .inspect_err(|error| tracing::debug!("a session without a commit: {error}"))
+        .map_or_else(|_| String::new(), |found| found.head.to_string())
+}
