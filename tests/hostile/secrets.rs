@@ -130,6 +130,9 @@ fn secrets_that_a_worker_leaves_in_a_run_are_in_no_commit_and_named_in_the_repor
         assert!(!content.contains("canary-51"), "{line}");
         assert!(!content.contains(&token), "{line}");
     }
+    let commit = shop.asked();
+    let words = ["reject", "no", "--team", "shop", "--commit", &commit];
+    shop.run(&words).exits(10);
     let report = shop.report();
     assert!(
         report.contains(".omc/private/shop/worker-1-1/.env"),
