@@ -117,7 +117,7 @@ const SECTIONS: [Section; 8] = [
             let tests: BTreeSet<&str> = (corrections.iter())
                 .flat_map(|line| line.tests.iter().map(String::as_str))
                 .collect();
-            evidence.findings(CORRECTIONS, &Vec::from_iter(tests))
+            evidence.findings(CORRECTIONS, &tests.into_iter().collect::<Vec<_>>())
         },
     ),
 ];

@@ -56,7 +56,7 @@ impl Client {
 
     /// Returns the names as a choice for a person: `claude, codex or gemini`.
     pub fn any_of() -> String {
-        let names = Vec::from_iter(Self::names()).join(", ");
+        let names = Self::names().collect::<Vec<_>>().join(", ");
         match names.rsplit_once(", ") {
             Some((others, last)) => format!("{others} or {last}"),
             None => names,

@@ -225,7 +225,7 @@ impl Providers {
             }
             _ if built_in => return Err(wrong("`command` and `file` are for other kinds")),
             _ => {
-                let clients = Vec::from_iter(Client::names()).join(", ");
+                let clients = Client::names().collect::<Vec<_>>().join(", ");
                 return Err(wrong(&format!(
                     "`kind` must be {clients}, command or scripted"
                 )));

@@ -351,13 +351,8 @@ impl RunState {
 
     /// Takes one event further whose payload was read already.
     pub fn apply_kind(&mut self, event: &Event, what: &EventKind) {
-        if let (EventKind::RunStarted(_), Some(finished)) = (what, &self.finished) {
-            // Another run of the same team. Merged work that neither landed nor was taken back is still on its branch.
-            let head = self.head.take().filter(|_| finished.end.keeps_branch());
-            *self = Self {
-                head,
-                ..Self::default()
-            };
+        if let EventKind::RunStarted(_) = what {
+            self.forget_last_run();
         }
         let is_open = self.open_gate().is_some();
         self.history.apply(event, what, is_open);
@@ -453,11 +448,27 @@ impl RunState {
         self.follow_cancelled(event, what);
         self.spent.apply(event, what);
         self.follow_waiting(event.ts);
-        // What a person or another program does to a run that nobody hosts is no time that the team has used.
-        if self.finished.is_none()
-            && !matches!(event.actor, EventActor::Person | EventActor::Foreign)
-        {
+        self.note_sign(event);
+    }
+
+    /// Notes when the team was last at work. What a person or another program does to a run that nobody hosts is no time that
+    /// the team has used.
+    fn note_sign(&mut self, event: &Event) {
+        let is_outside = matches!(event.actor, EventActor::Person | EventActor::Foreign);
+        if self.finished.is_none() && !is_outside {
             self.last_sign = Some(event.ts);
+        }
+    }
+
+    /// Forgets a run that is over when the same team begins another one. Merged work that neither landed nor was taken back is
+    /// still on its branch.
+    fn forget_last_run(&mut self) {
+        if let Some(finished) = &self.finished {
+            let head = self.head.take().filter(|_| finished.end.keeps_branch());
+            *self = Self {
+                head,
+                ..Self::default()
+            };
         }
     }
 
@@ -585,9 +596,9 @@ impl RunState {
                 self.troubled.remove(task);
             }
             (EventKind::TaskDeleted(_), Some(task)) => {
-                if self.troubled.remove(task) && is_leader {
-                    self.cancelling.0.push(task.clone());
-                }
+                let was_troubled = self.troubled.remove(task);
+                let cancelled = (was_troubled && is_leader).then(|| task.clone());
+                self.cancelling.0.extend(cancelled);
             }
             (EventKind::TaskCreated(_), _) if is_leader => self.cancelling.1 = true,
             (EventKind::LeaderWoken(_), _) => self.cancelling = (Vec::new(), false),
