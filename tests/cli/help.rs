@@ -294,6 +294,7 @@ fn the_help_of_the_whole_is_a_map() {
     Run a team:
       run          Run a team on a task: plan it, do it, merge it, verify it, ask you
       demo         Watch a team at work, without a key or a network
+      merge        Merge what the workers of a team have finished without a run
       approve      Take the work of a run that waits at the gate: it lands on your branch
       reject       Do not take the work of a run that waits at the gate
       revise       Have the work of a run that waits at the gate changed first
