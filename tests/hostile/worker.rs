@@ -2,6 +2,7 @@
 //! `teamster`, in its own environment, without it, and in the name of others.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -698,7 +699,7 @@ fn said_by_agent(
     let mut script = String::from("cat > /dev/null\nif test $TEAMSTER_TASK_ID = 1; then\n");
     for (place, call) in calls.iter().enumerate() {
         let file = format!("{root}/said-{place}");
-        script += &format!("{call} > {file} 2>&1; echo $? >> {file}\n");
+        let _ = writeln!(script, "{call} > {file} 2>&1; echo $? >> {file}");
     }
     script += "fi\necho $TEAMSTER_TASK_ID > done-$TEAMSTER_TASK_ID.txt; echo done\n";
     std::fs::write(shop.aside().join("agent.sh"), script).unwrap();

@@ -504,11 +504,11 @@ fn second_run_beside_one_at_its_gate_has_a_session_of_its_own_that_is_listed() {
                 .verify("true")
                 .more(&["--flow", flow, "--leader", "engine"])
         };
-        shop.run(&args("shop", &script)).exits(0);
+        shop.run(args("shop", &script)).exits(0);
         let first = shop.state_file(".party/session.json");
         assert_eq!(first["phase"], "AWAITING_APPROVAL", "{flow}");
         let script = shop.script(&made("second"));
-        let ran = shop.run(&args("second", &script)).exits(0);
+        let ran = shop.run(args("second", &script)).exits(0);
         assert!(!ran.stdout.contains("not up to date"), "{}", ran.stdout);
         assert_eq!(
             shop.state_file(".party/session.json"),

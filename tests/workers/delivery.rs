@@ -468,21 +468,21 @@ fn message_that_the_agent_never_took_is_told_to_its_sender() {
     crew.project.run(send).succeeds();
     std::fs::write(crew.worktree("ann").join("go"), "").unwrap();
     crew.until_status("1", "completed");
-    let sent = || {
+    let receipt = || {
         let ran = crew.project.run(["message", "list", "--json"]).succeeds();
         let all = ran.json()["messages"].as_array().unwrap().clone();
         let mine = all.iter().find(|it| it["content"] == "mind the gap");
         mine.unwrap().clone()
     };
-    assert_eq!(sent()["deliveredAt"], Value::Null, "{}", sent());
+    assert_eq!(receipt()["deliveredAt"], Value::Null, "{}", receipt());
     crew.project.run(["worker", "stop", "ann"]).exits(0);
     let mail = crew
         .project
         .run(["message", "read", "--as", "lead", "--json"]);
     let mail = mail.succeeds().json();
     let mut told = mail["messages"].as_array().unwrap().iter();
-    let told = told.find(|message| message["undelivered"] == sent()["id"]);
+    let told = told.find(|message| message["undelivered"] == receipt()["id"]);
     let told = told.unwrap_or_else(|| panic!("{mail}"));
     assert!(told["content"].as_str().unwrap().contains("mind the gap"));
-    assert_eq!(sent()["deliveredAt"], Value::Null);
+    assert_eq!(receipt()["deliveredAt"], Value::Null);
 }

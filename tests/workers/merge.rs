@@ -238,14 +238,14 @@ fn merge_that_is_killed_anywhere_goes_on_and_of_two_at_once_one_merges() {
         assert!(matches!(code, Some(0 | 4)), "{code:?}");
     }
     let merged = crew.integration();
-    let merges = crew.git(&[
+    let commits = crew.git(&[
         "rev-list",
         "--merges",
         "--first-parent",
         "--count",
         "main..omc-team/crew/integration",
     ]);
-    assert!(merges.parse::<u32>().unwrap() <= 5, "{merges}");
+    assert!(commits.parse::<u32>().unwrap() <= 5, "{commits}");
     assert_eq!(crew.asked_about(), merged);
     crew.approve();
     for task in 1..=5 {

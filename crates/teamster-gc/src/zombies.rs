@@ -143,7 +143,7 @@ fn reap_command(ttl: Duration) -> String {
     ];
     let whole = units
         .into_iter()
-        .find(|(unit, _)| millis >= *unit && millis % unit == 0);
+        .find(|(unit, _)| millis >= *unit && millis.is_multiple_of(*unit));
     let (unit, word) = whole.unwrap_or((1, "ms"));
     format!("{REAP_COMMAND} --ttl {}{word}", millis / unit)
 }

@@ -535,10 +535,10 @@ fn publish_decision(
     let recorded = Party::make_for(run.env().project, run.team()).and_then(|party| {
         let session = party.session()?;
         // A session that people lead by hand waits for the same decision.
-        let is_waiting = |session: &&PartySession| {
+        let is_waiting = |session: &PartySession| {
             follows && session.team == team.as_str() && session.is_awaiting_approval()
         };
-        if session.as_ref().filter(is_waiting).is_some() {
+        if session.as_ref().is_some_and(is_waiting) {
             party.transition(decision.phase(), text, now)?;
         }
         let session = session.map(|session| session.id);

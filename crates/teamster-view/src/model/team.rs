@@ -166,7 +166,7 @@ impl TeamView {
         if self.worker_count > MOST_WORKERS {
             let (first, others): (Vec<_>, Vec<_>) = std::mem::take(&mut self.workers)
                 .into_iter()
-                .partition(|worker| worker.matters());
+                .partition(WorkerView::matters);
             self.workers = first.into_iter().chain(others).take(MOST_WORKERS).collect();
         }
         self.problem_count = self.problems.len();

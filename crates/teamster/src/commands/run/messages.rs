@@ -4,7 +4,8 @@ use std::collections::HashMap;
 
 use teamster_journal::cost::Exceeded;
 use teamster_journal::payload::{
-    Addressee, LeaderWoken, QuestionId, ReviewFinished, Severity, StopLevel, TaskChange, WakeKind,
+    Addressee, LeaderWoken, QuestionId, ReviewFinished, RunStopRequested, Severity, StopLevel,
+    TaskChange, WakeKind,
 };
 use teamster_journal::{Event, EventKind, Planning, QuestionFate, Questions};
 use teamster_types::TaskId;
@@ -127,22 +128,7 @@ impl EventMessages {
                 format!("{worker} hangs: {}", list(&told.evidence))
             }
             EventKind::WorkerRestarted(told) => format!("{} was started anew", told.worker),
-            EventKind::RunStopRequested(request) => {
-                let what = if request.cancel {
-                    "a person cancels the run"
-                } else {
-                    "a person stops the team"
-                };
-                let how = match request.level {
-                    StopLevel::GoOn => "",
-                    StopLevel::Drain => ": current tasks are finished first",
-                    StopLevel::Stop => {
-                        ": current tasks are interrupted, and what there is of them is kept"
-                    }
-                    StopLevel::Kill => ": every process of the team is ended at once",
-                };
-                format!("{what}{how}")
-            }
+            EventKind::RunStopRequested(request) => stop_requested(request),
             EventKind::RunFinished(finished) => format!(
                 "ended: {} ({})",
                 finished.outcome.replace('_', " "),
@@ -303,6 +289,22 @@ impl EventMessages {
             None => id.to_string(),
         }
     }
+}
+
+/// Returns the line for a person's word that a run is to stop.
+fn stop_requested(request: &RunStopRequested) -> String {
+    let what = if request.cancel {
+        "a person cancels the run"
+    } else {
+        "a person stops the team"
+    };
+    let how = match request.level {
+        StopLevel::GoOn => "",
+        StopLevel::Drain => ": current tasks are finished first",
+        StopLevel::Stop => ": current tasks are interrupted, and what there is of them is kept",
+        StopLevel::Kill => ": every process of the team is ended at once",
+    };
+    format!("{what}{how}")
 }
 
 /// Returns what a task hands over to those that wait for it, as the rest of a line.
