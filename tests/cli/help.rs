@@ -185,9 +185,10 @@ git -c user.name=n -c user.email=e commit --quiet -m Begin";
 /// An example ends with 0, unless a comment behind it says otherwise.
 fn try_example(example: &str) {
     let (project, token, message) = prepared();
+    let clients = project.home().join("clients");
     let call = |line: &str| {
         project
-            .shell(line)
+            .shell(&format!("PATH=\"{}:$PATH\"; {line}", clients.display()))
             .env("TOKEN", &token)
             .env("MESSAGE", &message)
     };
@@ -251,6 +252,14 @@ impl<'a> Workers<'a> {
     fn prepare(project: &'a TestProject, example: &str) -> Self {
         let begin = WORKTREES.split("for name").next().unwrap();
         project.shell(begin).run().succeeds();
+        // Clients are looked for and not started: nobody gives these workers a task of theirs.
+        for client in ["claude", "codex"] {
+            let folder = project.home().join("clients");
+            std::fs::create_dir_all(&folder).unwrap();
+            std::fs::write(folder.join(client), "#!/bin/sh\necho 1.0\n").unwrap();
+            let may_run = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+            std::fs::set_permissions(folder.join(client), may_run).unwrap();
+        }
         let workers = Self(project);
         if example.contains(" resume ") {
             let tired = serde_json::json!({ "status": "quarantined", "consecutiveErrors": 3 });

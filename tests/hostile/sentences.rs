@@ -108,6 +108,43 @@ impl RunOutput<'_> {
             let right = text == "plan: 3 tasks from the plan file";
             return holds(right, "the plan has three tasks");
         }
+        if let Some(list) = text.strip_prefix("left to do: task ") {
+            let (ids, counts) = list.split_once(" (").ok_or("it counts nothing")?;
+            let open = self
+                .shop
+                .tasks()
+                .into_iter()
+                .filter(|task| task["status"] != "completed");
+            let open: Vec<String> = open
+                .filter_map(|task| Some(task["id"].as_str()?.to_owned()))
+                .collect();
+            let said: Vec<&str> = ids.split(", ").collect();
+            return holds(open == said, "other tasks are open").and_then(|()| {
+                holds(
+                    counts == format!("{} of 3)", open.len()),
+                    "it counts others",
+                )
+            });
+        }
+        if let Some((folder, _)) = text
+            .strip_prefix("left: worktree ")
+            .and_then(|it| it.split_once(": "))
+        {
+            return holds(
+                std::path::Path::new(folder).is_dir(),
+                "there is no such folder",
+            );
+        }
+        if let Some((branch, _)) = text
+            .strip_prefix("left: branch ")
+            .and_then(|it| it.split_once(": "))
+        {
+            let full = format!("refs/heads/{branch}");
+            return self
+                .shop
+                .try_git(&["rev-parse", "--verify", "--quiet", &full])
+                .map(drop);
+        }
         let of_journal = [
             ("the run of team shop begins", "run.started"),
             ("the run of team shop goes on", "run.resumed"),

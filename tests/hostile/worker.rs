@@ -200,6 +200,8 @@ const FOR_PEOPLE: &str = "
 run 1:command:true do_it --approve auto
 run --resume crew
 demo
+merge crew
+cancel crew
 approve --team crew --commit 0123456789
 reject --team crew
 revise --team crew do_more

@@ -94,7 +94,7 @@ Make\ the\ page) echo p > page.txt; echo n > never.txt; echo shown ;;
                 "## How your work is judged",
                 "must pass on it",
                 "> test -e add.sh",
-                "the work of the team is to make them pass",
+                "its work is to make them pass",
                 "> test -e never.txt",
                 "## How to reach others",
                 env!("CARGO_BIN_EXE_teamster"),

@@ -396,7 +396,9 @@ fn plan_that_is_decided_elsewhere_while_it_is_edited_is_carried_out() {
     plan(&shop, &["accept", "--revision", "1"]).succeeds();
     terminal.wait_for("This was decided elsewhere. What you edited is kept in");
     let text = || terminal.text();
-    wait_for("the end", || text().contains("complete").then_some(()));
+    wait_for("the gate", || {
+        text().contains("ready for your review").then_some(())
+    });
     assert!(!text().contains("is edited"), "{}", text());
     terminal.ends();
     assert_eq!(shop.tasks()[0]["subject"], "Go");

@@ -224,11 +224,11 @@ impl PlanEditArgs {
 /// Answers the plan with what the person makes of it in their editor. The revision that they saw there is answered and no
 /// other; what is refused stays in its file.
 fn edit(context: &Context, team: &TeamName, revision: Option<u32>) -> Result<AnsweredPlan> {
+    let (open, spec) = plans::open_revision(context, team, revision)?;
     if !context.can_ask() {
         return Err(AppError::usage("without a terminal a FILE is needed")
             .hint("`teamster plan show --toml` prints the plan as such a file"));
     }
-    let (open, spec) = plans::open_revision(context, team, revision)?;
     let before = edited_document(&open.proposed, &spec).map_err(AppError::refused)?;
     let mut editor = PlanEditor::open(&before).map_err(AppError::refused)?;
     let text = loop {

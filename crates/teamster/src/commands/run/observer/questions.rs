@@ -321,6 +321,10 @@ impl TerminalQuestions {
             self.waiting.iter().find(is_it).map(|(number, _)| *number)
         };
         let named = by_number.filter(waits).or_else(|| by_name().filter(waits));
+        let is_waiting = |number: &u32| self.waiting.contains_key(number);
+        if named.is_none() && (by_number.filter(is_waiting).is_some() || by_name().is_some()) {
+            return Err("That one is not on the screen yet.".to_owned());
+        }
         let only = self.shown.first().filter(|_| self.shown.len() == 1);
         match (named, only.filter(|only| waits(only))) {
             (Some(number), _) if rest.trim().is_empty() => {
