@@ -249,7 +249,7 @@ fn shared_stream_carries_several_teams_and_each_channel_ends_alone() {
         follow(serde_json::json!([]), serde_json::json!([1])).json()["channels"],
         1
     );
-    project.task("Not told", &[]);
+    project.task("Not told", &["--team", "fix-auth"]);
     project
         .run([
             "task",

@@ -223,7 +223,7 @@ export interface PhraseKey {
 }
 
 /** Names a sentence of ours. */
-export type PhraseCode = "verbatim" | "heartbeat-old" | "heartbeat-ahead" | "pid-gone-heartbeat-fresh" | "pid-gone" | "pid-alive" | "pid-elsewhere" | "pid-not-judged" | "no-heartbeat" | "process-gone" | "process-alive" | "no-process" | "one-error" | "errors-in-a-row" | "says-quarantined" | "agent-quiet" | "agent-quiet-on-task" | "in-lead-runs" | "in-lead-gone" | "in-lead-not-judged" | "in-lead-unrecorded" | "lead-runs" | "lead-gone" | "lead-not-judged" | "lead-unrecorded" | "client-calls-active" | "client-calls-idle" | "session-in-pane-runs" | "place-unknown" | "in-pane" | "ended-in-order" | "ended-in-order-because" | "journal-says" | "attempts-failed" | "state-file-says" | "last-active" | "seat-taken" | "worker-verdict" | "work-waits" | "plan-waits" | "message-undelivered" | "messages-undelivered" | "message-undelivered-long" | "messages-undelivered-long" | "file-damaged" | "journal-line-damaged" | "journal-lines-damaged" | "task-failed" | "task-failed-unexplained" | "task-completed" | "works-on-it" | "works-on-it-until" | "works-on-it-overdue" | "blocked-by-failure" | "blocked-by-missing" | "waits-for" | "waits-for-merge" | "waits-for-answer" | "not-again-until" | "internal" | "assigned-to" | "free" | "free-again";
+export type PhraseCode = "verbatim" | "heartbeat-old" | "heartbeat-ahead" | "pid-gone" | "pid-gone-alone" | "pid-alive" | "pid-elsewhere" | "pid-not-judged" | "no-heartbeat" | "process-gone" | "process-alive" | "no-process" | "one-error" | "errors-in-a-row" | "last-error" | "says-quarantined" | "agent-quiet" | "agent-quiet-on-task" | "in-lead-runs" | "in-lead-gone" | "in-lead-not-judged" | "in-lead-unrecorded" | "lead-runs" | "lead-gone" | "lead-not-judged" | "lead-unrecorded" | "client-calls-active" | "client-calls-idle" | "session-in-pane-runs" | "session-in-pane-gone" | "place-unknown" | "in-pane" | "ended-in-order" | "ended-in-order-because" | "journal-says" | "attempts-failed" | "state-file-says" | "last-active" | "seat-taken" | "worker-verdict" | "work-waits" | "plan-waits" | "message-undelivered" | "messages-undelivered" | "message-undelivered-long" | "messages-undelivered-long" | "file-damaged" | "journal-line-damaged" | "journal-lines-damaged" | "task-failed" | "task-failed-unexplained" | "task-completed" | "works-on-it" | "works-on-it-until" | "works-on-it-overdue" | "blocked-by-failure" | "blocked-by-missing" | "waits-for" | "waits-for-merge" | "waits-for-answer" | "not-again-until" | "files-reserved" | "internal" | "assigned-to" | "free" | "free-again";
 
 /** The id of a task: `^[0-9]{1,20}$`, always text, ordered as a number. */
 export type TaskId = string;
@@ -1604,17 +1604,18 @@ export const phrases: Record<PhraseCode, string> = {
   "verbatim": "{text}",
   "heartbeat-old": "heartbeat {age} old",
   "heartbeat-ahead": "heartbeat {ahead} in the future (a clock was set)",
-  "pid-gone-heartbeat-fresh": "pid {pid} gone, counted as dead once the heartbeat is {limit} old",
-  "pid-gone": "pid {pid} gone",
+  "pid-gone": "process {pid} is gone",
+  "pid-gone-alone": "process {pid} is gone, told by its pid alone",
   "pid-alive": "pid {pid} alive",
   "pid-elsewhere": "pid {pid} on {host} cannot be judged from here",
   "pid-not-judged": "pid {pid} cannot be judged from here",
   "no-heartbeat": "no heartbeat",
-  "process-gone": "process gone",
+  "process-gone": "its process is gone",
   "process-alive": "process alive: it is starting, or its heartbeat was removed",
   "no-process": "no process to judge: a missing heartbeat alone proves nothing",
   "one-error": "1 error in a row",
   "errors-in-a-row": "{count} errors in a row",
+  "last-error": "the last one: {reason}",
   "says-quarantined": "says it is quarantined",
   "agent-quiet": "no event of the agent for {quiet}",
   "agent-quiet-on-task": "no event of the agent for {quiet} on task {task}",
@@ -1629,6 +1630,7 @@ export const phrases: Record<PhraseCode, string> = {
   "client-calls-active": "its client calls it active",
   "client-calls-idle": "its client calls it idle",
   "session-in-pane-runs": "its session in pane {pane} (pid {pid}) runs",
+  "session-in-pane-gone": "its session in pane {pane} (pid {pid}) is gone",
   "place-unknown": "its client has not said where it runs",
   "in-pane": "in pane {pane}, which `teamster zombies scan` asks tmux about",
   "ended-in-order": "it ended in order",
@@ -1660,6 +1662,7 @@ export const phrases: Record<PhraseCode, string> = {
   "waits-for-merge": "waits for the merge of {tasks}",
   "waits-for-answer": "waits for an answer to {asker}: {question}",
   "not-again-until": "failed before, not again until {until}",
+  "files-reserved": "may change the same files as task {task}, which is being worked on",
   "internal": "internal, claimed only by id",
   "assigned-to": "assigned to {owner}",
   "free": "free",

@@ -26,6 +26,8 @@ pub struct Task {
     pub subject: String,
     pub status: Status,
     pub owner: Option<String>,
+    /// Whom it was assigned to before that worker claimed it: whoever gives it back leaves it to them.
+    pub assigned: Option<String>,
     pub blocked_by: Vec<u64>,
     pub blocks: Vec<u64>,
     pub failed: bool,
@@ -46,6 +48,7 @@ impl Task {
             subject,
             status: Status::Pending,
             owner: None,
+            assigned: None,
             blocked_by: Vec::new(),
             blocks: Vec::new(),
             failed: false,
@@ -79,18 +82,22 @@ impl Task {
             self.not_before = None;
         } else {
             self.status = Status::Pending;
-            self.owner = None;
+            self.owner = self.assigned.clone();
             self.not_before = pause;
         }
     }
 
     fn put_back(&mut self) {
         self.status = Status::Pending;
-        self.owner = None;
+        self.owner = self.assigned.clone();
         self.claim = None;
     }
 
     fn give(&mut self, who: &ModelClaimant<'_>) {
+        let is_own = |name: &Option<String>| name.as_deref() == Some(who.worker);
+        let is_assigned =
+            is_own(&self.assigned) || self.status == Status::Pending && is_own(&self.owner);
+        self.assigned = is_assigned.then(|| who.worker.to_owned());
         self.status = Status::InProgress;
         self.owner = Some(who.worker.to_owned());
         self.fence += 1;
@@ -327,6 +334,7 @@ impl Tasks {
             return Err(Kind::Conflict);
         }
         task.owner = owner.map(str::to_owned);
+        task.assigned = None;
         Ok(())
     }
 

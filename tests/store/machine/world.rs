@@ -234,6 +234,7 @@ impl World {
             subject: task.subject().to_owned(),
             status: task.status(),
             owner: task.owner().map(str::to_owned),
+            assigned: task.assigned_to().map(str::to_owned),
             blocked_by: task.blocked_by().iter().map(number).collect(),
             blocks: task.blocks().iter().map(number).collect(),
             failed: task.is_failed(),
