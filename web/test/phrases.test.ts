@@ -22,7 +22,7 @@ describe("the server's sentences in Korean", () => {
 
   test("a_sentence_is_made_from_its_code_and_parameters", () => {
     const named = (group: string, value: string) => `${group}:${value}`;
-    expect(filled({ code: "pid-gone", params: { pid: "12" } }, named)).toBe("pid 12 종료됨");
+    expect(filled({ code: "pid-gone", params: { pid: "12" } }, named)).toBe("프로세스 12 종료됨");
     expect(filled({ code: "heartbeat-old", params: { age: "90 s" } }, named)).toBe("마지막 하트비트 90초 전");
     expect(filled({ code: "worker-verdict", params: { verdict: "hung" } }, named)).toBe("verdict:hung");
     expect(filled({ code: "verbatim", params: { text: "{pid} as it is" } }, named)).toBe("{pid} as it is");
