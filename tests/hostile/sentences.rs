@@ -108,42 +108,8 @@ impl RunOutput<'_> {
             let right = text == "plan: 3 tasks from the plan file";
             return holds(right, "the plan has three tasks");
         }
-        if let Some(list) = text.strip_prefix("left to do: task ") {
-            let (ids, counts) = list.split_once(" (").ok_or("it counts nothing")?;
-            let open = self
-                .shop
-                .tasks()
-                .into_iter()
-                .filter(|task| task["status"] != "completed");
-            let open: Vec<String> = open
-                .filter_map(|task| Some(task["id"].as_str()?.to_owned()))
-                .collect();
-            let said: Vec<&str> = ids.split(", ").collect();
-            return holds(open == said, "other tasks are open").and_then(|()| {
-                holds(
-                    counts == format!("{} of 3)", open.len()),
-                    "it counts others",
-                )
-            });
-        }
-        if let Some((folder, _)) = text
-            .strip_prefix("left: worktree ")
-            .and_then(|it| it.split_once(": "))
-        {
-            return holds(
-                std::path::Path::new(folder).is_dir(),
-                "there is no such folder",
-            );
-        }
-        if let Some((branch, _)) = text
-            .strip_prefix("left: branch ")
-            .and_then(|it| it.split_once(": "))
-        {
-            let full = format!("refs/heads/{branch}");
-            return self
-                .shop
-                .try_git(&["rev-parse", "--verify", "--quiet", &full])
-                .map(drop);
+        if let Some(what) = text.strip_prefix("left") {
+            return self.about_what_is_left(what);
         }
         let of_journal = [
             ("the run of team shop begins", "run.started"),
@@ -165,6 +131,48 @@ impl RunOutput<'_> {
             text.starts_with("worker-") && by_worker.iter().any(|words| text.contains(words)),
             "nobody has judged such a sentence yet",
         )
+    }
+
+    /// A sentence about what a host leaves that cannot go on: open tasks, worktrees, branches.
+    fn about_what_is_left(&self, text: &str) -> Result<(), String> {
+        if let Some(list) = text.strip_prefix(" to do: task ") {
+            let (ids, counts) = list.split_once(" (").ok_or("it counts nothing")?;
+            let open = self
+                .shop
+                .tasks()
+                .into_iter()
+                .filter(|task| task["status"] != "completed");
+            let open: Vec<String> = open
+                .filter_map(|task| Some(task["id"].as_str()?.to_owned()))
+                .collect();
+            let said: Vec<&str> = ids.split(", ").collect();
+            return holds(open == said, "other tasks are open").and_then(|()| {
+                holds(
+                    counts == format!("{} of 3)", open.len()),
+                    "it counts others",
+                )
+            });
+        }
+        if let Some((folder, _)) = text
+            .strip_prefix(": worktree ")
+            .and_then(|it| it.split_once(": "))
+        {
+            return holds(
+                std::path::Path::new(folder).is_dir(),
+                "there is no such folder",
+            );
+        }
+        if let Some((branch, _)) = text
+            .strip_prefix(": branch ")
+            .and_then(|it| it.split_once(": "))
+        {
+            let full = format!("refs/heads/{branch}");
+            return self
+                .shop
+                .try_git(&["rev-parse", "--verify", "--quiet", &full])
+                .map(drop);
+        }
+        Err("nobody has judged such a sentence yet".to_owned())
     }
 
     /// A sentence that begins with a task.

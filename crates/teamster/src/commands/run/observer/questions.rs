@@ -322,7 +322,7 @@ impl TerminalQuestions {
         };
         let named = by_number.filter(waits).or_else(|| by_name().filter(waits));
         let is_waiting = |number: &u32| self.waiting.contains_key(number);
-        if named.is_none() && (by_number.filter(is_waiting).is_some() || by_name().is_some()) {
+        if named.is_none() && (by_number.as_ref().is_some_and(is_waiting) || by_name().is_some()) {
             return Err("That one is not on the screen yet.".to_owned());
         }
         let only = self.shown.first().filter(|_| self.shown.len() == 1);
