@@ -138,7 +138,8 @@ test("a zombie is shown with its reasons, and reaped", async () => {
   // A worker that is killed; its last sign of life is then made an hour old, for which nobody wants to wait.
   const played = join(place.root, "script.toml");
   await place.teamster("worker", "start", "--team", TEAM, "--name", "lost", "--provider", `demo=scripted:${played}`);
-  await until("its work", async () => (await worker("lost")).currentTaskId !== null);
+  // Studio has heard of it a moment after the command has ended.
+  await until("its work", async () => (await viewOf(place, TEAM)).workers.some(({ name, currentTaskId }) => name === "lost" && currentTaskId !== null));
   const { pid } = await worker("lost");
   process.kill(pid ?? 0, "SIGKILL");
   await until("its end", () => !lives(pid ?? 0));
