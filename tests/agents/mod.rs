@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use teamster_agents::{
     AgentEnd, AgentEvent, AgentOutcome, AgentSpending, CodexDriver, CodexProtocol, Driver, Exit,
-    Job, OutputReader, Permissions, ResumeSession, TaskFacts,
+    Job, JobTask, OutputReader, Permissions, ResumeSession,
 };
 
 /// One run of a client.
@@ -163,7 +163,7 @@ pub fn job<'a>(worktree: &'a Path, permissions: &'a Permissions) -> Job<'a> {
         permissions,
         team: "fix-auth",
         worker: "worker-1",
-        task: Some(TaskFacts {
+        task: Some(JobTask {
             id: "3",
             subject: "Fix the login form",
             file: Path::new("/run/task.json"),

@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 use teamster_agents::{
-    AgentEvent, Interrupt, OutputReader, PermissionDecision, PermissionReply, Permissions, Rule,
+    AgentEvent, Interrupt, OutputReader, PermissionDecision, PermissionReply, Permissions,
+    QuestionReply, Rule,
 };
 
 use super::{driver, job, one, reader_for};
@@ -84,6 +85,83 @@ fn a_person_can_be_asked_and_answers_once() {
     );
 }
 
+/// Feeds a recording in which the client asks the person something; gives what it asks, and the line that answered it.
+fn question(name: &str, reply: &QuestionReply) -> (String, Value, Value) {
+    let run = one("claude", name);
+    let mut reader = run.reader();
+    let mut asked = None;
+    for line in run.stdout.split_inclusive(|byte| *byte == b'\n') {
+        let step = reader.line(line);
+        assert!(step.replies.is_empty(), "nobody answers for the person");
+        for event in step.events {
+            if let AgentEvent::QuestionAsked { request, question } = event {
+                asked = Some((request, question));
+            }
+        }
+        if asked.is_some() {
+            break;
+        }
+    }
+    let (request, question) = asked.unwrap();
+    let answer = reader.answer_question(&request, reply).unwrap();
+    assert_eq!(reader.answer_question(&request, reply), None, "once");
+    let recorded = recorded_answers(&run.sent_lines)[0].clone();
+    (question, serde_json::from_slice(&answer).unwrap(), recorded)
+}
+
+#[test]
+fn question_of_the_client_is_no_request_for_permission_and_is_answered_as_the_client_took_it() {
+    let reply = QuestionReply::Answered("8080, but make it a setting".to_owned());
+    let (asked, answer, recorded) = question("question", &reply);
+    assert_eq!(
+        asked,
+        "Which port should it use?\n- 8080: the usual\n- 9090: the other"
+    );
+    assert_eq!(answer, recorded);
+    let reply = QuestionReply::Answered("Use 8080 and both languages".to_owned());
+    let (asked, answer, recorded) = question("questions", &reply);
+    assert_eq!(
+        asked,
+        "1. Which port should it use?\n- 8080: the usual\n- 9090: the other\n\n\
+         2. Which languages? (more than one can be chosen)\n- en: English\n- ko: Korean"
+    );
+    assert_eq!(answer, recorded);
+}
+
+#[test]
+fn question_that_nobody_answers_is_denied_with_words_that_the_client_shows_its_model() {
+    let words = "There is no answer: nobody answered within 10 min. Decide by yourself, and say at the end of the task what \
+                 you assumed.";
+    let reply = QuestionReply::Unanswered(words.to_owned());
+    let (_, answer, recorded) = question("question_unanswered", &reply);
+    assert_eq!(answer, recorded);
+    let run = one("claude", "question_unanswered");
+    assert!(String::from_utf8_lossy(&run.stdout).contains(&format!("\"content\":\"{words}\"")));
+}
+
+#[test]
+fn question_that_the_client_takes_back_is_answered_no_more() {
+    let run = one("claude", "question");
+    let mut reader = run.reader();
+    let mut asked = None;
+    for line in run.stdout.split_inclusive(|byte| *byte == b'\n') {
+        for event in reader.line(line).events {
+            if let AgentEvent::QuestionAsked { request, .. } = event {
+                asked = Some(request);
+            }
+        }
+    }
+    let request = asked.unwrap();
+    let cancel = json!({ "type": "control_cancel_request", "request_id": request });
+    let step = reader.line(cancel.to_string().as_bytes());
+    let withdrawn = AgentEvent::QuestionWithdrawn {
+        request: request.clone(),
+    };
+    assert_eq!(step.events, [withdrawn]);
+    let reply = QuestionReply::Answered("8080".to_owned());
+    assert_eq!(reader.answer_question(&request, &reply), None);
+}
+
 #[test]
 fn the_interrupt_is_the_line_that_the_client_obeyed() {
     let run = one("claude", "bidi");
@@ -153,13 +231,7 @@ fn files_are_judged_by_where_they_really_are() {
         );
     }
     assert_eq!(behaviour("Bash", json!({ "command": "ls /" })), "allow");
-    for tool in [
-        "WebFetch",
-        "mcp__other__write",
-        "AskUserQuestion",
-        "Agent",
-        "",
-    ] {
+    for tool in ["WebFetch", "mcp__other__write", "ExitPlanMode", "Agent", ""] {
         assert_eq!(
             behaviour(tool, json!({ "file_path": "src/a.rs" })),
             "deny",

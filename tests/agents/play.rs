@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use teamster_agents::scripted::Script;
 use teamster_agents::{
-    AgentEnd, AgentEvent, AgentInput, AgentOutcome, AgentVerdict, Exit, Job, Permissions, TaskFacts,
+    AgentEnd, AgentEvent, AgentInput, AgentOutcome, AgentVerdict, Exit, Job, JobTask, Permissions,
 };
 
 use super::{driver, job};
@@ -26,7 +26,7 @@ fn play(
     let permissions = Permissions::default();
     let (worktree, task_file) = (project.folder(), project.home().join("task.json"));
     let job = Job {
-        task: Some(TaskFacts {
+        task: Some(JobTask {
             id: "3",
             subject,
             file: &task_file,

@@ -11,7 +11,7 @@ fn root() -> PathBuf {
 }
 
 /// The crates from the top to the bottom. A crate may depend on those below it.
-const LAYERS: [&str; 19] = [
+const LAYERS: [&str; 20] = [
     "teamster",
     "teamster-studio",
     "teamster-mcp",
@@ -25,6 +25,7 @@ const LAYERS: [&str; 19] = [
     "teamster-isolate",
     "teamster-party",
     "teamster-prompts",
+    "teamster-postgres",
     "teamster-testkit",
     "teamster-store",
     "teamster-journal",

@@ -18,30 +18,31 @@ fn a_variable_counts_more_than_the_project_and_that_more_than_the_user() {
     let project = TestProject::new();
     let show = || project.call(["config", "show", "--json"]);
     insta::assert_snapshot!(project.run(["config", "show"]).succeeds().shown(), @r"
-    SETTING                 VALUE    FROM     VARIABLE
-    claim.lease             2m       default  TEAMSTER_CLAIM_LEASE
-    reservations            enforce  default  TEAMSTER_RESERVATIONS
-    notify                  bell     default  TEAMSTER_NOTIFY
-    store.durable           true     default  TEAMSTER_STORE_DURABLE
-    store.patience          5s       default  TEAMSTER_STORE_PATIENCE
-    health.silent_after     5m       default  TEAMSTER_HEALTH_SILENT_AFTER
-    team.enabled            true     default  TEAMSTER_TEAM_ENABLED
-    worker.start_limit      58s      default  TEAMSTER_WORKER_START_LIMIT
-    worker.idle_limit       10m      default  TEAMSTER_WORKER_IDLE_LIMIT
-    worker.task_limit       1h       default  TEAMSTER_WORKER_TASK_LIMIT
-    run.max_tasks           200      default  TEAMSTER_RUN_MAX_TASKS
-    leader                  auto     default  TEAMSTER_LEADER
-    leader.max_wakes        20       default  TEAMSTER_LEADER_MAX_WAKES
-    leader.budget_share     25%      default  TEAMSTER_LEADER_BUDGET_SHARE
-    permissions.shell       allow    default  TEAMSTER_PERMISSIONS_SHELL
-    permissions.other       deny     default  TEAMSTER_PERMISSIONS_OTHER
-    worktree.setup          []       default  TEAMSTER_WORKTREE_SETUP
-    worktree.setup_limit    10m      default  TEAMSTER_WORKTREE_SETUP_LIMIT
-    worktree.link           []       default  TEAMSTER_WORKTREE_LINK
-    worktree.link_writable  false    default  TEAMSTER_WORKTREE_LINK_WRITABLE
-    gc.keep                 30d      default  TEAMSTER_GC_KEEP
-    studio.otlp             off      default  TEAMSTER_STUDIO_OTLP
-    studio.otlp_every       15s      default  TEAMSTER_STUDIO_OTLP_EVERY
+    SETTING                    VALUE    FROM     VARIABLE
+    claim.lease                2m       default  TEAMSTER_CLAIM_LEASE
+    reservations               enforce  default  TEAMSTER_RESERVATIONS
+    notify                     bell     default  TEAMSTER_NOTIFY
+    store.durable              true     default  TEAMSTER_STORE_DURABLE
+    store.patience             5s       default  TEAMSTER_STORE_PATIENCE
+    health.silent_after        5m       default  TEAMSTER_HEALTH_SILENT_AFTER
+    team.enabled               true     default  TEAMSTER_TEAM_ENABLED
+    worker.start_limit         58s      default  TEAMSTER_WORKER_START_LIMIT
+    worker.idle_limit          10m      default  TEAMSTER_WORKER_IDLE_LIMIT
+    worker.task_limit          1h       default  TEAMSTER_WORKER_TASK_LIMIT
+    worker.heartbeat_messages  off      default  TEAMSTER_WORKER_HEARTBEAT_MESSAGES
+    run.max_tasks              200      default  TEAMSTER_RUN_MAX_TASKS
+    leader                     auto     default  TEAMSTER_LEADER
+    leader.max_wakes           20       default  TEAMSTER_LEADER_MAX_WAKES
+    leader.budget_share        25%      default  TEAMSTER_LEADER_BUDGET_SHARE
+    permissions.shell          allow    default  TEAMSTER_PERMISSIONS_SHELL
+    permissions.other          deny     default  TEAMSTER_PERMISSIONS_OTHER
+    worktree.setup             []       default  TEAMSTER_WORKTREE_SETUP
+    worktree.setup_limit       10m      default  TEAMSTER_WORKTREE_SETUP_LIMIT
+    worktree.link              []       default  TEAMSTER_WORKTREE_LINK
+    worktree.link_writable     false    default  TEAMSTER_WORKTREE_LINK_WRITABLE
+    gc.keep                    30d      default  TEAMSTER_GC_KEEP
+    studio.otlp                off      default  TEAMSTER_STUDIO_OTLP
+    studio.otlp_every          15s      default  TEAMSTER_STUDIO_OTLP_EVERY
     ");
 
     let user = project.home().join(".config/teamster");
@@ -239,7 +240,7 @@ fn providers_are_layered_shown_and_checked_with_their_lines() {
     assert_eq!(providers[2]["file"], file.to_str().unwrap());
     let text = project.run(["config", "show"]).succeeds().shown();
     assert!(
-        text.contains("providers.checks        command:make test, can testing"),
+        text.contains("providers.checks           command:make test, can testing"),
         "{text}"
     );
 

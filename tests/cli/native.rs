@@ -245,6 +245,33 @@ fn teammate_is_shown_with_the_task_that_its_client_says_it_works_on() {
     assert_eq!(top["teams"][0]["workers"][0]["currentTask"], "Write parser");
     let status = project.run(["status", "--json"]).succeeds().json();
     assert_eq!(status["teams"][0]["workers"][0]["currentTaskId"], "3");
+    // As people read it, with a message that a program put into an inbox and a hook has seen.
+    let letter = json!([{"from": "worker-1", "text": "the grammar is odd", "timestamp": crate::kit::now(),
+        "type": "message", "read": false}]);
+    let inbox = format!("teams/{TEAM}/inboxes/team-lead.json");
+    put(&project, &inbox, &letter.to_string());
+    let w1 = json!({"session_id": SESSION, "agent_id": "aworker-1-ee1e2c6a467abe5d", "agent_type": "worker-1"});
+    project.hook("SubagentStart", &w1);
+    for words in [&["worker", "list"][..], &["status"]] {
+        let text = project.run(words).succeeds().stdout;
+        let (head, row) = (line_with(&text, "VERDICT"), line_with(&text, "healthy"));
+        let column = head.find("TASK").unwrap();
+        assert!(row[column..].starts_with("3 "), "{words:?}:\n{text}");
+    }
+    let top = project.call(["top", "--once"]);
+    let top = top.env("COLUMNS", "160").env("LINES", "60").run();
+    let top = top.succeeds().stdout;
+    let row = line_with(&top, ">worker-1");
+    assert!(row.contains("Write parser"), "{top}");
+    let said = line_with(&top, "the grammar is odd");
+    assert!(said.contains("worker-1"), "{top}");
+}
+
+/// The first line of a text that has these words.
+#[track_caller]
+fn line_with<'a>(text: &'a str, words: &str) -> &'a str {
+    let line = text.lines().find(|line| line.contains(words));
+    line.unwrap_or_else(|| panic!("no {words} in\n{text}"))
 }
 
 #[test]
@@ -262,8 +289,90 @@ fn teammate_in_a_pane_whose_own_session_is_gone_is_dead_everywhere() {
     let status = project.run(["status", "--json"]).succeeds().json();
     assert_eq!(status["teams"][0]["workers"][0]["verdict"], "dead");
     assert_eq!(status["teams"][0]["problems"][0]["about"], "worker-1");
+    // The state file tells it at the next hook, whoever's hook that is.
+    let now = crate::kit::now();
+    let row = json!({"name": "worker-1", "role": "tester", "model": "haiku", "status": "working",
+        "currentTask": "Testing", "taskId": null, "startedAt": now, "lastActivityAt": now});
+    let state = json!({"version": "1.0", "enabled": true, "teamName": TEAM, "feature": "login", "pdcaPhase": "do",
+        "orchestrationPattern": "leader", "ctoAgent": "opus", "startedAt": now, "lastUpdated": now,
+        "teammates": [row], "progress": {"totalTasks": 2, "completedTasks": 1, "inProgressTasks": 0,
+            "failedTasks": 0, "pendingTasks": 1},
+        "recentMessages": [], "sessionId": SESSION});
+    project.write(".bkit/agent-state.json", &state.to_string());
+    let payload =
+        json!({"session_id": SESSION, "tool_name": "Bash", "tool_input": {"command": "true"}});
+    project.hook("PreToolUse", &payload);
+    let row = &project.state()["teammates"][0];
+    assert_eq!(row["status"], "failed", "{row}");
+    assert_eq!(
+        row["currentTask"],
+        format!("process {} is gone", gone().pid)
+    );
+    is_dead_everywhere(&project);
+}
+
+#[test]
+fn teammate_whose_process_called_a_hook_and_is_gone_is_dead_everywhere() {
+    let project = TestProject::new();
+    client(&project, "config.tmux_active.json", Some(&living()));
+    let line = "exec sh -c 'echo $$; read -r _' claude --agent-id worker-1@session-36fee606 \
+        --agent-name worker-1 --team-name session-36fee606 --parent-session-id 36fee606-cef6-41ed-b06f-963acdd7678a";
+    let (reader, writer) = std::io::pipe().unwrap();
+    let mut teammate = project.shell(line).stdin(reader.into()).follow();
+    let pid = teammate.line();
+    let hook = |event: &str| {
+        let payload =
+            json!({"session_id": "pane", "agent_type": "general-purpose", "tool_name": "Bash"});
+        let call = project.call(["hook", event]).env("CLAUDE_PID", &pid);
+        call.input(payload.to_string()).run().succeeds();
+    };
+    hook("SessionStart");
+    hook("PreToolUse");
+    assert_eq!(project.state()["teammates"][0]["status"], "working");
+    assert_eq!(
+        project.run(["zombies", "scan", "--json"]).json()["zombies"],
+        json!([])
+    );
+    drop(writer);
+    drop(teammate);
+    // Before any hook has seen it, and after.
+    is_dead_everywhere(&project);
+    project.hook("Stop", &json!({"session_id": SESSION}));
+    assert_eq!(project.state()["teammates"][0]["status"], "failed");
+    is_dead_everywhere(&project);
+}
+
+/// The one teammate of the team is dead in `status`, `top`, Studio and `zombies`.
+#[track_caller]
+fn is_dead_everywhere(project: &TestProject) {
+    assert_eq!(worker(project)["verdict"], "dead");
+    let status = project.run(["status", "--json"]).succeeds().json();
+    assert_eq!(
+        status["teams"][0]["workers"][0]["verdict"], "dead",
+        "{status}"
+    );
+    assert_eq!(status["teams"][0]["problems"][0]["about"], "worker-1");
+    let evidence = status["teams"][0]["workers"][0]["evidence"].clone();
     let top = project.run(["top", "--once", "--json"]).succeeds().json();
-    assert_eq!(top["teams"][0]["workers"][0]["verdict"], "dead");
+    assert_eq!(top["teams"][0]["workers"][0]["verdict"], "dead", "{top}");
+    assert_eq!(top["teams"][0]["workers"][0]["evidence"], evidence);
+    let studio = crate::studio::Studio::start(project);
+    let view = studio.json(&format!("/api/v1/teams/{TEAM}"));
+    assert_eq!(view["workers"][0]["verdict"], "dead", "{view}");
+    assert_eq!(view["workers"][0]["evidence"], evidence);
+    let zombies = project.run(["zombies", "scan", "--json"]).succeeds().json();
+    let zombie = &zombies["zombies"][0];
+    assert_eq!(zombies["zombies"].as_array().unwrap().len(), 1, "{zombies}");
+    assert_eq!(
+        (&zombie["kind"], &zombie["name"], &zombie["action"]),
+        (&json!("worker"), &json!("worker-1"), &json!("keep"))
+    );
+    assert_eq!(zombie["evidence"], evidence);
+    let command = zombie["command"].as_str().unwrap();
+    let told = format!("teamster message send --team {TEAM} --to team-lead ");
+    assert!(command.starts_with(&told), "{command}");
+    let text = project.run(["zombies", "scan"]).succeeds().stdout;
+    assert!(text.contains(command), "{text}");
 }
 
 #[test]

@@ -886,6 +886,65 @@ fn progress_is_there_as_soon_as_a_teammate_is_spawned() {
 }
 
 #[test]
+fn progress_and_tasks_of_a_native_team_are_right_at_every_look() {
+    let project = TestProject::new();
+    project.native_team("alpha", "s1", &[("w1", "in-process")]);
+    let task = |id: &str, status: &str, owner: &str| {
+        let task = json!({"id": id, "subject": format!("Job {id}"), "description": "", "status": status,
+            "owner": owner, "blocks": [], "blockedBy": []});
+        project.native_file(&format!("tasks/alpha/{id}.json"), &task.to_string());
+    };
+    task("1", "in_progress", "w1");
+    task("2", "pending", "");
+    // The numbers of every surface: total, completed, in progress, pending.
+    let looks_like = |when: &str, expected: [u64; 4]| {
+        let keys = [
+            "totalTasks",
+            "completedTasks",
+            "inProgressTasks",
+            "pendingTasks",
+        ];
+        let numbers = |progress: &Value| keys.map(|key| progress[key].as_u64().unwrap_or(u64::MAX));
+        // Nobody is there before the first teammate begins.
+        if project.folder().join(".bkit/agent-state.json").exists() {
+            assert_eq!(
+                numbers(&project.state()["progress"]),
+                expected,
+                "the state file {when}"
+            );
+        }
+        for words in [&["status", "--json"][..], &["top", "--once", "--json"]] {
+            let shown = project.run(words).succeeds().json();
+            let progress = &shown["teams"][0]["progress"];
+            assert_eq!(numbers(progress), expected, "{words:?} {when}");
+        }
+    };
+    let w1 = json!({"session_id": "s1", "agent_id": "aw1-ee1e2c6a467abe5d", "agent_type": "w1"});
+    let mut spawn = json!({"session_id": "s1", "tool_name": "Agent", "tool_use_id": "t1",
+        "tool_input": {"name": "w1", "prompt": "x"}});
+    project.hook("PreToolUse", &spawn);
+    looks_like("before it is spawned", [2, 0, 1, 1]);
+    project.hook("SubagentStart", &w1);
+    looks_like("as it begins", [2, 0, 1, 1]);
+    spawn["tool_response"] = json!({"status": "teammate_spawned", "name": "w1"});
+    project.hook("PostToolUse", &spawn);
+    looks_like("after it was spawned", [2, 0, 1, 1]);
+    // The client says so at idle, too, of a task that is under way.
+    let done =
+        json!({"session_id": "s1", "task_id": "1", "teammate_name": "w1", "team_name": "alpha"});
+    let idle = json!({"session_id": "s1", "teammate_name": "w1", "team_name": "alpha"});
+    for _ in 0..2 {
+        project.hook("TaskCompleted", &done);
+        looks_like("when it is told at idle", [2, 0, 1, 1]);
+        project.hook("TeammateIdle", &idle);
+        looks_like("when its owner is idle", [2, 0, 1, 1]);
+    }
+    task("1", "completed", "w1");
+    project.hook("TaskCompleted", &done);
+    looks_like("when it is done", [2, 1, 0, 1]);
+}
+
+#[test]
 fn teammates_of_one_base_name_have_their_own_tasks() {
     let project = TestProject::new();
     project.native_team("alpha", "s1", &[]);

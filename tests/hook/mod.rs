@@ -27,7 +27,7 @@ fn fixtures() -> PathBuf {
 
 impl TestProject {
     /// Lets the client call a hook. It must end with 0.
-    fn hook(&self, event: &str, payload: &Value) -> Ran {
+    pub fn hook(&self, event: &str, payload: &Value) -> Ran {
         self.call(["hook", event])
             .input(payload.to_string())
             .run()
@@ -40,7 +40,7 @@ impl TestProject {
     }
 
     /// The state that viewers poll.
-    fn state(&self) -> Value {
+    pub fn state(&self) -> Value {
         let text = std::fs::read_to_string(self.bkit("agent-state.json")).unwrap();
         serde_json::from_str(&text).unwrap()
     }

@@ -130,6 +130,7 @@ impl Desk {
             checks: &[],
             budget: &teamster_journal::payload::Budget::default(),
             may_ask: true,
+            requirements: false,
             needs_analysis: false,
             answers: &[],
             revision: None,

@@ -97,6 +97,48 @@ fn ends(mut run: Child, code: i32) {
 }
 
 #[test]
+fn requirements_that_are_asked_for_are_asked_by_the_leader_before_it_plans() {
+    const SETTLE: &str = "The person wants to settle what is wanted before anything is planned.";
+    let shop = Shop::new();
+    let run = led(&shop, "1:w", &[ASKS, ANSWERED], &["--requirements"]).spawn();
+    let id = question(&shop);
+    assert_eq!(shop.stage(), "requirements");
+    let shown = shop.state_file(".omc/state/team-state.json");
+    assert_eq!(shown["stage"], "team-prd");
+    assert!(prompt(&shop, 1).contains(SETTLE), "{}", prompt(&shop, 1));
+    let stages = shop.events_of("run.stage");
+    let entered = stages
+        .iter()
+        .find(|event| event["data"]["to"] == "requirements");
+    assert_eq!(entered.unwrap()["data"]["reason"], "they were asked for");
+    assert!(
+        entered.unwrap()["seq"].as_u64() < shop.events_of("plan.proposed")[0]["seq"].as_u64(),
+        "before the leader has said anything"
+    );
+    let answer = ["answer", &id, "the second", "--team", "shop"];
+    shop.run(&answer).succeeds();
+    shop.gate();
+    let findings = shop.folder().join(".party/findings/analyzing-002.md");
+    let analysis = std::fs::read_to_string(findings).unwrap();
+    for part in ["There are two ways.", "Nobody uses the other way."] {
+        assert!(analysis.contains(part), "{part} is not in\n{analysis}");
+    }
+    assert_eq!(
+        shop.git(&["show", "omc-team/shop/integration:went.txt"]),
+        "Go the second way"
+    );
+    let commit = shop.asked();
+    shop.run(&["approve", "--team", "shop", "--commit", &commit])
+        .succeeds();
+    ends(run, 0);
+    // Without it the leader asks only what it must.
+    let other = Shop::new();
+    let run = led(&other, "1:w", &[GO], &["--approve", "auto"]).spawn();
+    ends(run, 0);
+    assert!(!prompt(&other, 1).contains(SETTLE));
+}
+
+#[test]
 fn question_of_the_leader_is_answered_by_a_command_and_leads_to_a_plan() {
     let shop = Shop::new();
     let run = led(&shop, "1:w", &[ASKS, ANSWERED], &[]).spawn();

@@ -30,6 +30,7 @@ fn beat(crew: &FileTeam, worker: &str, status: WorkerStatus, process: &ProcessId
         host: Some(process.host.clone()),
         agent_session_id: None,
         last_event_at: None,
+        limit: None,
         launch: None,
     };
     crew.store.beat(&heartbeat).unwrap();

@@ -145,6 +145,7 @@ impl FileTeam {
     pub fn notice(&self) -> Result<()> {
         self.store
             .change(&self.team, "look", &mut |tx| tx.refresh().map(drop))
+            .map(drop)
     }
 
     /// The journal alone rebuilds the task files, without a gap in its positions.

@@ -67,6 +67,40 @@ fn evidence_problems_and_reasons_have_codes_and_parameters_beside_the_english_te
 }
 
 #[test]
+fn what_is_left_behind_is_told_by_codes_beside_the_english_text() {
+    let project = TestProject::with_team();
+    // A dead worker, a team of Claude Code that is long over, and a folder that is no team.
+    project.beat("worker-1", Duration::from_secs(90), &gone(), &json!({}));
+    let registry = |name: &str, config: &str| {
+        let file = project.claude(&format!("teams/{name}/config.json"));
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(file, config).unwrap();
+    };
+    let lead = json!({"pid": gone().pid, "claimedAt": 1, "procStart": gone().process_start_time.to_string(),
+        "pidSpace": format!("{}#{}", gone().host, gone().pid_ns)});
+    let over = json!({"name": "over", "createdAt": 1, "leadAgentId": "team-lead@over", "leadSessionId": "s1",
+        "leadProcess": lead, "members": [{"agentId": "team-lead@over", "name": "team-lead"}]});
+    registry("over", &over.to_string());
+    registry("torn", "{\"name\":");
+    let studio = Studio::start(&project);
+    let found = studio.json("/api/v1/zombies");
+    let found = found["zombies"].as_array().unwrap();
+    let mut said = std::collections::BTreeMap::new();
+    for zombie in found {
+        let codes = codes(&zombie["evidence"], &zombie["evidenceCodes"]);
+        assert!(!codes.contains(&"verbatim".to_owned()), "{zombie}");
+        said.insert(zombie["name"].as_str().unwrap(), codes);
+    }
+    assert_eq!(said["worker-1"], ["heartbeat-pid-gone"], "{said:?}");
+    assert_eq!(
+        said["over"],
+        ["lead-process-gone", "others-stopped"],
+        "{said:?}"
+    );
+    assert_eq!(said["torn"], ["registry-unreadable"], "{said:?}");
+}
+
+#[test]
 fn every_code_has_a_korean_text() {
     let file =
         std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../web/src/words/phrases.ko.ts");

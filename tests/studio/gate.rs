@@ -249,3 +249,44 @@ fn what_workers_and_the_reviewer_say_is_at_the_gate_on_the_page_and_in_the_repor
         .succeeds();
     says_all("in the report", &shop.report());
 }
+
+#[test]
+fn message_that_no_worker_took_is_told_at_the_gate_on_the_page_and_in_the_report() {
+    let shop = Shop::new();
+    let root = shop.aside().display().to_string();
+    // It never looks into its inbox, and there is no task after this one.
+    let worker = format!(
+        "cat > /dev/null; touch {root}/started; until test -e {root}/go; do sleep 0.02; done; echo new > news.txt"
+    );
+    let args = RunCmd::new("shop", "1:w", "write news")
+        .provider(&format!("w=command:{worker}"))
+        .approve("never");
+    let text = std::thread::scope(|scope| {
+        let run = scope.spawn(|| {
+            let ran = shop.run(&args);
+            ran.stdout + &ran.stderr
+        });
+        wait_for("the worker", || {
+            shop.aside().join("started").exists().then_some(())
+        });
+        let send = ["message", "send", "--to", "worker-1", "name the editor"];
+        shop.run(&send).succeeds();
+        std::fs::write(shop.aside().join("go"), "").unwrap();
+        run.join().unwrap()
+    });
+    assert!(text.contains("Messages that no worker took"), "{text}");
+    let told = "lead to worker-1: name the editor";
+    assert!(text.contains(told), "{text}");
+    let studio = Studio::start(&shop.project);
+    let view = studio.json("/api/v1/teams/shop");
+    assert_eq!(view["approval"]["shown"]["untaken"], json!([told]));
+    let commit = view["approval"]["commit"].as_str().unwrap();
+    shop.run(&["approve", "--team", "shop", "--commit", commit])
+        .succeeds();
+    let report = shop.report();
+    assert!(
+        report.contains("## Messages that no worker took"),
+        "{report}"
+    );
+    assert!(report.contains(told), "{report}");
+}

@@ -27,9 +27,19 @@ cat > /dev/null
 
 /// The folder with the program, and the id of its request.
 pub fn client(crew: &Crew) -> (PathBuf, String) {
-    let folder = crew.project.home().join("client");
+    client_in(&crew.project.home())
+}
+
+/// The same below a folder.
+pub fn client_in(home: &std::path::Path) -> (PathBuf, String) {
+    client_of(home, "bidi")
+}
+
+/// The same with the words of any recording in which the client asks something.
+pub fn client_of(home: &std::path::Path, recording: &str) -> (PathBuf, String) {
+    let folder = home.join("client");
     std::fs::create_dir_all(&folder).unwrap();
-    let recording = one("claude", "bidi");
+    let recording = one("claude", recording);
     let lines: Vec<Value> = recording
         .stdout
         .split(|byte| *byte == b'\n')
@@ -44,7 +54,14 @@ pub fn client(crew: &Crew) -> (PathBuf, String) {
         lines.join("\n") + "\n"
     };
     std::fs::write(folder.join("before.jsonl"), text(&lines[..=request])).unwrap();
-    let rest = &lines[request + 1..=result.unwrap()];
+    // What the client shows again of the answer is none of its own words.
+    let is_echo = |line: &&Value| line["type"] == "control_response";
+    let rest: Vec<Value> = lines[request + 1..=result.unwrap()]
+        .iter()
+        .filter(|line| !is_echo(line))
+        .cloned()
+        .collect();
+    let rest = &rest[..];
     std::fs::write(folder.join("after.jsonl"), text(rest)).unwrap();
     let program = folder.join("claude");
     std::fs::write(&program, PROGRAM).unwrap();
@@ -61,7 +78,8 @@ pub fn start(crew: &Crew, folder: &std::path::Path, variables: &[(&str, &str)]) 
     crew.start_provider("ann", "claude", &[], &all).succeeds();
 }
 
-fn answers(folder: &std::path::Path) -> Vec<Value> {
+/// What the program was answered.
+pub fn answers(folder: &std::path::Path) -> Vec<Value> {
     let text = std::fs::read_to_string(folder.join("answers")).unwrap();
     text.lines()
         .map(|line| serde_json::from_str::<Value>(line).unwrap()["response"]["response"].clone())

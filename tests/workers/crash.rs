@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Crew, carriers, kill_9};
+use super::{Crew, carriers, kill_9, kill_with_guard};
 
 #[test]
 fn the_task_of_a_killed_bridge_is_done_by_one_other_and_its_work_is_kept() {
@@ -18,7 +18,7 @@ fn the_task_of_a_killed_bridge_is_done_by_one_other_and_its_work_is_kept() {
     let beat = crew.heartbeat("ann").unwrap();
     let launch = beat["launch"].as_str().unwrap();
     assert!(carriers("TEAMSTER_LAUNCH", launch).len() >= 2);
-    kill_9(&beat["pid"]);
+    kill_with_guard(&beat["pid"]);
     assert!(
         !carriers("TEAMSTER_LAUNCH", launch).is_empty(),
         "its agent lives on"
@@ -54,7 +54,7 @@ fn a_name_that_is_started_anew_ends_its_old_agent_and_does_its_old_task() {
     });
     let beat = crew.heartbeat("ann").unwrap();
     let launch = beat["launch"].as_str().unwrap();
-    kill_9(&beat["pid"]);
+    kill_with_guard(&beat["pid"]);
     assert!(
         !carriers("TEAMSTER_LAUNCH", launch).is_empty(),
         "its agent lives on"

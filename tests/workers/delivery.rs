@@ -2,8 +2,10 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde_json::{Value, json};
+use teamster_types::Time;
 
 use super::{Crew, kill_9};
 use crate::agents;
@@ -434,15 +436,27 @@ fn line_that_another_program_appends_to_an_inbox_is_noticed_by_an_idle_worker() 
             .unwrap();
         writeln!(file, "{line}").unwrap();
     };
+    // It looks less often the longer nothing happens.
+    let began = crew.events("worker.spawned")[0]["ts"].clone();
+    let began: Time = serde_json::from_value(began).unwrap();
+    crew.until("nothing happened for long", || {
+        let beat = crew.heartbeat("ann").unwrap();
+        let at: Time = serde_json::from_value(beat["lastPollAt"].clone()).unwrap();
+        at.since(began) > Duration::from_secs(20)
+    });
     append(&json!({ "type": "message", "from": "lead", "content": "mind the gap" }));
-    let now = crate::kit::now();
+    let written = crate::kit::now();
     append(&json!({
-        "type": "shutdown_request", "from": "lead", "requestId": "r1", "timestamp": now, "reason": "enough",
+        "type": "shutdown_request", "from": "lead", "requestId": "r1", "timestamp": written, "reason": "enough",
     }));
-    let began = std::time::Instant::now();
     crew.until("ann stops", || !crew.events("worker.stopped").is_empty());
-    // Its end takes a moment, and so does looking; before, it was not noticed at all.
-    assert!(began.elapsed().as_secs() < 8, "{:?}", began.elapsed());
+    let answers = crew.events("message.sent");
+    let mut answers = answers.iter();
+    let answer = answers.find(|event| event["data"]["extra"]["requestId"] == "r1");
+    let answer = answer.unwrap_or_else(|| panic!("{:?}", crew.events("message.sent")));
+    let noticed: Time = serde_json::from_value(answer["ts"].clone()).unwrap();
+    let took = noticed.since(written);
+    assert!(took < Duration::from_secs(2), "{took:?}");
 }
 
 #[test]
@@ -485,4 +499,43 @@ fn message_that_the_agent_never_took_is_told_to_its_sender() {
     let told = told.unwrap_or_else(|| panic!("{mail}"));
     assert!(told["content"].as_str().unwrap().contains("mind the gap"));
     assert_eq!(receipt()["deliveredAt"], Value::Null);
+}
+
+#[test]
+fn heartbeat_messages_are_sent_only_where_a_setting_asks_for_them() {
+    let crew = Crew::new();
+    let every = ("TEAMSTER_WORKER_HEARTBEAT_MESSAGES", "1s");
+    crew.task("take a while");
+    let command = "echo up; until test -e ../../../go; do sleep 0.1; done";
+    crew.start_with("ann", command, &[], &[every]);
+    crew.start("ben", "echo ok");
+    let beats = |name: &str| -> Vec<Value> {
+        let sent = crew.events("message.sent").into_iter();
+        let of_it = sent.filter(|event| event["actor"] == name);
+        of_it
+            .filter(|event| event["data"]["messageType"] == "heartbeat")
+            .collect()
+    };
+    crew.until("three messages", || beats("ann").len() >= 3);
+    // Whoever was not told to sends none, though it beats as well.
+    assert!(crew.heartbeat("ben").is_some());
+    assert_eq!(beats("ben"), [Value::Null; 0]);
+    let outbox = crew.project.claude("teams/crew/outbox/ann.jsonl");
+    let outbox = std::fs::read_to_string(outbox).unwrap();
+    let lines = outbox
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap());
+    let beats: Vec<Value> = lines
+        .filter(|line: &Value| line["type"] == "heartbeat")
+        .collect();
+    let last = beats.last().unwrap();
+    assert_eq!(
+        (&last["status"], &last["taskId"]),
+        (&json!("executing"), &json!("1"))
+    );
+    // They are no problem of the team, and nobody is shown them as something that was said.
+    let status = crew.project.run(["status", "--json"]).succeeds().json();
+    assert_eq!(status["teams"][0]["problems"], json!([]));
+    std::fs::write(crew.project.folder().join(".omc/go"), "").unwrap();
+    crew.until_status("1", "completed");
 }

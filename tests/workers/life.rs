@@ -1,10 +1,14 @@
 //! Whether a worker is alive, told with evidence, and what follows at once when it is not.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde_json::json;
+use teamster_types::process::Life;
 
 use super::{Crew, carriers, kill_9};
+
+/// The time after which nothing of a killed bridge may run.
+const ENDED_WITHIN: Duration = Duration::from_secs(5);
 
 #[test]
 fn killed_worker_is_dead_at_once_however_young_its_heartbeat_is() {
@@ -73,9 +77,50 @@ fn agent_of_a_killed_bridge_is_ended_while_its_heartbeat_is_still_young() {
         carriers("TEAMSTER_LAUNCH", launch).is_empty()
     });
     let took = killed.elapsed();
-    assert!(took.as_secs() < 20, "it took {took:?}");
+    assert!(took < ENDED_WITHIN, "it took {took:?}");
     let task = crew.until_status(&id, "completed");
     assert_eq!(task["owner"], "ben");
+}
+
+#[test]
+fn agent_of_a_lone_worker_is_ended_with_all_it_started_when_its_bridge_is_killed() {
+    let crew = Crew::new();
+    crew.task("take long");
+    // One runs in a session of its own, one does not listen, and one has forgotten whose it is.
+    let script = "echo $$ > pids; \
+        setsid sh -c 'echo $$ >> pids; exec sleep 600' & \
+        (trap '' TERM HUP INT; exec setsid sh -c 'echo $$ >> pids; sleep 600; sleep 600') & \
+        env -i setsid sh -c 'echo $$ >> pids; (exec env -i sleep 600) & exec sleep 600' & \
+        wait";
+    crew.start("ann", script);
+    let pids = || -> Vec<u32> {
+        let text = std::fs::read_to_string(crew.worktree("ann").join("pids"));
+        let text = text.unwrap_or_default();
+        text.lines().filter_map(|line| line.parse().ok()).collect()
+    };
+    crew.until("all of them run", || pids().len() == 4);
+    let machine = teamster_fs::proc::Machine::read();
+    let all = teamster_fs::processes::all(&machine);
+    let below = teamster_fs::processes::descendants(&all, &pids().into_iter().collect());
+    let agents: Vec<_> = all
+        .into_iter()
+        .map(|seen| seen.id)
+        .filter(|id| below.contains(&id.pid) || pids().contains(&id.pid))
+        .collect();
+    assert!(agents.len() >= 4, "{agents:?}");
+    let beat = crew.heartbeat("ann").unwrap();
+    let launch = beat["launch"].as_str().unwrap();
+    let killed = Instant::now();
+    kill_9(&beat["pid"]);
+    crew.until("nobody of it is left", || {
+        let is_gone = |id| machine.life(id) != Life::Alive;
+        agents.iter().all(is_gone) && carriers("TEAMSTER_LAUNCH", launch).is_empty()
+    });
+    let took = killed.elapsed();
+    assert!(took < ENDED_WITHIN, "it took {took:?}");
+    let temp = std::env::temp_dir().join(teamster_fs::layout::launch_temp(launch));
+    crew.until("its folder is gone", || !temp.exists());
+    assert_eq!(crew.worker("ann")["verdict"], "dead");
 }
 
 #[test]

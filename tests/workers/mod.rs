@@ -7,6 +7,7 @@ mod delivery;
 mod guests;
 mod launch;
 mod life;
+mod limited;
 mod limits;
 mod merge;
 mod others;
@@ -182,7 +183,8 @@ impl Crew {
         let beat = self.heartbeat(name).unwrap();
         let launch = beat["launch"].as_str().unwrap().to_owned();
         self.until("nobody of it is left", || {
-            let left = carriers("TEAMSTER_LAUNCH", &launch);
+            let mut left = carriers("TEAMSTER_LAUNCH", &launch);
+            left.extend(carriers("TEAMSTER_GUARD", &launch));
             for pid in &left {
                 kill_9(&serde_json::json!(pid));
             }
@@ -212,6 +214,17 @@ pub fn carriers(name: &str, value: &str) -> Vec<u32> {
         .filter(|seen| !seen.over && teamster_fs::processes::carries(seen.id.pid, name, value))
         .map(|seen| seen.id.pid)
         .collect()
+}
+
+/// Kills a bridge and the guard above it, as the system does when it has no memory left: its agent lives on.
+pub fn kill_with_guard(bridge: &Value) {
+    let pid = u32::try_from(bridge.as_u64().unwrap()).unwrap();
+    let guard = teamster_fs::processes::parent_of(pid).unwrap();
+    let words = std::fs::read(format!("/proc/{guard}/cmdline")).unwrap();
+    let words = String::from_utf8(words).unwrap();
+    assert!(words.contains("worker\0bridge\0"), "no guard: {words}");
+    kill_9(&serde_json::json!(guard));
+    kill_9(bridge);
 }
 
 /// Kills a process as nothing else can.

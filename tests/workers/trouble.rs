@@ -37,7 +37,10 @@ fn a_rate_limit_pauses_the_worker_and_costs_the_task_nothing() {
         "{paused}"
     );
     let task = crew.shown(&id);
-    assert_eq!(task["status"], "pending");
+    assert_eq!(
+        (&task["status"], &task["owner"]),
+        (&"in_progress".into(), &"ann".into())
+    );
     assert_eq!(crew.events("task.failed").len(), 0);
     assert_eq!(crew.worker("ann")["consecutiveErrors"], 0);
     // Better times.

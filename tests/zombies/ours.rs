@@ -141,6 +141,25 @@ fn a_run_whose_host_is_gone_is_listed_at_any_age() {
 }
 
 #[test]
+fn long_run_whose_host_is_gone_is_listed_by_its_first_event() {
+    let project = TestProject::with_team();
+    let store = project.store(std::time::Duration::ZERO);
+    let record = |kind: &str| {
+        let event = recorded(kind, "host", &serde_json::json!({}));
+        store.record(&"fix-auth".parse().unwrap(), event).unwrap();
+    };
+    record("run.started");
+    for _ in 0..300 {
+        record("worker.progress");
+    }
+    let found = listed(&project, "fix-auth");
+    assert!(
+        evidence(&found).contains("its run has not finished; it can be resumed"),
+        "{found}"
+    );
+}
+
+#[test]
 fn a_worker_reaps_and_restores_nothing() {
     let project = aged(&["run.started", "run.finished"]);
     for words in [

@@ -45,7 +45,7 @@ fn a_scan_says_what_and_why() {
     team  old     old     3 days  reap    createdAt is "yesterday", which is no time: the newest change of its files counts, no change for 3 days, no sign of life
     team  over    over    10 min  reap    its lead (pid [pid]) is gone, every other member is proven stopped
 
-    what is kept would be removed by:
+    what can be done about what is kept:
       rm -r -- [root]/home/.claude/teams/broken
       rm -r -- [root]/home/.claude/teams/busy [root]/home/.claude/tasks/busy
     "#);
@@ -65,7 +65,7 @@ fn a_reap_says_what_it_did() {
     team  old     old     3 days  would reap  createdAt is "yesterday", which is no time: the newest change of its files counts, no change for 3 days, no sign of life
     team  over    over    10 min  would reap  its lead (pid [pid]) is gone, every other member is proven stopped
 
-    what is kept would be removed by:
+    what can be done about what is kept:
       rm -r -- [root]/home/.claude/teams/broken
       rm -r -- [root]/home/.claude/teams/busy [root]/home/.claude/tasks/busy
     "#);
@@ -79,7 +79,7 @@ fn a_reap_says_what_it_did() {
 
     teams are kept in the trash for 7 days; `teamster zombies restore TEAM` brings one back
 
-    what is kept would be removed by:
+    what can be done about what is kept:
       rm -r -- [root]/home/.claude/teams/broken
       rm -r -- [root]/home/.claude/teams/busy [root]/home/.claude/tasks/busy
     "#);

@@ -212,7 +212,7 @@ export interface Worker {
 }
 
 /** How a worker is doing. */
-export type Verdict = "healthy" | "at-risk" | "quarantined" | "silent" | "hung" | "dead" | "unknown";
+export type Verdict = "healthy" | "at-risk" | "quarantined" | "limited" | "silent" | "hung" | "dead" | "unknown";
 
 /** A code with its parameters: all that another language needs. */
 export interface PhraseKey {
@@ -223,7 +223,7 @@ export interface PhraseKey {
 }
 
 /** Names a sentence of ours. */
-export type PhraseCode = "verbatim" | "heartbeat-old" | "heartbeat-ahead" | "pid-gone" | "pid-gone-alone" | "pid-alive" | "pid-elsewhere" | "pid-not-judged" | "no-heartbeat" | "process-gone" | "process-alive" | "no-process" | "one-error" | "errors-in-a-row" | "last-error" | "says-quarantined" | "agent-quiet" | "agent-quiet-on-task" | "in-lead-runs" | "in-lead-gone" | "in-lead-not-judged" | "in-lead-unrecorded" | "lead-runs" | "lead-gone" | "lead-not-judged" | "lead-unrecorded" | "client-calls-active" | "client-calls-idle" | "session-in-pane-runs" | "session-in-pane-gone" | "place-unknown" | "in-pane" | "ended-in-order" | "ended-in-order-because" | "journal-says" | "attempts-failed" | "state-file-says" | "last-active" | "seat-taken" | "worker-verdict" | "work-waits" | "plan-waits" | "message-undelivered" | "messages-undelivered" | "message-undelivered-long" | "messages-undelivered-long" | "file-damaged" | "journal-line-damaged" | "journal-lines-damaged" | "task-failed" | "task-failed-unexplained" | "task-completed" | "works-on-it" | "works-on-it-until" | "works-on-it-overdue" | "blocked-by-failure" | "blocked-by-missing" | "waits-for" | "waits-for-merge" | "waits-for-answer" | "not-again-until" | "files-reserved" | "internal" | "assigned-to" | "free" | "free-again";
+export type PhraseCode = "verbatim" | "heartbeat-old" | "heartbeat-ahead" | "pid-gone" | "pid-gone-alone" | "pid-alive" | "pid-elsewhere" | "pid-not-judged" | "no-heartbeat" | "process-gone" | "process-alive" | "no-process" | "one-error" | "errors-in-a-row" | "last-error" | "says-quarantined" | "limited" | "limited-window" | "provider-down" | "provider-signed-out" | "agent-quiet" | "agent-quiet-on-task" | "in-lead-runs" | "in-lead-gone" | "in-lead-not-judged" | "in-lead-unrecorded" | "lead-runs" | "lead-gone" | "lead-not-judged" | "lead-unrecorded" | "client-calls-active" | "client-calls-idle" | "session-in-pane-runs" | "session-in-pane-gone" | "place-unknown" | "in-pane" | "ended-in-order" | "ended-in-order-because" | "journal-says" | "attempts-failed" | "state-file-says" | "last-active" | "seat-taken" | "worker-verdict" | "work-waits" | "plan-waits" | "message-undelivered" | "messages-undelivered" | "message-undelivered-long" | "messages-undelivered-long" | "file-damaged" | "journal-line-damaged" | "journal-lines-damaged" | "lead-session-ends" | "lead-process-gone" | "lead-process-runs" | "lead-process-not-judged" | "host-runs" | "host-not-judged" | "lead-session-runs" | "lead-session-not-judged" | "heartbeats-unreadable" | "worker-heartbeat" | "worker-not-judged" | "inbox-folder" | "inbox-unreadable" | "inbox-unread-message" | "inbox-unread-messages" | "claim-runs" | "claimer-runs" | "claimer-not-judged" | "lock-in-use" | "lock-not-judged" | "lock-held" | "runs-as-member" | "pid-runs" | "pane-out-of-reach" | "client-runs-in-pane" | "pane-not-looked-for" | "pane-not-findable" | "pane-program-ended" | "pane-of-member-open" | "pane-open" | "own-pane-ended" | "odd-time" | "others-stopped" | "others-not-proven" | "no-sign-of-life" | "old-alive" | "old-perhaps-alive" | "was-restored" | "open-task-of-session" | "open-tasks-of-session" | "open-task" | "open-tasks" | "removal-unfinished" | "run-unfinished" | "run-never-finished" | "run-finished" | "run-host-gone" | "team-removed" | "team-gone" | "team-half-made" | "registry-unreadable" | "name-not-utf8" | "link-not-followed" | "of-another-user" | "heartbeat-pid-runs" | "heartbeat-pid-may-run" | "heartbeat-pid-gone" | "task-in-its-name" | "temp-file-left" | "lock-folder-left" | "claim-lock-unnamed" | "claim-lock-left" | "ended-when-asked" | "killed-after" | "task-failed" | "task-failed-unexplained" | "task-completed" | "works-on-it" | "works-on-it-until" | "works-on-it-overdue" | "blocked-by-failure" | "blocked-by-missing" | "waits-for" | "waits-for-merge" | "waits-for-answer" | "not-again-until" | "files-reserved" | "internal" | "assigned-to" | "free" | "free-again";
 
 /** The id of a task: `^[0-9]{1,20}$`, always text, ordered as a number. */
 export type TaskId = string;
@@ -260,6 +260,8 @@ export interface Request {
   taskId: TaskId | null;
   /** Since when it waits. */
   askedAt: Time;
+  /** The command that allows it. */
+  command: string;
 }
 
 /** One task with its place in the graph. */
@@ -497,6 +499,8 @@ export interface Shown {
   fileCount: number;
   /** What failed for good, or waits for that. */
   failed: Array<GivenUp>;
+  /** What agents wanted to do and were not allowed: first what nobody answered. */
+  denied: Array<DeniedRequest>;
   /** What the workers say about their tasks, in their own words. */
   said: Array<WorkerWords>;
   /** Tasks that changed files which they had not reserved. */
@@ -505,6 +509,8 @@ export interface Shown {
   inTheWay: Array<string>;
   /** What became of the user's branches and tags while the run was at work, one sentence each. teamster did not do it. */
   references: Array<string>;
+  /** Messages to workers that no client took, one sentence each. */
+  untaken: Array<string>;
 }
 
 /** A check that does not count as passed. */
@@ -542,6 +548,23 @@ export interface GivenUp {
   /** Why not, in words. */
   why: string;
 }
+
+/** Something that an agent wanted to do and was not allowed. */
+export interface DeniedRequest {
+  /** The worker. */
+  worker: string;
+  /** The task that it was for. */
+  taskId: TaskId | null;
+  /** What the agent wanted to do; where settings deny it, the reason as well. */
+  what: string;
+  /** Who denied it. */
+  by: DeniedBy;
+  /** Why, in words; empty where nobody said so. */
+  why: string;
+}
+
+/** Who denied what an agent wanted to do. */
+export type DeniedBy = "nobody" | "person" | "settings";
 
 /** What a worker says about its task, in its own words. */
 export interface WorkerWords {
@@ -1170,15 +1193,15 @@ export interface Event {
   seq: number;
   /** Unique among all teams. */
   id: string;
-  /** When. */
+  /** When it happened. */
   ts: Time;
-  /** In which team. */
+  /** The team in which it happened. */
   team: string;
-  /** What happened: `task.claimed`, `message.sent`, … */
+  /** What happened, such as `task.claimed` or `message.sent`. */
   type: string;
   /** Who did it; `foreign` for a program that is not ours. */
   actor: EventActor;
-  /** To which task. */
+  /** The task that it is about. */
   taskId?: TaskId | null;
   /** The commit goes on in the next line; both count, or neither. */
   more?: boolean;
@@ -1299,6 +1322,8 @@ export interface Zombie {
   age: number;
   /** Why this is said. */
   evidence: Array<string>;
+  /** The same, by codes and parameters, for other languages. */
+  evidenceCodes: Array<PhraseKey>;
   /** What reaping does with it: `reap` or `keep`. */
   action: string;
   /** What removes it, for a shell. */
@@ -1561,7 +1586,7 @@ export interface SharedHello {
 export interface ChannelRefused {
   /** The status that a connection of its own would have got. */
   status: number;
-  /** Why. */
+  /** Why it cannot be opened. */
   error: RefusalReason;
 }
 
@@ -1617,6 +1642,10 @@ export const phrases: Record<PhraseCode, string> = {
   "errors-in-a-row": "{count} errors in a row",
   "last-error": "the last one: {reason}",
   "says-quarantined": "says it is quarantined",
+  "limited": "{provider}: limited until {until}",
+  "limited-window": "{provider}: limited until {until} ({window})",
+  "provider-down": "{provider} does not answer; it is tried again at {until}",
+  "provider-signed-out": "{provider} is not signed in; it is tried again at {until}",
   "agent-quiet": "no event of the agent for {quiet}",
   "agent-quiet-on-task": "no event of the agent for {quiet} on task {task}",
   "in-lead-runs": "in its lead's process, pid {pid} runs",
@@ -1650,6 +1679,70 @@ export const phrases: Record<PhraseCode, string> = {
   "file-damaged": "it cannot be understood: {error}",
   "journal-line-damaged": "1 line cannot be understood: {error}",
   "journal-lines-damaged": "{count} lines cannot be understood; the first: {error}",
+  "lead-session-ends": "the session of its lead ends",
+  "lead-process-gone": "its lead (pid {pid}) is gone",
+  "lead-process-runs": "its lead (pid {pid}) runs",
+  "lead-process-not-judged": "its lead (pid {pid}) cannot be judged from here",
+  "host-runs": "its host (pid {pid}) runs",
+  "host-not-judged": "its host (pid {pid}) cannot be judged from here",
+  "lead-session-runs": "the session of its lead (pid {pid}) runs",
+  "lead-session-not-judged": "the session of its lead (pid {pid}) cannot be judged from here",
+  "heartbeats-unreadable": "its heartbeats cannot be read: {error}",
+  "worker-heartbeat": "heartbeat of {worker} (pid {pid}) {age} old",
+  "worker-not-judged": "{worker} (pid {pid}) cannot be judged from here",
+  "inbox-folder": "there is a folder inboxes/{name}",
+  "inbox-unreadable": "inboxes/{name} cannot be read",
+  "inbox-unread-message": "1 unread message in inboxes/{name}",
+  "inbox-unread-messages": "{count} unread messages in inboxes/{name}",
+  "claim-runs": "the claim of {worker} on task {task} runs",
+  "claimer-runs": "{worker} (pid {pid}), who claimed task {task}, runs",
+  "claimer-not-judged": "{worker} (pid {pid}), who claimed task {task}, cannot be judged from here",
+  "lock-in-use": "{name} is in use",
+  "lock-not-judged": "{name} cannot be judged from here",
+  "lock-held": "{name} is held",
+  "runs-as-member": "pid {pid} runs as {name} of it",
+  "pid-runs": "pid {pid} runs",
+  "pane-out-of-reach": "pane {pane} of {name} cannot be looked at from here",
+  "client-runs-in-pane": "a session of Claude Code (pid {pid}) runs in pane {pane} of {name}",
+  "pane-not-looked-for": "pane {pane} of {name} was not looked for",
+  "pane-not-findable": "pane {pane} of {name} cannot be looked for: {error}",
+  "pane-program-ended": "pane {pane} is open, its program has ended",
+  "pane-of-member-open": "pane {pane} of {name} is open",
+  "pane-open": "pane {pane} is open",
+  "own-pane-ended": "its program has ended, in our own tmux server",
+  "odd-time": "{odd}: the newest change of its files counts",
+  "others-stopped": "every other member is proven stopped",
+  "others-not-proven": "not every member is proven stopped",
+  "no-sign-of-life": "no change for {age}, no sign of life",
+  "old-alive": "old, alive",
+  "old-perhaps-alive": "old, perhaps alive",
+  "was-restored": "it was restored from the trash",
+  "open-task-of-session": "1 open task, which a resumed session would go on with",
+  "open-tasks-of-session": "{count} open tasks, which a resumed session would go on with",
+  "open-task": "1 open task",
+  "open-tasks": "{count} open tasks",
+  "removal-unfinished": "its removal was begun and not finished",
+  "run-unfinished": "its run has not finished; it can be resumed",
+  "run-never-finished": "it has no run that finished",
+  "run-finished": "its run has finished",
+  "run-host-gone": "the host of its run is gone",
+  "team-removed": "its team was removed",
+  "team-gone": "its team is gone",
+  "team-half-made": "a team that pid {pid} did not finish making",
+  "registry-unreadable": "config.json cannot be read: {error}",
+  "name-not-utf8": "its name is not UTF-8, so no team can have it",
+  "link-not-followed": "{path} is a symbolic link and not followed",
+  "of-another-user": "{path} belongs to another user (uid {owner})",
+  "heartbeat-pid-runs": "heartbeat {age} old, pid {pid} runs",
+  "heartbeat-pid-may-run": "heartbeat {age} old, pid {pid} may run",
+  "heartbeat-pid-gone": "heartbeat {age} old, pid {pid} gone",
+  "task-in-its-name": "task {task} is still in its name",
+  "temp-file-left": "temp file, its writer (pid {pid}) is gone",
+  "lock-folder-left": "lock folder of Claude Code that nobody keeps fresh",
+  "claim-lock-unnamed": "claim lock that names no process",
+  "claim-lock-left": "claim lock, its claimer (pid {pid}) is gone",
+  "ended-when-asked": "it ended when it was asked to",
+  "killed-after": "it did not end within {limit} and was killed",
   "task-failed": "failed for good: {error}",
   "task-failed-unexplained": "failed for good: no reason was recorded",
   "task-completed": "completed",

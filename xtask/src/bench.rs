@@ -227,6 +227,22 @@ impl Row {
         Self::new(key, what, against, one / other, times)
     }
 
+    /// Returns how much of a limit was used, both in the same unit, of which not more than all may be.
+    fn of_limit(
+        key: &'static str,
+        what: impl Into<String>,
+        (value, limit): (f64, f64),
+        unit: &str,
+        times: String,
+    ) -> Self {
+        Self::new(key, what, format!("{limit} {unit}"), value / limit, times).at_most(1.0)
+    }
+
+    /// Returns how much of a limit of memory was used, in MB.
+    fn of_memory(key: &'static str, what: impl Into<String>, value: f64, limit: f64) -> Self {
+        Self::of_limit(key, what, (value, limit), "MB", format!("{value:.1} MB"))
+    }
+
     fn is_within(&self, tolerance: f64) -> bool {
         match self.limit {
             Some(Limit::AtMost(limit)) => self.ratio <= tolerance * limit,

@@ -129,6 +129,9 @@ fn remember_skipped(note: String) {
 fn install_tools() -> Result<()> {
     let missing = || PROGRAMS.iter().filter(|(name, _)| on_path(name).is_none());
     let mut packages: Vec<&str> = missing().map(|(_, package)| *package).collect();
+    if teamster_testkit::postgres::programs().is_none() {
+        packages.push("postgresql");
+    }
     let node = web::check_node();
     if node.is_ok() {
         if web::chromium().is_none() {

@@ -185,18 +185,9 @@ impl<'a> WorkerTeam<'a> {
     /// Starts workers until there are so many.
     pub(crate) fn grow(&mut self, workers: usize, provider: &str) -> Result<()> {
         for number in self.pids.len() + 1..=workers {
-            let name = worker(number)?.to_string();
-            let words = [
-                "worker",
-                "start",
-                "--json",
-                "--name",
-                &name,
-                "--provider",
-                provider,
-            ];
-            let mut start = self.product.command(&self.project, words);
-            let started = Finished::checked(&mut start)?.json();
+            let line = format!("worker start --json --name {} --provider", worker(number)?);
+            let mut start = self.product.command(&self.project, words(&line));
+            let started = Finished::checked(start.arg(provider))?.json();
             let pid = started.and_then(|started| started["pid"].as_u64());
             let pid = pid.and_then(|pid| u32::try_from(pid).ok());
             self.pids.push(pid.context("a worker printed no pid")?);

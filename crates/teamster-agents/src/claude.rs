@@ -20,13 +20,15 @@ use serde_json::{Value, json};
 use crate::detect;
 use crate::driver::{
     AgentInput, AgentTools, CannotLaunch, Driver, Interrupt, Job, Launch, LineEffects,
-    MessageRoute, OutputReader, PermissionReply, SERVE_TOOLS, SOCKET, TOOL_SERVER, as_plain_text,
+    MessageRoute, OutputReader, PermissionReply, QuestionReply, SERVE_TOOLS, SOCKET, TOOL_SERVER,
+    as_plain_text,
 };
 use crate::event::{AgentEvent, AgentSpending, PermissionDecision, Trouble, Usage};
+use crate::limit;
 use crate::outcome::{AgentEnd, AgentOutcome, OutcomeBuilder, TerminalEvent};
 use crate::text::{LONGEST_TEXT, clip, count, object, one_line, text, tool_detail};
 use crate::trouble;
-use mail::Mail;
+use mail::MailDelivery;
 use requests::Requests;
 
 /// The driver of Claude Code.
@@ -179,7 +181,7 @@ const MOST_PENDING: usize = 1000;
 struct ClaudeReader {
     outcome: OutcomeBuilder,
     requests: Requests,
-    mail: Mail,
+    mail: MailDelivery,
     resumed: bool,
     /// What the session had cost before this run, if that is known.
     cost_before: Option<f64>,
@@ -206,7 +208,7 @@ impl ClaudeReader {
         Self {
             outcome: OutcomeBuilder::default(),
             requests: Requests::new(job),
-            mail: Mail::default(),
+            mail: MailDelivery::default(),
             resumed: job.resume.is_some(),
             cost_before: match &job.resume {
                 None => Some(0.0),
@@ -481,11 +483,15 @@ impl OutputReader for ClaudeReader {
             "control_response" => return self.mail.response(&value),
             "control_request" => return self.requests.decide(&value),
             "control_cancel_request" => {
-                self.requests
-                    .cancel(text(&value, "request_id").unwrap_or_default());
+                let request = text(&value, "request_id").unwrap_or_default();
+                self.requests.cancel(request).into_iter().collect()
+            }
+            "rate_limit_event" => {
+                let info = value.get("rate_limit_info").unwrap_or(&Value::Null);
+                self.outcome.note_limit(limit::of_claude(info));
                 Vec::new()
             }
-            "command_lifecycle" | "keep_alive" | "stream_event" | "rate_limit_event" => Vec::new(),
+            "command_lifecycle" | "keep_alive" | "stream_event" => Vec::new(),
             other => vec![AgentEvent::Unknown(one_line(other))],
         };
         LineEffects {
@@ -496,6 +502,10 @@ impl OutputReader for ClaudeReader {
 
     fn answer(&mut self, request: &str, answer: PermissionReply) -> Option<Vec<u8>> {
         self.requests.answer(request, &answer)
+    }
+
+    fn answer_question(&mut self, request: &str, answer: &QuestionReply) -> Option<Vec<u8>> {
+        self.requests.answer_question(request, answer)
     }
 
     fn deliver(&mut self, delivery: &str, text: &str) -> MessageRoute {

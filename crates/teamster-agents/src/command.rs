@@ -175,6 +175,7 @@ impl OutputReader for CommandReader {
             },
         };
         AgentOutcome {
+            limit: None,
             verdict,
             // Its exit is an event, too: a command may well have nothing to say.
             started: true,

@@ -68,6 +68,13 @@ pub trait OutputReader: Send {
         None
     }
 
+    /// Takes in what became of a question of the client ([`QuestionAsked`](crate::AgentEvent::QuestionAsked)): what to write to the
+    /// client's input, or `None` when nobody waits for it any more.
+    fn answer_question(&mut self, request: &str, answer: &QuestionReply) -> Option<Vec<u8>> {
+        let _ = (request, answer);
+        None
+    }
+
     /// Returns the way on which a message of others reaches the agent while it works.
     ///
     /// `delivery` names the attempt to deliver; [`LineEffects::taken`] and [`LineEffects::refused`] have the same name. There
@@ -137,6 +144,15 @@ pub enum PermissionReply {
     Deny(String),
 }
 
+/// What became of a question that a client asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum QuestionReply {
+    /// Somebody answered it, in these words.
+    Answered(String),
+    /// Nobody did; this tells the agent so, and what to do.
+    Unanswered(String),
+}
+
 /// How a message of others reaches an agent that works.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MessageRoute {
@@ -172,7 +188,7 @@ pub struct Job<'a> {
     /// As which worker.
     pub worker: &'a str,
     /// On which task.
-    pub task: Option<TaskFacts<'a>>,
+    pub task: Option<JobTask<'a>>,
     /// A folder of its own for temp files, short enough for the path of a socket. Whoever gives it removes it after the
     /// run: an interrupted Codex leaves empty `.git`, `.codex` and other folders wherever it may write, and in a `/tmp`
     /// that all share an empty `.git` makes every program there believe in a repository.
@@ -224,7 +240,7 @@ pub struct ResumeSession<'a> {
 
 /// What is told to any program about its task.
 #[derive(Clone, Copy, Debug)]
-pub struct TaskFacts<'a> {
+pub struct JobTask<'a> {
     /// The number of the task.
     pub id: &'a str,
     /// What it is about.

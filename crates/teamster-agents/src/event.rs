@@ -56,6 +56,18 @@ pub enum AgentEvent {
         /// What it was told.
         decision: PermissionDecision,
     },
+    /// Its client asks the person something in words, and waits for the answer.
+    QuestionAsked {
+        /// The client's name of the question, for [`OutputReader::answer_question`](crate::OutputReader::answer_question).
+        request: String,
+        /// The question, with the answers that the client proposes.
+        question: String,
+    },
+    /// Its client waits no more for the answer to a question.
+    QuestionWithdrawn {
+        /// The client's name of the question.
+        request: String,
+    },
     /// It wants its work committed now, with this message.
     CommitAsked {
         /// The message of the commit.
@@ -136,6 +148,8 @@ impl AgentEvent {
                 }
                 PermissionDecision::Asked => format!("asks a person: {tool} {detail}"),
             },
+            Self::QuestionAsked { question, .. } => format!("asks: {question}"),
+            Self::QuestionWithdrawn { .. } => "asks that no more".to_owned(),
             Self::CommitAsked { message } => format!("commits: {message}"),
             Self::Error {
                 message, retrying, ..

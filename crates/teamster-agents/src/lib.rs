@@ -48,6 +48,7 @@ pub mod detect;
 mod driver;
 mod event;
 mod gemini;
+mod limit;
 mod outcome;
 mod permission;
 mod provider;
@@ -60,12 +61,13 @@ pub use client::{CLIENTS, Client};
 pub use codex::{CodexDriver, CodexProtocol};
 pub use command::CommandDriver;
 pub use driver::{
-    AgentInput, AgentTools, CREDENTIALS, CannotLaunch, Driver, Interrupt, Job, Launch, LineEffects,
-    MessageRoute, OUTER_SESSION_VARS, OutputReader, PermissionReply, ResumeSession, SoftSignal,
-    TaskFacts,
+    AgentInput, AgentTools, CREDENTIALS, CannotLaunch, Driver, Interrupt, Job, JobTask, Launch,
+    LineEffects, MessageRoute, OUTER_SESSION_VARS, OutputReader, PermissionReply, QuestionReply,
+    ResumeSession, SoftSignal,
 };
 pub use event::{AgentEvent, AgentSpending, PermissionDecision, Trouble, Usage};
 pub use gemini::GeminiDriver;
+pub use limit::ReachedLimit;
 pub use outcome::{AgentEnd, AgentOutcome, AgentVerdict, Exit, Stopped};
 pub use permission::{Permissions, Rule};
 pub use provider::{Provider, ProviderConfig, ProviderError, ProviderKind, Providers};

@@ -1,6 +1,7 @@
 //! How a run of a client ended, and how a verdict is made of it: one rule for every client.
 
 use crate::event::{AgentEvent, AgentSpending, Trouble};
+use crate::limit::ReachedLimit;
 use crate::text::{describe_exit, last_line, reason, summary};
 
 /// How a client's process ended.
@@ -72,6 +73,8 @@ pub struct AgentOutcome {
     pub session: Option<String>,
     /// What this run spent.
     pub spent: AgentSpending,
+    /// The limit that the client says is reached, when that is why it is [`AgentVerdict::Paused`].
+    pub limit: Option<ReachedLimit>,
 }
 
 /// Whether the work is done.
@@ -118,6 +121,8 @@ pub(crate) struct OutcomeBuilder {
     end: Option<TerminalEvent>,
     /// The last error since the agent last made progress.
     trouble: Option<(Trouble, String)>,
+    /// The limit that is reached, by what the client last told.
+    limit: Option<ReachedLimit>,
 }
 
 /// What the client's terminal event said.
@@ -162,6 +167,16 @@ impl OutcomeBuilder {
             trouble,
             retrying,
         }
+    }
+
+    /// Notes which limit is reached, or that none is.
+    pub(crate) fn note_limit(&mut self, limit: Option<ReachedLimit>) {
+        self.limit = limit;
+    }
+
+    /// Returns the limit that is reached.
+    pub(crate) fn limit(&self) -> Option<&ReachedLimit> {
+        self.limit.as_ref()
     }
 
     /// Returns the kind of the error that is not overcome.
@@ -212,7 +227,15 @@ impl OutcomeBuilder {
         spent: AgentSpending,
     ) -> AgentOutcome {
         let verdict = judge(self.end, self.trouble, ending, stderr);
+        let is_limited = matches!(
+            verdict,
+            AgentVerdict::Paused {
+                trouble: Trouble::RateLimit,
+                ..
+            }
+        );
         AgentOutcome {
+            limit: self.limit.filter(|_| is_limited),
             verdict,
             started: self.started,
             session: self.session,

@@ -93,6 +93,8 @@ pub const WORKER_START_LIMIT: &str = "TEAMSTER_WORKER_START_LIMIT";
 pub const WORKER_IDLE_LIMIT: &str = "TEAMSTER_WORKER_IDLE_LIMIT";
 /// Setting `worker.task_limit`.
 pub const WORKER_TASK_LIMIT: &str = "TEAMSTER_WORKER_TASK_LIMIT";
+/// Setting `worker.heartbeat_messages`.
+pub const WORKER_HEARTBEAT_MESSAGES: &str = "TEAMSTER_WORKER_HEARTBEAT_MESSAGES";
 /// Setting `run.max_tasks`.
 pub const RUN_MAX_TASKS: &str = "TEAMSTER_RUN_MAX_TASKS";
 /// Setting `leader`.
@@ -121,6 +123,11 @@ pub const LAUNCH: &str = teamster_isolate::process_tree::LAUNCH;
 
 /// The team and the worker of a bridge, joined by a slash. Set by whoever starts a bridge: what runs below one is known by it.
 pub const BRIDGE: &str = teamster_workers::launch::BRIDGE;
+
+/// The number of the launch that a guard belongs to: the process above a bridge, which ends its agent when it is killed.
+pub const GUARD: &str = teamster_isolate::process_tree::GUARD;
+/// The team and the worker of the bridge below a guard, joined by a slash.
+pub const GUARDED: &str = teamster_workers::guard::GUARDED;
 
 /// Any value but an empty one and `0` makes hooks say what they do.
 pub const DEBUG: &str = "TEAMSTER_DEBUG";

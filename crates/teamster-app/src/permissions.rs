@@ -22,14 +22,14 @@ const SHOWN: usize = 200;
 
 /// What a person decides about a request of an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PermissionDecision {
+pub struct PermissionAnswer {
     /// Whether it may.
     pub allow: bool,
     /// Why not, in words for the agent.
     pub reason: String,
 }
 
-impl PermissionDecision {
+impl PermissionAnswer {
     /// Returns the decision that a line means: `allow`, `deny`, or `deny` and why.
     pub fn read(line: &str) -> Option<Self> {
         let line = line.trim();
@@ -55,7 +55,7 @@ pub fn answer(
     worker: &WorkerName,
     request: &str,
     seen: Option<u64>,
-    decision: &PermissionDecision,
+    decision: &PermissionAnswer,
 ) -> Result<PermissionRequest> {
     app.must_be_a_person("answering an agent's request")?;
     let waiting = requests::waiting(app.read()?, team, worker.as_str())?;
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn only_a_clear_word_is_a_decision() {
-        let read = |line| PermissionDecision::read(line).map(|read| (read.allow, read.reason));
+        let read = |line| PermissionAnswer::read(line).map(|read| (read.allow, read.reason));
         assert_eq!(read(" allow "), Some((true, String::new())));
         assert_eq!(read("Deny"), Some((false, String::new())));
         assert_eq!(

@@ -29,7 +29,7 @@ pub enum ToolClient {
         /// Whether only this project's settings are meant.
         in_project: bool,
     },
-    /// Codex.
+    /// Codex CLI.
     Codex,
     /// Gemini CLI.
     Gemini,

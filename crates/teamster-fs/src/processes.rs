@@ -58,13 +58,23 @@ pub fn descendants(all: &[ProcessEntry], roots: &BTreeSet<u32>) -> BTreeSet<u32>
 /// Returns whether a process was started with the variable `name` of this value. Of a process of another user nobody
 /// can tell.
 pub fn carries(pid: u32, name: &str, value: &str) -> bool {
+    carries_one_of(pid, &[name], value)
+}
+
+/// Returns whether a process was started with this value of one of the variables `names`.
+pub fn carries_one_of(pid: u32, names: &[&str], value: &str) -> bool {
     let Ok(environment) = std::fs::read(format!("/proc/{pid}/environ")) else {
         return false;
     };
-    let wanted = format!("{name}={value}");
-    environment
-        .split(|byte| *byte == 0)
-        .any(|variable| variable == wanted.as_bytes())
+    let value_of = |variable: &[u8], name: &str| {
+        let value = variable.strip_prefix(name.as_bytes())?.strip_prefix(b"=")?;
+        Some(value.to_vec())
+    };
+    let mut variables = environment.split(|byte| *byte == 0);
+    variables.any(|variable| {
+        let mut values = names.iter().filter_map(|name| value_of(variable, name));
+        values.any(|found| found == value.as_bytes())
+    })
 }
 
 /// Returns whether a process, or one of those above it, was started with the variable `name`.

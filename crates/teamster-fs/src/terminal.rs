@@ -45,7 +45,7 @@ pub fn columns() -> Option<usize> {
 }
 
 #[derive(Debug)]
-enum QuestionState {
+enum ReadingState {
     /// What was typed early is thrown away; the time is when that was last done.
     Discarding(Option<Instant>),
     Reading,
@@ -59,7 +59,7 @@ pub struct TerminalQuestion {
     own: Option<File>,
     /// The terminal's modes before the question.
     modes: Option<Termios>,
-    state: QuestionState,
+    state: ReadingState,
     discarded: bool,
     line: Vec<u8>,
 }
@@ -72,7 +72,7 @@ impl TerminalQuestion {
         Self {
             own: own.ok().map(File::from),
             modes: None,
-            state: QuestionState::Discarding(None),
+            state: ReadingState::Discarding(None),
             discarded: false,
             line: Vec::new(),
         }
@@ -86,9 +86,9 @@ impl TerminalQuestion {
             return Typed::Nothing;
         }
         match self.state {
-            QuestionState::Discarding(since) => self.discard(since, limit),
-            QuestionState::Reading => self.read(limit),
-            QuestionState::Ended => {
+            ReadingState::Discarding(since) => self.discard(since, limit),
+            ReadingState::Reading => self.read(limit),
+            ReadingState::Ended => {
                 std::thread::sleep(limit);
                 Typed::Nothing
             }
@@ -109,12 +109,12 @@ impl TerminalQuestion {
         self.discarded |= is_waiting;
         let since = since.filter(|_| !is_waiting);
         if tcflush(self.terminal(), QueueSelector::IFlush).is_err() {
-            self.state = QuestionState::Ended;
+            self.state = ReadingState::Ended;
             return Typed::Ended;
         }
         let silent = since.map_or(Duration::ZERO, |since| since.elapsed());
         if silent < QUIET {
-            self.state = QuestionState::Discarding(Some(since.unwrap_or_else(Instant::now)));
+            self.state = ReadingState::Discarding(Some(since.unwrap_or_else(Instant::now)));
             self.is_readable(limit.min(QUIET.saturating_sub(silent)));
             return Typed::Nothing;
         }
@@ -133,7 +133,7 @@ impl TerminalQuestion {
                     | LocalModes::IEXTEN,
             );
         });
-        self.state = QuestionState::Reading;
+        self.state = ReadingState::Reading;
         Typed::Ready {
             discarded: self.discarded,
         }
@@ -145,13 +145,13 @@ impl TerminalQuestion {
         }
         let mut bytes = [0; CHUNK];
         match retry(|| rustix::io::read(self.terminal(), &mut bytes)) {
-            Ok(0) => self.state = QuestionState::Ended,
+            Ok(0) => self.state = ReadingState::Ended,
             Ok(count) => self.line.extend_from_slice(&bytes[..count]),
             // Somebody else was faster to read it.
             Err(rustix::io::Errno::AGAIN) => {}
-            Err(_) => self.state = QuestionState::Ended,
+            Err(_) => self.state = ReadingState::Ended,
         }
-        if matches!(self.state, QuestionState::Ended) {
+        if matches!(self.state, ReadingState::Ended) {
             return Typed::Ended;
         }
         let Some(end) = self.line.iter().position(|byte| *byte == b'\n') else {

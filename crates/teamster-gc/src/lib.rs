@@ -15,12 +15,14 @@
 //! run is the same without the last step.
 //!
 //! Whether a process is alive is decided in one place, [`teamster_fs::proc::Machine::life`]; whether a worker is, by
-//! [`teamster_types::health`]. This crate asks them and adds no rule of its own.
+//! [`teamster_types::health`]. This crate asks them and is only more careful: a heartbeat from the future counts as a sign
+//! of life.
 //!
 //! # What it refuses
 //!
-//! It ends no process unless a person asked for it, none that a whole record does not prove to be ours, and removes no
-//! commit that is in no branch of the user's. Nothing here is asynchronous, because the hooks of Claude Code call it.
+//! It ends no process unless a person asked for it, and only those that a whole record, or the launch in their environment,
+//! proves to be ours. It removes no commit that is nowhere else. Nothing here is asynchronous, because the hooks of Claude
+//! Code call it.
 
 pub mod old_runs;
 pub mod shell;
@@ -41,7 +43,7 @@ pub enum GcError {
     /// A call of git failed.
     #[error(transparent)]
     Git(#[from] GitError),
-    /// A name is no team's.
+    /// A text is no valid name of a team.
     #[error(transparent)]
     Name(#[from] NameError),
 }

@@ -33,7 +33,7 @@ pub struct ProjectGc<'a> {
     pub path: OsString,
     /// How the store is opened.
     pub settings: Settings,
-    /// By which the health of workers is judged.
+    /// The limits by which the health of workers is judged.
     pub limits: Limits,
 }
 
@@ -129,7 +129,7 @@ impl WorktreeStatus {
         Ok(removal?)
     }
 
-    /// Returns the command that removes it all the same, for a shell. What is in use is stopped first.
+    /// Returns the command that removes it all the same, for a shell. Whoever uses it has to be stopped before.
     pub fn removal_command(&self) -> String {
         let listed = &self.listed;
         let path = shell::word(&listed.path.to_string_lossy());
@@ -255,7 +255,7 @@ fn rows(store: &FileStore, gc: &ProjectGc<'_>, team: &TeamName) -> Result<Vec<Wo
     Ok(workers::list(store, team, &config, &gc.limits)?.rows)
 }
 
-/// Names a process whose current folder is in the worktree.
+/// Names a process that is in the worktree, or was started with its path.
 fn process_in(listed: &ListedWorktree) -> Option<String> {
     let pids = proc::at_work_in(&listed.path)?;
     let pid = pids.first()?;

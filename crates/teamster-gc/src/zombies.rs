@@ -4,16 +4,17 @@
 //!
 //! A team is *old* when neither its registry (`createdAt`) nor any file in its two folders is younger than the
 //! time-to-live. It is *alive* when anything says so: a recorded process that runs, a session of Claude Code, an open
-//! pane, a fresh heartbeat, a claim, a message that nobody has read. What cannot be judged from here (a process on
-//! another machine, a pane that nobody was asked about) counts as alive. Once its lead is proven gone, a message that
-//! nobody has read keeps a team only until it is old.
+//! pane, a fresh heartbeat, a claim whose lease has not run out, a lock in use, a message that nobody has read. What cannot
+//! be judged from here (a process on another machine, a pane that nobody was asked about) counts as alive. Once its lead is
+//! proven gone, a message that nobody has read keeps a team only until it is old.
 //!
-//! - Old and without a sign of life: it goes.
-//! - Claude Code's, its lead proven gone and every other member proven stopped, no task open: it goes at any age.
-//! - Ours with open tasks, or without `run.finished`: it stays, however old. It can be resumed.
-//! - Everything else stays. What is odd or old about it is listed, with the command that would remove it.
+//! - A team that is old and has no sign of life is removed. One of ours is removed only if its run has finished and no task
+//!   is open; otherwise it stays, however old, because it can be resumed.
+//! - A team of Claude Code is removed at any age once its lead is proven gone and every other member is proven stopped,
+//!   unless a task is open, a message is unread, or a person has restored it from the trash.
+//! - Every other team stays. What is odd or old about it is listed, with the command that would remove it.
 //!
-//! # How it goes
+//! # How it is removed
 //!
 //! Both folders are renamed into `.teamster-trash/{time}-{team}/` and stay there for seven days. A note in that
 //! folder is written first, so that whoever comes next finishes what a killed process began: a team is whole in its
@@ -22,9 +23,10 @@
 //!
 //! # What it refuses
 //!
-//! Without [`ReapOptions::kill`] it sends no signal, and a hook never sets that. With it, processes are ended that a
-//! whole record proves to be workers of ours, without a run, and dead panes of our own tmux server are closed. It
-//! follows no link, never leaves `teams/{team}` and `tasks/{team}`, and touches nothing of another user.
+//! Without [`ReapOptions::kill`] it sends no signal, and a hook never sets that. With it, workers without a run are ended
+//! that a whole record proves to be ours, and so is what a dead one left running; dead panes of our own tmux server are
+//! closed. It follows no link, removes files of a team only in `teams/{team}` and `tasks/{team}`, and touches nothing of
+//! another user.
 
 mod folder;
 mod heartbeats;
@@ -46,6 +48,7 @@ mod verdict;
 use std::time::Duration;
 
 use serde::Serialize;
+use teamster_types::phrase::Phrase;
 
 pub use panes::{ListedPane, Panes, TmuxEnvironment, TmuxServer};
 pub use reap::{ReapOptions, ReapReport, ReapResult, reap};
@@ -54,7 +57,7 @@ pub use scan::scan;
 pub use scanner::{ScanOptions, TimeBudget};
 pub use session_hooks::{Swept, clean_up_at_session_end, sweep_at_session_start};
 
-/// A team without a sign of life is old at this age.
+/// The age from which on a team is old, unless somebody says otherwise.
 pub const TTL: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// What sort of thing is left over.
@@ -65,9 +68,9 @@ pub enum ZombieKind {
     Team,
     /// A worker: its process, or the heartbeat that it left.
     Worker,
-    /// A worker's work tree.
+    /// A worker's worktree.
     Worktree,
-    /// A lock or a temp file of a dead process.
+    /// A lock, a temp file or a half-made team of a dead process.
     Lock,
     /// A pane of tmux.
     Pane,
@@ -119,17 +122,17 @@ pub struct Zombie {
     #[serde(serialize_with = "as_seconds")]
     pub age: Duration,
     /// Why this is said.
-    pub evidence: Vec<String>,
+    pub evidence: Vec<Phrase>,
     /// What `zombies reap` does with it.
     pub action: ZombieAction,
-    /// What removes it, for a shell.
+    /// What removes it, for a shell, or tells the lead of a teammate that has ended.
     pub command: String,
 }
 
-/// What removes whatever may be removed without asking a person.
+/// The command that removes whatever may be removed without asking a person.
 const REAP_COMMAND: &str = "teamster zombies reap";
 
-/// Returns the command that removes a team which is over at this age.
+/// Returns the command that removes a team which is old by this time-to-live.
 fn reap_command(ttl: Duration) -> String {
     if ttl == TTL {
         return REAP_COMMAND.to_owned();
@@ -148,7 +151,7 @@ fn reap_command(ttl: Duration) -> String {
     format!("{REAP_COMMAND} --ttl {}{word}", millis / unit)
 }
 
-/// What removes processes and panes of ours, which only end when a person says so.
+/// The command that also removes processes and panes of ours, which are ended only when a person says so.
 const REAP_AND_KILL: &str = "teamster zombies reap --kill";
 
 fn as_seconds<S: serde::Serializer>(age: &Duration, serializer: S) -> Result<S::Ok, S::Error> {

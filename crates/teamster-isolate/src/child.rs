@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::ops::Deref;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, Command, Stdio};
 use std::sync::mpsc::Sender;
@@ -16,6 +16,7 @@ use teamster_fs::cgroup::Cgroup;
 use teamster_fs::proc::Machine;
 use teamster_types::process::ProcessId;
 
+use crate::guard::exit_of;
 use crate::process_tree::{LAUNCH, group_name};
 use crate::spawn::spawn_in;
 
@@ -170,13 +171,7 @@ impl RunningChild {
         thread::spawn(move || {
             let status = child.wait();
             wait_for(pid, false);
-            let ending = status.map_or(ChildExit::Unknown, |status| {
-                match (status.code(), status.signal()) {
-                    (Some(code), _) => ChildExit::Code(code),
-                    (None, Some(signal)) => ChildExit::Signal(signal),
-                    (None, None) => ChildExit::Unknown,
-                }
-            });
+            let ending = status.map_or(ChildExit::Unknown, exit_of);
             let _ = said.send(wrap(ChildEvent::Ended(ending)));
         });
         Ok(Self {

@@ -24,7 +24,7 @@ pub struct Detached<'a> {
     pub folder: &'a Path,
     /// Variables that are set for it.
     pub set: &'a [(OsString, OsString)],
-    /// Variables that it must not inherit.
+    /// Variables that it must not inherit from us.
     pub unset: &'a [&'a str],
 }
 
@@ -36,13 +36,13 @@ impl Detached<'_> {
         command
             .args(self.args)
             .current_dir(self.folder)
-            .envs(self.set.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
             .stdout(output)
             .stderr(errors);
         for name in self.unset {
             command.env_remove(name);
         }
+        command.envs(self.set.iter().map(|(name, value)| (name, value)));
         spawn(&mut command)
     }
 }

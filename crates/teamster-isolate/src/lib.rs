@@ -7,6 +7,7 @@
 //! - [`git`] is the repository: worktrees of workers, what they changed, the integration branch and the landing.
 //! - [`child`] runs an agent or a check under watch and hands out its output line by line.
 //! - [`detached`] starts programs that outlive us.
+//! - [`guard`] stands above a program, and ends what it leaves running when it is killed.
 //! - [`foreground`] runs a program of the person's own at their terminal, such as an editor.
 //! - [`probe()`] asks a program a short question, such as its version, and never waits longer than the caller said.
 //! - [`process_tree`] finds and ends everything that one launch started, however it tried to get away.
@@ -39,6 +40,7 @@ pub mod child;
 pub mod detached;
 pub mod foreground;
 pub mod git;
+pub mod guard;
 mod probe;
 mod process_handle;
 pub mod process_tree;

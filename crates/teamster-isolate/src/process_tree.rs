@@ -26,6 +26,9 @@ use crate::process_handle::ProcessHandle;
 /// The variable that carries a launch's number.
 pub const LAUNCH: &str = "TEAMSTER_LAUNCH";
 
+/// The variable of a process that guards a launch ([`crate::guard`]): the launch's number. A launch is over when its guard is.
+pub const GUARD: &str = "TEAMSTER_GUARD";
+
 /// Killed processes are looked for again this often.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// Killed processes are given up after this time: the kernel itself holds them.
@@ -101,10 +104,16 @@ impl<'a> ProcessTree<'a> {
         let in_group: BTreeSet<u32> = group_of(self.number)
             .map(|group| group.members().into_iter().collect())
             .unwrap_or_default();
+        // Who looks at what is below itself has its guard above.
+        let signs: &[&str] = match self.spared {
+            Some(_) => &[LAUNCH],
+            None => &[LAUNCH, GUARD],
+        };
         let is_root = |seen: &&ProcessEntry| {
             self.root.is_some_and(|root| *root == seen.id)
                 || in_group.contains(&seen.id.pid)
-                || (!self.number.is_empty() && processes::carries(seen.id.pid, LAUNCH, self.number))
+                || (!self.number.is_empty()
+                    && processes::carries_one_of(seen.id.pid, signs, self.number))
         };
         all.iter().filter(is_root).map(|seen| seen.id.pid).collect()
     }

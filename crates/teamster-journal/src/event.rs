@@ -48,16 +48,16 @@ pub struct Event {
     pub seq: u64,
     /// Unique among all teams.
     pub id: String,
-    /// When.
+    /// When it happened.
     pub ts: Time,
-    /// In which team.
+    /// The team in which it happened.
     pub team: String,
-    /// What happened: `task.claimed`, `message.sent`, …
+    /// What happened, such as `task.claimed` or `message.sent`.
     #[serde(rename = "type")]
     pub kind: String,
     /// Who did it; `foreign` for a program that is not ours.
     pub actor: EventActor,
-    /// To which task.
+    /// The task that it is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_id: Option<TaskId>,
     /// The commit goes on in the next line; both count, or neither.

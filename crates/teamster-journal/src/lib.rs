@@ -23,6 +23,7 @@ pub mod cost;
 mod event;
 mod kind;
 pub mod payload;
+mod permissions;
 mod planning;
 mod questions;
 mod run_history;
@@ -37,6 +38,7 @@ pub use collaboration::{
 };
 pub use event::{Event, LINE_LIMIT, NewEvent, family};
 pub use kind::{EventKind, EventType, Unread};
+pub use permissions::PermissionHistory;
 pub use planning::{PlanProposal, PlanReply, Planning};
 pub use questions::{Question, QuestionFate, Questions};
 pub use run_history::{

@@ -16,6 +16,7 @@ use crate::payload::{
     MergeConflict, QuestionKind, ReviewFinding, ReviewFinished, ReviewStarted, RunEnd, RunFinished,
     RunSpec, RunStarted, RunStopRequested, StopLevel, WakeKind, WakeReason,
 };
+use crate::permissions::PermissionHistory;
 use crate::planning::{PlanProposal, Planning};
 use crate::questions::{Question, Questions};
 use crate::run_history::RunHistory;
@@ -322,6 +323,8 @@ pub struct RunState {
     waiting_since: Option<Time>,
     /// What agents ask.
     pub questions: Questions,
+    /// What agents want to do and a person decides about, and what they were denied.
+    pub permissions: PermissionHistory,
     /// What is known about the agent that leads the run.
     pub leader: LeaderState,
     /// The tasks that failed, with the reason of the last time.
@@ -357,6 +360,7 @@ impl RunState {
         let is_open = self.open_gate().is_some();
         self.history.apply(event, what, is_open);
         self.questions.apply(event, what);
+        self.permissions.apply(event, what);
         self.planning.apply(event, what);
         match what {
             EventKind::RunStarted(started) | EventKind::RunResumed(started) => {

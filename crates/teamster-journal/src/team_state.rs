@@ -9,6 +9,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Serialize;
 use teamster_types::health::Verdict;
+use teamster_types::heartbeat::{LIMITED, ProviderLimit};
 use teamster_types::task::Status;
 use teamster_types::{TaskId, Time};
 
@@ -85,6 +86,8 @@ pub enum WorkerPhase {
     Idle,
     /// It waits for something.
     Paused,
+    /// It waits until its provider can be used again, and keeps its task.
+    Limited,
     /// It takes no more tasks.
     Quarantined,
     /// It was stopped.
@@ -106,6 +109,7 @@ impl WorkerPhase {
             Self::Waiting => "waiting for an answer",
             Self::Idle => "idle",
             Self::Paused => "paused",
+            Self::Limited => LIMITED,
             Self::Quarantined => "quarantined",
             Self::Stopped => "stopped",
             Self::Dead => "dead",
@@ -147,6 +151,8 @@ pub struct WorkerState {
     pub requests: Vec<PermissionRequest>,
     /// How far its agent says that it is with the task that it has.
     pub progress: Option<WorkerProgress>,
+    /// The limit of its provider that it waits for, while it is [`WorkerPhase::Limited`].
+    pub limit: Option<ProviderLimit>,
     /// The signal that asked it to stop: `shutdown` or `drain`.
     pub asked_to: Option<&'static str>,
     /// Its work, in order.
@@ -215,6 +221,8 @@ pub struct PermissionRequest {
     pub task_id: Option<TaskId>,
     /// Since when it waits.
     pub asked_at: Time,
+    /// The command that allows it.
+    pub command: String,
     /// The position of the event that asks. It tells requests of the same name apart: a client may give the requests of each
     /// of its processes the same names.
     #[serde(skip)]
@@ -233,6 +241,10 @@ impl PermissionRequest {
                 what: agent.text.clone(),
                 task_id: event.task_id.clone(),
                 asked_at: event.ts,
+                command: format!(
+                    "teamster worker answer {} {request} allow --team {}",
+                    event.actor, event.team
+                ),
                 seq: event.seq,
             }),
             "answered" => open.retain(|waiting| waiting.request != *request),
@@ -511,7 +523,10 @@ impl WorkerState {
         if self.holds.as_ref() == Some(id) {
             self.holds = None;
             self.progress = None;
-            if matches!(self.phase, WorkerPhase::Working | WorkerPhase::Waiting) {
+            if matches!(
+                self.phase,
+                WorkerPhase::Working | WorkerPhase::Waiting | WorkerPhase::Limited
+            ) {
                 self.enter(WorkerPhase::Idle, event);
             }
         }
@@ -587,7 +602,14 @@ impl WorkerState {
                 self.failed_in_a_row = 0;
                 self.enter(WorkerPhase::Idle, event);
             }
-            EventKind::WorkerPaused(_) => self.enter(WorkerPhase::Paused, event),
+            EventKind::WorkerPaused(paused) => {
+                let phase = match paused.limit {
+                    Some(_) => WorkerPhase::Limited,
+                    None => WorkerPhase::Paused,
+                };
+                self.limit.clone_from(&paused.limit);
+                self.enter(phase, event);
+            }
             EventKind::WorkerRestarted(_) => self.enter(WorkerPhase::Spawning, event),
             _ => {}
         }

@@ -3,9 +3,9 @@
 
 use crate::facts::{
     Answer, Candidate, CheckState, Checks, ConflictFacts, ConflictPrompt, DoneTask, EarlierAttempt,
-    Finding, FixFacts, FixPrompt, FolderFacts, JudgePrompt, Mail, MemberFacts, OtherWorker, Place,
-    PlanLimits, PlanPrompt, Reach, RepositoryFacts, ReviewPrompt, ReviewedTask, Said, Situation,
-    TaskFacts, TaskState, WakeLimits, WakePrompt, WorkerPrompt, You,
+    FindingFacts, FixFacts, FixPrompt, FolderFacts, JudgePrompt, Mail, MemberFacts, OtherWorker,
+    Place, PlanLimits, PlanPrompt, Reach, RepositoryFacts, ReviewPrompt, ReviewedTask, Said,
+    Situation, TaskFacts, TaskStateFacts, WakeLimits, WakePrompt, WorkerPrompt, You,
 };
 use crate::templates::{Prompt, PromptKind};
 
@@ -324,6 +324,7 @@ impl Prompt for PlanPrompt {
                 budget: Some("2.00 US dollars".to_owned()),
             },
             may_ask: true,
+            requirements: false,
             previous: Some("{\n  \"tasks\": []\n}".to_owned()),
             answers: vec![Answer {
                 question: "Which provider sends the mail?".to_owned(),
@@ -367,7 +368,7 @@ impl Prompt for WakePrompt {
             }],
             has_findings: false,
             digest: texts(&["09:12 task 1 was merged", "09:14 worker-2 began task 3"]),
-            tasks: vec![TaskState {
+            tasks: vec![TaskStateFacts {
                 id: "3".to_owned(),
                 state: "is being worked on".to_owned(),
                 worker: Some("worker-2".to_owned()),
@@ -425,7 +426,7 @@ impl Prompt for ReviewPrompt {
                 "--- /dev/null\n+++ b/src/tokens.rs\n@@ -0,0 +1 @@\n+pub const LIFETIME: u64 = 30;"
                     .to_owned(),
             patch: Some("teamster-change.patch".to_owned()),
-            findings: vec![Finding {
+            findings: vec![FindingFacts {
                 severity: "major".to_owned(),
                 path: Some("src/tokens.rs".to_owned()),
                 line: Some(12),

@@ -4,8 +4,9 @@ mod leading;
 mod working;
 
 pub use leading::{
-    Candidate, CheckState, Finding, FolderFacts, JudgePrompt, MemberFacts, PlanLimits, PlanPrompt,
-    RepositoryFacts, ReviewPrompt, ReviewedTask, Said, TaskState, WakeLimits, WakePrompt,
+    Candidate, CheckState, FindingFacts, FolderFacts, JudgePrompt, MemberFacts, PlanLimits,
+    PlanPrompt, RepositoryFacts, ReviewPrompt, ReviewedTask, Said, TaskStateFacts, WakeLimits,
+    WakePrompt,
 };
 pub use working::{
     Answer, Checks, ConflictFacts, ConflictPrompt, DoneTask, EarlierAttempt, FixFacts, FixPrompt,

@@ -14,7 +14,8 @@ use teamster_journal::payload::{Member, PlanDraft};
 use teamster_types::WorkerName;
 
 use crate::preset::{
-    Available, Choice, Filling, NoAgents, Preset, PresetFlow, Prompts, choose, fill_plan, propose,
+    Available, Choice, Filling, NoAgents, Preset, PresetFlow, PresetPrompts, choose, fill_plan,
+    propose,
 };
 use crate::request::{Crew, Group};
 
@@ -344,7 +345,12 @@ fn finished(
     })
 }
 
-fn told(casting: &Casting<'_>, prompts: Option<&Prompts>, name: &WorkerName, role: &str) -> String {
+fn told(
+    casting: &Casting<'_>,
+    prompts: Option<&PresetPrompts>,
+    name: &WorkerName,
+    role: &str,
+) -> String {
     let filling = Filling {
         task: casting.task,
         team: casting.team,

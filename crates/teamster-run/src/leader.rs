@@ -122,6 +122,8 @@ pub struct PlanRequest<'a> {
     pub budget: &'a Budget,
     /// Whether a person can be asked what the leader cannot decide.
     pub may_ask: bool,
+    /// Whether the person wants to settle what is wanted before anything is planned.
+    pub requirements: bool,
     /// Whether the plan must say what was found out: the flow `party` is not led on without that.
     pub needs_analysis: bool,
     /// What was answered to the questions that it asked.

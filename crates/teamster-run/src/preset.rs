@@ -48,7 +48,7 @@ pub use agents::Agents;
 pub use choose::{Choice, choose};
 use flow::FlowTable;
 pub use flow::PresetFlow;
-pub use prompt::{Filling, Prompts};
+pub use prompt::{Filling, PresetPrompts};
 pub use propose::{Available, NoAgents, Proposal, propose};
 pub use tasks::fill_plan;
 use tasks::own_plan;
@@ -112,7 +112,7 @@ pub struct Preset {
     /// Its own plan, with places for the words of the run.
     pub plan: Option<PlanDraft>,
     /// What its members are told.
-    pub prompts: Prompts,
+    pub prompts: PresetPrompts,
 }
 
 /// A worker of a preset.
@@ -185,7 +185,7 @@ impl Preset {
             .flat_map(|member| [member.name.as_str(), member.role.as_str()])
             .chain(leader.as_ref().map(|_| LEADER))
             .collect();
-        let prompts = Prompts::read(body, body_line, &known, &mut faults);
+        let prompts = PresetPrompts::read(body, body_line, &known, &mut faults);
         let Some(Word(name)) = front.name.value.filter(|_| faults.is_empty()) else {
             return Err(faults);
         };

@@ -26,7 +26,9 @@ use teamster_fs::{Dir, FsError, Sync, layout};
 use teamster_journal::cost::Cost;
 use teamster_journal::payload::Base;
 use teamster_journal::payload::Shown;
-use teamster_journal::payload::{Budget, Check, CheckVerdict, Checked, JudgeFailed, ReviewMode};
+use teamster_journal::payload::{
+    Budget, Check, CheckVerdict, Checked, DeniedRequest, JudgeFailed, ReviewMode,
+};
 use teamster_journal::{ChoiceRecord, FindingRecord, Question, ReviewState, WakeRecord};
 use teamster_types::{TeamName, Time};
 
@@ -88,6 +90,8 @@ pub struct ReportInput {
     pub reviews: Vec<ReviewState>,
     /// What agents asked, and what became of it.
     pub questions: Vec<Question>,
+    /// What agents wanted to do and were not allowed.
+    pub denied: Vec<DeniedRequest>,
     /// The turns of the leader after its plan.
     pub wakes: Vec<WakeRecord>,
     /// What workers and the leader found wrong.

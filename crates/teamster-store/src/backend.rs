@@ -87,9 +87,6 @@ pub trait Txn {
     /// Returns the name of the team that is changed.
     fn team(&self) -> &TeamName;
 
-    /// Returns the last position of the journal before this change: its first event gets the next one.
-    fn position(&self) -> u64;
-
     /// Returns the events of the journal from a position on, up to this change.
     fn events_from(&mut self, from: u64) -> Result<Vec<Event>>;
 
@@ -199,13 +196,14 @@ pub trait Txn {
 
 /// A back end: it opens changes. Plain reads are its [`Read`] part.
 pub trait Backend: Read {
-    /// Makes one change. `change` may run more than once, each time from the beginning, until it is not disturbed.
+    /// Makes one change. `change` may run more than once, each time from the beginning, until it is not disturbed. Returns the
+    /// position of the journal before its first event; it means nothing for a change that tells of none.
     fn change(
         &self,
         team: &TeamName,
         what: &'static str,
         change: &mut dyn FnMut(&mut dyn Txn) -> Result<()>,
-    ) -> Result<()>;
+    ) -> Result<u64>;
 
     /// Makes a team, whole or not at all, with its first event.
     fn new_team(&self, new: &NewTeam, base: Option<&str>) -> Result<TeamConfig>;

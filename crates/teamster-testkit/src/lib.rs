@@ -4,6 +4,7 @@
 //!   only the test moves.
 //! - [`wait`]: waiting for something to be so, with a limit and a message that says what never came.
 //! - [`MemStore`]: a store without a disk.
+//! - [`postgres`]: a database server for tests.
 //! - [`conformance`]: the suite that every back end of the store passes.
 //! - [`linear`]: a judge of concurrent histories in the manner of Wing and Gong: is there one order of the operations,
 //!   none moved outside its own interval, that a sequential model would have answered in the same way?
@@ -31,6 +32,7 @@ pub mod drive;
 pub mod history;
 pub mod linear;
 mod memory;
+pub mod postgres;
 mod run_cmd;
 pub mod scratch;
 pub mod wait;

@@ -8,10 +8,13 @@
 //! |---|---|---|---|---|
 //! | fresh | what it says | dead | what it says | what it says |
 //! | stale | hung | dead | dead | unknown |
+//! | ahead of our clock | what it says | dead | dead | unknown |
 //! | missing | unknown | dead | | unknown |
 //!
-//! "What it says" is quarantined, silent, at-risk or healthy, looked at in this order. A heartbeat that tells no more than a
-//! pid may be of another machine, so the missing pid counts only once the heartbeat is stale.
+//! "What it says" is quarantined, limited, silent, at-risk or healthy, looked at in this order. A heartbeat that tells no more than a
+//! pid may be of another machine, so the missing pid counts only once the heartbeat is not fresh. A heartbeat is ahead of our
+//! clock when it is further in the future than a stale one is in the past: the clock was set back since it was written, so
+//! its age says nothing, and a process that runs is not called hung for it.
 
 use std::fmt;
 use std::time::Duration;
@@ -24,7 +27,7 @@ use crate::phrase::{Phrase, PhraseCode};
 use crate::process::{Life, ProcessId};
 use crate::time::say_span;
 
-/// A heartbeat further ahead of our clock than this is worth a word.
+/// How far a heartbeat may be ahead of our clock before the evidence says so.
 const CLOCK_SLACK: Duration = Duration::from_secs(5);
 
 /// How a worker is doing.
@@ -35,11 +38,13 @@ pub enum Verdict {
     Healthy,
     /// It beats, and failed more than once in a row.
     AtRisk,
-    /// It failed too often in a row, or says so itself: it takes no task until a person resumes it.
+    /// It failed too often in a row, or says itself that it is quarantined: it takes no task until a person resumes it.
     Quarantined,
+    /// It beats and waits until its provider can be used again. Nobody has to do anything.
+    Limited,
     /// Its bridge beats, but the agent under it has said nothing for long.
     Silent,
-    /// It does not beat, and its process runs.
+    /// It does not beat any more, and its process runs.
     Hung,
     /// Its process is proven gone.
     Dead,
@@ -54,6 +59,7 @@ impl Verdict {
             Self::Healthy => "healthy",
             Self::AtRisk => "at-risk",
             Self::Quarantined => "quarantined",
+            Self::Limited => "limited",
             Self::Silent => "silent",
             Self::Hung => "hung",
             Self::Dead => "dead",
@@ -73,7 +79,7 @@ impl fmt::Display for Verdict {
 pub struct Assessment {
     /// How the worker is doing.
     pub verdict: Verdict,
-    /// Why, in words; never empty.
+    /// Why this is the verdict, in words; never empty.
     pub evidence: Vec<Phrase>,
 }
 
@@ -83,16 +89,16 @@ impl fmt::Display for Assessment {
     }
 }
 
-/// Holds the limits between the verdicts.
+/// The limits at which one verdict turns into another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// A heartbeat this old is stale.
+    /// The age from which on a heartbeat is stale.
     pub stale: Duration,
-    /// An executing agent without an event for this long is silent.
+    /// The time without an event after which an agent that executes a task is silent.
     pub silent: Duration,
-    /// Errors in a row that make a worker at-risk.
+    /// The number of errors in a row that makes a worker at-risk.
     pub at_risk_errors: u32,
-    /// Errors in a row that quarantine it.
+    /// The number of errors in a row that quarantines it.
     pub quarantine_errors: u32,
 }
 
@@ -107,8 +113,11 @@ impl Default for Limits {
     }
 }
 
-/// Judges a worker by its heartbeat and the process behind it, or by the process that was recorded at its launch when there
-/// is no heartbeat. `life` tells whether a process lives.
+/// Judges a worker by its heartbeat and the process behind that, or, without a heartbeat, by the process that was `recorded`
+/// at its launch. `life` tells whether a process lives.
+///
+/// An agent is silent only while its bridge executes a task: an idle one has nothing to say. The time is counted from
+/// `lastEventAt`, which the bridge clears when it takes a task; before the first event nothing is called silent.
 pub fn judge(
     now: Time,
     heartbeat: Option<&Heartbeat>,
@@ -130,9 +139,6 @@ pub fn judge(
 }
 
 /// Judges a worker by its heartbeat and by what is known about its process.
-///
-/// An agent is silent only while its bridge executes a task: an idle one has nothing to say. The time is counted
-/// from `lastEventAt`, so a bridge clears that when it takes a new task; without one, nothing is called silent.
 fn assess(now: Time, heartbeat: Option<&Heartbeat>, life: Life, limits: &Limits) -> Assessment {
     let Some(heartbeat) = heartbeat else {
         return assess_without_heartbeat(life);
@@ -193,7 +199,7 @@ fn assess_without_heartbeat(life: Life) -> Assessment {
     }
 }
 
-/// Returns the verdict of the heartbeat's own words, taking it as fresh.
+/// Returns what the heartbeat says about its worker, whatever its age, and adds why to the evidence.
 fn assess_what_it_says(
     now: Time,
     heartbeat: &Heartbeat,
@@ -213,6 +219,10 @@ fn assess_what_it_says(
     }
     if errors >= limits.quarantine_errors {
         return Verdict::Quarantined;
+    }
+    if let Some(limit) = &heartbeat.limit {
+        evidence.push(limit.phrase());
+        return Verdict::Limited;
     }
     if heartbeat.status == WorkerStatus::Executing
         && let Some(last_event_at) = heartbeat.last_event_at

@@ -24,6 +24,7 @@ fn beat(seconds_old: i64, status: WorkerStatus, errors: u32) -> Heartbeat {
         host: None,
         agent_session_id: None,
         last_event_at: None,
+        limit: None,
         launch: None,
     }
 }

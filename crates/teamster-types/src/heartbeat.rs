@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::phrase::{Phrase, PhraseCode};
 use crate::process::ProcessId;
 use crate::{TaskId, TeamName, Time, WorkerName};
 
@@ -35,6 +37,63 @@ impl WorkerStatus {
         }
     }
 }
+
+/// Why a provider cannot be used for now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum LimitCause {
+    /// A limit of the account is reached, or too much was asked at once.
+    #[default]
+    RateLimit,
+    /// The model's server or the way to it is out of order.
+    Outage,
+    /// The client is not signed in.
+    SignIn,
+}
+
+/// A provider that cannot be used before a moment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ProviderLimit {
+    /// The provider, as the user calls it.
+    pub provider: String,
+    /// Why it cannot be used.
+    #[serde(default)]
+    pub cause: LimitCause,
+    /// The window that is used up, in words, where that is known.
+    #[serde(default)]
+    pub window: Option<String>,
+    /// When it can be used again, or is tried again.
+    pub until: Time,
+}
+
+impl ProviderLimit {
+    /// Returns what is known about it, as a sentence.
+    pub fn phrase(&self) -> Phrase {
+        let (provider, until) = (&self.provider, &self.until);
+        match (self.cause, &self.window) {
+            (LimitCause::RateLimit, Some(window)) => Phrase::new(
+                PhraseCode::LimitedWindow,
+                [("provider", provider), ("until", until), ("window", window)],
+            ),
+            (LimitCause::RateLimit, None) => Phrase::new(
+                PhraseCode::Limited,
+                [("provider", provider), ("until", until)],
+            ),
+            (LimitCause::Outage, _) => Phrase::new(
+                PhraseCode::ProviderDown,
+                [("provider", provider), ("until", until)],
+            ),
+            (LimitCause::SignIn, _) => Phrase::new(
+                PhraseCode::ProviderSignedOut,
+                [("provider", provider), ("until", until)],
+            ),
+        }
+    }
+}
+
+/// The word for a worker whose provider cannot be used for now.
+pub const LIMITED: &str = "limited";
 
 /// One heartbeat.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -77,12 +136,23 @@ pub struct Heartbeat {
     /// When the agent itself last said anything.
     #[serde(default)]
     pub last_event_at: Option<Time>,
+    /// The limit of its provider that it waits for. Whoever does not know this key sees a worker that polls.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<ProviderLimit>,
     /// The number of the bridge's launch, which everything it started carries in its environment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub launch: Option<String>,
 }
 
 impl Heartbeat {
+    /// Returns what the worker does, in one word: what it says, or that it waits for its provider.
+    pub fn word(&self) -> &'static str {
+        match self.limit {
+            Some(_) => LIMITED,
+            None => self.status.as_str(),
+        }
+    }
+
     /// Returns whether it proves its worker alive now. One from far ahead proves nothing: the clock was set back since,
     /// and a living worker would have written a newer one.
     pub fn is_fresh(&self, now: Time, stale: Duration) -> bool {

@@ -15,6 +15,9 @@ pub const CONTENT_LIMIT: usize = 64 * 1024;
 /// apart.
 pub const REQUEST_POSITION: &str = "requestSeq";
 
+/// The key of a message that says which other one its recipient was not told.
+pub const UNDELIVERED: &str = "undelivered";
+
 /// Which box a message lies in.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Mailbox {

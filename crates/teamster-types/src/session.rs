@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::process::ProcessId;
+use crate::process::{Life, ProcessId};
 
 /// A session that left a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,6 +50,26 @@ impl ClientSession {
             derived.is_some_and(|start| start.len() == 8 && self.id.starts_with(start));
         (!lead_session.is_empty() && self.id == lead_session) || is_derived
     }
+}
+
+/// Returns what the records of sessions prove about whoever runs in a pane, with the pid of the session that proves it; `None`
+/// when no session was recorded there. One that runs proves life, and only the end of all of them proves death.
+pub fn life_in_pane(
+    sessions: &[ClientSession],
+    pane: &str,
+    life: impl Fn(&ProcessId) -> Life,
+) -> Option<(Life, u32)> {
+    let is_there =
+        |session: &&ClientSession| !pane.is_empty() && session.pane.as_deref() == Some(pane);
+    let lives = sessions
+        .iter()
+        .filter(is_there)
+        .map(|session| (life(&session.process), session.process.pid));
+    let lives: Vec<(Life, u32)> = lives.collect();
+    let of = |wanted: Life| lives.iter().copied().find(|(life, _)| *life == wanted);
+    of(Life::Alive)
+        .or_else(|| of(Life::Unknown))
+        .or_else(|| of(Life::Gone))
 }
 
 #[cfg(test)]

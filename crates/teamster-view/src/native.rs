@@ -13,7 +13,7 @@ use teamster_store::Read;
 use teamster_types::health::{Assessment, Verdict};
 use teamster_types::phrase::{Phrase, PhraseCode};
 use teamster_types::process::{Life, ProcessId};
-use teamster_types::session::ClientSession;
+use teamster_types::session::{ClientSession, life_in_pane};
 use teamster_types::team::{TeamConfig, TeamMember};
 
 /// What is known about the lead of a team of Claude Code.
@@ -88,28 +88,19 @@ impl Lead {
     }
 
     fn in_pane(&self, read: &dyn Read, member: &TeamMember, evidence: &mut Vec<Phrase>) -> Verdict {
-        let its = |session: &&ClientSession| {
-            !member.pane.is_empty() && session.pane.as_deref() == Some(member.pane.as_str())
-        };
-        let runs = |session: &&ClientSession| read.life(&session.process) == Life::Alive;
-        if let Some(session) = self.sessions.iter().filter(its).find(runs) {
-            let pid = session.process.pid;
-            evidence.push(Phrase::new(
-                PhraseCode::SessionInPaneRuns,
-                [("pane", &member.pane), ("pid", &pid)],
-            ));
-            return Verdict::Healthy;
-        }
-        let mut ended = self.sessions.iter().filter(its).peekable();
-        let is_gone = |session: &ClientSession| read.life(&session.process) == Life::Gone;
-        if let Some(last) = ended.peek().map(|session| session.process.pid)
-            && ended.all(is_gone)
-        {
-            evidence.push(Phrase::new(
-                PhraseCode::SessionInPaneGone,
-                [("pane", &member.pane), ("pid", &last)],
-            ));
-            return Verdict::Dead;
+        let pane = &member.pane;
+        match life_in_pane(&self.sessions, pane, |process| read.life(process)) {
+            Some((Life::Alive, pid)) => {
+                let code = PhraseCode::SessionInPaneRuns;
+                evidence.push(Phrase::new(code, [("pane", pane), ("pid", &pid)]));
+                return Verdict::Healthy;
+            }
+            Some((Life::Gone, pid)) => {
+                let code = PhraseCode::SessionInPaneGone;
+                evidence.push(Phrase::new(code, [("pane", pane), ("pid", &pid)]));
+                return Verdict::Dead;
+            }
+            Some((Life::Unknown, _)) | None => {}
         }
         evidence.push(if member.pane.is_empty() {
             Phrase::new(PhraseCode::PlaceUnknown, [])

@@ -26,12 +26,6 @@ impl WaitingRequest {
     pub fn words(&self) -> String {
         format!("{} asks to be allowed: {}", self.worker, self.request.what)
     }
-
-    /// Returns the command that allows it.
-    pub fn command(&self, team: &str) -> String {
-        let (worker, request) = (&self.worker, &self.request.request);
-        format!("teamster worker answer {worker} {request} allow --team {team}")
-    }
 }
 
 /// Returns the requests of all agents of a team that wait for an answer, by worker.

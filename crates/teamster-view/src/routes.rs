@@ -66,8 +66,11 @@ fn candidate(row: &WorkerRow, members: &[TeamMember], tasks: &[Task]) -> Option<
             }),
         in_progress,
         idle: in_progress == 0 && row.is_idle(),
-        out: matches!(row.verdict, Verdict::Dead | Verdict::Quarantined)
-            .then(|| format!("{}: {}", row.verdict, row.evidence.join(", "))),
+        out: matches!(
+            row.verdict,
+            Verdict::Dead | Verdict::Quarantined | Verdict::Limited
+        )
+        .then(|| format!("{}: {}", row.verdict, row.evidence.join(", "))),
     })
 }
 

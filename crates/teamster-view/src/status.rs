@@ -237,7 +237,11 @@ pub fn of_session(view: &TeamView) -> TeamStatus {
 
 /// Adds what the state file of a session tells of its team, which has a registry.
 pub fn add_session(status: &mut TeamStatus, session: &TeamView) {
+    let known: Vec<TeamProblem> = status.workers.iter().filter_map(unwell).collect();
     workers::add_session(&mut status.workers, session);
+    let unwell = status.workers.iter().filter_map(unwell);
+    let is_new = |problem: &TeamProblem| !known.contains(problem);
+    status.problems.extend(unwell.filter(is_new));
     if status.stage.is_none() {
         let told = session.session.as_ref();
         status.stage = told.map(|session| session.pdca_phase.clone());

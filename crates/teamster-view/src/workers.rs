@@ -1,9 +1,11 @@
 //! How each worker is, with the evidence.
 
 use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
 
 use serde::Serialize;
 use teamster_claude::state::Status as SessionStatus;
+use teamster_fs::layout::Layout;
 use teamster_journal::{Event, EventKind, family};
 use teamster_store::{Damaged, Read, Result};
 use teamster_types::created_at::created_at;
@@ -14,7 +16,7 @@ use teamster_types::task::Status;
 use teamster_types::team::{TeamConfig, TeamMember, TeamOrigin};
 use teamster_types::{TaskId, TeamName, Time};
 
-use crate::model::{TeamView, WorkerView};
+use crate::model::{Sessions, TeamView, WorkerView};
 use crate::native::Lead;
 
 /// The status of a worker that has ended in order.
@@ -128,12 +130,49 @@ pub(crate) fn add_session(rows: &mut [WorkerRow], session: &TeamView) {
         let Some(told) = told.map(WorkerRow::of_view) else {
             continue;
         };
+        // What cannot be told from outside may be told by the process that called the teammate's hooks.
+        if row.verdict == Verdict::Unknown && told.verdict == Verdict::Dead {
+            row.verdict = told.verdict;
+            row.evidence = told.evidence;
+        }
         if row.verdict != Verdict::Dead {
             row.status = told.status.or(row.status);
         }
         row.current_task_id = row.current_task_id.take().or(told.current_task_id);
         row.last_event_at = row.last_event_at.or(told.last_event_at);
     }
+}
+
+/// Returns the teammates of a team of Claude Code that are proven dead, as every view shows them. `layout` says where the state
+/// files of its project are.
+pub fn dead_teammates(
+    read: &dyn Read,
+    layout: &Layout,
+    team: &TeamName,
+    config: &TeamConfig,
+) -> Result<Vec<WorkerRow>> {
+    let mut rows = list_beside_sessions(read, layout, team, config, &Limits::default())?.rows;
+    rows.retain(|row| row.last_poll_at.is_none() && row.verdict == Verdict::Dead);
+    Ok(rows)
+}
+
+/// Returns the workers of a team like [`list`], with what the state files of its project tell of a team of Claude Code.
+pub fn list_beside_sessions(
+    read: &dyn Read,
+    layout: &Layout,
+    team: &TeamName,
+    config: &TeamConfig,
+    limits: &Limits,
+) -> Result<Workers> {
+    let mut found = list(read, team, config, limits)?;
+    if config.kind() == TeamOrigin::Claude
+        && let Some(project) = config.project()
+        && let Some(session) =
+            Sessions::of(layout, Path::new(project)).of_team(team.as_str(), read.now())
+    {
+        add_session(&mut found.rows, &session);
+    }
+    Ok(found)
 }
 
 /// Returns the task that each teammate of Claude Code is at work on, as its client writes it into the task's file.
@@ -203,7 +242,7 @@ fn row(
             .or_else(|| member.and_then(|member| said(&member.provider)))
             .unwrap_or_default(),
         backend_type: member.map_or_else(String::new, |member| member.backend.clone()),
-        status: beating.map(|beat| beat.status.as_str()),
+        status: beating.map(Heartbeat::word),
         verdict: assessment.verdict,
         evidence: assessment.evidence,
         pid: beating.map(|beat| beat.pid),
@@ -255,7 +294,7 @@ impl WorkerRow {
     /// Whether a person should look at it. A member that was never started is no problem.
     pub fn needs_a_person(&self) -> bool {
         match self.verdict {
-            Verdict::Healthy => false,
+            Verdict::Healthy | Verdict::Limited => false,
             Verdict::Unknown => self.last_poll_at.is_some(),
             _ => true,
         }
@@ -351,6 +390,7 @@ mod tests {
             host: None,
             agent_session_id: None,
             last_event_at: None,
+            limit: None,
             launch: None,
         }
     }

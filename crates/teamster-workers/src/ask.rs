@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use teamster_agents::{
-    AgentEvent, AgentOutcome, AgentSpending, Driver, Job, Permissions, Rule, Stopped,
+    AgentEvent, AgentOutcome, AgentSpending, Driver, Job, Permissions, QuestionReply, Rule, Stopped,
 };
 use teamster_fs::proc::Machine;
 use teamster_isolate::OrTrace as _;
@@ -26,6 +26,10 @@ use crate::process::{self, AgentProcess, LAST_WORDS, LaunchSite, TempFolder};
 const LOOK: Duration = Duration::from_millis(100);
 /// The number of bytes of an answer that are kept; of a longer one, the end.
 const LONGEST_ANSWER: usize = 4 * 1024 * 1024;
+
+/// What an agent is told that asks the person something in words while it is asked itself.
+const NOBODY_HERE: &str = "Nobody answers while you are asked this. If your answer has a place for questions, put it there; else \
+     decide by yourself, and say what you assumed.";
 
 /// What is asked, of whom, and where.
 pub struct Ask<'a> {
@@ -219,8 +223,10 @@ impl Conversation<'_> {
     fn apply(&mut self, command: AttemptCommand) {
         match command {
             AttemptCommand::Report(event) => {
-                if let AgentEvent::Text(text) = &event {
-                    self.keep(text);
+                match &event {
+                    AgentEvent::Text(text) => self.keep(text),
+                    AgentEvent::QuestionAsked { request, .. } => self.leave_question(request),
+                    _ => {}
                 }
                 (self.hear)(&event);
             }
@@ -240,6 +246,17 @@ impl Conversation<'_> {
             | AttemptCommand::NoteRefused(_)
             | AttemptCommand::NoteActivity { .. }
             | AttemptCommand::NoteStarted { .. } => {}
+        }
+    }
+
+    /// Tells the client that nobody answers its question here.
+    fn leave_question(&mut self, request: &str) {
+        let reply = QuestionReply::Unanswered(NOBODY_HERE.to_owned());
+        let line = self
+            .attempt
+            .answer_question(request, &reply, Instant::now());
+        if let Some(line) = line {
+            self.process.write(line);
         }
     }
 

@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use teamster_agents::{
     AgentEnd, AgentEvent, AgentOutcome, Exit, Interrupt, LineEffects, MessageRoute, OutputReader,
-    PermissionReply, Stopped,
+    PermissionReply, QuestionReply, Stopped,
 };
 use teamster_isolate::child::{self, ChildEvent, OutputLine, OutputStream};
 
@@ -314,6 +314,18 @@ impl AgentAttempt {
         now: Instant,
     ) -> Option<Vec<u8>> {
         let line = self.reader.answer(request, reply)?;
+        self.last_activity = now;
+        Some(line)
+    }
+
+    /// Returns what tells the client what became of its question, or `None` when it does not wait for that.
+    pub(crate) fn answer_question(
+        &mut self,
+        request: &str,
+        reply: &QuestionReply,
+        now: Instant,
+    ) -> Option<Vec<u8>> {
+        let line = self.reader.answer_question(request, reply)?;
         self.last_activity = now;
         Some(line)
     }

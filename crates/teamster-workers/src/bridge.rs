@@ -32,23 +32,24 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use teamster_agents::{AgentEvent, AgentVerdict, PermissionDecision, ResumeSession};
+use teamster_agents::{AgentEvent, AgentVerdict, PermissionDecision, ResumeSession, Trouble};
 use teamster_fs::proc::Machine;
 use teamster_fs::{Dir, OrTrace as _};
 use teamster_isolate::child::ChildEvent;
 use teamster_isolate::process_tree::{self, ProcessTree};
 use teamster_journal::payload::{
-    Addressee, WorkerResumed, WorkerSpawned, WorkerStarted, WorkerStopped,
+    Addressee, WorkerPaused, WorkerResumed, WorkerSpawned, WorkerStarted, WorkerStopped,
 };
 use teamster_journal::{EventActor, EventKind};
 use teamster_prompts::Prompts;
 use teamster_store::{ClaimRequest, Claimed, Kind, Signal, Store, StoreError};
 use teamster_types::TaskId;
-use teamster_types::heartbeat::WorkerStatus;
+use teamster_types::heartbeat::{LimitCause, ProviderLimit, WorkerStatus};
 use teamster_types::json::Object;
 use teamster_types::process::ProcessId;
 use teamster_types::redact::redact;
 use teamster_types::team::TeamOrigin;
+use teamster_types::text::shown;
 
 use crate::attempt::{AttemptCommand, AttemptEnd, StopCause};
 use crate::briefing::{self, Briefer, BriefingInput};
@@ -58,8 +59,8 @@ use crate::process::{LAST_WORDS, TempFolder};
 use crate::record::{self, LaunchRecord, WorkerBackend, WorkerLock, WorkerSpec};
 use crate::tools::{ToolFailure, WorkerTool};
 use crate::workplace::{Foundation, Workplace, WorkplaceError};
-use agent_requests::AgentRequests;
-use completion::{AgentPart, Completion, TaskResolution, lost_claim};
+use agent_requests::{AgentRequests, ClientReply};
+use completion::{AgentPart, Completion, REASON, TaskResolution, lost_claim};
 use heartbeat::HeartbeatThread;
 use lifecycle::{IdleWait, Lifecycle, WorkOutlook, forward_system_signals};
 use mailbox::{MailRequest, PersonRequest, WorkerMailbox};
@@ -118,7 +119,7 @@ enum BridgeEvent {
 
 /// How a wait for an event ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wake {
+enum StepOutcome {
     /// An event came and was applied.
     Event { may_be_work: bool },
     /// The time is over.
@@ -193,8 +194,21 @@ pub struct Bridge {
     workplace: Box<dyn Workplace>,
     may_begin: MayBegin,
     events: Receiver<BridgeEvent>,
+    /// The task that the worker keeps while it waits for its provider.
+    waiting: Option<Claimed>,
+    /// Why that task is somebody else's by now.
+    lost: Option<String>,
     /// Held for the bridge's life; the kernel frees it at its death.
     _lock: WorkerLock,
+}
+
+/// A limit of the provider that the agent ran into.
+struct MetLimit {
+    limit: ProviderLimit,
+    /// How long the worker waits.
+    seconds: u64,
+    /// What the client said, in words.
+    reason: String,
 }
 
 impl Bridge {
@@ -268,6 +282,8 @@ impl Bridge {
             workplace,
             may_begin: config.may_begin,
             events,
+            waiting: None,
+            lost: None,
             _lock: config.lock,
         };
         let spawned = bridge
@@ -287,12 +303,12 @@ impl Bridge {
         self.lifecycle.show(WorkerStatus::Polling);
         let requests = self.mailbox.read_mail(&mut self.reporter);
         self.obey(requests);
+        if let Some(limit) = WorkerMailbox::known_limit(&self.reporter) {
+            self.hear_of_limit(&limit);
+        }
         let mut claimed_at: Option<Instant> = None;
         while !self.lifecycle.is_over() {
-            if self.lifecycle.may_work(Instant::now())
-                && (self.may_begin)()
-                && !self.is_called_back()
-            {
+            if self.lifecycle.may_work() && (self.may_begin)() && !self.is_called_back() {
                 claimed_at = Some(Instant::now());
                 match self.claim() {
                     Ok(Some(claimed)) => {
@@ -315,14 +331,14 @@ impl Bridge {
     }
 
     /// Waits until `until` for one event, hands it to the part that it concerns and applies what follows.
-    fn step(&mut self, run: Option<&mut TaskAttempt<'_>>, until: Instant) -> Wake {
+    fn step(&mut self, run: Option<&mut TaskAttempt<'_>>, until: Instant) -> StepOutcome {
         let left = until.saturating_duration_since(Instant::now());
         match self.events.recv_timeout(left) {
-            Ok(event) => Wake::Event {
+            Ok(event) => StepOutcome::Event {
                 may_be_work: self.dispatch(event, run),
             },
-            Err(RecvTimeoutError::Timeout) => Wake::Timeout,
-            Err(RecvTimeoutError::Disconnected) => Wake::Closed,
+            Err(RecvTimeoutError::Timeout) => StepOutcome::Timeout,
+            Err(RecvTimeoutError::Disconnected) => StepOutcome::Closed,
         }
     }
 
@@ -367,6 +383,11 @@ impl Bridge {
             (BridgeEvent::CallerGone(number), _) => {
                 self.requests.note_caller_gone(number, &mut self.reporter);
             }
+            (BridgeEvent::ClaimLost(task, why), None)
+                if (self.waiting.as_ref()).is_some_and(|held| *held.task.id() == task) =>
+            {
+                self.lost = Some(why);
+            }
             // The last words of an earlier attempt, or the claim of an earlier task.
             (BridgeEvent::Agent(..) | BridgeEvent::ClaimLost(..), _) => {}
         }
@@ -399,6 +420,7 @@ impl Bridge {
     /// Reads the journal and the mail, and tells the running agent what concerns it.
     fn read_news(&mut self, run: Option<&mut TaskAttempt<'_>>, has_mail: bool) -> bool {
         let held = run.as_ref().map(|run| run.task().clone());
+        let held = held.or_else(|| Some(self.waiting.as_ref()?.task.id().clone()));
         let news = self
             .mailbox
             .read_journal(&mut self.reporter, held.as_ref(), has_mail);
@@ -408,6 +430,7 @@ impl Bridge {
             self.mailbox.pass_replies_on(run, &mut self.reporter);
             self.requests
                 .hear_answers(&mut self.reporter, &self.mailbox);
+            self.answer_client(run);
             let now = self.reporter.store().now();
             if self.lifecycle.is_stopping_now() {
                 run.stop(StopCause::Requested, now);
@@ -418,8 +441,26 @@ impl Bridge {
             {
                 run.stop(StopCause::ClaimLost(why), now);
             }
+        } else if let Some(claimed) = &self.waiting
+            && news.held_task_changed
+        {
+            self.lost = lost_claim(&self.reporter, claimed);
+        }
+        if let Some(limit) = news.limit {
+            self.hear_of_limit(&limit);
         }
         news.may_be_work
+    }
+
+    /// Takes in that somebody else of the same provider ran into a limit: a worker without a task does not run into it, too.
+    fn hear_of_limit(&mut self, limit: &ProviderLimit) {
+        let now = self.reporter.store().now();
+        let is_ours = limit.provider == self.reporter.identity().provider
+            && limit.cause == LimitCause::RateLimit
+            && limit.until > now;
+        if is_ours && self.lifecycle.wait_for(limit.clone(), now) {
+            self.reporter.say(limit.phrase().as_str());
+        }
     }
 
     /// Does what mail asks of the bridge itself.
@@ -493,32 +534,33 @@ impl Bridge {
     fn wait_for_work(&mut self, claimed_at: Option<Instant>) {
         let mut wait = IdleWait::new(claimed_at, Instant::now());
         loop {
-            match self.step(None, self.lifecycle.wake_at(&wait)) {
-                Wake::Event { may_be_work } => {
+            let until = self.lifecycle.wake_at(&wait, self.reporter.store().now());
+            match self.step(None, until) {
+                StepOutcome::Event { may_be_work } => {
                     let now = Instant::now();
                     if self.lifecycle.is_over() {
                         return;
                     }
-                    if may_be_work && self.lifecycle.may_work(now) {
+                    if may_be_work && self.lifecycle.may_work() {
                         std::thread::sleep(wait.before_claim(now));
                         return;
                     }
                 }
-                Wake::Timeout => {
-                    let outlook = if self.lifecycle.may_work(Instant::now()) {
+                StepOutcome::Timeout => {
+                    if self.lifecycle.end_limit(self.reporter.store().now()) {
+                        return;
+                    }
+                    let outlook = if self.lifecycle.may_work() {
                         WorkOutlook::look(&mut self.reporter, self.launcher.machine())
                     } else {
                         WorkOutlook::Later
                     };
-                    let now = Instant::now();
-                    // Whatever else there is to do: a pause that stays would be over at once in every later wait.
-                    let is_pause_over = self.lifecycle.end_pause(now);
-                    if outlook == WorkOutlook::Now || is_pause_over {
+                    if outlook == WorkOutlook::Now {
                         return;
                     }
-                    wait.look_again(outlook, now);
+                    wait.look_again(outlook, Instant::now());
                 }
-                Wake::Closed => {
+                StepOutcome::Closed => {
                     self.lifecycle.note_team_gone();
                     return;
                 }
@@ -534,11 +576,101 @@ impl Bridge {
             .say(&format!("task {id}: {}", claimed.task.subject()));
         let mut log = self.launcher.open_log(&mut self.reporter, id);
         let part = match self.begin_workplace(claimed, &mut log) {
-            Ok(()) => self.run_agent(claimed, &mut log),
+            Ok(()) => self.run_until_served(claimed, &mut log),
             Err(part) => part,
         };
         self.complete(claimed, &part, &mut log);
         self.lifecycle.end_task();
+    }
+
+    /// Has the agent do the task. When its provider cannot be used, the worker waits with the task and its worktree, and goes on:
+    /// nobody else gets it meanwhile, and no attempt is lost.
+    fn run_until_served(&mut self, claimed: &Claimed, log: &mut TaskLog) -> AgentPart {
+        let mut is_continued = false;
+        loop {
+            let part = self.run_agent(claimed, log, is_continued);
+            let Some(limit) = self.limit_met(&part) else {
+                return part;
+            };
+            self.waiting = Some(claimed.clone());
+            let goes_on = self.wait_for_provider(claimed, &limit, log);
+            self.waiting = None;
+            if let Some(why) = self.lost.take() {
+                self.record_spent(claimed, &part);
+                return AgentPart::Lost(why);
+            }
+            if !goes_on {
+                return part;
+            }
+            self.record_spent(claimed, &part);
+            is_continued = true;
+        }
+    }
+
+    /// Returns what is known about the provider when the agent ended because of it, and until when the worker waits.
+    fn limit_met(&mut self, part: &AgentPart) -> Option<MetLimit> {
+        let AgentPart::Ran(end) = part else {
+            return None;
+        };
+        let AgentVerdict::Paused { trouble, reason } = &end.outcome.verdict else {
+            return None;
+        };
+        if !matches!(end.cause, None | Some(StopCause::Silent | StopCause::Late)) {
+            return None;
+        }
+        let known = end.outcome.limit.as_ref();
+        let resets_at = known.and_then(|known| known.resets_at);
+        let now = self.reporter.store().now();
+        let until = self.lifecycle.count_trouble(now, resets_at);
+        Some(MetLimit {
+            seconds: until.since(now).as_secs(),
+            limit: ProviderLimit {
+                provider: self.reporter.identity().provider.clone(),
+                cause: match trouble {
+                    Trouble::Outage => LimitCause::Outage,
+                    Trouble::SignIn => LimitCause::SignIn,
+                    Trouble::RateLimit | Trouble::Task => LimitCause::RateLimit,
+                },
+                window: known.and_then(|known| known.window.clone()),
+                until,
+            },
+            reason: format!("{}: {reason}", trouble.words()),
+        })
+    }
+
+    /// Waits until the provider can be used again; returns whether the work goes on then. Others of the same provider learn of it
+    /// by the event.
+    fn wait_for_provider(&mut self, claimed: &Claimed, met: &MetLimit, log: &mut TaskLog) -> bool {
+        let now = self.reporter.store().now();
+        let MetLimit {
+            limit,
+            seconds,
+            reason,
+        } = met;
+        let words = format!("{}; {reason}", limit.phrase());
+        self.reporter.say(&words);
+        log.note(now, &words);
+        let paused = EventKind::WorkerPaused(WorkerPaused {
+            seconds: *seconds,
+            reason: shown(reason, REASON),
+            limit: Some(limit.clone()),
+        });
+        let event = self.reporter.event(paused).task(claimed.task.id());
+        self.reporter.record(event);
+        self.lifecycle.wait_for(limit.clone(), now);
+        self.lifecycle.show(WorkerStatus::Polling);
+        while !self.lifecycle.is_over() && self.lost.is_none() {
+            let now = self.reporter.store().now();
+            if self.lifecycle.end_limit(now) {
+                self.lost = lost_claim(&self.reporter, claimed);
+                return self.lost.is_none();
+            }
+            let wait = self.lifecycle.limited_for(now).unwrap_or_default();
+            if self.step(None, Instant::now() + wait) == StepOutcome::Closed {
+                self.lifecycle.note_team_gone();
+            }
+        }
+        false
     }
 
     /// Makes the workplace ready, with the finished work that the task builds on.
@@ -570,13 +702,13 @@ impl Bridge {
     }
 
     /// Has the agent do the task; a launch that failed is tried once more.
-    fn run_agent(&mut self, claimed: &Claimed, log: &mut TaskLog) -> AgentPart {
+    fn run_agent(&mut self, claimed: &Claimed, log: &mut TaskLog, is_continued: bool) -> AgentPart {
         let mut why = String::new();
         for launch in 1..=LAUNCHES {
             if self.lifecycle.is_stopping_now() {
                 break;
             }
-            why = match self.attempt(claimed, log) {
+            why = match self.attempt(claimed, log, is_continued) {
                 Ok(end) if end.cause == Some(StopCause::NoStart) => end.describe_failed_launch(),
                 Ok(end) => return AgentPart::Ran(Box::new(end)),
                 Err(why) => why,
@@ -591,7 +723,12 @@ impl Bridge {
     }
 
     /// Makes one attempt at a task: a turn of the agent, and further ones for what came while it worked.
-    fn attempt(&mut self, claimed: &Claimed, log: &mut TaskLog) -> Result<AttemptEnd, String> {
+    fn attempt(
+        &mut self,
+        claimed: &Claimed,
+        log: &mut TaskLog,
+        is_continued: bool,
+    ) -> Result<AttemptEnd, String> {
         // Whatever was answered before this attempt was not an answer to it.
         self.mailbox.begin_attempt();
         self.requests.begin_attempt();
@@ -608,6 +745,7 @@ impl Bridge {
             failure: failure.as_ref(),
             workplace: self.workplace.as_ref(),
             temp: temp.path(),
+            is_continued,
         };
         let briefing = self
             .briefer
@@ -731,8 +869,8 @@ impl Bridge {
         let deadline = Instant::now() + LAST_WORDS;
         while !run.state().is_drained() {
             match self.step(Some(&mut run), deadline) {
-                Wake::Event { .. } => {}
-                Wake::Timeout | Wake::Closed => break,
+                StepOutcome::Event { .. } => {}
+                StepOutcome::Timeout | StepOutcome::Closed => break,
             }
         }
         self.look_at_inbox_file(&run);
@@ -752,7 +890,7 @@ impl Bridge {
         let mut reaped = Instant::now();
         while !run.state().has_ended() {
             let until = self.next_deadline(run).min(Instant::now() + REAP_ORPHANS);
-            if self.step(Some(run), until) == Wake::Closed {
+            if self.step(Some(run), until) == StepOutcome::Closed {
                 return;
             }
             // A talkative agent must not keep us from looking at the clock.
@@ -779,8 +917,16 @@ impl Bridge {
         }
         let (reporter, mailbox) = (&mut self.reporter, &self.mailbox);
         self.requests.expire_pending(limit, reporter, mailbox);
+        self.answer_client(run);
         let commands = run.note_request();
         self.apply(run, commands);
+    }
+
+    /// Tells the agent's client what became of questions that it asked the person.
+    fn answer_client(&mut self, run: &mut TaskAttempt<'_>) {
+        for ClientReply { request, reply } in self.requests.take_client_replies() {
+            run.answer_question(&request, &reply);
+        }
     }
 
     fn next_deadline(&self, run: &TaskAttempt<'_>) -> Instant {
@@ -845,48 +991,49 @@ impl Bridge {
     }
 
     /// Reports what the agent did, and does what it asks for.
-    fn report(&mut self, run: &TaskAttempt<'_>, event: &AgentEvent) {
+    fn report(&mut self, run: &mut TaskAttempt<'_>, event: &AgentEvent) {
         if let AgentEvent::CommitAsked { message } = event
             && let Err(error) = self.workplace.commit(message)
         {
             self.reporter.say(&format!("cannot commit: {error}"));
         }
         let position = self.reporter.record_agent_event(run.task(), event);
-        if let AgentEvent::PermissionAsked {
-            request,
-            tool,
-            detail,
-            decision: PermissionDecision::Asked,
-        } = event
-        {
-            let asked = PersonRequest {
+        match event {
+            AgentEvent::PermissionAsked {
                 request,
                 tool,
                 detail,
-                position,
-            };
-            // Asking was the agent's last word, so that no silence is counted from before it.
-            let since = run.state().last_activity();
-            self.mailbox
-                .ask_person(&mut self.reporter, run.task(), &asked, since);
+                decision: PermissionDecision::Asked,
+            } => {
+                let asked = PersonRequest {
+                    request,
+                    tool,
+                    detail,
+                    position,
+                };
+                // Asking was the agent's last word, so that no silence is counted from before it.
+                let since = run.state().last_activity();
+                self.mailbox
+                    .ask_person(&mut self.reporter, run.task(), &asked, since);
+            }
+            AgentEvent::QuestionAsked { request, question } => {
+                let limit = self.launcher.limits().idle;
+                let reporter = &mut self.reporter;
+                self.requests
+                    .ask_for_client(request, question, run.task(), limit, reporter);
+                self.answer_client(run);
+            }
+            AgentEvent::QuestionWithdrawn { request } => {
+                self.requests.note_withdrawn(request, &mut self.reporter);
+            }
+            _ => {}
         }
     }
 
     /// Keeps the work of a task and has the store take its result.
     fn complete(&mut self, claimed: &Claimed, part: &AgentPart, log: &mut TaskLog) {
         let resolution = TaskResolution::of(part);
-        if let AgentPart::Ran(end) = part {
-            let model = self.launcher.model();
-            let spent = &end.outcome.spent;
-            self.reporter.record_usage(claimed.task.id(), model, spent);
-            if end.leftover > 0 {
-                let text = format!(
-                    "ended {} processes that the agent left behind",
-                    end.leftover
-                );
-                self.reporter.say(&text);
-            }
-        }
+        self.record_spent(claimed, part);
         let workplace = self.workplace.as_mut();
         let mut completion =
             Completion::prepare(claimed, resolution, &mut self.reporter, workplace);
@@ -901,8 +1048,25 @@ impl Bridge {
             }
         }
         let resolution = completion.resolution();
-        if let Some(consequence) = self.lifecycle.account_for(resolution, Instant::now()) {
-            consequence.report(&mut self.reporter);
+        if let Some(quarantine) = self.lifecycle.account_for(resolution) {
+            quarantine.report(&mut self.reporter);
+        }
+    }
+
+    /// Records what a run of the agent cost and left behind.
+    fn record_spent(&mut self, claimed: &Claimed, part: &AgentPart) {
+        let AgentPart::Ran(end) = part else {
+            return;
+        };
+        let model = self.launcher.model();
+        let spent = &end.outcome.spent;
+        self.reporter.record_usage(claimed.task.id(), model, spent);
+        if end.leftover > 0 {
+            let text = format!(
+                "ended {} processes that the agent left behind",
+                end.leftover
+            );
+            self.reporter.say(&text);
         }
     }
 
@@ -920,7 +1084,7 @@ impl Bridge {
         }
         let pause = self.launcher.limits().pause_after(tries).min(WRITE_AGAIN);
         let until = Instant::now() + pause;
-        while let Wake::Event { .. } = self.step(None, until) {}
+        while let StepOutcome::Event { .. } = self.step(None, until) {}
         true
     }
 

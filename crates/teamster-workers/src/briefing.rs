@@ -84,6 +84,8 @@ pub(crate) struct BriefingInput<'a> {
     pub(crate) workplace: &'a dyn Workplace,
     /// A folder for patches that the agent can read and that goes with the attempt.
     pub(crate) temp: Option<&'a Path>,
+    /// Whether the same attempt goes on after its provider could not be used.
+    pub(crate) is_continued: bool,
 }
 
 impl Briefer {
@@ -228,6 +230,9 @@ impl Briefer {
     /// next one.
     fn earlier(&self, input: &BriefingInput<'_>) -> Option<EarlierAttempt> {
         let task = input.task;
+        if input.is_continued {
+            return Some(continued(input));
+        }
         let tries = task.fence().saturating_sub(1);
         if tries == 0 {
             return None;
@@ -417,6 +422,33 @@ fn last_part(text: &str) -> String {
     let length = text.chars().count();
     let from = length.saturating_sub(SHOWN_REMARK);
     text.chars().skip(from).collect()
+}
+
+/// Returns what the agent is told that goes on after its provider could not be used: what it had changed is where it left it.
+fn continued(input: &BriefingInput<'_>) -> EarlierAttempt {
+    let changes = input.workplace.changes();
+    let changes = changes.ok_or_trace("look for what was changed before the wait");
+    let changes: Vec<String> = (changes.unwrap_or_default().iter())
+        .map(|path| path.display().to_string())
+        .collect();
+    let files = match changes.as_slice() {
+        [] => "Nothing was changed by then.".to_owned(),
+        first if first.len() > NAMED_FILES => format!(
+            "What was changed by then is in this folder: {} and {} more files.",
+            first[..NAMED_FILES].join(", "),
+            first.len() - NAMED_FILES
+        ),
+        all => format!(
+            "What was changed by then is in this folder: {}.",
+            all.join(", ")
+        ),
+    };
+    EarlierAttempt {
+        how: format!(
+            "You were at work on this task until your model could not be reached any more. Go on from there. {files}"
+        ),
+        ..EarlierAttempt::default()
+    }
 }
 
 /// Returns who was to do the same in the rounds of fixing before: a check that fails again, or what a review found again.

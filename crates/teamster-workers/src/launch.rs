@@ -6,17 +6,30 @@ use std::time::{Duration, Instant};
 
 use teamster_fs::{Dir, FsError, Sync, layout};
 use teamster_isolate::detached::Detached;
-use teamster_isolate::process_tree::LAUNCH;
+use teamster_isolate::process_tree::{GUARD, LAUNCH};
 use teamster_isolate::tmux::{PaneCommand, Tmux, TmuxError};
 use teamster_store::{Read, StoreError};
 use teamster_types::heartbeat::Heartbeat;
 
+use crate::guard::{self, GUARDED};
 use crate::record::{WorkerBackend, WorkerSpec};
 use crate::socket::SOCKET;
 
 /// The variable that a bridge is started with: its team and its worker, joined by a slash. What the bridge starts can change
 /// its own variables, but not this one of the process above it.
 pub const BRIDGE: &str = "TEAMSTER_BRIDGE";
+
+/// What a bridge and its guard do not inherit: whoever starts a worker may be one itself, or sit in a terminal of tmux.
+const NOT_INHERITED: [&str; 8] = [
+    "TEAMSTER_WORKER",
+    SOCKET,
+    "TMUX",
+    "TMUX_PANE",
+    LAUNCH,
+    BRIDGE,
+    GUARD,
+    GUARDED,
+];
 
 /// How long a bridge may take to begin. It needs moments; a machine that is busy with fifty of them, more.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -91,12 +104,8 @@ impl Launcher<'_> {
                     program: self.teamster,
                     args: &args,
                     folder: self.project,
-                    set: &[
-                        (LAUNCH.into(), launch.clone().into()),
-                        (BRIDGE.into(), identity(wanted).into()),
-                    ],
-                    // Whoever starts a worker may be one itself, or sit in a terminal of tmux.
-                    unset: &["TEAMSTER_WORKER", SOCKET, "TMUX", "TMUX_PANE"],
+                    set: &guard::variables(wanted, &launch),
+                    unset: &NOT_INHERITED,
                 }
                 .start(output)?;
                 Box::new(move || !matches!(child.try_wait(), Ok(None)))
@@ -184,11 +193,6 @@ impl Launcher<'_> {
     }
 }
 
-/// Returns the value of [`BRIDGE`] for a worker.
-fn identity(wanted: &WorkerSpec) -> String {
-    format!("{}/{}", wanted.team, wanted.worker)
-}
-
 /// Returns the arguments that make our own program the bridge.
 fn arguments(wanted: &WorkerSpec, restarts: u32) -> Vec<OsString> {
     let mut args: Vec<OsString> = vec!["worker".into(), "bridge".into()];
@@ -216,22 +220,9 @@ fn arguments(wanted: &WorkerSpec, restarts: u32) -> Vec<OsString> {
 fn environment(wanted: &WorkerSpec, launch: &str) -> Vec<u8> {
     use std::os::unix::ffi::OsStrExt;
     let mut bytes = Vec::new();
-    let own = std::env::vars_os().filter(|(name, _)| {
-        ![
-            "TEAMSTER_WORKER",
-            SOCKET,
-            "TMUX",
-            "TMUX_PANE",
-            LAUNCH,
-            BRIDGE,
-        ]
-        .contains(&name.to_string_lossy().as_ref())
-    });
-    let set = [
-        (LAUNCH.into(), launch.into()),
-        (BRIDGE.into(), identity(wanted).into()),
-    ];
-    for (name, value) in own.chain(set) {
+    let own = std::env::vars_os()
+        .filter(|(name, _)| !NOT_INHERITED.contains(&name.to_string_lossy().as_ref()));
+    for (name, value) in own.chain(guard::variables(wanted, launch)) {
         bytes.extend_from_slice(name.as_bytes());
         bytes.push(b'=');
         bytes.extend_from_slice(value.as_bytes());

@@ -23,6 +23,7 @@
 //! | [`briefing`] | what an agent is told about its task |
 //! | [`task_report`] | what an agent reports at the end of a task |
 //! | [`launch`], [`record`] | how a bridge is started and found again; one process for each worker |
+//! | [`guard`] | who ends the agent of a bridge that is killed |
 //! | [`socket`], [`tools`] | how an agent reaches its bridge, and what it can do there |
 //! | [`supervise`], [`reclaim`] | what happens to dead and hung workers and to their tasks |
 //! | [`shutdown`] | how workers are stopped, and how it is proven that they are gone |
@@ -41,6 +42,7 @@ pub mod ask;
 mod attempt;
 pub mod bridge;
 pub mod briefing;
+pub mod guard;
 pub mod launch;
 pub mod limits;
 mod mail_text;

@@ -15,6 +15,8 @@ pub struct WorkerLimits {
     pub grace: Duration,
     /// How often the heartbeat is written.
     pub beat: Duration,
+    /// How often the lead is sent a `heartbeat` message; `None` when it is sent none.
+    pub beat_messages: Option<Duration>,
     /// How often the lease of a task is renewed.
     pub renew: Duration,
     /// How often signals and changes of the team are looked for.
@@ -39,6 +41,7 @@ impl Default for WorkerLimits {
             task: Duration::from_secs(60 * 60),
             grace: Duration::from_secs(5),
             beat: Duration::from_secs(5),
+            beat_messages: None,
             renew: Duration::from_secs(40),
             look: Duration::from_millis(500),
             pause: Duration::from_secs(5),

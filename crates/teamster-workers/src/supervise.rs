@@ -192,7 +192,7 @@ impl<'a> Supervisor<'a> {
         found.extend(self.tell(&record.spec.worker, assessment)?);
         match assessment.verdict {
             Verdict::Dead | Verdict::Hung => found.extend(self.mend(record, survivors)?),
-            Verdict::Healthy => self.is_well(record),
+            Verdict::Healthy | Verdict::Limited => self.is_well(record),
             _ => {}
         }
         Ok(())
@@ -312,6 +312,10 @@ fn event_of(verdict: Verdict, told: WorkerVerdict) -> Option<EventKind> {
         Verdict::Dead => Some(EventKind::WorkerDead(told)),
         Verdict::Hung => Some(EventKind::WorkerHung(told)),
         Verdict::Silent => Some(EventKind::WorkerSilent(told)),
-        Verdict::AtRisk | Verdict::Quarantined | Verdict::Healthy | Verdict::Unknown => None,
+        Verdict::AtRisk
+        | Verdict::Quarantined
+        | Verdict::Limited
+        | Verdict::Healthy
+        | Verdict::Unknown => None,
     }
 }

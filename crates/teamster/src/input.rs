@@ -14,7 +14,7 @@ const DISCARDED: &str = "What you typed before this was shown was discarded.";
 
 /// A question that is on the screen, with a prompt below it once its answer can be typed.
 #[derive(Debug)]
-pub struct Prompt {
+pub struct TerminalPrompt {
     question: TerminalQuestion,
     help: &'static str,
     text: &'static str,
@@ -30,7 +30,7 @@ pub enum PromptInput {
     Ended,
 }
 
-impl Prompt {
+impl TerminalPrompt {
     /// Asks for an answer to what is on the screen now. Only what is typed from now on can be one. `help` is shown once,
     /// above the prompt.
     pub fn new(help: &'static str, text: &'static str) -> Self {
@@ -75,7 +75,7 @@ impl Prompt {
 /// Shows a text and asks whether that is wanted; everything but a clear yes is a no.
 pub fn says_yes(text: &str, question: &'static str) -> bool {
     write(&format!("{}\n", plain(text.trim_end())));
-    let mut prompt = Prompt::new("", question);
+    let mut prompt = TerminalPrompt::new("", question);
     loop {
         match prompt.heard(Duration::from_secs(60)) {
             None => {}

@@ -39,5 +39,8 @@ fn main() -> ExitCode {
     if let Some(asked) = commands::play::asked_of(std::env::args_os()) {
         return commands::play::run(&asked);
     }
+    if let Some(bridge) = commands::worker::GuardedBridge::asked_of(std::env::args_os()) {
+        return bridge.run();
+    }
     cli::run(std::env::args_os().collect())
 }

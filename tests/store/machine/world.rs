@@ -200,6 +200,7 @@ impl World {
     pub fn notice(&self) -> Result<()> {
         self.store
             .change(&self.team, "look", &mut |tx| tx.refresh().map(drop))
+            .map(drop)
     }
 
     /// What the files say.

@@ -21,6 +21,7 @@ export const VERDICT: Record<Verdict, Tone> = {
   healthy: tone("good", "●"),
   "at-risk": tone("warn", "▲"),
   quarantined: tone("warn", "◆"),
+  limited: tone("warn", "◐"),
   silent: tone("warn", "◐"),
   hung: tone("bad", "▲"),
   dead: tone("bad", "✕"),

@@ -303,6 +303,7 @@ pub(super) fn beat_all(store: &FileStore) -> Result<()> {
             host: Some(me.host.clone()),
             agent_session_id: None,
             last_event_at: Some(store.now()),
+            limit: None,
             launch: None,
         })?;
     }

@@ -104,14 +104,13 @@ pub(super) fn workers(programs: &Programs, size: Size) -> Result<Vec<Row>> {
             many / few,
             format!("{many_ms:.1} ms : {few_ms:.1} ms, all in {took:.1} s"),
         ),
-        Row::new(
+        Row::of_limit(
             "workers-memory",
             format!("the largest bridge of {idle} that ever was"),
-            format!("{WORKER_MEGABYTES} MB"),
-            worked.max(waited) / WORKER_MEGABYTES,
+            (worked.max(waited), WORKER_MEGABYTES),
+            "MB",
             format!("{worked:.1} MB after work, {waited:.1} MB after waiting"),
-        )
-        .at_most(1.0),
+        ),
         Row::new(
             "workers-idle",
             format!("CPU of {idle} idle workers over {seconds} s, after {quiet} s without news"),
@@ -168,14 +167,12 @@ pub(super) fn host(programs: &Programs, size: Size) -> Result<Vec<Row>> {
     let what = format!("{TASKS} tasks and {workers} scripted workers");
     let seconds = watched.as_secs();
     Ok(vec![
-        Row::new(
+        Row::of_memory(
             "host-memory",
             format!("the most memory that the host of {what} ever had"),
-            format!("{HOST_MEGABYTES} MB"),
-            memory / HOST_MEGABYTES,
-            format!("{memory:.1} MB"),
-        )
-        .at_most(1.0),
+            memory,
+            HOST_MEGABYTES,
+        ),
         Row::new(
             "host-idle",
             format!("CPU of that host over {seconds} s in which nothing happens"),

@@ -29,8 +29,8 @@ use workload::CONTENT;
 
 /// The longest that a first view may take, in seconds.
 const FIRST_VIEW: f64 = 1.0;
-/// The longest that 99 of 100 changes may be on their way, in seconds.
-const CHANGE: f64 = 0.1;
+/// The longest that 99 of 100 changes may be on their way, in milliseconds.
+const CHANGE: f64 = 100.0;
 /// The most memory of the server with a journal of the usual length.
 const MEGABYTES: f64 = 150.0;
 /// Changes that are made in a second.
@@ -43,16 +43,15 @@ pub(super) fn server(programs: &Programs, size: Size) -> Result<Vec<Row>> {
     let first = server.first_view()?;
     let what = format!("the first view of {TASKS} tasks, {WORKERS} workers and {usual} events");
     let times = format!("{:.0} ms with the server's start", first * 1e3);
-    let mut rows =
-        vec![Row::new("studio-first", what, "1 s", first / FIRST_VIEW, times).at_most(1.0)];
+    let first = (first, FIRST_VIEW);
+    let mut rows = vec![Row::of_limit("studio-first", what, first, "s", times)];
     let store = project.store(Sync::Fast)?;
     let changes = size.of(2_000, 300);
     rows.extend(events_at_server(&server, &store, changes)?);
     rows.push(state_file_at_server(&server, &project, changes)?);
     let memory = most_megabytes(server.child.id())?;
     let what = "the most memory that the server ever had for this";
-    let (limit, times) = (format!("{MEGABYTES} MB"), format!("{memory:.1} MB"));
-    rows.push(Row::new("studio-memory", what, limit, memory / MEGABYTES, times).at_most(1.0));
+    rows.push(Row::of_memory("studio-memory", what, memory, MEGABYTES));
     drop((server, project));
     let (_project, server) = Server::with_team(programs, many)?;
     let first = server.first_view()?;
@@ -67,7 +66,8 @@ pub(super) fn server(programs: &Programs, size: Size) -> Result<Vec<Row>> {
         server.started.elapsed().as_secs_f64(),
         most_megabytes(server.child.id())?
     );
-    rows.push(Row::new("studio-long", what, "1 s", first / FIRST_VIEW, times).at_most(1.0));
+    let first = (first, FIRST_VIEW);
+    rows.push(Row::of_limit("studio-long", what, first, "s", times));
     Ok(rows)
 }
 
@@ -246,7 +246,7 @@ fn latency(key: &'static str, what: &str, took: &[f64]) -> Row {
     let count = took.len();
     let times = format!("p50 {p50:.1} ms, p99 {p99:.1} ms, the slowest {slowest:.1} ms of {count}");
     let what = format!("{what}, p99 at {PER_SECOND} in a second");
-    Row::new(key, what, "100 ms", p99 / 1e3 / CHANGE, times).at_most(1.0)
+    Row::of_limit(key, what, (p99, CHANGE), "ms", times)
 }
 
 fn first_view_in_page(page: &mut Page, server: &Server, view: &str, events: usize) -> Result<Row> {
@@ -259,7 +259,8 @@ fn first_view_in_page(page: &mut Page, server: &Server, view: &str, events: usiz
     let what =
         format!("the first view in a browser: {TASKS} tasks, {WORKERS} workers, {events} events");
     let times = format!("{:.0} ms from the address to the screen", took * 1e3);
-    Ok(Row::new("browser-first", what, "1 s", took / FIRST_VIEW, times).at_most(1.0))
+    let first = (took, FIRST_VIEW);
+    Ok(Row::of_limit("browser-first", what, first, "s", times))
 }
 
 /// Returns an event that says that an agent used a tool.

@@ -95,34 +95,32 @@ pub(super) fn told(programs: &Programs, _size: Size) -> Result<Vec<Row>> {
         median(&sizes),
         sizes.iter().copied().fold(f64::NAN, f64::min),
     );
+    let (done, longest) = (count - 2, most(&longest));
+    let row = |key, what: String, value, limit, times| {
+        Row::of_limit(key, what, (value, limit), "characters", times)
+    };
     Ok(vec![
-        Row::new(
+        row(
             "briefing",
             format!("what a worker is told in a team of {count} tasks"),
-            format!("{TYPICAL_BRIEFING} characters"),
-            typical / TYPICAL_BRIEFING,
+            typical,
+            TYPICAL_BRIEFING,
             format!("{typical} characters, from {least} to {}", most(&usual)),
-        )
-        .at_most(1.0),
-        Row::new(
+        ),
+        row(
             "briefing-longest",
-            "what it is told where everything is as long as can be",
-            format!("{LONGEST_BRIEFING} characters"),
-            most(&longest) / LONGEST_BRIEFING,
-            format!("{} characters", most(&longest)),
-        )
-        .at_most(1.0),
-        Row::new(
+            "what it is told where everything is as long as can be".to_owned(),
+            longest,
+            LONGEST_BRIEFING,
+            format!("{longest} characters"),
+        ),
+        row(
             "digest",
-            format!(
-                "what a leader is told has happened, after {} of {count} tasks",
-                count - 2
-            ),
-            format!("{LONGEST_DIGEST} characters"),
-            float(usual.digest) / LONGEST_DIGEST,
+            format!("what a leader is told has happened, after {done} of {count} tasks"),
+            float(usual.digest),
+            LONGEST_DIGEST,
             format!("{} characters of {} in all", usual.digest, usual.wake),
-        )
-        .at_most(1.0),
+        ),
     ])
 }
 
@@ -250,27 +248,17 @@ pub(super) fn led(programs: &Programs, size: Size) -> Result<Vec<Row>> {
     }
     let [planned, led, asked] = times.map(|times| median(&times));
     let count = TASKS.len();
-    let row = |key, what: String, against: String, took: f64, than: f64| {
+    let row = |key, what: &str, against: &str, took: f64, than: f64| {
         let more = took - than;
         let times = format!("{more:.2} s more: {took:.2} s : {than:.2} s");
-        let against = format!("{LEADER_SECONDS} s more than {against}");
-        Row::new(key, what, against, more / LEADER_SECONDS, times).at_most(1.0)
+        let unit = format!("s more than {against}");
+        Row::of_limit(key, what, (more, LEADER_SECONDS), &unit, times)
     };
+    let what = format!("a run of {count} instant tasks that a leader plans");
+    let with_question = "the same with a question that the leader answers";
     Ok(vec![
-        row(
-            "led",
-            format!("a run of {count} instant tasks that a leader plans"),
-            "with a plan file".to_owned(),
-            led,
-            planned,
-        ),
-        row(
-            "led-question",
-            "the same with a question that the leader answers".to_owned(),
-            "without one".to_owned(),
-            asked,
-            led,
-        ),
+        row("led", &what, "with a plan file", led, planned),
+        row("led-question", with_question, "without one", asked, led),
     ])
 }
 

@@ -4,9 +4,11 @@
 //! was sent and says what the model does next, so that a leader can plan, a worker can call any tool with any arguments, and
 //! a reviewer can find something. Every request is kept as it came: what a client told its model is the evidence.
 
-use std::io::{BufRead, BufReader, Read as _, Write};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result, ensure};
@@ -25,72 +27,57 @@ pub(super) enum Dialect {
     Gemini,
 }
 
-/// Who speaks in a conversation, by the first line of its prompt.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Role {
+/// Who is addressed by a prompt of ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PromptRole {
     /// A worker at a task.
-    Worker {
-        name: String,
-        team: String,
-        task: String,
-    },
+    Worker,
     /// The leader, before the work.
-    Planner { team: String },
+    Planner,
     /// The leader, during the work.
-    Leader { team: String },
+    Leader,
     /// The reviewer.
-    Reviewer { team: String },
+    Reviewer,
 }
 
-impl Role {
-    /// Finds out who is addressed by a prompt of ours; `None` for any other text.
-    fn of(prompt: &str) -> Option<Self> {
-        let prompt = prompt.trim_start();
-        let word = |after: &str| {
-            let rest = prompt.split_once(after)?.1;
-            let is_name = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
-            let end = rest.find(|c| !is_name(c)).unwrap_or(rest.len());
-            Some(rest[..end].to_owned())
+/// Returns who is addressed by a prompt of ours, in which team, and the task of a worker; `None` for any other text.
+fn addressed(prompt: &str) -> Option<(PromptRole, String, String)> {
+    let prompt = prompt.trim_start();
+    let word = |after: &str| {
+        let rest = prompt.split_once(after)?.1;
+        let is_name = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
+        let end = rest.find(|c| !is_name(c)).unwrap_or(rest.len());
+        Some(rest[..end].to_owned())
+    };
+    if prompt.starts_with("You are the leader of the team ") {
+        let is_woken = prompt.contains("You are asked because");
+        let role = if is_woken {
+            PromptRole::Leader
+        } else {
+            PromptRole::Planner
         };
-        if prompt.starts_with("You are the leader of the team ") {
-            let team = word("leader of the team ")?;
-            return Some(if prompt.contains("You are asked because") {
-                Self::Leader { team }
-            } else {
-                Self::Planner { team }
-            });
-        }
-        if prompt.starts_with("You review the work of the team ") {
-            let team = word("the work of the team ")?;
-            return Some(Self::Reviewer { team });
-        }
-        if prompt.starts_with("You are ") && prompt.contains(", a worker of the team ") {
-            return Some(Self::Worker {
-                name: word("You are ")?,
-                team: word(", a worker of the team ")?,
-                task: word("This is task ")?,
-            });
-        }
-        None
+        return Some((role, word("leader of the team ")?, String::new()));
     }
-
-    pub(super) fn team(&self) -> &str {
-        match self {
-            Self::Worker { team, .. }
-            | Self::Planner { team }
-            | Self::Leader { team }
-            | Self::Reviewer { team } => team,
-        }
+    if prompt.starts_with("You review the work of the team ") {
+        let team = word("the work of the team ")?;
+        return Some((PromptRole::Reviewer, team, String::new()));
     }
+    if !prompt.starts_with("You are ") {
+        return None;
+    }
+    let team = word(", a worker of the team ")?;
+    Some((PromptRole::Worker, team, word("This is task ")?))
 }
 
-/// A request of a client, as far as a script and a judge look at it.
+/// A request of a client whose conversation begins with a prompt of ours, as far as a script and a judge look at it.
 #[derive(Clone, Debug)]
 pub(super) struct ModelRequest {
     pub(super) dialect: Dialect,
-    /// Who speaks, when the conversation begins with a prompt of ours.
-    pub(super) role: Option<Role>,
-    /// That prompt.
+    /// Who is addressed by the prompt.
+    pub(super) role: PromptRole,
+    pub(super) team: String,
+    /// The task of a worker; empty for the others.
+    pub(super) task: String,
     pub(super) prompt: String,
     /// What the tools that were called so far have answered, in order.
     pub(super) results: Vec<String>,
@@ -108,6 +95,14 @@ pub(super) enum Step {
     Tool(&'static str, Value),
     /// It says something and ends its turn.
     Say(String),
+}
+
+/// What a client is answered, before it is put into its dialect.
+enum ModelAnswer {
+    /// Words that end the turn.
+    Words(String),
+    /// A call of a tool, by the name that the client gave it, with its arguments.
+    Call(String, Value),
 }
 
 type Script = dyn Fn(&ModelRequest) -> Step + Send + Sync;
@@ -136,10 +131,8 @@ impl ModelServer {
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let service = Arc::clone(&service);
-                std::thread::spawn(move || {
-                    // A client that goes away in the middle is none of our trouble.
-                    let _ = service.serve(stream);
-                });
+                // A client that goes away in the middle is none of our trouble.
+                std::thread::spawn(move || drop(service.serve(&stream)));
             }
         });
         Ok(Self { url, requests })
@@ -158,131 +151,157 @@ struct Service {
     log: PathBuf,
 }
 
-/// A request as HTTP has it.
+/// A request as HTTP has it, without what follows the `?` of its path.
 struct HttpRequest {
     method: String,
     path: String,
     body: Value,
 }
 
+/// A response as HTTP has it.
+struct HttpResponse {
+    status: &'static str,
+    content_type: &'static str,
+    body: String,
+}
+
+impl HttpResponse {
+    fn json(body: &Value) -> Self {
+        Self {
+            status: "200 OK",
+            content_type: "application/json",
+            body: body.to_string(),
+        }
+    }
+
+    /// Returns a stream of events, all of them at once.
+    fn events(body: String) -> Self {
+        Self {
+            status: "200 OK",
+            content_type: "text/event-stream",
+            body,
+        }
+    }
+
+    /// Returns a stream of events that say their kinds.
+    fn named_events<const N: usize>(events: [(&str, Value); N]) -> Self {
+        let event = |(kind, mut data): (&str, Value)| {
+            data["type"] = json!(kind);
+            format!("event: {kind}\ndata: {data}\n\n")
+        };
+        Self::events(events.into_iter().map(event).collect())
+    }
+}
+
 impl Service {
-    fn serve(&self, stream: TcpStream) -> Result<()> {
-        let mut from = BufReader::new(stream.try_clone()?);
-        let request = read_request(&mut from)?;
-        let mut to = stream;
-        let path = request.path.split('?').next().unwrap_or_default();
-        let is_post = request.method == "POST";
-        if is_post && path.ends_with("/messages") {
-            return self.messages(&mut to, request.body);
-        }
-        if is_post && path.ends_with("/responses") {
-            return self.responses(&mut to, request.body);
-        }
-        if is_post && path.contains("enerateContent") {
-            return self.generate(&mut to, path, request.body);
-        }
-        let answer = match path {
+    fn serve(&self, mut stream: &TcpStream) -> Result<()> {
+        let HttpResponse {
+            status,
+            content_type,
+            body,
+        } = self.respond(read_request(&mut BufReader::new(stream))?)?;
+        let length = body.len();
+        write!(
+            stream,
+            "HTTP/1.1 {status}\r\ncontent-type: {content_type}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}"
+        )?;
+        Ok(())
+    }
+
+    fn respond(&self, request: HttpRequest) -> Result<HttpResponse> {
+        let HttpRequest { method, path, body } = request;
+        let is_post = method == "POST";
+        let answer = match path.as_str() {
+            path if is_post && path.ends_with("/messages") => return self.messages(body),
+            path if is_post && path.ends_with("/responses") => return self.responses(body),
+            path if is_post && path.contains("enerateContent") => return self.generate(path, body),
             path if path.ends_with(":countTokens") => json!({ "totalTokens": 100 }),
             path if path.ends_with("/count_tokens") => json!({ "input_tokens": 100 }),
             path if path.ends_with("/models") => {
                 json!({ "object": "list", "models": [], "data": [{ "id": "mock-model", "object": "model" }] })
             }
-            _ if request.method == "HEAD" => Value::Null,
             path => {
-                return respond(
-                    &mut to,
-                    "404 Not Found",
-                    &json!({ "error": { "message": path } }),
-                );
+                let response = HttpResponse::json(&json!({ "error": { "message": path } }));
+                return Ok(match method.as_str() {
+                    "HEAD" => HttpResponse {
+                        body: String::new(),
+                        ..response
+                    },
+                    _ => HttpResponse {
+                        status: "404 Not Found",
+                        ..response
+                    },
+                });
             }
         };
-        respond(&mut to, "200 OK", &answer)
+        Ok(HttpResponse::json(&answer))
     }
 
-    /// Keeps a request and returns what the model does next; `None` for a conversation that is not ours.
-    fn next(&self, dialect: Dialect, body: Value) -> Option<(ModelRequest, Step)> {
-        let request = ModelRequest::read(dialect, body);
-        request.role.as_ref()?;
-        let line = json!({
-            "dialect": format!("{dialect:?}"),
-            "role": format!("{:?}", request.role),
-            "body": request.body,
-        });
-        let file = std::fs::OpenOptions::new()
-            .append(true)
-            .create(true)
-            .open(&self.log);
-        if let Ok(mut file) = file {
+    /// Keeps a request and returns what the model answers; a conversation that is not ours gets any words.
+    fn answer(&self, dialect: Dialect, body: Value) -> Result<ModelAnswer> {
+        let Some(request) = ModelRequest::read(dialect, body) else {
+            return Ok(ModelAnswer::Words("ok".to_owned()));
+        };
+        let role = format!("{:?} of {}", request.role, request.team);
+        let line = json!({ "dialect": format!("{dialect:?}"), "role": role, "body": request.body });
+        if let Ok(mut file) = File::options().append(true).create(true).open(&self.log) {
             let _ = writeln!(file, "{line}");
         }
+        let answer = request.answer((self.script)(&request));
         let mut requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
-        requests.push(request.clone());
-        drop(requests);
-        let step = (self.script)(&request);
-        Some((request, step))
+        requests.push(request);
+        answer
     }
 
-    fn messages(&self, to: &mut TcpStream, body: Value) -> Result<()> {
+    fn messages(&self, body: Value) -> Result<HttpResponse> {
         let (model, is_stream) = (body["model"].clone(), body["stream"] == true);
-        let asked = self.next(Dialect::Anthropic, body);
-        let block = match &asked {
-            None => json!({ "type": "text", "text": "ok" }),
-            Some((_, Step::Say(words))) => json!({ "type": "text", "text": words }),
-            Some((request, step)) => {
-                let (name, input) = request.call(step)?;
-                json!({ "type": "tool_use", "id": call_id(), "name": name, "input": input })
+        let (reason, block, empty, delta) = match self.answer(Dialect::Anthropic, body)? {
+            ModelAnswer::Words(words) => {
+                let block = |words: &str| json!({ "type": "text", "text": words });
+                let delta = json!({ "type": "text_delta", "text": words });
+                ("end_turn", block(&words), block(""), delta)
+            }
+            ModelAnswer::Call(name, input) => {
+                let id = next_id();
+                let block = |input: &Value| json!({ "type": "tool_use", "id": id, "name": name, "input": input });
+                let delta =
+                    json!({ "type": "input_json_delta", "partial_json": input.to_string() });
+                ("tool_use", block(&input), block(&json!({})), delta)
             }
         };
-        let reason = if block["type"] == "tool_use" {
-            "tool_use"
-        } else {
-            "end_turn"
-        };
         let usage = json!({ "input_tokens": 100, "output_tokens": 10 });
-        let message = json!({
-            "id": call_id(), "type": "message", "role": "assistant", "model": model, "content": [],
+        let mut message = json!({
+            "id": next_id(), "type": "message", "role": "assistant", "model": model, "content": [],
             "stop_reason": null, "stop_sequence": null, "usage": usage,
         });
         if !is_stream {
-            let mut message = message;
             message["content"] = json!([block]);
             message["stop_reason"] = json!(reason);
-            return respond(to, "200 OK", &message);
+            return Ok(HttpResponse::json(&message));
         }
-        let mut events = EventStream::begin(to)?;
-        events.named("message_start", json!({ "message": message }))?;
-        let (empty, delta) = if block["type"] == "text" {
-            let delta = json!({ "type": "text_delta", "text": block["text"] });
-            (json!({ "type": "text", "text": "" }), delta)
-        } else {
-            let mut empty = block.clone();
-            empty["input"] = json!({});
-            let input = block["input"].to_string();
-            (
-                empty,
-                json!({ "type": "input_json_delta", "partial_json": input }),
-            )
-        };
-        events.named(
-            "content_block_start",
-            json!({ "index": 0, "content_block": empty }),
-        )?;
-        events.named("content_block_delta", json!({ "index": 0, "delta": delta }))?;
-        events.named("content_block_stop", json!({ "index": 0 }))?;
         let end = json!({ "stop_reason": reason, "stop_sequence": null });
-        events.named("message_delta", json!({ "delta": end, "usage": usage }))?;
-        events.named("message_stop", json!({}))
+        Ok(HttpResponse::named_events([
+            ("message_start", json!({ "message": message })),
+            (
+                "content_block_start",
+                json!({ "index": 0, "content_block": empty }),
+            ),
+            ("content_block_delta", json!({ "index": 0, "delta": delta })),
+            ("content_block_stop", json!({ "index": 0 })),
+            ("message_delta", json!({ "delta": end, "usage": usage })),
+            ("message_stop", json!({})),
+        ]))
     }
 
-    fn responses(&self, to: &mut TcpStream, body: Value) -> Result<()> {
-        let asked = self.next(Dialect::OpenAi, body);
-        let item = match &asked {
-            None => message_item("ok"),
-            Some((_, Step::Say(words))) => message_item(words),
-            Some((request, step)) => {
-                let (name, input) = request.call(step)?;
+    fn responses(&self, body: Value) -> Result<HttpResponse> {
+        let item = match self.answer(Dialect::OpenAi, body)? {
+            ModelAnswer::Words(words) => json!({
+                "type": "message", "id": next_id(), "role": "assistant", "status": "completed",
+                "content": [{ "type": "output_text", "text": words, "annotations": [] }],
+            }),
+            ModelAnswer::Call(name, input) => {
                 let mut item = json!({
-                    "type": "function_call", "id": call_id(), "call_id": call_id(), "name": name,
+                    "type": "function_call", "id": next_id(), "call_id": next_id(), "name": name,
                     "arguments": input.to_string(), "status": "completed",
                 });
                 // The tools of a server can be in a namespace of their own.
@@ -293,183 +312,146 @@ impl Service {
                 item
             }
         };
-        let id = call_id();
-        let mut response =
-            json!({ "id": id, "object": "response", "status": "in_progress", "output": [] });
-        let mut events = EventStream::begin(to)?;
-        events.named("response.created", json!({ "response": response }))?;
-        events.named(
-            "response.output_item.added",
-            json!({ "output_index": 0, "item": item }),
-        )?;
-        events.named(
-            "response.output_item.done",
-            json!({ "output_index": 0, "item": item }),
-        )?;
-        response["status"] = json!("completed");
-        response["output"] = json!([item]);
-        response["usage"] = json!({
+        let begun =
+            json!({ "id": next_id(), "object": "response", "status": "in_progress", "output": [] });
+        let mut completed = begun.clone();
+        completed["status"] = json!("completed");
+        completed["output"] = json!([item]);
+        completed["usage"] = json!({
             "input_tokens": 100, "output_tokens": 10, "total_tokens": 110,
             "input_tokens_details": { "cached_tokens": 0 }, "output_tokens_details": { "reasoning_tokens": 0 },
         });
-        events.named("response.completed", json!({ "response": response }))
+        let item = json!({ "output_index": 0, "item": item });
+        Ok(HttpResponse::named_events([
+            ("response.created", json!({ "response": begun })),
+            ("response.output_item.added", item.clone()),
+            ("response.output_item.done", item),
+            ("response.completed", json!({ "response": completed })),
+        ]))
     }
 
-    fn generate(&self, to: &mut TcpStream, path: &str, body: Value) -> Result<()> {
-        let wants_json = body["generationConfig"]["responseMimeType"] == "application/json";
-        let asked = if wants_json {
+    fn generate(&self, path: &str, body: Value) -> Result<HttpResponse> {
+        let part = if body["generationConfig"]["responseMimeType"] == "application/json" {
             // It asks by itself which model to take, and who speaks next.
-            None
+            let choice = json!({ "reasoning": "x", "model_choice": "flash", "next_speaker": "user", "complexity_score": 1 });
+            json!({ "text": choice.to_string() })
         } else {
-            self.next(Dialect::Gemini, body)
-        };
-        let part = match &asked {
-            None if wants_json => {
-                let choice = json!({ "reasoning": "x", "model_choice": "flash", "next_speaker": "user", "complexity_score": 1 });
-                json!({ "text": choice.to_string() })
-            }
-            None => json!({ "text": "ok" }),
-            Some((_, Step::Say(words))) => json!({ "text": words }),
-            Some((request, step)) => {
-                let (name, args) = request.call(step)?;
-                json!({ "functionCall": { "id": call_id(), "name": name, "args": args } })
+            match self.answer(Dialect::Gemini, body)? {
+                ModelAnswer::Words(words) => json!({ "text": words }),
+                ModelAnswer::Call(name, args) => {
+                    json!({ "functionCall": { "id": next_id(), "name": name, "args": args } })
+                }
             }
         };
         let answer = json!({
             "candidates": [{ "index": 0, "finishReason": "STOP", "content": { "role": "model", "parts": [part] } }],
             "usageMetadata": { "promptTokenCount": 100, "candidatesTokenCount": 10, "totalTokenCount": 110 },
         });
-        if !path.ends_with(":streamGenerateContent") {
-            return respond(to, "200 OK", &answer);
-        }
-        EventStream::begin(to)?.line(&answer)
+        Ok(if path.ends_with(":streamGenerateContent") {
+            HttpResponse::events(format!("data: {answer}\n\n"))
+        } else {
+            HttpResponse::json(&answer)
+        })
     }
 }
 
 impl ModelRequest {
-    fn read(dialect: Dialect, body: Value) -> Self {
+    /// Reads a request; `None` when its conversation does not begin with a prompt of ours.
+    fn read(dialect: Dialect, body: Value) -> Option<Self> {
         let said = match dialect {
             Dialect::Anthropic => &body["messages"],
             Dialect::OpenAi => &body["input"],
             Dialect::Gemini => &body["contents"],
         };
-        let mut prompts = Vec::new();
-        for message in list(said).filter(|message| message["role"] == "user") {
-            texts_of_user(&message["content"], &mut prompts);
-            texts_of_user(&message["parts"], &mut prompts);
-        }
-        let ours = prompts
-            .into_iter()
-            .find_map(|prompt| Some((Role::of(&prompt)?, prompt)));
-        let (role, prompt) =
-            ours.map_or((None, String::new()), |(role, prompt)| (Some(role), prompt));
+        let of_user = list(said).filter(|message| message["role"] == "user");
+        let (prompt, (role, team, task)) = of_user
+            .flat_map(texts_of_user)
+            .find_map(|prompt| Some((prompt.to_owned(), addressed(prompt)?)))?;
         let mut results = Vec::new();
         tool_results(said, &mut results);
-        Self {
+        Some(Self {
             dialect,
             role,
+            team,
+            task,
             prompt,
             results,
             texts: all_texts(&body),
             body,
-        }
+        })
     }
 
-    /// Returns the name and the arguments of the tool that a step calls, as this client offers it.
-    fn call(&self, step: &Step) -> Result<(String, Value)> {
+    /// Returns the answer that a step comes to: a tool is called as this client offers it.
+    fn answer(&self, step: Step) -> Result<ModelAnswer> {
         let names = self.tool_names();
         let has = |name: &str| names.iter().any(|known| known == name);
-        match step {
-            Step::Say(_) => anyhow::bail!("nothing is called"),
-            Step::Shell(command) => Ok(match self.dialect {
-                Dialect::Anthropic => (
-                    "Bash".to_owned(),
-                    json!({ "command": command, "description": "work" }),
-                ),
+        let (name, arguments) = match step {
+            Step::Say(words) => return Ok(ModelAnswer::Words(words)),
+            Step::Shell(command) => match self.dialect {
+                Dialect::Anthropic => {
+                    ("Bash", json!({ "command": command, "description": "work" }))
+                }
                 Dialect::Gemini => (
-                    "run_shell_command".to_owned(),
+                    "run_shell_command",
                     json!({ "command": command, "description": "work", "is_background": false }),
                 ),
-                Dialect::OpenAi if has("exec_command") => {
-                    // Else it asks again and again whether a slow command has ended.
-                    let input = json!({ "cmd": command, "yield_time_ms": 30_000 });
-                    ("exec_command".to_owned(), input)
-                }
-                Dialect::OpenAi if has("shell_command") => {
-                    ("shell_command".to_owned(), json!({ "command": command }))
-                }
-                Dialect::OpenAi => (
-                    "shell".to_owned(),
-                    json!({ "command": ["bash", "-lc", command] }),
+                // Else it asks again and again whether a slow command has ended.
+                Dialect::OpenAi if has("exec_command") => (
+                    "exec_command",
+                    json!({ "cmd": command, "yield_time_ms": 30_000 }),
                 ),
-            }),
+                Dialect::OpenAi if has("shell_command") => {
+                    ("shell_command", json!({ "command": command }))
+                }
+                Dialect::OpenAi => ("shell", json!({ "command": ["bash", "-lc", command] })),
+            },
             Step::Tool(name, arguments) => {
                 let is_ours = |known: &&String| {
-                    known.contains("teamster")
-                        && known
-                            .strip_suffix(name)
-                            .is_some_and(|rest| rest.ends_with(['_', '/', '.']))
+                    let before = known.strip_suffix(name).unwrap_or_default();
+                    known.contains("teamster") && before.ends_with(['_', '/', '.'])
                 };
                 if let Some(known) = names.iter().find(is_ours) {
-                    return Ok((known.clone(), arguments.clone()));
+                    (known.as_str(), arguments)
+                } else {
+                    // Tools that were put off are called through another one.
+                    ensure!(has("tool_call"), "there is no tool {name} among {names:?}");
+                    let name = format!("mcp__teamster__{name}");
+                    ("tool_call", json!({ "name": name, "arguments": arguments }))
                 }
-                // Tools that were put off are called through another one.
-                ensure!(has("tool_call"), "there is no tool {name} among {names:?}");
-                let input =
-                    json!({ "name": format!("mcp__teamster__{name}"), "arguments": arguments });
-                Ok(("tool_call".to_owned(), input))
             }
-        }
+        };
+        Ok(ModelAnswer::Call(name.to_owned(), arguments))
     }
 
     /// Returns the names of the tools that the client offers; one in a namespace is `space/name`.
     pub(super) fn tool_names(&self) -> Vec<String> {
+        let name = |tool: &Value| text(&tool["name"]).to_owned();
         let mut names = Vec::new();
         for tool in list(&self.body["tools"]) {
             if tool["type"] == "namespace" {
-                let space = text(&tool["name"]);
-                names.extend(
-                    list(&tool["tools"]).map(|inner| format!("{space}/{}", text(&inner["name"]))),
-                );
+                let inner = list(&tool["tools"]);
+                names.extend(inner.map(|inner| format!("{}/{}", name(tool), name(inner))));
             }
-            names.extend(
-                list(&tool["functionDeclarations"]).map(|inner| text(&inner["name"]).to_owned()),
-            );
-            names.push(text(&tool["name"]).to_owned());
+            names.extend(list(&tool["functionDeclarations"]).map(name));
+            names.push(name(tool));
         }
         names
     }
 }
 
-fn message_item(words: &str) -> Value {
-    json!({
-        "type": "message", "id": call_id(), "role": "assistant", "status": "completed",
-        "content": [{ "type": "output_text", "text": words, "annotations": [] }],
-    })
-}
-
 /// Returns an id that no other answer of this process has.
-fn call_id() -> String {
-    use std::sync::atomic::{AtomicU64, Ordering};
+fn next_id() -> String {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     format!("call_{}", NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// Collects the texts that a user has said, without what tools have answered.
-fn texts_of_user(content: &Value, found: &mut Vec<String>) {
-    match content {
-        Value::String(words) => found.push(words.clone()),
-        Value::Array(parts) => {
-            let is_text = |part: &&Value| part["text"].is_string() && part["type"] != "tool_result";
-            found.extend(
-                parts
-                    .iter()
-                    .filter(is_text)
-                    .map(|part| text(&part["text"]).to_owned()),
-            );
-        }
-        _ => {}
-    }
+/// Returns the texts of a message of the user, without what tools have answered.
+fn texts_of_user(message: &Value) -> impl Iterator<Item = &str> {
+    let content = &message["content"];
+    let parts = list(content).chain(list(&message["parts"]));
+    let said = parts.filter(|part| part["type"] != "tool_result");
+    let texts = said.filter_map(|part| part["text"].as_str());
+    content.as_str().into_iter().chain(texts)
 }
 
 /// Collects what tools have answered, wherever the dialect puts it.
@@ -503,23 +485,14 @@ pub(super) fn all_texts(value: &Value) -> String {
 }
 
 fn read_request(from: &mut impl BufRead) -> Result<HttpRequest> {
-    let mut first = String::new();
-    from.read_line(&mut first)?;
-    let mut words = first.split_whitespace();
-    let (method, path) = (
-        words.next().unwrap_or_default(),
-        words.next().unwrap_or_default(),
-    );
-    let (mut length, mut is_chunked) = (0_usize, false);
-    loop {
+    let mut line = || -> Result<String> {
         let mut line = String::new();
-        ensure!(
-            from.read_line(&mut line)? > 0,
-            "the request ends in its head"
-        );
-        let Some((name, value)) = line.trim_end().split_once(':') else {
-            break;
-        };
+        ensure!(from.read_line(&mut line)? > 0, "the request ends early");
+        Ok(line)
+    };
+    let first = line()?;
+    let (mut length, mut is_chunked) = (0, false);
+    while let Some((name, value)) = line()?.trim_end().split_once(':') {
         match name.to_ascii_lowercase().as_str() {
             "content-length" => length = value.trim().parse()?,
             "transfer-encoding" => is_chunked = value.to_ascii_lowercase().contains("chunked"),
@@ -539,53 +512,14 @@ fn read_request(from: &mut impl BufRead) -> Result<HttpRequest> {
             }
         }
     } else {
-        body.resize(length, 0);
-        from.read_exact(&mut body)?;
+        from.take(length).read_to_end(&mut body)?;
     }
+    let mut words = first.split([' ', '?']).map(str::to_owned);
     Ok(HttpRequest {
-        method: method.to_owned(),
-        path: path.to_owned(),
+        method: words.next().unwrap_or_default(),
+        path: words.next().unwrap_or_default(),
         body: serde_json::from_slice(&body).unwrap_or_default(),
     })
-}
-
-fn respond(to: &mut TcpStream, status: &str, answer: &Value) -> Result<()> {
-    let body = match answer {
-        Value::Null => String::new(),
-        answer => answer.to_string(),
-    };
-    let length = body.len();
-    write!(
-        to,
-        "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}"
-    )?;
-    Ok(to.flush()?)
-}
-
-/// An answer that is a stream of events.
-struct EventStream<'a> {
-    to: &'a mut TcpStream,
-}
-
-impl<'a> EventStream<'a> {
-    fn begin(to: &'a mut TcpStream) -> Result<Self> {
-        write!(
-            to,
-            "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncache-control: no-cache\r\nconnection: close\r\n\r\n"
-        )?;
-        Ok(Self { to })
-    }
-
-    fn named(&mut self, kind: &str, mut data: Value) -> Result<()> {
-        data["type"] = json!(kind);
-        writeln!(self.to, "event: {kind}")?;
-        self.line(&data)
-    }
-
-    fn line(&mut self, data: &Value) -> Result<()> {
-        write!(self.to, "data: {data}\n\n")?;
-        Ok(self.to.flush()?)
-    }
 }
 
 #[cfg(test)]
@@ -596,44 +530,41 @@ mod tests {
     fn prompt_says_who_is_addressed() {
         let worker =
             "You are ann, a worker of the team crew. Your role is tester.\n\nThis is task 3:\n";
-        let expected = Role::Worker {
-            name: "ann".to_owned(),
-            team: "crew".to_owned(),
-            task: "3".to_owned(),
-        };
-        assert_eq!(Role::of(worker), Some(expected));
-        let team = "crew".to_owned();
         let planner =
             "You are the leader of the team crew, a team of coding agents. Split the work";
-        assert_eq!(
-            Role::of(planner),
-            Some(Role::Planner { team: team.clone() })
-        );
         let leader = "You are the leader of the team crew, a team. You are asked because x.";
-        assert_eq!(Role::of(leader), Some(Role::Leader { team: team.clone() }));
         let reviewer = "You review the work of the team crew, a team of coding agents.";
-        assert_eq!(Role::of(reviewer), Some(Role::Reviewer { team }));
-        assert_eq!(Role::of("<environment_context>"), None);
+        for (prompt, role, task) in [
+            (worker, PromptRole::Worker, "3"),
+            (planner, PromptRole::Planner, ""),
+            (leader, PromptRole::Leader, ""),
+            (reviewer, PromptRole::Reviewer, ""),
+        ] {
+            let expected = (role, "crew".to_owned(), task.to_owned());
+            assert_eq!(addressed(prompt), Some(expected));
+        }
+        assert_eq!(addressed("<environment_context>"), None);
     }
 
     #[test]
     fn results_of_tools_are_found_in_every_dialect() {
+        let prompt = "You review the work of the team crew.";
         let bodies = [
             (
                 Dialect::Anthropic,
-                json!({ "messages": [{ "role": "user", "content": [{ "type": "tool_result", "content": [{ "type": "text", "text": "seen" }] }] }] }),
+                json!({ "messages": [{ "role": "user", "content": prompt }, { "role": "user", "content": [{ "type": "tool_result", "content": [{ "type": "text", "text": "seen" }] }] }] }),
             ),
             (
                 Dialect::OpenAi,
-                json!({ "input": [{ "type": "function_call_output", "call_id": "1", "output": "seen" }] }),
+                json!({ "input": [{ "role": "user", "content": prompt }, { "type": "function_call_output", "call_id": "1", "output": "seen" }] }),
             ),
             (
                 Dialect::Gemini,
-                json!({ "contents": [{ "role": "user", "parts": [{ "functionResponse": { "name": "x", "response": { "output": "seen" } } }] }] }),
+                json!({ "contents": [{ "role": "user", "parts": [{ "text": prompt }, { "functionResponse": { "name": "x", "response": { "output": "seen" } } }] }] }),
             ),
         ];
         for (dialect, body) in bodies {
-            let request = ModelRequest::read(dialect, body);
+            let request = ModelRequest::read(dialect, body).unwrap();
             assert_eq!(request.results.len(), 1, "{dialect:?}");
             assert!(request.results[0].contains("seen"), "{dialect:?}");
         }

@@ -15,18 +15,31 @@ mod messages;
 mod resolver;
 mod tools;
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
+use teamster_testkit::RunCmd;
 
 use super::model_server::{ModelRequest, ModelServer, Step};
 use super::{Lab, RealRun, Report};
-use crate::product::{Finished, list, must, path_with};
+use crate::product::{Finished, list, must, path_with, wait_for, words};
+
+/// Notes a claim in a report: whether it holds, what it says, and what was seen of it.
+macro_rules! claim {
+    ($report:expr, $holds:expr => $what:expr, $($seen:tt)+) => {
+        $report.claim(&$what, $holds, format!($($seen)+))
+    };
+}
+use claim;
 
 /// The name of all these runs on the command line.
 const NAME: &str = "team";
+/// The newest version of Claude Code, as the lab's installer calls it.
+const CLAUDE: &str = "claude-2.1.325";
 /// The version of Codex that the lab installs, and the oldest one that is run by its server.
 const CODEX: &str = "0.166.0";
 const OLD_CODEX: &str = "0.144.1";
@@ -35,54 +48,31 @@ const GEMINI: &str = "0.61.0";
 const CODEX_VERSION: &str = "SCENE_CODEX";
 /// The variable that says which Claude Code a scene has.
 const CLAUDE_VERSION: &str = "SCENE_CLAUDE";
+/// The longest that something is waited for.
+pub(super) const WAIT: Duration = Duration::from_secs(90);
+
+/// The scenes with our own model server: the name, the clients that it needs, and the versions of Claude Code and Codex.
+const SCENES: [(&str, &[&str], &str, &str); 8] = [
+    ("led-run", &[CLAUDE, "codex", "gemini"], "2.1.325", CODEX),
+    ("tools-claude", &[CLAUDE], "2.1.325", CODEX),
+    ("tools-claude", &["claude-2.1.197"], "2.1.197", CODEX),
+    ("tools-codex", &[CLAUDE, "codex"], "2.1.325", CODEX),
+    ("tools-codex", &[CLAUDE], "2.1.325", OLD_CODEX),
+    ("tools-gemini", &[CLAUDE, "gemini"], "2.1.325", CODEX),
+    ("resolver", &[CLAUDE, "codex"], "2.1.325", CODEX),
+    ("late-mail", &[CLAUDE, "gemini"], "2.1.325", CODEX),
+];
 
 /// Returns every run of a team.
 pub(super) fn runs() -> impl Iterator<Item = RealRun> {
-    let led = scene(
-        "led-run",
-        &["claude-2.1.325", "codex", "gemini"],
-        "2.1.325",
-        CODEX,
-    );
-    let resolver = scene("resolver", &["claude-2.1.325", "codex"], "2.1.325", CODEX);
-    let tools = [
-        scene("tools-claude", &["claude-2.1.325"], "2.1.325", CODEX),
-        scene("tools-claude", &["claude-2.1.197"], "2.1.197", CODEX),
-        scene(
-            "tools-codex",
-            &["claude-2.1.325", "codex"],
-            "2.1.325",
-            CODEX,
-        ),
-        scene("tools-codex", &["claude-2.1.325"], "2.1.325", OLD_CODEX),
-        scene(
-            "tools-gemini",
-            &["claude-2.1.325", "gemini"],
-            "2.1.325",
-            CODEX,
-        ),
-    ];
-    let late_mail = scene("late-mail", &["claude-2.1.325", "gemini"], "2.1.325", CODEX);
-    let messages = messages::runs();
-    [led]
+    let scenes = SCENES
         .into_iter()
-        .chain(tools)
-        .chain([resolver, late_mail])
-        .chain(messages)
-}
-
-/// Returns a run that plays one scene with these versions of Claude Code and Codex.
-fn scene(
-    name: &'static str,
-    clients: &'static [&'static str],
-    claude: &'static str,
-    codex: &'static str,
-) -> RealRun {
-    RealRun {
-        name: NAME.to_owned(),
-        clients,
-        run: Box::new(move |lab| play_in(lab, name, claude, codex)),
-    }
+        .map(|(scene, clients, claude, codex)| RealRun {
+            name: NAME.to_owned(),
+            clients,
+            run: Box::new(move |lab| play_in(lab, scene, claude, codex)),
+        });
+    scenes.chain(messages::runs())
 }
 
 fn play_in(lab: &Lab, name: &str, claude: &str, codex: &str) -> Result<Report> {
@@ -109,17 +99,9 @@ fn install_codex(clients: &Path, version: &str) -> Result<()> {
         return Ok(());
     }
     std::fs::create_dir_all(&folder)?;
-    let quietly = [
-        "--ignore-scripts",
-        "--no-audit",
-        "--no-fund",
-        "--loglevel=error",
-    ];
     let mut npm = Command::new("npm");
-    npm.arg("install")
-        .arg("--prefix")
-        .arg(&folder)
-        .args(quietly);
+    let line = "install --ignore-scripts --no-audit --no-fund --loglevel=error --prefix";
+    npm.args(words(line)).arg(&folder);
     must(npm.arg(format!("@openai/codex@{version}")))
 }
 
@@ -138,7 +120,7 @@ fn codex_program(clients: &Path, version: &str) -> Result<PathBuf> {
             }
         }
     }
-    Err(anyhow::anyhow!(missing()))
+    bail!(missing())
 }
 
 /// Plays a scene inside the lab; `None` when it is not one of a team.
@@ -160,8 +142,7 @@ pub(super) fn play(name: &str) -> Option<Result<Report>> {
 /// All three clients on the PATH, with homes that lead to one model server of ours.
 struct Surroundings {
     server: ModelServer,
-    variables: Vec<(&'static str, String)>,
-    path: std::ffi::OsString,
+    variables: Vec<(&'static str, OsString)>,
 }
 
 impl Surroundings {
@@ -190,41 +171,138 @@ impl Surroundings {
             gemini_settings().to_string(),
         )?;
         let variables = vec![
-            ("ANTHROPIC_BASE_URL", server.url.clone()),
-            ("GOOGLE_GEMINI_BASE_URL", server.url.clone()),
-            ("GEMINI_API_KEY", "dummy".to_owned()),
-            ("MOCK_KEY", "dummy".to_owned()),
+            ("ANTHROPIC_BASE_URL", server.url.clone().into()),
+            ("GOOGLE_GEMINI_BASE_URL", server.url.clone().into()),
+            ("GEMINI_API_KEY", "dummy".into()),
+            ("MOCK_KEY", "dummy".into()),
+            ("PATH", path_with(&programs)?),
         ];
-        let path = path_with(&programs)?;
-        Ok(Self {
-            server,
+        Ok(Self { server, variables })
+    }
+
+    /// Makes a repository with these files in a folder beside the project of the lab, for a team of this name.
+    fn new_project(&self, name: &'static str, files: &[(&str, &str)]) -> Result<LabTeam> {
+        let folder = std::env::current_dir()?.with_file_name(name);
+        std::fs::create_dir_all(&folder)?;
+        for (file, text) in files {
+            std::fs::write(folder.join(file), text)?;
+        }
+        let variables = self.variables.clone();
+        let team = LabTeam {
+            name,
+            folder,
             variables,
-            path,
+        };
+        let who = "-c user.name=dev -c user.email=dev@example.invalid";
+        for line in ["init --quiet", "add .", "commit --quiet --message Begin"] {
+            team.git(&format!("{who} {line}"))?;
+        }
+        let has_head = team.git("rev-parse HEAD")?.len() >= 40;
+        ensure!(has_head, "{} has no commit", team.folder.display());
+        Ok(team)
+    }
+}
+
+/// A team of real clients in a project inside the lab, and the calls of teamster for it.
+pub(super) struct LabTeam {
+    pub(super) name: &'static str,
+    pub(super) folder: PathBuf,
+    /// What leads the clients to a model server of ours; nothing where they ask the lab's own.
+    variables: Vec<(&'static str, OsString)>,
+}
+
+impl LabTeam {
+    /// Returns a team in the project of the lab, whose clients ask the lab's own model server.
+    pub(super) fn of_lab(name: &'static str) -> Result<Self> {
+        Ok(Self {
+            name,
+            folder: std::env::current_dir()?,
+            variables: Vec::new(),
         })
     }
 
-    /// Returns a call of teamster in a folder, not started yet.
-    fn command(&self, folder: &Path, words: &[&str]) -> Command {
+    /// Returns a call of teamster, not started yet: a line of words, and then some that may have spaces.
+    pub(super) fn command(&self, line: &str, more: &[&str]) -> Command {
         let mut command = Command::new("teamster");
-        command
-            .args(words)
-            .current_dir(folder)
-            .env("PATH", &self.path);
-        command.envs(self.variables.iter().map(|(name, value)| (name, value)));
+        command.args(words(line)).args(more);
+        command.env("TEAMSTER_TEAM", self.name);
+        self.enter(&mut command);
         command
     }
 
-    /// Returns what a call prints as JSON, which must succeed.
-    fn ask(&self, folder: &Path, words: &[&str]) -> Result<Value> {
-        let finished = Finished::checked(&mut self.command(folder, words))?;
-        Ok(finished.json().unwrap_or_default())
+    /// Returns a whole run of the team, not started yet.
+    pub(super) fn run(&self, run: &RunCmd) -> Command {
+        let mut command = Command::new("teamster");
+        self.enter(command.args(run));
+        command
     }
 
-    /// Returns every event of this type in the journal of a team.
-    fn events(&self, folder: &Path, team: &str, kind: &str) -> Result<Vec<Value>> {
-        let words = ["journal", "--team", team, "--type", kind, "--json"];
-        let printed = self.ask(folder, &words)?;
+    fn enter(&self, command: &mut Command) {
+        let variables = self.variables.iter().map(|(name, value)| (name, value));
+        command.current_dir(&self.folder).envs(variables);
+    }
+
+    /// Makes a call that must succeed, and returns what it prints where the line asks for JSON.
+    pub(super) fn ask(&self, line: &str, more: &[&str]) -> Result<Value> {
+        let finished = Finished::checked(&mut self.command(line, more))?;
+        if !words(line).contains(&"--json") {
+            return Ok(Value::Null);
+        }
+        let printed = finished.json();
+        printed.with_context(|| format!("`teamster {line}` printed no JSON"))
+    }
+
+    /// Creates the team with one task.
+    pub(super) fn create(&self, subject: &str, description: &str) -> Result<()> {
+        self.ask("team create", &[self.name])?;
+        self.create_task(subject, description)
+    }
+
+    /// Creates one more task.
+    fn create_task(&self, subject: &str, description: &str) -> Result<()> {
+        let texts = [subject, "--description", description];
+        self.ask("task create --subject", &texts).map(drop)
+    }
+
+    /// Returns every event of this type so far.
+    pub(super) fn events(&self, kind: &str) -> Result<Vec<Value>> {
+        let printed = self.ask("journal --json --type", &[kind])?;
         Ok(list(&printed["events"]).cloned().collect())
+    }
+
+    /// Waits for the first event of one of these types that `fits`.
+    fn until_event(&self, kinds: &[&str], fits: impl Fn(&Value) -> bool) -> Result<Value> {
+        let found = wait_for(&kinds.join(" or "), WAIT, || {
+            for kind in kinds {
+                if let Some(event) = self.events(kind)?.into_iter().find(&fits) {
+                    return Ok(Some(event));
+                }
+            }
+            Ok(None)
+        });
+        found.or_else(|error| {
+            let journal = Finished::of(&mut self.command("journal", &[]))?;
+            bail!("{error:#}\n{}", journal.stdout)
+        })
+    }
+
+    /// Waits for the first event of one of these types.
+    pub(super) fn until(&self, kinds: &[&str]) -> Result<Value> {
+        self.until_event(kinds, |_| true)
+    }
+
+    /// Waits until the agent runs this command.
+    fn until_running(&self, command: &str) -> Result<Value> {
+        self.until_event(&["agent.event"], |event| {
+            event.to_string().contains(command)
+        })
+    }
+
+    /// Runs git in the project and returns what it prints.
+    pub(super) fn git(&self, line: &str) -> Result<String> {
+        let mut git = Command::new("git");
+        let finished = Finished::checked(git.args(words(line)).current_dir(&self.folder))?;
+        Ok(finished.stdout.trim().to_owned())
     }
 }
 
@@ -244,41 +322,6 @@ fn gemini_settings() -> Value {
         "telemetry": { "enabled": false },
         "security": { "auth": { "selectedType": "gemini-api-key" } },
     })
-}
-
-/// Makes a repository with these files in a folder beside the project of the lab.
-fn new_project(name: &str, files: &[(&str, &str)]) -> Result<PathBuf> {
-    let folder = std::env::current_dir()?.with_file_name(name);
-    std::fs::create_dir_all(&folder)?;
-    for (file, text) in files {
-        std::fs::write(folder.join(file), text)?;
-    }
-    let who = [
-        "-c",
-        "user.name=dev",
-        "-c",
-        "user.email=dev@example.invalid",
-    ];
-    for words in [
-        &["init", "--quiet"][..],
-        &["add", "."],
-        &["commit", "--quiet", "--message", "Begin"],
-    ] {
-        Finished::checked(
-            Command::new("git")
-                .args(who)
-                .args(words)
-                .current_dir(&folder),
-        )?;
-    }
-    let has_head = git(&folder, &["rev-parse", "HEAD"])?.len() >= 40;
-    ensure!(has_head, "{} has no commit", folder.display());
-    Ok(folder)
-}
-
-fn git(folder: &Path, words: &[&str]) -> Result<String> {
-    let finished = Finished::checked(Command::new("git").args(words).current_dir(folder))?;
-    Ok(finished.stdout.trim().to_owned())
 }
 
 /// Returns the last message of a worker whose task is done.

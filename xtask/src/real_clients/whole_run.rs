@@ -5,14 +5,13 @@
 //! network of the outer one, where both model servers listen.
 
 use std::path::PathBuf;
-use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
-use serde_json::Value;
 use teamster_testkit::RunCmd;
 
+use super::team::LabTeam;
 use super::{Lab, RealRun, Report};
-use crate::product::{Finished, check, list, words};
+use crate::product::{Finished, check, list};
 
 const TEAM: &str = "whole";
 /// The longest that a run may take, in seconds.
@@ -54,21 +53,11 @@ pub(super) fn clients_home() -> Result<PathBuf> {
     Ok(cache.context("HOME is not set")?.join("teamster-lab"))
 }
 
-fn call(program: &str, line: &str) -> Result<Finished> {
-    Finished::checked(Command::new(program).args(words(line)))
-}
-
-/// Returns what the binary prints as JSON about the team.
-fn ask(line: &str) -> Result<Value> {
-    let printed = call("teamster", &format!("{line} --json"))?.json();
-    printed.with_context(|| format!("`teamster {line}` printed no JSON"))
-}
-
 /// Runs the team inside the lab and judges what it left.
 pub(super) fn play() -> Result<Report> {
-    let project = std::env::current_dir()?;
-    let worktree = project.join(format!(".omc/worktrees/{TEAM}/worker-2"));
-    let plan = project.with_file_name("plan.toml");
+    let team = LabTeam::of_lab(TEAM)?;
+    let worktree = team.folder.join(format!(".omc/worktrees/{TEAM}/worker-2"));
+    let plan = team.folder.with_file_name("plan.toml");
     let tasks = format!(
         "[[tasks]]\nid = \"a\"\nsubject = \"Patch a file\"\nowner = \"worker-1\"\n\
          description = \"[[scenario:patch]]\"\n\n\
@@ -82,27 +71,28 @@ pub(super) fn play() -> Result<Report> {
         .verify("test -s patched.txt && test -s written.txt")
         .approve("auto")
         .more(&["--json"]);
-    let run = Finished::of(Command::new("teamster").args(&run))?;
+    let run = Finished::of(&mut team.run(&run))?;
     let mut report = Report::default();
     let found = &mut report.differences;
     check!(found, run.success() => "the run fails: {}", run.describe());
-    let git = |line: &str| -> Result<String> { Ok(call("git", line)?.stdout) };
-    let (files, log) = (git("ls-tree -r --name-only HEAD")?, git("log --format=%s")?);
+    let files = team.git("ls-tree -r --name-only HEAD")?;
+    let log = team.git("log --format=%s")?;
     for file in ["patched.txt", "written.txt"] {
         check!(found, files.lines().any(|line| line == file) => "{file} is not on the branch");
     }
     for subject in ["Merge task 1 of worker-1", "Merge task 2 of worker-2"] {
         check!(found, log.lines().any(|line| line == subject) => "the history has no {subject:?}");
     }
-    let (status, worktrees) = (git("status --porcelain")?, git("worktree list")?);
+    let status = team.git("status --porcelain")?;
+    let worktrees = team.git("worktree list")?;
     check!(found, status.is_empty() => "the user's tree: {status}");
     check!(found, worktrees.lines().count() == 1 => "left: {worktrees}");
-    judge_tasks(found)?;
+    judge_tasks(&team, found)?;
     let text = std::fs::read_to_string(format!(".omc/reports/{TEAM}/report.md"))?;
     let is_cost = |line: &&str| line.contains('$') || line.to_lowercase().contains("tokens");
     let cost = text.lines().find(is_cost).unwrap_or_default();
     check!(found, !cost.is_empty() => "the report shows no cost");
-    let zombies = ask("zombies scan")?;
+    let zombies = team.ask("zombies scan --json", &[])?;
     check!(found, list(&zombies["zombies"]).next().is_none() => "left over: {zombies}");
     report.saw("landed", "both files, two merges");
     report.saw("cost", cost.trim());
@@ -110,8 +100,8 @@ pub(super) fn play() -> Result<Report> {
 }
 
 /// Checks that both tasks are completed and merged, and that each worker has used something.
-fn judge_tasks(found: &mut Vec<String>) -> Result<()> {
-    let tasks = ask(&format!("task list --team {TEAM}"))?;
+fn judge_tasks(team: &LabTeam, found: &mut Vec<String>) -> Result<()> {
+    let tasks = team.ask("task list --json", &[])?;
     check!(found, list(&tasks["tasks"]).count() == 2 => "tasks: {tasks}");
     for task in list(&tasks["tasks"]) {
         let (id, state) = (&task["id"], &task["state"]);
@@ -119,13 +109,13 @@ fn judge_tasks(found: &mut Vec<String>) -> Result<()> {
         let is_good = state == "completed" && merged == true;
         check!(found, is_good => "task {id} is {state}, merged {merged}");
     }
-    let usage = ask(&format!("journal --team {TEAM} --type usage"))?;
+    let usage = team.events("usage")?;
     let uses = |worker: &str, key: &str| {
-        let mut events = list(&usage["events"]).filter(|event| event["actor"] == worker);
+        let mut events = usage.iter().filter(|event| event["actor"] == worker);
         events.any(|event| event["data"][key].as_f64() > Some(0.0))
     };
     let (codex, claude) = (uses("worker-1", "tokensIn"), uses("worker-2", "usd"));
-    check!(found, codex => "codex used nothing: {usage}");
-    check!(found, claude => "claude cost nothing: {usage}");
+    check!(found, codex => "codex used nothing: {usage:?}");
+    check!(found, claude => "claude cost nothing: {usage:?}");
     Ok(())
 }

@@ -5,23 +5,20 @@
 //! that looks at a worker has to run inside them: xtask starts itself there, plays the [`SCENES`] and leaves a report.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use serde_json::Value;
 use teamster_fs::proc::Machine;
 use teamster_fs::processes;
 use teamster_types::process::ProcessId;
 
+use super::team::{LabTeam, WAIT};
 use super::{RealRun, Report};
-use crate::product::{Finished, check, list, text, wait_for, words};
+use crate::product::{Finished, check, text, wait_for};
 
 /// The longest that all scenes of a client may take, in seconds.
 const LONG: &str = "600";
-/// The longest that a scene waits for something.
-const WAIT: Duration = Duration::from_secs(60);
 /// The longest that a shutdown may take.
 const SHUTDOWN_WITHIN: Duration = Duration::from_secs(10);
 /// The only worker.
@@ -138,7 +135,8 @@ impl Scene {
 
     /// Shuts the worker down; no process of it may be left.
     fn shut_down(&mut self, worker: &RealWorker) -> Result<()> {
-        let ended = worker.call(&["shutdown", "--team", worker.team, "--json"])?;
+        let name = worker.team.name;
+        let ended = Finished::of(&mut worker.team.command("shutdown --json --team", &[name]))?;
         let printed = ended.json().unwrap_or_default();
         let (is_good, end) = (printed["verified"] == true, ended.describe());
         check!(self.found, ended.success() && is_good => "the shutdown failed: {end} {printed}");
@@ -163,28 +161,34 @@ impl Scene {
     /// A file is changed in the worktree and committed, and the task is done; the user's own tree is as it was.
     fn edit(&mut self, scenario: &str, file: &str) -> Result<()> {
         let worker = self.start(scenario, None)?;
-        let head = worker.git("rev-parse HEAD")?;
-        let ended = worker.until(&["task.completed", "task.failed", "task.released"])?;
+        let head = worker.team.git("rev-parse HEAD")?;
+        let ended = worker
+            .team
+            .until(&["task.completed", "task.failed", "task.released"])?;
         let task = worker.task()?;
         let status = &task["status"];
         let found = &mut self.found;
         check!(found, status == "completed" => "it is {status}: {ended}");
         let result = &task["metadata"]["teamster"]["result"];
-        let commit = worker.git(&format!("rev-parse refs/teamster/{}/task-1", self.name))?;
+        let commit = worker
+            .team
+            .git(&format!("rev-parse refs/teamster/{}/task-1", self.name))?;
         let named = &result["commit"];
         check!(found, *named == *commit => "result {named}, pinned {commit}");
-        let files = worker.git(&format!("diff --name-only {head} {commit}"))?;
+        let files = worker
+            .team
+            .git(&format!("diff --name-only {head} {commit}"))?;
         check!(found, files == file => "changed is {files:?}, not {file}");
-        let written = worker.git(&format!("show {commit}:{file}"))?;
+        let written = worker.team.git(&format!("show {commit}:{file}"))?;
         check!(found, written.contains("mock") =>
             "{file} is not what the model wrote: {written:?}");
         let (now, status) = (
-            worker.git("rev-parse HEAD")?,
-            worker.git("status --porcelain")?,
+            worker.team.git("rev-parse HEAD")?,
+            worker.team.git("status --porcelain")?,
         );
         let is_same = now == head && status.is_empty();
         check!(found, is_same => "the user's tree changed: {now} {status}");
-        let usage = worker.events("usage")?;
+        let usage = worker.team.events("usage")?;
         check!(found, usage.len() == 1 => "{} usage events", usage.len());
         let ours = TokenUsage::by_teamster(usage.first().context("no usage event")?)?;
         let theirs = TokenUsage::by_client(self.client, &worker.printed()?)?;
@@ -198,7 +202,7 @@ impl Scene {
     /// An error that the task itself causes fails the attempt, with its reason.
     fn fail(&mut self) -> Result<()> {
         let worker = self.start("err400", Some(TRYING))?;
-        let why = reason(&worker.until(&["task.failed"])?);
+        let why = reason(&worker.team.until(&["task.failed"])?);
         let attempts = worker.task()?["metadata"]["failedAttempts"].take();
         check!(self.found, attempts == 1 => "it cost {attempts} attempts");
         let is_reason = why.contains("400") && why.contains("mock err400");
@@ -210,10 +214,10 @@ impl Scene {
     /// An agent that says nothing is ended, with everything it started.
     fn hang(&mut self, scenario: &str, tool: Option<&str>) -> Result<()> {
         let worker = self.start(scenario, Some(SILENT))?;
-        worker.until(&["worker.started"])?;
+        worker.team.until(&["worker.started"])?;
         let running = worker.until_running(tool)?;
         let start = Instant::now();
-        let why = reason(&worker.until(&["task.failed"])?);
+        let why = reason(&worker.team.until(&["task.failed"])?);
         self.check_gone(&running, start);
         check!(self.found, why.contains("no event for too long") => "not the reason: {why}");
         self.seen.push(why);
@@ -234,7 +238,7 @@ impl Scene {
         let is_same = task["status"] == "pending" && is_unharmed(&task);
         check!(self.found, is_same => "the task is not as it was: {task}");
         let name = self.name;
-        let kept = worker.git(&format!(
+        let kept = worker.team.git(&format!(
             "show refs/teamster/{name}/task-1.attempt-1:half.txt"
         ))?;
         check!(self.found, kept == "half" => "kept is {kept:?}");
@@ -245,7 +249,7 @@ impl Scene {
     /// Trouble of the model's server pauses the worker and costs the task nothing.
     fn trouble(&mut self, scenario: &str, begins: &str) -> Result<()> {
         let worker = self.start(scenario, Some(TRYING))?;
-        let ended = worker.until(&["worker.paused", "task.failed"])?;
+        let ended = worker.team.until(&["worker.paused", "task.failed"])?;
         let why = reason(&ended);
         let is_paused = ended["type"] == "worker.paused" && is_unharmed(&worker.task()?);
         check!(self.found, is_paused => "it cost an attempt: {why}");
@@ -271,8 +275,7 @@ fn reason(event: &Value) -> String {
 
 /// A team of one real worker with one task. It is shut down when this is dropped.
 struct RealWorker {
-    team: &'static str,
-    project: PathBuf,
+    team: LabTeam,
     /// The worker process, and the number of its launch.
     bridge: u32,
     launch: String,
@@ -286,83 +289,39 @@ impl RealWorker {
         idle_limit: Option<&str>,
     ) -> Result<Self> {
         let mut worker = Self {
-            team,
-            project: std::env::current_dir()?,
+            team: LabTeam::of_lab(team)?,
             bridge: 0,
             launch: String::new(),
         };
-        worker.ask(&["team", "create", team])?;
-        let worktree = format!(".omc/worktrees/{team}/{WORKER}");
-        let worktree = worker.project.join(worktree);
+        let team = &worker.team;
+        let worktree = format!(".omc/worktrees/{}/{WORKER}", team.name);
+        let worktree = team.folder.join(worktree);
         // One of the scripted models writes where it is told.
         let description = format!("Do it. {tags} [[dir:{}]]", worktree.display());
-        let task = ["task", "create", "--subject", "Change a file"];
-        worker.ask(&[&task[..], &["--description", &description]].concat())?;
+        team.create("Change a file", &description)?;
         let start = format!("worker start --name {WORKER} --json --provider {client}");
-        let mut command = worker.command(&words(&start));
+        let mut command = team.command(&start, &[]);
         let started = Finished::checked(command.envs(idle_limit.map(|limit| (IDLE_LIMIT, limit))))?;
         let pid = started.json().and_then(|started| started["pid"].as_u64());
+        let spawned = team.until(&["worker.spawned"])?;
         worker.bridge = u32::try_from(pid.context("no pid")?)?;
-        let spawned = worker.until(&["worker.spawned"])?;
         text(&spawned["data"]["launch"]).clone_into(&mut worker.launch);
         Ok(worker)
     }
 
-    fn command(&self, words: &[&str]) -> Command {
-        let mut command = Command::new("teamster");
-        command.args(words).env("TEAMSTER_TEAM", self.team);
-        command
-    }
-
-    fn call(&self, words: &[&str]) -> Result<Finished> {
-        Finished::of(&mut self.command(words))
-    }
-
-    /// Returns what a call prints, which must succeed.
-    fn ask(&self, words: &[&str]) -> Result<Value> {
-        let finished = Finished::checked(&mut self.command(words))?;
-        Ok(finished.json().unwrap_or_default())
-    }
-
-    /// Returns every event of this type so far.
-    fn events(&self, kind: &str) -> Result<Vec<Value>> {
-        let printed = self.ask(&["journal", "--type", kind, "--json"])?;
-        Ok(list(&printed["events"]).cloned().collect())
-    }
-
-    /// Waits for the first event of one of these types.
-    fn until(&self, kinds: &[&str]) -> Result<Value> {
-        let found = wait_for(&kinds.join(" or "), WAIT, || {
-            for kind in kinds {
-                if let Some(event) = self.events(kind)?.into_iter().next() {
-                    return Ok(Some(event));
-                }
-            }
-            Ok(None)
-        });
-        found.or_else(|error| bail!("{error:#}\n{}", self.call(&["journal"])?.stdout))
-    }
-
     fn task(&self) -> Result<Value> {
-        Ok(self.ask(&["task", "show", "1", "--json"])?["task"].take())
+        Ok(self.team.ask("task show 1 --json", &[])?["task"].take())
     }
 
     /// Returns what the client itself printed for the task, line by line.
     fn printed(&self) -> Result<Vec<Value>> {
-        let file = format!(".omc/logs/{}/{WORKER}/1.jsonl", self.team);
-        let log = std::fs::read_to_string(self.project.join(file)).context("the log")?;
+        let file = format!(".omc/logs/{}/{WORKER}/1.jsonl", self.team.name);
+        let log = std::fs::read_to_string(self.team.folder.join(file)).context("the log")?;
         let lines: Result<Vec<Value>, _> = log.lines().map(serde_json::from_str).collect();
         let mut lines = lines.context("a line of the log")?;
         lines.retain(|line| line["from"] == "agent");
         let events = lines.iter_mut().map(|line| line["event"].take());
         Ok(events.collect())
-    }
-
-    /// Runs git in the user's own work tree and returns what it prints.
-    fn git(&self, line: &str) -> Result<String> {
-        let mut git = Command::new("git");
-        let finished = Finished::checked(git.args(words(line)).current_dir(&self.project))?;
-        Ok(finished.stdout.trim().to_owned())
     }
 
     /// Returns every process that descends from the bridge or carries its launch, with its command line.
@@ -394,7 +353,9 @@ impl RealWorker {
 
 impl Drop for RealWorker {
     fn drop(&mut self) {
-        let _ = self.call(&["shutdown", "--team", self.team, "--force", "--json"]);
+        let _ = self
+            .team
+            .ask("shutdown --force --json --team", &[self.team.name]);
     }
 }
 

@@ -21,7 +21,7 @@ const TAKE_BACK: &str = "teamster-take-back";
 
 /// Words of others on their way to the model.
 #[derive(Debug, Default)]
-pub(super) struct Mail {
+pub(super) struct MailDelivery {
     /// The calls of the agent itself that have no result yet.
     open_calls: HashSet<String>,
     on_its_way: Option<OnItsWay>,
@@ -48,7 +48,7 @@ impl OnItsWay {
     }
 }
 
-impl Mail {
+impl MailDelivery {
     /// Notes a call of the agent itself; its helpers have their own conversations.
     pub(super) fn call_began(&mut self, call: &str) {
         if self.open_calls.len() < MOST_CALLS {
@@ -177,8 +177,8 @@ mod tests {
     }
 
     /// Words that were written while a tool ran.
-    fn written() -> Mail {
-        let mut mail = Mail::default();
+    fn written() -> MailDelivery {
+        let mut mail = MailDelivery::default();
         assert_eq!(mail.deliver(DELIVERY, "x"), MessageRoute::Later);
         mail.call_began("a");
         let MessageRoute::Input(line) = mail.deliver(DELIVERY, "x") else {

@@ -1,4 +1,5 @@
-//! Requests for permission of Claude Code: each is decided by our policy or by a person, and answered.
+//! Requests of Claude Code: one for permission is decided by our policy or by a person, a question to the person by whoever
+//! answers questions, and each is answered.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -6,14 +7,16 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use super::line;
-use crate::driver::Job;
-use crate::driver::{LineEffects, PermissionReply};
+use crate::driver::{Job, LineEffects, PermissionReply, QuestionReply};
 use crate::event::{AgentEvent, PermissionDecision};
 use crate::permission::{Permissions, ToolRequest};
-use crate::text::{text, tool_detail};
+use crate::text::{LONGEST_TEXT, clip, text, tool_detail};
 
 /// How the names of our own tools begin in this client.
 const OWN_TOOL: &str = "mcp__teamster__";
+/// The tool with which the client asks the person something. Its request is a question and no request for permission: whoever
+/// may answer it is not for the settings to say.
+const QUESTION_TOOL: &str = "AskUserQuestion";
 /// The most requests that wait for a person at once; further ones are denied.
 const MOST_WAITING: usize = 100;
 
@@ -25,6 +28,8 @@ pub(super) struct Requests {
     /// Whether the client has our own tools. It has no other servers, so nothing else is called like them.
     has_own_tools: bool,
     waiting: HashMap<String, Value>,
+    /// Questions that wait for words, by request.
+    questions: HashMap<String, Value>,
 }
 
 impl Requests {
@@ -34,6 +39,7 @@ impl Requests {
             worktree: job.worktree.to_owned(),
             has_own_tools: job.tools.is_some(),
             waiting: HashMap::new(),
+            questions: HashMap::new(),
         }
     }
 
@@ -51,6 +57,13 @@ impl Requests {
         }
         let tool = text(request, "tool_name").unwrap_or("an unnamed tool");
         let input = request.get("input").unwrap_or(&Value::Null);
+        if tool == QUESTION_TOOL && self.questions.len() < MOST_WAITING {
+            self.questions.insert(id.to_owned(), input.clone());
+            return LineEffects::event(AgentEvent::QuestionAsked {
+                request: id.to_owned(),
+                question: question_text(input),
+            });
+        }
         let mut decision = if self.has_own_tools && tool.starts_with(OWN_TOOL) {
             PermissionDecision::Allowed
         } else {
@@ -82,9 +95,35 @@ impl Requests {
         }
     }
 
-    /// Forgets a request that the client took back.
-    pub(super) fn cancel(&mut self, id: &str) {
+    /// Forgets a request that the client took back. Returns what others have to know of it.
+    pub(super) fn cancel(&mut self, id: &str) -> Option<AgentEvent> {
         self.waiting.remove(id);
+        self.questions.remove(id)?;
+        Some(AgentEvent::QuestionWithdrawn {
+            request: id.to_owned(),
+        })
+    }
+
+    /// Returns what tells the client what became of its question, or `None` when it does not wait for it. A text that answers one
+    /// question is put beside it; one that answers several stands for itself, as if the person had typed it.
+    pub(super) fn answer_question(&mut self, id: &str, answer: &QuestionReply) -> Option<Vec<u8>> {
+        let mut input = self.questions.remove(id)?;
+        let words = match answer {
+            QuestionReply::Answered(words) => words,
+            QuestionReply::Unanswered(words) => return Some(denied(id, words)),
+        };
+        let asked = questions_of(&input);
+        let (answers, response) = match asked.as_slice() {
+            [only] => (json!({ (*only): words }), None),
+            _ => (json!({}), Some(words)),
+        };
+        if let Value::Object(fields) = &mut input {
+            fields.insert("answers".into(), answers);
+            if let Some(response) = response {
+                fields.insert("response".into(), json!(response));
+            }
+        }
+        Some(allowed(id, &input))
     }
 
     /// Returns the answer that tells the client what a person decided, or `None` when it does not wait for it.
@@ -95,6 +134,47 @@ impl Requests {
             PermissionReply::Deny(reason) => denied(id, reason),
         })
     }
+}
+
+/// Returns the questions that the client asks, each without the answers that it proposes.
+fn questions_of(input: &Value) -> Vec<&str> {
+    let questions = input.get("questions").and_then(Value::as_array);
+    let questions = questions.into_iter().flatten();
+    questions
+        .filter_map(|asked| text(asked, "question"))
+        .collect()
+}
+
+/// Returns everything that the client asks at once, as a text for whoever answers.
+fn question_text(input: &Value) -> String {
+    let questions = input.get("questions").and_then(Value::as_array);
+    let questions = questions.map(Vec::as_slice).unwrap_or_default();
+    let mut parts = Vec::new();
+    for (place, asked) in questions.iter().enumerate() {
+        let mut part = match questions.len() {
+            1 => String::new(),
+            _ => format!("{}. ", place + 1),
+        };
+        part.push_str(text(asked, "question").unwrap_or_default());
+        if asked.get("multiSelect") == Some(&Value::Bool(true)) {
+            part.push_str(" (more than one can be chosen)");
+        }
+        let options = asked.get("options").and_then(Value::as_array);
+        for option in options.into_iter().flatten() {
+            let label = text(option, "label").unwrap_or_default();
+            part.push_str("\n- ");
+            part.push_str(label);
+            if let Some(description) = text(option, "description").filter(|it| !it.is_empty()) {
+                part.push_str(": ");
+                part.push_str(description);
+            }
+        }
+        parts.push(part);
+    }
+    if parts.is_empty() {
+        return tool_detail(input);
+    }
+    clip(&parts.join("\n\n"), LONGEST_TEXT)
 }
 
 /// Returns what a tool of Claude Code wants to touch.

@@ -24,6 +24,7 @@ use crate::driver::{
     PermissionReply, SoftSignal, as_plain_text,
 };
 use crate::event::{AgentEvent, AgentSpending, PermissionDecision, Trouble, Usage};
+use crate::limit;
 use crate::outcome::{AgentEnd, AgentOutcome, OutcomeBuilder, TerminalEvent};
 use crate::permission::{Permissions, Rule, ToolRequest};
 use crate::text::{LONGEST_TEXT, clip, count, one_line, text, unknown};
@@ -122,7 +123,7 @@ pub(super) struct AppServerReader {
     resumed: bool,
     thread: Option<String>,
     model: Option<String>,
-    turn: Turn,
+    turn: TurnState,
     /// The id of our last request.
     last_id: u64,
     steering: Steering,
@@ -133,13 +134,11 @@ pub(super) struct AppServerReader {
     /// Whether the turn completed, so that all it used was told.
     is_whole: bool,
     said: String,
-    /// When the limit that is reached is lifted, in seconds since 1970.
-    limit_until: Option<i64>,
 }
 
 /// How far the only turn of a run is.
 #[derive(Debug, PartialEq, Eq)]
-enum Turn {
+enum TurnState {
     NotYet,
     Open { id: String },
     Over,
@@ -182,7 +181,7 @@ impl AppServerReader {
             resumed: job.resume.is_some(),
             thread: None,
             model: None,
-            turn: Turn::NotYet,
+            turn: TurnState::NotYet,
             last_id: INTERRUPT,
             steering: Steering::default(),
             approvals: Approvals::new(job),
@@ -193,7 +192,6 @@ impl AppServerReader {
             used: None,
             is_whole: false,
             said: String::new(),
-            limit_until: None,
         }
     }
 
@@ -236,10 +234,10 @@ impl AppServerReader {
 
     /// Notes that the turn runs, which its response and a notification tell: only now Codex has the prompt.
     fn turn_started(&mut self, id: &str) -> LineEffects {
-        if self.turn != Turn::NotYet || id.is_empty() {
+        if self.turn != TurnState::NotYet || id.is_empty() {
             return LineEffects::default();
         }
-        self.turn = Turn::Open { id: id.to_owned() };
+        self.turn = TurnState::Open { id: id.to_owned() };
         let started = self
             .outcome
             .start(self.thread.as_deref(), self.model.as_deref());
@@ -265,7 +263,7 @@ impl AppServerReader {
     }
 
     fn finish(&mut self, end: TerminalEvent) -> LineEffects {
-        self.turn = Turn::Over;
+        self.turn = TurnState::Over;
         LineEffects {
             events: vec![self.outcome.finish(end)],
             close_input: true,
@@ -306,7 +304,8 @@ impl AppServerReader {
             "error" => vec![self.error(params)],
             "thread/tokenUsage/updated" => self.usage(params.pointer("/tokenUsage/total")),
             "account/rateLimits/updated" => {
-                self.limit_until = reached_limit(params.get("rateLimits"));
+                let limits = params.get("rateLimits").unwrap_or(&Value::Null);
+                self.outcome.note_limit(limit::of_codex(limits));
                 Vec::new()
             }
             "warning" | "guardianWarning" | "deprecationNotice" => {
@@ -327,7 +326,7 @@ impl AppServerReader {
 
     fn turn_completed(&mut self, turn: Option<&Value>) -> LineEffects {
         let turn = turn.unwrap_or(&Value::Null);
-        let is_ours = matches!(&self.turn, Turn::Open { id } if text(turn, "id") == Some(id));
+        let is_ours = matches!(&self.turn, TurnState::Open { id } if text(turn, "id") == Some(id));
         if !is_ours {
             return LineEffects::default();
         }
@@ -374,9 +373,8 @@ impl AppServerReader {
             reason = format!("{reason}: {}", plain(details));
         }
         if trouble == Trouble::RateLimit
-            && let Some(until) = self.limit_until
+            && let Some(until) = self.outcome.limit().and_then(|limit| limit.resets_at)
         {
-            let until = teamster_types::Time::from_millis(until.saturating_mul(1000));
             reason = format!("{reason} (until {until})");
         }
         (trouble, reason)
@@ -501,9 +499,9 @@ impl OutputReader for AppServerReader {
     }
 
     fn deliver(&mut self, delivery: &str, text: &str) -> MessageRoute {
-        let (Turn::Open { id }, Some(thread)) = (&self.turn, &self.thread) else {
+        let (TurnState::Open { id }, Some(thread)) = (&self.turn, &self.thread) else {
             return match self.turn {
-                Turn::Over => MessageRoute::Never,
+                TurnState::Over => MessageRoute::Never,
                 _ => MessageRoute::Later,
             };
         };
@@ -525,7 +523,7 @@ impl OutputReader for AppServerReader {
 
     fn interrupt(&self) -> Option<Interrupt> {
         // By a signal it would finish its turn first.
-        let (Turn::Open { id }, Some(thread)) = (&self.turn, &self.thread) else {
+        let (TurnState::Open { id }, Some(thread)) = (&self.turn, &self.thread) else {
             return Some(Interrupt::Signal(SoftSignal::Terminate));
         };
         let params = json!({ "threadId": thread, "turnId": id });
@@ -540,12 +538,12 @@ impl OutputReader for AppServerReader {
         let spent = AgentSpending {
             usage: self.used,
             cost_usd: None,
-            at_least: self.turn != Turn::NotYet && !self.is_whole,
+            at_least: self.turn != TurnState::NotYet && !self.is_whole,
         };
         // Its error stream is its log; once a turn runs, nothing there says why the turn ended.
         let last_words = match self.turn {
-            Turn::NotYet => stderr_tail,
-            Turn::Open { .. } | Turn::Over => "",
+            TurnState::NotYet => stderr_tail,
+            TurnState::Open { .. } | TurnState::Over => "",
         };
         self.outcome.outcome(ending, last_words, spent)
     }
@@ -719,19 +717,6 @@ fn trouble_of(info: Option<&Value>, message: &str) -> Trouble {
         _ => None,
     };
     by_kind.unwrap_or_else(|| trouble::of_message(message))
-}
-
-/// Returns when a limit that is used up is lifted, in seconds since 1970.
-fn reached_limit(limits: Option<&Value>) -> Option<i64> {
-    let limits = limits?;
-    let windows = ["primary", "secondary"].map(|window| limits.get(window));
-    let reached = windows.into_iter().flatten().filter(|window| {
-        let used = window.get("usedPercent").and_then(Value::as_f64);
-        used.is_some_and(|used| used >= 100.0)
-    });
-    reached
-        .filter_map(|window| window.get("resetsAt").and_then(Value::as_i64))
-        .max()
 }
 
 fn usage_of(total: &Value) -> Usage {

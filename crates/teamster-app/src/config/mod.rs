@@ -33,7 +33,8 @@ pub use providers::ProviderSetting;
 pub use roles::{RoleSetting, seen_from};
 pub use value::NotifyWay;
 use value::{
-    agent, count, endpoint, flag, list, percent, reservations, rule, say, small_count, span, way,
+    agent, count, endpoint, flag, list, percent, reservations, rule, say, small_count, span,
+    span_or_off, way,
 };
 
 /// The word for a leader of the team's own choice.
@@ -59,6 +60,10 @@ const WORKER_START: SettingKey =
     SettingKey::new("worker.start_limit", env_vars::WORKER_START_LIMIT);
 const WORKER_IDLE: SettingKey = SettingKey::new("worker.idle_limit", env_vars::WORKER_IDLE_LIMIT);
 const WORKER_TASK: SettingKey = SettingKey::new("worker.task_limit", env_vars::WORKER_TASK_LIMIT);
+const WORKER_HEARTBEAT_MESSAGES: SettingKey = SettingKey::new(
+    "worker.heartbeat_messages",
+    env_vars::WORKER_HEARTBEAT_MESSAGES,
+);
 const RUN_MAX_TASKS: SettingKey = SettingKey::new("run.max_tasks", env_vars::RUN_MAX_TASKS);
 const LEADER: SettingKey = SettingKey {
     in_section: Some("leader.agent"),
@@ -84,7 +89,7 @@ const NOTIFY: SettingKey = SettingKey::new("notify", env_vars::NOTIFY);
 const STUDIO_OTLP: SettingKey = SettingKey::new("studio.otlp", env_vars::STUDIO_OTLP);
 const STUDIO_OTLP_EVERY: SettingKey =
     SettingKey::new("studio.otlp_every", env_vars::STUDIO_OTLP_EVERY);
-const KEYS: [SettingKey; 23] = [
+const KEYS: [SettingKey; 24] = [
     CLAIM_LEASE,
     RESERVATIONS,
     NOTIFY,
@@ -95,6 +100,7 @@ const KEYS: [SettingKey; 23] = [
     WORKER_START,
     WORKER_IDLE,
     WORKER_TASK,
+    WORKER_HEARTBEAT_MESSAGES,
     RUN_MAX_TASKS,
     LEADER,
     LEADER_MAX_WAKES,
@@ -204,6 +210,8 @@ pub struct Config {
     pub worker_idle: Setting<Duration>,
     /// How long a task may take in all.
     pub worker_task: Setting<Duration>,
+    /// How often a worker sends its lead a `heartbeat` message; `None` when it sends none.
+    pub worker_heartbeat_messages: Setting<Option<Duration>>,
     /// How many tasks may be added to a run, besides those of its plan and those that it makes itself.
     pub run_max_tasks: Setting<usize>,
     /// Who leads a run for which nobody says it: `auto`, `engine`, or a provider.
@@ -268,6 +276,7 @@ impl Config {
             worker_start: layers.find(WORKER_START, limits.start, span),
             worker_idle: layers.find(WORKER_IDLE, limits.idle, span),
             worker_task: layers.find(WORKER_TASK, limits.task, span),
+            worker_heartbeat_messages: layers.find(WORKER_HEARTBEAT_MESSAGES, None, span_or_off),
             run_max_tasks: layers.find(RUN_MAX_TASKS, MAX_TASKS, count),
             leader: layers.find(LEADER, AUTO_LEADER.to_owned(), agent),
             leader_max_wakes: layers.find(LEADER_MAX_WAKES, bounds.max_wakes, small_count),
@@ -325,6 +334,7 @@ impl Config {
             start: self.worker_start.value,
             idle: self.worker_idle.value,
             task: self.worker_task.value,
+            beat_messages: self.worker_heartbeat_messages.value,
             // A lease is renewed twice before it ends.
             renew: WorkerLimits::default()
                 .renew
@@ -376,6 +386,14 @@ impl Config {
             row(WORKER_START, &self.worker_start, span),
             row(WORKER_IDLE, &self.worker_idle, span),
             row(WORKER_TASK, &self.worker_task, span),
+            row(
+                WORKER_HEARTBEAT_MESSAGES,
+                &self.worker_heartbeat_messages,
+                |value| match value {
+                    Some(every) => json!(say(*every)),
+                    None => json!("off"),
+                },
+            ),
             row(RUN_MAX_TASKS, &self.run_max_tasks, |value| json!(value)),
             row(LEADER, &self.leader, |value| json!(value)),
             row(LEADER_MAX_WAKES, &self.leader_max_wakes, |value| {

@@ -73,6 +73,17 @@ pub(super) fn span(value: &DocumentValue) -> Result<Duration, &'static str> {
         .ok_or("a time such as \"5s\", \"10m\" or \"24h\"")
 }
 
+/// Reads a time, or `off`.
+pub(super) fn span_or_off(value: &DocumentValue) -> Result<Option<Duration>, &'static str> {
+    match value {
+        DocumentValue::Text(text) if text == "off" => Ok(None),
+        other => match span(other) {
+            Ok(span) => Ok(Some(span)),
+            Err(_) => Err("a time such as \"30s\" or \"5m\", or \"off\""),
+        },
+    }
+}
+
 pub(super) fn flag(value: &DocumentValue) -> Result<bool, &'static str> {
     match value {
         DocumentValue::Bool(flag) => Ok(*flag),

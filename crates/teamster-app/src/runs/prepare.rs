@@ -560,6 +560,7 @@ impl PreparedRun {
             // As the host decides it when it plans.
             may_ask: !self.spec.assume
                 && (self.spec.approve == Approve::Ask || self.spec.approve_plan || app.can_ask()),
+            requirements: self.spec.requirements,
             needs_analysis: self.spec.flow_kind() == FlowKind::Party,
             answers: &[],
             revision: None,

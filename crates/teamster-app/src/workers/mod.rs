@@ -222,8 +222,9 @@ pub fn setup_time(app: &App, project: &Path) -> Duration {
 /// Returns the workers of a team. Where a worker runs is told by how it was started; its registry may be another program's.
 pub fn list(app: &App, team: &TeamName) -> Result<Workers> {
     let read = app.read()?;
+    let (config, limits) = (read.team(team)?, app.config.limits());
     let mut found =
-        teamster_view::workers::list(read, team, &read.team(team)?, &app.config.limits())?;
+        teamster_view::workers::list_beside_sessions(read, &app.layout, team, &config, &limits)?;
     if let Some(project) = Dir::open_root(&project_of(app, team)?)? {
         for row in &mut found.rows {
             if let Ok(worker) = row.name.parse()

@@ -505,6 +505,10 @@ impl HookCall<'_> {
         if !is_start {
             self.follow(&mut ops);
         }
+        if ops.is_empty() && States::of(&self.context.layout).has_gone(&self.actor().session) {
+            // Whatever is changed next shows them as failed.
+            ops.push(Op::Touch);
+        }
         if ops.is_empty() {
             return Applied::default();
         }

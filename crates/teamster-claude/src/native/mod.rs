@@ -252,10 +252,17 @@ impl NativeRegistry {
         TeamConfig::parse(&bytes).ok()
     }
 
-    /// Returns what is known about each process that the client recorded for a session.
-    ///
-    /// A session without a record proves nothing. The `.key` files beside the records are secrets and not opened.
+    /// Returns what is known about each process that the client recorded for a session. A session without a record proves
+    /// nothing.
     pub(crate) fn recorded_lives(&self, session: &str, machine: &Machine) -> Vec<Life> {
+        let recorded = self.sessions().into_iter();
+        let its = recorded.filter(|recorded| recorded.id == session);
+        its.map(|recorded| machine.life(&recorded.process))
+            .collect()
+    }
+
+    /// Returns the sessions that the client recorded. The `.key` files beside the records are secrets and not opened.
+    pub(crate) fn sessions(&self) -> Vec<ClientSession> {
         let Ok(Some(folder)) = self.claude.child(layout::NATIVE_SESSIONS) else {
             return Vec::new();
         };
@@ -264,8 +271,7 @@ impl NativeRegistry {
             let pid = layout::pid_of_session_file(&entry.name)?;
             let (bytes, _) = folder.read(&entry.name).ok()??;
             let record: Value = serde_json::from_slice(&bytes).ok()?;
-            let recorded = ClientSession::parse(pid, &record)?;
-            (recorded.id == session).then(|| machine.life(&recorded.process))
+            ClientSession::parse(pid, &record)
         });
         recorded.collect()
     }

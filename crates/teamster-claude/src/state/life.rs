@@ -14,7 +14,8 @@ use std::path::Path;
 use teamster_fs::proc::{self, Machine};
 use teamster_fs::{Dir, Lock, layout};
 use teamster_types::TeamName;
-use teamster_types::process::Life;
+use teamster_types::process::{Life, ProcessId};
+use teamster_types::session::life_in_pane;
 use teamster_types::team::TeamConfig;
 
 use super::memory::SessionMemory;
@@ -95,6 +96,21 @@ impl<'a> SessionLife<'a> {
             Life::Unknown
         } else {
             Life::Gone
+        }
+    }
+
+    /// Returns the pid of a teammate in a pane of which every recorded session is gone.
+    pub(super) fn gone_in_pane(&self, session: &str, teammate: &str) -> Option<u32> {
+        let registry = self.registry()?;
+        let team = registry.led_by(session)?;
+        let pane = &team.teammate(teammate)?.pane;
+        if !pane.starts_with('%') {
+            return None;
+        }
+        let life = |process: &ProcessId| self.machine().life(process);
+        match life_in_pane(&registry.sessions(), pane, life) {
+            Some((Life::Gone, pid)) => Some(pid),
+            _ => None,
         }
     }
 

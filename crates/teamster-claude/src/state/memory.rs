@@ -7,10 +7,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use teamster_fs::proc::Machine;
 use teamster_types::Time;
-use teamster_types::process::ProcessId;
+use teamster_types::process::{Life, ProcessId};
 
-use super::record::{AgentState, Model};
+use super::record::{AgentState, Model, Status};
 
 /// Sessions that are remembered.
 const MOST_SESSIONS: usize = 20;
@@ -36,6 +37,8 @@ pub(super) struct SessionMemory {
     pub(super) lead: Option<ProcessId>,
     /// The processes of teammates that have one of their own, by row.
     pub(super) teammates: BTreeMap<String, ProcessId>,
+    /// The processes of teammates whose rows were shown as failed because they are gone.
+    gone: BTreeMap<String, ProcessId>,
     /// Agents that a tool call announced and that have not begun.
     spawns: Vec<AnnouncedAgent>,
     /// Which row an agent id belongs to.
@@ -134,9 +137,35 @@ impl SessionMemory {
     /// Remembers in which process a teammate, or without a name the session itself, runs.
     pub(super) fn runs_in(&mut self, name: Option<&String>, process: &ProcessId) {
         match name {
-            Some(name) => drop(self.teammates.insert(name.clone(), process.clone())),
+            Some(name) => {
+                self.gone.remove(name);
+                self.teammates.insert(name.clone(), process.clone());
+            }
             None => self.lead = Some(process.clone()),
         }
+    }
+
+    /// Remembers that the process of a teammate is gone and was told so.
+    pub(super) fn is_gone(&mut self, name: &str) {
+        if let Some(process) = self.teammates.remove(name) {
+            self.gone.insert(name.to_owned(), process);
+        }
+    }
+
+    /// Returns the teammates that have a process of their own which is gone, each with its pid: those whose rows still tell of
+    /// it, and those whose rows no hook has changed yet.
+    pub(super) fn gone(&self, state: &AgentState, machine: &Machine) -> BTreeMap<String, u32> {
+        let status = |name: &str| state.teammate(name).map(|row| row.status);
+        let told = self.gone.iter();
+        let told = told.filter(|(name, _)| status(name) == Some(Status::Failed));
+        let is_gone = |process: &ProcessId| machine.life(process) == Life::Gone;
+        // One that had ended its work before its process ended is no loss.
+        let untold = self.teammates.iter().filter(|(name, process)| {
+            status(name).is_some_and(Status::is_active) && is_gone(process)
+        });
+        told.chain(untold)
+            .map(|(name, process)| (name.clone(), process.pid))
+            .collect()
     }
 
     /// Remembers an agent that a tool call asks for.

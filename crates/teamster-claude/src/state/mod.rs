@@ -34,6 +34,7 @@ mod record;
 mod tests;
 mod txn;
 
+use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -255,15 +256,44 @@ impl States {
         Ok(dead.map(|state| state.session_id).collect())
     }
 
-    fn life(&self, state: &AgentState) -> Life {
+    /// Returns the teammates of a state that have a process of their own which is gone, each with its pid.
+    pub fn gone_teammates(&self, state: &AgentState) -> BTreeMap<String, u32> {
+        let memory = self.memory();
+        match memory.session(&state.session_id) {
+            Some(memory) => memory.gone(state, &Machine::read()),
+            None => BTreeMap::new(),
+        }
+    }
+
+    /// Returns whether a teammate of a session is shown as active and proven gone.
+    pub fn has_gone(&self, session: &str) -> bool {
+        let Ok(Some(state)) = self.of_session(session) else {
+            return false;
+        };
+        let is_active = |row: &&Teammate| row.status.is_active();
+        if !state.teammates.iter().any(|row| is_active(&row)) {
+            return false;
+        }
+        let gone = self.gone_teammates(&state);
+        let life = SessionLife::new(&self.claude);
+        let mut active = state.teammates.iter().filter(is_active);
+        active.any(|row| {
+            gone.contains_key(&row.name) || life.gone_in_pane(session, &row.name).is_some()
+        })
+    }
+
+    fn memory(&self) -> HookMemory {
         let memory = || -> Option<HookMemory> {
             let bkit = self.open_project().ok()?.child(layout::BKIT).ok()??;
             let (bytes, _) = bkit.read(layout::HOOK_MEMORY).ok()??;
             Some(HookMemory::parse(&bytes))
         };
-        let memory = memory().unwrap_or_default();
+        memory().unwrap_or_default()
+    }
+
+    fn life(&self, state: &AgentState) -> Life {
         let session = &state.session_id;
-        SessionLife::new(&self.claude).of(session, memory.session(session))
+        SessionLife::new(&self.claude).of(session, self.memory().session(session))
     }
 
     fn make(&self, change: &StateChange, patience: Duration) -> Result<Applied, StateError> {

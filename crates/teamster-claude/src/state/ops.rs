@@ -96,7 +96,7 @@ pub enum Op {
     },
     /// A turn is over. A turn that has failed stays so, whatever else is said about its end.
     Stop {
-        /// Whose.
+        /// The teammate whose turn it was.
         name: String,
         /// Whether it failed.
         failed: bool,

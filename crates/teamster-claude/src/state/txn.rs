@@ -68,7 +68,7 @@ pub(super) struct StateWrite {
 /// One of the files that a transaction writes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum StateFile {
-    /// `agent-state.json`.
+    /// The file `agent-state.json`.
     Main,
     /// A file in the folder of sessions.
     Side(String),
@@ -519,35 +519,40 @@ impl StateWrite {
     }
 }
 
-/// Shows teammates whose recorded process is gone as failed. Returns whether there were any.
+/// Shows teammates that are proven gone as failed: by the process that called their hooks, or by the sessions that the client
+/// recorded for their panes. Returns whether there were any.
 fn fail_the_gone(
     state: &mut AgentState,
     memory: &mut SessionMemory,
     life: &SessionLife<'_>,
     now: &str,
 ) -> bool {
-    if memory.teammates.is_empty() {
-        return false;
-    }
     let is_gone = |process| life.machine().life(process) == Life::Gone;
-    let gone: Vec<(String, u32)> = memory
-        .teammates
-        .iter()
+    let recorded = memory.teammates.iter();
+    let mut gone: Vec<(String, u32)> = recorded
         .filter(|(_, process)| is_gone(process))
         .map(|(name, process)| (name.clone(), process.pid))
         .collect();
+    let active = state.teammates.iter().filter(|row| row.status.is_active());
+    let unrecorded = active.filter(|row| !memory.teammates.contains_key(&row.name));
+    gone.extend(unrecorded.filter_map(|row| {
+        let pid = life.gone_in_pane(&state.session_id, &row.name)?;
+        Some((row.name.clone(), pid))
+    }));
     let mut is_changed = false;
     for (name, pid) in gone {
-        let is_active = state
-            .teammate(&name)
-            .is_some_and(|row| row.status.is_active());
+        let row = state.teammate(&name);
+        if !row.is_some_and(|row| row.status.is_active()) {
+            memory.teammates.remove(&name);
+            continue;
+        }
         let stop = Op::Stop {
             name: name.clone(),
             failed: true,
             reason: Some(format!("process {pid} is gone")),
         };
-        memory.teammates.remove(&name);
-        is_changed |= is_active && stop.apply(state, memory, now).is_change();
+        memory.is_gone(&name);
+        is_changed |= stop.apply(state, memory, now).is_change();
     }
     is_changed
 }

@@ -1,15 +1,16 @@
 //! The two folders of one team, opened, and when they were last changed.
 
 use teamster_fs::{Dir, FsError, FsProblem, layout};
+use teamster_types::phrase::{Phrase, PhraseCode};
 use teamster_types::team::{TeamConfig, TeamOrigin};
 
 use super::scanner::{TimeBudget, ZombieScanner};
 
-/// No registry is larger; one that is would cost a hook its time.
+/// The largest registry that is read: a larger one would cost a hook its time.
 const LARGEST_REGISTRY: u64 = 8 * 1024 * 1024;
 /// Claude Code rewrites its registry in place, so a torn one is read again before it is called unreadable.
 const READS: usize = 3;
-/// A team's folders are three deep at most; what lies deeper is looked at from outside only.
+/// How deep a folder is looked into. A team's folders are three deep at most.
 const DEEPEST: usize = 6;
 
 /// What `config.json` says.
@@ -40,7 +41,7 @@ pub(super) enum TeamFolderEntry {
     /// A folder of this user.
     Team(Box<TeamFolder>),
     /// Something that is not touched, and why.
-    Odd(String),
+    Odd(Phrase),
     /// Nothing, by now.
     Nothing,
 }
@@ -83,12 +84,14 @@ pub(super) fn open(scanner: &ZombieScanner<'_>, name: &str) -> TeamFolderEntry {
     match try_open(scanner, name) {
         Ok(found) => found,
         Err(error) => TeamFolderEntry::Odd(match error.problem {
-            FsProblem::Link => format!(
-                "{} is a symbolic link and not followed",
-                error.path.display()
-            ),
-            FsProblem::NotA(wanted) => format!("{} is not a {wanted}", error.path.display()),
-            _ => error.to_string(),
+            FsProblem::Link => {
+                let path = error.path.display();
+                Phrase::new(PhraseCode::LinkNotFollowed, [("path", &path)])
+            }
+            FsProblem::NotA(wanted) => {
+                Phrase::verbatim(&format!("{} is not a {wanted}", error.path.display()))
+            }
+            _ => Phrase::verbatim(&error.to_string()),
         }),
     }
 }
@@ -107,9 +110,10 @@ fn try_open(scanner: &ZombieScanner<'_>, name: &str) -> Result<TeamFolderEntry, 
     for folder in [Some(&dir), tasks.as_ref()].into_iter().flatten() {
         let owner = folder.owner()?;
         if owner != scanner.user {
-            return Ok(TeamFolderEntry::Odd(format!(
-                "{} belongs to another user (uid {owner})",
-                folder.path().display()
+            let path = folder.path().display();
+            return Ok(TeamFolderEntry::Odd(Phrase::new(
+                PhraseCode::OfAnotherUser,
+                [("path", &path), ("owner", &owner)],
             )));
         }
     }

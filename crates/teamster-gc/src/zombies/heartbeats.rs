@@ -13,13 +13,13 @@ use super::scanner::ZombieScanner;
 /// What a heartbeat says about its worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HeartbeatVerdict {
-    /// It is fresh, or its process runs.
+    /// It is fresh and its process is not proven gone, or its process runs.
     Alive,
-    /// Its process cannot be judged from here.
+    /// It is stale, and its process cannot be judged from here.
     Unsure,
-    /// It is stale, and its process is proven gone.
+    /// Its process is proven gone.
     Dead,
-    /// It is stale and names no process.
+    /// It is stale and does not say enough to tell its process from another.
     Silent,
 }
 
@@ -47,8 +47,8 @@ pub(super) fn of_team(
 
 /// Returns what a heartbeat says about its worker.
 ///
-/// [`health::judge`] decides, as everywhere. Only a heartbeat from the future, after a clock was set, counts as fresh
-/// here: nothing is removed because of it.
+/// [`health::judge`] decides, as everywhere, with one exception: a heartbeat from the future, which a clock that was set back
+/// leaves, counts as fresh, so that nothing is removed because of it.
 pub(super) fn judge(scanner: &ZombieScanner<'_>, beat: &Heartbeat) -> HeartbeatVerdict {
     let (now, limits) = (scanner.options.now, Limits::default());
     let life = |process: &ProcessId| scanner.options.machine.life(process);

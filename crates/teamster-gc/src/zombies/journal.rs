@@ -23,7 +23,7 @@ use super::scanner::ZombieScanner;
 /// How far back the same finding is looked for.
 const LAST_EVENTS: usize = 200;
 
-/// Something of a team that stays was removed.
+/// Records that something of a team was removed, where the team itself stays.
 pub(super) fn reaped(scanner: &ZombieScanner<'_>, zombie: &Zombie) {
     if let Some((store, team)) = journal_of(scanner, zombie) {
         // What was removed is gone either way; a journal that cannot be written is for `doctor` to tell.
@@ -33,7 +33,7 @@ pub(super) fn reaped(scanner: &ZombieScanner<'_>, zombie: &Zombie) {
     }
 }
 
-/// Something of a team is there, and a person has to decide. Told once, not at every look.
+/// Records that something of a team is left that a person has to decide about: once, not at every look.
 pub(super) fn found(scanner: &ZombieScanner<'_>, zombie: &Zombie) {
     let Some((store, team)) = journal_of(scanner, zombie) else {
         return;
@@ -54,7 +54,7 @@ pub(super) fn found(scanner: &ZombieScanner<'_>, zombie: &Zombie) {
     }
 }
 
-/// A whole team is in the trash: its journal there ends with why.
+/// Records why a whole team was removed, at the end of its journal in the trash.
 pub(super) fn reaped_team(scanner: &ZombieScanner<'_>, registry: &Dir, zombie: &Zombie) {
     let event = event(scanner, EventKind::ZombieReaped, zombie);
     append(registry, scanner.options.now, event, |_| true).or_trace("note it in the registry");
@@ -83,7 +83,7 @@ fn event(
     let evidence: Vec<String> = zombie
         .evidence
         .iter()
-        .map(|why| shown_line(why, LONGEST_TEXT))
+        .map(|why| shown_line(why.as_str(), LONGEST_TEXT))
         .collect();
     let actor = if scanner.is_thorough() {
         EventActor::Person

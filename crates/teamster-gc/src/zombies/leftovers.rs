@@ -1,9 +1,13 @@
-//! What dead processes left in teams that stay: locks, temp files, heartbeats.
+//! What is left in teams that stay, and of teams that are gone: locks and temp files of dead processes, folders of teams
+//! that were never finished, heartbeats of dead workers, and workers that go on although nobody waits for them.
 
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use teamster_fs::{Dir, FileKind, FsError, Lock, Stamp, Waited, layout, remove_tree};
 use teamster_types::heartbeat::Heartbeat;
+use teamster_types::phrase::{Phrase, PhraseCode};
 use teamster_types::process::{Life, ProcessId};
 use teamster_types::task::{Status, Task};
 use teamster_types::team::TeamConfig;
@@ -25,7 +29,7 @@ pub(super) struct FileLocation {
     folders: Vec<String>,
     name: String,
     stamp: Stamp,
-    /// The team whose lock must be held.
+    /// The team whose lock must be held while it is removed; empty when none must.
     team: String,
 }
 
@@ -118,7 +122,7 @@ pub(super) fn unfinished_teams(scanner: &ZombieScanner<'_>, names: &[String]) ->
                 name: name.clone(),
                 team: String::new(),
                 age,
-                evidence: vec![format!("a team that pid {pid} did not finish making")],
+                evidence: vec![Phrase::new(PhraseCode::TeamHalfMade, [("pid", &pid)])],
                 action: ZombieAction::Reap,
                 command: REAP_COMMAND.to_owned(),
             },
@@ -173,7 +177,7 @@ pub(super) fn workers(
                     orphaned = Some(without_run(scanner, team)?);
                 }
                 if let Some(Some(why)) = &orphaned {
-                    found.push(orphan(scanner, &beat, why));
+                    found.push(orphan(scanner, &beat, *why));
                 }
             }
             HeartbeatVerdict::Alive | HeartbeatVerdict::Unsure | HeartbeatVerdict::Silent => {}
@@ -184,15 +188,18 @@ pub(super) fn workers(
 
 /// Returns why the workers of a team have no run any more. A team that was made by hand never had one, and its workers
 /// are somebody's.
-fn without_run(scanner: &ZombieScanner<'_>, team: &TeamFolder) -> Result<Option<String>, FsError> {
+fn without_run(
+    scanner: &ZombieScanner<'_>,
+    team: &TeamFolder,
+) -> Result<Option<PhraseCode>, FsError> {
     if Lock::is_held(&team.dir, layout::HOST_LOCK)? {
         return Ok(None);
     }
     Ok(match verdict::run_of(scanner, team) {
         RunProgress::None => None,
-        RunProgress::Started => Some("the host of its run is gone".to_owned()),
-        RunProgress::Finished => Some("its run has finished".to_owned()),
-        RunProgress::Deleted => Some("its team was removed".to_owned()),
+        RunProgress::Started => Some(PhraseCode::RunHostGone),
+        RunProgress::Finished => Some(PhraseCode::RunFinished),
+        RunProgress::Deleted => Some(PhraseCode::TeamRemoved),
     })
 }
 
@@ -201,7 +208,7 @@ fn is_running(scanner: &ZombieScanner<'_>, beat: &Heartbeat) -> bool {
     process.is_some_and(|process| scanner.options.machine.life(&process) == Life::Alive)
 }
 
-/// Returns the heartbeats in this project whose team is gone.
+/// Returns the workers in this project whose team is gone: heartbeats of dead ones, and those that may go on.
 pub(super) fn workers_without_team(scanner: &ZombieScanner<'_>) -> Result<Vec<Leftover>, FsError> {
     let project = &scanner.options.layout.project;
     let Some(dir) = Dir::open_at(project, &layout::BRIDGES)? else {
@@ -221,12 +228,8 @@ pub(super) fn workers_without_team(scanner: &ZombieScanner<'_>) -> Result<Vec<Le
                     found.extend(dead_worker(scanner, project, &file, &beat, None)?);
                 }
                 HeartbeatVerdict::Silent => {}
-                // A fresh one whose process is gone is as good as dead: nobody restarts a worker of no team.
-                HeartbeatVerdict::Alive if is_gone(scanner, &beat) => {
-                    found.extend(dead_worker(scanner, project, &file, &beat, None)?);
-                }
                 HeartbeatVerdict::Alive | HeartbeatVerdict::Unsure => {
-                    found.push(orphan(scanner, &beat, "its team is gone"));
+                    found.push(orphan(scanner, &beat, PhraseCode::TeamGone));
                 }
             }
         }
@@ -234,14 +237,9 @@ pub(super) fn workers_without_team(scanner: &ZombieScanner<'_>) -> Result<Vec<Le
     Ok(found)
 }
 
-fn is_gone(scanner: &ZombieScanner<'_>, beat: &Heartbeat) -> bool {
-    let process = beat.process();
-    process.is_some_and(|process| scanner.options.machine.life(&process) == Life::Gone)
-}
-
 /// Describes a worker that goes on although nobody waits for it. Only one with a whole record, which runs here, is
 /// proven ours.
-fn orphan(scanner: &ZombieScanner<'_>, beat: &Heartbeat, why: &str) -> Leftover {
+fn orphan(scanner: &ZombieScanner<'_>, beat: &Heartbeat, why: PhraseCode) -> Leftover {
     let age = scanner.options.now.since(beat.last_poll_at);
     let is_whole = |process: &ProcessId| {
         let me = scanner.options.machine.me();
@@ -252,8 +250,8 @@ fn orphan(scanner: &ZombieScanner<'_>, beat: &Heartbeat, why: &str) -> Leftover 
     };
     let process = beat.process().filter(is_whole);
     let runs = match &process {
-        Some(_) => "runs",
-        None => "may run",
+        Some(_) => PhraseCode::HeartbeatPidRuns,
+        None => PhraseCode::HeartbeatPidMayRun,
     };
     Leftover {
         zombie: Zombie {
@@ -262,8 +260,8 @@ fn orphan(scanner: &ZombieScanner<'_>, beat: &Heartbeat, why: &str) -> Leftover 
             team: beat.team_name.to_string(),
             age,
             evidence: vec![
-                why.to_owned(),
-                format!("heartbeat {} old, pid {} {runs}", say_span(age), beat.pid),
+                Phrase::new(why, []),
+                Phrase::new(runs, [("age", &say_span(age)), ("pid", &beat.pid)]),
             ],
             action: ZombieAction::Keep,
             command: match &process {
@@ -275,6 +273,11 @@ fn orphan(scanner: &ZombieScanner<'_>, beat: &Heartbeat, why: &str) -> Leftover 
         process,
         guest: None,
     }
+}
+
+fn gone_with_heartbeat(age: Duration, beat: &Heartbeat) -> Phrase {
+    let told: [(&str, &dyn Display); 2] = [("age", &say_span(age)), ("pid", &beat.pid)];
+    Phrase::new(PhraseCode::HeartbeatPidGone, told)
 }
 
 fn dead_worker(
@@ -292,16 +295,12 @@ fn dead_worker(
         return Ok(None);
     };
     let age = scanner.options.now.since(beat.last_poll_at);
-    let mut evidence = vec![format!(
-        "heartbeat {} old, pid {} gone",
-        say_span(age),
-        beat.pid
-    )];
+    let mut evidence = vec![gone_with_heartbeat(age, beat)];
     // As long as a task is in its name, the heartbeat is what proves its death to those who would take the task over.
     let (action, command) = match task {
         None => (ZombieAction::Reap, REAP_COMMAND.to_owned()),
         Some(id) => {
-            evidence.push(format!("task {id} is still in its name"));
+            evidence.push(Phrase::new(PhraseCode::TaskInItsName, [("task", &id)]));
             let team = &beat.team_name;
             (
                 ZombieAction::Keep,
@@ -339,10 +338,9 @@ fn dead_guest(
     beat: &Heartbeat,
 ) -> Result<Leftover, FsError> {
     let age = scanner.options.now.since(beat.last_poll_at);
-    let gone = format!("heartbeat {} old, pid {} gone", say_span(age), beat.pid);
-    let mut evidence = vec![gone];
+    let mut evidence = vec![gone_with_heartbeat(age, beat)];
     if let Some(id) = held_task(team, beat)? {
-        evidence.push(format!("task {id} is still in its name"));
+        evidence.push(Phrase::new(PhraseCode::TaskInItsName, [("task", &id)]));
     }
     Ok(Leftover {
         zombie: Zombie {

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use teamster_fs::{FileKind, FsError, Lock, layout};
+use teamster_types::phrase::{Phrase, PhraseCode};
 use teamster_types::process::Life;
 use teamster_types::task::{Status, Task};
 use teamster_types::team::TeamConfig;
@@ -20,13 +21,13 @@ use super::scanner::ZombieScanner;
 #[derive(Debug, Default)]
 pub(super) struct LifeSigns {
     /// Signs of life, in words.
-    pub(super) alive: Vec<String>,
+    pub(super) alive: Vec<Phrase>,
     /// Messages that nobody has read, in words. They are for somebody who may come back, and no proof that anybody lives.
-    pub(super) unread: Vec<String>,
+    pub(super) unread: Vec<Phrase>,
     /// What cannot be judged from here, in words.
-    pub(super) unsure: Vec<String>,
-    /// Why the lead is proven gone.
-    pub(super) lead_gone: Option<String>,
+    pub(super) unsure: Vec<Phrase>,
+    /// Why the lead is proven gone; `None` when it is not.
+    pub(super) lead_gone: Option<Phrase>,
     /// Whether a member is neither alive nor proven stopped.
     pub(super) unproven: bool,
     /// Tasks that are not completed, those that cannot be read among them.
@@ -36,23 +37,29 @@ pub(super) struct LifeSigns {
 }
 
 impl LifeSigns {
-    /// Returns whether nothing speaks for life. Unread messages do, for a team whose lead is proven gone only until it is
-    /// old.
+    /// Returns whether nothing speaks for life. Unread messages speak for it, but no longer once the team is old and its lead
+    /// proven gone.
     pub(super) fn are_none(&self, is_old: bool) -> bool {
         let is_read = self.unread.is_empty() || is_old && self.lead_gone.is_some();
         self.alive.is_empty() && self.unsure.is_empty() && is_read
     }
 
     /// Returns every sign in words, the surest first.
-    pub(super) fn words(&self) -> impl Iterator<Item = String> {
+    pub(super) fn words(&self) -> impl Iterator<Item = Phrase> {
         let signs = self.alive.iter().chain(&self.unread);
         signs.chain(&self.unsure).cloned()
     }
 
-    fn add(&mut self, life: Life, what: impl Fn(&str) -> String) {
+    /// Adds one of two sentences: that somebody runs, or that nobody can tell from here.
+    fn add(
+        &mut self,
+        life: Life,
+        [runs, not_judged]: [PhraseCode; 2],
+        say: impl Fn(PhraseCode) -> Phrase,
+    ) {
         match life {
-            Life::Alive => self.alive.push(what("runs")),
-            Life::Unknown => self.unsure.push(what("cannot be judged from here")),
+            Life::Alive => self.alive.push(say(runs)),
+            Life::Unknown => self.unsure.push(say(not_judged)),
             Life::Gone => {}
         }
     }
@@ -60,10 +67,10 @@ impl LifeSigns {
 
 /// Returns why the lead of a team of Claude Code is proven gone. A missing record proves nothing, nor does one that
 /// does not say where its pid is valid: it may have been written in a container.
-pub(super) fn lead_gone(scanner: &ZombieScanner<'_>, team: &TeamFolder) -> Option<String> {
+pub(super) fn lead_gone(scanner: &ZombieScanner<'_>, team: &TeamFolder) -> Option<Phrase> {
     let config = team.config()?;
     if ends_now(scanner, config) {
-        return Some("the session of its lead ends".to_owned());
+        return Some(Phrase::new(PhraseCode::LeadSessionEnds, []));
     }
     let machine = scanner.options.machine;
     let lead_session = text(config, "leadSessionId");
@@ -77,7 +84,7 @@ pub(super) fn lead_gone(scanner: &ZombieScanner<'_>, team: &TeamFolder) -> Optio
         .iter()
         .all(|process| machine.life(process) == Life::Gone);
     let proof = records.iter().rfind(|process| !process.pid_ns.is_empty())?;
-    all_gone.then(|| format!("its lead (pid {}) is gone", proof.pid))
+    all_gone.then(|| Phrase::new(PhraseCode::LeadProcessGone, [("pid", &proof.pid)]))
 }
 
 fn ends_now(scanner: &ZombieScanner<'_>, config: &TeamConfig) -> bool {
@@ -85,7 +92,7 @@ fn ends_now(scanner: &ZombieScanner<'_>, config: &TeamConfig) -> bool {
     !session.is_empty() && scanner.ended == Some(session)
 }
 
-/// Looks for every sign.
+/// Looks for every sign of life of a team.
 pub(super) fn gather(
     scanner: &ZombieScanner<'_>,
     team: &TeamFolder,
@@ -109,7 +116,7 @@ pub(super) fn gather(
     Ok(signs)
 }
 
-/// The process that is recorded as lead or host, and the sessions that lead this team.
+/// Adds the processes that are recorded as lead or host, and the sessions that lead this team.
 fn leaders(scanner: &ZombieScanner<'_>, team: &TeamFolder, signs: &mut LifeSigns) {
     let machine = scanner.options.machine;
     let config = team.config();
@@ -117,23 +124,29 @@ fn leaders(scanner: &ZombieScanner<'_>, team: &TeamFolder, signs: &mut LifeSigns
         return;
     }
     if let Some(process) = config.and_then(TeamConfig::lead_process) {
-        signs.add(machine.life(&process), |how| {
-            format!("its lead (pid {}) {how}", process.pid)
+        let codes = [
+            PhraseCode::LeadProcessRuns,
+            PhraseCode::LeadProcessNotJudged,
+        ];
+        signs.add(machine.life(&process), codes, |code| {
+            Phrase::new(code, [("pid", &process.pid)])
         });
     }
     if let Some(process) = config.and_then(TeamConfig::host) {
-        signs.add(machine.life(&process), |how| {
-            format!("its host (pid {}) {how}", process.pid)
+        let codes = [PhraseCode::HostRuns, PhraseCode::HostNotJudged];
+        signs.add(machine.life(&process), codes, |code| {
+            Phrase::new(code, [("pid", &process.pid)])
         });
     }
     let lead_session = config.map_or("", |config| text(config, "leadSessionId"));
     for session in scanner.sessions() {
         if session.leads(lead_session, &team.name) {
-            signs.add(machine.life(&session.process), |how| {
-                format!(
-                    "the session of its lead (pid {}) {how}",
-                    session.process.pid
-                )
+            let codes = [
+                PhraseCode::LeadSessionRuns,
+                PhraseCode::LeadSessionNotJudged,
+            ];
+            signs.add(machine.life(&session.process), codes, |code| {
+                Phrase::new(code, [("pid", &session.process.pid)])
             });
         }
     }
@@ -147,9 +160,8 @@ fn hearts(scanner: &ZombieScanner<'_>, team: &TeamFolder, signs: &mut LifeSigns)
     let beats = match heartbeats::of_team(Path::new(project), &name) {
         Ok(beats) => beats,
         Err(error) => {
-            signs
-                .unsure
-                .push(format!("its heartbeats cannot be read: {error}"));
+            let code = PhraseCode::HeartbeatsUnreadable;
+            signs.unsure.push(Phrase::new(code, [("error", &error)]));
             return;
         }
     };
@@ -157,18 +169,21 @@ fn hearts(scanner: &ZombieScanner<'_>, team: &TeamFolder, signs: &mut LifeSigns)
         let age = say_span(scanner.options.now.since(beat.last_poll_at));
         let (worker, pid) = (&beat.worker_name, beat.pid);
         match heartbeats::judge(scanner, &beat) {
-            HeartbeatVerdict::Alive => signs
-                .alive
-                .push(format!("heartbeat of {worker} (pid {pid}) {age} old")),
-            HeartbeatVerdict::Unsure => signs
-                .unsure
-                .push(format!("{worker} (pid {pid}) cannot be judged from here")),
+            HeartbeatVerdict::Alive => signs.alive.push(Phrase::new(
+                PhraseCode::WorkerHeartbeat,
+                [("worker", worker), ("pid", &pid), ("age", &age)],
+            )),
+            HeartbeatVerdict::Unsure => signs.unsure.push(Phrase::new(
+                PhraseCode::WorkerNotJudged,
+                [("worker", worker), ("pid", &pid)],
+            )),
             HeartbeatVerdict::Dead | HeartbeatVerdict::Silent => {}
         }
     }
 }
 
-/// Claude Code empties an inbox when it reads it, so what lies there is unread. A missing inbox is a sign of nothing.
+/// Adds the messages that nobody has read. Claude Code empties an inbox when it reads it, so what lies there and is not
+/// marked as read is unread. A missing inbox is a sign of nothing.
 fn inboxes(team: &TeamFolder, signs: &mut LifeSigns) -> Result<(), FsError> {
     let Some(inboxes) = team.dir.child(layout::NATIVE_INBOXES)? else {
         return Ok(());
@@ -179,9 +194,8 @@ fn inboxes(team: &TeamFolder, signs: &mut LifeSigns) -> Result<(), FsError> {
             continue;
         };
         if stamp.kind == FileKind::Folder && name.strip_suffix(".lock").is_none() {
-            signs
-                .alive
-                .push(format!("there is a folder inboxes/{name}"));
+            let code = PhraseCode::InboxFolder;
+            signs.alive.push(Phrase::new(code, [("name", &name)]));
         }
         let is_inbox = name.strip_suffix(".json").is_some() && !name.starts_with('.');
         if stamp.kind != FileKind::File || !is_inbox {
@@ -199,15 +213,19 @@ fn inboxes(team: &TeamFolder, signs: &mut LifeSigns) -> Result<(), FsError> {
             }
             Err(_) if bytes.is_empty() => 0,
             Err(_) => {
-                signs.unsure.push(format!("inboxes/{name} cannot be read"));
+                let code = PhraseCode::InboxUnreadable;
+                signs.unsure.push(Phrase::new(code, [("name", &name)]));
                 0
             }
         };
         if unread > 0 {
-            let s = if unread == 1 { "" } else { "s" };
-            signs
-                .unread
-                .push(format!("{unread} unread message{s} in inboxes/{name}"));
+            signs.unread.push(match unread {
+                1 => Phrase::new(PhraseCode::InboxUnreadMessage, [("name", &name)]),
+                count => Phrase::new(
+                    PhraseCode::InboxUnreadMessages,
+                    [("count", &count), ("name", &name)],
+                ),
+            });
         }
     }
     Ok(())
@@ -250,17 +268,22 @@ fn one_task(scanner: &ZombieScanner<'_>, id: &TaskId, task: &Task, signs: &mut L
     let worker = &claim.worker;
     let at_work = task.status() == Status::InProgress;
     if at_work && claim.leased_until > scanner.options.now {
-        signs
-            .alive
-            .push(format!("the claim of {worker} on task {id} runs"));
+        let told = Phrase::new(PhraseCode::ClaimRuns, [("worker", worker), ("task", id)]);
+        signs.alive.push(told);
         return;
     }
     // Whoever completed a task long ago may be anywhere; it counts only where it can be seen.
     match scanner.options.machine.life(&claim.process()) {
         Life::Unknown if !at_work => {}
-        life => signs.add(life, |how| {
-            format!("{worker} (pid {}), who claimed task {id}, {how}", claim.pid)
-        }),
+        life => {
+            let codes = [PhraseCode::ClaimerRuns, PhraseCode::ClaimerNotJudged];
+            signs.add(life, codes, |code| {
+                Phrase::new(
+                    code,
+                    [("worker", worker), ("pid", &claim.pid), ("task", id)],
+                )
+            });
+        }
     }
 }
 
@@ -277,10 +300,13 @@ fn locks(
     {
         for lock in lock_files::in_folder(scanner, dir)? {
             match lock.state {
-                LockFileState::InUse => signs.alive.push(format!("{} is in use", lock.name)),
-                LockFileState::Unsure => signs
-                    .unsure
-                    .push(format!("{} cannot be judged from here", lock.name)),
+                LockFileState::InUse => signs
+                    .alive
+                    .push(Phrase::new(PhraseCode::LockInUse, [("name", &lock.name)])),
+                LockFileState::Unsure => signs.unsure.push(Phrase::new(
+                    PhraseCode::LockNotJudged,
+                    [("name", &lock.name)],
+                )),
                 LockFileState::Abandoned => {}
             }
         }
@@ -288,7 +314,8 @@ fn locks(
     for entry in team.dir.entries()? {
         let of_process = entry.name == layout::HOST_LOCK || layout::is_bridge_lock(&entry.name);
         if of_process && Lock::is_held(&team.dir, &entry.name)? {
-            signs.alive.push(format!("{} is held", entry.name));
+            let code = PhraseCode::LockHeld;
+            signs.alive.push(Phrase::new(code, [("name", &entry.name)]));
         }
     }
     Ok(())

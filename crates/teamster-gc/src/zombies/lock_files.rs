@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use teamster_fs::{Dir, FileKind, FsError, Stamp, layout};
+use teamster_types::phrase::{Phrase, PhraseCode};
 use teamster_types::process::{Life, ProcessId};
 use teamster_types::{TaskId, Time};
 
@@ -21,17 +22,17 @@ pub(super) struct LockFile {
     pub(super) age: Duration,
     pub(super) state: LockFileState,
     /// What it is, in words.
-    pub(super) what: String,
+    pub(super) what: Phrase,
 }
 
-/// Whether its maker is gone.
+/// Whether a lock or temp file is still in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LockFileState {
-    /// Somebody uses it.
+    /// Its maker lives, or has given a sign a moment ago.
     InUse,
     /// Its maker cannot be judged from here.
     Unsure,
-    /// Its maker is gone.
+    /// Its maker is gone, or does not say who it is and has given no sign for too long.
     Abandoned,
 }
 
@@ -86,25 +87,25 @@ pub(super) fn is_gone(scanner: &ZombieScanner<'_>, pid: u32) -> bool {
     scanner.options.machine.life(&process) == Life::Gone
 }
 
-fn temp_file(scanner: &ZombieScanner<'_>, pid: u32, age: Duration) -> (LockFileState, String) {
+fn temp_file(scanner: &ZombieScanner<'_>, pid: u32, age: Duration) -> (LockFileState, Phrase) {
     let state = if age >= ABANDONED && is_gone(scanner, pid) {
-        LockFileState::Abandoned
-    } else {
-        LockFileState::InUse
-    };
-    (state, format!("temp file, its writer (pid {pid}) is gone"))
-}
-
-fn lock_folder(age: Duration) -> (LockFileState, String) {
-    let state = if age >= ABANDONED {
         LockFileState::Abandoned
     } else {
         LockFileState::InUse
     };
     (
         state,
-        "lock folder of Claude Code that nobody keeps fresh".to_owned(),
+        Phrase::new(PhraseCode::TempFileLeft, [("pid", &pid)]),
     )
+}
+
+fn lock_folder(age: Duration) -> (LockFileState, Phrase) {
+    let state = if age >= ABANDONED {
+        LockFileState::Abandoned
+    } else {
+        LockFileState::InUse
+    };
+    (state, Phrase::new(PhraseCode::LockFolderLeft, []))
 }
 
 fn claim_lock(
@@ -112,7 +113,7 @@ fn claim_lock(
     dir: &Dir,
     name: &str,
     age: Duration,
-) -> Result<Option<(LockFileState, String)>, FsError> {
+) -> Result<Option<(LockFileState, Phrase)>, FsError> {
     let Some((bytes, _)) = dir.read(name)? else {
         return Ok(None);
     };
@@ -123,7 +124,7 @@ fn claim_lock(
         } else {
             LockFileState::InUse
         };
-        return Ok(Some((state, "claim lock that names no process".to_owned())));
+        return Ok(Some((state, Phrase::new(PhraseCode::ClaimLockUnnamed, []))));
     };
     // A lock that was made in seconds instead of milliseconds is as old as its file.
     let made = content.get("timestamp").and_then(Value::as_i64);
@@ -136,7 +137,7 @@ fn claim_lock(
         Life::Unknown => LockFileState::Unsure,
         _ => LockFileState::InUse,
     };
-    let what = format!("claim lock, its claimer (pid {}) is gone", process.pid);
+    let what = Phrase::new(PhraseCode::ClaimLockLeft, [("pid", &process.pid)]);
     Ok(Some((state, what)))
 }
 

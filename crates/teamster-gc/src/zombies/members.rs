@@ -1,9 +1,21 @@
 //! The other members of a team of Claude Code: who is proven stopped, and who goes on without a lead.
 
-use serde_json::Value;
-use teamster_types::process::Life;
-use teamster_types::team::TeamConfig;
+use std::fmt::Display;
+use std::sync::Arc;
+use std::time::Duration;
 
+use serde_json::Value;
+use teamster_fs::OrTrace as _;
+use teamster_store::{FileStore, Settings, SystemClock};
+use teamster_types::TeamName;
+use teamster_types::phrase::{Phrase, PhraseCode};
+use teamster_types::process::Life;
+use teamster_types::session::life_in_pane;
+use teamster_types::team::TeamConfig;
+use teamster_view::workers::{WorkerRow, dead_teammates};
+
+use super::folder::TeamFolder;
+use super::life_signs;
 use super::panes::{ListedPane, Panes};
 use super::scanner::ZombieScanner;
 use super::{Zombie, ZombieAction, ZombieKind};
@@ -20,9 +32,9 @@ struct RegisteredMember<'a> {
 #[derive(Debug, Default)]
 pub(super) struct TeamMembers {
     /// Who goes on, in words.
-    pub(super) alive: Vec<String>,
+    pub(super) alive: Vec<Phrase>,
     /// Who cannot be judged, in words.
-    pub(super) unsure: Vec<String>,
+    pub(super) unsure: Vec<Phrase>,
     /// Whether somebody is neither alive nor proven stopped.
     pub(super) unproven: bool,
     /// Each of those who go on, and each dead pane.
@@ -37,8 +49,10 @@ pub(super) fn look_at(scanner: &ZombieScanner<'_>, team: &str, config: &TeamConf
         let by_session = !lead_session.is_empty() && process.lead_session == lead_session;
         if process.team == team || by_session {
             let name = &process.name;
-            all.alive.push(format!("pid {pid} runs as {name} of it"));
-            let why = format!("pid {pid} runs");
+            let code = PhraseCode::RunsAsMember;
+            all.alive
+                .push(Phrase::new(code, [("pid", pid), ("name", name)]));
+            let why = Phrase::new(PhraseCode::PidRuns, [("pid", pid)]);
             all.add(ZombieKind::Worker, name, team, why, format!("kill {pid}"));
         }
     }
@@ -49,9 +63,9 @@ pub(super) fn look_at(scanner: &ZombieScanner<'_>, team: &str, config: &TeamConf
             "in-process" => {}
             "" if member.backend == "in-process" => {}
             "" => all.unproven = true,
-            pane => all.unsure.push(format!(
-                "pane {pane} of {} cannot be looked at from here",
-                member.name
+            pane => all.unsure.push(Phrase::new(
+                PhraseCode::PaneOutOfReach,
+                [("pane", &pane), ("name", &member.name)],
             )),
         }
     }
@@ -65,26 +79,29 @@ fn in_pane(
     all: &mut TeamMembers,
 ) {
     let (name, pane) = (member.name, member.pane);
-    let in_session = scanner.sessions().iter().find(|session| {
-        session.pane.as_deref() == Some(pane)
-            && scanner.options.machine.life(&session.process) == Life::Alive
-    });
-    if let Some(session) = in_session {
-        let pid = session.process.pid;
-        all.alive.push(format!(
-            "a session of Claude Code (pid {pid}) runs in pane {pane} of {name}"
+    let life = |process: &_| scanner.options.machine.life(process);
+    if let Some((Life::Alive, pid)) = life_in_pane(scanner.sessions(), pane, life) {
+        all.alive.push(Phrase::new(
+            PhraseCode::ClientRunsInPane,
+            [("pid", &pid), ("pane", &pane), ("name", &name)],
         ));
     }
     let panes = match &scanner.options.panes {
         Panes::Listed(panes) => panes,
         Panes::NotAsked => {
+            let code = PhraseCode::PaneNotLookedFor;
             all.unsure
-                .push(format!("pane {pane} of {name} was not looked for"));
+                .push(Phrase::new(code, [("pane", &pane), ("name", &name)]));
             return;
         }
         Panes::Silent(why) => {
+            let told = [
+                ("pane", &pane as &dyn Display),
+                ("name", &name),
+                ("error", why),
+            ];
             all.unsure
-                .push(format!("pane {pane} of {name} cannot be looked for: {why}"));
+                .push(Phrase::new(PhraseCode::PaneNotFindable, told));
             return;
         }
     };
@@ -97,24 +114,60 @@ fn in_pane(
     };
     for listed in panes.iter().filter(|listed| listed.id == pane) {
         if listed.dead {
-            let why = format!("pane {pane} is open, its program has ended");
+            let why = Phrase::new(PhraseCode::PaneProgramEnded, [("pane", &pane)]);
             all.add(ZombieKind::Pane, name, team, why, close(listed));
         } else {
-            all.alive.push(format!("pane {pane} of {name} is open"));
+            let code = PhraseCode::PaneOfMemberOpen;
+            all.alive
+                .push(Phrase::new(code, [("pane", &pane), ("name", &name)]));
             all.add(
                 ZombieKind::Worker,
                 name,
                 team,
-                format!("pane {pane} is open"),
+                Phrase::new(PhraseCode::PaneOpen, [("pane", &pane)]),
                 close(listed),
             );
         }
     }
 }
 
+/// Returns the teammates that have ended while their lead goes on, and what can be done about each: the client itself takes them out
+/// of its registry, so its lead is to be told.
+pub(super) fn ended(scanner: &ZombieScanner<'_>, team: &TeamFolder) -> Vec<Zombie> {
+    let Some((config, name)) = team.config().zip(team.name.parse::<TeamName>().ok()) else {
+        return Vec::new();
+    };
+    if team.is_ours() || life_signs::lead_gone(scanner, team).is_some() {
+        return Vec::new();
+    }
+    let options = scanner.options;
+    let store = FileStore::open(options.layout, Arc::new(SystemClock), Settings::default());
+    let dead = store.and_then(|store| dead_teammates(&store, options.layout, &name, config));
+    let zombie = |row: WorkerRow| {
+        let told = format!("{} has ended: {}", row.name, row.evidence.join(", "));
+        let team_word = shell::word(&team.name);
+        Zombie {
+            kind: ZombieKind::Worker,
+            name: row.name,
+            team: team.name.clone(),
+            age: row
+                .last_event_at
+                .map_or(Duration::ZERO, |at| options.now.since(at)),
+            evidence: row.evidence,
+            action: ZombieAction::Keep,
+            command: format!(
+                "teamster message send --team {team_word} --to team-lead {}",
+                shell::word(&told)
+            ),
+        }
+    };
+    let dead = dead.ok_or_trace("look for teammates that have ended");
+    dead.into_iter().flatten().map(zombie).collect()
+}
+
 impl TeamMembers {
-    /// One entry for each kind and name, whatever the number of signs.
-    fn add(&mut self, kind: ZombieKind, name: &str, team: &str, why: String, command: String) {
+    /// Adds a sign to the entry of its kind and name, and makes the entry where there is none yet.
+    fn add(&mut self, kind: ZombieKind, name: &str, team: &str, why: Phrase, command: String) {
         let known = self
             .found
             .iter_mut()

@@ -7,6 +7,8 @@ use std::time::Duration;
 use teamster_fs::layout::{self, Layout};
 use teamster_fs::{Dir, FileKind, proc};
 
+use teamster_types::phrase::{Phrase, PhraseCode};
+
 use super::reap::ReapResult;
 use super::scanner::ZombieScanner;
 use super::{REAP_AND_KILL, Zombie, ZombieAction, ZombieKind};
@@ -176,7 +178,7 @@ pub(super) fn dead_of_ours(scanner: &ZombieScanner<'_>) -> Vec<(Zombie, ListedPa
                 name: pane.id.clone(),
                 team: String::new(),
                 age: Duration::ZERO,
-                evidence: vec!["its program has ended, in our own tmux server".to_owned()],
+                evidence: vec![Phrase::new(PhraseCode::OwnPaneEnded, [])],
                 action: ZombieAction::Keep,
                 command: REAP_AND_KILL.to_owned(),
             };

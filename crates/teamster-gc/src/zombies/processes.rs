@@ -8,6 +8,7 @@ use teamster_claude::native::PaneArguments;
 use teamster_fs::Dir;
 use teamster_fs::proc::Machine;
 use teamster_isolate::{GRACE, TerminateError, Termination};
+use teamster_types::phrase::{Phrase, PhraseCode};
 use teamster_types::process::ProcessId;
 
 use super::Zombie;
@@ -56,9 +57,10 @@ pub(super) fn ended(
 ) -> Option<ReapResult> {
     let how = match ending {
         Ok(Termination::Before) => return None,
-        Ok(Termination::Asked) => "it ended when it was asked to".to_owned(),
+        Ok(Termination::Asked) => Phrase::new(PhraseCode::EndedWhenAsked, []),
         Ok(Termination::Killed) => {
-            format!("it did not end within {} s and was killed", GRACE.as_secs())
+            let limit = format!("{} s", GRACE.as_secs());
+            Phrase::new(PhraseCode::KilledAfter, [("limit", &limit)])
         }
         Err(problem) => {
             return Some(ReapResult {

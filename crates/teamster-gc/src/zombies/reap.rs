@@ -16,6 +16,8 @@ use teamster_types::process::ProcessId;
 use teamster_types::team::TeamConfig;
 use teamster_workers::reclaim;
 
+use teamster_types::phrase::Phrase;
+
 use super::folder::{ScanInterrupted, TeamFolder};
 use super::journal;
 use super::leftovers::{DeadGuest, FileLocation};
@@ -82,9 +84,12 @@ impl ReapReport {
             let removed = gc.repo().map_err(GcError::from);
             match removed.and_then(|repo| gc.remove_worktree(&repo, team, name, dry_run)) {
                 Ok(None) => done.reaped = true,
-                Ok(Some(why)) => done.zombie.evidence.push(why),
+                Ok(Some(why)) => done.zombie.evidence.push(Phrase::verbatim(&why)),
                 // Without git nobody can say what it holds; then it stays.
-                Err(error) => done.zombie.evidence.push(error.to_string()),
+                Err(error) => {
+                    let why = Phrase::verbatim(&error.to_string());
+                    done.zombie.evidence.push(why);
+                }
             }
         }
     }
@@ -93,9 +98,9 @@ impl ReapReport {
 /// How far `zombies reap` goes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReapOptions {
-    /// Whether nothing is removed and it is only said what would be.
+    /// Whether to remove nothing and only say what would be removed.
     pub dry_run: bool,
-    /// Whether processes and panes of ours that nobody waits for are ended, too. Only a person may ask for that.
+    /// Whether to end processes and close panes of ours that nobody waits for, too. Only a person may ask for that.
     pub kill: bool,
 }
 
@@ -170,7 +175,7 @@ pub fn reap(scan_options: &ScanOptions<'_>, options: ReapOptions) -> Result<Reap
     Ok(outcome)
 }
 
-/// `None` when it is not there any more: somebody else was faster.
+/// Removes one item and returns what became of it; `None` when it is not there any more, because somebody else was faster.
 fn one(
     scanner: &ZombieScanner<'_>,
     trash: Option<&Trash>,
@@ -197,7 +202,7 @@ fn one(
     }
 }
 
-/// Says in the team's journal what became of something in it. A whole team tells itself, on its way to the trash.
+/// Records in the team's journal what became of something in it. For a whole team, [`put`] has done that already.
 fn tell(scanner: &ZombieScanner<'_>, done: &ReapResult) {
     match done {
         ReapResult { zombie, .. } if zombie.kind == ZombieKind::Team => {}
@@ -210,7 +215,7 @@ fn tell(scanner: &ZombieScanner<'_>, done: &ReapResult) {
     }
 }
 
-/// Judges once more, now that nobody else removes teams, and moves.
+/// Judges a team once more, now that nobody else removes teams, and moves it to the trash.
 fn team(scanner: &ZombieScanner<'_>, trash: &Trash, zombie: Zombie) -> Option<ReapResult> {
     let problem = |zombie: Zombie, problem: String| {
         Some(ReapResult {
@@ -241,7 +246,8 @@ fn team(scanner: &ZombieScanner<'_>, trash: &Trash, zombie: Zombie) -> Option<Re
     }
 }
 
-/// `None` when the verdict is not to remove it.
+/// Moves a team to the trash, ends what viewers are shown of it and keeps its journal; `None` when the verdict is not to
+/// remove it.
 pub(super) fn put(
     scanner: &ZombieScanner<'_>,
     trash: &Trash,
@@ -283,8 +289,8 @@ fn end_state_of(scanner: &ZombieScanner<'_>, folder: &TeamFolder) {
         .or_trace("end the state of a team that was removed");
 }
 
-/// A finished run can be replayed from its journal, also when the trash is empty again. If the project is gone, nobody
-/// wants to.
+/// Keeps the journal of a team with the reports of its project, so that its run can be replayed after the trash was emptied.
+/// Where the project is gone, nobody would replay it.
 fn keep_journal_of(team: &TeamFolder) {
     let project = team.config().and_then(TeamConfig::project);
     if let (true, Some(project), Ok(name)) =

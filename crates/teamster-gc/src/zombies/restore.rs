@@ -61,8 +61,8 @@ fn newest(trash: &Dir, team: &str) -> Result<Option<TrashEntry>, FsError> {
     Ok(found)
 }
 
-/// Makes everything true that must be when the team is seen again: it is wanted, its journal does not end with its
-/// end, and if we are killed on the way it is found half out and put back in.
+/// Prepares an entry so that the team can be seen again: a mark says that a person wants it, its journal does not end with
+/// the team's end, and the note is what it takes to put the team back into the trash if this process is killed half-way.
 fn prepare(scanner: &ZombieScanner<'_>, entry: &TrashEntry) -> Result<()> {
     let tasks = entry.dir.stamp(layout::TASKS)?.map(|stamp| stamp.inode);
     trash::write_note(

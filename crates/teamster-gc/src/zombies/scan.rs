@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use teamster_fs::{Dir, FileKind, FsError, layout};
 use teamster_store::Result;
+use teamster_types::phrase::{Phrase, PhraseCode};
 use teamster_types::process::ProcessId;
 
 use super::folder::{self, ScanInterrupted, TeamFolderEntry};
@@ -11,7 +12,7 @@ use super::leftovers::{self, DeadGuest, FileLocation, Leftover};
 use super::panes::{self, ListedPane};
 use super::scanner::{ScanOptions, ZombieScanner};
 use super::verdict::{self, TeamVerdict};
-use super::{Zombie, ZombieAction, ZombieKind, trash};
+use super::{Zombie, ZombieAction, ZombieKind, members, trash};
 use crate::shell;
 
 /// What `zombies reap` would have to do with an item.
@@ -117,7 +118,7 @@ fn odd_names(scanner: &ZombieScanner<'_>) -> Result<Vec<Zombie>> {
             name: shell::readable(name),
             team: shell::readable(name),
             age: Duration::ZERO,
-            evidence: vec!["its name is not UTF-8, so no team can have it".to_owned()],
+            evidence: vec![Phrase::new(PhraseCode::NameNotUtf8, [])],
             action: ZombieAction::Keep,
             command: shell::remove(&[&path]),
         }
@@ -157,7 +158,7 @@ fn worktrees_without_team(scanner: &ZombieScanner<'_>) -> Result<Vec<Zombie>, Fs
             found.push(Zombie {
                 kind: ZombieKind::Worktree,
                 age: scanner.age(stamp.modified),
-                evidence: vec!["its team is gone".to_owned()],
+                evidence: vec![Phrase::new(PhraseCode::TeamGone, [])],
                 action: ZombieAction::Keep,
                 command: format!(
                     "git -C {} worktree remove {}",
@@ -179,7 +180,7 @@ fn of_team(scanner: &ZombieScanner<'_>, name: &str, found: &mut Vec<FoundItem>) 
         Err(ScanInterrupted::OutOfTime) => return,
         Err(ScanInterrupted::Failed(error)) => {
             found.push(FoundItem {
-                zombie: verdict::odd(scanner, name, error.to_string()).zombie,
+                zombie: verdict::odd(scanner, name, Phrase::verbatim(&error.to_string())).zombie,
                 target: RemovalTarget::None,
             });
             return;
@@ -210,6 +211,12 @@ fn of_team(scanner: &ZombieScanner<'_>, name: &str, found: &mut Vec<FoundItem>) 
             leftovers::locks(scanner, &team),
             leftovers::workers(scanner, &team),
         ];
+        if scanner.is_thorough() {
+            found.extend(members::ended(scanner, &team).into_iter().map(|zombie| {
+                let target = RemovalTarget::None;
+                FoundItem { zombie, target }
+            }));
+        }
         // What cannot be read here was said above, or vanished a moment ago.
         found.extend(left.into_iter().flatten().flatten().map(FoundItem::from));
     }

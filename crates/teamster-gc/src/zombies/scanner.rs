@@ -46,18 +46,18 @@ impl TimeBudget {
     }
 }
 
-/// Where, when and how thoroughly is looked.
+/// Where a scan looks, by what it judges, and how long it may take.
 #[derive(Debug)]
 pub struct ScanOptions<'a> {
     /// Where the project and the store are.
     pub layout: &'a Layout,
-    /// By which it is decided whether a process is alive.
+    /// Decides whether a process is alive.
     pub machine: &'a Machine,
     /// What time it is.
     pub now: Time,
     /// The age from which on a team is old.
     pub ttl: Duration,
-    /// What tmux says. Where it was not asked, every pane may be open.
+    /// What tmux says about panes. Where it was not asked, every pane may be open.
     pub panes: Panes,
     /// How long the scan may take.
     pub budget: TimeBudget,
@@ -132,8 +132,8 @@ impl<'a> ZombieScanner<'a> {
             .get_or_init(|| teamster_store::client_sessions(&self.root))
     }
 
-    /// Returns the processes that say of themselves that they belong to a team. Not looked for in a hook, which has no
-    /// time.
+    /// Returns the processes whose command line says that they belong to a team. A hook has no time to look for them, so it
+    /// finds none.
     pub(super) fn processes(&self) -> &[(u32, PaneArguments)] {
         self.processes.get_or_init(|| {
             if self.is_thorough() {

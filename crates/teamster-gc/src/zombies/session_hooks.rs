@@ -25,7 +25,7 @@ const SWEEP_AT_START: Duration = Duration::from_millis(300);
 /// How long they are looked for when a session ends, where all hooks of the client share one and a half seconds.
 const SWEEP_AT_END: Duration = Duration::from_millis(50);
 
-/// What a hook did.
+/// What a sweep did.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Swept {
     /// Teams that are in the trash now.
@@ -78,8 +78,8 @@ fn log(response: &mut HookResponse, event: &str, swept: Result<Swept>) {
     });
 }
 
-/// Moves stale teams to the trash, within `time`. Starts no program and sends no signal, so a team with a pane is left
-/// for `zombies reap`. Does nothing while somebody else removes teams.
+/// Moves stale teams to the trash, within `time`. It starts no program and sends no signal, so a team with a pane is left
+/// for `zombies reap`. While somebody else removes or restores teams it changes nothing and returns an error.
 pub fn sweep_at_session_start(
     layout: &Layout,
     machine: &Machine,
@@ -89,8 +89,8 @@ pub fn sweep_at_session_start(
     sweep(layout, machine, now, time, None)
 }
 
-/// Moves the team that the session leads to the trash, if every other member is proven stopped. For the end of a
-/// session that does not go on under another id (`clear`, `resume`).
+/// Moves the team that the session leads to the trash, if every other member is proven stopped. It is for sessions that are
+/// over: one that ends by `clear` or `resume` goes on under another id, and its team with it.
 pub fn clean_up_at_session_end(
     layout: &Layout,
     machine: &Machine,

@@ -23,6 +23,8 @@ use teamster_isolate::OrTrace as _;
 use teamster_store::{Result, StoreError};
 use teamster_types::Time;
 
+use teamster_types::phrase::{Phrase, PhraseCode};
+
 use super::folder::{FolderFingerprint, ScanInterrupted, TeamFolder};
 use super::scanner::ZombieScanner;
 use super::{REAP_COMMAND, Zombie, ZombieAction, ZombieKind};
@@ -32,12 +34,12 @@ mod tests;
 
 /// How long a removed team is kept.
 const KEPT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
-/// An entry that is being removed for good is not there any more for whoever would restore it.
+/// The beginning of the name of an entry that is being removed for good, which nobody can restore any more.
 const GOING: &str = ".going-";
 /// No file name is longer.
 const LONGEST_NAME: usize = 255;
 
-/// What an entry was.
+/// What an entry says about the team in it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct TrashNote {
@@ -97,7 +99,7 @@ impl Trash {
         scanner: &ZombieScanner<'_>,
         team: &TeamFolder,
         seen: FolderFingerprint,
-        evidence: &[String],
+        evidence: &[Phrase],
     ) -> Result<MoveOutcome, FsError> {
         let hold = hold(scanner, team)?;
         if matches!(hold, WriterLock::Busy) || seen_now(scanner, team)? != Some(seen) {
@@ -113,7 +115,7 @@ impl Trash {
                 Some(tasks) => Some(tasks.own_stamp()?.inode),
                 None => None,
             },
-            evidence: evidence.to_vec(),
+            evidence: Phrase::texts(evidence),
         };
         let (name, dir) = self.new_entry(&note)?;
         write_note(&dir, &note)?;
@@ -283,7 +285,7 @@ impl TrashEntry {
     }
 }
 
-/// Removals that were begun and not finished.
+/// Returns the removals that were begun and not finished.
 pub(super) fn half_moved(scanner: &ZombieScanner<'_>) -> Result<Vec<Zombie>, FsError> {
     let Some(dir) = scanner.root.child(layout::TRASH)? else {
         return Ok(Vec::new());
@@ -302,7 +304,7 @@ pub(super) fn half_moved(scanner: &ZombieScanner<'_>) -> Result<Vec<Zombie>, FsE
                 name: entry.team.clone(),
                 age: scanner.age(entry.dir.own_stamp()?.modified),
                 team: entry.team,
-                evidence: vec!["its removal was begun and not finished".to_owned()],
+                evidence: vec![Phrase::new(PhraseCode::RemovalUnfinished, [])],
                 action: ZombieAction::Reap,
                 command: REAP_COMMAND.to_owned(),
             });

@@ -1,4 +1,4 @@
-//! The verdict on one team: whether it goes, and what is said about it.
+//! The verdict on one team: whether it is removed, and what is said about it.
 //!
 //! The rules are in the documentation of [`zombies`](super); the facts come from [`life_signs`](super::life_signs).
 
@@ -7,9 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use teamster_fs::layout;
-use teamster_journal::TeamState;
+use teamster_journal::{EventType, RunState, TeamState};
 use teamster_store::{FileStore, Read, Settings, SystemClock};
 use teamster_types::created_at::created_at;
+use teamster_types::phrase::{Phrase, PhraseCode};
 use teamster_types::process::Life;
 use teamster_types::team::TeamConfig;
 use teamster_types::time::say_span;
@@ -23,8 +24,12 @@ use super::scanner::ZombieScanner;
 use super::{Zombie, ZombieAction, ZombieKind, reap_command};
 use crate::shell;
 
-/// The end of a run is followed by the reports of those who stop, so it is among the last events, not the last.
-const LAST_EVENTS: usize = 200;
+/// The kinds of which the last event alone tells whether a team was removed.
+const TEAM_TURNING_POINTS: [EventType; 3] = [
+    EventType::TeamCreated,
+    EventType::TeamDeleted,
+    EventType::TeamRestored,
+];
 
 /// A team that is worth a line in the list.
 #[derive(Debug)]
@@ -39,7 +44,7 @@ pub(super) struct TeamVerdict {
 /// How far a run of ours is, by its journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RunProgress {
-    /// It has no run.
+    /// It has no run, or its journal cannot be read.
     None,
     /// A run started or was resumed, and has not finished.
     Started,
@@ -70,7 +75,7 @@ fn judge_folder(
         TeamRegistry::Read(config) => Some(created_at(config.as_object().get("createdAt"), now)),
         TeamRegistry::Missing => None,
         TeamRegistry::Unreadable(problem) => {
-            let why = format!("config.json cannot be read: {problem}");
+            let why = Phrase::new(PhraseCode::RegistryUnreadable, [("error", problem)]);
             return Ok(Some(odd(scanner, &team.name, why)));
         }
     };
@@ -100,7 +105,7 @@ fn judge_folder(
     }
     let mut evidence = Vec::new();
     if let Some(Err(odd)) = created {
-        evidence.push(format!("{odd}: the newest change of its files counts"));
+        evidence.push(Phrase::new(PhraseCode::OddTime, [("odd", &odd)]));
     }
     let signs = life_signs::gather(scanner, &team)?;
     let age = now.since(since);
@@ -137,13 +142,14 @@ fn judge_folder(
     }))
 }
 
-/// Judges a team of Claude Code, which goes on proof at any age, or old without any sign of life.
+/// Judges a team of Claude Code, which is removed at any age on proof that it is over, and when it is old without any sign
+/// of life.
 fn native(
     team: &TeamFolder,
     signs: &LifeSigns,
     age: Duration,
     is_old: bool,
-    evidence: &mut Vec<String>,
+    evidence: &mut Vec<Phrase>,
 ) -> ZombieAction {
     evidence.extend(signs.lead_gone.clone());
     let restored = !matches!(team.dir.stamp(layout::RESTORED), Ok(None));
@@ -154,63 +160,62 @@ fn native(
         && signs.open_tasks == 0
         && !restored;
     if over {
-        evidence.push("every other member is proven stopped".to_owned());
+        evidence.push(Phrase::new(PhraseCode::OthersStopped, []));
         return ZombieAction::Reap;
     }
     if is_old && signs.are_none(is_old) {
-        evidence.push(format!("no change for {}, no sign of life", say_span(age)));
+        evidence.push(no_sign_of_life(age));
         evidence.extend(signs.unread.iter().cloned());
         return ZombieAction::Reap;
     }
     if is_old {
-        evidence.push(verdict_of_old(signs).to_owned());
+        evidence.push(verdict_of_old(signs));
     }
     evidence.extend(signs.words());
     if !is_old && signs.are_none(is_old) {
         evidence.push(match (signs.open_tasks, restored) {
-            (0, true) => "it was restored from the trash".to_owned(),
-            (0, false) => "not every member is proven stopped".to_owned(),
-            (open, _) => format!(
-                "{open} open task{}, which a resumed session would go on with",
-                plural(open)
-            ),
+            (0, true) => Phrase::new(PhraseCode::WasRestored, []),
+            (0, false) => Phrase::new(PhraseCode::OthersNotProven, []),
+            (1, _) => Phrase::new(PhraseCode::OpenTaskOfSession, []),
+            (open, _) => Phrase::new(PhraseCode::OpenTasksOfSession, [("count", &open)]),
         });
     }
     ZombieAction::Keep
 }
 
-/// Judges a team of ours, which goes only when its run has finished and nothing is left to do. `None` when it simply
-/// lives.
+/// Judges a team of ours, which is removed only when it is old, its run has finished and no task is open. Returns `None`
+/// when it is alive and not old, so that there is nothing to say.
 fn ours(
     scanner: &ZombieScanner<'_>,
     team: &TeamFolder,
     signs: &LifeSigns,
     age: Duration,
     is_old: bool,
-    evidence: &mut Vec<String>,
+    evidence: &mut Vec<Phrase>,
 ) -> Option<ZombieAction> {
     if !signs.are_none(is_old) {
         if !is_old {
             return None;
         }
-        evidence.push(verdict_of_old(signs).to_owned());
+        evidence.push(verdict_of_old(signs));
         evidence.extend(signs.words());
         return Some(ZombieAction::Keep);
     }
     let run = run_of(scanner, team);
     let open = signs.open_tasks;
-    evidence.push(format!("no change for {}, no sign of life", say_span(age)));
-    match run {
-        RunProgress::Deleted => evidence.push("its removal was begun and not finished".to_owned()),
-        RunProgress::Started => {
-            evidence.push("its run has not finished; it can be resumed".to_owned());
-        }
-        RunProgress::None => evidence.push("it has no run that finished".to_owned()),
-        RunProgress::Finished => evidence.push("its run has finished".to_owned()),
-    }
-    if open > 0 {
-        evidence.push(format!("{open} open task{}", plural(open)));
-    }
+    evidence.push(no_sign_of_life(age));
+    let code = match run {
+        RunProgress::Deleted => PhraseCode::RemovalUnfinished,
+        RunProgress::Started => PhraseCode::RunUnfinished,
+        RunProgress::None => PhraseCode::RunNeverFinished,
+        RunProgress::Finished => PhraseCode::RunFinished,
+    };
+    evidence.push(Phrase::new(code, []));
+    evidence.extend(match open {
+        0 => None,
+        1 => Some(Phrase::new(PhraseCode::OpenTask, [])),
+        open => Some(Phrase::new(PhraseCode::OpenTasks, [("count", &open)])),
+    });
     let over = is_old && run == RunProgress::Finished && open == 0;
     Some(if over {
         ZombieAction::Reap
@@ -219,16 +224,17 @@ fn ours(
     })
 }
 
-fn verdict_of_old(signs: &LifeSigns) -> &'static str {
-    if signs.alive.is_empty() && signs.unread.is_empty() {
-        "old, perhaps alive"
-    } else {
-        "old, alive"
-    }
+fn no_sign_of_life(age: Duration) -> Phrase {
+    Phrase::new(PhraseCode::NoSignOfLife, [("age", &say_span(age))])
 }
 
-fn plural(count: usize) -> &'static str {
-    if count == 1 { "" } else { "s" }
+fn verdict_of_old(signs: &LifeSigns) -> Phrase {
+    let code = if signs.alive.is_empty() && signs.unread.is_empty() {
+        PhraseCode::OldPerhapsAlive
+    } else {
+        PhraseCode::OldAlive
+    };
+    Phrase::new(code, [])
 }
 
 /// Returns whether a run of ours goes on by its journal, while the process that hosted it is gone and nobody resumed
@@ -242,7 +248,7 @@ fn is_stalled(scanner: &ZombieScanner<'_>, team: &TeamFolder) -> bool {
         )
 }
 
-/// Returns how far the run of a team is, as the end of its journal tells.
+/// Returns how far the run of a team is, by the last events of its journal that tell of that, however long ago they were.
 pub(super) fn run_of(scanner: &ZombieScanner<'_>, team: &TeamFolder) -> RunProgress {
     let Ok(name) = team.name.parse::<TeamName>() else {
         return RunProgress::None;
@@ -252,11 +258,14 @@ pub(super) fn run_of(scanner: &ZombieScanner<'_>, team: &TeamFolder) -> RunProgr
         Arc::new(SystemClock),
         Settings::default(),
     );
-    let Ok(page) = store.and_then(|store| store.last_events(&name, LAST_EVENTS)) else {
+    let of_team = TEAM_TURNING_POINTS.map(EventType::name);
+    let of_run = RunState::TURNING_POINTS.map(EventType::name);
+    let last = store.and_then(|store| store.last_of_each(&name, &[&of_team, &of_run]));
+    let Ok(last) = last else {
         return RunProgress::None;
     };
     let mut state = TeamState::default();
-    for event in &page.events {
+    for event in last.iter().flatten() {
         state.apply(event, &event.payload());
     }
     // An end that this version does not know is an end all the same.
@@ -270,7 +279,7 @@ pub(super) fn run_of(scanner: &ZombieScanner<'_>, team: &TeamFolder) -> RunProgr
 }
 
 /// Returns the verdict on something that is never touched.
-pub(super) fn odd(scanner: &ZombieScanner<'_>, name: &str, why: String) -> TeamVerdict {
+pub(super) fn odd(scanner: &ZombieScanner<'_>, name: &str, why: Phrase) -> TeamVerdict {
     let stamp = scanner
         .teams
         .as_ref()

@@ -314,9 +314,13 @@ impl GitCommand {
     /// Makes the error of a failed command.
     pub(crate) fn failed(&self, ended: &BoundedOutput) -> GitError {
         let said = String::from_utf8_lossy(&ended.stderr);
-        // git does not always say so itself: "unable to write file" is all that a checkout tells.
+        let free = teamster_fs::free_bytes(&self.folder);
+        let has_less = |room: u64| free.is_some_and(|free| free < room);
+        // git does not always say so itself: that it could not write a file is all that a checkout tells. A worktree that it
+        // could not make it has removed again by now, so there may be some room.
         let is_full = FULL_DISK.iter().any(|words| said.contains(words))
-            || teamster_fs::left_on_full_disk(&self.folder).is_some();
+            || has_less(teamster_fs::LEAST_ROOM)
+            || (said.contains(UNWRITTEN) && has_less(ROOM_FOR_FILES));
         if is_full {
             return GitError::new(
                 GitProblem::NoRoom,
@@ -367,6 +371,11 @@ impl GitCommand {
         text
     }
 }
+
+/// What git says of a file that it could not write, for whatever reason.
+const UNWRITTEN: &str = "unable to write file";
+/// With less room than this, a file that cannot be written is one for which there is no room.
+const ROOM_FOR_FILES: u64 = 1024 * 1024;
 
 /// What git says where a disk or a quota is full.
 const FULL_DISK: [&str; 3] = [

@@ -32,6 +32,8 @@ pub struct Shown {
     pub file_count: u64,
     /// What failed for good, or waits for that.
     pub failed: Vec<GivenUp>,
+    /// What agents wanted to do and were not allowed: first what nobody answered.
+    pub denied: Vec<DeniedRequest>,
     /// What the workers say about their tasks, in their own words.
     pub said: Vec<WorkerWords>,
     /// Tasks that changed files which they had not reserved.
@@ -40,6 +42,57 @@ pub struct Shown {
     pub in_the_way: Vec<String>,
     /// What became of the user's branches and tags while the run was at work, one sentence each. teamster did not do it.
     pub references: Vec<String>,
+    /// Messages to workers that no client took, one sentence each.
+    pub untaken: Vec<String>,
+}
+
+/// Something that an agent wanted to do and was not allowed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct DeniedRequest {
+    /// The worker.
+    pub worker: String,
+    /// The task that it was for.
+    pub task_id: Option<TaskId>,
+    /// What the agent wanted to do; where settings deny it, the reason as well.
+    pub what: String,
+    /// Who denied it.
+    pub by: DeniedBy,
+    /// Why, in words; empty where nobody said so.
+    pub why: String,
+}
+
+/// Who denied what an agent wanted to do.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum DeniedBy {
+    /// A person was asked, and nobody answered in time.
+    #[default]
+    Nobody,
+    /// A person denied it.
+    Person,
+    /// The settings deny it.
+    Settings,
+}
+
+impl DeniedRequest {
+    /// Returns who was not allowed what, in which task, and why, in words.
+    pub fn words(&self) -> String {
+        let task = match &self.task_id {
+            Some(task) => format!(" in task {task}"),
+            None => String::new(),
+        };
+        let why = match (self.by, self.why.as_str()) {
+            (DeniedBy::Settings, _) => String::new(),
+            (DeniedBy::Nobody, "") => " (nobody answered)".to_owned(),
+            (DeniedBy::Nobody, why) => format!(" ({why})"),
+            (DeniedBy::Person, "") => " (you denied it)".to_owned(),
+            (DeniedBy::Person, why) => format!(" (you denied it: {why})"),
+        };
+        format!("{} was not allowed{task}: {}{why}", self.worker, self.what)
+    }
 }
 
 /// A check that does not count as passed.

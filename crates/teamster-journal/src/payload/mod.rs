@@ -25,8 +25,8 @@ use serde_json::Value;
 pub use check::{Check, CheckOrigin, CheckResult, CheckStarted, CheckVerdict, Checked};
 pub use cost::{Budget, BudgetExhausted, BudgetReserved, Limit, UsageReported};
 pub use gate::{
-    FileChange, Finding, GateAnswer, GateDecided, GateOpened, GateShown, GivenUp, LONGEST_FINDING,
-    MOST_FILES, Outside, Shown, Unverified, WorkerWords,
+    DeniedBy, DeniedRequest, FileChange, Finding, GateAnswer, GateDecided, GateOpened, GateShown,
+    GivenUp, LONGEST_FINDING, MOST_FILES, Outside, Shown, Unverified, WorkerWords,
 };
 pub use leader::{
     CancelledTask, CandidateChosen, DismissedFinding, JudgeAsked, JudgeFailed, LeaderActed,
@@ -72,15 +72,15 @@ pub struct Nothing {}
 fn text_or_lines<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
-    enum Written {
+    enum TextOrLines {
         Text(String),
         Lines(Vec<String>),
         Nothing(()),
     }
-    Ok(match Written::deserialize(from)? {
-        Written::Text(text) => text,
-        Written::Lines(lines) => lines.join("\n"),
-        Written::Nothing(()) => String::new(),
+    Ok(match TextOrLines::deserialize(from)? {
+        TextOrLines::Text(text) => text,
+        TextOrLines::Lines(lines) => lines.join("\n"),
+        TextOrLines::Nothing(()) => String::new(),
     })
 }
 

@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use teamster_types::TaskId;
+use teamster_types::heartbeat::ProviderLimit;
 use teamster_types::process::ProcessId;
 
 use super::list;
@@ -75,6 +76,9 @@ pub struct WorkerPaused {
     pub seconds: u64,
     /// Why it waits, in words.
     pub reason: String,
+    /// What is known about the provider that cannot be used until then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<ProviderLimit>,
 }
 
 /// The payload of `worker.resumed`.
@@ -162,6 +166,17 @@ pub struct AgentEventRecorded {
     /// Whether a request was allowed, in its answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allowed: Option<bool>,
+    /// Who decided about a request, in its answer: `user`, `lead`, or `nobody` when no answer came in time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+    /// Why a request was denied, in its answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
     /// What it said or wants, shortened and redacted.
     pub text: String,
+}
+
+impl AgentEventRecorded {
+    /// Says in [`AgentEventRecorded::by`] that no answer came in time.
+    pub const NOBODY: &'static str = "nobody";
 }

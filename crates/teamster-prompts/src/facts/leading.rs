@@ -92,6 +92,8 @@ pub struct PlanPrompt {
     pub limits: PlanLimits,
     /// Whether a person can be asked what the leader cannot decide.
     pub may_ask: bool,
+    /// Whether the person wants to settle what is wanted before anything is planned.
+    pub requirements: bool,
     /// Questions of the leader that were answered.
     pub answers: Vec<Answer>,
     /// What the person wanted changed in the plans before the last one, the oldest first.
@@ -106,7 +108,7 @@ pub struct PlanPrompt {
 
 /// A task as the leader sees it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct TaskState {
+pub struct TaskStateFacts {
     /// Its number.
     pub id: String,
     /// How it stands, as the rest of a sentence: `is done`, `is being worked on`.
@@ -152,7 +154,7 @@ pub struct WakePrompt {
     /// What happened since the leader's last turn, the oldest first.
     pub digest: Vec<String>,
     /// The tasks.
-    pub tasks: Vec<TaskState>,
+    pub tasks: Vec<TaskStateFacts>,
     /// Who works.
     pub members: Vec<MemberFacts>,
     /// What is left to it.
@@ -173,7 +175,7 @@ pub struct ReviewedTask {
 
 /// Something that a reviewer found.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Finding {
+pub struct FindingFacts {
     /// How bad it is: `blocker`, `major`, `minor` or `nit`.
     pub severity: String,
     /// The file; `None` where it is about no file.
@@ -210,7 +212,7 @@ pub struct ReviewPrompt {
     /// The file with the whole change, in the reviewer's folder.
     pub patch: Option<String>,
     /// What the reviewer found before and is not settled.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<FindingFacts>,
     /// The schema of the answer. It is ours, and told as it is.
     pub schema: String,
 }

@@ -108,7 +108,8 @@ impl ApprovalGate {
         if guard.is_active() && Some(commit.as_str()) == base {
             let end = nothing_changed(run.spec(), run.state());
             let is_good = matches!(end, HostCommand::Complete(_));
-            if !is_good || left_undone(run)?.is_none() {
+            let is_settled = left_undone(run)?.is_none() && unanswered(run.state()).is_none();
+            if !is_good || is_settled {
                 return Ok(vec![end]);
             }
         }
@@ -351,6 +352,9 @@ fn why_not_auto(run: &RunContext<'_>, gate: &Gate) -> Result<Option<(GateExit, S
     if let Some(why) = given_up(run.state()) {
         return Ok(Some((GateExit::TasksFailed, why)));
     }
+    if let Some(why) = unanswered(run.state()) {
+        return Ok(Some((GateExit::Unverified, why)));
+    }
     if let Some(why) = found_on_the_way(run.state()) {
         return Ok(Some((GateExit::Unverified, why)));
     }
@@ -473,6 +477,14 @@ pub(super) fn given_up(state: &RunState) -> Option<String> {
         let tasks = given_up.join(", ");
         format!("the leader cancelled what had failed and made no other task of it: {tasks}")
     })
+}
+
+/// Returns what an agent was not allowed only because nobody answered, in words. Its worker went on without it, and only a
+/// person can say whether what is missing matters.
+fn unanswered(state: &RunState) -> Option<String> {
+    let denied = state.permissions.unanswered()?;
+    let words = clip(&one_line(&denied.words()), LONGEST_WORDS);
+    Some(format!("{words}, so a person has to look"))
 }
 
 /// Returns what workers or the leader found that must be fixed before the work lands, in words. Nobody says of such a finding

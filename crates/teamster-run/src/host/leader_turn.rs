@@ -96,6 +96,7 @@ pub(super) fn plan(
             checks: &checks,
             budget: &spec.budget,
             may_ask: brief.may_ask,
+            requirements: spec.requirements,
             needs_analysis: spec.flow_kind() == FlowKind::Party,
             answers: &brief.answers,
             revision: brief.revision.as_ref(),

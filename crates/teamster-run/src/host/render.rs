@@ -7,6 +7,7 @@ use teamster_journal::Gate;
 use teamster_journal::payload::{FileChange, MOST_FILES, Outside, Shown, WorkerWords};
 use teamster_party::Party;
 use teamster_store::Filed;
+use teamster_types::message::UNDELIVERED;
 use teamster_types::task::Task;
 use teamster_types::text::{clip, one_line};
 
@@ -121,17 +122,27 @@ fn report_input(run: &RunContext<'_>) -> ReportInput {
 fn untaken(run: &RunContext<'_>) -> Vec<String> {
     let messages = run.store().messages(run.team()).unwrap_or_default();
     let is_untaken = |filed: &&Filed| {
-        let to_worker = filed.mailbox.starts_with("inbox/") && filed.message.to() != "lead";
-        to_worker && filed.delivered_at.is_none() && filed.message.kind() == "message"
+        let message = &filed.message;
+        let to_worker = filed.mailbox.starts_with("inbox/") && message.to() != "lead";
+        // What tells a sender that somebody else was not told is no message of anybody's own.
+        let is_own = message.kind() == "message" && !message.as_object().contains_key(UNDELIVERED);
+        to_worker && filed.delivered_at.is_none() && is_own
     };
-    let untaken = messages.iter().filter(is_untaken).take(MOST_UNTAKEN);
-    untaken
+    let untaken: Vec<&Filed> = messages.iter().filter(is_untaken).collect();
+    let mut sentences: Vec<String> = untaken
+        .iter()
+        .take(MOST_UNTAKEN)
         .map(|filed| {
             let (message, words) = (&filed.message, one_line(filed.message.content()));
             let words = clip(&words, LONGEST_WORDS);
             format!("{} to {}: {words}", message.from(), message.to())
         })
-        .collect()
+        .collect();
+    if untaken.len() > MOST_UNTAKEN {
+        let more = untaken.len() - MOST_UNTAKEN;
+        sentences.push(format!("and {more} more: `teamster message list` has them"));
+    }
+    sentences
 }
 
 fn all_events(run: &RunContext<'_>) -> Vec<Event> {

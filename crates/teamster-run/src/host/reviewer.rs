@@ -18,7 +18,7 @@ use teamster_journal::payload::{
     ReviewStarted, RunSpec,
 };
 use teamster_journal::{EventActor, EventKind, ReviewOutcome, ReviewState, RunState};
-use teamster_prompts::facts::{Finding, ReviewPrompt, ReviewedTask};
+use teamster_prompts::facts::{FindingFacts, ReviewPrompt, ReviewedTask};
 use teamster_types::flow::Stage;
 use teamster_types::redact::redact;
 use teamster_types::task::{NewTask, SUBJECT_LIMIT, Task, TaskNotes, TaskReview};
@@ -375,7 +375,7 @@ fn facts(
     let tasks = tasks.iter().filter(|task| task.is_done());
     let check = |check: &Check| check_state(check, &state.checks);
     let left = last.and_then(|last| state.review_of(&last.commit));
-    let finding = |(place, found): (usize, &ReviewFinding)| Finding {
+    let finding = |(place, found): (usize, &ReviewFinding)| FindingFacts {
         severity: found.severity.as_str().to_owned(),
         path: found.path.clone(),
         line: found.line,

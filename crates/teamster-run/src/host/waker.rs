@@ -23,7 +23,7 @@ use teamster_journal::payload::{
 use teamster_journal::{
     EventActor, EventKind, HOST, NewEvent, Question, QuestionFate, ReviewState,
 };
-use teamster_prompts::facts::{Answer, MemberFacts, Said, TaskState, WakeLimits, WakePrompt};
+use teamster_prompts::facts::{Answer, MemberFacts, Said, TaskStateFacts, WakeLimits, WakePrompt};
 use teamster_store::{Kind, StoreError};
 use teamster_types::TaskId;
 use teamster_types::task::{MergeMark, Status, Task, TaskReview};
@@ -805,7 +805,7 @@ fn prompt(
         });
     }
     let hopeless = hopeless(tasks);
-    let tasks = tasks.iter().map(|task| TaskState {
+    let tasks = tasks.iter().map(|task| TaskStateFacts {
         id: task.id().to_string(),
         state: state_of(task, hopeless.contains(task.id())).to_owned(),
         worker: task.owner().map(str::to_owned),

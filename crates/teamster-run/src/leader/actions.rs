@@ -213,7 +213,7 @@ pub struct LeaderActions {
     pub replies: Vec<(String, LeaderReply)>,
     /// Tasks that were cancelled, with the reason.
     pub cancelled: Vec<(TaskId, String)>,
-    /// Findings.
+    /// What the leader itself found.
     pub findings: Vec<ReviewFinding>,
     /// The findings of a review that new tasks settle, by the places of both, each counted from 0.
     pub settles: Vec<(usize, Vec<usize>)>,

@@ -55,6 +55,7 @@ pub(super) fn first(
             budget: super::budget_words(request.budget),
         },
         may_ask: request.may_ask,
+        requirements: request.requirements,
         answers: request.answers.to_vec(),
         earlier: match request.revision {
             Some(revision) => revision.earlier.clone(),

@@ -23,6 +23,7 @@ fn told(told: &str, overview: &RepositoryOverview) -> (String, String) {
             ..Budget::default()
         },
         may_ask: true,
+        requirements: false,
         needs_analysis: false,
         answers: &[],
         revision: None,
@@ -170,6 +171,7 @@ fn the_longest_work_of_the_largest_team_still_fits_into_a_prompt() {
             checks: &[],
             budget: &Budget::default(),
             may_ask: true,
+            requirements: false,
             needs_analysis: false,
             answers: &[],
             revision: None,

@@ -11,7 +11,7 @@ const LEADER: &str = "leader";
 
 /// Texts for everybody, and for some.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Prompts {
+pub struct PresetPrompts {
     everybody: String,
     some: BTreeMap<String, String>,
 }
@@ -50,7 +50,7 @@ impl Filling<'_> {
     }
 }
 
-impl Prompts {
+impl PresetPrompts {
     /// What whoever plans is told; empty when it is nothing.
     pub fn of_leader(&self) -> &str {
         self.some.get(LEADER).map_or("", String::as_str)

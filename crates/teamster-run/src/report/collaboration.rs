@@ -2,7 +2,9 @@
 
 use std::fmt::Write as _;
 
-use teamster_journal::payload::{JudgeFailed, QuestionKind, Severity, WakeKind, WakeReason};
+use teamster_journal::payload::{
+    DeniedRequest, JudgeFailed, QuestionKind, Severity, Shown, WakeKind, WakeReason,
+};
 use teamster_journal::{
     FindingRecord, LeaderActionKind, LeaderActionRecord, Question, QuestionFate, WakeOutcome,
     WakeRecord,
@@ -84,6 +86,26 @@ fn question_words(question: &Question) -> String {
         QuestionFate::Expired { reason, .. } => format!("no answer ({reason})"),
     };
     format!("{asked} → {fate}")
+}
+
+/// Returns what agents wanted to do and were not allowed, for the gate.
+pub(super) fn gate_denied(shown: &Shown) -> String {
+    lines(
+        &shown
+            .denied
+            .iter()
+            .map(DeniedRequest::words)
+            .collect::<Vec<_>>(),
+    )
+}
+
+/// Returns the section of the report: what agents wanted to do and were not allowed.
+pub(super) fn denied(input: &ReportInput) -> String {
+    let mut page = String::new();
+    for denied in &input.denied {
+        let _ = writeln!(page, "- {}", inside(&denied.words()));
+    }
+    page
 }
 
 /// Returns the questions that nobody answered: whoever asked decided by itself, or still waits.

@@ -32,6 +32,7 @@ pub fn gate_text(input: &ReportInput) -> String {
         ("Task", indented(&input.task, usize::MAX)),
         ("It has not landed", refused(input)),
         ("Failed for good", failed(shown)),
+        ("Not allowed", collaboration::gate_denied(shown)),
         ("Left open, in the workers' words", said::open_lines(shown)),
         (
             "Questions without an answer",
@@ -69,11 +70,8 @@ pub fn gate_text(input: &ReportInput) -> String {
 
 /// The messages that were sent to workers and that none of them was told.
 fn untaken(input: &ReportInput) -> String {
-    let mut text = String::new();
-    for message in &input.untaken {
-        let _ = writeln!(text, "  {}", line(message));
-    }
-    text
+    let lines = input.untaken.iter().map(|message| wrapped("  ", message));
+    lines.collect()
 }
 
 /// The lines of a foreign text, as many as are wanted.

@@ -55,6 +55,7 @@ pub fn input_from(team: &TeamName, events: &[Event], tasks: &[Task]) -> ReportIn
         checks: checks(history, false),
         reviews: state.run.reviews.clone(),
         questions: state.questions.all().cloned().collect(),
+        denied: state.run.permissions.denied(),
         wakes: history.collaboration.wakes.clone(),
         found: history.collaboration.findings.clone(),
         judge_failed: history.collaboration.judge_failed.clone(),

@@ -16,6 +16,8 @@ pub fn page(input: &ReportInput) -> String {
         ("What the workers say", said::section(input)),
         ("One of several results", collaboration::choice(input)),
         ("Questions", collaboration::questions(input)),
+        ("Not allowed", collaboration::denied(input)),
+        ("Messages that no worker took", sections::untaken(input)),
         ("The leader", collaboration::leader(input)),
         ("Workers", sections::workers(input)),
         ("Timeline", sections::timeline(input)),

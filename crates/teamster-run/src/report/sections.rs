@@ -16,6 +16,15 @@ const LAST_LINES: usize = 50;
 /// Files of a conflict that are named.
 const FILES: usize = 10;
 
+/// The messages that were sent to workers and that none of them was told.
+pub(super) fn untaken(input: &ReportInput) -> String {
+    let mut page = String::new();
+    for message in &input.untaken {
+        let _ = writeln!(page, "- {}", inside(message));
+    }
+    page
+}
+
 /// Where a task stands, in words.
 pub(super) fn state_words(state: &TaskState) -> String {
     match state {

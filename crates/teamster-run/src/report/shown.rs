@@ -23,7 +23,9 @@ impl ReportInput {
                 })
                 .collect(),
             failed: self.given_up(),
+            denied: self.denied.clone(),
             said: self.said(),
+            untaken: self.untaken.clone(),
             ..Shown::default()
         }
     }

@@ -12,13 +12,14 @@ use super::{journal, mailbox, rescan};
 use crate::error::{Result, StoreError};
 
 impl FileTxn<'_> {
-    /// Makes the change real, or leaves everything as it was.
-    pub(super) fn commit(mut self) -> Result<()> {
+    /// Makes the change real, or leaves everything as it was. Returns the position before its first event.
+    pub(super) fn commit(mut self) -> Result<u64> {
+        let before = self.held.note.seq;
         let committed = self.try_commit();
         if committed.is_err() {
             self.abandon();
         }
-        committed
+        committed.map(|()| before)
     }
 
     fn try_commit(&mut self) -> Result<()> {

@@ -193,7 +193,7 @@ impl FileStore {
         what: &'static str,
         patience: Duration,
         change: &mut dyn FnMut(&mut dyn Txn) -> Result<()>,
-    ) -> Result<()> {
+    ) -> Result<u64> {
         let held = HeldTeam::take(self, team, what, patience)?;
         let mut txn = FileTxn::new(self, team, held);
         match change(&mut txn) {
@@ -237,7 +237,7 @@ impl Backend for FileStore {
         team: &TeamName,
         what: &'static str,
         change: &mut dyn FnMut(&mut dyn Txn) -> Result<()>,
-    ) -> Result<()> {
+    ) -> Result<u64> {
         let start = Instant::now();
         let mut pause = Duration::from_millis(2);
         loop {

@@ -179,10 +179,6 @@ impl Txn for FileTxn<'_> {
         self.name
     }
 
-    fn position(&self) -> u64 {
-        self.held.note.seq
-    }
-
     fn events_from(&mut self, from: u64) -> Result<Vec<Event>> {
         let team = &self.held.folders.team;
         Ok(self.store.places.read(team, from, usize::MAX)?.events)

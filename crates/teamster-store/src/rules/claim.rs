@@ -434,12 +434,12 @@ fn may_pull(
         let beat = beats.iter().find(|beat| beat.worker_name == name);
         let fresh = beat.is_some_and(|beat| beat.is_fresh(now, transitions::HEARTBEAT_FRESH));
         let idle = beat.is_some_and(|beat| beat.current_task_id.is_none());
-        let quarantined = beat.is_some_and(|beat| beat.consecutive_errors >= 3);
-        let out = match (fresh, quarantined) {
+        let out = match beat {
             _ if name == *worker => None,
-            (false, _) => Some("no fresh heartbeat".to_owned()),
-            (_, true) => Some("quarantined".to_owned()),
-            _ => None,
+            _ if !fresh => Some("no fresh heartbeat".to_owned()),
+            Some(beat) if beat.consecutive_errors >= 3 => Some("quarantined".to_owned()),
+            Some(beat) => beat.limit.as_ref().map(|limit| limit.phrase().to_string()),
+            None => None,
         };
         candidates.push(RoutingCandidate {
             idle: idle || name == *worker,

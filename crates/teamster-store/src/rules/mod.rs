@@ -286,12 +286,11 @@ impl<B: Backend> Store for B {
     }
 
     fn record(&self, team: &TeamName, event: NewEvent) -> Result<u64> {
-        make(self, team, "journal", |tx| {
-            // Somebody else may write the next event before this call returns.
-            let position = tx.position() + 1;
+        let before = self.change(team, "journal", &mut |tx| {
             tx.event(event.clone());
-            Ok(position)
-        })
+            Ok(())
+        })?;
+        Ok(before + 1)
     }
 }
 

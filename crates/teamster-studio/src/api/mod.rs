@@ -8,6 +8,7 @@ mod typescript;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use teamster_journal::Event;
+use teamster_types::phrase::PhraseKey;
 use teamster_types::{TaskId, Time};
 use teamster_view::model::{MessageView, Spent, TaskRow};
 use teamster_view::status::TeamProblem;
@@ -117,6 +118,7 @@ pub struct Journal {
 
 /// Something that is over but still there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 #[schemars(rename = "Zombie")]
 pub struct ZombieRow {
     /// `team`, `worker`, `worktree`, `lock` or `pane`.
@@ -129,6 +131,8 @@ pub struct ZombieRow {
     pub age: u64,
     /// Why this is said.
     pub evidence: Vec<String>,
+    /// The same, by codes and parameters, for other languages.
+    pub evidence_codes: Vec<PhraseKey>,
     /// What reaping does with it: `reap` or `keep`.
     pub action: String,
     /// What removes it, for a shell.
@@ -398,7 +402,7 @@ pub struct Following {
 pub struct ChannelRefused {
     /// The status that a connection of its own would have got.
     pub status: u16,
-    /// Why.
+    /// Why it cannot be opened.
     pub error: ApiRefusalReason,
 }
 

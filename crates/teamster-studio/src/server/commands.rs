@@ -8,13 +8,14 @@ use axum::extract::{Path, Query, State};
 use axum::http::Response;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use teamster_app::permissions::{self, PermissionDecision};
+use teamster_app::permissions::{self, PermissionAnswer};
 use teamster_app::plans::{self, PlanInput};
 use teamster_app::questions::{self, Reply};
 use teamster_app::workers::StopRequest;
 use teamster_app::{App, diffs, gate, gc, logs, messages, workers};
 use teamster_gc::zombies::{self, ReapOptions};
 use teamster_journal::payload::GateAnswer;
+use teamster_types::phrase::Phrase;
 use teamster_types::{TeamName, WorkerName};
 use teamster_workers::shutdown::{EndKind, StoppedWorker};
 
@@ -96,7 +97,8 @@ fn zombie(found: &zombies::Zombie) -> ZombieRow {
         name: found.name.clone(),
         team: found.team.clone(),
         age: found.age.as_secs(),
-        evidence: found.evidence.clone(),
+        evidence: Phrase::texts(&found.evidence),
+        evidence_codes: Phrase::keys(&found.evidence),
         action: found.action.as_str().to_owned(),
         command: found.command.clone(),
     }
@@ -215,7 +217,7 @@ pub(super) async fn answer_request(
         let given: PermissionBody = body(&bytes)?;
         let (team, app) = (named(&key)?, app()?);
         let worker = workers::find(&app, team.clone(), &worker)?.worker;
-        let decision = PermissionDecision {
+        let decision = PermissionAnswer {
             allow: given.allow,
             reason: given.reason,
         };

@@ -92,8 +92,13 @@ impl Scene {
         let questions = self.view.questions_for_person();
         let questions = questions.map(|open| format!("{} {}", open.id, open.words()));
         let requests = self.view.requests();
-        let requests = requests
-            .map(|(worker, open)| format!("{} asks to be allowed: {}", worker.name, open.what));
+        let requests = requests.map(|(worker, open)| {
+            let command = &open.command;
+            format!(
+                "{} asks to be allowed: {} (`{command}`)",
+                worker.name, open.what
+            )
+        });
         questions.chain(requests).collect()
     }
 

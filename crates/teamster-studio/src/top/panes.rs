@@ -102,7 +102,7 @@ fn worker_line<'a>(scene: &Scene, worker: &WorkerView, is_selected: bool) -> Lin
 fn colour_of(verdict: Verdict) -> Color {
     match verdict {
         Verdict::Healthy => Color::Green,
-        Verdict::AtRisk | Verdict::Silent => Color::Yellow,
+        Verdict::AtRisk | Verdict::Limited | Verdict::Silent => Color::Yellow,
         Verdict::Quarantined | Verdict::Hung | Verdict::Dead => Color::Red,
         Verdict::Unknown => Color::Reset,
     }

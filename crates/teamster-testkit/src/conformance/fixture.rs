@@ -277,7 +277,7 @@ impl StoreFixture {
             tx.event(NewEvent::new("foreign", EventKind::TaskUpdated(change)).task(id));
             Ok(())
         });
-        self.step("rewrite", rewritten);
+        self.step("rewrite", rewritten.map(drop));
     }
 
     pub(super) fn send(&self, from: &str, to: Recipient, content: &str) -> Vec<Message> {
@@ -346,6 +346,7 @@ impl StoreFixture {
             host: None,
             agent_session_id: None,
             last_event_at: None,
+            limit: None,
             launch: None,
         };
         set(&mut beat);

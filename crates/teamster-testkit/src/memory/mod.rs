@@ -111,15 +111,16 @@ impl Backend for MemStore {
         team: &TeamName,
         _what: &'static str,
         change: &mut dyn FnMut(&mut dyn Txn) -> Result<()>,
-    ) -> Result<()> {
+    ) -> Result<u64> {
         let mut teams = self.lock();
         let state = teams.get_mut(team).ok_or_else(|| no_team(team))?;
+        let before = state.events.len() as u64;
         let mut txn = MemTxn::new(self, team, state);
         change(&mut txn)?;
         txn.commit();
         drop(teams);
         self.shared.changed.notify_all();
-        Ok(())
+        Ok(before)
     }
 
     fn new_team(&self, new: &NewTeam, base: Option<&str>) -> Result<TeamConfig> {

@@ -121,10 +121,6 @@ impl Txn for MemTxn<'_> {
         self.name
     }
 
-    fn position(&self) -> u64 {
-        self.team.events.len() as u64
-    }
-
     fn events_from(&mut self, from: u64) -> Result<Vec<Event>> {
         let events = self.team.events.iter();
         Ok(events.filter(|event| event.seq >= from).cloned().collect())

@@ -138,6 +138,7 @@ impl Sessions {
         let state = &shown.state;
         let id = self.id(state);
         let view = viewed(self.states.viewed(state, now));
+        let gone = self.states.gone_teammates(state);
         TeamView {
             name: name_of(state),
             kind: Some(TeamKind::StateFile),
@@ -151,7 +152,12 @@ impl Sessions {
                 .teammates
                 .iter()
                 .map(|row| {
-                    let (verdict, evidence) = judged(row.status, view, &row.last_activity_at, now);
+                    let (mut verdict, mut evidence) =
+                        judged(row.status, view, &row.last_activity_at, now);
+                    if let Some(pid) = gone.get(&row.name) {
+                        verdict = Verdict::Dead;
+                        evidence.insert(0, Phrase::new(PhraseCode::PidGone, [("pid", pid)]));
+                    }
                     WorkerView {
                         role: Some(row.role.clone()),
                         model: Some(row.model.as_str().to_owned()),

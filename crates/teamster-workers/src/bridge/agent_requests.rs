@@ -1,4 +1,5 @@
-//! What an agent asks of its bridge through the socket, and what the bridge replies.
+//! What an agent asks of its bridge through the socket, and what the bridge replies; and what the agent's client asks the person,
+//! which goes the same way.
 //!
 //! Most requests are answered at once. A question waits: for an answer in the journal, for the end of its time, or until
 //! nobody waits for it any more. With every reply the agent gets the mail that it was not told yet, and that mail is
@@ -7,13 +8,14 @@
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use teamster_agents::QuestionReply;
 use teamster_isolate::OrTrace as _;
 use teamster_journal::payload::{Addressee, QuestionExpired, QuestionId};
 use teamster_journal::{EventActor, EventKind, QuestionFate, Questions};
 use teamster_store::Read;
 use teamster_types::json::Object;
 use teamster_types::message::Message;
-use teamster_types::redact::redact_json;
+use teamster_types::redact::{redact, redact_json};
 use teamster_types::text::shown_line;
 use teamster_types::time::say_span;
 use teamster_types::{TaskId, TeamName};
@@ -23,7 +25,7 @@ use super::reporter::Reporter;
 use super::socket::AgentRequest;
 use crate::tools::answer::{Caller, OTHERS_WROTE};
 use crate::tools::quota::Quota;
-use crate::tools::{ToolFailure, WorkerCall};
+use crate::tools::{AskArguments, ToolFailure, WorkerCall};
 
 /// The number of events before the first look that are searched for open questions.
 const LOOKED_THROUGH: usize = 20_000;
@@ -33,6 +35,9 @@ const PAGE: usize = 500;
 const MAIL_IN_REPLY: usize = 50_000;
 /// The longest question on the bridge's own output, in characters.
 const SHOWN_QUESTION: usize = 400;
+
+/// What an agent is told to do without an answer.
+const DECIDE: &str = "Decide by yourself, and say at the end of the task what you assumed.";
 
 /// The questions of the team, followed in the journal from the first time that somebody wants to know.
 #[derive(Debug, Default)]
@@ -68,8 +73,26 @@ impl FollowedQuestions {
 #[derive(Debug)]
 struct PendingQuestion {
     id: QuestionId,
-    request: AgentRequest,
+    waiter: QuestionWaiter,
     expires: Instant,
+}
+
+/// Who waits for the answer to a question.
+#[derive(Debug)]
+enum QuestionWaiter {
+    /// A tool of ours that the agent called.
+    Tool(AgentRequest),
+    /// The agent's client, which asked by itself, with its own name of the question.
+    Client(String),
+}
+
+/// What the agent's client is to be told about a question of its own.
+#[derive(Debug)]
+pub(super) struct ClientReply {
+    /// The client's name of the question.
+    pub(super) request: String,
+    /// What became of it.
+    pub(super) reply: QuestionReply,
 }
 
 /// Mail that is on its way to the agent with a reply.
@@ -102,6 +125,8 @@ pub(super) struct AgentRequests {
     proposals: Vec<QuestionId>,
     settled: Vec<SettledProposal>,
     on_its_way: Option<MailOnItsWay>,
+    /// What the client was not told yet.
+    client_replies: Vec<ClientReply>,
 }
 
 impl AgentRequests {
@@ -115,6 +140,7 @@ impl AgentRequests {
             proposals: Vec::new(),
             settled: Vec::new(),
             on_its_way: None,
+            client_replies: Vec::new(),
         }
     }
 
@@ -166,17 +192,8 @@ impl AgentRequests {
             WorkerCall::InboxRead => return self.reply_with_mail(&request, mailbox),
             WorkerCall::Ask(arguments) => match caller.ask(&arguments, self.to, quota) {
                 Ok(id) => {
-                    let text = shown_line(&arguments.question, SHOWN_QUESTION);
-                    reporter.say(&format!(
-                        "asks {id}: {text}; `teamster answer {id} \"…\"` answers it"
-                    ));
-                    let expires = Instant::now() + limit;
-                    self.pending.push(PendingQuestion {
-                        id,
-                        request,
-                        expires,
-                    });
-                    return;
+                    let waiter = QuestionWaiter::Tool(request);
+                    return self.wait(id, waiter, &arguments.question, limit, reporter);
                 }
                 Err(failure) => Err(failure),
             },
@@ -192,6 +209,70 @@ impl AgentRequests {
             }
         };
         self.reply(&request, outcome, mailbox);
+    }
+
+    /// Asks what the agent's client asks the person: it goes the way of any question of a worker, and waits for at most `limit`.
+    pub(super) fn ask_for_client(
+        &mut self,
+        request: &str,
+        question: &str,
+        task: &TaskId,
+        limit: Duration,
+        reporter: &mut Reporter,
+    ) {
+        let identity = reporter.identity().clone();
+        let caller = Caller {
+            store: reporter.store(),
+            team: &identity.team,
+            worker: &identity.name,
+            task,
+        };
+        let arguments = AskArguments {
+            question: question.to_owned(),
+        };
+        match caller.ask(&arguments, self.to, &mut self.quota) {
+            Ok(id) => {
+                let waiter = QuestionWaiter::Client(request.to_owned());
+                self.wait(id, waiter, question, limit, reporter);
+            }
+            Err(failure) => {
+                reporter.say(&format!("a question of the client is not asked: {failure}"));
+                self.client_replies.push(ClientReply {
+                    request: request.to_owned(),
+                    reply: QuestionReply::Unanswered(format!("{failure}. {DECIDE}")),
+                });
+            }
+        }
+    }
+
+    fn wait(
+        &mut self,
+        id: QuestionId,
+        waiter: QuestionWaiter,
+        question: &str,
+        limit: Duration,
+        reporter: &mut Reporter,
+    ) {
+        let text = shown_line(question, SHOWN_QUESTION);
+        reporter.say(&format!(
+            "asks {id}: {text}; `teamster answer {id} \"…\"` answers it"
+        ));
+        self.pending.push(PendingQuestion {
+            id,
+            waiter,
+            expires: Instant::now() + limit,
+        });
+    }
+
+    /// Takes what the agent's client is to be told about its own questions.
+    pub(super) fn take_client_replies(&mut self) -> Vec<ClientReply> {
+        std::mem::take(&mut self.client_replies)
+    }
+
+    /// Takes in that the client does not wait for the answer to its question any more.
+    pub(super) fn note_withdrawn(&mut self, request: &str, reporter: &mut Reporter) {
+        let is_theirs = |pending: &PendingQuestion| matches!(&pending.waiter, QuestionWaiter::Client(its) if its == request);
+        self.give_up(is_theirs, reporter);
     }
 
     /// Replies with what the agent was not told yet.
@@ -266,7 +347,15 @@ impl AgentRequests {
     /// Takes in that nobody waits for the reply to a request any more.
     pub(super) fn note_caller_gone(&mut self, number: u64, reporter: &mut Reporter) {
         self.on_its_way.take_if(|mail| mail.number == number);
-        let is_theirs = |pending: &PendingQuestion| pending.request.number == number;
+        let is_theirs = |pending: &PendingQuestion| matches!(&pending.waiter, QuestionWaiter::Tool(its) if its.number == number);
+        self.give_up(is_theirs, reporter);
+    }
+
+    fn give_up(
+        &mut self,
+        is_theirs: impl FnMut(&PendingQuestion) -> bool,
+        reporter: &mut Reporter,
+    ) {
         if let Some(place) = self.pending.iter().position(is_theirs) {
             let pending = self.pending.remove(place);
             expire(
@@ -288,10 +377,10 @@ impl AgentRequests {
             return;
         }
         for pending in std::mem::take(&mut self.pending) {
-            match self.outcome_of(pending.id) {
-                Some(outcome) => {
+            match self.fate_of(pending.id) {
+                Some(fate) => {
                     reporter.say(&format!("{} is over", pending.id));
-                    self.reply(&pending.request, Ok(outcome), mailbox);
+                    self.tell(pending, &fate, mailbox);
                 }
                 None => self.pending.push(pending),
             }
@@ -327,16 +416,17 @@ impl AgentRequests {
             expire(reporter, pending.id, &reason);
             let caught_up = self.followed.catch_up(reporter.store(), reporter.team());
             caught_up.or_trace("read the answer to a question");
-            let outcome = self
-                .outcome_of(pending.id)
-                .unwrap_or_else(|| unanswered(pending.id, &reason));
-            self.reply(&pending.request, Ok(outcome), mailbox);
+            let fate = self
+                .fate_of(pending.id)
+                .unwrap_or(QuestionOutcome::Unanswered(reason));
+            self.tell(pending, &fate, mailbox);
         }
     }
 
     /// Begins another attempt: what an earlier agent asked or was told is none of the next one's.
     pub(super) fn begin_attempt(&mut self) {
         self.on_its_way = None;
+        self.client_replies.clear();
     }
 
     /// Ends what the agent of an attempt waited for.
@@ -346,17 +436,83 @@ impl AgentRequests {
         }
     }
 
-    /// Returns what the agent is told about its question, or `None` while it is open.
-    fn outcome_of(&self, id: QuestionId) -> Option<Value> {
+    /// Tells whoever waits for it what became of a question.
+    fn tell(
+        &mut self,
+        pending: PendingQuestion,
+        outcome: &QuestionOutcome,
+        mailbox: &WorkerMailbox,
+    ) {
+        match pending.waiter {
+            QuestionWaiter::Tool(request) => {
+                self.reply(&request, Ok(outcome.for_tool(pending.id)), mailbox);
+            }
+            QuestionWaiter::Client(request) => self.client_replies.push(ClientReply {
+                request,
+                reply: outcome.for_client(),
+            }),
+        }
+    }
+
+    /// Returns what became of a question, or `None` while it is open.
+    fn fate_of(&self, id: QuestionId) -> Option<QuestionOutcome> {
         match &self.followed.questions.get(id)?.fate {
             QuestionFate::Open => None,
-            QuestionFate::Answered { by, answer, .. } => Some(json!({
+            QuestionFate::Answered { by, answer, .. } => Some(QuestionOutcome::Answered {
+                by: by.clone(),
+                answer: answer.clone(),
+            }),
+            QuestionFate::Expired { reason, .. } => {
+                Some(QuestionOutcome::Unanswered(reason.clone()))
+            }
+        }
+    }
+}
+
+/// What became of a question that an agent waited for.
+#[derive(Debug)]
+enum QuestionOutcome {
+    /// Somebody answered it.
+    Answered { by: EventActor, answer: String },
+    /// Nobody did, for this reason.
+    Unanswered(String),
+}
+
+impl QuestionOutcome {
+    /// Returns it as a tool of ours tells it.
+    fn for_tool(&self, id: QuestionId) -> Value {
+        match self {
+            Self::Answered { by, answer } => json!({
                 "question": id,
                 "answer": answer,
                 "by": by,
                 "note": OTHERS_WROTE,
-            })),
-            QuestionFate::Expired { reason, .. } => Some(unanswered(id, reason)),
+            }),
+            Self::Unanswered(reason) => json!({
+                "question": id,
+                "answer": null,
+                "reason": reason,
+                "note": format!("There is no answer. {DECIDE}"),
+            }),
+        }
+    }
+
+    /// Returns it as a client is told that asked the person. It takes every answer for the person's, so another one says whose
+    /// it is.
+    fn for_client(&self) -> QuestionReply {
+        match self {
+            Self::Answered { by, answer } => {
+                let answer = redact(answer);
+                QuestionReply::Answered(match by {
+                    EventActor::Person => answer.into_owned(),
+                    other => {
+                        format!("(answered by {other} of your team, and not by the user) {answer}")
+                    }
+                })
+            }
+            Self::Unanswered(reason) => {
+                QuestionReply::Unanswered(format!("There is no answer: {reason}. {DECIDE}"))
+            }
         }
     }
 }
@@ -364,15 +520,6 @@ impl AgentRequests {
 fn proposal_row(settled: SettledProposal) -> Value {
     let SettledProposal { id, by, answer } = settled;
     json!({ "question": id, "by": by, "answer": answer })
-}
-
-fn unanswered(id: QuestionId, reason: &str) -> Value {
-    json!({
-        "question": id,
-        "answer": null,
-        "reason": reason,
-        "note": "There is no answer. Decide by yourself, and say at the end of the task what you assumed.",
-    })
 }
 
 /// Records that nobody waits for the answer to a question any more.

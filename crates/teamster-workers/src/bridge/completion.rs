@@ -35,6 +35,8 @@ pub(super) enum AgentPart {
     NoWorkplace(String),
     /// The work that the task waited for does not fit together, for this reason.
     NoFoundation(String),
+    /// Somebody else has the task by now, for this reason.
+    Lost(String),
 }
 
 /// What is done with a task.
@@ -57,8 +59,6 @@ pub(super) enum TaskResolution {
 pub(super) enum ReleaseCause {
     /// The worker is to stop.
     Stopping,
-    /// The model's server, or the way to it, is in trouble.
-    Service,
     /// The worker's agent or workplace cannot be used.
     Worker,
 }
@@ -78,6 +78,7 @@ impl TaskResolution {
                 cause: ReleaseCause::Worker,
             },
             AgentPart::NoFoundation(why) => Self::Blocked(why.clone()),
+            AgentPart::Lost(why) => Self::Lost(why.clone()),
         }
     }
 
@@ -98,9 +99,10 @@ impl TaskResolution {
                 }
             }
             AgentVerdict::Interrupted => Self::stopping(),
+            // It would have waited for its provider, and gone on.
             AgentVerdict::Paused { trouble, reason } => Self::Released {
-                why: format!("{}: {reason}", trouble.words()),
-                cause: ReleaseCause::Service,
+                why: format!("{}: {reason}; the worker is to stop", trouble.words()),
+                cause: ReleaseCause::Stopping,
             },
             AgentVerdict::SessionGone { reason } => Self::Released {
                 why: reason.clone(),
@@ -370,6 +372,7 @@ mod tests {
                 started: true,
                 session: None,
                 spent: AgentSpending::default(),
+                limit: None,
             },
             cause,
             command: "agent".to_owned(),
@@ -436,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn trouble_of_the_service_releases_the_task() {
+    fn worker_that_is_to_stop_while_its_provider_is_limited_gives_its_task_back() {
         let paused = AgentVerdict::Paused {
             trouble: Trouble::RateLimit,
             reason: "429".to_owned(),
@@ -444,8 +447,8 @@ mod tests {
         assert_eq!(
             TaskResolution::of(&ended(paused, None)),
             TaskResolution::Released {
-                why: "rate limit: 429".to_owned(),
-                cause: ReleaseCause::Service
+                why: "rate limit: 429; the worker is to stop".to_owned(),
+                cause: ReleaseCause::Stopping
             }
         );
     }

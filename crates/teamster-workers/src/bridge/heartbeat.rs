@@ -11,9 +11,10 @@ use std::time::{Duration, Instant};
 
 use teamster_fs::OrTrace as _;
 use teamster_fs::proc::Machine;
-use teamster_store::{Kind, Listen, Pulse, Store};
+use teamster_store::{Kind, Listen, Outgoing, Pulse, Recipient, Store};
 use teamster_types::TaskId;
-use teamster_types::heartbeat::{Heartbeat, WorkerStatus};
+use teamster_types::heartbeat::{Heartbeat, ProviderLimit, WorkerStatus};
+use teamster_types::json::Object;
 use teamster_types::task::Token;
 
 use super::BridgeEvent;
@@ -21,11 +22,9 @@ use super::reporter::WorkerIdentity;
 use crate::limits::WorkerLimits;
 
 /// A worker without a task looks for news half as often once nothing has happened in its team for this long. Each look
-/// wakes a process, and a hundred of them may be waiting.
+/// wakes a process, and a hundred of them may be waiting. What another program writes is noticed within two seconds all the same,
+/// however busy the machine is.
 const QUIET: Duration = Duration::from_secs(5);
-/// A worker without a task looks for news a third as often once nothing has happened in its team for this long. What another
-/// program writes is noticed within two seconds all the same.
-const LONG_QUIET: Duration = Duration::from_secs(15);
 
 /// What the heartbeat tells others, and when the thread ends.
 #[derive(Debug)]
@@ -34,6 +33,7 @@ struct Vitals {
     holding: Option<(TaskId, Token)>,
     errors: u32,
     session: Option<String>,
+    limit: Option<ProviderLimit>,
     /// When the agent last gave a sign of life, by a clock that nobody can set.
     last_event: Option<Instant>,
     /// Whether others should see a change now and not at the next beat.
@@ -71,6 +71,7 @@ impl HeartbeatThread {
                 holding: None,
                 errors: 0,
                 session: None,
+                limit: None,
                 last_event: None,
                 urgent: false,
                 over: false,
@@ -88,6 +89,7 @@ impl HeartbeatThread {
             shared: Arc::clone(&shared),
             asked: Vec::new(),
             pulse: Pulse::default(),
+            told: Instant::now(),
         };
         heartbeat.beat()?;
         let thread = std::thread::spawn(move || heartbeat.run());
@@ -109,6 +111,14 @@ impl HeartbeatThread {
         self.change(|vitals| {
             vitals.urgent |= vitals.status != status;
             vitals.status = status;
+        });
+    }
+
+    /// Shows which limit of its provider the worker waits for, or that it waits for none.
+    pub(super) fn set_limit(&self, limit: Option<ProviderLimit>) {
+        self.change(|vitals| {
+            vitals.urgent |= vitals.limit != limit;
+            vitals.limit = limit;
         });
     }
 
@@ -191,6 +201,8 @@ struct HeartbeatLoop {
     pulse: Pulse,
     /// When something last happened in the team or to the worker.
     stirred: Instant,
+    /// When the lead was last told that the worker is there.
+    told: Instant,
 }
 
 impl HeartbeatLoop {
@@ -219,6 +231,7 @@ impl HeartbeatLoop {
                     beaten = Instant::now();
                 }
             }
+            self.tell_lead_if_due();
             if last_looked.elapsed() >= look / 2 {
                 last_looked = Instant::now();
                 self.look();
@@ -241,8 +254,7 @@ impl HeartbeatLoop {
     fn pace(&self, has_task: bool) -> Duration {
         let times = match self.stirred.elapsed() {
             quiet if has_task || quiet < QUIET => 1,
-            quiet if quiet < LONG_QUIET => 2,
-            _ => 3,
+            _ => 2,
         };
         self.limits.look * times
     }
@@ -281,10 +293,39 @@ impl HeartbeatLoop {
                 agent_session_id: vitals.session.clone(),
                 // The wall clock may have been set since: readers get the age that the event really has.
                 last_event_at: vitals.last_event.map(|at| now.before(at.elapsed())),
+                // An agent that runs is not limited, whatever a colleague's has met.
+                limit: (vitals.limit.clone()).filter(|_| vitals.status != WorkerStatus::Executing),
                 launch: Some(self.identity.launch.clone()),
             }
         };
         self.store.beat(&heartbeat)
+    }
+
+    /// Tells the lead that the worker is there and what it does, where a setting asks for that. One that cannot be sent is
+    /// followed by the next.
+    fn tell_lead_if_due(&mut self) {
+        let every = self.limits.beat_messages;
+        if every.is_none_or(|every| self.told.elapsed() < every) {
+            return;
+        }
+        self.told = Instant::now();
+        let mut extra = Object::new();
+        {
+            let vitals = self.shared.vitals();
+            extra.insert("status".into(), vitals.status.as_str().into());
+            if let Some((task, _)) = &vitals.holding {
+                extra.insert("taskId".into(), task.as_str().into());
+            }
+        }
+        let message = Outgoing {
+            from: self.identity.name.to_string(),
+            to: Recipient::Lead,
+            kind: "heartbeat".to_owned(),
+            content: String::new(),
+            extra,
+        };
+        let sent = self.store.send(&self.identity.team, &message);
+        sent.or_trace("send a heartbeat message");
     }
 
     /// Looks for signals and for changes of the team. What cannot be read now is looked for again soon.

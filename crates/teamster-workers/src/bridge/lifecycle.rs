@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! polling ──claim──▶ executing ──completed──▶ polling
-//!    ▲                   ├─ trouble of the service ──▶ paused, twice as long each time
+//!    ▲                   ├─ its provider cannot be used ──▶ limited, with its task, until it can be ──▶ executing
 //!    │                   └─ failure ──▶ polling; too many in a row ──▶ quarantined until a person resumes it
 //!    └── stop requested or team gone, in any state ──▶ the bridge leaves
 //! ```
@@ -15,14 +15,14 @@ use serde_json::json;
 use teamster_fs::OrTrace as _;
 use teamster_fs::proc::Machine;
 use teamster_journal::EventKind;
-use teamster_journal::payload::{WorkerPaused, WorkerQuarantined};
+use teamster_journal::payload::WorkerQuarantined;
 use teamster_store::{Signal, Store};
-use teamster_types::TaskId;
 use teamster_types::health::Verdict;
-use teamster_types::heartbeat::WorkerStatus;
+use teamster_types::heartbeat::{ProviderLimit, WorkerStatus};
 use teamster_types::json::Object;
 use teamster_types::task::Token;
 use teamster_types::text::shown;
+use teamster_types::{TaskId, Time};
 
 use super::BridgeEvent;
 use super::completion::{REASON, ReleaseCause, TaskResolution};
@@ -35,56 +35,48 @@ use crate::reclaim;
 const CLAIM_PAUSE: Duration = Duration::from_millis(300);
 /// Tasks that wait for a time and not for an event (a back-off, a better worker's turn) are asked for this often.
 const ASK_AGAIN: Duration = Duration::from_secs(5);
+/// Whoever waits for a moment looks at the clock this often: a machine that sleeps does not count the time.
+const LOOK_AT_CLOCK: Duration = Duration::from_secs(30);
+/// Workers that wait for the same moment go on within this time after it.
+const LONGEST_JITTER: Duration = Duration::from_secs(30);
 /// Each group of so many workers has one that looks for tasks that no event tells of.
 const WORKERS_PER_LOOK: usize = 4;
 /// The most turns that the workers of a large team take in looking.
 const MOST_TURNS: usize = 24;
 
-/// What the end of a task means for its worker.
+/// A worker that claims nothing until a person resumes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Consequence {
-    /// The worker claims nothing for this long.
-    Paused { pause: Duration, why: String },
-    /// The worker claims nothing until a person resumes it, after so many errors in a row.
-    Quarantined { errors: u32, why: String },
+pub(super) struct Quarantine {
+    /// The number of errors in a row.
+    errors: u32,
+    /// Why the last attempt failed.
+    why: String,
 }
 
-impl Consequence {
-    /// Tells of the consequence.
+impl Quarantine {
+    /// Tells of it.
     pub(super) fn report(self, reporter: &mut Reporter) {
-        let kind = match self {
-            Self::Paused { pause, why } => {
-                let seconds = pause.as_secs();
-                reporter.say(&format!("waits {seconds} s: {why}"));
-                EventKind::WorkerPaused(WorkerPaused {
-                    seconds,
-                    reason: shown(&why, REASON),
-                })
-            }
-            Self::Quarantined { errors, why } => {
-                let name = reporter.name().to_string();
-                let text = format!(
-                    "takes no more tasks after {errors} errors in a row; `teamster worker resume {name}` lets it go on"
-                );
-                reporter.say(&text);
-                let mut extra = Object::new();
-                extra.insert("error".into(), json!(shown(&why, REASON)));
-                reporter.send_to_lead("error", &text, extra);
-                EventKind::WorkerQuarantined(WorkerQuarantined {
-                    worker: Some(name),
-                    verdict: Verdict::Quarantined.as_str().to_owned(),
-                    evidence: vec![format!("{errors} errors in a row")],
-                    errors,
-                    reason: shown(&why, REASON),
-                })
-            }
-        };
-        let event = reporter.event(kind);
+        let Self { errors, why } = self;
+        let name = reporter.name().to_string();
+        let text = format!(
+            "takes no more tasks after {errors} errors in a row; `teamster worker resume {name}` lets it go on"
+        );
+        reporter.say(&text);
+        let mut extra = Object::new();
+        extra.insert("error".into(), json!(shown(&why, REASON)));
+        reporter.send_to_lead("error", &text, extra);
+        let event = reporter.event(EventKind::WorkerQuarantined(WorkerQuarantined {
+            worker: Some(name),
+            verdict: Verdict::Quarantined.as_str().to_owned(),
+            evidence: vec![format!("{errors} errors in a row")],
+            errors,
+            reason: shown(&why, REASON),
+        }));
         reporter.record(event);
     }
 }
 
-/// Counts what went wrong in a row, and decides when a worker pauses and when it takes no more tasks.
+/// Counts what went wrong in a row, and decides how long a worker waits and when it takes no more tasks.
 #[derive(Debug)]
 struct FailureCounter {
     limits: WorkerLimits,
@@ -92,8 +84,6 @@ struct FailureCounter {
     errors: u32,
     /// Troubles of the service in a row.
     troubles: u32,
-    /// The end of the pause after the last trouble.
-    paused_until: Option<Instant>,
 }
 
 impl FailureCounter {
@@ -102,7 +92,6 @@ impl FailureCounter {
             limits,
             errors: 0,
             troubles: 0,
-            paused_until: None,
         }
     }
 
@@ -110,22 +99,14 @@ impl FailureCounter {
         self.errors >= self.limits.quarantine_errors
     }
 
-    fn may_work(&self, now: Instant) -> bool {
-        !self.is_quarantined() && self.paused_until.is_none_or(|until| now >= until)
+    /// Counts a trouble of the service, and returns how long to wait where nobody knows when it is over.
+    fn count_trouble(&mut self) -> Duration {
+        self.troubles += 1;
+        self.limits.pause_after(self.troubles)
     }
 
-    fn end_pause(&mut self, now: Instant) -> bool {
-        let is_due = self.paused_until.is_some_and(|until| now >= until);
-        if is_due {
-            self.paused_until = None;
-        }
-        is_due
-    }
-
-    /// Counts the end of a task, and returns what follows from it.
-    fn count(&mut self, resolution: &TaskResolution, now: Instant) -> Option<Consequence> {
-        // The pause before this task is over, or it would not have begun.
-        self.paused_until = None;
+    /// Counts the end of a task, and returns whether the worker takes no more of them.
+    fn count(&mut self, resolution: &TaskResolution) -> Option<Quarantine> {
         match resolution {
             TaskResolution::Completed(_) => {
                 self.errors = 0;
@@ -138,20 +119,8 @@ impl FailureCounter {
                 why,
             } => {
                 self.errors += 1;
-                self.is_quarantined().then(|| Consequence::Quarantined {
+                self.is_quarantined().then(|| Quarantine {
                     errors: self.errors,
-                    why: why.clone(),
-                })
-            }
-            TaskResolution::Released {
-                cause: ReleaseCause::Service,
-                why,
-            } => {
-                self.troubles += 1;
-                let pause = self.limits.pause_after(self.troubles);
-                self.paused_until = Some(now + pause);
-                Some(Consequence::Paused {
-                    pause,
                     why: why.clone(),
                 })
             }
@@ -171,6 +140,8 @@ pub(super) struct Lifecycle {
     stop: Option<Signal>,
     team_is_gone: bool,
     failures: FailureCounter,
+    /// The limit of its provider that the worker waits for, and its end by a clock that nobody can set.
+    limit: Option<(ProviderLimit, Instant)>,
     /// Whether the lead knows that the worker has nothing to do.
     reported_idle: bool,
 }
@@ -183,6 +154,7 @@ impl Lifecycle {
             stop: None,
             team_is_gone: false,
             failures: FailureCounter::new(limits),
+            limit: None,
             reported_idle: false,
         }
     }
@@ -237,13 +209,50 @@ impl Lifecycle {
     }
 
     /// Returns whether the worker may claim a task now.
-    pub(super) fn may_work(&self, now: Instant) -> bool {
-        self.failures.may_work(now)
+    pub(super) fn may_work(&self) -> bool {
+        !self.failures.is_quarantined() && self.limit.is_none()
     }
 
-    /// Ends a pause whose time has come; returns whether there was one.
-    pub(super) fn end_pause(&mut self, now: Instant) -> bool {
-        self.failures.end_pause(now)
+    /// Takes in that the worker's own agent met a trouble of the service, and returns until when it waits. `resets_at` is when
+    /// that is over, if the client told: everybody who waits for the same moment goes on a little later, each at another time.
+    pub(super) fn count_trouble(&mut self, now: Time, resets_at: Option<Time>) -> Time {
+        let pause = self.failures.count_trouble();
+        match resets_at.filter(|resets_at| *resets_at > now) {
+            Some(resets_at) => resets_at.after(jitter(resets_at.since(now))),
+            None => now.after(pause),
+        }
+    }
+
+    /// Waits for a limit, and shows it. One that ends sooner than the known one changes nothing; returns whether it did.
+    pub(super) fn wait_for(&mut self, limit: ProviderLimit, now: Time) -> bool {
+        let known = self.limit.as_ref();
+        let is_longer = known.is_none_or(|(known, _)| known.until < limit.until);
+        if is_longer {
+            let end = Instant::now() + limit.until.since(now);
+            self.heartbeat.set_limit(Some(limit.clone()));
+            self.limit = Some((limit, end));
+        }
+        is_longer
+    }
+
+    /// Returns how long the worker still waits for its provider, or until it has to look at the clock again; `None` when it does
+    /// not wait.
+    pub(super) fn limited_for(&self, now: Time) -> Option<Duration> {
+        let (limit, end) = self.limit.as_ref()?;
+        let left = end.saturating_duration_since(Instant::now());
+        Some(limit.until.since(now).min(left).min(LOOK_AT_CLOCK))
+    }
+
+    /// Ends the wait for a limit whose time has come; returns whether there was one.
+    pub(super) fn end_limit(&mut self, now: Time) -> bool {
+        let is_due = |(limit, end): &mut (ProviderLimit, Instant)| {
+            limit.until <= now || *end <= Instant::now()
+        };
+        let is_over = self.limit.take_if(is_due).is_some();
+        if is_over {
+            self.heartbeat.set_limit(None);
+        }
+        is_over
     }
 
     /// Notes that the worker holds a task, whose lease is kept from now on.
@@ -267,13 +276,9 @@ impl Lifecycle {
         self.heartbeat.note_activity(session);
     }
 
-    /// Counts failures and troubles in a row, and returns what follows from them.
-    pub(super) fn account_for(
-        &mut self,
-        resolution: &TaskResolution,
-        now: Instant,
-    ) -> Option<Consequence> {
-        self.failures.count(resolution, now)
+    /// Counts failures in a row, and returns whether the worker takes no more tasks.
+    pub(super) fn account_for(&mut self, resolution: &TaskResolution) -> Option<Quarantine> {
+        self.failures.count(resolution)
     }
 
     /// Ends a quarantine; returns whether there was one.
@@ -292,12 +297,11 @@ impl Lifecycle {
         !std::mem::replace(&mut self.reported_idle, true)
     }
 
-    /// Returns when an idle worker looks for work again: at the end of its pause, or when its wait is over.
-    pub(super) fn wake_at(&self, wait: &IdleWait) -> Instant {
-        match self.failures.paused_until {
-            Some(paused) if paused < wait.look_at => paused,
-            _ => wait.look_at,
-        }
+    /// Returns when an idle worker looks for work again: when its provider can be used, or when its wait is over.
+    pub(super) fn wake_at(&self, wait: &IdleWait, now: Time) -> Instant {
+        let limited = self.limited_for(now);
+        let limited = limited.map(|limited| Instant::now() + limited);
+        limited.map_or(wait.look_at, |limited| limited.min(wait.look_at))
     }
 
     /// Takes the request that the worker answers by its end.
@@ -309,6 +313,13 @@ impl Lifecycle {
     pub(super) fn end_heartbeat(self) -> teamster_store::Result<()> {
         self.heartbeat.stop()
     }
+}
+
+/// Returns how much later than the moment that it waits for a worker goes on: at most 30 seconds, and short beside the wait.
+fn jitter(wait: Duration) -> Duration {
+    let longest = (wait / 10).min(LONGEST_JITTER);
+    let random = u32::from_str_radix(teamster_fs::random_hex().get(..4).unwrap_or_default(), 16);
+    longest.saturating_mul(random.unwrap_or(0)) / 0x1_0000
 }
 
 /// What there is to do for a worker that has nothing to do.
@@ -467,63 +478,49 @@ mod tests {
 
     #[test]
     fn failures_in_a_row_quarantine_a_worker_and_a_completed_task_ends_the_row() {
-        let now = Instant::now();
         let mut failures = FailureCounter::new(WorkerLimits::default());
         let done = TaskResolution::Completed(crate::task_report::TaskReport::parse(""));
         for resolution in [failed(), failed(), done, failed()] {
-            assert_eq!(failures.count(&resolution, now), None);
+            assert_eq!(failures.count(&resolution), None);
         }
-        assert_eq!(failures.count(&released(ReleaseCause::Worker), now), None);
-        assert!(failures.may_work(now));
-        let Some(Consequence::Quarantined { errors: 3, .. }) = failures.count(&failed(), now)
-        else {
+        assert_eq!(failures.count(&released(ReleaseCause::Worker)), None);
+        assert!(!failures.is_quarantined());
+        let Some(Quarantine { errors: 3, .. }) = failures.count(&failed()) else {
             panic!("{failures:?}");
         };
-        assert!(!failures.may_work(now));
+        assert!(failures.is_quarantined());
     }
 
     #[test]
-    fn trouble_of_the_service_pauses_twice_as_long_each_time_and_is_no_failure() {
-        let start = Instant::now();
+    fn trouble_of_the_service_is_waited_for_twice_as_long_each_time_and_is_no_failure() {
         let mut failures = FailureCounter::new(WorkerLimits::default());
         for seconds in [5, 10, 20] {
-            let consequence = failures.count(&released(ReleaseCause::Service), start);
-            let Some(Consequence::Paused { pause, .. }) = consequence else {
-                panic!("{consequence:?}");
-            };
-            assert_eq!(pause, seconds * SECOND);
-            assert!(!failures.may_work(start));
-            assert!(!failures.end_pause(start));
-            assert!(failures.may_work(start + pause));
+            assert_eq!(failures.count_trouble(), seconds * SECOND);
         }
-        assert!(failures.end_pause(start + 20 * SECOND));
         assert_eq!(failures.errors, 0);
+        failures.count(&TaskResolution::Completed(
+            crate::task_report::TaskReport::parse(""),
+        ));
+        assert_eq!(failures.count_trouble(), 5 * SECOND);
     }
 
     #[test]
-    fn pause_that_is_over_makes_no_later_wait_short() {
-        let start = Instant::now();
-        let mut failures = FailureCounter::new(WorkerLimits::default());
-        failures.count(&released(ReleaseCause::Service), start);
-        let later = start + 60 * SECOND;
-        assert!(failures.may_work(later));
-        failures.count(
-            &TaskResolution::Completed(crate::task_report::TaskReport::parse("")),
-            later,
-        );
-        assert_eq!(failures.paused_until, None);
+    fn worker_goes_on_within_half_a_minute_and_a_tenth_of_its_wait_after_the_moment() {
+        for _ in 0..100 {
+            assert!(jitter(10 * SECOND) <= SECOND);
+            assert!(jitter(5 * 3600 * SECOND) <= LONGEST_JITTER);
+        }
     }
 
     #[test]
     fn task_that_goes_back_because_the_worker_stops_counts_for_nothing() {
-        let now = Instant::now();
         let mut failures = FailureCounter::new(WorkerLimits::default());
         for resolution in [
             released(ReleaseCause::Stopping),
             TaskResolution::Lost(String::new()),
         ] {
-            assert_eq!(failures.count(&resolution, now), None);
+            assert_eq!(failures.count(&resolution), None);
         }
-        assert!(failures.may_work(now) && failures.errors == 0 && failures.troubles == 0);
+        assert!(failures.errors == 0 && failures.troubles == 0);
     }
 }

@@ -11,21 +11,25 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use teamster_agents::{MessageRoute, PermissionReply};
 use teamster_isolate::OrTrace as _;
-use teamster_journal::{Event, EventType, family};
+use teamster_journal::payload::AgentEventRecorded;
+use teamster_journal::{Event, EventKind, EventType, family};
 use teamster_store::{Reader, Signal};
+use teamster_types::heartbeat::ProviderLimit;
 use teamster_types::json::Object;
-use teamster_types::message::{Message, REQUEST_POSITION};
+use teamster_types::message::{Message, REQUEST_POSITION, UNDELIVERED};
 use teamster_types::redact::redact;
 use teamster_types::text::{clean, clip, one_line};
 use teamster_types::time::say_span;
 use teamster_types::{TaskId, Time, WorkerName};
 
 use super::agent_mail::AgentMail;
-use super::reporter::Reporter;
+use super::reporter::{DecidedRequest, Reporter};
 use super::task_attempt::TaskAttempt;
 
 /// The most events or messages that are read at once.
 const PAGE: usize = 500;
+/// The number of events before a bridge began that are searched for limits of its provider.
+const LOOKED_THROUGH: usize = 20_000;
 /// The type of the message that asks the lead for a decision.
 const PERMISSION_REQUEST: &str = "permission_request";
 /// The type of the message that holds a person's decision.
@@ -53,6 +57,8 @@ pub(super) struct JournalNews {
     pub(super) held_task_changed: bool,
     /// What mail asks of the bridge itself.
     pub(super) requests: Vec<MailRequest>,
+    /// The last limit of the worker's provider that a colleague ran into.
+    pub(super) limit: Option<ProviderLimit>,
 }
 
 /// A person's decision about a request of the agent.
@@ -92,8 +98,6 @@ impl PendingRequest {
     }
 }
 
-/// The key of a message that says which other one its recipient was not told.
-const UNDELIVERED: &str = "undelivered";
 /// The longest words of a message in a sentence of ours, in characters.
 const LONGEST_WORDS: usize = 200;
 
@@ -164,6 +168,9 @@ impl WorkerMailbox {
             any = true;
             news.may_be_work |= page.events.iter().any(makes_work);
             for event in page.events.iter().filter(is_others) {
+                if let Some(limit) = limit_of(event, &reporter.identity().provider) {
+                    news.limit = Some(limit);
+                }
                 is_mail |= event.is(EventType::MessageSent);
                 news.held_task_changed |= event.kind.starts_with(family::TASK)
                     && event.task_id.is_some()
@@ -176,6 +183,19 @@ impl WorkerMailbox {
         // Without an event it was another program, or a lease that was renewed.
         news.may_be_work |= !any;
         news
+    }
+
+    /// Returns the limit of the worker's provider that somebody of the team ran into last.
+    pub(super) fn known_limit(reporter: &Reporter) -> Option<ProviderLimit> {
+        let (store, team) = (reporter.store(), reporter.team());
+        let any = store.last_of(team, &[EventType::WorkerPaused.name()]);
+        any.ok_or_trace("look for known limits")??;
+        let last = store.last_events(team, LOOKED_THROUGH);
+        let last = last.ok_or_trace("look for known limits")?.events;
+        let provider = &reporter.identity().provider;
+        last.iter()
+            .rev()
+            .find_map(|event| limit_of(event, provider))
     }
 
     /// Reads the mail, and returns what it asks of the bridge itself. Mail for the agent is acknowledged once the agent
@@ -495,9 +515,9 @@ impl WorkerMailbox {
             since,
             position: *position,
         });
-        let name = reporter.name().clone();
+        let (name, team) = (reporter.name().clone(), reporter.team().clone());
         reporter.say(&format!(
-            "asks whether it may use {tool} {detail}: `teamster worker answer {name} {request} allow` or `deny`"
+            "asks whether it may use {tool} {detail}: `teamster worker answer {name} {request} allow --team {team}` or `deny`"
         ));
         let mut extra = Object::new();
         extra.insert("requestId".into(), json!(request));
@@ -525,7 +545,7 @@ impl WorkerMailbox {
                 PermissionReply::Allow => format!("{by} allows it"),
                 PermissionReply::Deny(reason) => format!("{by} denies it: {reason}"),
             };
-            if !is_waited_for || !self.reply(run, reporter, &request, reply, &words) {
+            if !is_waited_for || !self.reply(run, reporter, &request, &by, &reply, &words) {
                 reporter.say(&format!("{by} answers {request}, which does not wait"));
             }
         }
@@ -545,7 +565,8 @@ impl WorkerMailbox {
             let reason = format!("nobody answered within {}", say_span(limit));
             let words = format!("denied: {reason}");
             let reply = PermissionReply::Deny(reason);
-            if !self.reply(run, reporter, &request, reply, &words) {
+            let by = AgentEventRecorded::NOBODY;
+            if !self.reply(run, reporter, &request, by, &reply, &words) {
                 // The client took it back meanwhile.
                 self.close_request(&request);
             }
@@ -558,20 +579,27 @@ impl WorkerMailbox {
         run: &mut TaskAttempt<'_>,
         reporter: &mut Reporter,
         request: &str,
-        reply: PermissionReply,
+        by: &str,
+        reply: &PermissionReply,
         words: &str,
     ) -> bool {
-        let is_allowed = reply == PermissionReply::Allow;
-        if !run.reply(request, reply) {
+        if !run.reply(request, reply.clone()) {
             return false;
         }
-        let text = format!("{}: {words}", self.close_request(request));
-        reporter.say(&text);
+        let what = self.close_request(request);
+        reporter.say(&format!("{what}: {words}"));
         run.note(
             reporter.store().now(),
             &format!("request {request}: {words}"),
         );
-        reporter.record_reply(run.task(), request, is_allowed, &text);
+        let decided = DecidedRequest {
+            request,
+            what: &what,
+            by,
+            reply,
+            words,
+        };
+        reporter.record_reply(run.task(), &decided);
         true
     }
 
@@ -609,6 +637,17 @@ pub(super) struct PersonRequest<'a> {
     pub(super) detail: &'a str,
     /// The position of the event that asks, if it could be recorded.
     pub(super) position: Option<u64>,
+}
+
+/// Returns the limit that an event tells of, if it is one of this provider.
+fn limit_of(event: &Event, provider: &str) -> Option<ProviderLimit> {
+    if !event.is(EventType::WorkerPaused) {
+        return None;
+    }
+    match event.payload() {
+        EventKind::WorkerPaused(paused) => paused.limit.filter(|it| it.provider == provider),
+        _ => None,
+    }
 }
 
 /// Returns whether there may be something to claim after this event.

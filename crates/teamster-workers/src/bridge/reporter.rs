@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use teamster_agents::{AgentEvent, AgentSpending, PermissionDecision};
+use teamster_agents::{AgentEvent, AgentSpending, PermissionDecision, PermissionReply};
 use teamster_fs::{Dir, FsError, Sync, layout};
 use teamster_isolate::OrTrace as _;
 use teamster_isolate::git::{SecretFile, SecretReason};
@@ -158,19 +158,34 @@ impl Reporter {
         let recorded = self.event(EventKind::AgentEvent(AgentEventRecorded {
             what: notable.what.to_owned(),
             request: notable.request,
-            allowed: None,
             text: shown(&notable.text, EVENT_TEXT),
+            ..AgentEventRecorded::default()
         }));
         self.record(recorded.task(task))
     }
 
     /// Records that a request of an agent was decided.
-    pub(super) fn record_reply(&mut self, task: &TaskId, request: &str, allowed: bool, text: &str) {
+    pub(super) fn record_reply(&mut self, task: &TaskId, decided: &DecidedRequest<'_>) {
+        let DecidedRequest {
+            request,
+            what,
+            by,
+            reply,
+            words,
+        } = decided;
+        let reason = match reply {
+            PermissionReply::Allow => None,
+            PermissionReply::Deny(reason) => Some(shown(reason, EVENT_TEXT)),
+        };
+        // The words stand however long the request is.
+        let what = shown(what, EVENT_TEXT / 2);
         let recorded = self.event(EventKind::AgentEvent(AgentEventRecorded {
             what: "answered".to_owned(),
-            request: Some(request.to_owned()),
-            allowed: Some(allowed),
-            text: shown(text, EVENT_TEXT),
+            request: Some((*request).to_owned()),
+            allowed: Some(reason.is_none()),
+            by: Some((*by).to_owned()),
+            reason,
+            text: shown(&format!("{what}: {words}"), EVENT_TEXT),
         }));
         self.record(recorded.task(task));
     }
@@ -239,6 +254,20 @@ impl Reporter {
         }
         is_time
     }
+}
+
+/// A request of an agent, and what was decided about it.
+pub(super) struct DecidedRequest<'a> {
+    /// The id of the request.
+    pub(super) request: &'a str,
+    /// What the agent wanted to do.
+    pub(super) what: &'a str,
+    /// Who decided.
+    pub(super) by: &'a str,
+    /// What was decided.
+    pub(super) reply: &'a PermissionReply,
+    /// The decision in words.
+    pub(super) words: &'a str,
 }
 
 /// The part of an agent's event that is recorded.

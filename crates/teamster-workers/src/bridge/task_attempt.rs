@@ -11,7 +11,8 @@ use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 use teamster_agents::{
-    AgentTools, Driver, Job, MessageRoute, PermissionReply, Permissions, ResumeSession, TaskFacts,
+    AgentTools, Driver, Job, JobTask, MessageRoute, PermissionReply, Permissions, QuestionReply,
+    ResumeSession,
 };
 use teamster_fs::proc::Machine;
 use teamster_fs::{Dir, FsError, InboxFile, Sync, layout};
@@ -157,7 +158,7 @@ impl AgentLauncher {
             permissions: &self.setup.permissions,
             team: self.identity.team.as_str(),
             worker: self.identity.name.as_str(),
-            task: Some(TaskFacts {
+            task: Some(JobTask {
                 id: &id,
                 subject: task.subject(),
                 file: &file,
@@ -303,6 +304,14 @@ impl TaskAttempt<'_> {
                 true
             }
             None => false,
+        }
+    }
+
+    /// Tells the client what became of its question, if it waits for that.
+    pub(super) fn answer_question(&mut self, request: &str, reply: &QuestionReply) {
+        let line = self.attempt.answer_question(request, reply, Instant::now());
+        if let Some(line) = line {
+            self.process.write(line);
         }
     }
 

@@ -97,7 +97,7 @@ impl Caller<'_> {
                 let waits = questions.is_waiting(&member.name);
                 let status = match beat {
                     Some(_) if waits => "waiting for an answer",
-                    Some(beat) => beat.status.as_str(),
+                    Some(beat) => beat.word(),
                     None => "not running",
                 };
                 json!({

@@ -27,7 +27,7 @@ const LEAVE: &str = "--leave";
 const LINGER: &str = "--linger";
 
 /// What a call asks for.
-pub enum Asked {
+pub enum PlayRequest {
     /// To play this script.
     Script(PathBuf),
     /// To start a process that lives so long, and to end.
@@ -37,31 +37,31 @@ pub enum Asked {
 }
 
 /// What the call asks for, if it is one of these.
-pub fn asked_of(mut args: impl Iterator<Item = OsString>) -> Option<Asked> {
+pub fn asked_of(mut args: impl Iterator<Item = OsString>) -> Option<PlayRequest> {
     args.next()?;
     let is_play = args.next()? == "play";
     match (is_play, args.next(), args.next(), args.next()) {
         (true, Some(file), None, None) if file != "--help" && file != "-h" => {
-            Some(Asked::Script(file.into()))
+            Some(PlayRequest::Script(file.into()))
         }
-        (true, Some(what), Some(span), None) if what == LEAVE => Some(Asked::Leave(span)),
+        (true, Some(what), Some(span), None) if what == LEAVE => Some(PlayRequest::Leave(span)),
         (true, Some(what), Some(span), None) if what == LINGER => {
             let millis = span.to_string_lossy().parse().ok()?;
-            Some(Asked::Linger(Duration::from_millis(millis)))
+            Some(PlayRequest::Linger(Duration::from_millis(millis)))
         }
         _ => None,
     }
 }
 
 /// Does what was asked for.
-pub fn run(asked: &Asked) -> ExitCode {
+pub fn run(asked: &PlayRequest) -> ExitCode {
     match asked {
-        Asked::Script(file) => run_script(file),
-        Asked::Leave(span) => match leave(span) {
+        PlayRequest::Script(file) => run_script(file),
+        PlayRequest::Leave(span) => match leave(span) {
             Ok(()) => ExitCode::SUCCESS,
             Err(_) => ExitCode::from(exit_codes::FAILED),
         },
-        Asked::Linger(span) => {
+        PlayRequest::Linger(span) => {
             std::thread::sleep(*span);
             ExitCode::SUCCESS
         }

@@ -186,7 +186,7 @@ fn wanted_of_you(team: &TeamStatus, colour: bool) -> String {
     for request in &team.requests {
         let words = viewed_line(&request.words());
         let _ = writeln!(text, "{}", Tone::Notable.paint(&words, colour));
-        let command = viewed_line(&request.command(&team.name));
+        let command = viewed_line(&request.request.command);
         let _ = writeln!(text, "  {command}   # or deny");
     }
     text

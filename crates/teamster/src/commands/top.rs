@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use serde_json::json;
 use teamster_app::env_vars;
-use teamster_app::permissions::{self, PermissionDecision};
+use teamster_app::permissions::{self, PermissionAnswer};
 use teamster_app::questions::{self, Reply};
 use teamster_store::{Change, FileStore, Kind, Read, SystemClock};
 use teamster_studio::api::LogLine;
@@ -444,7 +444,7 @@ impl<'a> TopScreen<'a> {
                 request,
                 seq,
             } => {
-                let decision = PermissionDecision::read(typed)
+                let decision = PermissionAnswer::read(typed)
                     .ok_or_else(|| AppError::usage("type allow, deny, or deny and why"))?;
                 let worker = worker.parse()?;
                 permissions::answer(self.context, &team, &worker, request, Some(*seq), &decision)?;

@@ -265,7 +265,7 @@ fn by_hand<'a>(text: &mut String, zombies: impl Iterator<Item = &'a Zombie>) {
     if kept.is_empty() {
         return;
     }
-    text.push_str("\nwhat is kept would be removed by:\n");
+    text.push_str("\nwhat can be done about what is kept:\n");
     for command in kept {
         let _ = writeln!(text, "  {command}");
     }

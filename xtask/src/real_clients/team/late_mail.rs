@@ -1,20 +1,16 @@
 //! A client that takes nothing while it works: what came meanwhile is the next prompt of its session, within the same task.
 
-use std::time::Duration;
-
 use anyhow::Result;
 
 use super::super::Report;
 use super::super::model_server::{ModelRequest, Step};
-use super::{Surroundings, done, new_project};
-use crate::product::{list, text, wait_for};
+use super::{LabTeam, Surroundings, claim, done};
+use crate::product::{list, text};
 
 const TEAM: &str = "late-mail";
 const WORKER: &str = "ann";
 const COMMAND: &str = "sleep 6; echo done > work.txt";
 const WORDS: &str = "heed swift-61";
-/// The longest that something is waited for.
-const WAIT: Duration = Duration::from_secs(90);
 
 fn script(request: &ModelRequest) -> Step {
     match request.results.len() {
@@ -27,94 +23,39 @@ fn script(request: &ModelRequest) -> Step {
 /// Plays the scene with Gemini CLI, inside the lab.
 pub(super) fn play() -> Result<Report> {
     let lab = Surroundings::make(script)?;
-    let project = new_project(TEAM, &[("README.md", "# Mail\n")])?;
-    lab.ask(&project, &["team", "create", TEAM])?;
-    let task = [
-        "task",
-        "create",
-        "--team",
-        TEAM,
-        "--subject",
-        "Work for a while",
-    ];
-    lab.ask(&project, &task)?;
-    let start = [
-        "worker",
-        "start",
-        "--team",
-        TEAM,
-        "--name",
-        WORKER,
-        "--provider",
-        "gemini",
-        "--json",
-    ];
-    lab.ask(&project, &start)?;
-    let ended = wait_for("the command of the agent", WAIT, || {
-        let events = lab.events(&project, TEAM, "agent.event")?;
-        let runs = events
-            .iter()
-            .any(|event| event.to_string().contains("sleep 6"));
-        Ok(runs.then_some(()))
-    })
-    .and_then(|()| {
-        lab.ask(
-            &project,
-            &["message", "send", "--team", TEAM, "--to", WORKER, WORDS],
-        )
-    })
-    .and_then(|_| {
-        wait_for("the end of the task", WAIT, || {
-            let ended = lab.events(&project, TEAM, "task.completed")?;
-            Ok((!ended.is_empty()).then_some(()))
-        })
-    });
+    let team = lab.new_project(TEAM, &[("README.md", "# Mail\n")])?;
+    team.create("Work for a while", "")?;
+    team.ask("worker start --provider gemini --json --name", &[WORKER])?;
+    let ended = write_in_the_middle(&team);
     let mut report = Report::default();
-    let completed = lab.events(&project, TEAM, "task.completed")?;
-    let failed = lab.events(&project, TEAM, "task.failed")?;
-    let shown = lab.ask(&project, &["message", "list", "--team", TEAM, "--json"])?;
-    lab.ask(&project, &["shutdown", "--team", TEAM, "--force", "--json"])?;
+    let completed = team.events("task.completed")?;
+    let failed = team.events("task.failed")?;
+    let listed = team.ask("message list --json", &[])?;
+    team.ask("shutdown --force --json --team", &[TEAM])?;
     let requests = lab.server.requests();
     let heard = requests
         .iter()
         .position(|request| request.texts.contains(WORDS));
-    let seen = format!(
-        "request {} of {}",
-        heard.map_or(0, |place| place + 1),
-        requests.len()
-    );
-    let is_next = heard.is_some_and(|place| place == 2 && requests.len() == 3);
-    report.claim(
-        "gemini: what came during its turn is the next prompt of its session",
-        is_next,
-        seen,
-    );
-    let is_marked = heard.is_some_and(|place| {
-        requests[place]
-            .texts
-            .contains("A message for you from lead:")
-    });
-    report.claim("gemini: and it says who wrote it", is_marked, WORDS);
-    let is_done = ended.is_ok() && completed.len() == 1 && failed.is_empty();
-    report.claim(
-        "gemini: the task is done once",
-        is_done,
-        format!("{} completed, {} failed", completed.len(), failed.len()),
-    );
-    let mut messages = list(&shown["messages"]);
-    let receipt = messages.find(|message| message["content"] == WORDS);
-    let delivered = receipt
-        .map(|message| text(&message["deliveredAt"]))
-        .unwrap_or_default();
-    let over = completed
-        .first()
-        .map(|event| text(&event["ts"]))
-        .unwrap_or_default();
-    let is_in_time = !delivered.is_empty() && delivered <= over;
-    report.claim(
-        "gemini: the receipt is older than the end of the task",
-        is_in_time,
-        format!("delivered {delivered:?}, ended {over}"),
-    );
+    let (place, count) = (heard.map_or(0, |place| place + 1), requests.len());
+    claim!(report, place == 3 && count == 3 =>
+        "gemini: what came during its turn is the next prompt of its session", "request {place} of {count}");
+    let sender = "A message for you from lead:";
+    let is_marked = heard.is_some_and(|place| requests[place].texts.contains(sender));
+    claim!(report, is_marked => "gemini: and it says who wrote it", "{WORDS}");
+    let (done, failed) = (completed.len(), failed.len());
+    let is_once = ended.is_ok() && done == 1 && failed == 0;
+    claim!(report, is_once => "gemini: the task is done once", "{done} completed, {failed} failed");
+    let receipt = list(&listed["messages"]).find(|message| message["content"] == WORDS);
+    let delivered = receipt.map_or("", |message| text(&message["deliveredAt"]));
+    let over = completed.first().map_or("", |event| text(&event["ts"]));
+    claim!(report, !delivered.is_empty() && delivered <= over =>
+        "gemini: the receipt is older than the end of the task", "delivered {delivered:?}, ended {over}");
     Ok(report)
+}
+
+/// Writes to the worker while it runs its command, and waits for the end of its task.
+fn write_in_the_middle(team: &LabTeam) -> Result<()> {
+    team.until_running("sleep 6")?;
+    team.ask("message send --to", &[WORKER, WORDS])?;
+    team.until(&["task.completed"]).map(drop)
 }

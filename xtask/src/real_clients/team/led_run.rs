@@ -12,17 +12,17 @@
 
 mod judge;
 
-use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use serde_json::json;
+use teamster_testkit::RunCmd;
 
 use super::super::Report;
-use super::super::model_server::{ModelRequest, Role, Step};
-use super::{Surroundings, done, new_project};
-use crate::product::{Finished, wait_for};
+use super::super::model_server::{ModelRequest, PromptRole, Step};
+use super::{LabTeam, Surroundings, claim, done};
+use crate::product::wait_for;
 
 const TEAM: &str = "alpha";
 const OTHER_TEAM: &str = "beta";
@@ -61,135 +61,86 @@ const MESSAGES: [(&str, &str, &str); 3] = [
 /// Plays the scene, inside the lab.
 pub(super) fn play() -> Result<Report> {
     let lab = Surroundings::make(script)?;
-    let project = new_project(
-        TEAM,
-        &[
-            ("README.md", "# Greetings\n"),
-            ("AGENTS.md", "Keep lines short.\n"),
-        ],
-    )?;
-    let other = new_project(OTHER_TEAM, &[("README.md", "# Other\n")])?;
-    let mut first = start(&lab, &project, &run_words())?;
-    let mut second = start(&lab, &other, &other_words(&other)?)?;
-    let told = tell(&lab, &project);
+    let files = [
+        ("README.md", "# Greetings\n"),
+        ("AGENTS.md", "Keep lines short.\n"),
+    ];
+    let first = lab.new_project(TEAM, &files)?;
+    let second = lab.new_project(OTHER_TEAM, &[("README.md", "# Other\n")])?;
+    let run = RunCmd::new(TEAM, CAST, REQUEST)
+        .leader("claude")
+        .verify(CHECK)
+        .more(&["--review", "require"]);
+    let mut hosts = [start(&first, run)?, start(&second, other_run(&second)?)?];
+    let told = tell(&first);
     let ended = wait_for("the end of both runs", WAIT, || {
+        let [first, second] = &mut hosts;
         Ok(first.try_wait()?.zip(second.try_wait()?))
     });
     let mut report = Report::default();
     if told.is_err() || ended.is_err() {
-        for (child, folder, team) in [
-            (&mut first, &project, TEAM),
-            (&mut second, &other, OTHER_TEAM),
-        ] {
-            let _ = child.kill();
-            let words = ["shutdown", "--team", team, "--force", "--json"];
-            let _ = Finished::of(&mut lab.command(folder, &words));
+        for (host, team) in hosts.iter_mut().zip([&first, &second]) {
+            let _ = host.kill();
+            let _ = team.ask("shutdown --force --json --team", &[team.name]);
         }
     }
-    for (team, folder) in [(TEAM, &project), (OTHER_TEAM, &other)] {
-        let said = std::fs::read_to_string(folder.with_extension("log")).unwrap_or_default();
-        let is_over = ended.as_ref().is_ok_and(|(one, two)| match team {
-            TEAM => one.success(),
-            _ => two.success(),
-        });
+    let ends = ended.map_or([None; 2], |(one, two)| [Some(one), Some(two)]);
+    for (team, end) in [&first, &second].into_iter().zip(ends) {
+        let said = std::fs::read_to_string(team.folder.with_extension("log")).unwrap_or_default();
         let last: Vec<&str> = said.lines().rev().take(3).collect();
-        report.claim(
-            &format!("the run of {team} ends with 0"),
-            is_over,
-            last.join(" < "),
-        );
+        let is_good = end.is_some_and(|end| end.success());
+        claim!(report, is_good => format!("the run of {} ends with 0", team.name), "{}", last.join(" < "));
     }
     if let Err(error) = told {
-        report.claim(
-            "the person's words are sent in time",
-            false,
-            format!("{error:#}"),
-        );
+        claim!(report, false => "the person's words are sent in time", "{error:#}");
     }
     let requests = lab.server.requests();
     judge::judge_prompts(&mut report, &requests);
     judge::judge_briefings(&mut report, &requests);
-    judge::judge_talk(&mut report, &lab, &project, &requests)?;
-    judge::judge_review(&mut report, &project, &requests);
+    judge::judge_talk(&mut report, &first, &requests)?;
+    judge::judge_review(&mut report, &first, &requests);
     judge::judge_teams(&mut report, &requests);
     Ok(report)
 }
 
-fn run_words() -> Vec<String> {
-    let words = [
-        "run", CAST, REQUEST, "--team", TEAM, "--leader", "claude", "--review", "require",
-    ];
-    let more = ["--verify", CHECK, "--approve", "auto", "--yes"];
-    words.into_iter().chain(more).map(str::to_owned).collect()
-}
-
-/// Returns the words of the second run, whose plan is a file: two tasks, the second waits for the first.
-fn other_words(folder: &Path) -> Result<Vec<String>> {
-    let plan = folder.with_extension("toml");
-    std::fs::write(
-        &plan,
-        format!(
-            "[[tasks]]\nid = \"a\"\nsubject = \"Begin\"\nowner = \"worker-1\"\ndescription = \"{OTHER_MARK}\"\n\n\
-             [[tasks]]\nid = \"b\"\nsubject = \"Go on\"\nowner = \"worker-2\"\nblockedBy = [\"a\"]\ndescription = \"{OTHER_MARK}\"\n"
-        ),
-    )?;
-    let plan = plan.display().to_string();
+/// Returns the second run, whose plan is a file: two tasks, the second waits for the first.
+fn other_run(team: &LabTeam) -> Result<RunCmd> {
+    let plan = team.folder.with_extension("toml");
+    let tasks = format!(
+        "[[tasks]]\nid = \"a\"\nsubject = \"Begin\"\nowner = \"worker-1\"\ndescription = \"{OTHER_MARK}\"\n\n\
+         [[tasks]]\nid = \"b\"\nsubject = \"Go on\"\nowner = \"worker-2\"\nblockedBy = [\"a\"]\ndescription = \"{OTHER_MARK}\"\n"
+    );
+    std::fs::write(&plan, tasks)?;
     let request = format!("do something else, {OTHER_MARK}");
-    let words = [
-        "run",
-        "1:gemini,1:claude",
-        &request,
-        "--team",
-        OTHER_TEAM,
-        "--plan",
-        &plan,
-    ];
-    let more = [
-        "--review",
-        "off",
-        "--verify",
-        "true",
-        "--approve",
-        "auto",
-        "--yes",
-    ];
-    Ok(words.into_iter().chain(more).map(str::to_owned).collect())
+    let run = RunCmd::new(OTHER_TEAM, "1:gemini,1:claude", &request);
+    let run = run.plan(&plan.display().to_string()).verify("true");
+    Ok(run.more(&["--review", "off"]))
 }
 
 /// Starts a run whose output goes to a file beside its project.
-fn start(lab: &Surroundings, folder: &Path, words: &[String]) -> Result<Child> {
-    let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    let log = std::fs::File::create(folder.with_extension("log"))?;
-    let mut command = lab.command(folder, &words);
-    command
-        .stdin(Stdio::null())
-        .stdout(log.try_clone()?)
-        .stderr(log);
-    command.spawn().context("the run cannot be started")
+fn start(team: &LabTeam, run: RunCmd) -> Result<Child> {
+    let log = std::fs::File::create(team.folder.with_extension("log"))?;
+    let mut command = team.run(&run.approve("auto").more(&["--yes"]));
+    command.stdin(Stdio::null()).stdout(log.try_clone()?);
+    let child = command.stderr(log).spawn();
+    child.context("the run cannot be started")
 }
 
 /// Writes to each worker while it runs the command of its task.
-fn tell(lab: &Surroundings, project: &Path) -> Result<()> {
-    let mut left: Vec<_> = MESSAGES.to_vec();
+fn tell(team: &LabTeam) -> Result<()> {
+    let worktrees = team.folder.join(".omc/worktrees").join(TEAM);
+    let mut left = MESSAGES.to_vec();
     wait_for("the commands of the workers", WAIT, || {
-        let worktrees = project.join(".omc/worktrees").join(TEAM);
-        let mut still = Vec::new();
-        for (task, worker, words) in left.drain(..) {
-            // The journal has not every command of an agent: one that follows another closely is left out.
-            if worktrees
-                .join(worker)
+        // The journal has not every command of an agent: one that follows another closely is left out.
+        let is_begun = |(task, worker, _): &mut (&str, &str, &str)| {
+            worktrees
+                .join(*worker)
                 .join(format!("begun-{task}"))
                 .exists()
-            {
-                let line = [
-                    "message", "send", "--team", TEAM, "--to", worker, words, "--json",
-                ];
-                lab.ask(project, &line)?;
-            } else {
-                still.push((task, worker, words));
-            }
+        };
+        for (_, worker, words) in left.extract_if(.., is_begun) {
+            team.ask("message send --json --to", &[worker, words])?;
         }
-        left = still;
         Ok(left.is_empty().then_some(()))
     })
 }
@@ -201,21 +152,18 @@ fn at_work(task: u32, work: &str) -> String {
 
 /// What the models do.
 fn script(request: &ModelRequest) -> Step {
-    let turn = request.results.len();
-    match &request.role {
-        Some(Role::Planner { .. }) if turn == 0 => Step::Shell("ls".to_owned()),
-        Some(Role::Planner { .. }) => plan(&request.prompt),
-        Some(Role::Leader { .. }) => decide(&request.prompt),
-        Some(Role::Reviewer { .. }) => review(&request.prompt),
-        Some(Role::Worker { team, .. }) if team == OTHER_TEAM => match turn {
-            0 => Step::Shell("sleep 4; echo x >> other.txt".to_owned()),
-            _ => done(
-                &format!("Done, {OTHER_MARK}."),
-                &format!("Take over, {OTHER_MARK}."),
-            ),
-        },
-        Some(Role::Worker { task, .. }) => work(task, turn, &request.prompt),
-        None => Step::Say("ok".to_owned()),
+    let (turn, prompt) = (request.results.len(), &request.prompt);
+    match request.role {
+        PromptRole::Planner if turn == 0 => Step::Shell("ls".to_owned()),
+        PromptRole::Planner => plan(prompt),
+        PromptRole::Leader => decide(prompt),
+        PromptRole::Reviewer => review(prompt),
+        PromptRole::Worker if request.team != OTHER_TEAM => work(&request.task, turn, prompt),
+        PromptRole::Worker if turn == 0 => Step::Shell("sleep 4; echo x >> other.txt".to_owned()),
+        PromptRole::Worker => done(
+            &format!("Done, {OTHER_MARK}."),
+            &format!("Take over, {OTHER_MARK}."),
+        ),
     }
 }
 
@@ -270,15 +218,9 @@ fn plan(prompt: &str) -> Step {
 
 /// Answers the question if there is one, and makes a task of the finding.
 fn decide(prompt: &str) -> Step {
-    let asked = prompt
-        .split("Question q")
-        .nth(1)
-        .filter(|_| prompt.contains("otter-32"));
-    let number = asked.map(|rest| {
-        rest.chars()
-            .take_while(char::is_ascii_digit)
-            .collect::<String>()
-    });
+    let asked = prompt.split("Question q").nth(1);
+    let asked = asked.filter(|_| prompt.contains("otter-32"));
+    let number = asked.and_then(|rest| rest.split(|c: char| !c.is_ascii_digit()).next());
     let actions = match number {
         Some(number) => {
             json!([{ "action": "answer", "question": format!("q{number}"), "text": ANSWER }])

@@ -1,21 +1,16 @@
 //! Each client calls every tool of a worker: what it sends arrives in its own name, what it asks is answered, and it is asked
 //! for no permission on the way.
 
-use std::path::Path;
-use std::time::Duration;
-
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
 use super::super::Report;
 use super::super::model_server::{ModelRequest, Step};
-use super::{Surroundings, done, new_project, shown};
-use crate::product::{text, wait_for};
+use super::{LabTeam, Surroundings, claim, done, shown};
+use crate::product::text;
 
 const TEAM: &str = "tools";
 const WORKER: &str = "ann";
-/// The longest that something is waited for.
-const WAIT: Duration = Duration::from_secs(90);
 /// Words that nobody else says.
 const SENT: &str = "ready for you, tern-51";
 const FORGED: &str = "forged words, tern-52";
@@ -72,174 +67,99 @@ pub(super) fn play(client: &str) -> Result<Report> {
     let lab = Surroundings::make(|request: &ModelRequest| {
         call(request.results.len()).unwrap_or_else(|| done("All tools were called.", ""))
     })?;
-    let project = new_project("tools", &[("README.md", "# Tools\n")])?;
-    lab.ask(&project, &["team", "create", TEAM])?;
-    let task = [
-        "task",
-        "create",
-        "--team",
-        TEAM,
-        "--subject",
-        "Call every tool",
-    ];
-    lab.ask(&project, &task)?;
-    let start = [
-        "worker",
-        "start",
-        "--team",
-        TEAM,
-        "--name",
-        WORKER,
-        "--provider",
-        client,
-        "--json",
-    ];
-    lab.ask(&project, &start)?;
+    let team = lab.new_project(TEAM, &[("README.md", "# Tools\n")])?;
+    team.create("Call every tool", "")?;
+    let start = format!("worker start --name {WORKER} --json --provider {client}");
+    team.ask(&start, &[])?;
     let mut report = Report::default();
-    let ended = answer_and_wait(&lab, &project);
-    let stopped = lab.ask(&project, &["shutdown", "--team", TEAM, "--force", "--json"]);
+    let ended = answer_and_wait(&team);
+    let stopped = team.ask("shutdown --force --json --team", &[TEAM]);
     if let Err(error) = ended.and(stopped) {
-        let failed = lab.events(&project, TEAM, "task.failed")?;
-        report.claim("the task is done", false, format!("{error:#} {failed:?}"));
+        let failed = team.events("task.failed")?;
+        claim!(report, false => "the task is done", "{error:#} {failed:?}");
     }
-    judge(&mut report, &lab, &project, client)?;
+    judge(&mut report, &lab.server.requests(), &team, client)?;
     Ok(report)
 }
 
 /// Answers the question once it is asked, and writes to the worker before that; then waits for the end of the task.
-fn answer_and_wait(lab: &Surroundings, project: &Path) -> Result<()> {
-    let asked = wait_for("the question", WAIT, || {
-        let asked = lab.events(project, TEAM, "question.asked")?;
-        Ok(asked
-            .into_iter()
-            .find(|event| event["data"]["kind"] == "ask"))
-    })?;
-    lab.ask(
-        project,
-        &["message", "send", "--team", TEAM, "--to", WORKER, MAIL],
-    )?;
-    let id = format!("q{}", asked["seq"]);
-    lab.ask(project, &["answer", "--team", TEAM, &id, ANSWER])?;
-    wait_for("the end of the task", WAIT, || {
-        let ended = lab.events(project, TEAM, "task.completed")?;
-        let failed = lab.events(project, TEAM, "task.failed")?;
-        Ok((!ended.is_empty() || !failed.is_empty()).then_some(()))
-    })
+fn answer_and_wait(team: &LabTeam) -> Result<Value> {
+    let asked = team.until_event(&["question.asked"], |event| event["data"]["kind"] == "ask")?;
+    team.ask("message send --to", &[WORKER, MAIL])?;
+    team.ask(&format!("answer q{}", asked["seq"]), &[ANSWER])?;
+    team.until(&["task.completed", "task.failed"])
 }
 
-fn judge(report: &mut Report, lab: &Surroundings, project: &Path, client: &str) -> Result<()> {
-    let requests = lab.server.requests();
+fn judge(
+    report: &mut Report,
+    requests: &[ModelRequest],
+    team: &LabTeam,
+    client: &str,
+) -> Result<()> {
     let last = requests.last().context("the model was asked nothing")?;
+    let result = |turn: usize| last.results.get(turn).map_or("", String::as_str);
     let version = version_of(client);
-    let mut claim = |what: &str, holds: bool, seen: String| {
-        report.claim(&format!("{client} {version}: {what}"), holds, seen);
-    };
-    let offered = offered_tools(last);
-    claim(
-        "offers the tools of a worker and no other",
-        offered == TOOLS,
-        offered.join(", "),
-    );
-    let result = |turn: usize| last.results.get(turn).cloned().unwrap_or_default();
-    let events = |kind: &str| lab.events(project, TEAM, kind);
-    let is_hers = |event: &Value, words: &str| {
+    let of = |what: &str| format!("{client} {version}: {what}");
+    let is_hers = |event: &&Value, words: &str| {
         event["actor"] == WORKER && event["data"].to_string().contains(words)
     };
-
-    let sent = events("message.sent")?;
+    let offered = offered_tools(last);
+    claim!(report, offered == TOOLS => of("offers the tools of a worker and no other"), "{}", offered.join(", "));
+    let sent = team.events("message.sent")?;
     let arrived = sent.iter().filter(|event| is_hers(event, SENT)).count();
-    claim(
-        "message_send arrives in the worker's own name",
-        arrived == 1,
-        format!("{arrived} from {WORKER}"),
-    );
-    let forged = sent
-        .iter()
-        .filter(|event| event.to_string().contains(FORGED))
-        .count();
-    claim(
-        "a forged sender is refused in words",
-        // Gemini CLI looks at the schema itself.
-        forged == 0 && (result(1).contains("from") || result(1).contains("additional properties")),
-        shown(&result(1)),
-    );
-    let answered = events("question.answered")?;
+    claim!(report, arrived == 1 => of("message_send arrives in the worker's own name"), "{arrived} from {WORKER}");
+    let is_forged = sent.iter().any(|event| event.to_string().contains(FORGED));
+    // Gemini CLI looks at the schema itself.
+    let is_refused = result(1).contains("from") || result(1).contains("additional properties");
+    claim!(report, !is_forged && is_refused => of("a forged sender is refused in words"), "{}", shown(result(1)));
+    let answered = team.events("question.answered")?;
     let by: Vec<&str> = answered.iter().map(|event| text(&event["actor"])).collect();
-    claim(
-        "ask waits and returns the person's answer",
-        result(2).contains(ANSWER),
-        format!("answered by {}", by.join(", ")),
-    );
-    let is_list = result(3).contains("messages") || result(3).contains(MAIL);
+    claim!(report, result(2).contains(ANSWER) =>
+        of("ask waits and returns the person's answer"), "answered by {}", by.join(", "));
     let heard = requests
         .iter()
         .position(|request| request.texts.contains(MAIL));
-    claim(
-        "inbox_read answers, and the mail is known in the same task",
-        heard.is_some() && (is_list || !result(3).contains("error")),
-        format!("first in request {}", heard.map_or(0, |place| place + 1)),
-    );
-    let findings = events("finding.added")?;
-    claim(
-        "add_finding is recorded",
-        findings.iter().any(|event| is_hers(event, FINDING)),
-        format!("{} findings", findings.len()),
-    );
-    let asked = events("question.asked")?;
-    let proposed = asked
+    let is_list = result(3).contains("messages") || result(3).contains(MAIL);
+    claim!(report, heard.is_some() && (is_list || !result(3).contains("error")) =>
+        of("inbox_read answers, and the mail is known in the same task"),
+        "first in request {}", heard.map_or(0, |place| place + 1));
+    let findings = team.events("finding.added")?;
+    claim!(report, findings.iter().any(|event| is_hers(&event, FINDING)) =>
+        of("add_finding is recorded"), "{} findings", findings.len());
+    let asked = team.events("question.asked")?;
+    let proposals = asked
         .iter()
-        .filter(|event| event["data"]["kind"] == "proposal" && is_hers(event, PROPOSAL));
-    claim(
-        "propose_task becomes a question",
-        proposed.count() == 1,
-        shown(&result(5)),
-    );
-    let progress = events("worker.progress")?;
-    claim(
-        "report_progress is recorded",
-        progress.iter().any(|event| is_hers(event, PROGRESS)),
-        format!("{} reports", progress.len()),
-    );
-    claim(
-        "task_get shows the task",
-        result(7).contains("Call every tool"),
-        shown(&result(7)),
-    );
-    claim(
-        "team_status shows the team",
-        result(8).contains(WORKER),
-        shown(&result(8)),
-    );
-    let agent = events("agent.event")?;
-    let asked = agent
+        .filter(|event| event["data"]["kind"] == "proposal");
+    let proposed = proposals.filter(|event| is_hers(event, PROPOSAL)).count();
+    claim!(report, proposed == 1 => of("propose_task becomes a question"), "{}", shown(result(5)));
+    let progress = team.events("worker.progress")?;
+    claim!(report, progress.iter().any(|event| is_hers(&event, PROGRESS)) =>
+        of("report_progress is recorded"), "{} reports", progress.len());
+    claim!(report, result(7).contains("Call every tool") => of("task_get shows the task"), "{}", shown(result(7)));
+    claim!(report, result(8).contains(WORKER) => of("team_status shows the team"), "{}", shown(result(8)));
+    let agent = team.events("agent.event")?;
+    let is_asked = agent
         .iter()
-        .filter(|event| event.to_string().contains("ermission"))
-        .count();
-    claim(
-        "no permission is asked for",
-        asked == 0 && !agent.is_empty(),
-        format!("in {} events of the agent", agent.len()),
-    );
-    let completed = events("task.completed")?.len();
-    claim(
-        "the task is done",
-        completed == 1,
-        format!("{completed} completed"),
-    );
+        .any(|event| event.to_string().contains("ermission"));
+    claim!(report, !is_asked && !agent.is_empty() =>
+        of("no permission is asked for"), "in {} events of the agent", agent.len());
+    let completed = team.events("task.completed")?.len();
+    claim!(report, completed == 1 => of("the task is done"), "{completed} completed");
     Ok(())
 }
 
 /// Returns the tools of our server that a client offers to its model, sorted, by the names that we gave them.
 fn offered_tools(request: &ModelRequest) -> Vec<String> {
-    let mut offered: Vec<String> = request.tool_names();
+    let mut offered = request.tool_names();
     offered.retain(|name| name.contains("teamster"));
     for name in &mut offered {
-        let tail = |tool: &&&str| {
-            name.strip_suffix(**tool).is_some_and(|rest| {
-                rest.ends_with("teamster__") || rest.ends_with('/') || rest.ends_with("teamster_")
-            })
+        let is_it = |tool: &&&str| {
+            let before = name.strip_suffix(**tool).unwrap_or_default();
+            ["teamster__", "/", "teamster_"]
+                .iter()
+                .any(|end| before.ends_with(end))
         };
-        if let Some(tool) = TOOLS.iter().find(tail) {
+        if let Some(tool) = TOOLS.iter().find(is_it) {
             *name = (*tool).to_owned();
         }
     }

@@ -36,6 +36,7 @@ fn read_of_flow(
         checks: &checks,
         budget: &Budget::default(),
         may_ask,
+        requirements: false,
         needs_analysis,
         answers: &[],
         revision: None,

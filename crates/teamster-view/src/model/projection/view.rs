@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use teamster_journal::{TeamState, WorkerPhase, WorkerState};
 use teamster_types::graph::{critical_path, standings};
 use teamster_types::health::Verdict;
+use teamster_types::heartbeat::ProviderLimit;
 use teamster_types::phrase::{Phrase, PhraseCode};
 use teamster_types::progress::Progress;
 use teamster_types::task::Task;
@@ -227,6 +228,7 @@ impl TeamProjection {
                         | "waiting for an answer"
                         | "idle"
                         | "paused"
+                        | "limited"
                         | "quarantined"
                 )
             )
@@ -268,6 +270,11 @@ fn verdict(told: &WorkerState) -> (Verdict, Vec<Phrase>) {
         WorkerPhase::Joined | WorkerPhase::Left | WorkerPhase::Stopped => {
             (Verdict::Unknown, says(told.phase.as_str()))
         }
+        WorkerPhase::Limited => {
+            let known = told.limit.as_ref().map(ProviderLimit::phrase);
+            let says = known.map_or_else(|| says(told.phase.as_str()), |known| vec![known]);
+            (Verdict::Limited, says)
+        }
         _ if told.failed_in_a_row >= 2 => (
             Verdict::AtRisk,
             vec![Phrase::new(
@@ -282,7 +289,12 @@ fn verdict(told: &WorkerState) -> (Verdict, Vec<Phrase>) {
 fn problems(workers: &[WorkerView]) -> Vec<TeamProblem> {
     workers
         .iter()
-        .filter(|worker| !matches!(worker.verdict, Verdict::Healthy | Verdict::Unknown))
+        .filter(|worker| {
+            !matches!(
+                worker.verdict,
+                Verdict::Healthy | Verdict::Limited | Verdict::Unknown
+            )
+        })
         .map(|worker| {
             let error = format!("{}: {}", worker.verdict, worker.evidence.join(", "));
             TeamProblem::of_worker(&worker.name, error, worker.verdict, &worker.evidence_codes)

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 
 use teamster_journal::cost::Exceeded;
 use teamster_journal::payload::{
-    Addressee, LeaderWoken, QuestionId, ReviewFinished, RunStopRequested, Severity, StopLevel,
-    TaskChange, WakeKind,
+    Addressee, AgentEventRecorded, LeaderWoken, QuestionId, ReviewFinished, RunStopRequested,
+    Severity, StopLevel, TaskChange, WakeKind,
 };
-use teamster_journal::{Event, EventKind, Planning, QuestionFate, Questions};
+use teamster_journal::{Event, EventKind, PermissionRequest, Planning, QuestionFate, Questions};
 use teamster_types::TaskId;
 use teamster_types::text::clip;
 
@@ -118,7 +118,10 @@ impl EventMessages {
                 let paths: Vec<String> = found.files.iter().map(|file| file.path.clone()).collect();
                 format!("{actor} left what must not be committed: {}", list(&paths))
             }
-            EventKind::WorkerPaused(paused) => format!("{actor} waits: {}", paused.reason),
+            EventKind::WorkerPaused(paused) => match &paused.limit {
+                Some(limit) => format!("{actor} waits: {}; {}", limit.phrase(), paused.reason),
+                None => format!("{actor} waits: {}", paused.reason),
+            },
             EventKind::WorkerDead(told) => {
                 let worker = told.worker.as_deref().unwrap_or_default();
                 format!("{worker} is dead: {}", list(&told.evidence))
@@ -245,14 +248,7 @@ impl EventMessages {
                 let severity = finding.severity.as_str();
                 format!("{actor} found ({severity}){place}: {}", finding.claim)
             }
-            // What an agent wants to be allowed.
-            EventKind::AgentEvent(agent) if agent.what == "asked" => match &agent.request {
-                Some(request) => format!(
-                    "{actor} asks to be allowed: {}; `teamster worker answer {actor} {request} allow`, or deny",
-                    agent.text
-                ),
-                None => return None,
-            },
+            EventKind::AgentEvent(agent) => return about_request(event, agent),
             // What an agent says to whoever leads it is for the person at this terminal.
             EventKind::MessageSent(sent)
                 if sent.message_type == "message"
@@ -305,6 +301,21 @@ fn stop_requested(request: &RunStopRequested) -> String {
         StopLevel::Kill => ": every process of the team is ended at once",
     };
     format!("{what}{how}")
+}
+
+/// Returns the line for what an agent wants to be allowed, and for what was decided about it.
+fn about_request(event: &Event, agent: &AgentEventRecorded) -> Option<String> {
+    let mut open = Vec::new();
+    PermissionRequest::follow(&mut open, event, agent);
+    let actor = &event.actor;
+    match (open.first(), agent.what.as_str()) {
+        (Some(asked), _) => Some(format!(
+            "{actor} asks to be allowed: {}; `{}`, or deny",
+            asked.what, asked.command
+        )),
+        (None, "answered") => Some(format!("{actor} asked to be allowed: {}", agent.text)),
+        (None, _) => None,
+    }
 }
 
 /// Returns what a task hands over to those that wait for it, as the rest of a line.

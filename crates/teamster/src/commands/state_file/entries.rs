@@ -6,7 +6,7 @@ use teamster_claude::state::{Model, Op, Status as TeammateStatus, TeammateRow};
 use teamster_types::progress::Progress;
 
 use super::session::model;
-use super::{SessionArgs, apply};
+use super::{StateSessionArgs, apply};
 use crate::context::Context;
 use crate::error::Result;
 use crate::shown::{say_progress, viewed_line};
@@ -36,7 +36,7 @@ pub struct StateFileAddArgs {
     #[arg(long, value_name = "ID")]
     task_id: Option<String>,
     #[command(flatten)]
-    session: SessionArgs,
+    session: StateSessionArgs,
 }
 
 impl StateFileAddArgs {
@@ -77,7 +77,7 @@ pub struct StateFileStatusArgs {
     #[arg(long, value_name = "ID")]
     task_id: Option<String>,
     #[command(flatten)]
-    session: SessionArgs,
+    session: StateSessionArgs,
 }
 
 impl StateFileStatusArgs {
@@ -110,7 +110,7 @@ pub struct StateFileRemoveArgs {
     /// Its name
     name: String,
     #[command(flatten)]
-    session: SessionArgs,
+    session: StateSessionArgs,
 }
 
 impl StateFileRemoveArgs {
@@ -148,7 +148,7 @@ pub struct StateFileProgressArgs {
     #[arg(long, value_name = "N", default_value_t = 0)]
     pending: usize,
     #[command(flatten)]
-    session: SessionArgs,
+    session: StateSessionArgs,
 }
 
 impl StateFileProgressArgs {
@@ -184,7 +184,7 @@ pub struct StateFileMessageArgs {
     /// What it says
     text: String,
     #[command(flatten)]
-    session: SessionArgs,
+    session: StateSessionArgs,
 }
 
 impl StateFileMessageArgs {

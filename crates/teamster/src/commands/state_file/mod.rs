@@ -74,13 +74,13 @@ impl StateFileArgs {
 
 /// Whose state is meant.
 #[derive(Args, Debug)]
-struct SessionArgs {
+struct StateSessionArgs {
     /// The session whose state is meant [default: that of scripts]
     #[arg(long, value_name = "SESSION", env = env_vars::SESSION, hide_env_values = true)]
     session: Option<String>,
 }
 
-impl SessionArgs {
+impl StateSessionArgs {
     /// Returns the session: scripts that name none have one of their own.
     fn id(&self) -> &str {
         let named = self.session.as_deref().filter(|id| !id.is_empty());
@@ -96,7 +96,7 @@ impl SessionArgs {
 /// Does one thing to the state of a session and answers with it.
 fn apply(
     context: &Context,
-    session: &SessionArgs,
+    session: &StateSessionArgs,
     op: Op,
     said: impl FnOnce(&AgentState) -> String,
 ) -> Result {
@@ -132,7 +132,7 @@ fn apply(
     }
 }
 
-fn no_state_of(session: &SessionArgs) -> AppError {
+fn no_state_of(session: &StateSessionArgs) -> AppError {
     let id = line(session.id());
     AppError::not_found(format!("session {id} has no state in this project")).hint(
         "`teamster state-file init` begins one, `--session` names another, and `teamster state-file read --all` shows all",

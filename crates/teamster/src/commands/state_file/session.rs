@@ -8,7 +8,7 @@ use teamster_claude::state::{AgentState, Begin, Liveness, Model, Op, Pattern, Ph
 use teamster_store::{Clock, SystemClock};
 use teamster_types::Time;
 
-use super::{SessionArgs, apply, no_state};
+use super::{StateSessionArgs, apply, no_state};
 use crate::context::Context;
 use crate::error::Result;
 use crate::shown::{ago, say_progress, viewed_line};
@@ -158,7 +158,7 @@ pub struct StateFileInitArgs {
     #[arg(long, value_name = "MODEL")]
     cto: Option<String>,
     #[command(flatten)]
-    session: SessionArgs,
+    session: StateSessionArgs,
 }
 
 impl StateFileInitArgs {
@@ -202,7 +202,7 @@ Examples:
   teamster state-file cleanup --session script --json")]
 pub struct StateFileCleanupArgs {
     #[command(flatten)]
-    session: SessionArgs,
+    session: StateSessionArgs,
 }
 
 impl StateFileCleanupArgs {

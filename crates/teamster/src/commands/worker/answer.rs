@@ -2,7 +2,7 @@
 
 use clap::{Args, ValueEnum};
 use serde_json::json;
-use teamster_app::permissions::{self, PermissionDecision};
+use teamster_app::permissions::{self, PermissionAnswer};
 
 use super::WorkerSelector;
 use crate::context::Context;
@@ -43,7 +43,7 @@ impl WorkerAnswerArgs {
         context.must_be_a_person("answering an agent's request")?;
         let named = self.worker.find(context)?;
         let is_allowed = self.verdict == PermissionWord::Allow;
-        let decision = PermissionDecision {
+        let decision = PermissionAnswer {
             allow: is_allowed,
             reason: self.reason,
         };

@@ -58,7 +58,6 @@ impl WorkerBridgeArgs {
                 WorkerBackend::Process
             },
         };
-        detached::own_session();
         let launch = env_vars::text(env_vars::LAUNCH).unwrap_or_else(teamster_fs::random_hex);
         workers::be(context, wanted, launch, self.restarts, printing())
     }

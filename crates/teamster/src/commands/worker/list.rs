@@ -168,7 +168,7 @@ pub fn table(rows: &[WorkerRow], now: Time) -> TextTable {
 fn tone(verdict: Verdict) -> Tone {
     match verdict {
         Verdict::Healthy => Tone::Good,
-        Verdict::AtRisk | Verdict::Silent => Tone::Notable,
+        Verdict::AtRisk | Verdict::Limited | Verdict::Silent => Tone::Notable,
         Verdict::Quarantined | Verdict::Hung | Verdict::Dead => Tone::Bad,
         Verdict::Unknown => Tone::Faint,
     }

@@ -1,8 +1,10 @@
 //! Implements `teamster worker`: `lifecycle.rs` has `start`, `stop`, `restart` and `resume`, `list.rs` has `list` and `show`,
-//! `logs.rs` has `logs` and `attach`, and `answer`, `supervise` and `bridge` have files of their own.
+//! `logs.rs` has `logs` and `attach`, and `answer`, `supervise` and `bridge`, with the `guard` above it, have files
+//! of their own.
 
 mod answer;
 mod bridge;
+mod guard;
 mod lifecycle;
 mod list;
 mod logs;
@@ -20,6 +22,7 @@ use self::supervise::WorkerSuperviseArgs;
 use crate::cli::TeamSelector;
 use crate::context::Context;
 use crate::error::Result;
+pub use guard::GuardedBridge;
 pub(super) use list::table;
 
 /// Start, watch and stop workers

@@ -156,11 +156,12 @@ fn style(out: Output, template: &str) -> ProgressStyle {
 }
 
 fn row(beat: &Heartbeat, snapshot: &RunSnapshot<'_>) -> String {
-    let asks = snapshot
-        .state
-        .questions
-        .is_waiting(beat.worker_name.as_str());
+    let limit = beat.limit.as_ref().map(|limit| limit.phrase().to_string());
+    let (state, name) = (snapshot.state, beat.worker_name.as_str());
+    let asks = state.questions.is_waiting(name) || state.permissions.is_waiting(name);
     let doing = match (&beat.current_task_id, beat.status) {
+        (Some(id), _) if limit.is_some() => format!("task {id}  {}", limit.unwrap_or_default()),
+        (None, _) if limit.is_some() => limit.unwrap_or_default(),
         (Some(id), _) if asks => format!("task {id}  {}", WorkerPhase::Waiting.as_str()),
         (Some(id), _) => {
             let task = snapshot.tasks.iter().find(|task| task.id() == id);

@@ -20,7 +20,7 @@ use teamster_types::TeamName;
 
 use crate::context::Context;
 use crate::editor::PlanEditor;
-use crate::input::{Prompt, PromptInput};
+use crate::input::{PromptInput, TerminalPrompt};
 use crate::notify::{Notification, notify};
 use crate::shown::{viewed, viewed_line};
 use json::JsonObserver;
@@ -72,7 +72,7 @@ pub struct RunTerminal<'a> {
     signals: Signals,
     has_terminal: bool,
     /// What is asked now.
-    prompt: Option<Prompt>,
+    prompt: Option<TerminalPrompt>,
     /// The plan that is asked about.
     plan: Option<PlanDialog>,
     /// The editor that has the terminal. Nothing is drawn or asked meanwhile, and the run goes on.
@@ -146,7 +146,9 @@ impl<'a> RunTerminal<'a> {
             spec: plan.spec.clone(),
             edited: None,
         });
-        self.prompt = self.has_terminal.then(|| Prompt::new(PLAN_HELP, PLAN));
+        self.prompt = self
+            .has_terminal
+            .then(|| TerminalPrompt::new(PLAN_HELP, PLAN));
         let text = "a plan waits for your decision";
         notify(self.context, Notification::ApprovalNeeded, text);
     }
@@ -158,7 +160,7 @@ impl<'a> RunTerminal<'a> {
         self.question = Some(question.id);
         self.prompt = self
             .has_terminal
-            .then(|| Prompt::new(QUESTION_HELP, QUESTION));
+            .then(|| TerminalPrompt::new(QUESTION_HELP, QUESTION));
         let text = "the leader of a run asks you something";
         notify(self.context, Notification::AnswerNeeded, text);
     }
@@ -168,7 +170,7 @@ impl<'a> RunTerminal<'a> {
         self.questions.close();
         (self.plan, self.question) = (None, None);
         let is_asked = self.has_terminal && self.answer.is_none();
-        self.prompt = is_asked.then(|| Prompt::new(GATE_HELP, GATE));
+        self.prompt = is_asked.then(|| TerminalPrompt::new(GATE_HELP, GATE));
     }
 
     /// Ends the question without an answer, and says why on a line of its own. An editor that is open is ended, and what is
@@ -274,7 +276,7 @@ impl<'a> RunTerminal<'a> {
             }
             Some(PlanLine::Back) => {
                 self.plan.as_mut()?.edited = None;
-                self.prompt = Some(Prompt::new(PLAN_HELP, PLAN));
+                self.prompt = Some(TerminalPrompt::new(PLAN_HELP, PLAN));
                 None
             }
             None => {
@@ -343,9 +345,9 @@ impl<'a> RunTerminal<'a> {
         self.context.out.remark(remark);
         let is_faulty = self.plan.as_ref().is_some_and(|it| it.edited.is_some());
         self.prompt = Some(if is_faulty {
-            Prompt::new(FAULTY_HELP, FAULTY)
+            TerminalPrompt::new(FAULTY_HELP, FAULTY)
         } else {
-            Prompt::new(PLAN_HELP, PLAN)
+            TerminalPrompt::new(PLAN_HELP, PLAN)
         });
     }
 

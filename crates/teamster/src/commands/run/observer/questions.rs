@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use teamster_app::permissions::{self, PermissionDecision};
+use teamster_app::permissions::{self, PermissionAnswer};
 use teamster_app::questions::{self, Reply};
 use teamster_journal::payload::{Addressee, QuestionId, QuestionKind};
 use teamster_journal::{Event, EventKind, PermissionRequest, Question, Questions};
@@ -18,7 +18,7 @@ use teamster_types::{TeamName, WorkerName};
 
 use crate::context::Context;
 use crate::error::{AppError, Result};
-use crate::input::{Prompt, PromptInput, line_up};
+use crate::input::{PromptInput, TerminalPrompt, line_up};
 use crate::notify::{Notification, notify};
 use crate::shown::{viewed, viewed_line};
 
@@ -48,9 +48,9 @@ enum Asking {
     /// There is nothing to answer, or it was not shown yet.
     No,
     /// The questions are on the screen, and an answer can be typed.
-    Open(Prompt),
+    Open(TerminalPrompt),
     /// They were put off; whatever is typed brings them back.
-    PutOff(Prompt),
+    PutOff(TerminalPrompt),
     /// Nothing more can be typed here.
     Never,
 }
@@ -201,7 +201,7 @@ impl TerminalQuestions {
 
     /// Asks about what has been shown.
     pub(super) fn ask(&mut self) {
-        self.asking = Asking::Open(Prompt::new("", PROMPT));
+        self.asking = Asking::Open(TerminalPrompt::new("", PROMPT));
     }
 
     /// Ends the prompt because something else is asked or the run is over.
@@ -358,7 +358,7 @@ impl TerminalQuestions {
                 request,
                 seq,
             } => {
-                let decision = PermissionDecision::read(words)
+                let decision = PermissionAnswer::read(words)
                     .ok_or_else(|| AppError::usage("Type allow, deny, or deny and why."))?;
                 let worker: WorkerName = worker.parse()?;
                 permissions::answer(context, &self.team, &worker, request, Some(*seq), &decision)?;

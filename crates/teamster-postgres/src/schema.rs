@@ -1,0 +1,128 @@
+//! The schema: numbered migrations, forward only, and what version a database has.
+
+use teamster_store::{Kind, Result, StoreError};
+
+use crate::session::{Session, StatementError};
+use crate::url::StoreUrl;
+
+/// Every migration in its order. One that was released never changes; what comes after it is a new one.
+const MIGRATIONS: [&str; 1] = [include_str!("../migrations/0001_store.sql")];
+
+/// The oldest server whose SQL is enough, as the server tells its version.
+const OLDEST_SERVER: u32 = 130_000;
+
+/// Keeps other migrations out. It is freed at the end of the transaction, so it works behind a pooler, too.
+const MIGRATION_LOCK: &str = "SELECT pg_advisory_xact_lock(8314572964021)";
+
+/// What a database has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoreStatus {
+    /// The version of the server, as `15.4`.
+    pub server: String,
+    /// The number of the last migration that was made; 0 when there is no store.
+    pub schema: usize,
+    /// The number that this teamster needs.
+    pub needed: usize,
+}
+
+/// Makes the schema, or brings it up to date. Any number of machines may do so at once. Returns the numbers of the migrations
+/// that were made here.
+pub fn init(url: &StoreUrl) -> Result<Vec<usize>> {
+    let session = Session::connect(url)?;
+    refuse_old_server(url, &session)?;
+    let run = |statements: &str| session.execute(url, statements).map_err(StoreError::from);
+    run("BEGIN")?;
+    let migrated = (|| {
+        run(MIGRATION_LOCK)?;
+        run("CREATE SCHEMA IF NOT EXISTS teamster; \
+            CREATE TABLE IF NOT EXISTS teamster.migrations (\
+                version int PRIMARY KEY, made_at timestamptz NOT NULL DEFAULT clock_timestamp())")?;
+        let before = version(url, &session)?;
+        refuse_newer(url, before)?;
+        let mut made = Vec::new();
+        for (number, migration) in (1..).zip(MIGRATIONS).skip(before) {
+            run(migration)?;
+            run(&format!(
+                "INSERT INTO teamster.migrations (version) VALUES ({number})"
+            ))?;
+            made.push(number);
+        }
+        run("COMMIT")?;
+        Ok(made)
+    })();
+    if migrated.is_err() {
+        let _ = session.execute(url, "ROLLBACK");
+    }
+    migrated
+}
+
+/// Looks at what a database has.
+pub fn status(url: &StoreUrl) -> Result<StoreStatus> {
+    let session = Session::connect(url)?;
+    let number = session.version;
+    Ok(StoreStatus {
+        server: format!("{}.{}", number / 10_000, number % 10_000),
+        schema: version(url, &session)?,
+        needed: MIGRATIONS.len(),
+    })
+}
+
+/// Refuses a server or a schema that this teamster cannot work with.
+pub(crate) fn check(url: &StoreUrl, session: &Session) -> Result<()> {
+    refuse_old_server(url, session)?;
+    let found = version(url, session)?;
+    refuse_newer(url, found)?;
+    let needed = MIGRATIONS.len();
+    if found < needed {
+        let what = match found {
+            0 => format!("the database {url} has no store of teamster"),
+            _ => {
+                format!("the store of {url} has version {found}, and this teamster needs {needed}")
+            }
+        };
+        return Err(StoreError::new(Kind::Unreachable, what)
+            .hint("`teamster store init` makes it, and keeps what is there"));
+    }
+    Ok(())
+}
+
+fn refuse_old_server(url: &StoreUrl, session: &Session) -> Result<()> {
+    if session.version >= OLDEST_SERVER {
+        return Ok(());
+    }
+    let found = session.version / 10_000;
+    Err(StoreError::refused(format!(
+        "the server of {url} is PostgreSQL {found}, and teamster needs 13 or newer"
+    ))
+    .hint("use a newer server; nothing was changed"))
+}
+
+fn refuse_newer(url: &StoreUrl, found: usize) -> Result<()> {
+    let known = MIGRATIONS.len();
+    if found <= known {
+        return Ok(());
+    }
+    Err(StoreError::refused(format!(
+        "the store of {url} has version {found}, which a newer teamster has made; this one knows {known}"
+    ))
+    .hint("use the newer teamster; nothing was changed"))
+}
+
+/// Returns the number of the last migration; 0 when there is no store.
+fn version(url: &StoreUrl, session: &Session) -> Result<usize> {
+    let found = session.query(
+        url,
+        "SELECT coalesce(max(version), 0)::int4 FROM teamster.migrations",
+        &[],
+    );
+    match found {
+        Ok(rows) => {
+            let version = rows.first().map_or(0, |row| row.get::<_, i32>(0));
+            Ok(usize::try_from(version).unwrap_or(0))
+        }
+        Err(StatementError::Refused(state, _)) if matches!(state.code(), "3F000" | "42P01") => {
+            Ok(0)
+        }
+        Err(trouble) => Err(trouble.into()),
+    }
+}

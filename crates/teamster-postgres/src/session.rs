@@ -1,0 +1,422 @@
+//! One connection to the server, used by one thread at a time.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{self, CryptoProvider};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{CertificateError, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use teamster_store::{Kind, Result, StoreError};
+use tokio::runtime::Runtime;
+use tokio::sync::mpsc;
+use tokio_postgres::error::SqlState;
+use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::{AsyncMessage, Client, Error, Row};
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use crate::url::{StoreUrl, Trust};
+
+/// A value of a statement with its type. Types are given, so that no statement has to be prepared on the server first: a pooler
+/// may hand every transaction to another connection.
+pub(crate) type Param<'a> = (&'a (dyn ToSql + Sync), Type);
+
+/// What was read by a change is not what is there any more.
+pub(crate) const STALE: &str = "TM409";
+/// There is no such team.
+pub(crate) const NO_TEAM: &str = "TM404";
+
+/// Limits of every statement, in milliseconds. No change of a team takes a second; whoever holds a lock for longer is stuck.
+const LIMITS: &str = "SET statement_timeout = 20000; SET lock_timeout = 8000; \
+    SET idle_in_transaction_session_timeout = 10000; SET client_min_messages = warning";
+/// A server that does not answer a statement for this long, its own limits notwithstanding, cannot be reached.
+const ANSWER: Duration = Duration::from_secs(25);
+
+/// A connection with its own small runtime, which runs only while somebody waits for an answer.
+pub(crate) struct Session {
+    runtime: Runtime,
+    client: Client,
+    wakes: mpsc::UnboundedReceiver<()>,
+    /// The server's version, as 150004 for 15.4.
+    pub(crate) version: u32,
+}
+
+/// A statement that was not carried out.
+#[derive(Debug)]
+pub(crate) enum StatementError {
+    /// The connection is lost: whether the statement was carried out is not known.
+    Lost(StoreError),
+    /// The server refused it.
+    Refused(SqlState, StoreError),
+}
+
+impl From<StatementError> for StoreError {
+    fn from(trouble: StatementError) -> Self {
+        match trouble {
+            StatementError::Lost(error) | StatementError::Refused(_, error) => error,
+        }
+    }
+}
+
+impl Session {
+    pub(crate) fn connect(url: &StoreUrl) -> Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .enable_time()
+            .build()
+            .map_err(|error| unreachable(url, &error.to_string()))?;
+        let tls = tls(url)?;
+        let (sender, wakes) = mpsc::unbounded_channel();
+        let connected = runtime.block_on(async {
+            let (client, mut connection) = url.config.connect(tls).await?;
+            tokio::spawn(async move {
+                loop {
+                    let next = std::future::poll_fn(|context| connection.poll_message(context));
+                    match next.await {
+                        Some(Ok(AsyncMessage::Notification(_))) => {
+                            let _ = sender.send(());
+                        }
+                        Some(Ok(_)) => {}
+                        Some(Err(error)) => {
+                            tracing::debug!("the connection to the database ended: {error}");
+                            return;
+                        }
+                        None => return,
+                    }
+                }
+            });
+            client.batch_execute(LIMITS).await?;
+            let row = client
+                .query_typed_one("SELECT current_setting('server_version_num')::int4", &[])
+                .await?;
+            Ok((client, row.get::<_, i32>(0)))
+        });
+        let (client, version) = connected.map_err(|error| describe(url, &error))?;
+        Ok(Self {
+            runtime,
+            client,
+            wakes,
+            version: u32::try_from(version).unwrap_or(0),
+        })
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.client.is_closed()
+    }
+
+    /// Carries out one statement.
+    pub(crate) fn query(
+        &self,
+        url: &StoreUrl,
+        statement: &str,
+        params: &[Param<'_>],
+    ) -> Result<Vec<Row>, StatementError> {
+        self.wait(url, self.client.query_typed(statement, params))
+    }
+
+    /// Carries out plain statements without parameters.
+    pub(crate) fn execute(&self, url: &StoreUrl, statements: &str) -> Result<(), StatementError> {
+        self.wait(url, self.client.batch_execute(statements))
+    }
+
+    /// Begins a transaction and carries out its first statement, sent together.
+    pub(crate) fn begin_with(
+        &self,
+        url: &StoreUrl,
+        statement: &str,
+        params: &[Param<'_>],
+    ) -> Result<Vec<Row>, StatementError> {
+        self.wait(url, async {
+            let opening = self.client.batch_execute("BEGIN");
+            let (opened, rows) = join(opening, self.client.query_typed(statement, params)).await;
+            opened.and(rows)
+        })
+    }
+
+    /// Carries out the last statement of a transaction and commits, sent together. A statement that is refused takes the
+    /// transaction with it.
+    pub(crate) fn commit_with(
+        &self,
+        url: &StoreUrl,
+        statement: &str,
+        params: &[Param<'_>],
+    ) -> Result<Vec<Row>, StatementError> {
+        self.wait(url, async {
+            let rows = self.client.query_typed(statement, params);
+            let (rows, ended) = join(rows, self.client.batch_execute("COMMIT")).await;
+            let rows = rows?;
+            ended.map(|()| rows)
+        })
+    }
+
+    /// Waits up to `patience` for a notification, and forgets all that came.
+    pub(crate) fn wait_for_wake(&mut self, patience: Duration) -> bool {
+        let wakes = &mut self.wakes;
+        self.runtime.block_on(async {
+            let woken = tokio::time::timeout(patience, wakes.recv()).await;
+            let woken = matches!(woken, Ok(Some(())));
+            while wakes.try_recv().is_ok() {}
+            woken
+        })
+    }
+
+    fn wait<T>(
+        &self,
+        url: &StoreUrl,
+        statement: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, StatementError> {
+        let answered = self
+            .runtime
+            .block_on(async { tokio::time::timeout(ANSWER, statement).await });
+        match answered {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(error)) => Err(match error.code() {
+                Some(state) if !ends_connection(state) => {
+                    StatementError::Refused(state.clone(), describe(url, &error))
+                }
+                _ => StatementError::Lost(describe(url, &error)),
+            }),
+            Err(_) => Err(StatementError::Lost(unreachable(
+                url,
+                &format!("it has not answered for {} s", ANSWER.as_secs()),
+            ))),
+        }
+    }
+}
+
+/// Returns whether the server says that the connection is over: it is shut down, restarted, or somebody ended the session.
+fn ends_connection(state: &SqlState) -> bool {
+    let class = &state.code()[..2];
+    class == "08"
+        || state.code().starts_with("57P")
+        || *state == SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT
+}
+
+/// Returns the error that says that the server cannot be reached.
+fn unreachable(url: &StoreUrl, why: &str) -> StoreError {
+    StoreError::new(
+        Kind::Unreachable,
+        format!("the database {url} cannot be reached: {why}"),
+    )
+    .hint("check the address and that the server runs; `teamster store status` tries again")
+}
+
+/// Says what a server's refusal means for whoever asked.
+fn describe(url: &StoreUrl, error: &Error) -> StoreError {
+    let Some(refusal) = error.as_db_error() else {
+        let mut why = error.to_string();
+        let mut source = std::error::Error::source(error);
+        while let Some(cause) = source {
+            let _ = write!(why, ": {cause}");
+            source = cause.source();
+        }
+        return unreachable(url, &why);
+    };
+    let said = refusal.message();
+    let state = refusal.code();
+    let new = |kind, message: String, hint: &str| StoreError::new(kind, message).hint(hint);
+    match state.code() {
+        NO_TEAM => StoreError::not_found(said.to_owned())
+            .hint("`teamster team list` shows the teams of this store"),
+        STALE => StoreError::busy(said.to_owned()),
+        // No schema, no table, no function.
+        "3F000" | "42P01" | "42883" => new(
+            Kind::Unreachable,
+            format!("the database {url} has no store of teamster: {said}"),
+            "`teamster store init` makes one",
+        ),
+        "28000" | "28P01" => new(
+            Kind::Unreachable,
+            format!("the database {url} refuses the login: {said}"),
+            "check the user and the password of the address",
+        ),
+        "3D000" => new(
+            Kind::Unreachable,
+            format!("the database {url} is not there: {said}"),
+            "`createdb` makes a database",
+        ),
+        "42501" => new(
+            Kind::Refused,
+            format!("the role of {url} may not do that: {said}"),
+            "use the role of the host, or let it grant the rights with `teamster store init --worker-role ROLE`",
+        ),
+        _ if ends_connection(state) => unreachable(url, said),
+        "53100" => new(
+            Kind::Unreachable,
+            format!("the disk of the server of {url} is full: {said}"),
+            "make room on the server and try again; nothing was changed",
+        ),
+        "53300" => new(
+            Kind::Unreachable,
+            format!("the server of {url} takes no more connections: {said}"),
+            "raise max_connections, or put a pooler before it",
+        ),
+        "55P03" | "57014" | "40001" | "40P01" => {
+            StoreError::busy(format!("somebody else holds what is needed: {said}"))
+                .hint("try again; `teamster store status` shows who holds locks")
+        }
+        code => new(
+            Kind::Failed,
+            format!("the database {url} says: {said} ({code})"),
+            "`teamster store status` checks the store",
+        ),
+    }
+}
+
+/// Returns how the server is spoken to, as the address asks for.
+fn tls(url: &StoreUrl) -> Result<MakeRustlsConnect> {
+    let refused = |why: String| {
+        StoreError::refused(why).hint("check `sslrootcert` of the address, or use another sslmode")
+    };
+    let provider = Arc::new(crypto::ring::default_provider());
+    let builder = rustls::ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| refused(format!("TLS cannot be set up: {error}")))?;
+    let config = if url.trust == Trust::Any {
+        builder
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(AnyServer(provider)))
+            .with_no_client_auth()
+    } else {
+        let roots = Arc::new(roots(url).map_err(refused)?);
+        let strict = rustls::client::WebPkiServerVerifier::builder_with_provider(roots, provider)
+            .build()
+            .map_err(|error| refused(format!("no certificate can be judged: {error}")))?;
+        if url.trust == Trust::Host {
+            builder.with_webpki_verifier(strict).with_no_client_auth()
+        } else {
+            builder
+                .dangerous()
+                .with_custom_certificate_verifier(Arc::new(AnyHost(strict)))
+                .with_no_client_auth()
+        }
+    };
+    Ok(MakeRustlsConnect::new(config))
+}
+
+/// Returns the authorities that vouch for a server: those of the file that the address names, else the machine's.
+fn roots(url: &StoreUrl) -> Result<RootCertStore, String> {
+    let mut roots = RootCertStore::empty();
+    match &url.root_certificate {
+        Some(path) => {
+            let file = teamster_fs::UserFile::find(path).and_then(|file| match file {
+                Some(file) => file.read(),
+                None => Ok(None),
+            });
+            let bytes = match file {
+                Ok(Some(file)) => file.bytes,
+                Ok(None) => return Err(format!("there is no certificate {}", path.display())),
+                Err(error) => return Err(error.to_string()),
+            };
+            for certificate in CertificateDer::pem_slice_iter(&bytes) {
+                let added =
+                    certificate
+                        .map_err(|error| error.to_string())
+                        .and_then(|certificate| {
+                            roots.add(certificate).map_err(|error| error.to_string())
+                        });
+                added.map_err(|error| format!("{} is no certificate: {error}", path.display()))?;
+            }
+        }
+        None => {
+            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        }
+    }
+    if roots.is_empty() {
+        return Err("there is no certificate of an authority to judge the server by".to_owned());
+    }
+    Ok(roots)
+}
+
+/// Takes any certificate, as `sslmode=require` does in libpq.
+#[derive(Debug)]
+struct AnyServer(Arc<CryptoProvider>);
+
+/// Takes any name in a certificate that comes from a known authority, as `sslmode=verify-ca` does in libpq.
+#[derive(Debug)]
+struct AnyHost(Arc<rustls::client::WebPkiServerVerifier>);
+
+type Verified<T> = Result<T, rustls::Error>;
+
+impl ServerCertVerifier for AnyServer {
+    fn verify_server_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server: &ServerName<'_>,
+        _ocsp: &[u8],
+        _now: UnixTime,
+    ) -> Verified<ServerCertVerified> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Verified<HandshakeSignatureValid> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        crypto::verify_tls12_signature(message, certificate, signed, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Verified<HandshakeSignatureValid> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        crypto::verify_tls13_signature(message, certificate, signed, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+impl ServerCertVerifier for AnyHost {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
+    ) -> Verified<ServerCertVerified> {
+        let judged = self
+            .0
+            .verify_server_cert(end_entity, intermediates, server, ocsp, now);
+        match judged {
+            Err(rustls::Error::InvalidCertificate(
+                CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+            )) => Ok(ServerCertVerified::assertion()),
+            judged => judged,
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Verified<HandshakeSignatureValid> {
+        self.0.verify_tls12_signature(message, certificate, signed)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Verified<HandshakeSignatureValid> {
+        self.0.verify_tls13_signature(message, certificate, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.supported_verify_schemes()
+    }
+}

@@ -1,0 +1,517 @@
+//! The store itself: connections that are kept, changes that are tried until they are made, and the server's clock.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use teamster_fs::proc::Machine;
+use teamster_journal::EventActor;
+use teamster_store::backend::{created, refuse_held};
+use teamster_store::{Backend, Clock, DeletedTeam, Result, StoreError, Txn};
+use teamster_types::heartbeat::Heartbeat;
+use teamster_types::paths::Reservations;
+use teamster_types::process::{Life, ProcessId};
+use teamster_types::team::{NewTeam, TeamConfig};
+use teamster_types::{TeamName, Time};
+use tokio_postgres::types::Type;
+
+use crate::schema;
+use crate::session::{Param, STALE, Session, StatementError};
+use crate::txn::PgTxn;
+use crate::url::StoreUrl;
+
+/// Connections that are kept for the next one who needs one.
+const KEPT: usize = 4;
+/// How often a change is tried without the lock of the team before it takes that first.
+const FREE_TRIES: u32 = 3;
+/// After this long the server is asked for the time again.
+const CLOCK_TRUST: Duration = Duration::from_secs(30);
+
+/// How long a worker that finds all tasks in the hands of other claimers waits for them before it is told that there is nothing to do.
+const CLAIM_WAIT: Duration = Duration::from_secs(1);
+const CLAIM_PAUSE: Duration = Duration::from_millis(1);
+
+/// How a try to make a change goes about it.
+#[derive(Clone, Copy)]
+pub(crate) struct Manner {
+    /// Takes the lock of the team before anything is read: slower, and nobody can disturb it.
+    pub(crate) locks_first: bool,
+    /// Waits for tasks that others are claiming, rather than say that there is nothing to do.
+    pub(crate) waits_for_claims: bool,
+}
+
+/// How a store on PostgreSQL behaves.
+#[derive(Clone)]
+pub struct PgSettings {
+    /// How long a claim lasts.
+    pub lease: Duration,
+    /// How long to try again when the server is away or somebody else is at it.
+    pub patience: Duration,
+    /// What becomes of tasks whose paths overlap.
+    pub reservations: Reservations,
+    /// A clock in place of the server's, for tests. Changes then take the lock of the team first: a clock that somebody moves is
+    /// read in the order of the changes only under it.
+    pub clock: Option<Arc<dyn Clock>>,
+}
+
+impl Default for PgSettings {
+    fn default() -> Self {
+        Self {
+            lease: teamster_types::transitions::LEASE,
+            patience: Duration::from_secs(15),
+            reservations: Reservations::default(),
+            clock: None,
+        }
+    }
+}
+
+/// Decides whether a process lives, in place of the machine.
+type Lives = dyn Fn(&ProcessId) -> Life + Send + Sync;
+
+/// Teams in a database.
+pub struct PgStore {
+    pub(crate) url: StoreUrl,
+    pub(crate) settings: PgSettings,
+    /// The process in whose name tasks are claimed.
+    pub(crate) me: ProcessId,
+    lives: Arc<Lives>,
+    idle: Arc<Mutex<Vec<Session>>>,
+    clock: Arc<Mutex<Option<ServerClock>>>,
+}
+
+/// The server's time at a moment of this process.
+#[derive(Clone, Copy)]
+struct ServerClock {
+    server: Time,
+    asked: Instant,
+}
+
+impl PgStore {
+    /// Connects, and checks that server and schema are what this teamster can work with.
+    pub fn open(url: StoreUrl, settings: PgSettings) -> Result<Self> {
+        let session = Session::connect(&url)?;
+        schema::check(&url, &session)?;
+        let machine = Machine::read();
+        Ok(Self {
+            url,
+            settings,
+            me: machine.me().clone(),
+            lives: Arc::new(move |process: &ProcessId| machine.life(process)),
+            idle: Arc::new(Mutex::new(vec![session])),
+            clock: Arc::default(),
+        })
+    }
+
+    /// Returns the same store, claiming in the name of another process.
+    #[must_use]
+    pub fn claiming_as(&self, me: ProcessId) -> Self {
+        Self {
+            url: self.url.clone(),
+            settings: self.settings.clone(),
+            me,
+            lives: Arc::clone(&self.lives),
+            idle: Arc::clone(&self.idle),
+            clock: Arc::clone(&self.clock),
+        }
+    }
+
+    /// Returns the same store for a listener, which outlives the borrow.
+    pub(crate) fn another(&self) -> Self {
+        self.claiming_as(self.me.clone())
+    }
+
+    /// Returns the same store with another judge of who lives, for tests.
+    #[must_use]
+    pub fn judging_by(
+        mut self,
+        lives: impl Fn(&ProcessId) -> Life + Send + Sync + 'static,
+    ) -> Self {
+        self.lives = Arc::new(lives);
+        self
+    }
+
+    pub(crate) fn life_of(&self, process: &ProcessId) -> Life {
+        (self.lives)(process)
+    }
+
+    /// Takes a connection that nobody uses, or makes one.
+    fn session(&self) -> Result<Session> {
+        loop {
+            let kept = self
+                .idle
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .pop();
+            match kept {
+                Some(session) if session.is_closed() => {}
+                Some(session) => return Ok(session),
+                None => return Session::connect(&self.url),
+            }
+        }
+    }
+
+    /// Keeps a connection for the next one.
+    fn keep(&self, session: Session) {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        if idle.len() < KEPT && !session.is_closed() {
+            idle.push(session);
+        }
+    }
+
+    /// Makes a connection of its own for a listener, which nobody else gets.
+    pub(crate) fn own_session(&self) -> Result<Session> {
+        Session::connect(&self.url)
+    }
+
+    /// Reads with one statement. A lost connection is replaced and the statement sent again: reading twice changes nothing.
+    pub(crate) fn query(
+        &self,
+        statement: &str,
+        params: &[Param<'_>],
+    ) -> Result<Vec<tokio_postgres::Row>> {
+        self.with_session(|session| session.query(&self.url, statement, params))
+    }
+
+    /// Does what may be done twice, with a connection that may be replaced meanwhile.
+    fn with_session<T>(
+        &self,
+        mut work: impl FnMut(&mut Session) -> Result<T, StatementError>,
+    ) -> Result<T> {
+        let mut retry = Retry::new(self.settings.patience);
+        loop {
+            let trouble = match self.session() {
+                Ok(mut session) => match work(&mut session) {
+                    Ok(answer) => {
+                        self.keep(session);
+                        return Ok(answer);
+                    }
+                    Err(StatementError::Refused(_, error)) => {
+                        self.keep(session);
+                        return Err(error);
+                    }
+                    Err(StatementError::Lost(error)) => error,
+                },
+                Err(error) => error,
+            };
+            retry.pause(trouble)?;
+        }
+    }
+
+    /// Waits until the server's log, and with it every change that was committed before, is on its disk.
+    fn make_durable(&self, session: &Session) -> Result<(), StatementError> {
+        session
+            .query(
+                &self.url,
+                "SELECT pg_logical_emit_message(true, 'teamster', '')",
+                &[],
+            )
+            .map(drop)
+    }
+
+    /// Reads events, and tells of none that a crash of the server could still take back.
+    pub(crate) fn durable_query(
+        &self,
+        statement: &str,
+        params: &[Param<'_>],
+    ) -> Result<Vec<tokio_postgres::Row>> {
+        self.with_session(|session| {
+            let rows = session.query(&self.url, statement, params)?;
+            let ahead = "SELECT pg_current_wal_insert_lsn() > pg_current_wal_flush_lsn()";
+            if !rows.is_empty() && session.query(&self.url, ahead, &[])?[0].get(0) {
+                self.make_durable(session)?;
+            }
+            Ok(rows)
+        })
+    }
+
+    /// Returns the server's time, asked for now and then and counted on by a clock that nobody can set.
+    pub(crate) fn server_now(&self) -> Time {
+        if let Some(clock) = &self.settings.clock {
+            return clock.now();
+        }
+        let known = *self.clock.lock().unwrap_or_else(PoisonError::into_inner);
+        let counted = |known: ServerClock| known.server.after(known.asked.elapsed());
+        if let Some(known) = known.filter(|known| known.asked.elapsed() < CLOCK_TRUST) {
+            return counted(known);
+        }
+        let asked = Instant::now();
+        match self.query("SELECT teamster.now_millis()", &[]) {
+            Ok(rows) => {
+                let server = Time::from_millis(rows[0].get(0));
+                self.note_time(server, asked);
+                server
+            }
+            Err(error) => {
+                tracing::debug!("the server does not tell the time: {error}");
+                known.map_or_else(|| teamster_store::SystemClock.now(), counted)
+            }
+        }
+    }
+
+    /// Notes what the server said that the time is.
+    pub(crate) fn note_time(&self, server: Time, asked: Instant) {
+        let mut clock = self.clock.lock().unwrap_or_else(PoisonError::into_inner);
+        *clock = Some(ServerClock { server, asked });
+    }
+
+    fn attempt(
+        &self,
+        session: &mut Session,
+        team: &TeamName,
+        nonce: &str,
+        manner: Manner,
+        change: &mut dyn FnMut(&mut dyn Txn) -> Result<()>,
+    ) -> Result<u64, ChangeError> {
+        let mut txn = PgTxn::open(self, session, team, nonce, manner)?;
+        let made = match change(&mut txn) {
+            Ok(()) => txn.commit(),
+            Err(error) => Err(txn.abandon(error)),
+        };
+        let position = made?;
+        if let Some(position) = position {
+            self.make_durable(session).map_err(ChangeError::from)?;
+            return Ok(position);
+        }
+        Ok(0)
+    }
+
+    /// Returns the position before the change whose first event has this id, if it was made.
+    fn find_made(
+        &self,
+        session: &Session,
+        team: &TeamName,
+        nonce: &str,
+    ) -> Result<Option<u64>, StatementError> {
+        let rows = session.query(
+            &self.url,
+            "SELECT seq FROM teamster.events WHERE team = $1 AND id = $2",
+            &[(&team.as_str(), Type::TEXT), (&nonce, Type::TEXT)],
+        )?;
+        if rows.is_empty() {
+            return Ok(None);
+        }
+        self.make_durable(session)?;
+        Ok(rows
+            .first()
+            .map(|row| position(row.get(0)).saturating_sub(1)))
+    }
+}
+
+/// What kept a change from being made.
+pub(crate) enum ChangeError {
+    /// Somebody else was faster: it is worth another try at once.
+    Stale,
+    /// Somebody else is claiming what could be claimed: how that ends is seen in a moment.
+    BeingClaimed,
+    /// The connection is lost, and whether the change was made is not known.
+    Lost(StoreError),
+    /// The first event of this change is in the journal already: an earlier try had been made after all.
+    MadeBefore,
+    /// The rules or the server refuse it.
+    Refused(StoreError),
+}
+
+impl From<StatementError> for ChangeError {
+    fn from(trouble: StatementError) -> Self {
+        match trouble {
+            StatementError::Lost(error) => Self::Lost(error),
+            StatementError::Refused(state, error) => match state.code() {
+                // A deadlock or a conflict of two transactions is over when one of them has given way.
+                STALE | "40001" | "40P01" | "55P03" => Self::Stale,
+                "23505" => Self::MadeBefore,
+                _ => Self::Refused(error),
+            },
+        }
+    }
+}
+
+/// Pauses between tries, longer each time and never quite the same, so that those who lost a server do not come back together.
+struct Retry {
+    deadline: Instant,
+    pause: Duration,
+}
+
+impl Retry {
+    fn new(patience: Duration) -> Self {
+        Self {
+            deadline: Instant::now() + patience,
+            pause: Duration::from_millis(20),
+        }
+    }
+
+    /// Waits before the next try, or gives the trouble back when there is no time left for one.
+    fn pause(&mut self, trouble: StoreError) -> Result<()> {
+        let left = self.deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() || !(trouble.busy || trouble.kind == teamster_store::Kind::Unreachable) {
+            return Err(trouble);
+        }
+        tracing::debug!("trying again after {trouble}");
+        let jitter = u16::from_str_radix(&teamster_fs::random_hex()[..4], 16).unwrap_or(0);
+        let spread = self
+            .pause
+            .mul_f64(0.5 + f64::from(jitter) / f64::from(u16::MAX));
+        std::thread::sleep(spread.min(left));
+        self.pause = (self.pause * 2).min(Duration::from_secs(2));
+        Ok(())
+    }
+}
+
+/// Returns a position of the database as a number of ours. None is negative.
+pub(crate) fn position(stored: i64) -> u64 {
+    u64::try_from(stored).unwrap_or(0)
+}
+
+/// Returns a number of ours as the database keeps it.
+pub(crate) fn stored(position: u64) -> i64 {
+    i64::try_from(position).unwrap_or(i64::MAX)
+}
+
+pub(crate) fn no_team(team: &TeamName) -> StoreError {
+    StoreError::not_found(format!("there is no team {team}"))
+        .hint("`teamster team list` shows the teams of this store")
+}
+
+impl Backend for PgStore {
+    fn change(
+        &self,
+        team: &TeamName,
+        what: &'static str,
+        change: &mut dyn FnMut(&mut dyn Txn) -> Result<()>,
+    ) -> Result<u64> {
+        let nonce = teamster_fs::random_hex();
+        let mut retry = Retry::new(self.settings.patience);
+        let start = Instant::now();
+        let mut tries = 0;
+        let mut is_doubtful = false;
+        loop {
+            let mut session = match self.session() {
+                Ok(session) => session,
+                Err(error) => {
+                    retry.pause(error)?;
+                    continue;
+                }
+            };
+            if is_doubtful {
+                match self.find_made(&session, team, &nonce) {
+                    Ok(Some(position)) => {
+                        self.keep(session);
+                        return Ok(position);
+                    }
+                    Ok(None) => {}
+                    Err(trouble) => {
+                        retry.pause(trouble.into())?;
+                        continue;
+                    }
+                }
+            }
+            let manner = Manner {
+                locks_first: tries >= FREE_TRIES || self.settings.clock.is_some(),
+                waits_for_claims: start.elapsed() < CLAIM_WAIT,
+            };
+            match self.attempt(&mut session, team, &nonce, manner, change) {
+                Ok(position) => {
+                    self.keep(session);
+                    return Ok(position);
+                }
+                Err(ChangeError::Stale) => {
+                    self.keep(session);
+                    tries += 1;
+                    if Instant::now() > retry.deadline {
+                        return Err(StoreError::busy(format!(
+                            "{what} of team {team} was disturbed by others all the time"
+                        ))
+                        .hint("try again"));
+                    }
+                }
+                Err(ChangeError::BeingClaimed) => {
+                    self.keep(session);
+                    std::thread::sleep(CLAIM_PAUSE);
+                }
+                Err(ChangeError::MadeBefore) => {
+                    self.keep(session);
+                    // Found at the beginning of the next round; if not, two new tasks wanted one number.
+                    is_doubtful = true;
+                    tries += 1;
+                }
+                Err(ChangeError::Lost(error)) => {
+                    is_doubtful = true;
+                    retry.pause(error)?;
+                }
+                Err(ChangeError::Refused(error)) => {
+                    self.keep(session);
+                    if !error.busy {
+                        return Err(error);
+                    }
+                    retry.pause(error)?;
+                }
+            }
+        }
+    }
+
+    fn new_team(&self, new: &NewTeam, base: Option<&str>) -> Result<TeamConfig> {
+        let now = self.server_now();
+        let config = TeamConfig::new(new, base, &self.me, now);
+        let id = teamster_fs::random_hex();
+        let event = created(new);
+        let kind = event.kind().to_owned();
+        let event = event.placed(0, id.clone(), now, new.name.to_string());
+        let event = serde_json::to_string(&event).unwrap_or_default();
+        let text = config_text(&config);
+        let rows = self.query(
+            "SELECT teamster.create_team($1, $2, $3, $4, $5)",
+            &[
+                (&new.name.as_str(), Type::TEXT),
+                (&text, Type::TEXT),
+                (&id, Type::TEXT),
+                (&kind, Type::TEXT),
+                (&event, Type::TEXT),
+            ],
+        )?;
+        if rows[0].get(0) {
+            return Ok(config);
+        }
+        Err(StoreError::conflict(format!(
+            "there is a team {} already",
+            new.name
+        )))
+    }
+
+    fn drop_team(&self, team: &TeamName, _actor: &EventActor, force: bool) -> Result<DeletedTeam> {
+        let name = [(&team.as_str() as _, Type::TEXT)];
+        let session = self.session()?;
+        let run = |session: &Session, statement: &str| session.query(&self.url, statement, &name);
+        let lock = "SELECT seq FROM teamster.positions WHERE team = $1 FOR UPDATE";
+        let dropped = (|| {
+            if session.begin_with(&self.url, lock, &name)?.is_empty() {
+                return Err(no_team(team));
+            }
+            let tasks = "SELECT id, body FROM teamster.tasks WHERE team = $1 AND status = 1";
+            let tasks = run(&session, tasks)?
+                .iter()
+                .map(|row| crate::read::task(row.get(0), row.get(1)))
+                .collect::<Result<Vec<_>>>()?;
+            let beats = run(&session, "SELECT body FROM teamster.beats WHERE team = $1")?;
+            let beats: Vec<Heartbeat> = beats
+                .iter()
+                .filter_map(|row| serde_json::from_str(row.get(0)).ok())
+                .collect();
+            let now = self.server_now();
+            refuse_held(team, &tasks, &beats, &*self.lives, now, force)?;
+            session.commit_with(&self.url, "SELECT teamster.drop_team($1)", &name)?;
+            Ok(())
+        })();
+        if dropped.is_err() {
+            let _ = session.execute(&self.url, "ROLLBACK");
+        }
+        self.keep(session);
+        dropped?;
+        Ok(DeletedTeam {
+            trash: None,
+            journal: None,
+        })
+    }
+}
+
+/// Returns a registry as it is kept.
+pub(crate) fn config_text(config: &TeamConfig) -> String {
+    serde_json::to_string(config.as_object()).unwrap_or_default()
+}

@@ -1,0 +1,193 @@
+//! Where a database is: its URL, with the password never shown, and how its server is trusted.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use teamster_store::{Result, StoreError};
+use tokio_postgres::config::SslMode;
+
+/// How the server's certificate is judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Trust {
+    /// Any certificate will do: the connection is encrypted, and nobody vouches for the server.
+    Any,
+    /// The certificate must come from a known authority.
+    Authority,
+    /// The certificate must come from a known authority and name the host.
+    Host,
+}
+
+/// The address of a database, as `postgres://user:password@host:port/database?sslmode=…`.
+///
+/// Its text forms leave out the password.
+#[derive(Clone)]
+pub struct StoreUrl {
+    pub(crate) config: tokio_postgres::Config,
+    pub(crate) trust: Trust,
+    pub(crate) root_certificate: Option<PathBuf>,
+    shown: String,
+}
+
+/// How long a server may take to accept a connection.
+const CONNECT: Duration = Duration::from_secs(5);
+/// A connection whose other end does not answer for this long is given up.
+const SILENCE: Duration = Duration::from_secs(10);
+
+impl StoreUrl {
+    /// Reads a URL of the forms that `psql` knows, with `sslmode` from `disable` to `verify-full` and `sslrootcert`.
+    pub fn parse(text: &str) -> Result<Self> {
+        if !text.starts_with("postgres://") && !text.starts_with("postgresql://") {
+            return Err(
+                StoreError::refused("the address of a store begins with postgres://")
+                    .hint("write it as postgres://user@host:5432/database"),
+            );
+        }
+        let shown = without_password(text);
+        let (mut plain, query) = match text.split_once('?') {
+            Some((plain, query)) => (plain.to_owned(), query),
+            None => (text.to_owned(), ""),
+        };
+        let mut mode = "prefer";
+        let mut root_certificate = None;
+        let mut rest = Vec::new();
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            match pair.split_once('=') {
+                Some(("sslmode", value)) => mode = value,
+                Some(("sslrootcert", value)) => root_certificate = Some(PathBuf::from(value)),
+                _ => rest.push(pair),
+            }
+        }
+        if !rest.is_empty() {
+            plain = format!("{plain}?{}", rest.join("&"));
+        }
+        let (ssl, trust) = match mode {
+            "disable" => (SslMode::Disable, Trust::Any),
+            "allow" | "prefer" => (SslMode::Prefer, Trust::Any),
+            // As libpq has it: whoever names an authority wants it to be asked.
+            "require" if root_certificate.is_some() => (SslMode::Require, Trust::Authority),
+            "require" => (SslMode::Require, Trust::Any),
+            "verify-ca" => (SslMode::Require, Trust::Authority),
+            "verify-full" => (SslMode::Require, Trust::Host),
+            other => {
+                return Err(
+                    StoreError::refused(format!("sslmode={other} of {shown} is unknown"))
+                        .hint("use disable, prefer, require, verify-ca or verify-full"),
+                );
+            }
+        };
+        let mut config: tokio_postgres::Config = plain.parse().map_err(|error| {
+            // The error names what is wrong, and never the value.
+            StoreError::refused(format!("{shown} is no address of a database: {error}"))
+                .hint("write it as postgres://user@host:5432/database")
+        })?;
+        if config.get_hosts().is_empty() {
+            return Err(StoreError::refused(format!("{shown} names no host"))
+                .hint("write it as postgres://user@host:5432/database"));
+        }
+        let patience = config.get_connect_timeout().copied().unwrap_or(CONNECT);
+        config
+            .ssl_mode(ssl)
+            .connect_timeout(patience)
+            .keepalives_idle(SILENCE)
+            .tcp_user_timeout(SILENCE);
+        if config.get_application_name().is_none() {
+            config.application_name("teamster");
+        }
+        Ok(Self {
+            config,
+            trust,
+            root_certificate,
+            shown,
+        })
+    }
+
+    /// Returns whether the text holds a password, which must not stand where other users can read it.
+    pub fn has_password(&self) -> bool {
+        self.config.get_password().is_some()
+    }
+}
+
+/// Returns a URL as it may be shown.
+fn without_password(text: &str) -> String {
+    let (scheme, rest) = text.split_once("://").unwrap_or(("postgres", text));
+    let (rest, query) = match rest.split_once('?') {
+        Some((rest, query)) => (rest, Some(query)),
+        None => (rest, None),
+    };
+    // A password may contain any character that its writer forgot to escape, so the last `@` counts.
+    let rest = match rest.rsplit_once('@') {
+        Some((login, place)) => {
+            let user = login.split_once(':').map_or(login, |(user, _)| user);
+            format!("{user}@{place}")
+        }
+        None => rest.to_owned(),
+    };
+    let query = query.map(|query| {
+        let kept = query.split('&').filter(|pair| {
+            let key = pair.split('=').next().unwrap_or_default();
+            !key.eq_ignore_ascii_case("password")
+        });
+        kept.collect::<Vec<_>>().join("&")
+    });
+    match query.filter(|query| !query.is_empty()) {
+        Some(query) => format!("{scheme}://{rest}?{query}"),
+        None => format!("{scheme}://{rest}"),
+    }
+}
+
+impl fmt::Display for StoreUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.shown)
+    }
+}
+
+impl fmt::Debug for StoreUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "StoreUrl({})", self.shown)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn password_is_in_no_text_form() {
+        for text in [
+            "postgres://me:hunter2@db.example:5432/team",
+            "postgres://me:hunter2@x@db.example/team?sslmode=disable",
+            "postgres://me@db.example/team?password=hunter2&sslmode=disable",
+        ] {
+            let url = StoreUrl::parse(text).unwrap();
+            assert!(url.has_password(), "{text}");
+            for shown in [url.to_string(), format!("{url:?}")] {
+                assert!(!shown.contains("hunter2"), "{shown}");
+                assert!(shown.contains("db.example"), "{shown}");
+            }
+        }
+        let error = StoreUrl::parse("postgres://me:hunter2@db:port/x").unwrap_err();
+        assert!(!error.to_string().contains("hunter2"), "{error}");
+    }
+
+    #[test]
+    fn sslmode_decides_what_is_trusted() {
+        let trust = |mode: &str| {
+            let url = StoreUrl::parse(&format!("postgres://me@db/x?{mode}")).unwrap();
+            (url.config.get_ssl_mode(), url.trust)
+        };
+        assert_eq!(trust("sslmode=disable"), (SslMode::Disable, Trust::Any));
+        assert_eq!(trust(""), (SslMode::Prefer, Trust::Any));
+        assert_eq!(trust("sslmode=require"), (SslMode::Require, Trust::Any));
+        let with_authority = trust("sslmode=require&sslrootcert=ca.pem");
+        assert_eq!(with_authority, (SslMode::Require, Trust::Authority));
+        assert_eq!(
+            trust("sslmode=verify-full"),
+            (SslMode::Require, Trust::Host)
+        );
+        assert!(StoreUrl::parse("postgres://me@db/x?sslmode=sometimes").is_err());
+        assert!(StoreUrl::parse("mysql://me@db/x").is_err());
+        assert!(StoreUrl::parse("postgres:///x").is_err());
+    }
+}

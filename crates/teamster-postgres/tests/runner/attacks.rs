@@ -1,0 +1,176 @@
+//! What happens to servers: sessions that are ended, a crash, somebody who holds a lock, too many connections.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use teamster_postgres::{PgSettings, PgStore, StoreUrl, init};
+use teamster_store::{Kind, Read as _};
+use teamster_testkit::postgres::PostgresServer;
+use teamster_types::TeamName;
+
+use crate::{Database, PATIENCE, claim, complete, create, make_team};
+
+const TASKS: usize = 60;
+const WORKERS: usize = 6;
+
+/// Lets workers claim and complete everything, each with a store of its own, while `disturb` is at it.
+fn work_through(
+    open: &(impl Fn() -> PgStore + Sync),
+    team: &TeamName,
+    disturb: impl Fn(&AtomicBool) + Send + Sync,
+) {
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let disturbing = scope.spawn(|| disturb(&is_over));
+        let workers: Vec<_> = (0..WORKERS)
+            .map(|number| {
+                scope.spawn(move || {
+                    let store = open();
+                    let worker = format!("worker-{number}");
+                    while let Some(claimed) = claim(&store, team, &worker).unwrap() {
+                        complete(&store, team, &claimed).unwrap();
+                    }
+                })
+            })
+            .collect();
+        for worker in workers {
+            worker.join().unwrap();
+        }
+        is_over.store(true, Ordering::SeqCst);
+        disturbing.join().unwrap();
+    });
+}
+
+/// Every task was claimed once and completed once, and the journal has no hole.
+fn judge(store: &PgStore, team: &TeamName) {
+    let events = store.events(team, 1, usize::MAX).unwrap().events;
+    let positions: Vec<u64> = events.iter().map(|event| event.seq).collect();
+    assert_eq!(positions, (1..=events.len() as u64).collect::<Vec<_>>());
+    for kind in ["task.claimed", "task.completed"] {
+        let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+        for event in events.iter().filter(|event| event.kind == kind) {
+            let id = event.task_id.as_ref().unwrap().to_string();
+            *counts.entry(id).or_default() += 1;
+        }
+        assert_eq!(counts.len(), TASKS, "{kind}");
+        assert!(
+            counts.values().all(|count| *count == 1),
+            "{kind}: {counts:?}"
+        );
+    }
+    let tasks = store.tasks(team).unwrap().tasks;
+    assert!(tasks.iter().all(teamster_types::task::Task::is_done));
+}
+
+#[test]
+fn stream_of_ended_sessions_loses_nothing_and_doubles_nothing() {
+    let Some(database) = Database::new() else {
+        return;
+    };
+    let (store, team) = database.team();
+    for number in 0..TASKS {
+        create(&store, &team, &format!("number {number}"));
+    }
+    let ended = format!(
+        "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity \
+         WHERE datname = '{}' AND application_name = 'teamster'",
+        database.name
+    );
+    let killed = AtomicUsize::new(0);
+    work_through(&|| database.store(PATIENCE), &team, |is_over| {
+        let mut seen = 0;
+        while !is_over.load(Ordering::SeqCst) {
+            // Everybody gets a little further between two of them, so that the test ends on any machine.
+            let position = store.position(&team).unwrap();
+            if position > seen && database.sql(&ended) != "0" {
+                seen = position;
+                killed.fetch_add(1, Ordering::SeqCst);
+            }
+        }
+    });
+    let killed = killed.load(Ordering::SeqCst);
+    assert!(killed > 1, "sessions were ended {killed} times only");
+    judge(&store, &team);
+}
+
+#[test]
+fn crash_of_the_server_loses_nothing_that_was_acknowledged() {
+    let Some(mut server) = PostgresServer::start("") else {
+        return;
+    };
+    let url = StoreUrl::parse(&server.database()).unwrap();
+    init(&url).unwrap();
+    let settings = PgSettings {
+        patience: Duration::from_secs(90),
+        ..PgSettings::default()
+    };
+    let open = || PgStore::open(url.clone(), settings.clone()).unwrap();
+    let store = open();
+    let team = make_team(&store, "crew");
+    for number in 0..TASKS {
+        create(&store, &team, &format!("number {number}"));
+    }
+    // Workers open their stores before the first crash.
+    let stores: Vec<PgStore> = (0..WORKERS).map(|_| open()).collect();
+    let acknowledged = std::sync::Mutex::new(Vec::new());
+    thread::scope(|scope| {
+        for (number, store) in stores.iter().enumerate() {
+            let (team, acknowledged) = (&team, &acknowledged);
+            scope.spawn(move || {
+                let worker = format!("worker-{number}");
+                while let Some(claimed) = claim(store, team, &worker).unwrap() {
+                    complete(store, team, &claimed).unwrap();
+                    let id = claimed.task.id().to_string();
+                    acknowledged.lock().unwrap().push(id);
+                }
+            });
+        }
+        for _ in 0..2 {
+            let before = acknowledged.lock().unwrap().len();
+            teamster_testkit::wait::wait_until("somebody has done something", || {
+                let now = acknowledged.lock().unwrap().len();
+                now > before || now == TASKS
+            });
+            server.crash_and_restart();
+        }
+    });
+    judge(&store, &team);
+    assert_eq!(acknowledged.lock().unwrap().len(), TASKS);
+}
+
+#[test]
+fn lock_that_somebody_holds_is_waited_for_and_named_in_the_end() {
+    let Some(database) = Database::new() else {
+        return;
+    };
+    let (store, team) = database.team();
+    let hold = "BEGIN; SELECT FROM teamster.positions FOR UPDATE; SELECT pg_sleep(2); COMMIT";
+    thread::scope(|scope| {
+        let holder = scope.spawn(|| database.sql(hold));
+        let sleeps = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%pg_sleep(2)%' AND wait_event = 'PgSleep'";
+        teamster_testkit::wait::wait_until("the lock is held", || database.sql(sleeps) == "1");
+        create(&store, &team, "waits");
+        holder.join().unwrap();
+    });
+    let impatient = database.store(Duration::from_millis(50));
+    let hold = "BEGIN; SELECT FROM teamster.positions FOR UPDATE; SELECT pg_sleep(30); COMMIT";
+    thread::scope(|scope| {
+        let holder = scope.spawn(|| {
+            std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| database.sql(hold))).is_err()
+        });
+        let sleeps = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%pg_sleep(30)%' AND wait_event = 'PgSleep'";
+        teamster_testkit::wait::wait_until("the lock is held", || database.sql(sleeps) == "1");
+        let error = teamster_store::Store::record(
+            &impatient,
+            &team,
+            teamster_testkit::recorded("agent.event", "ada", &serde_json::json!({})),
+        )
+        .unwrap_err();
+        assert_eq!(error.kind, Kind::Conflict, "{error}");
+        database.sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE '%pg_sleep(30)%' AND pid <> pg_backend_pid()");
+        assert!(holder.join().unwrap(), "the holder was ended");
+    });
+    create(&store, &team, "goes on");
+}

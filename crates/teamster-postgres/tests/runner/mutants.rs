@@ -1,0 +1,264 @@
+//! Checks of the SQL that carry weight: with any of them taken out, a test fails, and this shows which.
+
+use std::time::Duration;
+
+use teamster_store::{Backend as _, Candidates, Read as _, Store as _};
+use teamster_testkit::wait::wait_until;
+use teamster_types::transitions::Edit;
+
+use crate::{Database, PATIENCE, claim, create};
+
+const SCHEMA: &str = include_str!("../../migrations/0001_store.sql");
+
+/// Takes a check out of a function of the schema.
+fn mutate(database: &Database, function: &str, changes: &[(&str, &str)]) {
+    let begin = SCHEMA
+        .find(&format!("CREATE FUNCTION teamster.{function}("))
+        .unwrap();
+    let body = begin + SCHEMA[begin..].find("AS $$").unwrap() + "AS $$".len();
+    let end = body + SCHEMA[body..].find("$$;").unwrap() + "$$;".len();
+    let mut text = SCHEMA[begin..end].replacen("CREATE FUNCTION", "CREATE OR REPLACE FUNCTION", 1);
+    for (from, to) in changes {
+        assert!(text.contains(from), "{from}");
+        text = text.replace(from, to);
+    }
+    database.sql(&text);
+}
+
+/// The probe must hold on the schema as it is, and fail on the mutant.
+fn is_caught(probe: fn(&Database) -> Result<(), String>, function: &str, changes: &[(&str, &str)]) {
+    let Some(database) = Database::new() else {
+        return;
+    };
+    probe(&database).unwrap();
+    let Some(mutant) = Database::new() else {
+        return;
+    };
+    mutate(&mutant, function, changes);
+    let wrong = probe(&mutant);
+    assert!(wrong.is_err(), "nobody notices that the check is gone");
+}
+
+/// A claimer is offered another task while somebody is claiming the first one, and does not wait.
+fn claimers_pass_each_other(database: &Database) -> Result<(), String> {
+    let (store, team) = database.team();
+    let first = create(&store, &team, "first");
+    let second = create(&store, &team, "second");
+    let other = database.store(Duration::from_millis(10));
+    let mut got = None;
+    let made = store.change(&team, "claim", &mut |tx| {
+        let offered = tx.next_candidate(Candidates::Free, &"ada".parse()?, &[], &[], None)?;
+        assert_eq!(offered.as_ref(), Some(&first));
+        got = Some(claim(&other, &team, "bob"));
+        Ok(())
+    });
+    made.map_err(|error| error.to_string())?;
+    match got {
+        Some(Ok(Some(claimed))) if *claimed.task.id() == second => Ok(()),
+        got => Err(format!("bob got {got:?}")),
+    }
+}
+
+#[test]
+fn missing_skip_locked_is_caught() {
+    is_caught(
+        claimers_pass_each_other,
+        "next_candidate",
+        &[("FOR UPDATE OF t SKIP LOCKED", "FOR UPDATE OF t")],
+    );
+}
+
+/// A task whose lease runs is offered to nobody.
+fn leased_task_is_not_offered(database: &Database) -> Result<(), String> {
+    let (store, team) = database.team();
+    create(&store, &team, "only");
+    claim(&store, &team, "ada").unwrap().unwrap();
+    let mut offered = None;
+    let made = store.change(&team, "look", &mut |tx| {
+        offered = tx.next_candidate(Candidates::Free, &"bob".parse()?, &[], &[], None)?;
+        Ok(())
+    });
+    made.map_err(|error| error.to_string())?;
+    match offered {
+        None => Ok(()),
+        Some(id) => Err(format!("task {id} was offered")),
+    }
+}
+
+#[test]
+fn missing_check_of_the_lease_is_caught() {
+    is_caught(
+        leased_task_is_not_offered,
+        "may_suit",
+        &[("NOT in_own AND t.leased_until <= in_now", "NOT in_own")],
+    );
+}
+
+/// What was changed since it was read is read again before anything is written.
+fn change_is_made_of_what_is_there(database: &Database) -> Result<(), String> {
+    let (store, team) = database.team();
+    let other = database.store(PATIENCE);
+    let id = create(&store, &team, "first");
+    let mut tries = 0;
+    let made = store.change(&team, "update", &mut |tx| {
+        tries += 1;
+        let task = tx.open(&id)?.unwrap();
+        if tries == 1 {
+            let edit = Edit {
+                subject: Some("better".to_owned()),
+                ..Edit::default()
+            };
+            other.update_task(&team, &teamster_journal::EventActor::Lead, &id, &edit)?;
+        }
+        tx.put(task);
+        let event = teamster_testkit::recorded("agent.event", "ada", &serde_json::json!({}));
+        tx.event(event);
+        Ok(())
+    });
+    made.map_err(|error| error.to_string())?;
+    let kept = store.task(&team, &id).unwrap();
+    match kept.subject() {
+        "better" if tries == 2 => Ok(()),
+        subject => Err(format!("{tries} tries left {subject:?}")),
+    }
+}
+
+#[test]
+fn missing_check_of_what_was_read_is_caught() {
+    is_caught(
+        change_is_made_of_what_is_there,
+        "apply",
+        &[(
+            "WHERE coalesce(t.version, 0) <> was.version)",
+            "WHERE false)",
+        )],
+    );
+}
+
+/// Whoever writes with the fence of an earlier claim is refused, though nothing else speaks against it.
+fn old_fence_is_refused(database: &Database) -> Result<(), String> {
+    let (store, team) = database.team();
+    create(&store, &team, "first");
+    claim(&store, &team, "ada").unwrap().unwrap();
+    let none = "ARRAY[]::text[]";
+    let empty = "ARRAY[]::bigint[]";
+    let write = format!(
+        "SELECT teamster.apply('crew', false, NULL, NULL, NULL, {none}, {empty}, NULL, \
+         ARRAY['1'], ARRAY[1::numeric], ARRAY[0::bigint], ARRAY[7::bigint], ARRAY[2::smallint], ARRAY[NULL::text], \
+         ARRAY[NULL::bigint], ARRAY[NULL::bigint], ARRAY[true], ARRAY[true], ARRAY[''], ARRAY[''], ARRAY['{{}}'], \
+         {none}, {none}, {none}, {none}, {none}, {none}, {empty}, {empty}, {empty}, {none}, ARRAY[]::boolean[], {none}, {none}, \
+         {none}, {none}, {none})"
+    );
+    let written = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| database.sql(&write)));
+    match written {
+        Err(_) => Ok(()),
+        Ok(_) => Err("it was written".to_owned()),
+    }
+}
+
+#[test]
+fn missing_check_of_the_fence_is_caught() {
+    is_caught(
+        old_fence_is_refused,
+        "apply",
+        &[(
+            " AND t.fence = put.fence_before;",
+            " AND put.fence_before IS NOT NULL;",
+        )],
+    );
+}
+
+/// While a change is made but not committed, nobody sees a position behind its own.
+fn no_position_overtakes_another(database: &Database) -> Result<(), String> {
+    let (store, team) = database.team();
+    let none = "ARRAY[]::text[]";
+    let empty = "ARRAY[]::bigint[]";
+    let slow = format!(
+        "BEGIN; SELECT teamster.apply('crew', false, NULL, NULL, NULL, {none}, {empty}, NULL, {none}, ARRAY[]::numeric[], {empty}, {empty}, \
+         ARRAY[]::smallint[], {none}, {empty}, {empty}, ARRAY[]::boolean[], ARRAY[]::boolean[], {none}, {none}, {none}, \
+         {none}, {none}, {none}, {none}, {none}, {none}, {empty}, {empty}, {empty}, {none}, ARRAY[]::boolean[], {none}, {none}, \
+         ARRAY['slow'], ARRAY['agent.event'], \
+         ARRAY['{{\"seq\":0,\"id\":\"slow\",\"ts\":\"2026-01-01T00:00:00.000Z\",\"team\":\"crew\",\"type\":\"agent.event\",\"actor\":\"ada\",\"data\":{{}}}}']); \
+         SELECT pg_sleep(1.5); COMMIT"
+    );
+    let mut positions = Vec::new();
+    std::thread::scope(|scope| {
+        let slow = scope.spawn(|| database.sql(&slow));
+        let sleeps = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%pg_sleep(1.5)%' AND wait_event = 'PgSleep' \
+            AND datname = current_database()";
+        wait_until("the slow change is made", || database.sql(sleeps) == "1");
+        let quick = scope.spawn(|| {
+            let event = teamster_testkit::recorded("agent.event", "bob", &serde_json::json!({}));
+            store.record(&team, event)
+        });
+        // Follows as a watcher does: from behind what was seen.
+        let mut next = 2;
+        wait_until("both changes are seen, or neither can be any more", || {
+            let page = store.events(&team, next, 100).unwrap();
+            for event in page.events {
+                next = event.seq + 1;
+                positions.push(event.seq);
+            }
+            positions.len() == 2 || (slow.is_finished() && quick.is_finished())
+        });
+        slow.join().unwrap();
+        let _ = quick.join().unwrap();
+    });
+    let page = store.events(&team, positions.last().map_or(2, |last| last + 1), 100);
+    positions.extend(page.unwrap().events.iter().map(|event| event.seq));
+    if positions == [2, 3] {
+        Ok(())
+    } else {
+        Err(format!("a follower saw {positions:?}"))
+    }
+}
+
+#[test]
+fn positions_given_before_the_commit_are_caught() {
+    let Some(database) = Database::new() else {
+        return;
+    };
+    no_position_overtakes_another(&database).unwrap();
+    let Some(mutant) = Database::new() else {
+        return;
+    };
+    mutant.sql("CREATE SEQUENCE teamster.given START 2");
+    mutate(
+        &mutant,
+        "apply",
+        &[
+            (
+                "SELECT p.seq, p.claims",
+                "SELECT nextval('teamster.given') - 1 AS seq, p.claims",
+            ),
+            (
+                "WHERE p.team = in_team FOR NO KEY UPDATE",
+                "WHERE p.team = in_team",
+            ),
+            (
+                "    WHERE p.team = in_team;\n    RETURN",
+                "    WHERE false;\n    RETURN",
+            ),
+        ],
+    );
+    let wrong = no_position_overtakes_another(&mutant);
+    assert!(
+        wrong.is_err(),
+        "nobody notices that positions are given too soon"
+    );
+}
+
+#[test]
+fn schema_can_be_made_by_ten_at_once() {
+    let Some(server) = teamster_testkit::postgres::shared_server() else {
+        return;
+    };
+    let database = Database::empty(server);
+    let made: usize = std::thread::scope(|scope| {
+        let inits: Vec<_> = (0..10)
+            .map(|_| scope.spawn(|| teamster_postgres::init(&database.url()).unwrap().len()))
+            .collect();
+        inits.into_iter().map(|init| init.join().unwrap()).sum()
+    });
+    assert_eq!(made, 1, "each migration was made once");
+}

@@ -1,0 +1,61 @@
+//! The process above a bridge. It ends the worker's agent when the bridge is killed: nobody else need be there to do it.
+
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+use std::time::Duration;
+
+use teamster_fs::proc::Machine;
+use teamster_isolate::child::ChildExit;
+use teamster_isolate::guard::GuardedProgram;
+use teamster_isolate::process_tree::{GUARD, LAUNCH};
+
+use crate::launch::BRIDGE;
+use crate::process;
+use crate::record::WorkerSpec;
+
+/// The variable of a guard that names whose bridge it guards: the team and the worker, joined by a slash.
+///
+/// A guard has neither [`LAUNCH`] nor [`BRIDGE`], but [`GUARD`] and this: those are the signs of what runs below a guard, and
+/// the bridge itself is below no bridge.
+pub const GUARDED: &str = "TEAMSTER_GUARDED";
+
+/// How long processes that a killed bridge left have to end before they are killed.
+const GRACE: Duration = Duration::from_secs(2);
+/// The exit code of a program that a signal ended is that signal's number added to this, as in a shell.
+const SIGNALLED: i32 = 128;
+
+/// Returns the variables that make our own program the guard of a launch of a worker.
+pub(crate) fn variables(wanted: &WorkerSpec, launch: &str) -> [(OsString, OsString); 2] {
+    let worker = format!("{}/{}", wanted.team, wanted.worker);
+    [
+        (GUARD.into(), launch.into()),
+        (GUARDED.into(), worker.into()),
+    ]
+}
+
+/// Runs `program` with `args` as the bridge of a launch, ends whatever it leaves running, and returns its exit code. `guarded` is
+/// the value of [`GUARDED`].
+pub fn guard(
+    launch: &str,
+    guarded: &OsStr,
+    program: &Path,
+    args: &[OsString],
+) -> std::io::Result<i32> {
+    let bridge = GuardedProgram {
+        program,
+        args,
+        set: &[
+            (LAUNCH.into(), launch.into()),
+            (BRIDGE.into(), guarded.into()),
+        ],
+        unset: &[GUARD, GUARDED],
+        number: launch,
+    };
+    let exit = bridge.run(&Machine::read(), GRACE);
+    process::remove_temp_folder(launch);
+    Ok(match exit? {
+        ChildExit::Code(code) => code,
+        ChildExit::Signal(signal) => SIGNALLED + signal,
+        ChildExit::Unknown => SIGNALLED,
+    })
+}
