@@ -1,5 +1,7 @@
 // What happens on disk is on the screen at once, also after the server was killed, and the past can be seen again.
 
+import { appendFileSync } from "node:fs";
+
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { TeamView } from "../src/api";
@@ -62,6 +64,25 @@ test("a message that is written on the page arrives", async () => {
   await page.getByRole("button", { name: "Send" }).click();
   await page.getByRole("log").getByText("Please look at task 2 <b>first</b>").waitFor();
   expect(await place.teamster("message", "read", "--team", TEAM, "--as", "worker-2").catch((error: Error) => error.message)).toContain("Please look at task 2");
+  await page.getByRole("tab", { name: "Activity" }).click();
+});
+
+test("a log that grows while it is shown is followed line by line, and nothing fails", async () => {
+  const say = (text: string) => appendFileSync(log, `${JSON.stringify({ ts: new Date().toISOString(), from: "agent", text })}\n`);
+  const log = place.write(`.omc/logs/${TEAM}/worker-1/1.jsonl`, "");
+  say("the first line");
+  await page.evaluate((team) => {
+    location.hash = `#/team/${team}/log?worker=worker-1`;
+  }, TEAM);
+  await page.getByText("the first line").waitFor();
+  for (const text of ["the second line", "the third line"]) {
+    say(text);
+    await page.getByText(text).waitFor();
+  }
+  expect(seen.errors).toEqual([]);
+  await page.evaluate((team) => {
+    location.hash = `#/team/${team}/team`;
+  }, TEAM);
   await page.getByRole("tab", { name: "Activity" }).click();
 });
 
