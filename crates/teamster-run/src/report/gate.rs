@@ -151,15 +151,40 @@ fn plan(input: &ReportInput) -> String {
     text
 }
 
+/// Shows every finding once. A phase that is entered again writes all of its finding again, longer than before: what stands in a
+/// later finding of the same phase is named, and not repeated.
 fn findings(shown: &Shown) -> String {
+    let texts: Vec<String> = shown
+        .findings
+        .iter()
+        .map(|finding| indented(&finding.text, FINDING_LINES))
+        .collect();
     let mut text = String::new();
-    for finding in &shown.findings {
-        let _ = writeln!(text, "  {}", line(&finding.name));
-        for line in indented(&finding.text, FINDING_LINES).lines() {
+    for (at, finding) in shown.findings.iter().enumerate() {
+        let name = line(&finding.name);
+        let later = (at + 1..texts.len()).rev().find(|&later| {
+            is_same_phase(&finding.name, &shown.findings[later].name)
+                && texts[at]
+                    .lines()
+                    .all(|line| texts[later].lines().any(|other| other == line))
+        });
+        if let Some(later) = later {
+            let later = line(&shown.findings[later].name);
+            let _ = writeln!(text, "  {name}: all of it is in {later}");
+            continue;
+        }
+        let _ = writeln!(text, "  {name}");
+        for line in texts[at].lines() {
             let _ = writeln!(text, "{}", format!("  {line}").trim_end());
         }
     }
     text
+}
+
+/// Tells whether two findings are named `PHASE-NUMBER.md` of one phase.
+fn is_same_phase(one: &str, other: &str) -> bool {
+    let phase = |name: &str| name.rsplit_once('-').map(|(phase, _)| phase.to_owned());
+    phase(one).is_some_and(|one| phase(other) == Some(one))
 }
 
 fn changes(input: &ReportInput) -> String {

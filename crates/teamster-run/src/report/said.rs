@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 
 use teamster_journal::payload::{Shown, WorkerWords};
 use teamster_types::redact::redact;
-use teamster_types::text::{clip, fit, one_line};
+use teamster_types::text::{clip, one_line};
 
-use super::markdown::{COLUMNS, cell, inside, line, quoted, wrapped};
+use super::markdown::{cell, inside, line, quoted, wrapped};
 use super::{ReportInput, TaskLine};
 
 /// The longest summary, and the longest problem, that is kept with the gate, in characters.
@@ -99,8 +99,7 @@ pub(super) fn gate_lines(shown: &Shown) -> String {
     for said in &shown.said {
         let who = said.worker.as_deref().map(line).unwrap_or_default();
         let words = format!("{who}: {}", line(&said.summary));
-        let words = fit(&format!("  {}  {words}", said.task_id), COLUMNS);
-        let _ = writeln!(text, "{words}");
+        text.push_str(&wrapped(&format!("  {}  ", said.task_id), &words));
     }
     text
 }

@@ -64,6 +64,43 @@ fn what_agents_say_is_in_the_report_and_at_the_gate() {
 }
 
 #[test]
+fn finding_that_a_later_one_of_its_phase_repeats_is_named_at_the_gate_and_not_shown_twice() {
+    let mut input = talkative().input();
+    let one = "# What was done\n\n- 1 (completed): Add the prices up\n";
+    let finding = |name: &str, text: &str| (name.to_owned(), text.to_owned());
+    input.findings = vec![
+        finding("executing-001.md", one),
+        finding(
+            "executing-002.md",
+            &format!("{one}- 2 (completed): Print it\n"),
+        ),
+        finding("reviewing-001.md", "- sh check.sh: failed\n"),
+        finding("reviewing-002.md", "- sh check.sh: passed\n"),
+        finding("notes.md", one),
+    ];
+    input.shown = None;
+    let gate = gate_text(&input);
+    let shown = gate.split("\nFindings\n").nth(1).unwrap();
+    let shown = shown.split("\n\nChanges\n").next().unwrap();
+    insta::assert_snapshot!(shown, @r"
+    executing-001.md: all of it is in executing-002.md
+    executing-002.md
+      # What was done
+
+      - 1 (completed): Add the prices up
+      - 2 (completed): Print it
+    reviewing-001.md
+      - sh check.sh: failed
+    reviewing-002.md
+      - sh check.sh: passed
+    notes.md
+      # What was done
+
+      - 1 (completed): Add the prices up
+    ");
+}
+
+#[test]
 fn review_that_was_skipped_is_told_where_it_was_wanted() {
     let story = Story::new(&["ann"]);
     let skipped = json!({"commit": WORK, "reason": "no agent is there to do it"});
