@@ -1,6 +1,8 @@
 //! A judge of what a run says on a full disk: every sentence is looked up in git, in the file system, among processes.
 //! A sentence that it does not know is an error too, so that none goes unjudged.
 
+use serde_json::Value;
+
 use super::INTEGRATION;
 use crate::run::Shop;
 
@@ -135,13 +137,17 @@ impl RunOutput<'_> {
 
     /// A sentence about what a host leaves that cannot go on: open tasks, worktrees, branches.
     fn about_what_is_left(&self, text: &str) -> Result<(), String> {
-        if let Some(list) = text.strip_prefix(" to do: task ") {
+        let to_do = text.strip_prefix(" to do: task ");
+        let to_merge = text.strip_prefix(" to merge: task ");
+        if let Some(list) = to_do.or(to_merge) {
             let (ids, counts) = list.split_once(" (").ok_or("it counts nothing")?;
-            let open = self
-                .shop
-                .tasks()
-                .into_iter()
-                .filter(|task| task["status"] != "completed");
+            let is_meant = |task: &Value| {
+                let is_done = task["status"] == "completed";
+                let number = number(task["id"].as_str().unwrap_or_default());
+                let is_merged = || number.is_ok_and(|it| self.has_part(INTEGRATION, it).is_ok());
+                is_done == to_merge.is_some() && !(is_done && is_merged())
+            };
+            let open = self.shop.tasks().into_iter().filter(is_meant);
             let open: Vec<String> = open
                 .filter_map(|task| Some(task["id"].as_str()?.to_owned()))
                 .collect();

@@ -622,6 +622,25 @@ fn task_that_a_person_adds_while_the_plan_waits_comes_beside_the_plan() {
 }
 
 #[test]
+fn worker_of_a_plan_that_waits_is_shown_as_not_started_instead_of_unknown() {
+    let shop = Shop::new();
+    let more = ["--approve-plan", "--approve", "never"];
+    let run = led(&shop, "1:w", &[GO], &more).spawn();
+    proposed(&shop, 1);
+    let status = ["status", "--team", "shop"];
+    let shown = shop.call(status).run().succeeds().stdout;
+    let row = |text: &str| {
+        let rows = text.lines().filter(|line| line.starts_with("worker-1 "));
+        let words = rows.map(|row| row.split_whitespace().collect::<Vec<_>>().join(" "));
+        words.collect::<Vec<_>>()
+    };
+    let expected = "worker-1 w not started not-started the run has started no worker for it";
+    assert_eq!(row(&shown), [expected], "{shown}");
+    plan(&shop, &["reject", "not now", "--revision", "1"]).succeeds();
+    ends(run, 13);
+}
+
+#[test]
 fn rejected_plan_ends_the_run_and_is_asked_about_again_when_it_is_resumed() {
     let shop = Shop::in_use();
     let before = shop.of_user();

@@ -49,6 +49,7 @@ phrases! {
     ProcessGone: "its process is gone",
     ProcessAlive: "process alive: it is starting, or its heartbeat was removed",
     NoProcess: "no process to judge: a missing heartbeat alone proves nothing",
+    NotStarted: "the run has started no worker for it",
     OneError: "1 error in a row",
     ErrorsInARow: "{count} errors in a row",
     LastError: "the last one: {reason}",

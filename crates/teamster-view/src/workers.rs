@@ -1,6 +1,6 @@
 //! How each worker is, with the evidence.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 
 use serde::Serialize;
@@ -20,7 +20,9 @@ use crate::model::{Sessions, TeamView, WorkerView};
 use crate::native::Lead;
 
 /// The status of a worker that has ended in order.
-const STOPPED: &str = "stopped";
+pub(crate) const STOPPED: &str = "stopped";
+/// The status of a member of a run for which no worker was started: the plan comes first, or it only reviews.
+pub(crate) const NOT_STARTED: &str = "not-started";
 /// So many events at the end of a journal are asked for who has ended.
 const ENDS_WITHIN: usize = 500;
 
@@ -101,6 +103,9 @@ pub fn list(
             if let Some(evidence) = steps.end_of(&member.name).filter(|_| is_away) {
                 row.status = Some(STOPPED);
                 row.evidence = vec![evidence];
+            } else if is_away && row.verdict == Verdict::Unknown && steps.never_ran(&member.name) {
+                row.status = Some(NOT_STARTED);
+                row.evidence = vec![Phrase::new(PhraseCode::NotStarted, [])];
             }
             row.evidence.extend(steps.quarantine_of(&member.name));
         }
@@ -186,22 +191,39 @@ fn held_tasks(read: &dyn Read, team: &TeamName) -> HashMap<String, TaskId> {
 }
 
 /// The last event about each worker, as far as the end of the journal tells.
-struct LastSteps(HashMap<String, Event>);
+struct LastSteps {
+    steps: HashMap<String, Event>,
+    /// The members of the runs that begin in that part of the journal.
+    cast: HashSet<String>,
+    /// Whether that part of the journal is all of it.
+    is_whole: bool,
+}
 
 impl LastSteps {
     fn of(read: &dyn Read, team: &TeamName) -> Result<Self> {
-        let events = read.last_events(team, ENDS_WITHIN)?.events.into_iter();
-        let steps = events.filter(|event| event.kind.starts_with(family::WORKER));
-        Ok(Self(
-            steps
-                .map(|event| (event.actor.to_string(), event))
-                .collect(),
-        ))
+        let events = read.last_events(team, ENDS_WITHIN)?.events;
+        let is_whole = events.len() < ENDS_WITHIN;
+        let mut cast = HashSet::new();
+        for event in &events {
+            if let EventKind::RunStarted(run) = event.payload() {
+                cast.extend(run.spec.members.iter().map(|member| member.name.to_string()));
+            }
+        }
+        let steps = events
+            .into_iter()
+            .filter(|event| event.kind.starts_with(family::WORKER))
+            .map(|event| (event.actor.to_string(), event))
+            .collect();
+        Ok(Self {
+            steps,
+            cast,
+            is_whole,
+        })
     }
 
     /// Returns why a worker takes no more tasks.
     fn quarantine_of(&self, name: &str) -> Option<Phrase> {
-        match self.0.get(name)?.payload() {
+        match self.steps.get(name)?.payload() {
             EventKind::WorkerQuarantined(told) if !told.reason.is_empty() => Some(Phrase::new(
                 PhraseCode::LastError,
                 [("reason", &told.reason)],
@@ -210,9 +232,14 @@ impl LastSteps {
         }
     }
 
+    /// Tells whether a run has a member for which no worker was ever started, which only a journal that was read whole can tell.
+    fn never_ran(&self, name: &str) -> bool {
+        self.is_whole && self.cast.contains(name) && !self.steps.contains_key(name)
+    }
+
     /// Returns how a worker ended in order: one that does takes its heartbeat away.
     fn end_of(&self, name: &str) -> Option<Phrase> {
-        let EventKind::WorkerStopped(stopped) = self.0.get(name)?.payload() else {
+        let EventKind::WorkerStopped(stopped) = self.steps.get(name)?.payload() else {
             return None;
         };
         Some(match stopped.reason.as_str() {

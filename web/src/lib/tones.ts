@@ -31,6 +31,7 @@ export const VERDICT: Record<Verdict, Tone> = {
 /** How a worker is: one that has ended in order is not in doubt. */
 export function conditionOf(worker: Worker): Tone & { word: string } {
   if (worker.verdict === "unknown" && worker.status === "stopped") return { ...tone("calm", "■"), word: "stopped" };
+  if (worker.verdict === "unknown" && worker.status === "not-started") return { ...tone("calm", "○"), word: "not-started" };
   return { ...toneOf(VERDICT, worker.verdict), word: worker.verdict };
 }
 

@@ -95,6 +95,7 @@ export const en = {
   "status.completed": "completed",
   "status.failed": "failed",
   "status.stopped": "stopped",
+  "status.not-started": "not started",
   "status.quarantined": "quarantined",
   "status.paused": "paused",
   "status.limited": "limited",
@@ -296,6 +297,7 @@ export const en = {
   "verdict.dead": "dead",
   "verdict.unknown": "unknown",
   "verdict.stopped": "ended",
+  "verdict.not-started": "not started",
 
   "worker.task": "Task",
   "worker.idle": "No task",

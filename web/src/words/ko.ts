@@ -97,6 +97,7 @@ export const ko: Record<Key, string> = {
   "status.completed": "완료",
   "status.failed": "실패",
   "status.stopped": "종료됨",
+  "status.not-started": "시작 전",
   "status.quarantined": "격리됨",
   "status.paused": "일시 중지",
   "status.limited": "사용 제한",
@@ -298,6 +299,7 @@ export const ko: Record<Key, string> = {
   "verdict.dead": "죽음",
   "verdict.unknown": "알 수 없음",
   "verdict.stopped": "종료됨",
+  "verdict.not-started": "시작 전",
 
   "worker.task": "작업",
   "worker.idle": "작업 없음",

@@ -15,6 +15,7 @@ export const phrasesKo: Record<PhraseCode, string> = {
   "no-heartbeat": "하트비트 없음",
   "process-gone": "프로세스 종료됨",
   "process-alive": "프로세스 실행 중: 시작하는 중이거나 하트비트 파일이 삭제됨",
+  "not-started": "실행이 아직 이 작업자를 시작하지 않음",
   "no-process": "확인할 프로세스 없음: 하트비트가 없다는 것만으로는 판단할 수 없음",
   "one-error": "직전 시도에서 오류 1회",
   "errors-in-a-row": "연속 오류 {count}회",

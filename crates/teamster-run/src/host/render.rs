@@ -14,7 +14,7 @@ use teamster_types::text::{clip, one_line};
 use super::context::RunContext;
 use super::integration_guard::IntegrationGuard;
 use super::repository_audit;
-use super::task_progress::{needs_review, open};
+use super::task_progress::{needs_review, open, waits_for_merge};
 use crate::report::{LeftBehind, ReportInput, gate_text, input_from, keep, page};
 
 /// Events that are read at once.
@@ -198,20 +198,42 @@ fn add_changes(run: &RunContext<'_>, commit: &str, input: &mut ReportInput) {
 /// Returns what is left of a run that cannot go on, a sentence for each: tasks, and where work is that is not merged.
 pub(super) fn left_undone(run: &RunContext<'_>) -> Vec<String> {
     let tasks = run.tasks().unwrap_or_default();
-    let open = open(&tasks);
+    let (to_merge, to_do): (Vec<&Task>, Vec<&Task>) = open(&tasks)
+        .into_iter()
+        .partition(|task| waits_for_merge(task));
+    let to_merge = outside_of_integration(run, to_merge);
     let mut left = Vec::new();
-    if !open.is_empty() {
-        let names: Vec<&str> = open.iter().map(|task| task.id().as_str()).collect();
-        left.push(format!(
-            "left to do: task {} ({} of {})",
-            names.join(", "),
-            open.len(),
-            tasks.len()
-        ));
+    for (what, open) in [("to do", to_do), ("to merge", to_merge)] {
+        if !open.is_empty() {
+            let names: Vec<&str> = open.iter().map(|task| task.id().as_str()).collect();
+            left.push(format!(
+                "left {what}: task {} ({} of {})",
+                names.join(", "),
+                open.len(),
+                tasks.len()
+            ));
+        }
     }
     let kept = left_behind(run).into_iter();
     left.extend(kept.map(|kept| format!("left: {} {}: {}", kept.what, kept.name, kept.why)));
     left
+}
+
+/// Returns those of the tasks whose commits git does not find in integration: a host that ended between a merge and the note about it
+/// has left nothing to merge.
+fn outside_of_integration<'t>(run: &RunContext<'_>, tasks: Vec<&'t Task>) -> Vec<&'t Task> {
+    let Some(repo) = run.repo() else {
+        return tasks;
+    };
+    let branch = format!("refs/heads/{}", git::integration_branch(run.team()));
+    let Some(head) = repo.resolve(&branch).ok().flatten() else {
+        return tasks;
+    };
+    let is_outside = |task: &&Task| {
+        let commit: Option<CommitId> = task.commit().and_then(|id| id.parse().ok());
+        !commit.is_some_and(|id| repo.is_ancestor(&id, &head).unwrap_or(false))
+    };
+    tasks.into_iter().filter(is_outside).collect()
 }
 
 /// Returns the worktrees and branches that are still there, and why.

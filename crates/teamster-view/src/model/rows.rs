@@ -9,7 +9,7 @@ use teamster_types::task::Task;
 use teamster_types::{TaskId, Time};
 
 use super::cost::Spent;
-use crate::workers::WorkerRow;
+use crate::workers::{NOT_STARTED, STOPPED, WorkerRow};
 pub use teamster_journal::PermissionRequest;
 
 /// One worker, or a teammate of a session.
@@ -153,7 +153,8 @@ impl WorkerView {
     /// How it is, in one word for people.
     pub fn word(&self) -> &str {
         match (&self.status, self.verdict) {
-            (Some(status), Verdict::Unknown) if status == "stopped" => status,
+            (Some(status), Verdict::Unknown) if status == STOPPED => status,
+            (Some(status), Verdict::Unknown) if status == NOT_STARTED => "not started",
             _ => self.verdict.as_str(),
         }
     }
