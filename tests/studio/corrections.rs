@@ -5,10 +5,12 @@ use std::io::Write as _;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use teamster_testkit::RunCmd;
 use teamster_types::phrase::PhraseCode;
 
 use super::{Studio, wait_for};
 use crate::kit::{TestProject, gone, now};
+use crate::run::Shop;
 
 /// Asserts that sentences have codes beside them, and returns the codes.
 fn codes(texts: &Value, codes: &Value) -> Vec<String> {
@@ -98,6 +100,176 @@ fn what_is_left_behind_is_told_by_codes_beside_the_english_text() {
         "{said:?}"
     );
     assert_eq!(said["torn"], ["registry-unreadable"], "{said:?}");
+}
+
+/// A task that is done, one that fails for good, and one that waits for it; the checks pass, fail and always failed.
+const GATE_PLAN: &str = r#"
+verify = ["test -e never.txt"]
+
+[[tasks]]
+id = "news"
+subject = "Write news"
+
+[[tasks]]
+id = "never"
+subject = "Do what cannot be done"
+
+[[tasks]]
+id = "after"
+subject = "Go on from there"
+blockedBy = ["never"]
+"#;
+
+const GATE_SCRIPT: &str = r#"
+[[step]]
+task = "news"
+do = "run"
+command = "git -C ROOT/../project branch aside"
+[[step]]
+task = "news"
+do = "edit"
+path = "news.txt"
+content = "one\n"
+
+[[step]]
+task = "never"
+do = "run"
+command = "git init --quiet sub && git -C sub -c user.name=n -c user.email=e commit --quiet --allow-empty --message Sub"
+"#;
+
+/// The keys of our sentences, one text or a list of them, each with the key of their codes.
+const SENTENCES: [(&str, &str); 8] = [
+    ("verification", "verificationCodes"),
+    ("words", "wordsCodes"),
+    ("refused", "refusedCodes"),
+    ("why", "whyCodes"),
+    ("reason", "reasonCodes"),
+    ("references", "referenceCodes"),
+    ("untaken", "untakenCodes"),
+    ("evidence", "evidenceCodes"),
+];
+
+/// Asserts that every sentence of ours in a part of a view has its codes beside it, and collects these.
+fn collect_codes(part: &Value, said: &mut Vec<String>) {
+    for inner in part.as_array().into_iter().flatten() {
+        collect_codes(inner, said);
+    }
+    let Some(object) = part.as_object() else {
+        return;
+    };
+    for (text, keys) in SENTENCES {
+        match &part[text] {
+            Value::String(words) if !words.is_empty() => {
+                let found = part[keys].as_array();
+                let found = found.filter(|found| !found.is_empty());
+                let found = found.unwrap_or_else(|| panic!("{words:?} has no code: {part}"));
+                said.extend(found.iter().map(code));
+            }
+            texts @ Value::Array(all) if !all.is_empty() => {
+                said.extend(codes(texts, &part[keys]));
+            }
+            _ => {}
+        }
+    }
+    for inner in object.values() {
+        collect_codes(inner, said);
+    }
+}
+
+#[test]
+fn every_sentence_of_ours_at_a_gate_has_a_code() {
+    let shop = Shop::new();
+    // Not committed, and the work writes over it.
+    shop.project.write("news.txt", "my own news\n");
+    let args = RunCmd::new("shop", "2:w", "write news")
+        .provider(&shop.script(GATE_SCRIPT))
+        .plan(&shop.plan(GATE_PLAN))
+        .verify("true")
+        .approve("never");
+    shop.run(args.more(&["--review", "require"]));
+    shop.run(&["approve", "--team", "shop", "--commit", &shop.asked()])
+        .exits(4);
+    let studio = Studio::start(&shop.project);
+    let of = |view: &Value| {
+        let mut said = Vec::new();
+        for part in ["approval", "reviews", "run", "wakes"] {
+            collect_codes(&view[part], &mut said);
+        }
+        said
+    };
+    let view = studio.json("/api/v1/teams/shop");
+    let said = of(&view);
+    for expected in [
+        // The gate: whether it is verified, what failed, what became of the branches, why it did not land.
+        "part-of-checks-verified",
+        "count-failed-before",
+        "count-passed",
+        "gate-not-verified",
+        "check-failed-before",
+        "task-waits-for",
+        "branch-new",
+        "branch-not-changed",
+        // The review, and the stages.
+        "no-reviewer",
+        "run-begins",
+        "plan-is-made",
+        "some-tasks-done",
+        "no-check-broken",
+    ] {
+        assert!(said.contains(&expected.to_owned()), "{expected}: {said:?}");
+    }
+    // Only the error of a task is told as it was told to us.
+    let verbatim = said.iter().filter(|code| *code == "verbatim").count();
+    assert_eq!(verbatim, 1, "{said:?}");
+    let gate = &view["approval"];
+    assert_eq!(gate["refusedCodes"][0]["params"]["branch"], "main");
+    let codes = view["problems"][0]["codes"].as_array().unwrap();
+    let waits: Vec<String> = codes.iter().map(code).collect();
+    assert_eq!(waits, ["gate-not-verified", "waits-for-decision"]);
+    // A moment of the past has them, too; and so has the end.
+    let seq = view["seq"].as_u64().unwrap();
+    let past = studio.json(&format!("/api/v1/teams/shop?at={seq}"));
+    assert_eq!(of(&past), said);
+    shop.run(&["reject", "--team", "shop", "--commit", &shop.asked()]);
+    let view = studio.json("/api/v1/teams/shop");
+    assert_eq!(
+        code(&view["run"]["finished"]["reasonCodes"][0]),
+        "person-rejected"
+    );
+    let by = &view["approval"]["answer"]["byCodes"][0];
+    assert_eq!(code(by), "by-person-at-terminal");
+}
+
+#[test]
+fn sentences_of_an_older_journal_have_no_codes_and_are_told_as_they_are() {
+    let shop = Shop::new();
+    let args = RunCmd::new("shop", "1:w", "write news")
+        .provider(&shop.script(GATE_SCRIPT))
+        .verify("true")
+        .approve("never");
+    shop.run(&args);
+    let journal = shop.project.claude("teams/shop/events.jsonl");
+    let lines = std::fs::read_to_string(&journal).unwrap();
+    let older: String = lines
+        .lines()
+        .map(|line| {
+            let mut event: Value = serde_json::from_str(line).unwrap();
+            let data = event["data"].as_object_mut().unwrap();
+            data.retain(|key, _| !key.ends_with("Codes"));
+            format!("{event}\n")
+        })
+        .collect();
+    assert_ne!(lines, older);
+    std::fs::write(&journal, older).unwrap();
+    let studio = Studio::start(&shop.project);
+    let view = studio.json("/api/v1/teams/shop");
+    assert_eq!(view["approval"]["words"], "verified: every check passed");
+    assert_eq!(view["approval"]["wordsCodes"], json!([]));
+    let shown = &view["approval"]["shown"];
+    assert_eq!(shown["verification"], "Verified: 1 check passed.");
+    assert_eq!(shown["verificationCodes"], Value::Null);
+    assert_eq!(view["run"]["stages"][0]["reason"], "the run begins");
+    assert_eq!(view["run"]["stages"][0]["reasonCodes"], json!([]));
 }
 
 #[test]

@@ -166,6 +166,81 @@ printf '%s\\n' '\`\`\`teamster' '{"status":"done","summary":"I wrote the colour.
   expect(seen.errors).toEqual([]);
 });
 
+/** A task that is done, one that fails for good, and one that waits for it. */
+const GATED = {
+  verify: ["test -e never.txt"],
+  tasks: [
+    { id: "news", subject: "Write news" },
+    { id: "never", subject: "Do what cannot be done" },
+    { id: "after", subject: "Go on from there", blockedBy: ["never"] },
+  ],
+};
+const gatedScript = (project: string) => `
+[[step]]
+task = "news"
+do = "run"
+command = "git -C ${project} branch aside"
+[[step]]
+task = "news"
+do = "edit"
+path = "news.txt"
+content = "one\\n"
+
+[[step]]
+task = "never"
+do = "run"
+command = "git init --quiet sub && git -C sub -c user.name=n -c user.email=e commit --quiet --allow-empty --message Sub"
+`;
+
+/** The English sentences of a part of a view that have a code. */
+function sentences(part: unknown): string[] {
+  if (Array.isArray(part)) return part.flatMap(sentences);
+  if (part === null || typeof part !== "object") return [];
+  const own = part as Record<string, unknown>;
+  const told = ["verification", "words", "refused", "why", "reason", "references", "evidence"].flatMap((key) => {
+    const codes = own[`${key.replace(/references/, "reference")}Codes`] as { code: string }[] | undefined;
+    if (!codes || codes.some(({ code }) => code === "verbatim")) return [];
+    return ([own[key]].flat() as (string | null)[]).filter((text) => typeof text === "string" && text !== "") as string[];
+  });
+  return [...told, ...Object.values(own).flatMap(sentences)];
+}
+
+test("a Korean page of a gate has no English sentence of the server", async () => {
+  const plan = place.write("../gated.json", JSON.stringify(GATED));
+  const played = place.write("../gated.toml", gatedScript(place.project));
+  // It is not committed, and the work would write over it.
+  place.write("news.txt", "my own news\n");
+  const run = new StartedRun(place, "gated", ["2:w", "news", "--provider", `w=scripted:${played}`, "--plan", plan, "--verify", "true", "--review", "require"]);
+  running = run;
+  const { commit } = await run.gate();
+  await place.teamster("approve", "--team", "gated", "--commit", commit).catch(() => undefined);
+  await run.gate(2);
+  await run.ended;
+  const korean = await visit(chrome, place, { locale: "ko-KR" });
+  const main = async () => (await korean.page.locator("main").innerText()).replace(/\s+/g, " ");
+  await show(korean.page, "gated/approval");
+  await korean.page.getByText("완전히 검증되지 않음: 검사 2개 중").waitFor();
+  let text = await main();
+  for (const words of ["작업 전과 같이 실패", "작업 2 완료를 기다림", "브랜치 aside: 새로 생김", "main 브랜치가 변경되지 않았습니다", "검토할 수 있는 에이전트 없음"]) expect(text).toContain(words);
+  const stages = korean.page.locator("ol.way");
+  expect(await stages.getAttribute("title")).toBe("팀 때문에 실패한 검사 없음");
+  await show(korean.page, "gated/run");
+  await korean.page.locator("[data-review]").first().waitFor();
+  text += ` ${await main()}`;
+  await show(korean.page, "gated/team");
+  await korean.page.getByText("결과가 결정을 기다립니다").waitFor();
+  text += ` ${await main()} ${await korean.page.locator("[title]").evaluateAll((all) => all.map((one) => one.getAttribute("title")).join(" "))}`;
+  const { approval, reviews, run: told, workers, wakes } = await viewOf(place, "gated");
+  const english = sentences([approval, reviews, told, workers, wakes]);
+  expect(english).toEqual(expect.arrayContaining(["not every check passed", "no agent that can review", "the team broke no check", "it waits for 2"]));
+  // What is one word, such as `failed`, may be another one's word as well.
+  const left = english.filter((sentence) => sentence.includes(" ")).filter((sentence) => text.includes(sentence.replace(/\s+/g, " ")));
+  expect(left).toEqual([]);
+  expect(korean.errors).toEqual([]);
+  await korean.page.context().close();
+  await run.stop();
+});
+
 const PLANNED = {
   analysis: "The port stands in two files.",
   assumptions: ["Nobody needs port 80."],

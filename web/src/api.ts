@@ -223,7 +223,7 @@ export interface PhraseKey {
 }
 
 /** Names a sentence of ours. */
-export type PhraseCode = "verbatim" | "heartbeat-old" | "heartbeat-ahead" | "pid-gone" | "pid-gone-alone" | "pid-alive" | "pid-elsewhere" | "pid-not-judged" | "no-heartbeat" | "process-gone" | "process-alive" | "no-process" | "one-error" | "errors-in-a-row" | "last-error" | "says-quarantined" | "limited" | "limited-window" | "provider-down" | "provider-signed-out" | "agent-quiet" | "agent-quiet-on-task" | "in-lead-runs" | "in-lead-gone" | "in-lead-not-judged" | "in-lead-unrecorded" | "lead-runs" | "lead-gone" | "lead-not-judged" | "lead-unrecorded" | "client-calls-active" | "client-calls-idle" | "session-in-pane-runs" | "session-in-pane-gone" | "place-unknown" | "in-pane" | "ended-in-order" | "ended-in-order-because" | "journal-says" | "attempts-failed" | "state-file-says" | "last-active" | "seat-taken" | "worker-verdict" | "work-waits" | "plan-waits" | "message-undelivered" | "messages-undelivered" | "message-undelivered-long" | "messages-undelivered-long" | "file-damaged" | "journal-line-damaged" | "journal-lines-damaged" | "lead-session-ends" | "lead-process-gone" | "lead-process-runs" | "lead-process-not-judged" | "host-runs" | "host-not-judged" | "lead-session-runs" | "lead-session-not-judged" | "heartbeats-unreadable" | "worker-heartbeat" | "worker-not-judged" | "inbox-folder" | "inbox-unreadable" | "inbox-unread-message" | "inbox-unread-messages" | "claim-runs" | "claimer-runs" | "claimer-not-judged" | "lock-in-use" | "lock-not-judged" | "lock-held" | "runs-as-member" | "pid-runs" | "pane-out-of-reach" | "client-runs-in-pane" | "pane-not-looked-for" | "pane-not-findable" | "pane-program-ended" | "pane-of-member-open" | "pane-open" | "own-pane-ended" | "odd-time" | "others-stopped" | "others-not-proven" | "no-sign-of-life" | "old-alive" | "old-perhaps-alive" | "was-restored" | "open-task-of-session" | "open-tasks-of-session" | "open-task" | "open-tasks" | "removal-unfinished" | "run-unfinished" | "run-never-finished" | "run-finished" | "run-host-gone" | "team-removed" | "team-gone" | "team-half-made" | "registry-unreadable" | "name-not-utf8" | "link-not-followed" | "of-another-user" | "heartbeat-pid-runs" | "heartbeat-pid-may-run" | "heartbeat-pid-gone" | "task-in-its-name" | "temp-file-left" | "lock-folder-left" | "claim-lock-unnamed" | "claim-lock-left" | "ended-when-asked" | "killed-after" | "task-failed" | "task-failed-unexplained" | "task-completed" | "works-on-it" | "works-on-it-until" | "works-on-it-overdue" | "blocked-by-failure" | "blocked-by-missing" | "waits-for" | "waits-for-merge" | "waits-for-answer" | "not-again-until" | "files-reserved" | "internal" | "assigned-to" | "free" | "free-again";
+export type PhraseCode = "verbatim" | "heartbeat-old" | "heartbeat-ahead" | "pid-gone" | "pid-gone-alone" | "pid-alive" | "pid-elsewhere" | "pid-not-judged" | "no-heartbeat" | "process-gone" | "process-alive" | "no-process" | "one-error" | "errors-in-a-row" | "last-error" | "says-quarantined" | "limited" | "limited-window" | "provider-down" | "provider-signed-out" | "agent-quiet" | "agent-quiet-on-task" | "in-lead-runs" | "in-lead-gone" | "in-lead-not-judged" | "in-lead-unrecorded" | "lead-runs" | "lead-gone" | "lead-not-judged" | "lead-unrecorded" | "client-calls-active" | "client-calls-idle" | "session-in-pane-runs" | "session-in-pane-gone" | "place-unknown" | "in-pane" | "ended-in-order" | "ended-in-order-because" | "journal-says" | "attempts-failed" | "state-file-says" | "last-active" | "seat-taken" | "worker-verdict" | "work-waits" | "waits-for-decision" | "plan-waits" | "message-undelivered" | "messages-undelivered" | "message-undelivered-long" | "messages-undelivered-long" | "file-damaged" | "journal-line-damaged" | "journal-lines-damaged" | "lead-session-ends" | "lead-process-gone" | "lead-process-runs" | "lead-process-not-judged" | "host-runs" | "host-not-judged" | "lead-session-runs" | "lead-session-not-judged" | "heartbeats-unreadable" | "worker-heartbeat" | "worker-not-judged" | "inbox-folder" | "inbox-unreadable" | "inbox-unread-message" | "inbox-unread-messages" | "claim-runs" | "claimer-runs" | "claimer-not-judged" | "lock-in-use" | "lock-not-judged" | "lock-held" | "runs-as-member" | "pid-runs" | "pane-out-of-reach" | "client-runs-in-pane" | "pane-not-looked-for" | "pane-not-findable" | "pane-program-ended" | "pane-of-member-open" | "pane-open" | "own-pane-ended" | "odd-time" | "others-stopped" | "others-not-proven" | "no-sign-of-life" | "old-alive" | "old-perhaps-alive" | "was-restored" | "open-task-of-session" | "open-tasks-of-session" | "open-task" | "open-tasks" | "removal-unfinished" | "run-unfinished" | "run-never-finished" | "run-finished" | "run-host-gone" | "team-removed" | "team-gone" | "team-half-made" | "registry-unreadable" | "name-not-utf8" | "link-not-followed" | "of-another-user" | "heartbeat-pid-runs" | "heartbeat-pid-may-run" | "heartbeat-pid-gone" | "task-in-its-name" | "temp-file-left" | "lock-folder-left" | "claim-lock-unnamed" | "claim-lock-left" | "ended-when-asked" | "killed-after" | "nothing-verified" | "verified-elsewhere" | "verified-by-check" | "verified-by-checks" | "part-of-check-verified" | "part-of-checks-verified" | "count-failed" | "count-failed-before" | "count-flaky" | "count-stopped" | "count-not-run" | "count-passed" | "gate-verified" | "gate-nothing-verified" | "gate-not-verified" | "check-elsewhere" | "check-flaky" | "check-stopped" | "check-failed" | "check-timed-out" | "check-failed-before" | "check-not-run" | "nobody-said-why" | "task-not-mergeable" | "task-waits-for" | "refs-not-compared" | "branch-moved" | "branch-deleted" | "branch-new" | "branch-moved-before-landing" | "tag-moved" | "tag-deleted" | "tag-new" | "checkout-moved" | "checkout-deleted" | "checkout-new" | "ref-moved" | "ref-deleted" | "ref-new" | "more-refs-changed" | "message-untaken" | "more-messages-untaken" | "not-on-branch" | "branch-not-changed" | "branch-not-moved" | "branch-gone" | "branch-moved-back" | "branch-still-conflicts" | "by-checks" | "by-person-in-studio" | "by-person-at-terminal" | "run-begins" | "requirements-wanted" | "leader-asks-first" | "plan-is-made" | "finished-is-merged" | "more-is-finished" | "every-task-done" | "some-tasks-done" | "every-finished-task-merged" | "finished-tasks-not-merged" | "tasks-to-do-again" | "merged-work-missing" | "merged-work-not-verified" | "approved-work-not-verified" | "needs-leader" | "no-check-found" | "all-checks-passed" | "no-check-broken" | "verification-failed" | "review-found-one" | "review-found-some" | "branch-has-moved" | "branch-conflicts" | "work-stays-on-its-branch" | "work-is-in-folder" | "landed-on" | "landed-below-others" | "nothing-changed" | "nothing-changed-and-fails" | "person-rejected" | "person-cancelled" | "person-stopped" | "too-many-revisions" | "tasks-failed-for-good" | "failed-tasks-cancelled" | "task-error" | "task-not-merged" | "verification-fails" | "verification-still-fails" | "plan-not-accepted" | "plan-not-accepted-because" | "no-task-done" | "nobody-left" | "too-many-tasks" | "tickets-not-done" | "no-reviewer" | "no-repository-to-review" | "budget-used-up" | "agent-not-started" | "agent-stopped" | "agent-cannot-work" | "agent-failed" | "agent-unusable" | "leader-not-started" | "leader-stopped" | "leader-cannot-work" | "leader-failed" | "leader-unusable" | "leader-late" | "budget-exhausted" | "budget-has-no-room" | "missing-commit" | "missing-without-commit" | "no-result-taken" | "result-of-task" | "result-kept-as" | "result-passes" | "result-failed" | "result-failed-unexplained" | "result-unchanged" | "result-fails-checks" | "result-lines" | "chosen-by-judge" | "chosen-alone" | "chosen-smallest" | "judge-not-asked" | "judge-asked" | "judge-chose-none" | "nobody-changes-plan" | "leader-made-no-other-plan" | "edited-plan-unusable" | "run-is-being-stopped" | "leader-did-not-answer" | "no-leader" | "leader-woken-often" | "leader-failed-often" | "leader-share-used" | "nobody-to-ask" | "left-to-leader" | "question-task-given-up" | "question-task-removed" | "question-task-goes-on" | "question-run-over" | "question-worker-restarted" | "question-worker-stopped" | "question-worker-dead" | "question-work-ended" | "question-unanswered" | "question-agent-gone" | "task-failed" | "task-failed-unexplained" | "task-completed" | "works-on-it" | "works-on-it-until" | "works-on-it-overdue" | "blocked-by-failure" | "blocked-by-missing" | "waits-for" | "waits-for-merge" | "waits-for-answer" | "not-again-until" | "files-reserved" | "internal" | "assigned-to" | "free" | "free-again";
 
 /** The id of a task: `^[0-9]{1,20}$`, always text, ordered as a number. */
 export type TaskId = string;
@@ -411,6 +411,8 @@ export interface Stage {
   seq: number;
   /** Why the run entered it. */
   reason: string;
+  /** The codes of these words, for other languages; empty where somebody else wrote them, or an older version did. */
+  reasonCodes: Array<PhraseKey>;
   /** The round of fixing. */
   round: number;
 }
@@ -451,6 +453,8 @@ export interface Finished {
   exitCode: number | null;
   /** Why it ended so. */
   reason: string;
+  /** The codes of these words, for other languages; empty where somebody else wrote them, or an older version did. */
+  reasonCodes: Array<PhraseKey>;
   /** The commit that landed. */
   commit: string | null;
   /** When it ended. */
@@ -473,8 +477,12 @@ export interface Approval {
   verified: boolean;
   /** What to know, in words. */
   words: string;
+  /** The codes of these words, for other languages; empty where somebody else wrote them, or an older version did. */
+  wordsCodes: Array<PhraseKey>;
   /** Why the commit could not land when it was approved before. */
   refused: string | null;
+  /** The codes of these words, for other languages; empty where somebody else wrote them, or an older version did. */
+  refusedCodes: Array<PhraseKey>;
   /** What else the decision rests on, as it stood when the gate opened; `null` when the run did not tell. */
   shown: Shown | null;
   /** When it opened. */
@@ -489,6 +497,8 @@ export interface Approval {
 export interface Shown {
   /** Whether the work was verified, in one sentence that never says more than is so. */
   verification: string;
+  /** The codes of these sentences, for other languages; empty in a journal of an older version. */
+  verificationCodes?: Array<PhraseKey>;
   /** Checks that do not count as passed, and why. */
   unverified: Array<Unverified>;
   /** What was found out on the way, by reviewers too. */
@@ -509,8 +519,12 @@ export interface Shown {
   inTheWay: Array<string>;
   /** What became of the user's branches and tags while the run was at work, one sentence each. teamster did not do it. */
   references: Array<string>;
+  /** The codes of these sentences, in the same order; empty in a journal of an older version. */
+  referenceCodes?: Array<PhraseKey>;
   /** Messages to workers that no client took, one sentence each. */
   untaken: Array<string>;
+  /** The codes of these sentences, in the same order; empty in a journal of an older version. */
+  untakenCodes?: Array<PhraseKey>;
 }
 
 /** A check that does not count as passed. */
@@ -519,6 +533,8 @@ export interface Unverified {
   command: string;
   /** Why not, in words. */
   why: string;
+  /** The codes of these sentences, for other languages; empty in a journal of an older version. */
+  whyCodes?: Array<PhraseKey>;
 }
 
 /** Something that was found out on the way. */
@@ -547,6 +563,8 @@ export interface GivenUp {
   subject: string;
   /** Why not, in words. */
   why: string;
+  /** The codes of these sentences, for other languages; empty in a journal of an older version. */
+  whyCodes?: Array<PhraseKey>;
 }
 
 /** Something that an agent wanted to do and was not allowed. */
@@ -598,6 +616,8 @@ export interface Answer {
   taken: boolean;
   /** Who gave it. */
   by: string;
+  /** The codes of these words, for other languages; empty where somebody else wrote them, or an older version did. */
+  byCodes: Array<PhraseKey>;
   /** Whether the work is to be taken back. */
   rollback: boolean;
   /** What to change. */
@@ -690,6 +710,8 @@ export interface Proposal {
   leftOut: Array<string>;
   /** Why this is not what was asked for last. */
   problem: string | null;
+  /** The codes of these words, for other languages; empty where somebody else wrote them, or an older version did. */
+  problemCodes: Array<PhraseKey>;
   /** What was said to it. */
   reply: PlanReply | null;
 }
@@ -771,12 +793,16 @@ export interface Question {
   askedAt: Time;
   /** Why somebody else than the first addressee is to answer. */
   forwarded: string | null;
+  /** The codes of these words, for other languages; empty where somebody else wrote them, or an older version did. */
+  forwardedCodes: Array<PhraseKey>;
   /** The task that is proposed. */
   proposal: ProposedTask | null;
   /** What became of it. */
   state: QuestionState;
   /** The answer, or why nobody waits for one any more. */
   answer: string | null;
+  /** The codes of these words, for other languages; empty where somebody else wrote them, or an older version did. */
+  answerCodes: Array<PhraseKey>;
   /** Who answered. */
   answeredBy: string | null;
   /** When it was answered, or ended without an answer. */
@@ -822,6 +848,8 @@ export interface Wake {
   dismissed: Array<DismissedFinding>;
   /** Why it came to nothing, or why it could not be carried out. */
   reason: string | null;
+  /** The codes of these words, for other languages; empty where somebody else wrote them, or an older version did. */
+  reasonCodes: Array<PhraseKey>;
 }
 
 /** One reason to wake a leader. */
@@ -894,6 +922,8 @@ export interface Review {
   dropped: number;
   /** Why there is no review. */
   reason: string | null;
+  /** The codes of these words, for other languages; empty where somebody else wrote them, or an older version did. */
+  reasonCodes: Array<PhraseKey>;
 }
 
 /** How a review stands. */
@@ -961,10 +991,14 @@ export interface Choice {
   commit: string;
   /** Why it was chosen. */
   reason: string;
+  /** The codes of these words, for other languages; empty where somebody else wrote them, or an older version did. */
+  reasonCodes: Array<PhraseKey>;
   /** Who chose it; `null` when it is the smallest that passes. */
   by: string | null;
   /** Why an agent that was to choose chose none. */
   judgeFailed: string | null;
+  /** The codes of these words, for other languages; empty where somebody else wrote them, or an older version did. */
+  judgeFailedCodes: Array<PhraseKey>;
   /** The other results. */
   others: Array<OtherResult>;
   /** When it was chosen. */
@@ -979,6 +1013,8 @@ export interface OtherResult {
   ref: string | null;
   /** Why it was not chosen, in words. */
   why: string;
+  /** The codes of these sentences, for other languages; empty in a journal of an older version. */
+  whyCodes?: Array<PhraseKey>;
 }
 
 /** What a team spent. */
@@ -1129,6 +1165,8 @@ export interface Mark {
   what: string;
   /** More about it, in words. */
   words: string;
+  /** The codes of these words, for other languages; empty where somebody else wrote them. */
+  wordsCodes: Array<PhraseKey>;
 }
 
 /** A stage of the run. */
@@ -1671,6 +1709,7 @@ export const phrases: Record<PhraseCode, string> = {
   "seat-taken": "another process has its seat",
   "worker-verdict": "{verdict}",
   "work-waits": "{words}; it waits for you: `{command}`, or reject, or revise",
+  "waits-for-decision": "it waits for you: `{command}`, or reject, or revise",
   "plan-waits": "revision {revision} waits for you: `teamster plan show --team {team}`, then accept, revise, edit or reject",
   "message-undelivered": "1 message is not delivered after {age}",
   "messages-undelivered": "{count} messages are not delivered after {age}",
@@ -1743,6 +1782,156 @@ export const phrases: Record<PhraseCode, string> = {
   "claim-lock-left": "claim lock, its claimer (pid {pid}) is gone",
   "ended-when-asked": "it ended when it was asked to",
   "killed-after": "it did not end within {limit} and was killed",
+  "nothing-verified": "Nothing was verified: no command has looked at this work.",
+  "verified-elsewhere": "Not verified: the checks looked at another commit, {commit}.",
+  "verified-by-check": "Verified: 1 check passed.",
+  "verified-by-checks": "Verified: {count} checks passed.",
+  "part-of-check-verified": "Not fully verified: of 1 check",
+  "part-of-checks-verified": "Not fully verified: of {count} checks",
+  "count-failed": "{count} failed",
+  "count-failed-before": "{count} failed as before the work began",
+  "count-flaky": "{count} flaky, which is not passed",
+  "count-stopped": "{count} not run to the end",
+  "count-not-run": "{count} not run",
+  "count-passed": "{count} passed",
+  "gate-verified": "verified: every check passed",
+  "gate-nothing-verified": "NOTHING WAS VERIFIED: no command was given, and none was found",
+  "gate-not-verified": "not every check passed",
+  "check-elsewhere": "it looked at another commit",
+  "check-flaky": "flaky, which is not passed",
+  "check-stopped": "not run to the end",
+  "check-failed": "failed",
+  "check-timed-out": "timed out",
+  "check-failed-before": "failed as before the work began",
+  "check-not-run": "not run",
+  "nobody-said-why": "nobody said why",
+  "task-not-mergeable": "it could not be merged",
+  "task-waits-for": "it waits for {tasks}",
+  "refs-not-compared": "The branches could not be compared: {error}.",
+  "branch-moved": "Branch {name} moved from {from} to {to}.",
+  "branch-deleted": "Branch {name} was deleted; it was at {from}.",
+  "branch-new": "Branch {name} is new, at {to}.",
+  "branch-moved-before-landing": "Branch {name} was moved from {from} to {to} before the work landed on it.",
+  "tag-moved": "Tag {name} moved from {from} to {to}.",
+  "tag-deleted": "Tag {name} was deleted; it was at {from}.",
+  "tag-new": "Tag {name} is new, at {to}.",
+  "checkout-moved": "What is checked out moved from {from} to {to}.",
+  "checkout-deleted": "What is checked out was deleted; it was at {from}.",
+  "checkout-new": "What is checked out is new, at {to}.",
+  "ref-moved": "{name} moved from {from} to {to}.",
+  "ref-deleted": "{name} was deleted; it was at {from}.",
+  "ref-new": "{name} is new, at {to}.",
+  "more-refs-changed": "{count} more references changed.",
+  "message-untaken": "{from} to {to}: {words}",
+  "more-messages-untaken": "and {count} more: `teamster message list` has them",
+  "not-on-branch": "{branch} does not have it",
+  "branch-not-changed": "{branch} was not changed: {why}\nwhen that is out of the way: {command}",
+  "branch-not-moved": "{branch} was not moved: {why}\ngit has changed these files before it failed, and they could not be put back: {files}\nthis puts them back: {undo}\nwhen that is out of the way: {command}",
+  "branch-gone": "there is no branch {branch} any more",
+  "branch-moved-back": "{branch} was moved back to {tip} since the work began at {base}, and landing would bring back what was taken out; if that is what you want: git merge {commit}",
+  "branch-still-conflicts": "what is new on {branch} conflicts with the work in {files}, and task {task}, which was to bring them together, has not; merge {tip} by hand on top of the work, or revise it",
+  "by-checks": "the checks (--approve auto)",
+  "by-person-in-studio": "a person in Studio",
+  "by-person-at-terminal": "a person at a terminal",
+  "run-begins": "the run begins",
+  "requirements-wanted": "they were asked for",
+  "leader-asks-first": "the leader asks before it plans",
+  "plan-is-made": "the plan is made",
+  "finished-is-merged": "what is finished is merged",
+  "more-is-finished": "more is finished",
+  "every-task-done": "every task is done",
+  "some-tasks-done": "{done} tasks are done, {left} will not be",
+  "every-finished-task-merged": "every finished task is merged",
+  "finished-tasks-not-merged": "{count} finished tasks could not be merged",
+  "tasks-to-do-again": "there are tasks to do again",
+  "merged-work-missing": "work that was called merged is missing",
+  "merged-work-not-verified": "the merged work is not what was verified",
+  "approved-work-not-verified": "what was approved is not what was verified",
+  "needs-leader": "something needs the leader",
+  "no-check-found": "nothing was verified: no command is given, and none was found",
+  "all-checks-passed": "all checks passed",
+  "no-check-broken": "the team broke no check",
+  "verification-failed": "verification failed: {commands}",
+  "review-found-one": "the review found 1 thing to fix",
+  "review-found-some": "the review found {count} things to fix",
+  "branch-has-moved": "{branch} has moved; it is verified and asked about again",
+  "branch-conflicts": "{branch} has moved and conflicts with the team's work",
+  "work-stays-on-its-branch": "approved; no branch was checked out when it began, so the work stays on its own",
+  "work-is-in-folder": "approved; the work is in the project's folder",
+  "landed-on": "approved and landed on {branch}",
+  "landed-below-others": "approved and landed on {branch}, which has more commits on top that are not the team's: {commit} to {tip}",
+  "nothing-changed": "nothing was changed",
+  "nothing-changed-and-fails": "nothing was changed, and not every check passes",
+  "person-rejected": "a person rejected it",
+  "person-cancelled": "a person cancelled it",
+  "person-stopped": "a person stopped it",
+  "too-many-revisions": "a person asked for more than {count} revisions",
+  "tasks-failed-for-good": "{count} tasks failed for good or wait for one that did",
+  "failed-tasks-cancelled": "the leader cancelled what had failed and made no other task of it: {tasks}",
+  "task-error": "task {task}: {error}",
+  "task-not-merged": "task {task}: its work is NOT merged",
+  "verification-fails": "verification fails: {commands}",
+  "verification-still-fails": "verification still fails after {count} rounds of fixing: {commands}",
+  "plan-not-accepted": "the plan was not accepted",
+  "plan-not-accepted-because": "the plan was not accepted: {words}",
+  "no-task-done": "none of {count} tasks could be done",
+  "nobody-left": "nobody is left who could do task {tasks}: every worker has ended or takes no more tasks",
+  "too-many-tasks": "{count} tasks were added to the run or begun anew, and the setting run.max_tasks allows {most}: {tasks} are not followed; delete them, or raise the setting, and go on with `teamster run --resume {team}`",
+  "tickets-not-done": "the flow party does not go on to {phase} while {tickets} is not DONE: let the task be done with `teamster task retry ID`, or do without it with `teamster task delete ID`, and go on with `teamster run --resume {team}`",
+  "no-reviewer": "no agent that can review",
+  "no-repository-to-review": "there is no repository to review it in",
+  "budget-used-up": "the budget is used up",
+  "agent-not-started": "it could not be started: {error}",
+  "agent-stopped": "it was stopped",
+  "agent-cannot-work": "it cannot work now: {reason}",
+  "agent-failed": "it failed: {reason}",
+  "agent-unusable": "it was asked twice, and its answer cannot be used: {faults}",
+  "leader-not-started": "{leader} could not be started: {error}",
+  "leader-stopped": "{leader} was stopped",
+  "leader-cannot-work": "{leader} cannot work now: {reason}",
+  "leader-failed": "{leader} failed: {reason}",
+  "leader-unusable": "{leader} was asked twice, and its answer cannot be used: {faults}",
+  "leader-late": "it has used its part of the run's time",
+  "budget-exhausted": "the budget is used up: {used} used of {allowed}",
+  "budget-has-no-room": "the budget has no room for another task: {used} used of {allowed}; {rest} are left, and a task took {each} on average",
+  "missing-commit": "task {task} is missing: its commit {commit} is kept as {name}",
+  "missing-without-commit": "task {task} is called merged and has no commit",
+  "no-result-taken": "none of {count} results can be taken",
+  "result-of-task": "task {task}",
+  "result-kept-as": "(kept as {name})",
+  "result-passes": "it passes",
+  "result-failed": "it failed: {error}",
+  "result-failed-unexplained": "it failed: no reason is known",
+  "result-unchanged": "it changed nothing",
+  "result-fails-checks": "it fails {commands}",
+  "result-lines": "{count} changed lines",
+  "chosen-by-judge": "{judge} chose it: {words}",
+  "chosen-alone": "it is the only one that passes",
+  "chosen-smallest": "of {count} that pass it is the smallest: {lines} changed lines",
+  "judge-not-asked": "{judge} was not asked, because the budget is used up",
+  "judge-asked": "{judge} was asked which is the best",
+  "judge-chose-none": "it chose {choice}, which is none of them",
+  "nobody-changes-plan": "no agent leads this run, so nobody could change the plan; edit it yourself",
+  "leader-made-no-other-plan": "the leader made no other plan",
+  "edited-plan-unusable": "the edited plan is no plan: {faults}",
+  "run-is-being-stopped": "the run is being stopped",
+  "leader-did-not-answer": "the leader did not answer it",
+  "no-leader": "no agent leads this run",
+  "leader-woken-often": "the leader was woken as often as it may be",
+  "leader-failed-often": "the leader failed too often in a row",
+  "leader-share-used": "the leader has used its part of the budget",
+  "nobody-to-ask": "nobody can be asked",
+  "left-to-leader": "the person leaves it to the leader",
+  "question-task-given-up": "its task was given up",
+  "question-task-removed": "its task was removed",
+  "question-task-goes-on": "its task goes on without an answer",
+  "question-run-over": "the run is over",
+  "question-worker-restarted": "its worker was started anew",
+  "question-worker-stopped": "its worker was stopped",
+  "question-worker-dead": "its worker is dead",
+  "question-work-ended": "the work on its task has ended",
+  "question-unanswered": "nobody answered within {limit}",
+  "question-agent-gone": "the agent does not wait for it any more",
   "task-failed": "failed for good: {error}",
   "task-failed-unexplained": "failed for good: no reason was recorded",
   "task-completed": "completed",

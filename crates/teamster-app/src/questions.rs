@@ -184,7 +184,7 @@ fn is_over(id: QuestionId, fate: &QuestionFate) -> AppError {
         QuestionFate::Answered { by, answer, .. } => {
             format!("{by} answered first: {}", shown_line(answer, SHOWN))
         }
-        QuestionFate::Expired { reason, .. } => shown_line(reason, SHOWN),
+        QuestionFate::Expired { reason, .. } => shown_line(reason.as_str(), SHOWN),
         QuestionFate::Open => "it is open".to_owned(),
     };
     AppError::new(

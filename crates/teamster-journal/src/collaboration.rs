@@ -1,6 +1,7 @@
 //! What the agents of a run said to each other and to the person, for whoever looks at it: the leader's wakes, what was
 //! found, and which of several results was chosen.
 
+use teamster_types::phrase::Wording;
 use teamster_types::{TaskId, Time};
 
 use crate::actor::EventActor;
@@ -69,7 +70,7 @@ pub enum WakeOutcome {
         /// When that was clear.
         at: Time,
         /// Why, in words.
-        reason: String,
+        reason: Wording,
     },
     /// What the leader decided could not be carried out, so that it was asked again.
     Refused {
@@ -165,7 +166,7 @@ impl Collaboration {
             EventKind::LeaderActed(acted) => self.acted(event, acted),
             EventKind::LeaderFailed(failed) => self.end(WakeOutcome::Failed {
                 at: event.ts,
-                reason: failed.reason.clone(),
+                reason: Wording::new(failed.reason.as_str(), failed.reason_codes.clone()),
             }),
             EventKind::JudgeFailed(failed) => self.judge_failed = Some(failed.clone()),
             EventKind::CandidateChosen(chosen) => {
@@ -370,6 +371,7 @@ mod tests {
         let failed = LeaderFailed {
             wake: 2,
             reason: "no JSON".to_owned(),
+            ..LeaderFailed::default()
         };
         let told = fold(vec![
             woken(1),
@@ -381,7 +383,9 @@ mod tests {
         assert!(
             matches!(outcomes[0], WakeOutcome::Refused { reason, .. } if reason == "task 3 is claimed")
         );
-        assert!(matches!(outcomes[1], WakeOutcome::Failed { reason, .. } if reason == "no JSON"));
+        assert!(
+            matches!(outcomes[1], WakeOutcome::Failed { reason, .. } if reason.as_str() == "no JSON")
+        );
         assert!(matches!(outcomes[2], WakeOutcome::UnderWay));
     }
 

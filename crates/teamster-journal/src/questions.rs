@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 
+use teamster_types::phrase::{PhraseCode, Wording};
 use teamster_types::{TaskId, Time};
 
 use crate::actor::EventActor;
@@ -40,7 +41,7 @@ pub enum QuestionFate {
         /// When it ended.
         at: Time,
         /// Why nobody waits.
-        reason: String,
+        reason: Wording,
     },
 }
 
@@ -62,7 +63,7 @@ pub struct Question {
     /// Who is to answer by now.
     pub to: Addressee,
     /// Why somebody else than the first addressee is to answer.
-    pub forwarded: Option<String>,
+    pub forwarded: Option<Wording>,
     /// The task that is proposed.
     pub proposal: Option<ProposedTask>,
     /// What became of it.
@@ -135,7 +136,8 @@ impl Questions {
             EventKind::QuestionForwarded(forwarded) => {
                 let question = self.still_open(forwarded.question)?;
                 question.to = forwarded.to;
-                question.forwarded = Some(forwarded.reason.clone());
+                let codes = forwarded.reason_codes.clone();
+                question.forwarded = Some(Wording::new(forwarded.reason.as_str(), codes));
                 forwarded.question
             }
             EventKind::QuestionAnswered(answered) => {
@@ -153,7 +155,7 @@ impl Questions {
                 question.fate = QuestionFate::Expired {
                     seq: event.seq,
                     at: event.ts,
-                    reason: expired.reason.clone(),
+                    reason: Wording::new(expired.reason.as_str(), expired.reason_codes.clone()),
                 };
                 expired.question
             }
@@ -186,14 +188,14 @@ impl Questions {
             | EventKind::TaskClaimed(_)
             | EventKind::TaskCompleted(_) => {
                 let reason = match what {
-                    EventKind::TaskFailed(_) => "its task was given up",
-                    EventKind::TaskDeleted(_) => "its task was removed",
-                    _ => "its task goes on without an answer",
+                    EventKind::TaskFailed(_) => PhraseCode::QuestionTaskGivenUp,
+                    EventKind::TaskDeleted(_) => PhraseCode::QuestionTaskRemoved,
+                    _ => PhraseCode::QuestionTaskGoesOn,
                 };
                 let fate = QuestionFate::Expired {
                     seq: event.seq,
                     at: event.ts,
-                    reason: reason.to_owned(),
+                    reason: reason.into(),
                 };
                 self.end_block(event, &fate)?
             }
@@ -207,21 +209,22 @@ impl Questions {
             EventKind::RunFinished(finished)
                 if finished.end().is_some_and(|end| !end.is_resumable()) =>
             {
-                self.end_all(event, "the run is over");
+                self.end_all(event, PhraseCode::QuestionRunOver);
                 return None;
             }
             EventKind::WorkerSpawned(_) => {
-                self.give_up(event.actor.as_str(), event, "its worker was started anew");
+                let why = PhraseCode::QuestionWorkerRestarted;
+                self.give_up(event.actor.as_str(), event, why);
                 return None;
             }
             EventKind::WorkerStopped(stopped) => {
                 let worker = stopped.worker.as_deref().unwrap_or(event.actor.as_str());
-                self.give_up(worker, event, "its worker was stopped");
+                self.give_up(worker, event, PhraseCode::QuestionWorkerStopped);
                 return None;
             }
             EventKind::WorkerDead(dead) => {
                 let worker = dead.worker.as_deref().unwrap_or(event.actor.as_str());
-                self.give_up(worker, event, "its worker is dead");
+                self.give_up(worker, event, PhraseCode::QuestionWorkerDead);
                 return None;
             }
             _ => return None,
@@ -269,21 +272,21 @@ impl Questions {
     }
 
     /// Ends what a worker waited for: the process that waited is gone.
-    fn give_up(&mut self, worker: &str, event: &Event, reason: &str) {
+    fn give_up(&mut self, worker: &str, event: &Event, reason: PhraseCode) {
         self.expire(event, reason, |question| question.is_waited_for_by(worker));
     }
 
-    fn end_all(&mut self, event: &Event, reason: &str) {
+    fn end_all(&mut self, event: &Event, reason: PhraseCode) {
         self.expire(event, reason, |_| true);
     }
 
-    fn expire(&mut self, event: &Event, reason: &str, is_meant: impl Fn(&Question) -> bool) {
+    fn expire(&mut self, event: &Event, reason: PhraseCode, is_meant: impl Fn(&Question) -> bool) {
         for question in self.all.values_mut() {
             if question.is_open() && is_meant(question) {
                 question.fate = QuestionFate::Expired {
                     seq: event.seq,
                     at: event.ts,
-                    reason: reason.to_owned(),
+                    reason: reason.into(),
                 };
             }
         }
@@ -342,6 +345,7 @@ mod tests {
         let expired = QuestionExpired {
             question: QuestionId::at(question),
             reason: "nobody answered".to_owned(),
+            ..QuestionExpired::default()
         };
         placed(seq, actor, EventKind::QuestionExpired(expired))
     }
@@ -363,7 +367,7 @@ mod tests {
     fn questions_end_with_a_run_that_cannot_go_on() {
         use crate::payload::{RunEnd, RunFinished};
         let finished = |end| {
-            let finished = RunFinished::new(None, end, "", None);
+            let finished = RunFinished::new(None, end, &Wording::default(), None);
             placed(4, "lead", EventKind::RunFinished(finished))
         };
         let proposal = asked(3, "ann", QuestionKind::Proposal);
@@ -393,6 +397,7 @@ mod tests {
             question: QuestionId::at(3),
             to: Addressee::Person,
             reason: "the leader cannot tell".to_owned(),
+            ..QuestionForwarded::default()
         };
         let questions = Questions::of(&[
             asked(3, "ann", QuestionKind::Ask),
@@ -401,7 +406,7 @@ mod tests {
         let question = questions.open().next().unwrap();
         assert_eq!(question.to, Addressee::Person);
         assert_eq!(
-            question.forwarded.as_deref(),
+            question.forwarded.as_ref().map(Wording::as_str),
             Some("the leader cannot tell")
         );
     }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use teamster_types::flow::{FlowKind, Stage};
+use teamster_types::phrase::Wording;
 use teamster_types::{TaskId, Time};
 
 use crate::actor::EventActor;
@@ -184,9 +185,9 @@ pub enum ReviewOutcome {
     /// The reviewer said this.
     Finished(ReviewFinished),
     /// The reviewer made no review, for this reason.
-    Failed(String),
+    Failed(Wording),
     /// Nobody was asked, for this reason.
-    Skipped(String),
+    Skipped(Wording),
 }
 
 /// How often in a row a task failed for the same reason.
@@ -296,7 +297,7 @@ pub struct RunState {
     /// What was used.
     pub spent: Costs,
     /// Why the agent that was to choose among the results chose none, if it was asked.
-    pub judge_failed: Option<String>,
+    pub judge_failed: Option<Wording>,
     /// The launch of a check, a leader that plans, a reviewer or a judge that was begun, and of whose end nothing is known.
     pub under_way: Option<String>,
     /// Every conflict that was met, with the task whose work it kept out.
@@ -405,11 +406,17 @@ impl RunState {
                 self.reviewed(event.ts, &finished.commit, &finished.reviewer, outcome);
             }
             EventKind::ReviewFailed(failed) => {
-                let outcome = ReviewOutcome::Failed(failed.reason.clone());
+                let outcome = ReviewOutcome::Failed(Wording::new(
+                    failed.reason.as_str(),
+                    failed.reason_codes.clone(),
+                ));
                 self.reviewed(event.ts, &failed.commit, &failed.reviewer, outcome);
             }
             EventKind::ReviewSkipped(skipped) => {
-                let outcome = ReviewOutcome::Skipped(skipped.reason.clone());
+                let outcome = ReviewOutcome::Skipped(Wording::new(
+                    skipped.reason.as_str(),
+                    skipped.reason_codes.clone(),
+                ));
                 self.reviewed(event.ts, &skipped.commit, "", outcome);
             }
             EventKind::ApprovalRequested(opened) => {
@@ -513,7 +520,8 @@ impl RunState {
             EventKind::JudgeAsked(asked) => self.under_way = Some(asked.launch.clone()),
             EventKind::JudgeFailed(failed) => {
                 self.under_way = None;
-                self.judge_failed = Some(failed.reason.clone());
+                let codes = failed.reason_codes.clone();
+                self.judge_failed = Some(Wording::new(failed.reason.as_str(), codes));
             }
             EventKind::LeaderWoken(woken) => {
                 self.leader.launch = Some(woken.launch.clone());

@@ -10,6 +10,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use teamster_types::health::Verdict;
 use teamster_types::heartbeat::{LIMITED, ProviderLimit};
+use teamster_types::phrase::{PhraseKey, PhraseKeys};
 use teamster_types::task::Status;
 use teamster_types::{TaskId, Time};
 
@@ -135,8 +136,8 @@ pub struct WorkerState {
     pub last_event_at: Option<Time>,
     /// The task that it has.
     pub holds: Option<TaskId>,
-    /// What was last said against it, with the evidence; `None` while all is well.
-    pub verdict: Option<(Verdict, Vec<String>)>,
+    /// What was last said against it, with the evidence and its codes; `None` while all is well.
+    pub verdict: Option<(Verdict, Vec<String>, PhraseKeys)>,
     /// Attempts that it began.
     pub attempts: u64,
     /// Tasks that it completed.
@@ -197,6 +198,7 @@ pub struct Span {
 
 /// Something that happened to a worker at one moment.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct Mark {
     /// The position of the journal.
     pub seq: u64,
@@ -206,6 +208,8 @@ pub struct Mark {
     pub what: String,
     /// More about it, in words.
     pub words: String,
+    /// The codes of these words, for other languages; empty where somebody else wrote them.
+    pub words_codes: Vec<PhraseKey>,
 }
 
 /// A request of an agent that waits for a person's answer.
@@ -547,7 +551,10 @@ impl WorkerState {
     /// Takes in an event about the worker itself.
     fn happened(&mut self, event: &Event, what: &EventKind, about: &AboutWorker<'_>) {
         let AboutWorker {
-            evidence, reason, ..
+            evidence,
+            codes,
+            reason,
+            ..
         } = *about;
         let said = |verdict: Verdict| {
             let mut words = evidence.to_vec();
@@ -558,7 +565,7 @@ impl WorkerState {
                     reason.to_owned()
                 });
             }
-            Some((verdict, words))
+            Some((verdict, words, codes.clone()))
         };
         match what {
             EventKind::WorkerSpawned(_) => {
@@ -613,16 +620,17 @@ impl WorkerState {
             EventKind::WorkerRestarted(_) => self.enter(WorkerPhase::Spawning, event),
             _ => {}
         }
-        let words = if reason.is_empty() {
-            evidence.join(", ")
+        let (words, words_codes) = if reason.is_empty() {
+            (evidence.join(", "), codes.to_vec())
         } else {
-            reason.to_owned()
+            (reason.to_owned(), Vec::new())
         };
         self.marks.push(Mark {
             seq: event.seq,
             at: event.ts,
             what: event.kind.clone(),
             words,
+            words_codes,
         });
         shorten(&mut self.marks, MOST_MARKS);
     }
@@ -633,35 +641,44 @@ struct AboutWorker<'a> {
     /// The worker, where it is named; else it is the event's actor.
     worker: Option<&'a str>,
     evidence: &'a [String],
+    codes: &'a PhraseKeys,
     reason: &'a str,
 }
 
 impl<'a> AboutWorker<'a> {
     /// Returns what an event tells about a worker, or `None` when it is about something else.
     fn of(what: &'a EventKind) -> Option<Self> {
-        let about = |worker: Option<&'a str>, evidence: &'a [String], reason: &'a str| Self {
+        const NONE: &PhraseKeys = &PhraseKeys::none();
+        let about = |worker: Option<&'a str>, reason: &'a str| Self {
             worker,
-            evidence,
+            evidence: &[],
+            codes: NONE,
             reason,
         };
         Some(match what {
             EventKind::WorkerSpawned(_)
             | EventKind::WorkerStarted(_)
-            | EventKind::WorkerResumed(_) => about(None, &[], ""),
-            EventKind::WorkerLaunchFailed(failed) => about(None, &[], &failed.reason),
-            EventKind::WorkerPaused(paused) => about(None, &[], &paused.reason),
-            EventKind::WorkerQuarantined(told) => {
-                about(told.worker.as_deref(), &told.evidence, &told.reason)
-            }
-            EventKind::WorkerStopped(told) => about(told.worker.as_deref(), &[], &told.reason),
+            | EventKind::WorkerResumed(_) => about(None, ""),
+            EventKind::WorkerLaunchFailed(failed) => about(None, &failed.reason),
+            EventKind::WorkerPaused(paused) => about(None, &paused.reason),
+            EventKind::WorkerQuarantined(told) => Self {
+                evidence: &told.evidence,
+                codes: &told.evidence_codes,
+                ..about(told.worker.as_deref(), &told.reason)
+            },
+            EventKind::WorkerStopped(told) => about(told.worker.as_deref(), &told.reason),
             EventKind::WorkerDead(told)
             | EventKind::WorkerHung(told)
             | EventKind::WorkerSilent(told)
             | EventKind::WorkerBeatLost(told) => {
                 let reason = told.reason.as_deref().unwrap_or_default();
-                about(told.worker.as_deref(), &told.evidence, reason)
+                Self {
+                    evidence: &told.evidence,
+                    codes: &told.evidence_codes,
+                    ..about(told.worker.as_deref(), reason)
+                }
             }
-            EventKind::WorkerRestarted(told) => about(Some(&told.worker), &[], ""),
+            EventKind::WorkerRestarted(told) => about(Some(&told.worker), ""),
             _ => return None,
         })
     }

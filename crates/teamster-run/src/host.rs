@@ -56,6 +56,7 @@ use teamster_store::{PlannedTask, Store, StoreError};
 use teamster_types::TeamName;
 use teamster_types::flow::Stage;
 use teamster_types::health::Limits;
+use teamster_types::phrase::{Phrase, PhraseCode, Wording};
 use teamster_types::task::NewTask;
 use teamster_workers::launch::Launcher;
 use teamster_workers::limits::WorkerLimits;
@@ -240,7 +241,7 @@ enum HostCommand {
         /// What is reviewed.
         commit: String,
         /// Why the gate may open, in words.
-        reason: &'static str,
+        reason: PhraseCode,
     },
     /// Stops every worker, for this reason.
     StopWorkers(&'static str),
@@ -249,16 +250,16 @@ enum HostCommand {
         /// The stage.
         stage: Stage,
         /// Why it is entered, in words.
-        reason: String,
+        reason: Wording,
     },
     /// Ends a run whose work is taken, for this reason. What is missing in it is named.
-    Complete(String),
+    Complete(Wording),
     /// Ends the run. Everybody was stopped before.
     Finish {
         /// The end.
         end: RunEnd,
         /// Why it ends, in words.
-        reason: String,
+        reason: Wording,
     },
     /// Ends a run whose budget is used up. Running agents are interrupted; what they have is committed on their branches.
     ExhaustBudget(Exceeded),
@@ -273,12 +274,12 @@ impl HostCommand {
         Self::AddTask(Box::new(task))
     }
 
-    fn enter(stage: Stage, reason: impl Into<String>) -> Self {
+    fn enter(stage: Stage, reason: impl Into<Wording>) -> Self {
         let reason = reason.into();
         Self::Enter { stage, reason }
     }
 
-    fn finish(end: RunEnd, reason: impl Into<String>) -> Self {
+    fn finish(end: RunEnd, reason: impl Into<Wording>) -> Self {
         let reason = reason.into();
         Self::Finish { end, reason }
     }
@@ -467,14 +468,14 @@ impl<'a> Host<'a> {
             }
             HostCommand::StopWorkers(reason) => self.run.stop_workers(reason)?,
             HostCommand::Enter { stage, reason } => return self.enter(stage, &reason),
-            HostCommand::Complete(reason) => self.complete(&reason)?,
+            HostCommand::Complete(reason) => self.complete(reason)?,
             HostCommand::Finish { end, reason } => self.finish(end, &reason)?,
             HostCommand::ExhaustBudget(exceeded) => {
                 self.run
                     .journal(EventKind::BudgetExhausted(exceeded.event()))?;
                 self.waker.stop(&mut self.run)?;
                 self.run.stop_workers("the budget is used up")?;
-                self.finish(RunEnd::BudgetExhausted, &exceeded.sentence())?;
+                self.finish(RunEnd::BudgetExhausted, &exceeded.sentence().into())?;
             }
             HostCommand::Wait => return Ok(Next::Wait),
             HostCommand::Leave(exit) => return Ok(Next::Leave(exit)),
@@ -483,8 +484,8 @@ impl<'a> Host<'a> {
     }
 
     /// Has the merged work reviewed, unless somebody waits for the leader: what it decides may change the work.
-    fn review(&mut self, commit: &str, reason: &str) -> Result<Next> {
-        let ask_leader = || HostCommand::enter(Stage::Execute, "something needs the leader");
+    fn review(&mut self, commit: &str, reason: PhraseCode) -> Result<Next> {
+        let ask_leader = || HostCommand::enter(Stage::Execute, PhraseCode::NeedsLeader);
         if LeaderWaker::is_needed(&self.run, &self.run.tasks()?)? {
             return self.apply(ask_leader());
         }
@@ -522,7 +523,7 @@ impl<'a> Host<'a> {
         repository_audit::note_refs(&mut self.run)?;
         repository_audit::note_files(&mut self.run)?;
         if self.run.state().stage.is_none() {
-            self.enter(Stage::Plan, "the run begins")?;
+            self.enter(Stage::Plan, &PhraseCode::RunBegins.into())?;
         }
         Ok(())
     }
@@ -540,7 +541,7 @@ impl<'a> Host<'a> {
     }
 
     /// Enters a stage, unless the flow of the run lacks something for that.
-    fn enter(&mut self, stage: Stage, reason: &str) -> Result<Next> {
+    fn enter(&mut self, stage: Stage, reason: &Wording) -> Result<Next> {
         let guard = self.merger.guard();
         match flow_phases::guard_stage(&mut self.run, guard, &mut self.projector, stage)? {
             StageGuard::Open => {}
@@ -557,7 +558,8 @@ impl<'a> Host<'a> {
             to: stage.as_str().to_owned(),
             stage: stage.as_str().to_owned(),
             round: self.run.state().round,
-            reason: reason.to_owned(),
+            reason: reason.to_string(),
+            reason_codes: reason.codes().clone(),
         }))?;
         flow_phases::follow(&mut self.run, &mut self.projector)?;
         Ok(Next::GoOn)
@@ -586,17 +588,17 @@ impl<'a> Host<'a> {
         self.waker.pass_on(&mut self.run)?;
         self.run.stop_workers(CANCELLED)?;
         let reason = if self.run.state().is_cancelled_elsewhere() {
-            "a person cancelled it"
+            PhraseCode::PersonCancelled
         } else {
-            "a person stopped it"
+            PhraseCode::PersonStopped
         };
-        self.finish(RunEnd::Cancelled, reason)?;
+        self.finish(RunEnd::Cancelled, &reason.into())?;
         let finished = self.run.state().finished.clone();
         Ok(finished.map(HostExit::Over))
     }
 
     /// Ends a run whose work is taken. What is merged is cleared away; what is not is kept and named.
-    fn complete(&mut self, reason: &str) -> Result<()> {
+    fn complete(&mut self, reason: Wording) -> Result<()> {
         let missing = self.merger.guard().missing_at_the_end(&self.run)?;
         integration_guard::clear_away(&mut self.run)?;
         let tasks = self.run.tasks()?;
@@ -606,18 +608,17 @@ impl<'a> Host<'a> {
             (task_progress::hopeless(&tasks).len(), None)
         };
         let (end, reason) = if let Some(lost) = lost {
-            (RunEnd::CompleteInPart, format!("{reason}; {lost}"))
+            (RunEnd::CompleteInPart, reason.and("; ", lost))
         } else if !missing.is_empty() {
-            let reason = format!("{reason}; but {}", missing.join("; "));
-            (RunEnd::CompleteInPart, reason)
+            let missing = Wording::joined(&missing, "; ");
+            (RunEnd::CompleteInPart, reason.and("; but ", missing))
         } else if failed > 0 {
-            let reason =
-                format!("{reason}; {failed} tasks failed for good or wait for one that did");
-            (RunEnd::CompleteInPart, reason)
+            let failed = Phrase::new(PhraseCode::TasksFailedForGood, [("count", &failed)]);
+            (RunEnd::CompleteInPart, reason.and("; ", failed))
         } else if let Some(given_up) = gate::given_up(self.run.state()) {
-            (RunEnd::CompleteInPart, format!("{reason}; {given_up}"))
+            (RunEnd::CompleteInPart, reason.and("; ", given_up))
         } else {
-            (RunEnd::Complete, reason.to_owned())
+            (RunEnd::Complete, reason)
         };
         self.finish(end, &reason)
     }
@@ -632,7 +633,7 @@ impl<'a> Host<'a> {
         self.end_what_was_under_way();
         self.waker.pass_on(&mut self.run)?;
         self.run.stop_workers(CANCELLED)?;
-        let finished = self.journal_end(RunEnd::Cancelled, "a person cancelled it")?;
+        let finished = self.journal_end(RunEnd::Cancelled, &PhraseCode::PersonCancelled.into())?;
         if projector::is_projected(&self.run) {
             flow_phases::follow(&mut self.run, &mut self.projector)?;
             self.projector.project(&mut self.run);
@@ -642,25 +643,25 @@ impl<'a> Host<'a> {
     }
 
     /// Writes down how the run ended.
-    fn journal_end(&mut self, end: RunEnd, reason: &str) -> Result<Finished> {
+    fn journal_end(&mut self, end: RunEnd, reason: &Wording) -> Result<Finished> {
         let commit = render::commit_with_work(&self.run, self.merger.guard());
         let finished = RunFinished::new(self.run.state().stage, end, reason, commit);
         self.run.journal(EventKind::RunFinished(finished))?;
         Ok(Finished {
             end,
             exit_code: end.exit_code(),
-            reason: reason.to_owned(),
+            reason: reason.to_string(),
         })
     }
 
     /// Ends the run, and writes its report. Everybody was stopped before.
-    fn finish(&mut self, end: RunEnd, reason: &str) -> Result<()> {
+    fn finish(&mut self, end: RunEnd, reason: &Wording) -> Result<()> {
         self.waker.stop(&mut self.run)?;
         let landed = render::commit_with_work(&self.run, self.merger.guard());
         self.journal_end(end, reason)?;
         flow_phases::follow(&mut self.run, &mut self.projector)?;
         for sentence in repository_audit::changed_refs(&self.run, landed.as_deref()) {
-            self.run.say(&sentence);
+            self.run.say(sentence.as_str());
         }
         render::write_report(&mut self.run, self.merger.guard());
         Ok(())

@@ -23,6 +23,7 @@ use teamster_agents::{
 use teamster_journal::payload::{Budget, Limit, Member, PlanDraft, UnusableAnswer};
 use teamster_prompts::facts::{Answer, CheckState, FolderFacts, WakePrompt};
 use teamster_prompts::{PromptError, Prompts};
+use teamster_types::phrase::{Phrase, PhraseCode};
 use teamster_types::redact::redact;
 use teamster_workers::ask::{AgentNotStarted, Ask, AskResult, ask};
 use teamster_workers::limits::WorkerLimits;
@@ -225,17 +226,23 @@ impl std::error::Error for LeaderError {}
 
 impl LeaderError {
     /// Returns what went wrong, whatever the leader was asked.
-    pub fn cause(&self) -> String {
-        let who = &self.provider;
+    pub fn cause(&self) -> Phrase {
+        let who = ("leader", &self.provider as &dyn fmt::Display);
         match &self.problem {
-            LeaderProblem::NotStarted(error) => format!("{who} could not be started: {error}"),
-            LeaderProblem::Stopped => format!("{who} was stopped"),
-            LeaderProblem::Paused(reason) => format!("{who} cannot work now: {reason}"),
-            LeaderProblem::Failed(reason) => format!("{who} failed: {reason}"),
+            LeaderProblem::NotStarted(error) => {
+                Phrase::new(PhraseCode::LeaderNotStarted, [who, ("error", error)])
+            }
+            LeaderProblem::Stopped => Phrase::new(PhraseCode::LeaderStopped, [who]),
+            LeaderProblem::Paused(reason) => {
+                Phrase::new(PhraseCode::LeaderCannotWork, [who, ("reason", reason)])
+            }
+            LeaderProblem::Failed(reason) => {
+                Phrase::new(PhraseCode::LeaderFailed, [who, ("reason", reason)])
+            }
             LeaderProblem::Unusable { faults, .. } => {
                 let faults: Vec<&str> = faults.iter().map(|fault| fault.message.as_str()).collect();
                 let faults = faults.join("; ");
-                format!("{who} was asked twice, and its answer cannot be used: {faults}")
+                Phrase::new(PhraseCode::LeaderUnusable, [who, ("faults", &faults)])
             }
         }
     }

@@ -30,6 +30,7 @@ use teamster_journal::payload::{
     Budget, Check, CheckVerdict, Checked, DeniedRequest, JudgeFailed, ReviewMode,
 };
 use teamster_journal::{ChoiceRecord, FindingRecord, Question, ReviewState, WakeRecord};
+use teamster_types::phrase::{Phrase, PhraseCode, Wording};
 use teamster_types::{TeamName, Time};
 
 pub use gate::gate_text;
@@ -101,7 +102,7 @@ pub struct ReportInput {
     /// Which of several results of the same work was chosen.
     pub choice: Option<ChoiceRecord>,
     /// Messages to workers that no client took, each as a sentence.
-    pub untaken: Vec<String>,
+    pub untaken: Vec<Phrase>,
     /// What was found out on the way: a name, and the text.
     pub findings: Vec<(String, String)>,
     /// `git diff --stat`, from the base to the integration.
@@ -310,10 +311,10 @@ impl ReportInput {
     }
 
     /// Returns whether the work was verified, in one sentence that never says more than is so.
-    pub fn verified_words(&self) -> String {
+    pub fn verified_words(&self) -> Wording {
         let checks = self.last_checks();
         if checks.is_empty() {
-            return "Nothing was verified: no command has looked at this work.".to_owned();
+            return PhraseCode::NothingVerified.into();
         }
         let elsewhere = checks.iter().map(|run| run.commit.as_str()).find(|commit| {
             let asked = self.asked_about.as_deref();
@@ -321,7 +322,7 @@ impl ReportInput {
         });
         if let Some(commit) = elsewhere {
             let commit = markdown::short(commit);
-            return format!("Not verified: the checks looked at another commit, {commit}.");
+            return Phrase::new(PhraseCode::VerifiedElsewhere, [("commit", &commit)]).into();
         }
         let count = |is: &dyn Fn(&CheckRun) -> bool| checks.iter().filter(|run| is(run)).count();
         let passed = count(&|run| run.checked.verdict == CheckVerdict::Passed);
@@ -336,33 +337,42 @@ impl ReportInput {
             .count();
         let all = checks.len() + not_run;
         if passed == all {
-            return format!("Verified: {} passed.", markdown::counted(passed, "check"));
+            return match passed {
+                1 => PhraseCode::VerifiedByCheck.into(),
+                _ => Phrase::new(PhraseCode::VerifiedByChecks, [("count", &passed)]).into(),
+            };
         }
-        let parts: Vec<String> = [
+        let parts: Vec<Phrase> = [
             (
                 count(&|run| run.charged && run.checked.verdict.is_failure()),
-                "failed",
+                PhraseCode::CountFailed,
             ),
             (
                 count(&|run| !run.charged && run.checked.verdict.is_failure()),
-                "failed as before the work began",
+                PhraseCode::CountFailedBefore,
             ),
             (
                 count(&|run| run.checked.verdict == CheckVerdict::Flaky),
-                "flaky, which is not passed",
+                PhraseCode::CountFlaky,
             ),
             (
                 count(&|run| run.checked.verdict == CheckVerdict::Stopped),
-                "not run to the end",
+                PhraseCode::CountStopped,
             ),
-            (not_run, "not run"),
-            (passed, "passed"),
+            (not_run, PhraseCode::CountNotRun),
+            (passed, PhraseCode::CountPassed),
         ]
         .into_iter()
         .filter(|(number, _)| *number > 0)
-        .map(|(number, what)| format!("{number} {what}"))
+        .map(|(number, code)| Phrase::new(code, [("count", &number)]))
         .collect();
-        let all = markdown::counted(all, "check");
-        format!("Not fully verified: of {all}, {}.", parts.join("; "))
+        let of = match all {
+            1 => PhraseCode::PartOfCheckVerified.into(),
+            _ => Phrase::new(PhraseCode::PartOfChecksVerified, [("count", &all)]),
+        };
+        let parts = Wording::joined(&parts, "; ");
+        Wording::from(of)
+            .and(", ", parts)
+            .and(".", Wording::default())
     }
 }

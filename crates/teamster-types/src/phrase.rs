@@ -14,7 +14,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 macro_rules! phrases {
     ($($code:ident: $template:literal,)*) => {
         /// Names a sentence of ours.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
         #[serde(rename_all = "kebab-case")]
         pub enum PhraseCode {
             $(#[doc = $template] $code,)*
@@ -84,6 +84,7 @@ phrases! {
     // What needs a person.
     WorkerVerdict: "{verdict}",
     WorkWaits: "{words}; it waits for you: `{command}`, or reject, or revise",
+    WaitsForDecision: "it waits for you: `{command}`, or reject, or revise",
     PlanWaits: "revision {revision} waits for you: `teamster plan show --team {team}`, then accept, revise, edit or reject",
     MessageUndelivered: "1 message is not delivered after {age}",
     MessagesUndelivered: "{count} messages are not delivered after {age}",
@@ -157,6 +158,169 @@ phrases! {
     ClaimLockLeft: "claim lock, its claimer (pid {pid}) is gone",
     EndedWhenAsked: "it ended when it was asked to",
     KilledAfter: "it did not end within {limit} and was killed",
+    // Whether the work at the gate was verified.
+    NothingVerified: "Nothing was verified: no command has looked at this work.",
+    VerifiedElsewhere: "Not verified: the checks looked at another commit, {commit}.",
+    VerifiedByCheck: "Verified: 1 check passed.",
+    VerifiedByChecks: "Verified: {count} checks passed.",
+    PartOfCheckVerified: "Not fully verified: of 1 check",
+    PartOfChecksVerified: "Not fully verified: of {count} checks",
+    CountFailed: "{count} failed",
+    CountFailedBefore: "{count} failed as before the work began",
+    CountFlaky: "{count} flaky, which is not passed",
+    CountStopped: "{count} not run to the end",
+    CountNotRun: "{count} not run",
+    CountPassed: "{count} passed",
+    GateVerified: "verified: every check passed",
+    GateNothingVerified: "NOTHING WAS VERIFIED: no command was given, and none was found",
+    GateNotVerified: "not every check passed",
+    // Why a check does not count as passed.
+    CheckElsewhere: "it looked at another commit",
+    CheckFlaky: "flaky, which is not passed",
+    CheckStopped: "not run to the end",
+    CheckFailed: "failed",
+    CheckTimedOut: "timed out",
+    CheckFailedBefore: "failed as before the work began",
+    CheckNotRun: "not run",
+    // Why a task will not be done.
+    NobodySaidWhy: "nobody said why",
+    TaskNotMergeable: "it could not be merged",
+    TaskWaitsFor: "it waits for {tasks}",
+    // What became of the user's branches and tags.
+    RefsNotCompared: "The branches could not be compared: {error}.",
+    BranchMoved: "Branch {name} moved from {from} to {to}.",
+    BranchDeleted: "Branch {name} was deleted; it was at {from}.",
+    BranchNew: "Branch {name} is new, at {to}.",
+    BranchMovedBeforeLanding: "Branch {name} was moved from {from} to {to} before the work landed on it.",
+    TagMoved: "Tag {name} moved from {from} to {to}.",
+    TagDeleted: "Tag {name} was deleted; it was at {from}.",
+    TagNew: "Tag {name} is new, at {to}.",
+    CheckoutMoved: "What is checked out moved from {from} to {to}.",
+    CheckoutDeleted: "What is checked out was deleted; it was at {from}.",
+    CheckoutNew: "What is checked out is new, at {to}.",
+    RefMoved: "{name} moved from {from} to {to}.",
+    RefDeleted: "{name} was deleted; it was at {from}.",
+    RefNew: "{name} is new, at {to}.",
+    MoreRefsChanged: "{count} more references changed.",
+    // Messages that nobody took.
+    MessageUntaken: "{from} to {to}: {words}",
+    MoreMessagesUntaken: "and {count} more: `teamster message list` has them",
+    // Why approved work did not land.
+    NotOnBranch: "{branch} does not have it",
+    BranchNotChanged: "{branch} was not changed: {why}\nwhen that is out of the way: {command}",
+    BranchNotMoved: "{branch} was not moved: {why}\ngit has changed these files before it failed, and they could not be put back: {files}\nthis puts them back: {undo}\nwhen that is out of the way: {command}",
+    BranchGone: "there is no branch {branch} any more",
+    BranchMovedBack: "{branch} was moved back to {tip} since the work began at {base}, and landing would bring back what was taken out; if that is what you want: git merge {commit}",
+    BranchStillConflicts: "what is new on {branch} conflicts with the work in {files}, and task {task}, which was to bring them together, has not; merge {tip} by hand on top of the work, or revise it",
+    // Who decided at the gate.
+    ByChecks: "the checks (--approve auto)",
+    ByPersonInStudio: "a person in Studio",
+    ByPersonAtTerminal: "a person at a terminal",
+    // Why a run entered a stage.
+    RunBegins: "the run begins",
+    RequirementsWanted: "they were asked for",
+    LeaderAsksFirst: "the leader asks before it plans",
+    PlanIsMade: "the plan is made",
+    FinishedIsMerged: "what is finished is merged",
+    MoreIsFinished: "more is finished",
+    EveryTaskDone: "every task is done",
+    SomeTasksDone: "{done} tasks are done, {left} will not be",
+    EveryFinishedTaskMerged: "every finished task is merged",
+    FinishedTasksNotMerged: "{count} finished tasks could not be merged",
+    TasksToDoAgain: "there are tasks to do again",
+    MergedWorkMissing: "work that was called merged is missing",
+    MergedWorkNotVerified: "the merged work is not what was verified",
+    ApprovedWorkNotVerified: "what was approved is not what was verified",
+    NeedsLeader: "something needs the leader",
+    NoCheckFound: "nothing was verified: no command is given, and none was found",
+    AllChecksPassed: "all checks passed",
+    NoCheckBroken: "the team broke no check",
+    VerificationFailed: "verification failed: {commands}",
+    ReviewFoundOne: "the review found 1 thing to fix",
+    ReviewFoundSome: "the review found {count} things to fix",
+    BranchHasMoved: "{branch} has moved; it is verified and asked about again",
+    BranchConflicts: "{branch} has moved and conflicts with the team's work",
+    // Why a run ended.
+    WorkStaysOnItsBranch: "approved; no branch was checked out when it began, so the work stays on its own",
+    WorkIsInFolder: "approved; the work is in the project's folder",
+    LandedOn: "approved and landed on {branch}",
+    LandedBelowOthers: "approved and landed on {branch}, which has more commits on top that are not the team's: {commit} to {tip}",
+    NothingChanged: "nothing was changed",
+    NothingChangedAndFails: "nothing was changed, and not every check passes",
+    PersonRejected: "a person rejected it",
+    PersonCancelled: "a person cancelled it",
+    PersonStopped: "a person stopped it",
+    TooManyRevisions: "a person asked for more than {count} revisions",
+    TasksFailedForGood: "{count} tasks failed for good or wait for one that did",
+    FailedTasksCancelled: "the leader cancelled what had failed and made no other task of it: {tasks}",
+    TaskError: "task {task}: {error}",
+    TaskNotMerged: "task {task}: its work is NOT merged",
+    VerificationFails: "verification fails: {commands}",
+    VerificationStillFails: "verification still fails after {count} rounds of fixing: {commands}",
+    PlanNotAccepted: "the plan was not accepted",
+    PlanNotAcceptedBecause: "the plan was not accepted: {words}",
+    NoTaskDone: "none of {count} tasks could be done",
+    NobodyLeft: "nobody is left who could do task {tasks}: every worker has ended or takes no more tasks",
+    TooManyTasks: "{count} tasks were added to the run or begun anew, and the setting run.max_tasks allows {most}: {tasks} are not followed; delete them, or raise the setting, and go on with `teamster run --resume {team}`",
+    TicketsNotDone: "the flow party does not go on to {phase} while {tickets} is not DONE: let the task be done with `teamster task retry ID`, or do without it with `teamster task delete ID`, and go on with `teamster run --resume {team}`",
+    // Why an agent that was asked gave no answer.
+    NoReviewer: "no agent that can review",
+    NoRepositoryToReview: "there is no repository to review it in",
+    BudgetUsedUp: "the budget is used up",
+    AgentNotStarted: "it could not be started: {error}",
+    AgentStopped: "it was stopped",
+    AgentCannotWork: "it cannot work now: {reason}",
+    AgentFailed: "it failed: {reason}",
+    AgentUnusable: "it was asked twice, and its answer cannot be used: {faults}",
+    LeaderNotStarted: "{leader} could not be started: {error}",
+    LeaderStopped: "{leader} was stopped",
+    LeaderCannotWork: "{leader} cannot work now: {reason}",
+    LeaderFailed: "{leader} failed: {reason}",
+    LeaderUnusable: "{leader} was asked twice, and its answer cannot be used: {faults}",
+    LeaderLate: "it has used its part of the run's time",
+    BudgetExhausted: "the budget is used up: {used} used of {allowed}",
+    BudgetHasNoRoom: "the budget has no room for another task: {used} used of {allowed}; {rest} are left, and a task took {each} on average",
+    MissingCommit: "task {task} is missing: its commit {commit} is kept as {name}",
+    MissingWithoutCommit: "task {task} is called merged and has no commit",
+    // Which of several results was chosen, and why not the others.
+    NoResultTaken: "none of {count} results can be taken",
+    ResultOfTask: "task {task}",
+    ResultKeptAs: "(kept as {name})",
+    ResultPasses: "it passes",
+    ResultFailed: "it failed: {error}",
+    ResultFailedUnexplained: "it failed: no reason is known",
+    ResultUnchanged: "it changed nothing",
+    ResultFailsChecks: "it fails {commands}",
+    ResultLines: "{count} changed lines",
+    ChosenByJudge: "{judge} chose it: {words}",
+    ChosenAlone: "it is the only one that passes",
+    ChosenSmallest: "of {count} that pass it is the smallest: {lines} changed lines",
+    JudgeNotAsked: "{judge} was not asked, because the budget is used up",
+    JudgeAsked: "{judge} was asked which is the best",
+    JudgeChoseNone: "it chose {choice}, which is none of them",
+    // Why a plan is not the one that was asked for.
+    NobodyChangesPlan: "no agent leads this run, so nobody could change the plan; edit it yourself",
+    LeaderMadeNoOtherPlan: "the leader made no other plan",
+    EditedPlanUnusable: "the edited plan is no plan: {faults}",
+    // Why somebody else answers a question, or nobody does.
+    RunIsBeingStopped: "the run is being stopped",
+    LeaderDidNotAnswer: "the leader did not answer it",
+    NoLeader: "no agent leads this run",
+    LeaderWokenOften: "the leader was woken as often as it may be",
+    LeaderFailedOften: "the leader failed too often in a row",
+    LeaderShareUsed: "the leader has used its part of the budget",
+    NobodyToAsk: "nobody can be asked",
+    LeftToLeader: "the person leaves it to the leader",
+    QuestionTaskGivenUp: "its task was given up",
+    QuestionTaskRemoved: "its task was removed",
+    QuestionTaskGoesOn: "its task goes on without an answer",
+    QuestionRunOver: "the run is over",
+    QuestionWorkerRestarted: "its worker was started anew",
+    QuestionWorkerStopped: "its worker was stopped",
+    QuestionWorkerDead: "its worker is dead",
+    QuestionWorkEnded: "the work on its task has ended",
+    QuestionUnanswered: "nobody answered within {limit}",
+    QuestionAgentGone: "the agent does not wait for it any more",
     // Why a task stands where it stands.
     TaskFailed: "failed for good: {error}",
     TaskFailedUnexplained: "failed for good: no reason was recorded",
@@ -178,7 +342,7 @@ phrases! {
 }
 
 /// A code with its parameters: all that another language needs.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PhraseKey {
     /// Which sentence it is.
     pub code: PhraseCode,
@@ -232,6 +396,137 @@ impl Phrase {
     /// Returns the English sentences.
     pub fn texts(phrases: &[Self]) -> Vec<String> {
         phrases.iter().map(|phrase| phrase.text.clone()).collect()
+    }
+}
+
+impl From<PhraseCode> for Phrase {
+    fn from(code: PhraseCode) -> Self {
+        Self::new(code, [])
+    }
+}
+
+/// The codes of what is told in a journal, beside its English text. A list with a code that this version does not know, as a
+/// newer one writes it, is read as none: the text tells it then.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct PhraseKeys(Vec<PhraseKey>);
+
+impl PhraseKeys {
+    /// Returns none.
+    pub const fn none() -> Self {
+        Self(Vec::new())
+    }
+
+    /// Returns whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Returns them as a list.
+    pub fn to_vec(&self) -> Vec<PhraseKey> {
+        self.0.clone()
+    }
+}
+
+impl From<Vec<PhraseKey>> for PhraseKeys {
+    fn from(keys: Vec<PhraseKey>) -> Self {
+        Self(keys)
+    }
+}
+
+impl<'de> Deserialize<'de> for PhraseKeys {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let keys = serde_json::Value::deserialize(deserializer)?;
+        Ok(Self(serde_json::from_value(keys).unwrap_or_default()))
+    }
+}
+
+impl JsonSchema for PhraseKeys {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        Vec::<PhraseKey>::schema_name()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        Vec::<PhraseKey>::json_schema(generator)
+    }
+}
+
+/// What is said in one sentence of ours or in several: the English text, and the codes of its sentences.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wording {
+    text: String,
+    codes: PhraseKeys,
+}
+
+impl Wording {
+    /// Returns a text that is told already, with the codes beside it.
+    pub fn new(text: impl Into<String>, codes: impl Into<PhraseKeys>) -> Self {
+        Self {
+            text: text.into(),
+            codes: codes.into(),
+        }
+    }
+
+    /// Returns several sentences as one text, with `between` between any two of them.
+    pub fn joined(phrases: &[Phrase], between: &str) -> Self {
+        Self::new(phrases.join(between), Phrase::keys(phrases))
+    }
+
+    /// Returns it with more behind it, and `between` between the two.
+    #[must_use]
+    pub fn and(mut self, between: &str, more: impl Into<Self>) -> Self {
+        let more = more.into();
+        self.text = self.text + between + &more.text;
+        self.codes.0.extend(more.codes.0);
+        self
+    }
+
+    /// Returns it with its text and every parameter changed in the same way, as by what redacts or shortens.
+    #[must_use]
+    pub fn map(mut self, change: impl Fn(&str) -> String) -> Self {
+        self.text = change(&self.text);
+        let keys = self.codes.0.iter_mut();
+        for value in keys.flat_map(|key| key.params.values_mut()) {
+            *value = change(value);
+        }
+        self
+    }
+
+    /// Returns the English text.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// Returns the codes of its sentences.
+    pub fn codes(&self) -> &PhraseKeys {
+        &self.codes
+    }
+
+    /// Returns the English text and the codes, each for itself.
+    pub fn into_parts(self) -> (String, PhraseKeys) {
+        (self.text, self.codes)
+    }
+}
+
+impl From<Phrase> for Wording {
+    fn from(phrase: Phrase) -> Self {
+        Self::new(phrase.text, vec![phrase.key])
+    }
+}
+
+impl From<PhraseCode> for Wording {
+    fn from(code: PhraseCode) -> Self {
+        Phrase::from(code).into()
+    }
+}
+
+impl fmt::Display for Wording {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.text)
     }
 }
 
@@ -309,6 +604,33 @@ mod tests {
     fn braces_in_a_parameter_are_text() {
         let phrase = Phrase::verbatim("{text} {other");
         assert_eq!(phrase.as_str(), "{text} {other");
+    }
+
+    #[test]
+    fn codes_in_a_journal_are_read_again_and_those_of_a_newer_version_are_none() {
+        let landed = Phrase::new(PhraseCode::LandedOn, [("branch", &"main")]);
+        let said = Wording::from(landed).and("; ", PhraseCode::NothingChanged);
+        assert_eq!(
+            said.as_str(),
+            "approved and landed on main; nothing was changed"
+        );
+        let written = serde_json::to_value(said.codes()).unwrap();
+        let read: PhraseKeys = serde_json::from_value(written.clone()).unwrap();
+        assert_eq!(read, *said.codes());
+        let mut newer = written;
+        newer[1]["code"] = "of-a-newer-version".into();
+        for unknown in [newer, serde_json::Value::Null, "a text".into()] {
+            let read: PhraseKeys = serde_json::from_value(unknown).unwrap();
+            assert!(read.is_empty());
+        }
+    }
+
+    #[test]
+    fn wording_is_changed_with_its_parameters() {
+        let failed = Phrase::new(PhraseCode::AgentFailed, [("reason", &"key 123")]);
+        let said = Wording::from(failed).map(|text| text.replace("123", "…"));
+        assert_eq!(said.as_str(), "it failed: key …");
+        assert_eq!(said.codes().to_vec()[0].params["reason"], "key …");
     }
 
     #[test]

@@ -5,6 +5,7 @@ use serde::Serialize;
 use teamster_journal::payload::{Addressee, ProposedTask, QuestionKind};
 use teamster_journal::{EventType, Question, QuestionFate, Questions, family};
 use teamster_store::{Read, Result};
+use teamster_types::phrase::{PhraseKey, Wording};
 use teamster_types::{TaskId, TeamName, Time};
 
 /// The number of events that are searched for open questions.
@@ -48,12 +49,16 @@ pub struct QuestionView {
     pub asked_at: Time,
     /// Why somebody else than the first addressee is to answer.
     pub forwarded: Option<String>,
+    /// The codes of these words, for other languages; empty where somebody else wrote them, or an older version did.
+    pub forwarded_codes: Vec<PhraseKey>,
     /// The task that is proposed.
     pub proposal: Option<ProposedTask>,
     /// What became of it.
     pub state: QuestionState,
     /// The answer, or why nobody waits for one any more.
     pub answer: Option<String>,
+    /// The codes of these words, for other languages; empty where somebody else wrote them, or an older version did.
+    pub answer_codes: Vec<PhraseKey>,
     /// Who answered.
     pub answered_by: Option<String>,
     /// When it was answered, or ended without an answer.
@@ -73,11 +78,16 @@ impl QuestionView {
             ),
             QuestionFate::Expired { at, reason, .. } => (
                 QuestionState::Expired,
-                Some(reason.clone()),
+                Some(reason.to_string()),
                 None,
                 Some(*at),
             ),
         };
+        let answer_codes = match &question.fate {
+            QuestionFate::Expired { reason, .. } => reason.codes().to_vec(),
+            QuestionFate::Open | QuestionFate::Answered { .. } => Vec::new(),
+        };
+        let forwarded = question.forwarded.as_ref();
         Self {
             id: question.id.to_string(),
             from: question.asked_by.as_str().to_owned(),
@@ -86,10 +96,12 @@ impl QuestionView {
             to: question.to.as_str(),
             text: question.text.clone(),
             asked_at: question.asked_at,
-            forwarded: question.forwarded.clone(),
+            forwarded: forwarded.map(Wording::to_string),
+            forwarded_codes: forwarded.map_or_else(Vec::new, |why| why.codes().to_vec()),
             proposal: question.proposal.clone(),
             state,
             answer,
+            answer_codes,
             answered_by,
             ended_at,
         }

@@ -6,6 +6,7 @@ use serde::Serialize;
 use teamster_journal::{Event, EventKind, EventType, PermissionRequest, RunState};
 use teamster_store::{Read, Result};
 use teamster_types::TeamName;
+use teamster_types::phrase::Wording;
 
 /// A request is denied after minutes without an answer, and in that time no team records more events than this.
 const LOOKED_THROUGH: usize = 20_000;
@@ -100,7 +101,7 @@ pub struct OpenGate {
     /// The commit; empty where everybody works in one folder.
     pub commit: String,
     /// What the checks came to, in words.
-    pub words: String,
+    pub words: Wording,
 }
 
 impl OpenGate {
@@ -124,7 +125,10 @@ pub fn open_decisions(read: &dyn Read, team: &TeamName) -> Result<(Option<OpenGa
     for event in read.last_events(team, GATE_REACH)?.events {
         state.apply(&event);
     }
-    let words = (state.history.gate.as_ref()).map(|gate| gate.opened.words.clone());
+    let words = state.history.gate.as_ref().map(|gate| {
+        let opened = &gate.opened;
+        Wording::new(opened.words.as_str(), opened.words_codes.clone())
+    });
     let gate = state.open_gate().map(|gate| OpenGate {
         commit: gate.commit.clone(),
         words: words.unwrap_or_default(),

@@ -304,7 +304,14 @@ pub(crate) fn at_gate(read: &dyn Read, team: &TeamName) -> Result<Option<TeamPro
         let command = gate.command(team);
         let waits = [("words", &gate.words as _), ("command", &command as _)];
         let waits = Phrase::new(PhraseCode::WorkWaits, waits);
-        TeamProblem::new(ProblemKind::Approval, "approval", &waits)
+        let mut problem = TeamProblem::new(ProblemKind::Approval, "approval", &waits);
+        if !gate.words.codes().is_empty() {
+            // What is in the words has codes of its own.
+            let decide = Phrase::new(PhraseCode::WaitsForDecision, [("command", &command)]);
+            problem.codes = gate.words.codes().to_vec();
+            problem.codes.push(decide.key().clone());
+        }
+        problem
     });
     Ok(gate.or_else(|| {
         plan.map(|revision| {

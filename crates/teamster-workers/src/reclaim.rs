@@ -41,6 +41,7 @@ impl Reclaimed {
             worker: Some(worker.to_string()),
             verdict: Verdict::Dead.as_str().to_owned(),
             evidence: Phrase::texts(evidence),
+            evidence_codes: Phrase::keys(evidence).into(),
             tasks: Some(self.tasks.clone()),
             ended_processes: Some(self.ended),
             reason: None,

@@ -213,6 +213,7 @@ impl<'a> Supervisor<'a> {
             worker: Some(worker.to_string()),
             verdict: verdict.as_str().to_owned(),
             evidence: Phrase::texts(&assessment.evidence),
+            evidence_codes: Phrase::keys(&assessment.evidence).into(),
             ..WorkerVerdict::default()
         };
         let Some(what) = event_of(verdict, told) else {

@@ -10,6 +10,9 @@ const GROUPS: Record<string, string> = { verdict: "verdict", status: "status" };
 const SPANS = ["age", "ahead", "limit", "quiet", "ago"];
 const UNITS: Record<string, string> = { s: "초", min: "분", h: "시간", days: "일" };
 
+/** Parameters that are figures of a budget, as `12,000 tokens` or `1.5 min`. */
+const FIGURES = ["used", "allowed", "rest", "each"];
+
 /** A sentence in Korean; `null` when the code is of a newer server. */
 export function filled({ code, params }: PhraseKey, named: (group: string, value: string) => string): string | null {
   const words: string | undefined = phrasesKo[code];
@@ -19,6 +22,7 @@ export function filled({ code, params }: PhraseKey, named: (group: string, value
     if (typeof value !== "string") return whole;
     const group = GROUPS[name];
     if (SPANS.includes(name)) return value.replace(/^(\d+) (s|min|h|days)$/, (_, count: string, unit: string) => `${count}${UNITS[unit]}`);
+    if (FIGURES.includes(name)) return value.replace(/ tokens$/, " 토큰").replace(/ min$/, "분");
     return group ? named(group, value) : value;
   });
 }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use teamster_types::phrase::{Phrase, PhraseCode};
+
 use super::{Cost, Money, Reservation, say_usd, with_commas};
 use crate::payload::{Budget, BudgetExhausted, Limit};
 
@@ -56,18 +58,34 @@ impl Exceeded {
     }
 
     /// Returns why the run ends, for people: `the budget is used up: 12,000 tokens used of 10,000 tokens`.
-    pub fn sentence(&self) -> String {
-        let why = match self.next {
-            None => "the budget is used up",
-            Some(_) => "the budget has no room for another task",
-        };
-        format!("{why}: {}", self.words())
+    pub fn sentence(&self) -> Phrase {
+        let [used, allowed, rest] = self.figures();
+        match self.next {
+            None => Phrase::new(
+                PhraseCode::BudgetExhausted,
+                [("used", &used), ("allowed", &allowed)],
+            ),
+            Some(next) => {
+                let each = self.what.say(next);
+                let told: [(&str, &dyn std::fmt::Display); 4] = [
+                    ("used", &used),
+                    ("allowed", &allowed),
+                    ("rest", &rest),
+                    ("each", &each),
+                ];
+                Phrase::new(PhraseCode::BudgetHasNoRoom, told)
+            }
+        }
+    }
+
+    /// Returns what was used, what may be used and what is left, for people.
+    fn figures(&self) -> [String; 3] {
+        [self.used, self.limit, self.limit - self.used].map(|figure| self.what.say(figure))
     }
 
     /// Returns the figures, for people: `12,000 tokens used of 10,000 tokens`.
     pub fn words(&self) -> String {
-        let [used, limit, left] =
-            [self.used, self.limit, self.limit - self.used].map(|figure| self.what.say(figure));
+        let [used, limit, left] = self.figures();
         match self.next {
             None => format!("{used} used of {limit}"),
             Some(next) => format!(

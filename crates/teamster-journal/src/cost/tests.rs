@@ -196,7 +196,7 @@ fn a_task_starts_only_if_its_reservation_fits() {
     assert_eq!(budget.short_of(&spent(400, 0.0), reserved(600)), None);
     let short = budget.short_of(&spent(400, 0.0), reserved(700)).unwrap();
     assert_eq!(
-        short.sentence(),
+        short.sentence().as_str(),
         "the budget has no room for another task: 400 tokens used of 1,000 tokens; 600 tokens are left, and a task took 700 \
          tokens on average"
     );

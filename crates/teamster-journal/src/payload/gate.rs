@@ -8,6 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 use teamster_types::TaskId;
 use teamster_types::json::Object;
+use teamster_types::phrase::PhraseKeys;
 
 use super::{Base, text_or_lines, text_or_null};
 
@@ -22,6 +23,12 @@ pub const LONGEST_FINDING: usize = 32 * 1024;
 pub struct Shown {
     /// Whether the work was verified, in one sentence that never says more than is so.
     pub verification: String,
+    /// The codes of these sentences, for other languages; empty in a journal of an older version.
+    #[serde(
+        rename = "verificationCodes",
+        skip_serializing_if = "PhraseKeys::is_empty"
+    )]
+    pub verification_codes: PhraseKeys,
     /// Checks that do not count as passed, and why.
     pub unverified: Vec<Unverified>,
     /// What was found out on the way, by reviewers too.
@@ -42,8 +49,17 @@ pub struct Shown {
     pub in_the_way: Vec<String>,
     /// What became of the user's branches and tags while the run was at work, one sentence each. teamster did not do it.
     pub references: Vec<String>,
+    /// The codes of these sentences, in the same order; empty in a journal of an older version.
+    #[serde(
+        rename = "referenceCodes",
+        skip_serializing_if = "PhraseKeys::is_empty"
+    )]
+    pub reference_codes: PhraseKeys,
     /// Messages to workers that no client took, one sentence each.
     pub untaken: Vec<String>,
+    /// The codes of these sentences, in the same order; empty in a journal of an older version.
+    #[serde(rename = "untakenCodes", skip_serializing_if = "PhraseKeys::is_empty")]
+    pub untaken_codes: PhraseKeys,
 }
 
 /// Something that an agent wanted to do and was not allowed.
@@ -102,6 +118,13 @@ pub struct Unverified {
     pub command: String,
     /// Why not, in words.
     pub why: String,
+    /// The codes of these sentences, for other languages; empty in a journal of an older version.
+    #[serde(
+        default,
+        rename = "whyCodes",
+        skip_serializing_if = "PhraseKeys::is_empty"
+    )]
+    pub why_codes: PhraseKeys,
 }
 
 /// Something that was found out on the way.
@@ -134,6 +157,13 @@ pub struct GivenUp {
     pub subject: String,
     /// Why not, in words.
     pub why: String,
+    /// The codes of these sentences, for other languages; empty in a journal of an older version.
+    #[serde(
+        default,
+        rename = "whyCodes",
+        skip_serializing_if = "PhraseKeys::is_empty"
+    )]
+    pub why_codes: PhraseKeys,
 }
 
 /// What a worker says about its task, in its own words.
@@ -224,8 +254,14 @@ pub struct GateOpened {
     /// What to know, in words.
     #[serde(deserialize_with = "text_or_lines")]
     pub words: String,
+    /// The codes of these sentences, for other languages; empty in a journal of an older version.
+    #[serde(rename = "wordsCodes", skip_serializing_if = "PhraseKeys::is_empty")]
+    pub words_codes: PhraseKeys,
     /// Why the commit could not land when it was approved before.
     pub refused: Option<String>,
+    /// The codes of these sentences, for other languages; empty in a journal of an older version.
+    #[serde(rename = "refusedCodes", skip_serializing_if = "PhraseKeys::is_empty")]
+    pub refused_codes: PhraseKeys,
 }
 
 /// What somebody answers at the gate.
@@ -273,6 +309,9 @@ pub struct GateDecided {
     /// Who gave it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
+    /// The codes of these words, for other languages; empty where somebody else wrote them.
+    #[serde(rename = "byCodes", skip_serializing_if = "PhraseKeys::is_empty")]
+    pub by_codes: PhraseKeys,
     /// `approve`, `reject` or `revise`.
     pub answer: String,
     /// Whether rejected work is taken back.
@@ -296,6 +335,7 @@ impl GateDecided {
             commit: commit.to_owned(),
             via: via.to_owned(),
             by: by.map(str::to_owned),
+            by_codes: PhraseKeys::default(),
             answer: answer.word().to_owned(),
             rollback,
             text,

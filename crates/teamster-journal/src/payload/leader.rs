@@ -4,6 +4,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use teamster_types::TaskId;
+use teamster_types::phrase::PhraseKeys;
 
 use super::list;
 
@@ -111,6 +112,9 @@ pub struct LeaderFailed {
     pub wake: u32,
     /// Why it came to nothing, in words.
     pub reason: String,
+    /// The codes of these sentences, for other languages; empty in a journal of an older version.
+    #[serde(rename = "reasonCodes", skip_serializing_if = "PhraseKeys::is_empty")]
+    pub reason_codes: PhraseKeys,
 }
 
 /// The payload of `judge.asked`.
@@ -136,6 +140,9 @@ pub struct JudgeFailed {
     pub judge: String,
     /// Why nothing came of it, in words.
     pub reason: String,
+    /// The codes of these sentences, for other languages; empty in a journal of an older version.
+    #[serde(rename = "reasonCodes", skip_serializing_if = "PhraseKeys::is_empty")]
+    pub reason_codes: PhraseKeys,
 }
 
 /// A result that was not chosen.
@@ -148,6 +155,13 @@ pub struct OtherResult {
     pub kept_as: Option<String>,
     /// Why it was not chosen, in words.
     pub why: String,
+    /// The codes of these sentences, for other languages; empty in a journal of an older version.
+    #[serde(
+        default,
+        rename = "whyCodes",
+        skip_serializing_if = "PhraseKeys::is_empty"
+    )]
+    pub why_codes: PhraseKeys,
 }
 
 /// The payload of `candidate.chosen`. The event is about the task whose result was chosen.
@@ -158,6 +172,9 @@ pub struct CandidateChosen {
     pub commit: String,
     /// Why it was chosen, in words.
     pub reason: String,
+    /// The codes of these sentences, for other languages; empty in a journal of an older version.
+    #[serde(rename = "reasonCodes", skip_serializing_if = "PhraseKeys::is_empty")]
+    pub reason_codes: PhraseKeys,
     /// Who chose it: the name of a member; `null` when it is the smallest that passes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,

@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use teamster_types::phrase::PhraseKeys;
 
 use super::list;
 
@@ -120,6 +121,9 @@ pub struct PlanProposed {
     /// Why this is not what was asked for last, in words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
+    /// The codes of these sentences, for other languages; empty in a journal of an older version.
+    #[serde(rename = "problemCodes", skip_serializing_if = "PhraseKeys::is_empty")]
+    pub problem_codes: PhraseKeys,
 }
 
 /// What a person decides about a plan, as one word.

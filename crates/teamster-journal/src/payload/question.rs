@@ -6,6 +6,7 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use teamster_types::TaskId;
+use teamster_types::phrase::PhraseKeys;
 
 use super::{Severity, list, text_or_null};
 
@@ -167,6 +168,9 @@ pub struct QuestionForwarded {
     pub to: Addressee,
     /// Why somebody else is to answer, in words.
     pub reason: String,
+    /// The codes of these words, for other languages; empty where somebody else wrote them.
+    #[serde(rename = "reasonCodes", skip_serializing_if = "PhraseKeys::is_empty")]
+    pub reason_codes: PhraseKeys,
 }
 
 /// The payload of `question.answered`. The event's actor answers; only the first answer counts.
@@ -189,6 +193,9 @@ pub struct QuestionExpired {
     pub question: QuestionId,
     /// Why nobody waits for the answer any more, in words.
     pub reason: String,
+    /// The codes of these sentences, for other languages; empty in a journal of an older version.
+    #[serde(rename = "reasonCodes", skip_serializing_if = "PhraseKeys::is_empty")]
+    pub reason_codes: PhraseKeys,
 }
 
 /// The payload of `finding.added`. The event's actor found it.

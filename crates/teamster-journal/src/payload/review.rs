@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use teamster_types::phrase::PhraseKeys;
 
 use super::{Severity, list};
 
@@ -151,6 +152,9 @@ pub struct ReviewFailed {
     pub reviewer: String,
     /// Why there is no review, in words.
     pub reason: String,
+    /// The codes of these sentences, for other languages; empty in a journal of an older version.
+    #[serde(rename = "reasonCodes", skip_serializing_if = "PhraseKeys::is_empty")]
+    pub reason_codes: PhraseKeys,
 }
 
 /// The payload of `review.skipped`.
@@ -161,4 +165,7 @@ pub struct ReviewSkipped {
     pub commit: String,
     /// Why nobody does, in words.
     pub reason: String,
+    /// The codes of these sentences, for other languages; empty in a journal of an older version.
+    #[serde(rename = "reasonCodes", skip_serializing_if = "PhraseKeys::is_empty")]
+    pub reason_codes: PhraseKeys,
 }

@@ -7,6 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 use teamster_types::flow::{FlowKind, Outcome, Stage};
 use teamster_types::json::Object;
+use teamster_types::phrase::{PhraseKeys, Wording};
 use teamster_types::routing::role_ability;
 use teamster_types::{TaskId, WorkerName};
 
@@ -421,6 +422,9 @@ pub struct StageEntered {
     pub round: u32,
     /// Why it was entered, in words.
     pub reason: String,
+    /// The codes of these sentences, for other languages; empty in a journal of an older version.
+    #[serde(rename = "reasonCodes", skip_serializing_if = "PhraseKeys::is_empty")]
+    pub reason_codes: PhraseKeys,
 }
 
 impl StageEntered {
@@ -638,6 +642,9 @@ pub struct RunFinished {
     /// Why it ended, in words.
     #[serde(deserialize_with = "text_or_null")]
     pub reason: String,
+    /// The codes of these sentences, for other languages; empty in a journal of an older version.
+    #[serde(rename = "reasonCodes", skip_serializing_if = "PhraseKeys::is_empty")]
+    pub reason_codes: PhraseKeys,
     /// Whether the checks still failed after as many rounds of fixing as there may be; version 0.1 does not say.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fix_rounds_used_up: Option<bool>,
@@ -653,13 +660,14 @@ const ROUNDS_OF_0_1: &str = "rounds of fixing";
 
 impl RunFinished {
     /// Returns what is written when a run ends.
-    pub fn new(from: Option<Stage>, end: RunEnd, reason: &str, commit: Option<String>) -> Self {
+    pub fn new(from: Option<Stage>, end: RunEnd, reason: &Wording, commit: Option<String>) -> Self {
         Self {
             from: from.map(|stage| stage.as_str().to_owned()),
             to: end.stage().as_str().to_owned(),
             outcome: end.word().to_owned(),
             exit_code: Some(end.exit_code().into()),
-            reason: reason.to_owned(),
+            reason: reason.to_string(),
+            reason_codes: reason.codes().clone(),
             fix_rounds_used_up: Some(end == RunEnd::FixRoundsUsedUp),
             unplanned: end == RunEnd::Unplanned,
             commit,
@@ -697,8 +705,8 @@ mod tests {
     #[test]
     fn end_that_was_written_is_read_again() {
         for end in RunEnd::ALL {
-            let written =
-                RunFinished::new(Some(Stage::Verify), end, "after 3 rounds of fixing", None);
+            let reason = Wording::new("after 3 rounds of fixing", Vec::new());
+            let written = RunFinished::new(Some(Stage::Verify), end, &reason, None);
             assert_eq!(written.end(), Some(end), "{written:?}");
         }
     }

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use teamster_types::TaskId;
 use teamster_types::heartbeat::ProviderLimit;
+use teamster_types::phrase::PhraseKeys;
 use teamster_types::process::ProcessId;
 
 use super::list;
@@ -101,6 +102,9 @@ pub struct WorkerQuarantined {
     /// What speaks for it.
     #[serde(deserialize_with = "list")]
     pub evidence: Vec<String>,
+    /// The codes of these sentences, in the same order; empty in a journal of an older version.
+    #[serde(rename = "evidenceCodes", skip_serializing_if = "PhraseKeys::is_empty")]
+    pub evidence_codes: PhraseKeys,
     /// How many attempts failed in a row.
     pub errors: u32,
     /// Why the last one failed.
@@ -133,6 +137,9 @@ pub struct WorkerVerdict {
     /// What speaks for it.
     #[serde(deserialize_with = "list")]
     pub evidence: Vec<String>,
+    /// The codes of these sentences, in the same order; empty in a journal of an older version.
+    #[serde(rename = "evidenceCodes", skip_serializing_if = "PhraseKeys::is_empty")]
+    pub evidence_codes: PhraseKeys,
     /// Tasks that were taken from a dead worker.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tasks: Option<Vec<TaskId>>,

@@ -19,6 +19,7 @@ use teamster_journal::{EventKind, HOST, NewEvent};
 use teamster_prompts::facts::{Candidate, JudgePrompt};
 use teamster_store::TeamChanges;
 use teamster_types::TaskId;
+use teamster_types::phrase::{Phrase, PhraseCode, Wording};
 use teamster_types::redact::redact;
 use teamster_types::task::Task;
 use teamster_types::text::{clip, one_line};
@@ -53,7 +54,7 @@ enum Judgement {
         reason: String,
     },
     /// Nobody chose; the words say why, if somebody was asked.
-    None(Option<String>),
+    None(Option<Wording>),
     /// Somebody did not want to wait for the end of it.
     Stopped,
 }
@@ -67,7 +68,7 @@ struct RatedResult {
     /// The number of lines that it adds and removes.
     lines: u64,
     /// Why it is out.
-    out: Option<String>,
+    out: Option<Phrase>,
 }
 
 /// Runs the checks on every result and chooses one; returns what follows.
@@ -91,12 +92,13 @@ pub(super) fn choose(
         rated.push(rate(run, task)?);
     }
     let Some(best) = best_of(&rated) else {
-        let why: Vec<String> = rated.iter().map(describe).collect();
-        let why = format!(
-            "none of {} results can be taken: {}",
-            rated.len(),
-            why.join("; ")
-        );
+        let none = Phrase::new(PhraseCode::NoResultTaken, [("count", &rated.len())]);
+        let why = rated
+            .iter()
+            .zip(std::iter::once(": ").chain(std::iter::repeat("; ")));
+        let why = why.fold(Wording::from(none), |why, (result, between)| {
+            why.and(between, describe(result))
+        });
         return Ok(vec![
             HostCommand::StopWorkers("no result can be taken"),
             HostCommand::finish(RunEnd::Unverified, why),
@@ -104,9 +106,9 @@ pub(super) fn choose(
     };
     let passing: Vec<&RatedResult> = rated.iter().filter(|result| result.out.is_none()).collect();
     let smallest = |count: usize| {
-        format!(
-            "of {count} that pass it is the smallest: {} changed lines",
-            best.lines
+        Phrase::new(
+            PhraseCode::ChosenSmallest,
+            [("count", &count), ("lines", &best.lines)],
         )
     };
     let (best, by, reason) = match (passing.len(), judge(run, guard, &tasks, &passing)?) {
@@ -120,26 +122,35 @@ pub(super) fn choose(
             },
         ) => {
             let chosen = passing.iter().find(|result| result.task == task);
-            let reason = format!("{judge} chose it: {reason}");
+            let reason = Phrase::new(
+                PhraseCode::ChosenByJudge,
+                [("judge", &judge), ("words", &reason)],
+            );
+            let reason = Wording::from(reason);
             (*chosen.unwrap_or(&best), Some(judge), reason)
         }
-        (1, Judgement::None(_)) => (best, None, "it is the only one that passes".to_owned()),
-        (count, Judgement::None(None)) => (best, None, smallest(count)),
-        (count, Judgement::None(Some(why))) => (best, None, format!("{why}; {}", smallest(count))),
+        (1, Judgement::None(_)) => (best, None, PhraseCode::ChosenAlone.into()),
+        (count, Judgement::None(None)) => (best, None, smallest(count).into()),
+        (count, Judgement::None(Some(why))) => (best, None, why.and("; ", smallest(count))),
     };
+    let (reason, reason_codes) = reason.into_parts();
     let others = rated.iter().filter(|result| result.task != best.task);
     let chosen = CandidateChosen {
         commit: best.commit.clone().unwrap_or_default(),
         reason,
+        reason_codes,
         by,
         others: others
-            .map(|other| OtherResult {
-                task: other.task.clone(),
-                kept_as: other.kept_as.clone(),
-                why: other
-                    .out
-                    .clone()
-                    .unwrap_or_else(|| format!("{} changed lines", other.lines)),
+            .map(|other| {
+                let lines = || Phrase::new(PhraseCode::ResultLines, [("count", &other.lines)]);
+                let why = Wording::from(other.out.clone().unwrap_or_else(lines));
+                let (why, why_codes) = why.into_parts();
+                OtherResult {
+                    task: other.task.clone(),
+                    kept_as: other.kept_as.clone(),
+                    why,
+                    why_codes,
+                }
             })
             .collect(),
     };
@@ -176,11 +187,8 @@ fn judge(
         return Ok(Judgement::None(Some(why.clone())));
     }
     if run.exhausted().is_some() {
-        let why = format!(
-            "{} was not asked, because the budget is used up",
-            judge.name
-        );
-        return Ok(Judgement::None(Some(why)));
+        let why = Phrase::new(PhraseCode::JudgeNotAsked, [("judge", &judge.name)]);
+        return Ok(Judgement::None(Some(why.into())));
     }
     let asked = ask(run, guard, repo, judge, tasks, passing)?;
     let why = match asked {
@@ -194,19 +202,25 @@ fn judge(
                         reason: one_line(&clip(&redact(&reason), REASON)),
                     });
                 }
-                None => format!("it chose {choice:?}, which is none of them"),
+                None => {
+                    let choice = format!("{choice:?}");
+                    Phrase::new(PhraseCode::JudgeChoseNone, [("choice", &choice)])
+                }
             }
         }
         Err(TurnError::Host(error)) => return Err(error),
         Err(_) if run.must_stop() => return Ok(Judgement::Stopped),
-        Err(TurnError::NotTrusted(error)) => error.to_string(),
+        Err(TurnError::NotTrusted(error)) => Phrase::verbatim(&error.to_string()),
         Err(TurnError::Leader(error)) => problem_words(&error.problem),
     };
-    let why = format!("{} was asked which is the best, and {why}", judge.name);
-    let why = clip(&redact(&why), REASON);
+    let asked = Phrase::new(PhraseCode::JudgeAsked, [("judge", &judge.name)]);
+    let why = Wording::from(asked)
+        .and(", and ", why)
+        .map(|text| clip(&redact(text), REASON));
     run.journal(EventKind::JudgeFailed(JudgeFailed {
         judge: judge.name.clone(),
-        reason: why.clone(),
+        reason: why.to_string(),
+        reason_codes: why.codes().clone(),
     }))?;
     Ok(Judgement::None(Some(why)))
 }
@@ -350,12 +364,14 @@ fn rate(run: &RunContext<'_>, task: &Task) -> Result<RatedResult> {
         out: None,
     };
     if task.is_failed() {
-        let error = task.error().unwrap_or("no reason is known");
-        rated.out = Some(format!("it failed: {error}"));
+        rated.out = Some(match task.error() {
+            Some(error) => Phrase::new(PhraseCode::ResultFailed, [("error", &error)]),
+            None => PhraseCode::ResultFailedUnexplained.into(),
+        });
         return Ok(rated);
     }
     let Some(commit) = &result.commit else {
-        rated.out = Some("it changed nothing".to_owned());
+        rated.out = Some(PhraseCode::ResultUnchanged.into());
         return Ok(rated);
     };
     let state = run.state();
@@ -367,7 +383,9 @@ fn rate(run: &RunContext<'_>, task: &Task) -> Result<RatedResult> {
             .map(|checked| checked.command.as_str())
             .collect();
         if !failed.is_empty() {
-            rated.out = Some(format!("it fails {}", failed.join(", ")));
+            let commands = failed.join(", ");
+            let fails = Phrase::new(PhraseCode::ResultFailsChecks, [("commands", &commands)]);
+            rated.out = Some(fails);
         }
     }
     if let Some(repo) = run.repo() {
@@ -393,13 +411,15 @@ fn changed_lines(repo: &Repo, base: Option<&str>, commit: &str) -> Result<u64> {
     Ok(lines.sum())
 }
 
-fn describe(rated: &RatedResult) -> String {
-    let kept = match &rated.kept_as {
-        Some(name) => format!(" (kept as {name})"),
-        None => String::new(),
-    };
-    let why = rated.out.as_deref().unwrap_or("it passes");
-    format!("task {}: {why}{kept}", rated.task)
+fn describe(rated: &RatedResult) -> Wording {
+    let why = rated.out.clone();
+    let why = why.unwrap_or_else(|| PhraseCode::ResultPasses.into());
+    let of = Phrase::new(PhraseCode::ResultOfTask, [("task", &rated.task)]);
+    let told = Wording::from(of).and(": ", why);
+    match &rated.kept_as {
+        Some(name) => told.and(" ", Phrase::new(PhraseCode::ResultKeptAs, [("name", name)])),
+        None => told,
+    }
 }
 
 #[cfg(test)]
@@ -412,7 +432,7 @@ mod tests {
             commit: Some("c".to_owned()),
             kept_as: None,
             lines,
-            out: out.map(str::to_owned),
+            out: out.map(Phrase::verbatim),
         }
     }
 

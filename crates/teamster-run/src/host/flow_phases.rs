@@ -14,6 +14,7 @@ use teamster_journal::payload::{PhaseEntered, RunEnd};
 use teamster_journal::{EventKind, RunState};
 use teamster_party::Party;
 use teamster_types::flow::{Flow, FlowKind, Stage, StateKind, StepError, Unmet};
+use teamster_types::phrase::{Phrase, PhraseCode};
 
 use super::context::RunContext;
 use super::integration_guard::IntegrationGuard;
@@ -154,11 +155,12 @@ fn refuse(run: &RunContext<'_>, to: &str, unmet: &StepError) -> Result<Vec<HostC
             format!("see to it, and go on with `teamster run --resume {team}`"),
         ));
     }
-    let why = format!(
-        "the flow party does not go on to {to} while {} is not DONE: let the task be done with `teamster task retry ID`, or do \
-         without it with `teamster task delete ID`, and go on with `teamster run --resume {team}`",
-        failed.join(", ")
-    );
+    let open: [(&str, &dyn std::fmt::Display); 3] = [
+        ("phase", &to),
+        ("tickets", &failed.join(", ")),
+        ("team", team),
+    ];
+    let why = Phrase::new(PhraseCode::TicketsNotDone, open);
     Ok(vec![
         HostCommand::StopWorkers("a ticket of the flow is not done"),
         HostCommand::finish(RunEnd::TasksFailed, why),

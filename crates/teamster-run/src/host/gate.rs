@@ -15,6 +15,7 @@ use teamster_store::{Outgoing, Recipient};
 use teamster_types::TaskId;
 use teamster_types::flow::{MAX_REVISIONS, Stage};
 use teamster_types::json::Object;
+use teamster_types::phrase::{Phrase, PhraseCode, Wording};
 use teamster_types::task::{NewTask, SUBJECT_LIMIT, Task, TaskNotes};
 use teamster_types::text::{clip, one_line};
 
@@ -96,7 +97,7 @@ impl ApprovalGate {
             !open(&run.tasks()?).is_empty()
         };
         if is_open {
-            let reason = "there are tasks to do again";
+            let reason = PhraseCode::TasksToDoAgain;
             return Ok(vec![HostCommand::enter(Stage::Execute, reason)]);
         }
         adopt_a_persons_work(run, guard)?;
@@ -116,7 +117,7 @@ impl ApprovalGate {
         if !run.spec().verify.is_empty() && run.state().checked.as_deref() != Some(commit.as_str())
         {
             // Somebody has changed the merged work since it was verified.
-            let reason = "the merged work is not what was verified";
+            let reason = PhraseCode::MergedWorkNotVerified;
             return Ok(vec![HostCommand::enter(Stage::Verify, reason)]);
         }
         let opened = run.state().gate.clone();
@@ -158,7 +159,7 @@ impl ApprovalGate {
                 let lost = run.spec().collects.then(|| run.tasks()).transpose()?;
                 let lost = lost.and_then(|tasks| not_merged_words(&tasks));
                 let (exit, why) = match lost {
-                    Some(lost) => (GateExit::TasksFailed, lost),
+                    Some(lost) => (GateExit::TasksFailed, lost.to_string()),
                     None => (GateExit::Waiting, why),
                 };
                 vec![leave(&gate.commit, exit, why)]
@@ -186,13 +187,13 @@ impl ApprovalGate {
                 Landing::Refused(why) => {
                     // The gate is opened again, for any answer.
                     open_gate(run, commit, Some(&why))?;
-                    vec![leave(commit, GateExit::NotLanded, why)]
+                    vec![leave(commit, GateExit::NotLanded, why.to_string())]
                 }
             }),
             GateAnswer::Reject { rollback, text } => {
                 let why = match text.as_str() {
-                    "" => "a person rejected it",
-                    text => text,
+                    "" => PhraseCode::PersonRejected.into(),
+                    text => Phrase::verbatim(text),
                 };
                 if !rollback {
                     return Ok(vec![HostCommand::finish(RunEnd::Rejected, why)]);
@@ -207,7 +208,8 @@ impl ApprovalGate {
                 }
                 if may_revise && !open(&run.tasks()?).is_empty() {
                     // The leader has made tasks of it.
-                    return Ok(vec![HostCommand::enter(Stage::Revise, text)]);
+                    let wanted = Phrase::verbatim(text);
+                    return Ok(vec![HostCommand::enter(Stage::Revise, wanted)]);
                 }
                 let (state, task) = (run.state(), &run.spec().task);
                 Ok(revise(state, &run.tasks()?, &decision.gate, text, task))
@@ -289,21 +291,22 @@ fn adopt_a_persons_work(run: &mut RunContext<'_>, guard: &IntegrationGuard) -> R
 fn nothing_changed(spec: &RunSpec, state: &RunState) -> HostCommand {
     let report = compare_with_base(&spec.verify, &state.base, &state.checks);
     if spec.verify.is_empty() || report.all_passed() {
-        return HostCommand::Complete("nothing was changed".to_owned());
+        return HostCommand::Complete(PhraseCode::NothingChanged.into());
     }
-    let why = "nothing was changed, and not every check passes";
+    let why = PhraseCode::NothingChangedAndFails;
     HostCommand::finish(RunEnd::Unverified, why)
 }
 
 /// Asks about a commit; again, if it could not land.
-fn open_gate(run: &mut RunContext<'_>, commit: &str, refused: Option<&str>) -> Result<Gate> {
+fn open_gate(run: &mut RunContext<'_>, commit: &str, refused: Option<&Wording>) -> Result<Gate> {
     let report = compare_with_base(&run.spec().verify, &run.state().base, &run.state().checks);
     let verified = run.state().checked.as_deref() == Some(commit) && report.all_passed();
     let words = match (verified, run.spec().verify.is_empty()) {
-        (true, _) => "verified: every check passed",
-        (false, true) => "NOTHING WAS VERIFIED: no command was given, and none was found",
-        (false, false) => "not every check passed",
+        (true, _) => PhraseCode::GateVerified,
+        (false, true) => PhraseCode::GateNothingVerified,
+        (false, false) => PhraseCode::GateNotVerified,
     };
+    let (words, words_codes) = Wording::from(words).into_parts();
     let id = teamster_fs::random_hex();
     // First what the decision rests on, so that nobody sees a question without it.
     let shown = GateShown {
@@ -317,8 +320,10 @@ fn open_gate(run: &mut RunContext<'_>, commit: &str, refused: Option<&str>) -> R
         commit: commit.to_owned(),
         base,
         verified,
-        words: words.to_owned(),
-        refused: refused.map(str::to_owned),
+        words,
+        words_codes,
+        refused: refused.map(Wording::to_string),
+        refused_codes: refused.map(Wording::codes).cloned().unwrap_or_default(),
     }))?;
     Ok(Gate {
         id,
@@ -350,7 +355,7 @@ fn why_not_auto(run: &RunContext<'_>, gate: &Gate) -> Result<Option<(GateExit, S
         return Ok(Some(why));
     }
     if let Some(why) = given_up(run.state()) {
-        return Ok(Some((GateExit::TasksFailed, why)));
+        return Ok(Some((GateExit::TasksFailed, why.to_string())));
     }
     if let Some(why) = unanswered(run.state()) {
         return Ok(Some((GateExit::Unverified, why)));
@@ -471,11 +476,11 @@ fn why_not_by_review(spec: &RunSpec, state: &RunState, commit: &str) -> Option<S
 }
 
 /// Returns which task that had failed the leader cancelled without making another one, in words.
-pub(super) fn given_up(state: &RunState) -> Option<String> {
+pub(super) fn given_up(state: &RunState) -> Option<Phrase> {
     let given_up: Vec<&str> = state.given_up.iter().map(TaskId::as_str).collect();
     (!given_up.is_empty()).then(|| {
         let tasks = given_up.join(", ");
-        format!("the leader cancelled what had failed and made no other task of it: {tasks}")
+        Phrase::new(PhraseCode::FailedTasksCancelled, [("tasks", &tasks)])
     })
 }
 
@@ -510,7 +515,11 @@ fn decide(run: &mut RunContext<'_>, answered: &GateDecision) -> Result<()> {
         answer,
         via,
     } = answered;
-    let decided = GateDecided::new(gate, commit, via, Some(by(via)), answer);
+    let (by, by_codes) = Wording::from(by(via)).into_parts();
+    let decided = GateDecided {
+        by_codes,
+        ..GateDecided::new(gate, commit, via, Some(&by), answer)
+    };
     let (what, decision, text) = match answer {
         GateAnswer::Approve => (
             EventKind::ApprovalGiven(decided),
@@ -604,7 +613,7 @@ fn revise(
     task: &str,
 ) -> Vec<HostCommand> {
     if state.revisions >= MAX_REVISIONS {
-        let why = format!("a person asked for more than {MAX_REVISIONS} revisions");
+        let why = Phrase::new(PhraseCode::TooManyRevisions, [("count", &MAX_REVISIONS)]);
         return vec![HostCommand::finish(RunEnd::Unverified, why)];
     }
     let mut commands = Vec::new();
@@ -612,16 +621,16 @@ fn revise(
     if !tasks.iter().any(is_made) {
         commands.push(HostCommand::add_task(revising(gate, text, task)));
     }
-    commands.push(HostCommand::enter(Stage::Revise, text));
+    commands.push(HostCommand::enter(Stage::Revise, Phrase::verbatim(text)));
     commands
 }
 
 /// Returns who decided, for people.
-fn by(via: &str) -> &'static str {
+fn by(via: &str) -> PhraseCode {
     match via {
-        "flag" => "the checks (--approve auto)",
-        "studio" => "a person in Studio",
-        _ => "a person at a terminal",
+        "flag" => PhraseCode::ByChecks,
+        "studio" => PhraseCode::ByPersonInStudio,
+        _ => PhraseCode::ByPersonAtTerminal,
     }
 }
 

@@ -15,6 +15,7 @@ use teamster_journal::HOST;
 use teamster_journal::payload::GateAnswer;
 use teamster_store::LostMerge;
 use teamster_types::flow::Stage;
+use teamster_types::phrase::{Phrase, PhraseCode};
 use teamster_types::task::Task;
 use teamster_types::{TaskId, TeamName};
 
@@ -37,15 +38,17 @@ struct MissingWork {
 
 impl MissingWork {
     /// Returns what is missing and where it is, for a person.
-    fn words(&self) -> String {
+    fn words(&self) -> Phrase {
         match &self.commit {
-            Some(commit) => format!(
-                "task {} is missing: its commit {} is kept as {}",
-                self.task,
-                commit.short(),
-                self.kept
-            ),
-            None => format!("task {} is called merged and has no commit", self.task),
+            Some(commit) => {
+                let kept: [(&str, &dyn std::fmt::Display); 3] = [
+                    ("task", &self.task),
+                    ("commit", &commit.short()),
+                    ("name", &self.kept),
+                ];
+                Phrase::new(PhraseCode::MissingCommit, kept)
+            }
+            None => Phrase::new(PhraseCode::MissingWithoutCommit, [("task", &self.task)]),
         }
     }
 }
@@ -232,13 +235,13 @@ impl IntegrationGuard {
         if !self.take_back_missing(run, &commit)? {
             return Ok(None);
         }
-        let reason = "work that was called merged is missing";
+        let reason = PhraseCode::MergedWorkMissing;
         Ok(Some(HostCommand::enter(Stage::Execute, reason)))
     }
 
     /// Returns a sentence for each task that is called merged and is not in what has landed, or, where nothing lands, in the
     /// team's branch.
-    pub(super) fn missing_at_the_end(&self, run: &RunContext<'_>) -> Result<Vec<String>> {
+    pub(super) fn missing_at_the_end(&self, run: &RunContext<'_>) -> Result<Vec<Phrase>> {
         let (Some(repo), Some(integration)) = (run.repo(), &self.integration) else {
             return Ok(Vec::new());
         };

@@ -1,9 +1,12 @@
 //! Landing what was approved on the user's branch, as that is by now.
 
+use std::fmt::Display;
+
 use teamster_isolate::git::{CommitId, Integration, Landed, MergeOutcome};
 use teamster_journal::EventKind;
 use teamster_journal::payload::CaughtUp;
 use teamster_types::flow::Stage;
+use teamster_types::phrase::{Phrase, PhraseCode, Wording};
 use teamster_types::task::{NewTask, SUBJECT_LIMIT, Status, Task, TaskNotes};
 use teamster_types::text::clip;
 
@@ -15,7 +18,7 @@ use super::{HostCommand, Result, RunError};
 #[derive(Debug)]
 pub(super) enum Landing {
     /// The work is where it should be, in words that are true at this moment.
-    Done(String),
+    Done(Wording),
     /// Something moved meanwhile, so it is tried again.
     Retry,
     /// The approved commit is not what may land, so the run goes back.
@@ -23,7 +26,7 @@ pub(super) enum Landing {
     /// The user's branch has got commits that nobody has verified together with the work. They are brought together.
     Behind(Vec<HostCommand>),
     /// The work did not land, and why. Nothing has changed, so nothing is decided.
-    Refused(String),
+    Refused(Wording),
 }
 
 /// Lands an approved commit on the user's branch.
@@ -34,11 +37,11 @@ pub(super) fn land(
 ) -> Result<Landing> {
     let (Some(integration), Some(branch)) = (guard.integration(), run.branch()) else {
         let why = if guard.is_active() {
-            "approved; no branch was checked out when it began, so the work stays on its own"
+            PhraseCode::WorkStaysOnItsBranch
         } else {
-            "approved; the work is in the project's folder"
+            PhraseCode::WorkIsInFolder
         };
-        return Ok(Landing::Done(why.to_owned()));
+        return Ok(Landing::Done(why.into()));
     };
     let Ok(id) = commit.parse::<CommitId>() else {
         return Err(RunError::refused(
@@ -53,7 +56,7 @@ pub(super) fn land(
         return Ok(Landing::Back(back));
     }
     if !run.spec().verify.is_empty() && run.state().checked.as_deref() != Some(commit) {
-        let reason = "what was approved is not what was verified";
+        let reason = PhraseCode::ApprovedWorkNotVerified;
         return Ok(Landing::Back(HostCommand::enter(Stage::Verify, reason)));
     }
     if let Some(why) = was_moved_back(run, &branch, &id)? {
@@ -63,16 +66,17 @@ pub(super) fn land(
     Ok(match landed {
         Landed::Done { .. } | Landed::Already => match landed_on(run, &branch, &id)? {
             Some(words) => Landing::Done(words),
-            None => Landing::Refused(format!("{branch} does not have it")),
+            None => refused(PhraseCode::NotOnBranch, [("branch", &branch)]),
         },
         Landed::Moved { now } => catch_up(run, guard, integration, &branch, &now)?,
         Landed::Refused {
             why,
             command,
             changed: None,
-        } => Landing::Refused(format!(
-            "{branch} was not changed: {why}\nwhen that is out of the way: {command}"
-        )),
+        } => refused(
+            PhraseCode::BranchNotChanged,
+            [("branch", &branch), ("why", &why), ("command", &command)],
+        ),
         Landed::Refused {
             why,
             command,
@@ -83,19 +87,27 @@ pub(super) fn land(
                 .iter()
                 .map(|file| file.display().to_string())
                 .collect();
-            Landing::Refused(format!(
-                "{branch} was not moved: {why}\ngit has changed these files before it failed, and they could not be \
-                 put back: {}\nthis puts them back: {}\nwhen that is out of the way: {command}",
-                files.join(", "),
-                changed.command
-            ))
+            refused(
+                PhraseCode::BranchNotMoved,
+                [
+                    ("branch", &branch),
+                    ("why", &why),
+                    ("files", &files.join(", ")),
+                    ("undo", &changed.command),
+                    ("command", &command),
+                ],
+            )
         }
-        Landed::Gone => Landing::Refused(format!("there is no branch {branch} any more")),
+        Landed::Gone => refused(PhraseCode::BranchGone, [("branch", &branch)]),
     })
 }
 
+fn refused<const N: usize>(code: PhraseCode, params: [(&str, &dyn Display); N]) -> Landing {
+    Landing::Refused(Phrase::new(code, params).into())
+}
+
 /// Returns that a branch of the user's has a commit, in words that are true at this moment; `None` when it has not.
-fn landed_on(run: &RunContext<'_>, branch: &str, commit: &CommitId) -> Result<Option<String>> {
+fn landed_on(run: &RunContext<'_>, branch: &str, commit: &CommitId) -> Result<Option<Wording>> {
     let Some(repo) = run.repo() else {
         return Ok(None);
     };
@@ -103,20 +115,27 @@ fn landed_on(run: &RunContext<'_>, branch: &str, commit: &CommitId) -> Result<Op
         return Ok(None);
     };
     if tip == *commit {
-        return Ok(Some(format!("approved and landed on {branch}")));
+        let landed = Phrase::new(PhraseCode::LandedOn, [("branch", &branch)]);
+        return Ok(Some(landed.into()));
     }
     if !repo.is_ancestor(commit, &tip)? {
         return Ok(None);
     }
-    Ok(Some(format!(
-        "approved and landed on {branch}, which has more commits on top that are not the team's: {} to {}",
-        commit.short(),
-        tip.short()
-    )))
+    let below: [(&str, &dyn Display); 3] = [
+        ("branch", &branch),
+        ("commit", &commit.short()),
+        ("tip", &tip.short()),
+    ];
+    let landed = Phrase::new(PhraseCode::LandedBelowOthers, below);
+    Ok(Some(landed.into()))
 }
 
 /// Returns why landing would bring back what the user has taken out of the branch since.
-fn was_moved_back(run: &RunContext<'_>, branch: &str, commit: &CommitId) -> Result<Option<String>> {
+fn was_moved_back(
+    run: &RunContext<'_>,
+    branch: &str,
+    commit: &CommitId,
+) -> Result<Option<Wording>> {
     let expected = run.state().tip.as_ref().and_then(|tip| tip.parse().ok());
     let (Some(repo), Some(expected)) = (run.repo(), expected) else {
         return Ok(None);
@@ -127,12 +146,13 @@ fn was_moved_back(run: &RunContext<'_>, branch: &str, commit: &CommitId) -> Resu
     if tip == expected || !repo.is_ancestor(&tip, &expected)? {
         return Ok(None);
     }
-    Ok(Some(format!(
-        "{branch} was moved back to {} since the work began at {}, and landing would bring back what was taken out; \
-         if that is what you want: git merge {commit}",
-        tip.short(),
-        expected.short()
-    )))
+    let back: [(&str, &dyn Display); 4] = [
+        ("branch", &branch),
+        ("tip", &tip.short()),
+        ("base", &expected.short()),
+        ("commit", commit),
+    ];
+    Ok(Some(Phrase::new(PhraseCode::BranchMovedBack, back).into()))
 }
 
 /// Brings the work together with what is new on the user's branch: nobody has verified that with ours.
@@ -164,7 +184,7 @@ fn catch_up(
         commit: tip.to_string(),
         merge: Some(made),
     }))?;
-    let reason = format!("{branch} has moved; it is verified and asked about again");
+    let reason = Phrase::new(PhraseCode::BranchHasMoved, [("branch", &branch)]);
     let verify = HostCommand::enter(Stage::Verify, reason);
     Ok(Landing::Behind(vec![verify]))
 }
@@ -176,17 +196,19 @@ fn after_conflict(tasks: &[Task], branch: &str, tip: &CommitId, files: &[String]
     match tasks.iter().find(is_made) {
         None => commands.push(HostCommand::add_task(updating(branch, tip, files))),
         Some(task) if task.status() == Status::Completed => {
-            return Landing::Refused(format!(
-                "what is new on {branch} conflicts with the work in {}, and task {}, which was to bring \
-                 them together, has not; merge {} by hand on top of the work, or revise it",
-                files.join(", "),
-                task.id(),
-                tip.short()
-            ));
+            return refused(
+                PhraseCode::BranchStillConflicts,
+                [
+                    ("branch", &branch),
+                    ("files", &files.join(", ")),
+                    ("task", task.id()),
+                    ("tip", &tip.short()),
+                ],
+            );
         }
         Some(_) => {}
     }
-    let reason = format!("{branch} has moved and conflicts with the team's work");
+    let reason = Phrase::new(PhraseCode::BranchConflicts, [("branch", &branch)]);
     commands.push(HostCommand::enter(Stage::Execute, reason));
     Landing::Behind(commands)
 }

@@ -24,6 +24,7 @@ use teamster_journal::{EventActor, EventKind, NewEvent, PlanProposal, Question};
 use teamster_prompts::facts::Answer;
 use teamster_store::PlannedTask;
 use teamster_types::flow::Stage;
+use teamster_types::phrase::{Phrase, PhraseCode, Wording};
 use teamster_types::task::Task;
 
 use super::context::RunContext;
@@ -69,7 +70,7 @@ impl PlanStep {
         Self::Then(Vec::new())
     }
 
-    fn finish(end: RunEnd, why: impl Into<String>) -> Self {
+    fn finish(end: RunEnd, why: impl Into<Wording>) -> Self {
         Self::Then(vec![HostCommand::finish(end, why)])
     }
 }
@@ -84,13 +85,13 @@ impl Planner {
         projector: &mut Projector,
     ) -> Result<Vec<HostCommand>> {
         if run.spec().collects {
-            let reason = "what is finished is merged";
+            let reason = PhraseCode::FinishedIsMerged;
             return Ok(vec![HostCommand::enter(Stage::Execute, reason)]);
         }
         let is_begun = run.state().planning.last().is_some();
         if run.state().stage == Some(Stage::Plan) && run.spec().requirements && !is_begun {
             // What is wanted is written into the findings on the way; the engine has nothing to ask.
-            let next = HostCommand::enter(Stage::Requirements, "they were asked for");
+            let next = HostCommand::enter(Stage::Requirements, PhraseCode::RequirementsWanted);
             return Ok(vec![next]);
         }
         if !verifier.check_base(run, guard, projector)? {
@@ -104,7 +105,10 @@ impl Planner {
             };
             run.set_waiting(false);
             if let Some(why) = nobody_can(run.spec(), &plan) {
-                return Ok(vec![HostCommand::finish(RunEnd::Failed, why)]);
+                return Ok(vec![HostCommand::finish(
+                    RunEnd::Failed,
+                    Phrase::verbatim(&why),
+                )]);
             }
             if run.add_checks(checks_of(&plan))? && !verifier.check_base(run, guard, projector)? {
                 // The run stops. The next host finds which checks are missing, and the plan in the journal or in its file.
@@ -121,7 +125,10 @@ impl Planner {
             // A host was killed after it had made them and before it could say so.
             record_plan(run, &known)?;
         }
-        Ok(vec![HostCommand::enter(Stage::Execute, "the plan is made")])
+        Ok(vec![HostCommand::enter(
+            Stage::Execute,
+            PhraseCode::PlanIsMade,
+        )])
     }
 
     /// Takes the plan one step further from where the journal says that it is.
@@ -145,8 +152,8 @@ impl Planner {
             PlanAnswer::Accept => Ok(carry_out(run.spec(), &last.proposed)),
             PlanAnswer::Reject { why } => {
                 let why = match why.as_str() {
-                    "" => "the plan was not accepted".to_owned(),
-                    why => format!("the plan was not accepted: {why}"),
+                    "" => PhraseCode::PlanNotAccepted.into(),
+                    why => Phrase::new(PhraseCode::PlanNotAcceptedBecause, [("words", &why)]),
                 };
                 Ok(PlanStep::finish(RunEnd::Cancelled, why))
             }
@@ -198,7 +205,7 @@ impl Planner {
         let asked = questions_since(run, last.seq);
         if can_ask && asked.len() < questions.len() {
             if run.state().stage == Some(Stage::Plan) {
-                let reason = "the leader asks before it plans";
+                let reason = PhraseCode::LeaderAsksFirst;
                 let next = HostCommand::enter(Stage::Requirements, reason);
                 return Ok(PlanStep::Then(vec![next]));
             }
@@ -216,7 +223,7 @@ impl Planner {
         }
         if let Some(open) = asked.iter().find(|question| question.is_open()) {
             if !can_ask {
-                leave_to_leader(run, open.id, "nobody can be asked")?;
+                leave_to_leader(run, open.id, PhraseCode::NobodyToAsk)?;
                 return Ok(PlanStep::again());
             }
             return self.ask_question(run, open);
@@ -230,7 +237,7 @@ impl Planner {
         let mut brief = brief_to_revise(run, last, None);
         brief.answers.extend(unasked);
         match leader_turn::plan(run, guard, &brief) {
-            Ok(led) => propose(run, PlanAuthor::Leader, &led.plan, led.left_out, None),
+            Ok(led) => propose(run, PlanAuthor::Leader, &led.plan, led.left_out),
             Err(error) => no_plan(run, error),
         }
     }
@@ -255,7 +262,7 @@ impl Planner {
                         run.say("your answer came too late: the question was answered elsewhere");
                     }
                 }
-                None => leave_to_leader(run, open.id, "the person leaves it to the leader")?,
+                None => leave_to_leader(run, open.id, PhraseCode::LeftToLeader)?,
             }
             return Ok(PlanStep::again());
         }
@@ -295,10 +302,16 @@ fn brief_to_revise(run: &RunContext<'_>, last: &PlanProposal, words: Option<Stri
     }
 }
 
-fn leave_to_leader(run: &mut RunContext<'_>, question: QuestionId, reason: &str) -> Result<()> {
+fn leave_to_leader(
+    run: &mut RunContext<'_>,
+    question: QuestionId,
+    reason: PhraseCode,
+) -> Result<()> {
+    let (reason, reason_codes) = Wording::from(reason).into_parts();
     run.journal(EventKind::QuestionExpired(QuestionExpired {
         question,
-        reason: reason.to_owned(),
+        reason,
+        reason_codes,
     }))
 }
 
@@ -325,7 +338,7 @@ fn first_plan(run: &mut RunContext<'_>, guard: &IntegrationGuard) -> Result<Plan
                 ..PlanBrief::default()
             };
             return match leader_turn::plan(run, guard, &brief) {
-                Ok(led) => propose(run, PlanAuthor::Leader, &led.plan, led.left_out, None),
+                Ok(led) => propose(run, PlanAuthor::Leader, &led.plan, led.left_out),
                 Err(error) => no_plan(run, error),
             };
         }
@@ -340,9 +353,9 @@ fn first_plan(run: &mut RunContext<'_>, guard: &IntegrationGuard) -> Result<Plan
         PlanSource::Sentence => (PlanAuthor::Sentence, Plan::unplanned(spec)),
     };
     match made {
-        Err(why) => Ok(PlanStep::finish(RunEnd::Failed, why)),
+        Err(why) => Ok(PlanStep::finish(RunEnd::Failed, Phrase::verbatim(&why))),
         // The questions of a plan file are for whoever reads the file.
-        Ok(plan) if spec.approve_plan => propose(run, author, &plan.unasked(), Vec::new(), None),
+        Ok(plan) if spec.approve_plan => propose(run, author, &plan.unasked(), Vec::new()),
         Ok(plan) => Ok(PlanStep::CarryOut(Box::new(plan))),
     }
 }
@@ -353,7 +366,6 @@ fn propose(
     by: PlanAuthor,
     plan: &Plan,
     left_out: Vec<String>,
-    problem: Option<String>,
 ) -> Result<PlanStep> {
     let last = run.state().planning.last();
     let proposed = PlanProposed {
@@ -362,7 +374,7 @@ fn propose(
         ask: run.spec().approve_plan,
         plan: plan.draft(),
         left_out,
-        problem,
+        ..PlanProposed::default()
     };
     let actor = match by {
         PlanAuthor::Leader => EventActor::Leader,
@@ -379,13 +391,15 @@ fn propose(
 fn propose_again(
     run: &mut RunContext<'_>,
     last: &PlanProposal,
-    problem: String,
+    problem: impl Into<Wording>,
 ) -> Result<PlanStep> {
+    let (problem, problem_codes) = problem.into().into_parts();
     run.record(NewEvent::new(
         EventActor::Lead,
         EventKind::PlanProposed(PlanProposed {
             revision: last.proposed.revision + 1,
             problem: Some(problem),
+            problem_codes,
             ..last.proposed.clone()
         }),
     ))?;
@@ -400,16 +414,15 @@ fn revise(
     words: String,
 ) -> Result<PlanStep> {
     if run.spec().leading_agent().is_none() {
-        let problem = "no agent leads this run, so nobody could change the plan; edit it yourself";
-        return propose_again(run, last, problem.to_owned());
+        return propose_again(run, last, PhraseCode::NobodyChangesPlan);
     }
     let brief = brief_to_revise(run, last, Some(words));
     match leader_turn::plan(run, guard, &brief) {
-        Ok(led) => propose(run, PlanAuthor::Leader, &led.plan, led.left_out, None),
+        Ok(led) => propose(run, PlanAuthor::Leader, &led.plan, led.left_out),
         Err(TurnError::Host(error)) => Err(error),
         Err(_) if run.must_stop() => Ok(PlanStep::wait()),
         Err(error) => {
-            let problem = format!("the leader made no other plan: {}", cause(&error));
+            let problem = Wording::from(PhraseCode::LeaderMadeNoOtherPlan).and(": ", cause(&error));
             record_failure(run, &error)?;
             propose_again(run, last, problem)
         }
@@ -421,8 +434,11 @@ fn revise(
 fn edit(run: &mut RunContext<'_>, last: &PlanProposal, draft: &PlanDraft) -> Result<PlanStep> {
     let checked = Plan::of_draft(draft).and_then(|plan| check_for_run(plan, run.spec()));
     match checked {
-        Ok(plan) => propose(run, PlanAuthor::Person, &plan.unasked(), Vec::new(), None),
-        Err(faults) => propose_again(run, last, format!("the edited plan is no plan: {faults}")),
+        Ok(plan) => propose(run, PlanAuthor::Person, &plan.unasked(), Vec::new()),
+        Err(faults) => {
+            let problem = Phrase::new(PhraseCode::EditedPlanUnusable, [("faults", &faults)]);
+            propose_again(run, last, problem)
+        }
     }
 }
 
@@ -435,7 +451,7 @@ fn carry_out(spec: &RunSpec, proposed: &PlanProposed) -> PlanStep {
     };
     match plan {
         Ok(plan) => PlanStep::CarryOut(Box::new(plan)),
-        Err(why) => PlanStep::finish(RunEnd::Failed, why),
+        Err(why) => PlanStep::finish(RunEnd::Failed, Phrase::verbatim(&why)),
     }
 }
 
@@ -460,7 +476,8 @@ fn no_plan(run: &mut RunContext<'_>, error: TurnError) -> Result<PlanStep> {
     } else {
         RunEnd::Failed
     };
-    Ok(PlanStep::finish(end, error.to_string()))
+    let why = Wording::new(error.to_string(), vec![cause(&error).key().clone()]);
+    Ok(PlanStep::finish(end, why))
 }
 
 fn record_failure(run: &mut RunContext<'_>, error: &TurnError) -> Result<()> {
@@ -470,15 +487,15 @@ fn record_failure(run: &mut RunContext<'_>, error: &TurnError) -> Result<()> {
     };
     run.journal(EventKind::PlanFailed(PlanFailed {
         leader: run.spec().leader.clone(),
-        reason: cause(error),
+        reason: cause(error).to_string(),
         answers,
     }))
 }
 
-fn cause(error: &TurnError) -> String {
+fn cause(error: &TurnError) -> Phrase {
     match error {
         TurnError::Leader(error) => error.cause(),
-        other => other.to_string(),
+        other => Phrase::verbatim(&other.to_string()),
     }
 }
 

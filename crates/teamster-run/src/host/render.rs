@@ -8,6 +8,7 @@ use teamster_journal::payload::{FileChange, MOST_FILES, Outside, Shown, WorkerWo
 use teamster_party::Party;
 use teamster_store::Filed;
 use teamster_types::message::UNDELIVERED;
+use teamster_types::phrase::{Phrase, PhraseCode};
 use teamster_types::task::Task;
 use teamster_types::text::{clip, one_line};
 
@@ -64,7 +65,9 @@ pub(super) fn to_show(run: &RunContext<'_>, commit: &str) -> Shown {
         shown.in_the_way = in_the_way.unwrap_or_default();
         shown.in_the_way.truncate(MOST_FILES);
     }
-    shown.references = repository_audit::changed_refs(run, None);
+    let references = repository_audit::changed_refs(run, None);
+    shown.references = Phrase::texts(&references);
+    shown.reference_codes = Phrase::keys(&references).into();
     shown
 }
 
@@ -83,7 +86,7 @@ pub(super) fn write_report(run: &mut RunContext<'_>, guard: &IntegrationGuard) {
     let commit = commit_with_work(run, guard).unwrap_or_default();
     let mut input = report_input(run);
     add_changes(run, &commit, &mut input);
-    input.references = repository_audit::changed_refs(run, Some(&commit));
+    input.references = Phrase::texts(&repository_audit::changed_refs(run, Some(&commit)));
     input.left.extend(left_behind(run));
     // First, because it sets aside what an earlier team of the same name left.
     if let Err(error) = run.store().keep_journal(run.team()) {
@@ -119,7 +122,7 @@ fn report_input(run: &RunContext<'_>) -> ReportInput {
 }
 
 /// Returns the messages to workers that no client took, each as a sentence.
-fn untaken(run: &RunContext<'_>) -> Vec<String> {
+fn untaken(run: &RunContext<'_>) -> Vec<Phrase> {
     let messages = run.store().messages(run.team()).unwrap_or_default();
     let is_untaken = |filed: &&Filed| {
         let message = &filed.message;
@@ -129,18 +132,24 @@ fn untaken(run: &RunContext<'_>) -> Vec<String> {
         to_worker && filed.delivered_at.is_none() && is_own
     };
     let untaken: Vec<&Filed> = messages.iter().filter(is_untaken).collect();
-    let mut sentences: Vec<String> = untaken
+    let mut sentences: Vec<Phrase> = untaken
         .iter()
         .take(MOST_UNTAKEN)
         .map(|filed| {
             let (message, words) = (&filed.message, one_line(filed.message.content()));
             let words = clip(&words, LONGEST_WORDS);
-            format!("{} to {}: {words}", message.from(), message.to())
+            let (from, to) = (message.from(), message.to());
+            let told: [(&str, &dyn std::fmt::Display); 3] =
+                [("from", &from), ("to", &to), ("words", &words)];
+            Phrase::new(PhraseCode::MessageUntaken, told)
         })
         .collect();
     if untaken.len() > MOST_UNTAKEN {
         let more = untaken.len() - MOST_UNTAKEN;
-        sentences.push(format!("and {more} more: `teamster message list` has them"));
+        sentences.push(Phrase::new(
+            PhraseCode::MoreMessagesUntaken,
+            [("count", &more)],
+        ));
     }
     sentences
 }

@@ -6,6 +6,7 @@ use teamster_fs::{Dir, layout};
 use teamster_isolate::git::{Refs, Repo};
 use teamster_journal::EventKind;
 use teamster_journal::payload::{FilesRecorded, RefsRecorded};
+use teamster_types::phrase::{Phrase, PhraseCode, PhraseKey};
 
 use super::context::RunContext;
 use super::{Result, RunError};
@@ -28,15 +29,20 @@ pub(super) fn note_refs(run: &mut RunContext<'_>) -> Result<()> {
 
 /// Returns what has become of the references of the user's since the run began, one sentence each. `landed` is what the run
 /// itself has put on the user's branch.
-pub(super) fn changed_refs(run: &RunContext<'_>, landed: Option<&str>) -> Vec<String> {
+pub(super) fn changed_refs(run: &RunContext<'_>, landed: Option<&str>) -> Vec<Phrase> {
     let (Some(repo), Some(before)) = (run.repo(), &run.state().refs) else {
         return Vec::new();
     };
     let now = match repo.refs() {
         Ok(now) => now,
-        Err(error) => return vec![format!("The branches could not be compared: {error}.")],
+        Err(error) => {
+            return vec![Phrase::new(
+                PhraseCode::RefsNotCompared,
+                [("error", &error)],
+            )];
+        }
     };
-    let ours = run.branch().map(|branch| format!("refs/heads/{branch}"));
+    let ours = run.branch().map(|branch| format!("{HEADS}{branch}"));
     let is_ours = |name: &str, id: Option<&String>| {
         landed.is_some() && ours.as_deref() == Some(name) && id.map(String::as_str) == landed
     };
@@ -45,15 +51,20 @@ pub(super) fn changed_refs(run: &RunContext<'_>, landed: Option<&str>) -> Vec<St
     if let (Some(name), Some(tip), true) = (&ours, &run.state().tip, landed.is_some())
         && let Some(first) = before.get(name).filter(|first| *first != tip)
     {
-        let (name, first, tip) = (shown(name), short(first), short(tip));
-        changed.push(format!(
-            "{name} was moved from {first} to {tip} before the work landed on it."
+        let name = name.strip_prefix(HEADS).unwrap_or(name);
+        changed.push(Phrase::new(
+            PhraseCode::BranchMovedBeforeLanding,
+            [
+                ("name", &name),
+                ("from", &short(first)),
+                ("to", &short(tip)),
+            ],
         ));
     }
     let more = changed.len().saturating_sub(NAMED);
     changed.truncate(NAMED);
     if more > 0 {
-        changed.push(format!("{more} more references changed."));
+        changed.push(Phrase::new(PhraseCode::MoreRefsChanged, [("count", &more)]));
     }
     changed
 }
@@ -163,36 +174,71 @@ fn differences(
     before: &Refs,
     now: &Refs,
     is_ours: impl Fn(&str, Option<&String>) -> bool,
-) -> Vec<String> {
+) -> Vec<Phrase> {
     let mut changed = Vec::new();
     for (name, id) in before {
         let sentence = match now.get(name) {
             Some(now) if now == id => continue,
             found if is_ours(name, found) => continue,
-            Some(now) => format!(
-                "{} moved from {} to {}.",
-                shown(name),
-                short(id),
-                short(now)
-            ),
-            None => format!("{} was deleted; it was at {}.", shown(name), short(id)),
+            Some(now) => MOVED.of(name, &[("from", short(id)), ("to", short(now))]),
+            None => DELETED.of(name, &[("from", short(id))]),
         };
         changed.push(sentence);
     }
     let new = now.iter().filter(|(name, _)| !before.contains_key(*name));
-    changed.extend(new.map(|(name, id)| format!("{} is new, at {}.", shown(name), short(id))));
+    changed.extend(new.map(|(name, id)| NEW.of(name, &[("to", short(id))])));
     changed
 }
 
-fn shown(name: &str) -> String {
-    for (prefix, what) in [("refs/heads/", "Branch"), ("refs/tags/", "Tag")] {
-        if let Some(rest) = name.strip_prefix(prefix) {
-            return format!("{what} {rest}");
-        }
-    }
-    match name {
-        "HEAD" => "What is checked out".to_owned(),
-        other => other.to_owned(),
+/// What the names of branches begin with.
+const HEADS: &str = "refs/heads/";
+/// What the names of tags begin with.
+const TAGS: &str = "refs/tags/";
+
+/// What happened to a reference, by what it is.
+struct RefChange {
+    branch: PhraseCode,
+    tag: PhraseCode,
+    checkout: PhraseCode,
+    other: PhraseCode,
+}
+
+const MOVED: RefChange = RefChange {
+    branch: PhraseCode::BranchMoved,
+    tag: PhraseCode::TagMoved,
+    checkout: PhraseCode::CheckoutMoved,
+    other: PhraseCode::RefMoved,
+};
+const DELETED: RefChange = RefChange {
+    branch: PhraseCode::BranchDeleted,
+    tag: PhraseCode::TagDeleted,
+    checkout: PhraseCode::CheckoutDeleted,
+    other: PhraseCode::RefDeleted,
+};
+const NEW: RefChange = RefChange {
+    branch: PhraseCode::BranchNew,
+    tag: PhraseCode::TagNew,
+    checkout: PhraseCode::CheckoutNew,
+    other: PhraseCode::RefNew,
+};
+
+impl RefChange {
+    /// Returns the sentence that says so of a reference.
+    fn of(&self, name: &str, ids: &[(&str, &str)]) -> Phrase {
+        let (code, name) = match (name.strip_prefix(HEADS), name.strip_prefix(TAGS)) {
+            (Some(branch), _) => (self.branch, Some(branch)),
+            (_, Some(tag)) => (self.tag, Some(tag)),
+            _ if name == "HEAD" => (self.checkout, None),
+            _ => (self.other, Some(name)),
+        };
+        let name = name.map(|name| ("name", name));
+        let params = ids.iter().copied().chain(name);
+        Phrase::of(PhraseKey {
+            code,
+            params: params
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .collect(),
+        })
     }
 }
 
@@ -201,7 +247,7 @@ fn short(id: &str) -> &str {
     if id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         id.get(..12).unwrap_or(id)
     } else {
-        id.strip_prefix("refs/heads/").unwrap_or(id)
+        id.strip_prefix(HEADS).unwrap_or(id)
     }
 }
 
@@ -231,7 +277,7 @@ mod tests {
             ("refs/tags/v1", &one),
         ]);
         assert_eq!(
-            differences(&before, &now, |_, _| false),
+            Phrase::texts(&differences(&before, &now, |_, _| false)),
             [
                 "What is checked out moved from main to other.",
                 "Branch gone was deleted; it was at 111111111111.",

@@ -20,6 +20,7 @@ use teamster_journal::payload::{
 use teamster_journal::{EventActor, EventKind, ReviewOutcome, ReviewState, RunState};
 use teamster_prompts::facts::{FindingFacts, ReviewPrompt, ReviewedTask};
 use teamster_types::flow::Stage;
+use teamster_types::phrase::{Phrase, PhraseCode, Wording};
 use teamster_types::redact::redact;
 use teamster_types::task::{NewTask, SUBJECT_LIMIT, Task, TaskNotes, TaskReview};
 use teamster_types::text::{clip, quoted};
@@ -50,13 +51,8 @@ const CHANGE: &str = "teamster-change.patch";
 /// The largest change that is written to a file, in bytes.
 const LARGEST_CHANGE: usize = 16 * 1024 * 1024;
 
-/// Why nobody reviews.
-const NOBODY: &str = "no agent that can review";
-const NO_REPOSITORY: &str = "there is no repository to review it in";
-const NO_BUDGET: &str = "the budget is used up";
-
 /// Returns what leads to the gate.
-pub(super) fn to_gate(reason: &str) -> Vec<HostCommand> {
+pub(super) fn to_gate(reason: PhraseCode) -> Vec<HostCommand> {
     // Before the gate is near: who still runs could change what is asked about, or answer.
     vec![
         HostCommand::StopWorkers("the gate opens"),
@@ -69,7 +65,7 @@ pub(super) fn review(
     run: &mut RunContext<'_>,
     guard: &IntegrationGuard,
     commit: &str,
-    reason: &str,
+    reason: PhraseCode,
 ) -> Result<Vec<HostCommand>> {
     if run.spec().review == ReviewMode::Off {
         return Ok(to_gate(reason));
@@ -112,7 +108,7 @@ fn make_review(run: &mut RunContext<'_>, guard: &IntegrationGuard, commit: &str)
         guard.is_active(),
     ) else {
         if run.spec().review == ReviewMode::Require {
-            skip(run, commit, NO_REPOSITORY)?;
+            skip(run, commit, PhraseCode::NoRepositoryToReview)?;
         }
         return Ok(true);
     };
@@ -120,18 +116,20 @@ fn make_review(run: &mut RunContext<'_>, guard: &IntegrationGuard, commit: &str)
         return Ok(true);
     }
     if run.exhausted().is_some() {
-        return skip(run, commit, NO_BUDGET).map(|()| true);
+        return skip(run, commit, PhraseCode::BudgetUsedUp).map(|()| true);
     }
     match choose(run)? {
         Some(reviewer) => ask(run, guard, repo, (&base, &head), &reviewer),
-        None => skip(run, commit, NOBODY).map(|()| true),
+        None => skip(run, commit, PhraseCode::NoReviewer).map(|()| true),
     }
 }
 
-fn skip(run: &mut RunContext<'_>, commit: &str, reason: &str) -> Result<()> {
+fn skip(run: &mut RunContext<'_>, commit: &str, reason: PhraseCode) -> Result<()> {
+    let (reason, reason_codes) = Wording::from(reason).into_parts();
     run.journal(EventKind::ReviewSkipped(ReviewSkipped {
         commit: commit.to_owned(),
-        reason: reason.to_owned(),
+        reason,
+        reason_codes,
     }))
 }
 
@@ -274,7 +272,7 @@ fn ask(
     };
     let prompt = match prompt {
         Ok(prompt) => prompt.text,
-        Err(why) => return fail(run, &started, &why).map(|()| true),
+        Err(why) => return fail(run, &started, Phrase::verbatim(&why)).map(|()| true),
     };
     let turn = Turn {
         word: &reviewer.word,
@@ -307,17 +305,22 @@ fn ask(
         }
         Err(TurnError::Host(error)) => return Err(error),
         Err(_) if run.must_stop() => return Ok(false),
-        Err(TurnError::NotTrusted(error)) => fail(run, &started, &error.to_string())?,
-        Err(TurnError::Leader(error)) => fail(run, &started, &problem_words(&error.problem))?,
+        Err(TurnError::NotTrusted(error)) => {
+            fail(run, &started, Phrase::verbatim(&error.to_string()))?
+        }
+        Err(TurnError::Leader(error)) => fail(run, &started, problem_words(&error.problem))?,
     }
     Ok(true)
 }
 
-fn fail(run: &mut RunContext<'_>, started: &ReviewStarted, why: &str) -> Result<()> {
+fn fail(run: &mut RunContext<'_>, started: &ReviewStarted, why: Phrase) -> Result<()> {
+    let why = Wording::from(why).map(|text| clip(&redact(text), REASON));
+    let (reason, reason_codes) = why.into_parts();
     run.journal(EventKind::ReviewFailed(ReviewFailed {
         commit: started.commit.clone(),
         reviewer: started.reviewer.clone(),
-        reason: clip(&redact(why), REASON),
+        reason,
+        reason_codes,
     }))
 }
 
@@ -334,18 +337,19 @@ fn read(said: &str, repo: &Repo, commit: &CommitId) -> std::result::Result<Revie
 }
 
 /// Returns why an agent gave no answer, in words.
-pub(super) fn problem_words(problem: &LeaderProblem) -> String {
+pub(super) fn problem_words(problem: &LeaderProblem) -> Phrase {
     match problem {
-        LeaderProblem::NotStarted(error) => format!("it could not be started: {error}"),
-        LeaderProblem::Stopped => "it was stopped".to_owned(),
-        LeaderProblem::Paused(reason) => format!("it cannot work now: {reason}"),
-        LeaderProblem::Failed(reason) => format!("it failed: {reason}"),
+        LeaderProblem::NotStarted(error) => {
+            Phrase::new(PhraseCode::AgentNotStarted, [("error", error)])
+        }
+        LeaderProblem::Stopped => PhraseCode::AgentStopped.into(),
+        LeaderProblem::Paused(reason) => {
+            Phrase::new(PhraseCode::AgentCannotWork, [("reason", reason)])
+        }
+        LeaderProblem::Failed(reason) => Phrase::new(PhraseCode::AgentFailed, [("reason", reason)]),
         LeaderProblem::Unusable { faults, .. } => {
             let faults: Vec<&str> = faults.iter().map(|fault| fault.message.as_str()).collect();
-            format!(
-                "it was asked twice, and its answer cannot be used: {}",
-                faults.join("; ")
-            )
+            Phrase::new(PhraseCode::AgentUnusable, [("faults", &faults.join("; "))])
         }
     }
 }
@@ -422,7 +426,7 @@ fn after_review(
     state: &RunState,
     tasks: &[Task],
     commit: &str,
-    reason: &str,
+    reason: PhraseCode,
 ) -> Vec<HostCommand> {
     let review = state.review_of(commit);
     let mut to_fix = review.map_or_else(Vec::new, ReviewState::to_fix);
@@ -441,7 +445,7 @@ fn after_review(
         if open(tasks).is_empty() {
             return to_gate(reason);
         }
-        let reason = "there are tasks to do again";
+        let reason = PhraseCode::TasksToDoAgain;
         return vec![HostCommand::enter(Stage::Execute, reason)];
     }
     let mut commands = Vec::new();
@@ -470,8 +474,8 @@ fn after_review(
         .flat_map(|noted| noted.findings.clone())
         .collect();
     let reason = match to_fix.len() + settled.len() {
-        1 => "the review found 1 thing to fix".to_owned(),
-        count => format!("the review found {count} things to fix"),
+        1 => PhraseCode::ReviewFoundOne.into(),
+        count => Phrase::new(PhraseCode::ReviewFoundSome, [("count", &count)]),
     };
     commands.push(HostCommand::enter(Stage::Fix, reason));
     commands
@@ -627,7 +631,7 @@ mod tests {
         };
         let mut subjects = Vec::new();
         let mut entered = None;
-        for command in after_review(&spec, state, tasks, "c0ffee", "all checks passed") {
+        for command in after_review(&spec, state, tasks, "c0ffee", PhraseCode::AllChecksPassed) {
             match command {
                 HostCommand::AddTask(task) => subjects.push(task.subject),
                 HostCommand::Enter { stage, .. } => entered = Some(stage),

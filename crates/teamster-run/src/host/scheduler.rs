@@ -8,6 +8,7 @@ use teamster_journal::payload::{RunEnd, RunSpec};
 use teamster_types::flow::Stage;
 use teamster_types::health::Verdict;
 use teamster_types::heartbeat::Heartbeat;
+use teamster_types::phrase::{Phrase, PhraseCode};
 use teamster_types::task::{Status, Task};
 use teamster_types::{TaskId, TeamName, WorkerName};
 use teamster_workers::reclaim;
@@ -115,7 +116,7 @@ impl Scheduler {
     }
 
     /// Returns why nobody will do what is still to be done, once that has been so for a while.
-    fn nobody_left(&mut self, open: &[&Task], can_work: bool, now: Instant) -> Option<String> {
+    fn nobody_left(&mut self, open: &[&Task], can_work: bool, now: Instant) -> Option<Phrase> {
         let is_worked_on = open.iter().any(|task| task.status() == Status::InProgress);
         if can_work || is_worked_on {
             self.alone_since = None;
@@ -126,10 +127,8 @@ impl Scheduler {
             return None;
         }
         let list: Vec<&str> = open.iter().map(|task| task.id().as_str()).collect();
-        Some(format!(
-            "nobody is left who could do task {}: every worker has ended or takes no more tasks",
-            list.join(", ")
-        ))
+        let tasks = list.join(", ");
+        Some(Phrase::new(PhraseCode::NobodyLeft, [("tasks", &tasks)]))
     }
 }
 
@@ -146,40 +145,44 @@ fn collect(run: &mut RunContext<'_>, merger: &Merger) -> Result<Vec<HostCommand>
         ));
     }
     let reason = match not_merged(&tasks).len() {
-        0 => "every finished task is merged".to_owned(),
-        some => format!("{some} finished tasks could not be merged"),
+        0 => PhraseCode::EveryFinishedTaskMerged.into(),
+        some => Phrase::new(PhraseCode::FinishedTasksNotMerged, [("count", &some)]),
     };
     Ok(vec![HostCommand::enter(Stage::Verify, reason)])
 }
 
 /// Returns why the run ends that others have added more to than they may: one that adds tasks without end never would.
-fn too_many_tasks(team: &TeamName, added: &[TaskId], most: usize) -> Option<String> {
+fn too_many_tasks(team: &TeamName, added: &[TaskId], most: usize) -> Option<Phrase> {
     let beyond = added.get(most..).filter(|beyond| !beyond.is_empty())?;
     let mut names: Vec<&str> = beyond.iter().take(NAMED).map(TaskId::as_str).collect();
     if beyond.len() > NAMED {
         names.push("…");
     }
-    Some(format!(
-        "{} tasks were added to the run or begun anew, and the setting run.max_tasks allows {most}: {} are not followed; \
-         delete them, or raise the setting, and go on with `teamster run --resume {team}`",
-        added.len(),
-        names.join(", "),
-    ))
+    let beyond: [(&str, &dyn std::fmt::Display); 4] = [
+        ("count", &added.len()),
+        ("most", &most),
+        ("tasks", &names.join(", ")),
+        ("team", team),
+    ];
+    Some(Phrase::new(PhraseCode::TooManyTasks, beyond))
 }
 
 /// Returns what follows when everything that can be done is done.
 fn after_work(tasks: &[Task]) -> Vec<HostCommand> {
     let done = tasks.iter().filter(|task| task.is_done()).count();
     if done == 0 {
-        let why = format!("none of {} tasks could be done", tasks.len());
+        let why = Phrase::new(PhraseCode::NoTaskDone, [("count", &tasks.len())]);
         return vec![
             HostCommand::StopWorkers("no task could be done"),
             HostCommand::finish(RunEnd::TasksFailed, why),
         ];
     }
     let reason = match hopeless(tasks).len() {
-        0 => "every task is done".to_owned(),
-        some => format!("{done} tasks are done, {some} will not be"),
+        0 => PhraseCode::EveryTaskDone.into(),
+        some => Phrase::new(
+            PhraseCode::SomeTasksDone,
+            [("done", &done), ("left", &some)],
+        ),
     };
     vec![HostCommand::enter(Stage::Verify, reason)]
 }
@@ -226,7 +229,7 @@ fn start_workers(run: &mut RunContext<'_>) -> Result<Option<HostCommand>> {
     run.require_room()?;
     Ok(Some(HostCommand::finish(
         RunEnd::Failed,
-        why_not.join("; "),
+        Phrase::verbatim(&why_not.join("; ")),
     )))
 }
 
@@ -288,10 +291,14 @@ mod tests {
         assert_eq!(too_many_tasks(&team, &added, 30), None);
         assert_eq!(too_many_tasks(&team, &added, 31), None);
         let why = too_many_tasks(&team, &added, 28).unwrap();
-        assert!(why.contains("allows 28: 29, 30 are not followed"), "{why}");
+        assert!(
+            why.as_str().contains("allows 28: 29, 30 are not followed"),
+            "{why}"
+        );
         assert!(
             too_many_tasks(&team, &added, 1)
                 .unwrap()
+                .as_str()
                 .contains("21, … are")
         );
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use teamster_types::TaskId;
+use teamster_types::phrase::{Phrase, PhraseCode, Wording};
 use teamster_types::task::{MergeMark, Status, Task};
 
 /// Returns the task that the work of this one belongs to: itself, or the one whose conflict it resolves.
@@ -56,16 +57,19 @@ pub(super) fn not_merged(tasks: &[Task]) -> Vec<&Task> {
 }
 
 /// Returns which finished tasks could not be merged, each with the reason and where its work is; `None` when there are none.
-pub(super) fn not_merged_words(tasks: &[Task]) -> Option<String> {
+pub(super) fn not_merged_words(tasks: &[Task]) -> Option<Wording> {
     let lost = not_merged(tasks);
-    let words: Vec<String> = lost
+    let words: Vec<Phrase> = lost
         .iter()
-        .map(|task| {
-            let why = task.error().unwrap_or("its work is NOT merged");
-            format!("task {}: {why}", task.id())
+        .map(|task| match task.error() {
+            Some(error) => Phrase::new(
+                PhraseCode::TaskError,
+                [("task", task.id()), ("error", &error)],
+            ),
+            None => Phrase::new(PhraseCode::TaskNotMerged, [("task", task.id())]),
         })
         .collect();
-    (!words.is_empty()).then(|| words.join("; "))
+    (!words.is_empty()).then(|| Wording::joined(&words, "; "))
 }
 
 /// Returns whether something of these tasks waits to be merged, or could not be.

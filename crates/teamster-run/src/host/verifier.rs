@@ -7,6 +7,7 @@ use teamster_journal::payload::{Check, CheckResult, CheckStarted, Checked, RunEn
 use teamster_journal::{EventKind, ON_BASE, RunState, on_candidate};
 use teamster_types::TaskId;
 use teamster_types::flow::Stage;
+use teamster_types::phrase::{Phrase, PhraseCode};
 use teamster_types::task::{NewTask, SUBJECT_LIMIT, Task, TaskFix, TaskNotes};
 use teamster_types::text::{clip, quoted};
 use teamster_workers::workplace::make_usable;
@@ -98,7 +99,7 @@ impl Verifier {
         projector: &mut Projector,
     ) -> Result<Vec<HostCommand>> {
         if run.spec().collects && !to_merge(&run.tasks()?).is_empty() {
-            let reason = "more is finished";
+            let reason = PhraseCode::MoreIsFinished;
             return Ok(vec![HostCommand::enter(Stage::Execute, reason)]);
         }
         let commit = match guard.head(run)? {
@@ -217,11 +218,11 @@ fn after_checks(
     let report = compare_with_base(&spec.verify, &state.base, &state.checks);
     if report.to_fix().next().is_none() {
         let reason = if spec.verify.is_empty() {
-            "nothing was verified: no command is given, and none was found"
+            PhraseCode::NoCheckFound
         } else if report.all_passed() {
-            "all checks passed"
+            PhraseCode::AllChecksPassed
         } else {
-            "the team broke no check"
+            PhraseCode::NoCheckBroken
         };
         return vec![HostCommand::Review {
             commit: commit.to_owned(),
@@ -235,11 +236,11 @@ fn after_checks(
     let names = names.join(", ");
     if state.round >= spec.max_fix {
         let why = if spec.collects {
-            format!("verification fails: {names}")
+            Phrase::new(PhraseCode::VerificationFails, [("commands", &names)])
         } else {
-            format!(
-                "verification still fails after {} rounds of fixing: {names}",
-                state.round
+            Phrase::new(
+                PhraseCode::VerificationStillFails,
+                [("count", &state.round), ("commands", &names)],
             )
         };
         return vec![
@@ -262,7 +263,7 @@ fn after_checks(
             commands.push(HostCommand::add_task(fixing(checked, fix)));
         }
     }
-    let reason = format!("verification failed: {names}");
+    let reason = Phrase::new(PhraseCode::VerificationFailed, [("commands", &names)]);
     commands.push(HostCommand::enter(Stage::Fix, reason));
     commands
 }
@@ -379,7 +380,7 @@ mod tests {
             let told = match commands.last() {
                 Some(HostCommand::Review { commit, reason }) => {
                     assert_eq!(commit, "c0ffee");
-                    let to_gate = reviewer::to_gate(reason);
+                    let to_gate = reviewer::to_gate(*reason);
                     assert!(matches!(to_gate[0], HostCommand::StopWorkers(_)));
                     let [_, HostCommand::Enter { stage, reason }] = to_gate.as_slice() else {
                         panic!("{to_gate:?}")

@@ -26,6 +26,7 @@ use teamster_journal::{
 use teamster_prompts::facts::{Answer, MemberFacts, Said, TaskStateFacts, WakeLimits, WakePrompt};
 use teamster_store::{Kind, StoreError};
 use teamster_types::TaskId;
+use teamster_types::phrase::{Phrase, PhraseCode, Wording};
 use teamster_types::task::{MergeMark, Status, Task, TaskReview};
 use teamster_types::text::{clip, one_line};
 
@@ -192,7 +193,7 @@ impl LeaderWaker {
         self.stop(run)?;
         let asked: Vec<QuestionId> = for_leader(run).map(|question| question.id).collect();
         for question in asked {
-            run.journal(forwarded(question, "the run is being stopped"))?;
+            run.journal(forwarded(question, PhraseCode::RunIsBeingStopped))?;
         }
         Ok(())
     }
@@ -209,7 +210,7 @@ impl LeaderWaker {
         for question in unanswered {
             let reason = WakeReason::new(WakeKind::Question, question.to_string());
             let why = if may_wake(run) || is_handled(run, &reason) {
-                "the leader did not answer it"
+                PhraseCode::LeaderDidNotAnswer
             } else {
                 why_not(run)
             };
@@ -243,7 +244,7 @@ impl LeaderWaker {
         unread.retain(|wake| !is_handled(run, &wake.reason));
         for wake in unread {
             if self.told.insert(wake.reason) {
-                let why = why_not(run);
+                let why = Phrase::from(why_not(run));
                 run.say(&format!("nobody reads your message to the leader: {why}"));
             }
         }
@@ -398,16 +399,16 @@ fn may_wake(run: &RunContext<'_>) -> bool {
 }
 
 /// Returns why the leader is not asked, as a sentence without its end.
-fn why_not(run: &RunContext<'_>) -> &'static str {
+fn why_not(run: &RunContext<'_>) -> PhraseCode {
     let leader = &run.state().leader;
     if run.spec().leading_agent().is_none() {
-        "no agent leads this run"
+        PhraseCode::NoLeader
     } else if leader.wakes >= run.env().leader.max_wakes {
-        "the leader was woken as often as it may be"
+        PhraseCode::LeaderWokenOften
     } else if leader.failures >= MOST_FAILURES {
-        "the leader failed too often in a row"
+        PhraseCode::LeaderFailedOften
     } else {
-        "the leader has used its part of the budget"
+        PhraseCode::LeaderShareUsed
     }
 }
 
@@ -630,7 +631,11 @@ fn begin(
 ) -> Result<Option<WakeUnderWay>> {
     let number = run.state().leader.wakes + 1;
     if number > run.env().leader.max_wakes {
-        fail(run, &request, &refused.unwrap_or_default())?;
+        fail(
+            run,
+            &request,
+            Phrase::verbatim(&refused.unwrap_or_default()),
+        )?;
         return Ok(None);
     }
     let why = match begin_turn(run, guard, number, &request, refused) {
@@ -643,9 +648,9 @@ fn begin(
         }
         Err(TurnError::Host(error)) => return Err(error),
         Err(TurnError::Leader(error)) => error.cause(),
-        Err(TurnError::NotTrusted(error)) => error.to_string(),
+        Err(TurnError::NotTrusted(error)) => Phrase::verbatim(&error.to_string()),
     };
-    fail(run, &request, &why)?;
+    fail(run, &request, why)?;
     Ok(None)
 }
 
@@ -670,17 +675,17 @@ impl WakeUnderWay {
                     request.again -= 1;
                     return begin(run, guard, request, Some(error.message));
                 }
-                Err(error) if is_refusal(&error) => error.message,
+                Err(error) if is_refusal(&error) => Phrase::verbatim(&error.message),
                 Err(error) => return Err(RunError::Store(error)),
             },
             Err(TurnError::Host(error)) => return Err(error),
             // The next host asks again.
             Err(_) if run.must_stop() => return Ok(None),
-            Err(_) if is_late => "it has used its part of the run's time".to_owned(),
+            Err(_) if is_late => PhraseCode::LeaderLate.into(),
             Err(TurnError::Leader(error)) => error.cause(),
-            Err(TurnError::NotTrusted(error)) => error.to_string(),
+            Err(TurnError::NotTrusted(error)) => Phrase::verbatim(&error.to_string()),
         };
-        fail(run, &request, &why)?;
+        fail(run, &request, why)?;
         Ok(None)
     }
 }
@@ -691,7 +696,7 @@ fn is_refusal(error: &StoreError) -> bool {
 }
 
 /// Records that a wake came to nothing, so that what happens without a leader happens.
-fn fail(run: &mut RunContext<'_>, request: &WakeRequest, why: &str) -> Result<()> {
+fn fail(run: &mut RunContext<'_>, request: &WakeRequest, why: Phrase) -> Result<()> {
     if run.state().leader.open.is_empty() {
         // It did not even come to a turn.
         let woken = woken(run.state().leader.wakes + 1, request, None);
@@ -702,8 +707,12 @@ fn fail(run: &mut RunContext<'_>, request: &WakeRequest, why: &str) -> Result<()
     }
     run.say(&format!("the leader decided nothing: {why}"));
     let wake = run.state().leader.wakes;
-    let reason = why.to_owned();
-    run.journal(EventKind::LeaderFailed(LeaderFailed { wake, reason }))
+    let (reason, reason_codes) = Wording::from(why).into_parts();
+    run.journal(EventKind::LeaderFailed(LeaderFailed {
+        wake,
+        reason,
+        reason_codes,
+    }))
 }
 
 fn woken(wake: u32, request: &WakeRequest, refused: Option<String>) -> LeaderWoken {
@@ -873,11 +882,13 @@ fn state_of(task: &Task, is_hopeless: bool) -> &'static str {
 }
 
 /// Returns the event that a person is to answer a question now.
-fn forwarded(question: QuestionId, why: &str) -> EventKind {
+fn forwarded(question: QuestionId, why: impl Into<Wording>) -> EventKind {
+    let (reason, reason_codes) = why.into().into_parts();
     EventKind::QuestionForwarded(QuestionForwarded {
         question,
         to: Addressee::Person,
-        reason: why.to_owned(),
+        reason,
+        reason_codes,
     })
 }
 
@@ -925,10 +936,12 @@ fn apply(
                     answer,
                 }));
             }
-            (Ok(question), LeaderReply::AskPerson(why)) => record(forwarded(question, &why)),
+            (Ok(question), LeaderReply::AskPerson(why)) => {
+                record(forwarded(question, Phrase::verbatim(&why)))
+            }
             (Err(_), LeaderReply::AskPerson(why)) => {
                 if let Some(blocked) = blocked_question(run, &question) {
-                    record(forwarded(blocked, &why));
+                    record(forwarded(blocked, Phrase::verbatim(&why)));
                 }
                 notes.push(format!("the person is to answer {question}: {why}"));
             }

@@ -70,7 +70,10 @@ pub fn gate_text(input: &ReportInput) -> String {
 
 /// The messages that were sent to workers and that none of them was told.
 fn untaken(input: &ReportInput) -> String {
-    let lines = input.untaken.iter().map(|message| wrapped("  ", message));
+    let lines = input
+        .untaken
+        .iter()
+        .map(|message| wrapped("  ", message.as_str()));
     lines.collect()
 }
 

@@ -86,7 +86,7 @@ pub(super) fn ending(input: &ReportInput) -> String {
 }
 
 fn points(input: &ReportInput) -> Vec<String> {
-    let mut points = vec![input.verified_words(), tasks_words(input)];
+    let mut points = vec![input.verified_words().to_string(), tasks_words(input)];
     match (input.started, input.took()) {
         (Some(started), Some(took)) => {
             points.push(format!("Began {}, took {}.", moment(started), span(took)));

@@ -35,7 +35,7 @@ impl ReportInput {
                 not_reviewed(&format!("{} was asked, and {why}", review.reviewer))
             }
             ReviewOutcome::UnderWay => not_reviewed("the review is not over"),
-            ReviewOutcome::Skipped(why) if is_required => not_reviewed(why),
+            ReviewOutcome::Skipped(why) if is_required => not_reviewed(why.as_str()),
             ReviewOutcome::Skipped(why) => Some(format!("Nobody reviewed this work: {why}.")),
         }
     }

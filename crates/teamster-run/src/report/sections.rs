@@ -20,7 +20,7 @@ const FILES: usize = 10;
 pub(super) fn untaken(input: &ReportInput) -> String {
     let mut page = String::new();
     for message in &input.untaken {
-        let _ = writeln!(page, "- {}", inside(message));
+        let _ = writeln!(page, "- {}", inside(message.as_str()));
     }
     page
 }

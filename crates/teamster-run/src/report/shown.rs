@@ -3,6 +3,7 @@
 use teamster_journal::payload::{
     CheckVerdict, Finding, GivenUp, LONGEST_FINDING, Shown, Unverified,
 };
+use teamster_types::phrase::{Phrase, PhraseCode, Wording};
 use teamster_types::redact::redact;
 use teamster_types::text::clip;
 
@@ -11,8 +12,10 @@ use super::{CheckRun, ReportInput, TaskState};
 impl ReportInput {
     /// Returns what a person has to be shown. What only git knows is for the caller to add: the files, and those in the way.
     pub fn to_show(&self) -> Shown {
+        let (verification, verification_codes) = self.verified_words().into_parts();
         Shown {
-            verification: self.verified_words(),
+            verification,
+            verification_codes,
             unverified: self.unverified(),
             findings: self
                 .findings
@@ -25,7 +28,8 @@ impl ReportInput {
             failed: self.given_up(),
             denied: self.denied.clone(),
             said: self.said(),
-            untaken: self.untaken.clone(),
+            untaken: Phrase::texts(&self.untaken),
+            untaken_codes: Phrase::keys(&self.untaken).into(),
             ..Shown::default()
         }
     }
@@ -36,63 +40,68 @@ impl ReportInput {
         let mut found: Vec<Unverified> = ran
             .iter()
             .filter_map(|run| {
-                Some(Unverified {
-                    command: run.checked.command.clone(),
-                    why: self.why_not(run)?,
-                })
+                let why = self.why_not(run)?;
+                Some(unverified(&run.checked.command, why))
             })
             .collect();
         for check in &self.wanted {
             if !ran.iter().any(|run| run.checked.command == check.command) {
-                found.push(Unverified {
-                    command: check.command.clone(),
-                    why: "not run".to_owned(),
-                });
+                found.push(unverified(&check.command, PhraseCode::CheckNotRun));
             }
         }
         found
     }
 
-    fn why_not(&self, run: &CheckRun) -> Option<String> {
+    fn why_not(&self, run: &CheckRun) -> Option<PhraseCode> {
         if self
             .asked_about
             .as_ref()
             .is_some_and(|asked| *asked != run.commit)
         {
-            return Some("it looked at another commit".to_owned());
+            return Some(PhraseCode::CheckElsewhere);
         }
-        let why = match (run.checked.verdict, run.charged) {
+        Some(match (run.checked.verdict, run.charged) {
             (CheckVerdict::Passed, _) => return None,
-            (CheckVerdict::Flaky, _) => "flaky, which is not passed",
-            (CheckVerdict::Stopped, _) => "not run to the end",
-            (CheckVerdict::Failed, true) => "failed",
-            (CheckVerdict::TimedOut, true) => "timed out",
-            (CheckVerdict::Failed | CheckVerdict::TimedOut, false) => {
-                "failed as before the work began"
-            }
-        };
-        Some(why.to_owned())
+            (CheckVerdict::Flaky, _) => PhraseCode::CheckFlaky,
+            (CheckVerdict::Stopped, _) => PhraseCode::CheckStopped,
+            (CheckVerdict::Failed, true) => PhraseCode::CheckFailed,
+            (CheckVerdict::TimedOut, true) => PhraseCode::CheckTimedOut,
+            (CheckVerdict::Failed | CheckVerdict::TimedOut, false) => PhraseCode::CheckFailedBefore,
+        })
     }
 
     fn given_up(&self) -> Vec<GivenUp> {
         let lines = self.tasks.iter().filter_map(|task| {
             let why = match &task.state {
-                TaskState::Failed => task
-                    .error
-                    .as_deref()
-                    .unwrap_or("nobody said why")
-                    .to_owned(),
-                TaskState::NotMerged => "it could not be merged".to_owned(),
-                TaskState::Behind(ids) => format!("it waits for {}", ids.join(", ")),
+                TaskState::Failed => match &task.error {
+                    Some(error) => Phrase::verbatim(error),
+                    None => PhraseCode::NobodySaidWhy.into(),
+                },
+                TaskState::NotMerged => PhraseCode::TaskNotMergeable.into(),
+                TaskState::Behind(ids) => {
+                    Phrase::new(PhraseCode::TaskWaitsFor, [("tasks", &ids.join(", "))])
+                }
                 _ => return None,
             };
+            let (why, why_codes) = Wording::from(why).into_parts();
             Some(GivenUp {
                 task_id: task.id.parse().ok()?,
                 subject: task.subject.clone(),
                 why,
+                why_codes,
             })
         });
         lines.collect()
+    }
+}
+
+/// Returns a check that does not count as passed.
+fn unverified(command: &str, why: PhraseCode) -> Unverified {
+    let (why, why_codes) = Wording::from(why).into_parts();
+    Unverified {
+        command: command.to_owned(),
+        why,
+        why_codes,
     }
 }
 

@@ -304,7 +304,7 @@ fn nothing_is_called_verified_that_is_not() {
         for (number, run) in input.checks.iter_mut().enumerate() {
             run.checked.command = format!("check {number}");
         }
-        assert_eq!(input.verified_words(), words);
+        assert_eq!(input.verified_words().as_str(), words);
     }
 }
 
@@ -323,7 +323,7 @@ fn a_check_that_was_not_run_on_this_commit_to_its_end_verifies_nothing() {
         }
         story
     };
-    let words = |story: &Story| story.input().verified_words();
+    let words = |story: &Story| story.input().verified_words().to_string();
     assert_eq!(words(&begun(&["a", "b"])), "Verified: 2 checks passed.");
     assert_eq!(
         words(&begun(&["a", "b", "a"])),

@@ -10,6 +10,7 @@ use teamster_journal::{
     ChoiceRecord, FindingRecord, LeaderActionRecord, ReviewOutcome, ReviewState, RunState,
     WakeOutcome, WakeRecord,
 };
+use teamster_types::phrase::{PhraseKey, Wording};
 use teamster_types::{TaskId, Time};
 
 /// Findings of one review that are shown, the worst.
@@ -56,6 +57,8 @@ pub struct WakeView {
     pub dismissed: Vec<DismissedFinding>,
     /// Why it came to nothing, or why it could not be carried out.
     pub reason: Option<String>,
+    /// The codes of these words, for other languages; empty where somebody else wrote them, or an older version did.
+    pub reason_codes: Vec<PhraseKey>,
 }
 
 /// One action of the leader.
@@ -116,6 +119,8 @@ pub struct ReviewView {
     pub dropped: usize,
     /// Why there is no review.
     pub reason: Option<String>,
+    /// The codes of these words, for other languages; empty where somebody else wrote them, or an older version did.
+    pub reason_codes: Vec<PhraseKey>,
 }
 
 /// Something that a worker or the leader found wrong.
@@ -164,6 +169,8 @@ pub struct ProposalView {
     pub left_out: Vec<String>,
     /// Why this is not what was asked for last.
     pub problem: Option<String>,
+    /// The codes of these words, for other languages; empty where somebody else wrote them, or an older version did.
+    pub problem_codes: Vec<PhraseKey>,
     /// What was said to it.
     pub reply: Option<PlanReplyView>,
 }
@@ -193,10 +200,14 @@ pub struct ChoiceView {
     pub commit: String,
     /// Why it was chosen.
     pub reason: String,
+    /// The codes of these words, for other languages; empty where somebody else wrote them, or an older version did.
+    pub reason_codes: Vec<PhraseKey>,
     /// Who chose it; `null` when it is the smallest that passes.
     pub by: Option<String>,
     /// Why an agent that was to choose chose none.
     pub judge_failed: Option<String>,
+    /// The codes of these words, for other languages; empty where somebody else wrote them, or an older version did.
+    pub judge_failed_codes: Vec<PhraseKey>,
     /// The other results.
     pub others: Vec<OtherResult>,
     /// When it was chosen.
@@ -217,6 +228,7 @@ impl WakeView {
             notes: Vec::new(),
             dismissed: Vec::new(),
             reason: None,
+            reason_codes: Vec::new(),
         };
         match &record.outcome {
             WakeOutcome::UnderWay => base,
@@ -237,7 +249,8 @@ impl WakeView {
             WakeOutcome::Failed { at, reason } => Self {
                 ended_at: Some(*at),
                 state: WakeState::Failed,
-                reason: Some(reason.clone()),
+                reason: Some(reason.to_string()),
+                reason_codes: reason.codes().to_vec(),
                 ..base
             },
             WakeOutcome::Refused { at, reason } => Self {
@@ -280,6 +293,13 @@ impl ReviewView {
             criteria: Vec::new(),
             dropped: 0,
             reason: None,
+            reason_codes: Vec::new(),
+        };
+        let without = |state: ReviewPhase, reason: &Wording| Self {
+            state,
+            reason: Some(reason.to_string()),
+            reason_codes: reason.codes().to_vec(),
+            ..base.clone()
         };
         match &review.outcome {
             ReviewOutcome::UnderWay => base,
@@ -293,16 +313,8 @@ impl ReviewView {
                 dropped: finished.dropped,
                 ..base
             },
-            ReviewOutcome::Failed(reason) => Self {
-                state: ReviewPhase::Failed,
-                reason: Some(reason.clone()),
-                ..base
-            },
-            ReviewOutcome::Skipped(reason) => Self {
-                state: ReviewPhase::Skipped,
-                reason: Some(reason.clone()),
-                ..base
-            },
+            ReviewOutcome::Failed(reason) => without(ReviewPhase::Failed, reason),
+            ReviewOutcome::Skipped(reason) => without(ReviewPhase::Skipped, reason),
         }
     }
 }
@@ -322,6 +334,7 @@ pub(super) fn proposal(state: &RunState) -> Option<ProposalView> {
         plan: proposed.plan.clone(),
         left_out: proposed.left_out.clone(),
         problem: proposed.problem.clone(),
+        problem_codes: proposed.problem_codes.to_vec(),
         reply: last.reply.as_ref().map(|reply| PlanReplyView {
             decision: reply.answer.decision(),
             words: match &reply.answer {
@@ -370,13 +383,16 @@ fn finding(record: &FindingRecord) -> FindingView {
 /// Returns which of several results was chosen.
 pub(super) fn choice(state: &RunState) -> Option<ChoiceView> {
     let record: &ChoiceRecord = state.history.collaboration.choice.as_ref()?;
+    let failed = state.history.collaboration.judge_failed.as_ref();
     Some(ChoiceView {
         task_id: record.task.clone(),
         commit: record.chosen.commit.clone(),
         reason: record.chosen.reason.clone(),
+        reason_codes: record.chosen.reason_codes.to_vec(),
         by: record.chosen.by.clone(),
-        judge_failed: (state.history.collaboration.judge_failed.as_ref())
-            .map(|failed| format!("{}: {}", failed.judge, failed.reason)),
+        judge_failed: failed.map(|failed| format!("{}: {}", failed.judge, failed.reason)),
+        // The codes name the judge already.
+        judge_failed_codes: failed.map_or_else(Vec::new, |failed| failed.reason_codes.to_vec()),
         others: record.chosen.others.clone(),
         at: record.at,
     })

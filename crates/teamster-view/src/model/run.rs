@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 use teamster_journal::payload::Shown;
+use teamster_types::phrase::PhraseKey;
 use teamster_types::{TaskId, Time};
 
 use super::cost::BudgetView;
@@ -86,6 +87,7 @@ pub struct VerifyCommand {
 
 /// A stage that a run entered.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 #[schemars(rename = "Stage")]
 pub struct StageView {
     /// The name of the stage.
@@ -96,6 +98,8 @@ pub struct StageView {
     pub seq: u64,
     /// Why the run entered it.
     pub reason: String,
+    /// The codes of these words, for other languages; empty where somebody else wrote them, or an older version did.
+    pub reason_codes: Vec<PhraseKey>,
     /// The round of fixing.
     pub round: u64,
 }
@@ -143,6 +147,8 @@ pub struct FinishedView {
     pub exit_code: Option<i64>,
     /// Why it ended so.
     pub reason: String,
+    /// The codes of these words, for other languages; empty where somebody else wrote them, or an older version did.
+    pub reason_codes: Vec<PhraseKey>,
     /// The commit that landed.
     pub commit: Option<String>,
     /// When it ended.
@@ -262,8 +268,12 @@ pub struct Approval {
     pub verified: bool,
     /// What to know, in words.
     pub words: String,
+    /// The codes of these words, for other languages; empty where somebody else wrote them, or an older version did.
+    pub words_codes: Vec<PhraseKey>,
     /// Why the commit could not land when it was approved before.
     pub refused: Option<String>,
+    /// The codes of these words, for other languages; empty where somebody else wrote them, or an older version did.
+    pub refused_codes: Vec<PhraseKey>,
     /// What else the decision rests on, as it stood when the gate opened; `null` when the run did not tell.
     pub shown: Option<Shown>,
     /// When it opened.
@@ -276,6 +286,7 @@ pub struct Approval {
 
 /// An answer at the gate.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 #[schemars(rename = "Answer")]
 pub struct AnswerView {
     /// `approve`, `reject` or `revise`.
@@ -284,6 +295,8 @@ pub struct AnswerView {
     pub taken: bool,
     /// Who gave it.
     pub by: String,
+    /// The codes of these words, for other languages; empty where somebody else wrote them, or an older version did.
+    pub by_codes: Vec<PhraseKey>,
     /// Whether the work is to be taken back.
     pub rollback: bool,
     /// What to change.

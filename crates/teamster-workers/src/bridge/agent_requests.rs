@@ -15,6 +15,7 @@ use teamster_journal::{EventActor, EventKind, QuestionFate, Questions};
 use teamster_store::Read;
 use teamster_types::json::Object;
 use teamster_types::message::Message;
+use teamster_types::phrase::{Phrase, PhraseCode, Wording};
 use teamster_types::redact::{redact, redact_json};
 use teamster_types::text::shown_line;
 use teamster_types::time::say_span;
@@ -358,11 +359,7 @@ impl AgentRequests {
     ) {
         if let Some(place) = self.pending.iter().position(is_theirs) {
             let pending = self.pending.remove(place);
-            expire(
-                reporter,
-                pending.id,
-                "the agent does not wait for it any more",
-            );
+            expire(reporter, pending.id, PhraseCode::QuestionAgentGone);
         }
     }
 
@@ -412,13 +409,14 @@ impl AgentRequests {
             .partition(|pending| pending.expires <= now);
         self.pending = pending;
         for pending in over {
-            let reason = format!("nobody answered within {}", say_span(limit));
-            expire(reporter, pending.id, &reason);
+            let limit = say_span(limit);
+            let reason = Phrase::new(PhraseCode::QuestionUnanswered, [("limit", &limit)]);
+            expire(reporter, pending.id, reason.clone());
             let caught_up = self.followed.catch_up(reporter.store(), reporter.team());
             caught_up.or_trace("read the answer to a question");
             let fate = self
                 .fate_of(pending.id)
-                .unwrap_or(QuestionOutcome::Unanswered(reason));
+                .unwrap_or(QuestionOutcome::Unanswered(reason.to_string()));
             self.tell(pending, &fate, mailbox);
         }
     }
@@ -432,7 +430,7 @@ impl AgentRequests {
     /// Ends what the agent of an attempt waited for.
     pub(super) fn end_attempt(&mut self, reporter: &mut Reporter) {
         for pending in std::mem::take(&mut self.pending) {
-            expire(reporter, pending.id, "the work on its task has ended");
+            expire(reporter, pending.id, PhraseCode::QuestionWorkEnded);
         }
     }
 
@@ -463,7 +461,7 @@ impl AgentRequests {
                 answer: answer.clone(),
             }),
             QuestionFate::Expired { reason, .. } => {
-                Some(QuestionOutcome::Unanswered(reason.clone()))
+                Some(QuestionOutcome::Unanswered(reason.to_string()))
             }
         }
     }
@@ -523,11 +521,13 @@ fn proposal_row(settled: SettledProposal) -> Value {
 }
 
 /// Records that nobody waits for the answer to a question any more.
-fn expire(reporter: &mut Reporter, question: QuestionId, reason: &str) {
+fn expire(reporter: &mut Reporter, question: QuestionId, reason: impl Into<Wording>) {
+    let (reason, reason_codes) = reason.into().into_parts();
     reporter.say(&format!("{question}: {reason}"));
     let expired = EventKind::QuestionExpired(QuestionExpired {
         question,
-        reason: reason.to_owned(),
+        reason,
+        reason_codes,
     });
     let event = reporter.event(expired);
     reporter.record(event);

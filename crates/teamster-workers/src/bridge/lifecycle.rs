@@ -20,6 +20,7 @@ use teamster_store::{Signal, Store};
 use teamster_types::health::Verdict;
 use teamster_types::heartbeat::{ProviderLimit, WorkerStatus};
 use teamster_types::json::Object;
+use teamster_types::phrase::{Phrase, PhraseCode};
 use teamster_types::task::Token;
 use teamster_types::text::shown;
 use teamster_types::{TaskId, Time};
@@ -65,10 +66,12 @@ impl Quarantine {
         let mut extra = Object::new();
         extra.insert("error".into(), json!(shown(&why, REASON)));
         reporter.send_to_lead("error", &text, extra);
+        let evidence = [Phrase::new(PhraseCode::ErrorsInARow, [("count", &errors)])];
         let event = reporter.event(EventKind::WorkerQuarantined(WorkerQuarantined {
             worker: Some(name),
             verdict: Verdict::Quarantined.as_str().to_owned(),
-            evidence: vec![format!("{errors} errors in a row")],
+            evidence: Phrase::texts(&evidence),
+            evidence_codes: Phrase::keys(&evidence).into(),
             errors,
             reason: shown(&why, REASON),
         }));

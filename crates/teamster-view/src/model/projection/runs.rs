@@ -90,6 +90,7 @@ fn stage(record: &StageRecord) -> StageView {
         at: record.at,
         seq: record.seq,
         reason: record.entered.reason.clone(),
+        reason_codes: record.entered.reason_codes.to_vec(),
         round: record.entered.round.into(),
     }
 }
@@ -100,6 +101,7 @@ fn finished(history: &RunHistory) -> Option<FinishedView> {
         outcome: finished.outcome.clone(),
         exit_code: finished.exit_code,
         reason: finished.reason.clone(),
+        reason_codes: finished.reason_codes.to_vec(),
         commit: finished.commit.clone(),
         at: *at,
     })
@@ -200,7 +202,9 @@ pub(super) fn approval(state: &RunState) -> Option<Approval> {
         branch: base.and_then(|base| base.branch.clone()),
         verified: opened.verified,
         words: opened.words.clone(),
+        words_codes: opened.words_codes.to_vec(),
         refused: opened.refused.clone(),
+        refused_codes: opened.refused_codes.to_vec(),
         shown: record.shown.clone(),
         asked_at: record.at,
         waits: state.open_gate().is_some_and(|gate| gate.id == opened.gate),
@@ -217,6 +221,7 @@ fn answer(record: &DecisionRecord) -> AnswerView {
             None | Some("") => record.actor.to_string(),
             Some(by) => by.to_owned(),
         },
+        by_codes: decided.by_codes.to_vec(),
         rollback: decided.rollback == Some(true),
         text: decided.text.clone().unwrap_or_default(),
         at: record.at,

@@ -6,7 +6,7 @@ use teamster_journal::{TeamState, WorkerPhase, WorkerState};
 use teamster_types::graph::{critical_path, standings};
 use teamster_types::health::Verdict;
 use teamster_types::heartbeat::ProviderLimit;
-use teamster_types::phrase::{Phrase, PhraseCode};
+use teamster_types::phrase::{Phrase, PhraseCode, PhraseKey};
 use teamster_types::progress::Progress;
 use teamster_types::task::Task;
 use teamster_types::{TaskId, Time};
@@ -169,12 +169,12 @@ impl TeamProjection {
             .chain(others.map(|(name, _)| name))
             .filter_map(|name| {
                 let told = self.state.workers.get(name)?;
-                let (verdict, evidence) = verdict(told);
+                let (verdict, evidence, evidence_codes) = verdict(told);
                 let mut worker = WorkerView {
                     status: Some(told.phase.as_str().to_owned()),
                     verdict,
-                    evidence: Phrase::texts(&evidence),
-                    evidence_codes: Phrase::keys(&evidence),
+                    evidence,
+                    evidence_codes,
                     current_task_id: told.holds.clone(),
                     current_task: told
                         .holds
@@ -258,12 +258,23 @@ fn lanes(state: &TeamState) -> Vec<Lane> {
         .collect()
 }
 
-/// Returns how a worker is by what the journal tells, and what that rests on.
-fn verdict(told: &WorkerState) -> (Verdict, Vec<Phrase>) {
-    if let Some((verdict, evidence)) = &told.verdict {
-        let evidence = evidence.iter().map(|words| Phrase::verbatim(words));
-        return (*verdict, evidence.collect());
+/// Returns how a worker is by what the journal tells, and what that rests on: the sentences, and their codes.
+fn verdict(told: &WorkerState) -> (Verdict, Vec<String>, Vec<PhraseKey>) {
+    if let Some((verdict, evidence, codes)) = &told.verdict {
+        let mut codes = codes.to_vec();
+        if codes.len() != evidence.len() {
+            // An older version has written the sentences only.
+            let phrases = evidence.iter().map(|words| Phrase::verbatim(words));
+            codes = Phrase::keys(&phrases.collect::<Vec<_>>());
+        }
+        return (*verdict, evidence.clone(), codes);
     }
+    let (verdict, evidence) = verdict_of_phase(told);
+    (verdict, Phrase::texts(&evidence), Phrase::keys(&evidence))
+}
+
+/// Returns how a worker is that nothing was said against.
+fn verdict_of_phase(told: &WorkerState) -> (Verdict, Vec<Phrase>) {
     let says = |word: &str| vec![Phrase::new(PhraseCode::JournalSays, [("status", &word)])];
     match told.phase {
         WorkerPhase::Unknown => (Verdict::Unknown, says("unknown")),

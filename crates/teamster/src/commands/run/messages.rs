@@ -108,7 +108,7 @@ impl EventMessages {
                 decided.text.as_deref().unwrap_or_default()
             ),
             EventKind::BudgetExhausted(exhausted) => match Exceeded::told(exhausted) {
-                Some(exceeded) => exceeded.sentence(),
+                Some(exceeded) => exceeded.sentence().to_string(),
                 None => "the budget is used up".to_owned(),
             },
             EventKind::WorkerQuarantined(told) => {
