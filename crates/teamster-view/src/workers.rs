@@ -20,9 +20,9 @@ use crate::model::{Sessions, TeamView, WorkerView};
 use crate::native::Lead;
 
 /// The status of a worker that has ended in order.
-pub(crate) const STOPPED: &str = "stopped";
+const STOPPED: &str = "stopped";
 /// The status of a member of a run for which no worker was started: the plan comes first, or it only reviews.
-pub(crate) const NOT_STARTED: &str = "not-started";
+const NOT_STARTED: &str = "not-started";
 /// So many events at the end of a journal are asked for who has ended.
 const ENDS_WITHIN: usize = 500;
 
@@ -190,6 +190,15 @@ fn held_tasks(read: &dyn Read, team: &TeamName) -> HashMap<String, TaskId> {
         .collect()
 }
 
+/// Returns how a worker is, in a word for people: one that has ended in order, or was never started, is not in doubt.
+pub(crate) fn word(status: Option<&str>, verdict: Verdict) -> &'static str {
+    match (status, verdict) {
+        (Some(STOPPED), Verdict::Unknown) => STOPPED,
+        (Some(NOT_STARTED), Verdict::Unknown) => "not started",
+        _ => verdict.as_str(),
+    }
+}
+
 /// The last event about each worker, as far as the end of the journal tells.
 struct LastSteps {
     steps: HashMap<String, Event>,
@@ -304,13 +313,9 @@ impl WorkerRow {
         }
     }
 
-    /// How it is, in one word for people: somebody who has ended in order is not in doubt.
+    /// Returns how it is, in a word for people.
     pub fn word(&self) -> &'static str {
-        if self.has_stopped() {
-            STOPPED
-        } else {
-            self.verdict.as_str()
-        }
+        word(self.status, self.verdict)
     }
 
     /// Whether it has ended in order.

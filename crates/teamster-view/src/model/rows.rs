@@ -9,7 +9,7 @@ use teamster_types::task::Task;
 use teamster_types::{TaskId, Time};
 
 use super::cost::Spent;
-use crate::workers::{NOT_STARTED, STOPPED, WorkerRow};
+use crate::workers::{WorkerRow, word};
 pub use teamster_journal::PermissionRequest;
 
 /// One worker, or a teammate of a session.
@@ -150,13 +150,9 @@ impl WorkerView {
         }
     }
 
-    /// How it is, in one word for people.
-    pub fn word(&self) -> &str {
-        match (&self.status, self.verdict) {
-            (Some(status), Verdict::Unknown) if status == STOPPED => status,
-            (Some(status), Verdict::Unknown) if status == NOT_STARTED => "not started",
-            _ => self.verdict.as_str(),
-        }
+    /// Returns how it is, in a word for people.
+    pub fn word(&self) -> &'static str {
+        word(self.status.as_deref(), self.verdict)
     }
 
     /// Whether somebody would look for it among very many: it works, asks, or is not well.
