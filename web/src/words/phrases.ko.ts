@@ -185,7 +185,7 @@ export const phrasesKo: Record<PhraseCode, string> = {
   "ref-deleted": "{name}: 삭제됨(이전 위치 {from})",
   "ref-new": "{name}: 새로 생김, 위치 {to}",
   "more-refs-changed": "그 밖에 참조 {count}개 변경됨",
-  "message-untaken": "{from} → {to}: {words}",
+  "message-untaken": "{from}이(가) {to}에게: {words}",
   "more-messages-untaken": "그 밖에 {count}개: `teamster message list`로 확인할 수 있음",
 
   "not-on-branch": "{branch}에 이 커밋이 없습니다",
