@@ -250,15 +250,16 @@ fn sentences_of_an_older_journal_have_no_codes_and_are_told_as_they_are() {
     shop.run(&args);
     let journal = shop.project.claude("teams/shop/events.jsonl");
     let lines = std::fs::read_to_string(&journal).unwrap();
-    let older: String = lines
+    let older: Vec<String> = lines
         .lines()
         .map(|line| {
             let mut event: Value = serde_json::from_str(line).unwrap();
             let data = event["data"].as_object_mut().unwrap();
             data.retain(|key, _| !key.ends_with("Codes"));
-            format!("{event}\n")
+            event.to_string()
         })
         .collect();
+    let older = older.join("\n") + "\n";
     assert_ne!(lines, older);
     std::fs::write(&journal, older).unwrap();
     let studio = Studio::start(&shop.project);

@@ -406,17 +406,11 @@ impl RunState {
                 self.reviewed(event.ts, &finished.commit, &finished.reviewer, outcome);
             }
             EventKind::ReviewFailed(failed) => {
-                let outcome = ReviewOutcome::Failed(Wording::new(
-                    failed.reason.as_str(),
-                    failed.reason_codes.clone(),
-                ));
+                let outcome = ReviewOutcome::Failed(failed.wording());
                 self.reviewed(event.ts, &failed.commit, &failed.reviewer, outcome);
             }
             EventKind::ReviewSkipped(skipped) => {
-                let outcome = ReviewOutcome::Skipped(Wording::new(
-                    skipped.reason.as_str(),
-                    skipped.reason_codes.clone(),
-                ));
+                let outcome = ReviewOutcome::Skipped(skipped.wording());
                 self.reviewed(event.ts, &skipped.commit, "", outcome);
             }
             EventKind::ApprovalRequested(opened) => {

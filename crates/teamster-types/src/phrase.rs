@@ -16,6 +16,7 @@ macro_rules! phrases {
         /// Names a sentence of ours.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
         #[serde(rename_all = "kebab-case")]
+        #[expect(clippy::doc_markdown, reason = "each sentence stands here as people read it")]
         pub enum PhraseCode {
             $(#[doc = $template] $code,)*
         }

@@ -215,7 +215,12 @@ impl LastSteps {
         let mut cast = HashSet::new();
         for event in &events {
             if let EventKind::RunStarted(run) = event.payload() {
-                cast.extend(run.spec.members.iter().map(|member| member.name.to_string()));
+                cast.extend(
+                    run.spec
+                        .members
+                        .iter()
+                        .map(|member| member.name.to_string()),
+                );
             }
         }
         let steps = events

@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use teamster_types::phrase::PhraseKeys;
+use teamster_types::phrase::{PhraseKeys, Wording};
 
 use super::{Severity, list};
 
@@ -157,6 +157,13 @@ pub struct ReviewFailed {
     pub reason_codes: PhraseKeys,
 }
 
+impl ReviewFailed {
+    /// Returns the reason, with its codes.
+    pub fn wording(&self) -> Wording {
+        Wording::new(self.reason.as_str(), self.reason_codes.clone())
+    }
+}
+
 /// The payload of `review.skipped`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
@@ -168,4 +175,11 @@ pub struct ReviewSkipped {
     /// The codes of these sentences, for other languages; empty in a journal of an older version.
     #[serde(rename = "reasonCodes", skip_serializing_if = "PhraseKeys::is_empty")]
     pub reason_codes: PhraseKeys,
+}
+
+impl ReviewSkipped {
+    /// Returns the reason, with its codes.
+    pub fn wording(&self) -> Wording {
+        Wording::new(self.reason.as_str(), self.reason_codes.clone())
+    }
 }

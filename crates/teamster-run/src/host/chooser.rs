@@ -194,19 +194,15 @@ fn judge(
     let why = match asked {
         Ok(JudgeAnswer { choice, reason }) => {
             let chosen = passing.iter().find(|one| one.task.as_str() == choice);
-            match chosen {
-                Some(chosen) => {
-                    return Ok(Judgement::Chosen {
-                        task: chosen.task.clone(),
-                        judge: judge.name.clone(),
-                        reason: one_line(&clip(&redact(&reason), REASON)),
-                    });
-                }
-                None => {
-                    let choice = format!("{choice:?}");
-                    Phrase::new(PhraseCode::JudgeChoseNone, [("choice", &choice)])
-                }
+            if let Some(chosen) = chosen {
+                return Ok(Judgement::Chosen {
+                    task: chosen.task.clone(),
+                    judge: judge.name.clone(),
+                    reason: one_line(&clip(&redact(&reason), REASON)),
+                });
             }
+            let choice = format!("{choice:?}");
+            Phrase::new(PhraseCode::JudgeChoseNone, [("choice", &choice)])
         }
         Err(TurnError::Host(error)) => return Err(error),
         Err(_) if run.must_stop() => return Ok(Judgement::Stopped),

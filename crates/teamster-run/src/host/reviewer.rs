@@ -306,7 +306,7 @@ fn ask(
         Err(TurnError::Host(error)) => return Err(error),
         Err(_) if run.must_stop() => return Ok(false),
         Err(TurnError::NotTrusted(error)) => {
-            fail(run, &started, Phrase::verbatim(&error.to_string()))?
+            fail(run, &started, Phrase::verbatim(&error.to_string()))?;
         }
         Err(TurnError::Leader(error)) => fail(run, &started, problem_words(&error.problem))?,
     }

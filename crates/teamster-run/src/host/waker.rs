@@ -937,7 +937,7 @@ fn apply(
                 }));
             }
             (Ok(question), LeaderReply::AskPerson(why)) => {
-                record(forwarded(question, Phrase::verbatim(&why)))
+                record(forwarded(question, Phrase::verbatim(&why)));
             }
             (Err(_), LeaderReply::AskPerson(why)) => {
                 if let Some(blocked) = blocked_question(run, &question) {
