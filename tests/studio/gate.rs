@@ -117,8 +117,8 @@ fn all_that_the_terminal_shows_at_the_gate_is_in_the_model() {
         ["more.txt", "news.txt", "readme.txt"]
     );
     assert_eq!(shown["files"][1]["added"], 2);
-    let unverified =
-        json!([{ "command": "test -e never.txt", "why": "failed as before the work began" }]);
+    let unverified = json!([{ "command": "test -e never.txt", "why": "failed as before the work began",
+        "whyCodes": [{ "code": "check-failed-before", "params": {} }] }]);
     assert_eq!(shown["unverified"], unverified);
     let findings = names(&shown["findings"], "name");
     assert!(findings.contains(&"reviewing-900.md"), "{findings:?}");
