@@ -145,10 +145,15 @@ pub(crate) struct Product {
 }
 
 impl Product {
-    /// Builds the release binary and copies it.
+    /// Builds the release binary and copies it. `TEAMSTER_BINARY` names another one, for trying a change without waiting.
     pub(crate) fn build() -> Result<Self> {
-        must(&mut cargo("build --quiet --release --package teamster"))?;
-        let built = target().join("release/teamster");
+        let built = match std::env::var_os("TEAMSTER_BINARY") {
+            Some(built) => PathBuf::from(built),
+            None => {
+                must(&mut cargo("build --quiet --release --package teamster"))?;
+                target().join("release/teamster")
+            }
+        };
         let folder = target().join("xtask");
         std::fs::create_dir_all(&folder)?;
         let name = format!("teamster-{}-{}", std::process::id(), next_number());

@@ -5,12 +5,15 @@
 //! what teamster showed with what they left: payloads, file history, debug log, transcripts. It is no part of `ci`,
 //! because the clients have to be fetched once.
 //!
-//! [`claude`] has sessions of Claude Code with the hooks, [`workers`] the clients as workers, [`whole_run`] a run with
-//! two clients, [`team`] what the members of a team tell each other. Another client joins by one more entry in [`all`]. What
+//! [`claude`] has sessions of Claude Code with the hooks, [`native`] such in which somebody dies or fails, [`workers`] the
+//! clients as workers, [`whole_run`] a run with two clients, [`quiet`] one whose worker says nothing, [`team`] what the members
+//! of a team tell each other. Another client joins by one more entry in [`all`]. What
 //! the model servers were asked lies in the folder `out` of a run, which is `LAB_OUT` inside the lab.
 
 mod claude;
 mod model_server;
+mod native;
+mod quiet;
 mod team;
 mod whole_run;
 mod workers;
@@ -22,7 +25,9 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 
-use crate::product::{Finished, Product, TempProject, check, check_names, must, workspace};
+use crate::product::{
+    Finished, Product, TempProject, check, check_names, is_wanted, must, workspace,
+};
 
 /// Where the lab is looked for, from the project, and the script that shows that it is one.
 const LABS: [&str; 2] = ["../lab", "../shared/lab"];
@@ -80,16 +85,21 @@ impl Report {
 }
 
 fn all() -> Vec<RealRun> {
-    let runs = claude::sessions().into_iter().chain(workers::runs());
-    runs.chain([whole_run::run()]).chain(team::runs()).collect()
+    let runs = claude::sessions().into_iter().chain(native::runs());
+    let runs = runs.chain(workers::runs());
+    let runs = runs.chain([whole_run::run(), quiet::run()]);
+    runs.chain(team::runs()).collect()
 }
 
 /// Runs all, or those that are named; an error when teamster and a client disagree.
 pub(crate) fn run(only: &[String], lab: Option<&Path>) -> Result<()> {
     let mut runs = all();
-    let names: Vec<&str> = runs.iter().map(|run| run.name.as_str()).collect();
+    let mut names: Vec<&str> = runs.iter().map(|run| run.name.as_str()).collect();
+    names.push(native::NAME);
     check_names("run", only, &names)?;
-    runs.retain(|run| only.is_empty() || only.contains(&run.name));
+    let is_native = |run: &RealRun| run.name.starts_with(native::NAME);
+    let all_native = only.iter().any(|name| name == native::NAME);
+    runs.retain(|run| is_wanted(&run.name, only) || all_native && is_native(run));
     let folder = find_lab(lab)?;
     let mut clients: Vec<&str> = runs.iter().flat_map(|run| run.clients.to_vec()).collect();
     clients.sort_unstable();
@@ -201,7 +211,7 @@ impl Lab {
 /// What runs inside the lab and leaves a report: all scenes of a worker, or a whole run.
 #[derive(clap::Args, Debug)]
 pub(crate) struct LabScene {
-    /// A client that works, `run`, or a scene of a team
+    /// A client that works, `run`, `quiet`, or a scene of a team
     name: String,
     #[arg(long)]
     report: PathBuf,
@@ -213,6 +223,7 @@ impl LabScene {
         ensure!(is_inside, "this is run by `cargo xtask real-clients`");
         let report = match self.name.as_str() {
             "run" => whole_run::play()?,
+            quiet::NAME => quiet::play()?,
             name => match team::play(name) {
                 Some(report) => report?,
                 None => workers::play(name)?,

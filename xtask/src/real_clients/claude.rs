@@ -4,7 +4,7 @@ mod client;
 mod compare;
 mod ours;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
@@ -39,9 +39,9 @@ pub(super) fn sessions() -> Vec<RealRun> {
     ]
 }
 
-fn run_session(lab: &Lab, words: [&str; 3]) -> Result<Report> {
+/// Installs the hooks as a person does, into a home of its own, and returns the settings with them.
+pub(super) fn install_hooks(lab: &Lab) -> Result<PathBuf> {
     let home = lab.files.home();
-    // As a person installs it, into a home of its own.
     let mut install = Command::new(lab.path("bin/teamster"));
     install
         .args(["install", "claude", "--scope", "user"])
@@ -50,8 +50,12 @@ fn run_session(lab: &Lab, words: [&str; 3]) -> Result<Report> {
         .env("PATH", lab.path("bin"))
         .current_dir(&home);
     Finished::checked(&mut install)?;
+    Ok(home.join(".claude/settings.json"))
+}
+
+fn run_session(lab: &Lab, words: [&str; 3]) -> Result<Report> {
+    let settings = install_hooks(lab)?.display().to_string();
     let (session, log) = (lab.path("out"), lab.path("hooks.log"));
-    let settings = home.join(".claude/settings.json").display().to_string();
     let variables = format!("TEAMSTER_DEBUG=1 TEAMSTER_LOG={}", log.display());
     let watch = Watch::begin(session.join("project/.bkit/agent-state.json"));
     let variables = [("SETTINGS", &*settings), ("XENV", &variables)];
@@ -70,7 +74,7 @@ fn run_session(lab: &Lab, words: [&str; 3]) -> Result<Report> {
 
 /// Looks for everything that the client does not like about a hook: in its debug log, and in its transcripts, which panes
 /// have too.
-fn check_client_log(session: &Path, report: &mut Report) -> Result<()> {
+pub(super) fn check_client_log(session: &Path, report: &mut Report) -> Result<()> {
     let log = std::fs::read_to_string(session.join("debug.log")).context("no debug log")?;
     let found = &mut report.differences;
     for line in log.lines() {

@@ -1,0 +1,366 @@
+//! Sessions of Claude Code in which somebody dies, fails, or is meddled with, looked at every 200 ms.
+//!
+//! Each scene is a whole session of an unmodified client. While it goes on, [`looks`] reads the state file as a viewer
+//! does, calls `status`, `zombies scan` and `top`, and [`judge`] compares each look with `/proc` and with the client's own
+//! files ([`truth`]). The scripted model waits for signs ([`scenario`]), so that a scene decides what happens when.
+
+mod judge;
+mod looks;
+mod scenario;
+mod truth;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+
+use super::claude::install_hooks;
+use super::{Lab, RealRun, Report};
+use crate::product::{Finished, wait_for, words};
+use looks::{Beside, Looks};
+use truth::Truth;
+
+pub(super) use truth::now;
+
+/// What the names of these runs begin with.
+pub(super) const NAME: &str = "native";
+/// The longest that a client takes to do what a scene waits for.
+const LONG: Duration = Duration::from_secs(60);
+/// The time in which everything must be shown, and some looks more.
+const SHOWN: Duration = Duration::from_secs(7);
+/// How long the lab's script waits for the end of a scene, in seconds.
+const SCRIPT: &str = "180";
+
+/// What the model says in a scene, and what happens meanwhile.
+struct Scene {
+    scenario: fn(bool) -> Value,
+    play: fn(&Stage) -> Result<()>,
+}
+
+/// Returns every scene with every version of the client that can have it.
+pub(super) fn runs() -> Vec<RealRun> {
+    const OLDEST: &[&str] = &["claude-2.1.177"];
+    const OLD: &[&str] = &["claude-2.1.197"];
+    const NEW: &[&str] = &["claude-2.1.325"];
+    let run = |clients: &'static [&'static str], mode: &'static str, name: &str| {
+        let version = clients[0].trim_start_matches("claude-");
+        let place = if mode == "tmux" { "panes" } else { "process" };
+        let scene = match name {
+            "deaths" => Scene {
+                scenario: scenario::deaths,
+                play: deaths,
+            },
+            "words" => Scene {
+                scenario: scenario::words,
+                play: what_is_said,
+            },
+            _ => Scene {
+                scenario: scenario::failure,
+                play: failure,
+            },
+        };
+        RealRun {
+            name: format!("{NAME}-{version}-{place}-{name}"),
+            clients,
+            run: Box::new(move |lab| start(lab, version, mode, &scene)),
+        }
+    };
+    let mut runs = Vec::new();
+    for clients in [NEW, OLD, OLDEST] {
+        runs.push(run(clients, "tmux", "deaths"));
+        for mode in ["tmux", "in-process"] {
+            runs.extend([run(clients, mode, "words"), run(clients, mode, "failure")]);
+        }
+    }
+    runs
+}
+
+fn start(lab: &Lab, version: &str, mode: &str, scene: &Scene) -> Result<Report> {
+    let settings = install_hooks(lab)?.display().to_string();
+    let file = lab.path("scene.json");
+    let has_team_tool = version == "2.1.177";
+    std::fs::write(
+        &file,
+        serde_json::to_vec_pretty(&(scene.scenario)(has_team_tool))?,
+    )?;
+    // The lab names a scenario by its path below a folder of its own.
+    let depth = lab.folder.join("scenarios").components().count();
+    let path = file.with_extension("").display().to_string();
+    let path = format!("{}{}", "../".repeat(depth), path.trim_start_matches('/'));
+    let log = format!(
+        "TEAMSTER_DEBUG=1 TEAMSTER_LOG={}",
+        lab.path("hooks.log").display()
+    );
+    let session = lab.path("out");
+    let beside = Beside {
+        session: session.clone(),
+        programs: lab.path("bin"),
+    };
+    let stage = Stage {
+        beside: beside.clone(),
+        looks: Looks::begin(beside),
+    };
+    let mut report = Report::default();
+    let (ended, played) = std::thread::scope(|scope| {
+        let variables = [("SETTINGS", &*settings), ("XENV", &log), ("SECS", SCRIPT)];
+        let script =
+            scope.spawn(move || lab.run("claude-team", &[version, mode, &path], &variables));
+        let played = (scene.play)(&stage);
+        // What the session leaves when it ends in order is judged by the other runs.
+        let judge = stage.looks.end();
+        let sign = session
+            .join("hooks")
+            .join(format!("0.{}.0.json", scenario::END));
+        let _ = std::fs::write(sign, "{}");
+        // What a killed client had started waits for it.
+        let _ = std::fs::write(session.join("sign-never"), "");
+        (script.join(), (played, judge))
+    });
+    let (played, judge) = played;
+    let ended = ended.unwrap_or_else(|_| anyhow::bail!("the script's thread panicked"))?;
+    if let Err(error) = played {
+        report.differences.push(format!("the scene: {error:#}"));
+    }
+    if !ended.success() {
+        report
+            .differences
+            .push(format!("the script: {}", ended.describe()));
+    }
+    let (calls, gone) = judge.counts();
+    report.saw(
+        "looks",
+        format!("{} in {:.0} s", judge.looks, ended.took.as_secs_f64()),
+    );
+    report.saw(
+        "client",
+        format!("{calls} calls of hooks, {gone} processes gone"),
+    );
+    report.differences.extend(judge.differences());
+    let records = std::fs::read_to_string(session.join("home/.claude/zombie-alerts.jsonl"));
+    report
+        .differences
+        .extend(judge.unrecorded(&records.unwrap_or_default()));
+    super::claude::check_client_log(&session, &mut report)?;
+    Ok(report)
+}
+
+/// A session that goes on, and what can be done to it.
+struct Stage {
+    beside: Beside,
+    looks: Looks,
+}
+
+impl Stage {
+    fn session(&self) -> &Path {
+        &self.beside.session
+    }
+
+    /// Waits until the client's own files or processes say something.
+    fn wait<T>(&self, what: &str, mut find: impl FnMut(&Truth) -> Option<T>) -> Result<T> {
+        wait_for(what, LONG, || Ok(find(&Truth::read(self.session()))))
+    }
+
+    /// Waits until the client has called a hook.
+    fn wait_for_call(&self, event: &str, more: &str) -> Result<()> {
+        let mut calls = truth::Calls::default();
+        wait_for(event, LONG, || {
+            calls.read(&self.session().join("hooks"));
+            let is_it =
+                |call: &truth::Call| call.event == event && call.fields.to_string().contains(more);
+            Ok(calls.all.iter().any(is_it).then_some(()))
+        })
+    }
+
+    /// Lets a step of the scripted model end.
+    fn sign(&self, name: &str) -> Result<()> {
+        Ok(std::fs::write(
+            self.session().join(format!("sign-{name}")),
+            "",
+        )?)
+    }
+
+    /// Runs `claude -p` in the project, in the surroundings of the session, to its end.
+    fn run_unrelated(&self) -> Result<()> {
+        let launch = std::fs::read_to_string(self.session().join("launch.sh"))?;
+        let line = launch.lines().last().unwrap_or_default();
+        let client = words(line)
+            .into_iter()
+            .find(|word| word.ends_with("/claude"));
+        let client = client.context("the lab's script starts no client")?;
+        let over = self.session().join("unrelated-is-over");
+        let _ = std::fs::remove_file(&over);
+        let line = format!(
+            "cd {} && timeout 60 {client} -p hello --dangerously-skip-permissions > {}/unrelated.txt 2>&1; touch {}",
+            self.session().join("project").display(),
+            self.session().display(),
+            over.display(),
+        );
+        let mut tmux = Command::new("tmux");
+        tmux.arg("-S").arg(self.session().join("tmux.sock"));
+        tmux.args(["new-window", "-d", &line]);
+        Finished::checked(&mut tmux)?;
+        wait_for("the end of another session", LONG, || {
+            Ok(over.exists().then_some(()))
+        })
+    }
+
+    fn team_folder(&self, kind: &str) -> Result<PathBuf> {
+        let parent = self.session().join("home/.claude").join(kind);
+        let entries = std::fs::read_dir(&parent)?
+            .flatten()
+            .map(|entry| entry.path());
+        let mut folders = entries.filter(|path| path.is_dir());
+        folders
+            .next()
+            .with_context(|| format!("{} is empty", parent.display()))
+    }
+
+    /// Puts a task into the client's folder, as another program.
+    fn leave_task(&self, id: &str, subject: &str) -> Result<()> {
+        let folder = self.team_folder("tasks")?;
+        let task = json!({"id": id, "subject": subject, "description": "From outside", "status": "pending",
+            "blocks": [], "blockedBy": []});
+        locked(&folder.join(".lock.lock"), || {
+            let file = folder.join(format!("{id}.json"));
+            Ok(std::fs::write(file, serde_json::to_vec_pretty(&task)?)?)
+        })
+    }
+
+    /// Puts a message into an inbox, as another program.
+    fn leave_message(&self, to: &str, words: &str) -> Result<()> {
+        let folder = self.team_folder("teams")?.join("inboxes");
+        std::fs::create_dir_all(&folder)?;
+        let file = folder.join(format!("{to}.json"));
+        let at = teamster_types::Time::from_millis(truth::now().as_millis().try_into()?);
+        let letter =
+            json!({"from": "ci", "text": words, "timestamp": at.to_string(), "read": false});
+        locked(&folder.join(format!("{to}.json.lock")), || {
+            let inbox = std::fs::read(&file).ok();
+            let inbox = inbox.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+            let mut inbox: Vec<Value> = inbox.unwrap_or_default();
+            inbox.push(letter);
+            Ok(std::fs::write(&file, serde_json::to_vec_pretty(&inbox)?)?)
+        })
+    }
+
+    fn has_task(&self, id: &str, status: &str) -> Result<()> {
+        self.wait(&format!("task {id} is {status}"), |truth| {
+            (truth.tasks.get(id)?.status == status).then_some(())
+        })
+    }
+}
+
+/// Lets the observer look for a while.
+fn look_for(time: Duration) {
+    std::thread::sleep(time);
+}
+
+fn kill(process: truth::Process) -> Result<()> {
+    let pid = process.pid.to_string();
+    Finished::checked(Command::new("kill").args(["-KILL", &pid]))?;
+    wait_for("the end of a killed process", LONG, || {
+        Ok((!process.is_alive()).then_some(()))
+    })
+}
+
+/// Does something under a lock as the client makes them: a folder beside the file.
+fn locked(lock: &Path, change: impl FnOnce() -> Result<()>) -> Result<()> {
+    wait_for("a lock of the client", LONG, || {
+        Ok(std::fs::create_dir(lock).ok())
+    })?;
+    let done = change();
+    std::fs::remove_dir(lock)?;
+    done
+}
+
+/// A teammate is killed, then the lead, then the orphan; other sessions come and go in between; what is left is reaped.
+fn deaths(stage: &Stage) -> Result<()> {
+    stage.has_task("1", "in_progress")?;
+    stage.has_task("2", "in_progress")?;
+    let alpha = stage.wait("alpha", |truth| truth.panes.get("alpha").copied())?;
+    let beta = stage.wait("beta", |truth| truth.panes.get("beta").copied())?;
+    let lead = stage.wait("the lead", |truth| truth.lead)?;
+    stage.wait_for_call("PostToolUse", "I work on beta.")?;
+    look_for(Duration::from_secs(3));
+    kill(alpha)?;
+    // No hook is called now.
+    look_for(SHOWN);
+    stage.sign("teammate-is-dead")?;
+    stage.wait_for_call("PostToolUse", "Alpha is gone, go on.")?;
+    look_for(SHOWN);
+    stage.run_unrelated()?;
+    look_for(Duration::from_secs(2));
+    kill(lead)?;
+    look_for(SHOWN);
+    stage.run_unrelated()?;
+    look_for(Duration::from_secs(3));
+    stage.sign("lead-is-dead")?;
+    stage.has_task("2", "completed")?;
+    look_for(Duration::from_secs(3));
+    kill(beta)?;
+    look_for(SHOWN);
+    let reaped = Finished::of(&mut stage.beside.command("zombies reap --ttl 1s --json"))?;
+    ensure!(reaped.success(), "the reap fails: {}", reaped.describe());
+    stage.looks.session_is_over();
+    look_for(SHOWN);
+    Ok(())
+}
+
+/// Two teammates have one name, a message is refused, other programs leave tasks and messages, other sessions come and go.
+fn what_is_said(stage: &Stage) -> Result<()> {
+    stage.has_task("1", "in_progress")?;
+    stage.wait("two teammates", |truth| {
+        (truth.registry.as_ref()?.members.len() == 2).then_some(())
+    })?;
+    stage.wait_for_call("PostToolUse", "You will never read this.")?;
+    look_for(Duration::from_secs(2));
+    stage.sign("second")?;
+    stage.wait_for_call("TeammateIdle", "worker-2")?;
+    look_for(Duration::from_secs(2));
+    stage.leave_task("7", "Write what another program wants")?;
+    stage.leave_message("worker", "The build of another program fails.")?;
+    look_for(Duration::from_secs(2));
+    stage.sign("outside")?;
+    stage.wait_for_call("PostToolUse", "Somebody has left a task.")?;
+    look_for(Duration::from_secs(3));
+    stage.run_unrelated()?;
+    stage.leave_message("team-lead", "The build is green again.")?;
+    look_for(Duration::from_secs(2));
+    stage.sign("work")?;
+    stage.has_task("1", "completed")?;
+    look_for(Duration::from_secs(3));
+    stage.sign("beside")?;
+    let lead = stage.wait("the lead's session", |truth| {
+        Some(truth.registry.as_ref()?.lead_session.clone())
+    })?;
+    stage.wait_for_call("Stop", &lead)?;
+    look_for(SHOWN);
+    Ok(())
+}
+
+/// The model of a teammate fails; it is shown as failed until it works again. Where it has a process, that is killed then.
+fn failure(stage: &Stage) -> Result<()> {
+    stage.has_task("1", "in_progress")?;
+    look_for(Duration::from_secs(2));
+    stage.sign("fail")?;
+    stage.wait_for_call("StopFailure", "")?;
+    look_for(SHOWN);
+    stage.run_unrelated()?;
+    look_for(Duration::from_secs(1));
+    stage.sign("failed")?;
+    stage.wait_for_call("PostToolUse", "Try again.")?;
+    look_for(SHOWN);
+    stage.sign("work")?;
+    stage.has_task("1", "completed")?;
+    look_for(Duration::from_secs(4));
+    if let Some(alpha) = Truth::read(stage.session()).panes.get("alpha") {
+        kill(*alpha)?;
+        look_for(SHOWN);
+    }
+    stage.sign("woken")?;
+    stage.wait_for_call("PostToolUse", "Are you there?")?;
+    look_for(SHOWN);
+    Ok(())
+}

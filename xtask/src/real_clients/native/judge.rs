@@ -1,0 +1,565 @@
+//! Every look at our views against what is true.
+//!
+//! A viewer polls, so what it is shown may be as old as the last hook: what changed before a hook began must be shown
+//! once that hook is over. `status`, `top` and `zombies scan` look for themselves and have no such excuse.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::looks::Look;
+use super::truth::{Call, Calls, Letter, Member, Process, Truth, letters};
+use crate::product::{list, text};
+
+/// The longest that a hook takes, with all that the recorder beside it takes on a busy machine.
+const HOOK: Duration = Duration::from_millis(2_000);
+/// The longest that somebody who is gone may be shown as if it were there.
+const GONE: Duration = Duration::from_secs(5);
+/// The recorder of a hook begins so much later than the hook.
+const RECORDER: Duration = Duration::from_millis(300);
+/// The lead's name in messages.
+const LEAD: &str = "team-lead";
+/// What is shown of a task's description.
+const LONGEST_TASK: usize = 100;
+
+/// What a session came to so far, and what was shown wrong.
+#[derive(Debug, Default)]
+pub(super) struct Judge {
+    pub(super) looks: usize,
+    calls: Calls,
+    truth: Truth,
+    /// Since when the truth is as it is, by what of it.
+    since: BTreeMap<&'static str, Duration>,
+    members: BTreeMap<String, (Member, Duration)>,
+    panes: BTreeMap<String, Process>,
+    lead: Option<Process>,
+    /// When somebody was first seen to be gone; the lead has the empty name.
+    gone: BTreeMap<String, Duration>,
+    letters: BTreeMap<Letter, Duration>,
+    history: usize,
+    /// From when on the session is over.
+    pub(super) over: Option<Duration>,
+    /// What was shown wrong, when first and last, and how often.
+    wrong: BTreeMap<String, (Duration, Duration, usize)>,
+    begin: Duration,
+}
+
+/// Tells whether a hook of ours is installed for a call.
+fn is_for_us(call: &Call) -> bool {
+    match call.event.as_str() {
+        "PreToolUse" | "PostToolUse" => {
+            let tool = text(&call.fields["tool_name"]);
+            ["Agent", "SendMessage"].contains(&tool) || tool.starts_with("Task")
+        }
+        "SubagentStart" | "SubagentStop" | "TeammateIdle" | "TaskCreated" | "TaskCompleted"
+        | "Stop" | "StopFailure" | "SessionStart" | "SessionEnd" | "Notification" => true,
+        _ => false,
+    }
+}
+
+impl Judge {
+    /// Returns what was shown wrong, in words.
+    pub(super) fn differences(&self) -> Vec<String> {
+        let wrong = self.wrong.iter();
+        wrong
+            .map(|(what, (first, last, count))| {
+                let at = |time: &Duration| time.saturating_sub(self.begin).as_secs_f64();
+                format!(
+                    "{what} ({count} looks, {:.1} s to {:.1} s)",
+                    at(first),
+                    at(last)
+                )
+            })
+            .collect()
+    }
+
+    /// Returns how many hooks were called, and how many processes were seen to go.
+    pub(super) fn counts(&self) -> (usize, usize) {
+        (self.calls.all.len(), self.gone.len())
+    }
+
+    /// Returns which teammates were killed and are not recorded as that once.
+    pub(super) fn unrecorded(&self, records: &str) -> Vec<String> {
+        let records: Vec<Value> = records
+            .lines()
+            .filter_map(|line| serde_json::from_str(line).ok())
+            .collect();
+        let gone = self.gone.keys().filter(|name| !name.is_empty());
+        let crashes = |name: &str| {
+            let its = records.iter().filter(|record| record["teammate"] == name);
+            its.filter(|record| record["type"] == "crash").count()
+        };
+        let wrong = gone.filter(|name| crashes(name) != 1);
+        wrong
+            .map(|name| format!("{name} was killed, and recorded is {records:?}"))
+            .collect()
+    }
+
+    /// Judges one look.
+    pub(super) fn look(&mut self, session: &Path, look: &Look) {
+        self.looks += 1;
+        if self.begin.is_zero() {
+            self.begin = look.at;
+        }
+        self.calls.read(&session.join("hooks"));
+        self.learn(session, look);
+        let mut wrong = Vec::new();
+        if let Some(over) = self.over {
+            if look.at > over + GONE {
+                self.judge_over(look, &mut wrong);
+            }
+        } else {
+            self.judge_state(look, &mut wrong);
+            if look.is_still() {
+                self.judge_status(&look.status, "status", look.at, &mut wrong);
+                self.judge_zombies(look, &mut wrong);
+                if let Some(top) = &look.top {
+                    self.judge_status(top, "top", look.at, &mut wrong);
+                }
+            }
+        }
+        for what in wrong {
+            let entry = self.wrong.entry(what).or_insert((look.at, look.at, 0));
+            entry.1 = look.at;
+            entry.2 += 1;
+        }
+    }
+
+    fn learn(&mut self, session: &Path, look: &Look) {
+        let at = look.at;
+        let new = &look.after;
+        let mut moved = |what: &'static str, is_moved: bool| {
+            if is_moved || !self.since.contains_key(what) {
+                self.since.insert(what, look.until);
+            }
+        };
+        moved("tasks", new.tasks != self.truth.tasks);
+        moved("registry", new.registry != self.truth.registry);
+        if let Some(registry) = &new.registry {
+            for (name, member) in &registry.members {
+                let known = self.members.entry(name.clone());
+                // Where it lives is known a moment after its name is.
+                known.or_insert((member.clone(), look.until)).0 = member.clone();
+            }
+        }
+        self.panes.extend(new.panes.clone());
+        self.lead = new.lead.or(self.lead);
+        let pairs = self
+            .panes
+            .iter()
+            .map(|(name, process)| (name.as_str(), process));
+        let everybody = pairs.chain(self.lead.iter().map(|lead| ("", lead)));
+        for (name, process) in everybody {
+            if process.is_alive() {
+                self.gone.remove(name);
+            } else {
+                self.gone.entry(name.to_owned()).or_insert(at);
+            }
+        }
+        for letter in &new.letters {
+            self.letters.entry(letter.clone()).or_insert(look.until);
+        }
+        self.learn_history(&session.join("files.jsonl"), look.until);
+        self.truth = new.clone();
+    }
+
+    /// Learns of messages that lay in an inbox for a moment only, from the lab's history of files.
+    fn learn_history(&mut self, file: &Path, now: Duration) {
+        let bytes = std::fs::read(file).unwrap_or_default();
+        let new = bytes.get(self.history..).unwrap_or_default();
+        let whole = new
+            .iter()
+            .rposition(|byte| *byte == b'\n')
+            .map_or(0, |at| at + 1);
+        for line in new[..whole].split(|byte| *byte == b'\n') {
+            let change: Value = serde_json::from_slice(line).unwrap_or_default();
+            let path: Vec<&str> = text(&change["path"]).split('/').collect();
+            let ["teams", _, "inboxes", file] = path.as_slice() else {
+                continue;
+            };
+            let inbox = serde_json::from_str(text(&change["content"])).unwrap_or_default();
+            if let Some(owner) = file.strip_suffix(".json") {
+                for letter in letters(owner, &inbox) {
+                    self.letters.entry(letter).or_insert(now);
+                }
+            }
+        }
+        self.history += whole;
+    }
+
+    /// Returns whether a hook of this team began after a moment and is over by now.
+    fn was_told(&self, after: Duration, now: Duration) -> bool {
+        self.calls.all.iter().any(|call| {
+            is_for_us(call)
+                && self.is_of_team(call)
+                && call.at > after + RECORDER
+                && now > call.at + HOOK
+        })
+    }
+
+    /// Returns whether a message of another program has reached its receiver, and the turn that it began is over. The client
+    /// keeps it until the turn that goes on is over, and tells no hook of it.
+    fn was_taken(&self, to: &str, since: Duration, now: Duration) -> bool {
+        let ends = self.calls.all.iter().filter(|call| {
+            let is_end = matches!(call.event.as_str(), "Stop" | "SubagentStop");
+            let is_its = match self.teammate(call) {
+                Some(name) => name == to,
+                None => to == LEAD && self.is_of_team(call),
+            };
+            is_end && is_its && call.at > since && now > call.at + HOOK
+        });
+        ends.count() >= 2
+    }
+
+    fn is_of_team(&self, call: &Call) -> bool {
+        let lead = self
+            .truth
+            .registry
+            .as_ref()
+            .map(|registry| registry.lead_session.as_str());
+        lead == Some(text(&call.fields["session_id"])) || self.pane_of(call).is_some()
+    }
+
+    /// Returns the teammate in a pane that made a call.
+    fn pane_of(&self, call: &Call) -> Option<&str> {
+        let is_its = |process: &Process| Some(process.pid) == call.client;
+        let pane = self.panes.iter().find(|(_, process)| is_its(process));
+        pane.map(|(name, _)| name.as_str())
+    }
+
+    /// Returns the teammate that a call is about.
+    fn teammate(&self, call: &Call) -> Option<&str> {
+        let known = |name: &Value| {
+            let member = self.members.get_key_value(text(name));
+            member.map(|(name, _)| name.as_str())
+        };
+        known(&call.fields["teammate_name"])
+            .or_else(|| self.pane_of(call))
+            .or_else(|| {
+                let has_id = call.fields["agent_id"].is_string();
+                has_id.then(|| known(&call.fields["agent_type"]))?
+            })
+    }
+
+    /// Returns since when a teammate has failed: its last turn ended so, and it has begun no other.
+    fn failed_since(&self, name: &str) -> Option<Duration> {
+        let mut of_it = self
+            .calls
+            .all
+            .iter()
+            .rev()
+            .filter(|call| self.teammate(call) == Some(name));
+        let last =
+            of_it.find(|call| call.event != "SubagentStop" && call.event != "Notification")?;
+        (last.event == "StopFailure").then_some(last.at)
+    }
+
+    fn judge_state(&self, look: &Look, wrong: &mut Vec<String>) {
+        let Some(state) = &look.state else {
+            if look.is_torn {
+                wrong.push("the state file was half a file".to_owned());
+            }
+            return;
+        };
+        let Some(registry) = &self.truth.registry else {
+            return;
+        };
+        let at = look.at;
+        let mut found = |holds: bool, what: String| {
+            if !holds {
+                wrong.push(format!("state: {what}"));
+            }
+        };
+        let rows: Vec<&Value> = list(&state["teammates"]).collect();
+        let was_shown = self
+            .members
+            .values()
+            .any(|(_, since)| self.was_told(*since, at));
+        let lives = |name: &str| !self.gone.contains_key(name);
+        let somebody = lives("") || self.panes.keys().any(|name| lives(name));
+        if was_shown && somebody {
+            let (session, team) = (&state["sessionId"], &state["teamName"]);
+            found(
+                state["enabled"] == true,
+                "it ended, and somebody lives".to_owned(),
+            );
+            found(
+                *session == registry.lead_session,
+                format!("shows the session {session}"),
+            );
+            found(*team == registry.team, format!("shows the team {team}"));
+            for (name, (_, since)) in &self.members {
+                let is_there = rows.iter().any(|row| row["name"] == **name);
+                found(
+                    is_there || !self.was_told(*since, at),
+                    format!("{name} has no row"),
+                );
+            }
+        }
+        for row in &rows {
+            let name = text(&row["name"]);
+            let status = text(&row["status"]);
+            let Some((member, _)) = self.members.get(name) else {
+                found(false, format!("there is no {name}"));
+                continue;
+            };
+            self.judge_row(row, name, member, look, &mut found);
+            let of_lead = if member.is_pane { name } else { "" };
+            if let Some(gone) = self.gone.get(of_lead) {
+                let is_late = at > *gone + GONE && self.was_told(*gone, at.saturating_sub(GONE));
+                found(
+                    !is_late || status == "failed",
+                    format!("{name} is gone and {status}"),
+                );
+            } else {
+                match self.failed_since(name) {
+                    Some(failed) => found(
+                        status == "failed" || at < failed + HOOK,
+                        format!("{name} has failed and is {status}"),
+                    ),
+                    None => {
+                        let quiet = self.last_call(name).is_none_or(|last| at > last + HOOK);
+                        found(
+                            status != "failed" || !quiet,
+                            format!("{name} lives and is failed"),
+                        );
+                    }
+                }
+            }
+        }
+        let (shown, is) = (&state["progress"], self.truth.progress());
+        let is_told = self.was_told(self.since["tasks"], at);
+        found(
+            *shown == is || !is_told,
+            format!("the tasks are {is} and shown is {shown}"),
+        );
+        self.judge_letters(state, at, &mut found);
+    }
+
+    fn last_call(&self, name: &str) -> Option<Duration> {
+        let mut calls = self.calls.all.iter().rev();
+        calls
+            .find(|call| self.teammate(call) == Some(name))
+            .map(|call| call.at)
+    }
+
+    fn judge_row(
+        &self,
+        row: &Value,
+        name: &str,
+        member: &Member,
+        look: &Look,
+        found: &mut impl FnMut(bool, String),
+    ) {
+        let (task, id) = (text(&row["currentTask"]), row["taskId"].as_str());
+        let status = text(&row["status"]);
+        if let Some(id) = id {
+            let of_id = self.truth.tasks.get(id);
+            let is_its =
+                of_id.is_some_and(|of_id| of_id.owner == name || of_id.status != "in_progress");
+            found(
+                is_its,
+                format!("{name} is shown with task {id} of somebody else"),
+            );
+            let is_same = status == "failed" || of_id.is_some_and(|of_id| of_id.subject == task);
+            found(is_same, format!("{name}: task {id} is called {task:?}"));
+        } else if !task.is_empty() && status != "failed" {
+            let own: String = member.prompt.chars().take(LONGEST_TASK).collect();
+            found(
+                task == own,
+                format!("{name} was told {own:?} and is shown with {task:?}"),
+            );
+        }
+        let held = self
+            .truth
+            .tasks
+            .iter()
+            .find(|(_, task)| task.status == "in_progress" && task.owner == name);
+        if let Some((held, _)) = held
+            && matches!(status, "working" | "spawning")
+            && self.was_told(self.since["tasks"], look.at)
+        {
+            found(
+                id == Some(held),
+                format!("{name} works on task {held} and is shown with {id:?}"),
+            );
+        }
+    }
+
+    fn judge_letters(&self, state: &Value, at: Duration, found: &mut impl FnMut(bool, String)) {
+        let shown: Vec<Letter> = list(&state["recentMessages"])
+            .map(|letter| {
+                let of = |key: &str| text(&letter[key]).to_owned();
+                (of("from"), of("to"), of("content"))
+            })
+            .collect();
+        for (letter, since) in &self.letters {
+            let count = shown.iter().filter(|one| *one == letter).count();
+            let is_member = letter.0 == LEAD || self.members.contains_key(&letter.0);
+            let is_told = if is_member {
+                self.was_told(*since, at)
+            } else {
+                self.was_taken(&letter.1, *since, at)
+            };
+            found(
+                count >= 1 || !is_told,
+                format!("{letter:?} was in an inbox and is not shown"),
+            );
+            found(count <= 1, format!("{letter:?} is shown {count} times"));
+        }
+        let sent: BTreeSet<&str> = self
+            .calls
+            .all
+            .iter()
+            .filter(|call| call.event == "PostToolUse")
+            .filter(|call| call.fields["tool_response"]["success"] == true)
+            .map(|call| text(&call.fields["tool_input"]["message"]))
+            .collect();
+        for letter in &shown {
+            let is_protocol = ["task assigned", "asks to", "shuts down", "system"];
+            let is_known = self.letters.contains_key(letter)
+                || sent.contains(letter.2.as_str())
+                || is_protocol
+                    .iter()
+                    .any(|word| letter.2.starts_with(word) || letter.0 == *word);
+            found(
+                is_known,
+                format!("{letter:?} is shown and was never delivered"),
+            );
+        }
+    }
+
+    /// Judges what `status` shows, or `top`, which has the same in it.
+    fn judge_status(&self, status: &Value, view: &str, at: Duration, wrong: &mut Vec<String>) {
+        let Some(registry) = &self.truth.registry else {
+            return;
+        };
+        let mut found = |holds: bool, what: String| {
+            if !holds {
+                wrong.push(format!("{view}: {what}"));
+            }
+        };
+        let mut teams = list(&status["teams"]).filter(|team| team["name"] == *registry.team);
+        let (Some(team), None) = (teams.next(), teams.next()) else {
+            found(
+                false,
+                format!("the team {} is not there once", registry.team),
+            );
+            return;
+        };
+        let (shown, is) = (&team["progress"], self.truth.progress());
+        found(
+            *shown == is,
+            format!("the tasks are {is} and shown is {shown}"),
+        );
+        self.judge_workers(&team["workers"], at, &mut found);
+    }
+
+    fn judge_workers(&self, workers: &Value, at: Duration, found: &mut impl FnMut(bool, String)) {
+        let Some(registry) = &self.truth.registry else {
+            return;
+        };
+        let names: BTreeSet<&str> = list(workers).map(|worker| text(&worker["name"])).collect();
+        let is: BTreeSet<&str> = registry.members.keys().map(String::as_str).collect();
+        found(names == is, format!("shows {names:?} of {is:?}"));
+        for worker in list(workers) {
+            let name = text(&worker["name"]);
+            let (verdict, said) = (text(&worker["verdict"]), text(&worker["status"]));
+            let Some(member) = registry.members.get(name) else {
+                continue;
+            };
+            let of_lead = if member.is_pane { name } else { "" };
+            match self.gone.get(of_lead) {
+                Some(gone) => found(
+                    verdict == "dead" || at < *gone + GONE,
+                    format!("{name} is gone, {verdict} and {said}"),
+                ),
+                None => {
+                    found(verdict != "dead", format!("{name} lives and is dead"));
+                    if let Some(failed) = self.failed_since(name) {
+                        let is_shown = said == "failed" || at < failed + HOOK;
+                        found(
+                            is_shown,
+                            format!("{name} has failed, is {verdict} and {said}"),
+                        );
+                    }
+                }
+            }
+            let held = self
+                .truth
+                .tasks
+                .iter()
+                .find(|(_, task)| task.status == "in_progress" && task.owner == name);
+            if let Some((held, _)) = held {
+                let shown = worker["currentTaskId"].as_str();
+                found(
+                    shown == Some(held),
+                    format!("{name} holds task {held} and is shown with {shown:?}"),
+                );
+            }
+        }
+    }
+
+    fn judge_zombies(&self, look: &Look, wrong: &mut Vec<String>) {
+        let Some(registry) = &self.truth.registry else {
+            return;
+        };
+        let all: Vec<&Value> = list(&look.zombies["zombies"]).collect();
+        let mut found = |holds: bool, what: String| {
+            if !holds {
+                wrong.push(format!("zombies: {what}"));
+            }
+        };
+        let is_listed = |name: &str| {
+            all.iter().any(|zombie| {
+                zombie["name"] == name && matches!(text(&zombie["kind"]), "worker" | "pane")
+            })
+        };
+        let is_late = |gone: &Duration| look.at > *gone + GONE;
+        let lead = self.gone.get("");
+        for (name, member) in &registry.members {
+            match (self.gone.get(name.as_str()), lead) {
+                (Some(gone), None) if is_late(gone) => {
+                    found(is_listed(name), format!("{name} is gone and not listed"));
+                }
+                (None, Some(gone)) if member.is_pane && is_late(gone) => {
+                    found(
+                        is_listed(name),
+                        format!("{name} has no lead any more and is not listed"),
+                    );
+                }
+                (None, None) => found(!is_listed(name), format!("{name} lives and is listed")),
+                _ => {}
+            }
+        }
+        let is_team = all
+            .iter()
+            .any(|zombie| zombie["kind"] == "team" && zombie["name"] == *registry.team);
+        match lead {
+            None => found(
+                !is_team,
+                "the team is listed, and its lead lives".to_owned(),
+            ),
+            Some(gone) => found(
+                is_team || !is_late(gone),
+                "the team of a lead that is gone is not listed".to_owned(),
+            ),
+        }
+    }
+
+    /// Checks that nobody is shown any more.
+    fn judge_over(&self, look: &Look, wrong: &mut Vec<String>) {
+        let state = look.state.as_ref();
+        if state.is_none_or(|state| state["enabled"] != false) {
+            wrong.push("state: everybody is gone, and it is enabled".to_owned());
+        }
+        if !list(&look.zombies["zombies"]).all(|zombie| zombie["kind"] != "worker") {
+            let zombies = &look.zombies;
+            wrong.push(format!(
+                "zombies: everybody is gone, and listed is {zombies}"
+            ));
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! What the scripted model says in each scene.
+
+use serde_json::{Value, json};
+
+/// The name of the hook that nobody calls: a file with it ends the lab's script.
+pub(super) const END: &str = "SceneOver";
+/// The words of the person, by which the lead is known.
+const PROMPT: &str = "Build the parser with a small team";
+
+/// One answer of the model: the tools that it calls.
+type Step = Vec<Value>;
+
+/// Returns a call of a tool.
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "the input is written where the call is"
+)]
+fn tool(name: &str, input: Value) -> Value {
+    json!({"tool": name, "input": input})
+}
+
+/// Returns a step that lasts until the scene gives a sign.
+fn until(sign: &str) -> Step {
+    let command = format!("until [ -e ../sign-{sign} ]; do sleep 0.1; done");
+    vec![tool(
+        "Bash",
+        json!({"command": command, "description": "wait", "timeout": 300_000}),
+    )]
+}
+
+fn create(subject: &str) -> Value {
+    let description = format!("{subject}, all of it");
+    tool(
+        "TaskCreate",
+        json!({"subject": subject, "description": description}),
+    )
+}
+
+fn spawn(name: &str, prompt: &str) -> Step {
+    vec![tool(
+        "Agent",
+        json!({"description": format!("Work of {name}"), "prompt": prompt, "subagent_type": "general-purpose",
+            "name": name, "team_name": "lab"}),
+    )]
+}
+
+fn take(task: &str, owner: &str) -> Step {
+    let input = json!({"taskId": task, "status": "in_progress", "owner": owner});
+    vec![tool("TaskUpdate", input)]
+}
+
+fn complete(task: &str) -> Step {
+    let input = json!({"taskId": task, "status": "completed"});
+    vec![tool("TaskUpdate", input)]
+}
+
+fn tell(to: &str, words: &str) -> Step {
+    let input = json!({"to": to, "summary": "a few words", "message": words});
+    vec![tool("SendMessage", input)]
+}
+
+fn say(words: &str) -> Step {
+    vec![json!({"text": words})]
+}
+
+/// Returns the scenario of a scene. Clients before 2.1.178 make their teams themselves.
+fn scenario(has_team_tool: bool, mut lead: Vec<Step>, others: &[(&str, &str, Vec<Step>)]) -> Value {
+    if has_team_tool {
+        let input = json!({"team_name": "lab", "description": "The parser"});
+        lead.insert(0, vec![tool("TeamCreate", input)]);
+    }
+    let mut actors = serde_json::Map::new();
+    for (name, prompt, steps) in others {
+        let actor = json!({"match": prompt, "steps": steps});
+        actors.insert((*name).to_owned(), actor);
+    }
+    actors.insert("lead".to_owned(), json!({"match": PROMPT, "steps": lead}));
+    json!({"about": "a scene", "prompt": PROMPT, "done": END, "expect": {}, "actors": actors, "default": "ok"})
+}
+
+/// Two teammates at work, one after the other of whom is killed, and between them the lead.
+pub(super) fn deaths(has_team_tool: bool) -> Value {
+    let (alpha, beta) = ("you own the alpha part", "you own the beta part");
+    let lead = vec![
+        vec![create("Write alpha"), create("Write beta")],
+        spawn("alpha", alpha),
+        spawn("beta", beta),
+        until("teammate-is-dead"),
+        tell("beta", "Alpha is gone, go on."),
+        until("never"),
+    ];
+    let first = vec![take("1", "alpha"), until("never")];
+    let second = vec![
+        take("2", "beta"),
+        tell("team-lead", "I work on beta."),
+        until("lead-is-dead"),
+        complete("2"),
+        until("never"),
+    ];
+    scenario(
+        has_team_tool,
+        lead,
+        &[("alpha", alpha, first), ("beta", beta, second)],
+    )
+}
+
+/// Two teammates that were given the same name, a message to nobody, and what other programs do.
+pub(super) fn words(has_team_tool: bool) -> Value {
+    let (one, two) = ("you own the first part", "you own the second part");
+    let lead = vec![
+        vec![create("Write the first part")],
+        spawn("worker", one),
+        spawn("worker", two),
+        tell("nobody", "You will never read this."),
+        until("outside"),
+        tell("worker", "Somebody has left a task."),
+        until("beside"),
+        say("All is done."),
+    ];
+    let first = vec![
+        take("1", "worker"),
+        until("work"),
+        complete("1"),
+        tell("team-lead", "The first part is written."),
+        say("Nothing left."),
+    ];
+    let second = vec![until("second"), say("There is nothing for me.")];
+    scenario(
+        has_team_tool,
+        lead,
+        &[("one", one, first), ("two", two, second)],
+    )
+}
+
+/// A teammate whose model fails in the middle of a task, that is woken again, and whose process is killed where it has one.
+pub(super) fn failure(has_team_tool: bool) -> Value {
+    let alpha = "you own the alpha part";
+    let lead = vec![
+        vec![create("Write alpha")],
+        spawn("alpha", alpha),
+        until("failed"),
+        tell("alpha", "Try again."),
+        until("woken"),
+        tell("alpha", "Are you there?"),
+        until("asked"),
+        say("All is done."),
+    ];
+    let fails = vec![json!({"error": 400, "message": "the scripted model fails"})];
+    let first = vec![
+        take("1", "alpha"),
+        until("fail"),
+        // The client tries once more.
+        fails.clone(),
+        fails,
+        take("1", "alpha"),
+        until("work"),
+        complete("1"),
+        say("Done after all."),
+    ];
+    scenario(has_team_tool, lead, &[("alpha", alpha, first)])
+}
