@@ -7,6 +7,7 @@ mod contention;
 mod corrections;
 mod crash;
 mod ends;
+mod looks;
 mod payloads;
 mod sessions;
 mod shapes;

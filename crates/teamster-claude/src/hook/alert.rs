@@ -1,24 +1,14 @@
-//! The record of a teammate's end, one line in `zombie-alerts.jsonl`.
-
-use serde_json::json;
-use teamster_fs::{FsError, Sync, layout};
-use teamster_types::json::to_line;
+//! Whose end a payload tells.
 
 use super::payload::{ActorKind, HookActor, HookPayload, name_in_id};
+use crate::ends::TeammateEnd;
 use crate::native::{NativeRegistry, NativeTeam};
 use crate::state::LONGEST_TEXT;
 use teamster_types::text::shown_line;
 
-/// Somebody's end, as it is recorded.
-pub(super) struct TeammateEnd {
-    team: String,
-    teammate: String,
-    exit_code: i64,
-}
-
 impl TeammateEnd {
     /// Finds out whose end a payload tells; `None` when it is nobody of a team.
-    pub(super) fn find(
+    pub(super) fn told_by(
         payload: &HookPayload,
         actor: &HookActor,
         registry: &NativeRegistry,
@@ -63,41 +53,5 @@ impl TeammateEnd {
             (Some(only), None) => Some(of(led, &only.name)),
             (Some(_), Some(_)) => Some(of(led, "unknown")),
         }
-    }
-
-    /// Returns the line for the error stream when the teammate crashed; a normal end is only recorded.
-    pub(super) fn alarm(&self) -> Option<String> {
-        let Self {
-            team,
-            teammate,
-            exit_code,
-        } = self;
-        (*exit_code != 0).then(|| {
-            format!(
-                "[ZOMBIE-ALERT] teammate '{teammate}' in team '{team}' has exited (code={exit_code})"
-            )
-        })
-    }
-
-    /// Writes the line.
-    pub(super) fn record(
-        &self,
-        payload: &HookPayload,
-        registry: &NativeRegistry,
-        now: teamster_types::Time,
-    ) -> Result<(), FsError> {
-        let session = payload.text("session_id").unwrap_or_default();
-        let record = json!({
-            "ts": now.as_millis(),
-            "team": self.team,
-            "teammate": self.teammate,
-            "exit_code": self.exit_code,
-            "type": if self.exit_code == 0 { "normal" } else { "crash" },
-            "session_id": shown_line(session, LONGEST_TEXT),
-        });
-        registry
-            .claude()
-            .append(layout::ZOMBIE_ALERTS, &to_line(&record), Sync::Fast)?;
-        Ok(())
     }
 }

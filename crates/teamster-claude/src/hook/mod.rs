@@ -21,6 +21,7 @@ mod tool_use;
 mod unfinished;
 
 use std::cell::OnceCell;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
@@ -28,12 +29,12 @@ use teamster_fs::layout::Layout;
 use teamster_types::Time;
 use teamster_types::text::shown_line;
 
+use crate::ends::TeammateEnd;
 use crate::native::{InboxNote, NativeRegistry, Pdca, TaskFolder, pdca};
 use crate::state::{
     AgentState, Applied, Begin, Effect, LONGEST_TASK, LONGEST_TEXT, Op, StateChange, StateError,
     States, Status, TeammateRow,
 };
-use alert::TeammateEnd;
 use payload::{ActorKind, HookActor};
 
 pub use payload::HookPayload;
@@ -165,6 +166,7 @@ struct HookCall<'a> {
     registry: OnceCell<Option<NativeRegistry>>,
     actor: OnceCell<HookActor>,
     pdca: OnceCell<Option<Pdca>>,
+    tasks: OnceCell<Option<TaskFolder>>,
     said: HookResponse,
 }
 
@@ -177,6 +179,7 @@ impl<'a> HookCall<'a> {
             registry: OnceCell::new(),
             actor: OnceCell::new(),
             pdca: OnceCell::new(),
+            tasks: OnceCell::new(),
             said: HookResponse::default(),
         }
     }
@@ -305,7 +308,9 @@ impl HookCall<'_> {
     fn stop(&mut self) -> Option<String> {
         // Only the lead's Stop ends a session.
         if self.actor().has_row() {
-            let ops = vec![self.status(Status::Idle)];
+            // A turn that ends in order is over however the one before it ended.
+            let mut ops: Vec<Op> = self.acts().into_iter().collect();
+            ops.push(self.status(Status::Idle));
             self.change(ops);
             return None;
         }
@@ -405,12 +410,13 @@ impl HookCall<'_> {
     fn row(&self) -> TeammateRow {
         let actor = self.actor();
         let prompt = self.payload.inner("tool_input", "prompt");
+        let (task, task_id) = self.held_task();
         TeammateRow {
             name: actor.name.clone(),
             role: actor.role.clone(),
             model: actor.model,
-            task: prompt.map(str::to_owned),
-            task_id: None,
+            task: task.or_else(|| prompt.map(str::to_owned)),
+            task_id,
         }
     }
 
@@ -423,16 +429,30 @@ impl HookCall<'_> {
         }
     }
 
-    fn tasks(&self) -> Option<TaskFolder> {
-        let actor = self.actor();
-        self.registry()?.tasks(actor.team.as_ref(), &actor.session)
+    /// Returns the client's tasks, read once.
+    fn tasks(&self) -> Option<&TaskFolder> {
+        let read = || {
+            let actor = self.actor();
+            self.registry()?.tasks(actor.team.as_ref(), &actor.session)
+        };
+        self.tasks.get_or_init(read).as_ref()
+    }
+
+    /// Returns the subject and the id of the one task that the actor has begun, as the client's files say.
+    fn held_task(&self) -> (Option<String>, Option<String>) {
+        let held = self
+            .tasks()
+            .filter(|_| self.actor().has_row())
+            .and_then(|tasks| tasks.held_by(&self.actor().name));
+        let id = held.map(|task| shown_line(task.id().as_str(), LONGEST_TEXT));
+        (held.map(|task| task.subject().to_owned()), id)
     }
 
     /// Returns the operation that sets the progress; none when nothing is known about tasks. The first task of a list is
     /// told before the list is there.
     fn progress(&self, created: Option<&str>, completed: Option<&str>) -> Vec<Op> {
         let first = created.map(|_| TaskFolder::default());
-        let tasks = self.tasks().or(first).into_iter();
+        let tasks = self.tasks().or(first.as_ref()).into_iter();
         tasks
             .map(|tasks| Op::Progress(tasks.progress(created, completed)))
             .collect()
@@ -451,6 +471,33 @@ impl HookCall<'_> {
             timestamp: Some(note.at),
         };
         notes.into_iter().map(message).collect()
+    }
+
+    /// Returns the messages of other programs that the client took out of an inbox for the turn that ends, and that no hook has
+    /// seen there.
+    fn taken(&self) -> Vec<Op> {
+        let path = match self.event {
+            "Stop" => self.payload.text("transcript_path"),
+            "SubagentStop" => self.payload.text("agent_transcript_path"),
+            _ => None,
+        };
+        let actor = self.actor();
+        let (Some(path), Some(registry), Some(team)) = (path, self.registry(), &actor.team) else {
+            return Vec::new();
+        };
+        let to = if actor.has_row() {
+            &actor.name
+        } else {
+            actor.lead_name()
+        };
+        let notes = registry.taken(team, to, &self.context.layout.claude, Path::new(path));
+        let heard = |note: InboxNote| Op::Heard {
+            from: note.from,
+            to: note.to,
+            content: note.content,
+            at: note.at,
+        };
+        notes.into_iter().map(heard).collect()
     }
 
     /// Returns the operation that follows the status file of the project; none when it has none.
@@ -477,7 +524,11 @@ impl HookCall<'_> {
             ops.insert(at, Op::Process { name, process });
         }
         let mut more = self.inboxes();
+        more.extend(self.taken());
         more.extend(self.phase());
+        if !ops.iter().any(|op| matches!(op, Op::Progress(_))) {
+            more.extend(self.progress(None, None));
+        }
         if more.is_empty() {
             return;
         }
@@ -516,6 +567,8 @@ impl HookCall<'_> {
         let left = self.left();
         match States::of(&self.context.layout).apply_or_leave(change, left) {
             Ok(Some(applied)) => {
+                let alarms = applied.gone.iter().filter_map(TeammateEnd::alarm);
+                self.said.stderr.extend(alarms);
                 for effect in applied.effects.iter().chain(&applied.late) {
                     match effect {
                         Effect::Full(name) => self.tell_full(name),
@@ -570,10 +623,11 @@ impl HookCall<'_> {
         let Some(registry) = self.registry() else {
             return;
         };
-        let Some(ended) = TeammateEnd::find(self.payload, self.actor(), registry) else {
+        let Some(ended) = TeammateEnd::told_by(self.payload, self.actor(), registry) else {
             return;
         };
-        let written = ended.record(self.payload, registry, self.context.now);
+        let session = self.payload.text("session_id").unwrap_or_default();
+        let written = ended.record(registry.claude(), session, self.context.now);
         self.said.stderr.extend(ended.alarm());
         if let Err(error) = written {
             self.said.stderr.push(format!(

@@ -198,10 +198,12 @@ impl HookActor {
             .or_else(|| payload.text("agent_type"))
             .or_else(|| payload.inner("tool_input", "subagent_type"))
             .unwrap_or_default();
-        let team_name = payload
-            .text("team_name")
+        // Clients since 2.1.178 ignore the name that a call gives a team: the registry has the name that counts.
+        let team_name = team
+            .as_ref()
+            .map(|team| team.name.as_str())
+            .or_else(|| payload.text("team_name"))
             .or_else(|| payload.inner("tool_input", "team_name"))
-            .or_else(|| team.as_ref().map(|team| team.name.as_str()))
             .unwrap_or_default();
         Self {
             kind,

@@ -4,6 +4,7 @@ use serde_json::Value;
 use teamster_types::text::shown_line;
 
 use super::HookCall;
+use super::payload::ActorKind;
 use crate::native::structured;
 use crate::state::{AnnouncedAgent, LONGEST_TEXT, Model, Op, TeammateRow};
 
@@ -28,13 +29,21 @@ impl HookCall<'_> {
         None
     }
 
-    /// Marks an agent that uses a tool as working.
-    fn acts(&self) -> Option<Op> {
+    /// Marks an agent that uses a tool as working, with the task that it has begun.
+    pub(super) fn acts(&self) -> Option<Op> {
+        let (task, task_id) = self.held_task();
         self.actor().has_row().then(|| Op::Act {
             name: self.actor().name.clone(),
-            task: None,
-            task_id: None,
+            task,
+            task_id,
+            wakes: self.wakes(),
         })
+    }
+
+    /// Returns whether what the actor does begins a turn where the last one is over. A pane does not say when it begins one;
+    /// everybody else does.
+    fn wakes(&self) -> bool {
+        self.actor().kind == ActorKind::Pane
     }
 
     /// Remembers the agent that a tool call asks for. It has a row when it begins, and the name that the client gives it.
@@ -136,12 +145,12 @@ impl HookCall<'_> {
             return None;
         }
         let id = self.payload.inner_id("tool_input", "taskId")?;
-        let tasks = self.tasks();
-        let subject = tasks.as_ref().and_then(|tasks| tasks.subject(&id));
+        let subject = self.tasks().and_then(|tasks| tasks.subject(&id));
         Some(Op::Act {
             name: self.actor().name.clone(),
             task: subject.map(str::to_owned),
             task_id: Some(shown_line(&id, LONGEST_TEXT)),
+            wakes: self.wakes(),
         })
     }
 }

@@ -1,10 +1,17 @@
 //! The client's inboxes: what teammates said and nobody has read yet.
 
+use std::path::Path;
+
 use serde_json::Value;
 use teamster_fs::layout;
 use teamster_types::Time;
 
 use super::{NativeRegistry, NativeTeam};
+
+/// How the client begins a message that it gives to its model.
+const DELIVERED: &str = "<teammate-message ";
+/// So much of the end of a transcript holds what the turn that ends began with, unless that was long.
+const TAIL: u64 = 256 * 1024;
 
 /// A message in an inbox, in words for a person.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,6 +54,67 @@ impl NativeRegistry {
         notes.sort_by_key(|note| note.at);
         notes
     }
+}
+
+impl NativeRegistry {
+    /// Returns the messages of other programs that the end of a transcript shows as delivered to `to`. Those of the team's own
+    /// members are told by their hooks. A transcript that is not below the client's folder is not opened.
+    pub fn taken(
+        &self,
+        team: &NativeTeam,
+        to: &str,
+        claude: &Path,
+        transcript: &Path,
+    ) -> Vec<InboxNote> {
+        let is_member = |name: &str| team.members.iter().any(|member| member.name == name);
+        let tail = self.tail(claude, transcript).unwrap_or_default();
+        let lines = tail.split(|byte| *byte == b'\n');
+        let lines = lines.filter_map(|line| std::str::from_utf8(line).ok());
+        let mut notes = Vec::new();
+        for line in lines.filter(|line| line.contains(DELIVERED)) {
+            let entry: Value = serde_json::from_str(line).unwrap_or_default();
+            let at = entry["timestamp"].as_str().and_then(|at| at.parse().ok());
+            let text = entry["message"]["content"].as_str();
+            let (true, Some(at), Some(text)) = (entry["type"] == "user", at, text) else {
+                continue;
+            };
+            for (from, words) in delivered(text).filter(|(from, _)| !is_member(from)) {
+                if let Some((content, kind)) = in_words(words) {
+                    let (from, to) = (from.to_owned(), to.to_owned());
+                    notes.push(InboxNote {
+                        from,
+                        to,
+                        content,
+                        kind,
+                        at,
+                    });
+                }
+            }
+        }
+        notes
+    }
+
+    /// Returns the end of a file below the Claude folder.
+    fn tail(&self, claude: &Path, file: &Path) -> Option<Vec<u8>> {
+        let below = file.strip_prefix(claude).ok()?.to_str()?;
+        let (folder, name) = below.rsplit_once('/')?;
+        let folders: Vec<&str> = folder.split('/').collect();
+        let folder = self.claude().descend(&folders).ok()??;
+        let size = folder.stamp(name).ok()??.size;
+        let (bytes, _) = folder.read_from(name, size.saturating_sub(TAIL)).ok()??;
+        Some(bytes)
+    }
+}
+
+/// Returns the messages in a prompt that the client made of an inbox, each with its sender.
+fn delivered(prompt: &str) -> impl Iterator<Item = (&str, &str)> {
+    prompt.split(DELIVERED).skip(1).filter_map(|rest| {
+        let (head, rest) = rest.split_once('>')?;
+        let (words, _) = rest.split_once("</teammate-message>")?;
+        let (_, from) = head.split_once("teammate_id=\"")?;
+        let (from, _) = from.split_once('"')?;
+        Some((from, words.trim()))
+    })
 }
 
 fn note(owner: &str, letter: &Value) -> Option<InboxNote> {

@@ -69,6 +69,18 @@ impl TaskFolder {
         Some(task.subject())
     }
 
+    /// Returns the task that a teammate is at work on; `None` when there are several, and nothing says which.
+    pub fn held_by(&self, name: &str) -> Option<&Task> {
+        let is_held = |task: &&Task| {
+            task.status() == Status::InProgress && task.owner() == Some(name) && !task.is_internal()
+        };
+        let mut held = self.tasks.iter().filter(is_held);
+        match (held.next(), held.next()) {
+            (Some(only), None) => Some(only),
+            _ => None,
+        }
+    }
+
     /// Returns the next task that a teammate could take: nobody else's, and waiting for none.
     pub fn next_for(&self, name: &str) -> Option<&Task> {
         let is_done = |id: &teamster_types::TaskId| {

@@ -161,7 +161,8 @@ impl SessionMemory {
         let is_gone = |process: &ProcessId| machine.life(process) == Life::Gone;
         // One that had ended its work before its process ended is no loss.
         let untold = self.teammates.iter().filter(|(name, process)| {
-            status(name).is_some_and(Status::is_active) && is_gone(process)
+            let ended = matches!(status(name), None | Some(Status::Completed));
+            !ended && is_gone(process)
         });
         told.chain(untold)
             .map(|(name, process)| (name.clone(), process.pid))

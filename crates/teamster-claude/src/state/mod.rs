@@ -42,10 +42,11 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use teamster_fs::layout::{self, Layout};
 use teamster_fs::proc::Machine;
-use teamster_fs::{Dir, FileKind, FsError, Lock, Sync, Waited};
+use teamster_fs::{Dir, FileKind, FsError, Lock, OrTrace as _, Sync, Waited};
 use teamster_types::Time;
 use teamster_types::process::{Life, ProcessId};
 
+use crate::ends::TeammateEnd;
 use life::SessionLife;
 use memory::HookMemory;
 use record::{read_file, state_files};
@@ -116,6 +117,8 @@ pub struct Applied {
     pub state: Option<AgentState>,
     /// The row of the agent that began or ended a turn.
     pub name: Option<String>,
+    /// Teammates that were found to be gone, and are recorded.
+    pub(crate) gone: Vec<TeammateEnd>,
     /// What could not be shown of changes that others had left.
     pub late: Vec<Effect>,
 }
@@ -160,7 +163,8 @@ impl States {
                 let bkit = self.folder()?;
                 leave(&bkit, &change)?;
                 // The lock may have become free since, and then nobody else would look.
-                catch_up(&bkit, &SessionLife::new(&self.claude), false);
+                let late = catch_up(&bkit, &SessionLife::new(&self.claude), false);
+                self.record(&late.gone, change.at);
                 Ok(None)
             }
             Err(error) => Err(error),
@@ -318,15 +322,30 @@ impl States {
         let mut txn = StateTxn::new(&bkit, &life);
         let mut applied = txn.change(change)?;
         let is_first = txn.is_first();
+        let mut gone = txn.take_gone();
         txn.commit()?;
         drop(lock);
         if is_new || is_first {
             // A repository that cannot be written to shows our folders as untracked, and that is all.
             let _ = teamster_fs::exclude_from_git(&self.project, &layout::OUR_FOLDERS);
         }
+        let late = catch_up(&bkit, &life, finished.stays);
         applied.late = finished.effects;
-        applied.late.extend(catch_up(&bkit, &life, finished.stays));
+        applied.late.extend(late.effects);
+        gone.extend(finished.gone.into_iter().chain(late.gone));
+        self.record(&gone, change.at);
+        applied.gone = gone.into_iter().map(|(_, end)| end).collect();
         Ok(applied)
+    }
+
+    /// Records the ends of those who are gone. What cannot be recorded is shown all the same.
+    fn record(&self, gone: &[(String, TeammateEnd)], now: Time) {
+        for (session, end) in gone {
+            if let Ok(Some(claude)) = Dir::open_root(&self.claude) {
+                end.record(&claude, session, now)
+                    .or_trace("record the end of a teammate");
+            }
+        }
     }
 
     fn open_project(&self) -> Result<Dir, StateError> {
@@ -342,8 +361,8 @@ impl States {
 /// is left for the next holder: the caller's own change has happened.
 ///
 /// Everything is looked at after the lock was let go. Whoever leaves something later than that finds the lock free.
-fn catch_up(bkit: &Dir, life: &SessionLife<'_>, mut stays: bool) -> Vec<Effect> {
-    let mut late = Vec::new();
+fn catch_up(bkit: &Dir, life: &SessionLife<'_>, mut stays: bool) -> AppliedPending {
+    let mut late = AppliedPending::default();
     while matches!(is_waiting(bkit), Ok(true)) {
         // Somebody is stopped while it appends, or was for a moment only: then its line can be taken now.
         if stays && !is_free(bkit) {
@@ -357,7 +376,8 @@ fn catch_up(bkit: &Dir, life: &SessionLife<'_>, mut stays: bool) -> Vec<Effect> 
             break;
         };
         drop(lock);
-        late.extend(finished.effects);
+        late.effects.extend(finished.effects);
+        late.gone.extend(finished.gone);
         stays = finished.stays;
     }
     late
@@ -450,32 +470,31 @@ fn is_left_alone(bkit: &Dir) -> Result<bool, StateError> {
 }
 
 /// Tells what came of the changes that others had left.
+#[derive(Default)]
 struct AppliedPending {
     /// What could not be shown of it.
     effects: Vec<Effect>,
+    /// Teammates that were found to be gone, each with its session.
+    gone: Vec<(String, TeammateEnd)>,
     /// Whether something stays: a writer who is stopped while it appends keeps its file to itself.
     stays: bool,
 }
 
 /// Applies what others left. The caller holds the state's lock.
 fn finish(bkit: &Dir, life: &SessionLife<'_>) -> Result<AppliedPending, StateError> {
-    let mut finished = AppliedPending {
-        effects: Vec::new(),
-        stays: false,
-    };
-    let effects = &mut finished.effects;
+    let mut finished = AppliedPending::default();
     if is_there(bkit, layout::PENDING_CLAIMED)? {
-        finish_claimed(bkit, life, effects)?;
+        finish_claimed(bkit, life, &mut finished)?;
     }
     if is_there(bkit, layout::PENDING)? {
         if claim(bkit)? {
-            finish_claimed(bkit, life, effects)?;
+            finish_claimed(bkit, life, &mut finished)?;
         } else {
             finished.stays = true;
         }
     }
     if is_left_alone(bkit)? {
-        finish_alone(bkit, life, effects)?;
+        finish_alone(bkit, life, &mut finished)?;
     }
     Ok(finished)
 }
@@ -484,7 +503,7 @@ fn finish(bkit: &Dir, life: &SessionLife<'_>) -> Result<AppliedPending, StateErr
 fn finish_alone(
     bkit: &Dir,
     life: &SessionLife<'_>,
-    effects: &mut Vec<Effect>,
+    finished: &mut AppliedPending,
 ) -> Result<(), StateError> {
     let Some(folder) = bkit.child(layout::PENDING_ALONE)? else {
         return Ok(());
@@ -495,7 +514,7 @@ fn finish_alone(
         match layout::temp_owner(&name) {
             None => {
                 folder.rename(&name, bkit, layout::PENDING_CLAIMED)?;
-                finish_claimed(bkit, life, effects)?;
+                finish_claimed(bkit, life, finished)?;
             }
             // A temp file is its writer's until it has its name; one of a dead writer holds nothing whole.
             Some(pid) if is_gone(pid) => drop(folder.remove(&name)?),
@@ -538,14 +557,14 @@ fn claim(bkit: &Dir) -> Result<bool, StateError> {
 fn finish_claimed(
     bkit: &Dir,
     life: &SessionLife<'_>,
-    effects: &mut Vec<Effect>,
+    finished: &mut AppliedPending,
 ) -> Result<(), StateError> {
     let Some((bytes, _)) = bkit.read(layout::PENDING_CLAIMED)? else {
         return Ok(());
     };
     let outcome = match serde_json::from_slice::<PendingOutcome>(&bytes) {
         Ok(outcome) => outcome.outcome.into_iter().map(StateWrite::from).collect(),
-        Err(_) => apply(bkit, life, &bytes, effects)?,
+        Err(_) => apply(bkit, life, &bytes, finished)?,
     };
     for output in &outcome {
         output.write(bkit)?;
@@ -559,7 +578,7 @@ fn apply(
     bkit: &Dir,
     life: &SessionLife<'_>,
     bytes: &[u8],
-    effects: &mut Vec<Effect>,
+    finished: &mut AppliedPending,
 ) -> Result<Vec<StateWrite>, StateError> {
     let mut txn = StateTxn::new(bkit, life);
     for line in bytes.split(|byte| *byte == b'\n') {
@@ -567,7 +586,8 @@ fn apply(
             match txn.change(&change.cleaned()) {
                 Ok(applied) => {
                     let full = |effect: &Effect| matches!(effect, Effect::Full(_));
-                    effects.extend(applied.effects.into_iter().filter(full));
+                    let effects = applied.effects.into_iter();
+                    finished.effects.extend(effects.filter(full));
                 }
                 // A session that can have no file was refused, and will be again.
                 Err(StateError::Session(_)) => {}
@@ -575,6 +595,7 @@ fn apply(
             }
         }
     }
+    finished.gone.extend(txn.take_gone());
     let outputs = txn.outputs();
     let outcome = PendingOutcome {
         outcome: outputs.iter().map(PendingFile::from).collect(),

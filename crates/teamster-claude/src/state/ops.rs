@@ -129,6 +129,9 @@ pub enum Op {
         task: Option<String>,
         /// The task's id.
         task_id: Option<String>,
+        /// Whether it has begun another turn if its last one is over.
+        #[serde(default)]
+        wakes: bool,
     },
     /// A teammate waits for a permission. The notice begins with its name.
     Wait {
@@ -152,6 +155,17 @@ pub enum Op {
         content: String,
         /// When, if not now. Such a message comes from the client's own inbox and may be known already.
         timestamp: Option<Time>,
+    },
+    /// Somebody has got a message that may be known already, however long ago it was sent.
+    Heard {
+        /// Who sent it.
+        from: String,
+        /// Who got it.
+        to: String,
+        /// The text of the message.
+        content: String,
+        /// When it was delivered.
+        at: Time,
     },
     /// What the status file says now about the feature.
     Phase {
@@ -282,6 +296,7 @@ impl Op {
                 name,
                 task,
                 task_id,
+                ..
             } => {
                 short(name);
                 job(task);
@@ -317,6 +332,9 @@ impl Op {
                 short(name);
             }
             Self::Message {
+                from, to, content, ..
+            }
+            | Self::Heard {
                 from, to, content, ..
             } => {
                 short(from);
@@ -381,20 +399,24 @@ impl Op {
                 name,
                 task,
                 task_id,
-            } => act(
-                state,
-                memory.row_of(name),
-                task.as_ref(),
-                task_id.as_ref(),
-                now,
-            ),
+                wakes,
+            } => {
+                let name = memory.row_of(name);
+                if *wakes {
+                    wake(state, name);
+                }
+                act(state, name, task.as_ref(), task_id.as_ref(), now)
+            }
             Self::Stop {
                 name,
                 failed,
                 reason,
             } => {
                 let name = memory.row_of(name).to_owned();
-                memory.teammates.remove(&name);
+                // The process of one that failed a turn runs on, and may still be killed.
+                if !*failed {
+                    memory.teammates.remove(&name);
+                }
                 stop(state, &name, *failed, reason.as_ref(), now)
             }
             Self::Process { name, process } => {
@@ -416,6 +438,22 @@ impl Op {
             } => {
                 let letter = letter(memory.row_of(from), to, content, *timestamp, now);
                 say(state, memory, letter, *timestamp)
+            }
+            Self::Heard {
+                from,
+                to,
+                content,
+                at,
+            } => {
+                let letter = letter(from, to, content, Some(*at), now);
+                let is_same = |known: &Letter| {
+                    (&known.from, &known.to, &known.content)
+                        == (&letter.from, &letter.to, &letter.content)
+                };
+                if state.recent_messages.iter().any(is_same) {
+                    return Effect::Nothing;
+                }
+                say(state, memory, letter, Some(*at))
             }
             Self::Phase { feature, phase } => advance(state, feature, *phase, now),
             Self::Touch if state.enabled => Effect::Changed,
@@ -485,12 +523,16 @@ fn put(state: &mut AgentState, new: &TeammateRow, known: Status, now: &str) -> E
     if let Some(row) = state.teammates.iter_mut().find(|row| row.name == new.name) {
         row.role.clone_from(&new.role);
         row.model = new.model;
+        let stays_failed = row.status == Status::Failed && known == Status::Failed;
         if row.status == Status::Failed && known == Status::Working {
             // What stood there was why the last turn failed.
             row.current_task = None;
+            row.task_id = None;
         }
         row.status = known;
-        if new.task.is_some() {
+        // What it was told at its start says less than the task it has taken since, or than why its turn failed.
+        let says_more = new.task_id.is_some() || row.task_id.is_none();
+        if new.task.is_some() && says_more && !stays_failed {
             row.current_task.clone_from(&new.task);
         }
         if new.task_id.is_some() {
@@ -604,6 +646,16 @@ fn act(
     }
     stop_waiting(state, name);
     set_status(state, name, Status::Working, task, task_id, now)
+}
+
+/// Lets a teammate whose turn had failed begin another one, without what stood there about the failure.
+fn wake(state: &mut AgentState, name: &str) {
+    let row = state.teammates.iter_mut().find(|row| row.name == name);
+    if let Some(row) = row.filter(|row| row.status == Status::Failed) {
+        row.status = Status::Working;
+        row.current_task = None;
+        row.task_id = None;
+    }
 }
 
 /// Ends a teammate's turn. One that has failed does not become a success by what is said later.

@@ -96,6 +96,7 @@ fn a_tool_does_not_wake_an_agent_whose_turn_is_over() {
     Op::Add(row("a")).apply(&mut state, &mut memory, "t1");
     status("a", Status::Completed).apply(&mut state, &mut memory, "t2");
     let act = Op::Act {
+        wakes: false,
         name: "a".to_owned(),
         task: None,
         task_id: None,
@@ -114,6 +115,7 @@ fn any_op() -> impl Strategy<Value = Op> {
         (name(), any_status).prop_map(|(name, to)| status(&name, to)),
         name().prop_map(|name| Op::Remove { name }),
         name().prop_map(|name| Op::Act {
+            wakes: false,
             name,
             task: None,
             task_id: None

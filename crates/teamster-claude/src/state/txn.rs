@@ -10,8 +10,9 @@ use teamster_types::Time;
 use super::life::SessionLife;
 use super::memory::{HookMemory, SessionMemory};
 use super::ops::{Effect, Op, StateChange};
-use super::record::{AgentState, read_file, state_files};
+use super::record::{AgentState, Status, read_file, state_files};
 use super::{Applied, StateError};
+use crate::ends::TeammateEnd;
 use teamster_types::process::Life;
 
 /// Ended sessions that are kept; the oldest give way.
@@ -46,6 +47,8 @@ pub(super) struct StateTxn<'a> {
     main_dirty: bool,
     main_file: MainFile,
     sides: Vec<Side>,
+    /// Teammates that were found to be gone, with the session that they belonged to.
+    gone: Vec<(String, TeammateEnd)>,
     /// What is left behind by writers that were killed goes when a session begins or ends.
     tidy: bool,
 }
@@ -88,8 +91,14 @@ impl<'a> StateTxn<'a> {
             main_dirty: false,
             main_file: MainFile::NotRead,
             sides: Vec::new(),
+            gone: Vec::new(),
             tidy: false,
         }
+    }
+
+    /// Takes those out that were found to be gone, each with its session.
+    pub(super) fn take_gone(&mut self) -> Vec<(String, TeammateEnd)> {
+        std::mem::take(&mut self.gone)
     }
 
     /// Makes a change in memory.
@@ -115,10 +124,14 @@ impl<'a> StateTxn<'a> {
             }
             SessionPlace::Nowhere => &mut None,
         };
-        let mut is_changed = match state {
+        let gone = match state {
             Some(state) => fail_the_gone(state, &mut memory, self.life, &now),
-            None => false,
+            None => Vec::new(),
         };
+        let mut is_changed = !gone.is_empty();
+        let gone = gone.into_iter();
+        self.gone
+            .extend(gone.map(|end| (change.session.clone(), end)));
         for op in &change.ops {
             let is_new = state.is_none() && matches!(op, Op::Init(_) | Op::Ensure(_));
             if is_new && !matches!(place, SessionPlace::Nowhere) {
@@ -175,6 +188,7 @@ impl<'a> StateTxn<'a> {
             effects,
             state,
             name,
+            gone: Vec::new(),
             late: Vec::new(),
         })
     }
@@ -296,6 +310,10 @@ impl<'a> StateTxn<'a> {
 
     fn clean_up(&mut self, state: &mut AgentState, now: Time) {
         let mut memory = self.memory.take(&state.session_id);
+        let gone = fail_the_gone(state, &mut memory, self.life, &now.to_string());
+        let gone = gone.into_iter();
+        self.gone
+            .extend(gone.map(|end| (state.session_id.clone(), end)));
         Op::CleanUp.apply(state, &mut memory, &now.to_string());
     }
 
@@ -520,13 +538,13 @@ impl StateWrite {
 }
 
 /// Shows teammates that are proven gone as failed: by the process that called their hooks, or by the sessions that the client
-/// recorded for their panes. Returns whether there were any.
+/// recorded for their panes. Returns who they are; each is told once.
 fn fail_the_gone(
     state: &mut AgentState,
     memory: &mut SessionMemory,
     life: &SessionLife<'_>,
     now: &str,
-) -> bool {
+) -> Vec<TeammateEnd> {
     let is_gone = |process| life.machine().life(process) == Life::Gone;
     let recorded = memory.teammates.iter();
     let mut gone: Vec<(String, u32)> = recorded
@@ -539,20 +557,22 @@ fn fail_the_gone(
         let pid = life.gone_in_pane(&state.session_id, &row.name)?;
         Some((row.name.clone(), pid))
     }));
-    let mut is_changed = false;
+    let mut ends = Vec::new();
     for (name, pid) in gone {
-        let row = state.teammate(&name);
-        if !row.is_some_and(|row| row.status.is_active()) {
+        let status = state.teammate(&name).map(|row| row.status);
+        if matches!(status, None | Some(Status::Completed)) {
             memory.teammates.remove(&name);
             continue;
         }
+        ends.push(TeammateEnd::unseen(&state.team_name, &name));
         let stop = Op::Stop {
             name: name.clone(),
             failed: true,
             reason: Some(format!("process {pid} is gone")),
         };
         memory.is_gone(&name);
-        is_changed |= stop.apply(state, memory, now).is_change();
+        // One whose last turn had failed keeps what stands there about it.
+        stop.apply(state, memory, now);
     }
-    is_changed
+    ends
 }
