@@ -56,6 +56,8 @@ pub const HOST_LOCK: &str = "host.lock";
 pub const TEAM_LOCK: &str = ".teamster.lock";
 /// The cache of what the task files say, in the task folder.
 pub const INDEX: &str = ".teamster.index";
+/// In the task folder of a team that is being imported: its team may not be there yet.
+pub const IMPORTING: &str = ".teamster.importing";
 /// The highest task id that was ever handed out, shared with Claude Code.
 pub const HIGH_WATER_MARK: &str = ".highwatermark";
 
@@ -218,6 +220,14 @@ pub fn is_bridge_lock(name: &str) -> bool {
 /// Returns the name of a stop signal: `{worker}.shutdown` or `{worker}.drain`.
 pub fn signal_file(worker: &WorkerName, drain: bool) -> String {
     format!("{worker}.{}", if drain { "drain" } else { "shutdown" })
+}
+
+/// Returns the worker that a stop signal is for.
+pub fn worker_of_signal(name: &str) -> Option<WorkerName> {
+    let worker = name
+        .strip_suffix(".drain")
+        .or_else(|| name.strip_suffix(".shutdown"))?;
+    worker.parse().ok()
 }
 
 /// Folders on the way from a project to the heartbeats of all its teams.

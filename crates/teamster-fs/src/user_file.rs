@@ -50,6 +50,11 @@ impl FileSnapshot {
         self.owner == Owner::Me || rustix::process::geteuid().is_root()
     }
 
+    /// Returns whether anybody but its owner may read or write it.
+    pub fn is_open_to_others(&self) -> bool {
+        self.mode & 0o077 != 0
+    }
+
     /// Returns whether nobody may write it: somebody wants it to stay as it is, although a rename would get past that.
     pub fn is_read_only(&self) -> bool {
         self.mode & WRITABLE == 0
@@ -111,17 +116,7 @@ impl UserFile {
     /// Keeps other writers of ours out; `None` when one of them was at it all the time. Where folders cannot be
     /// locked (some network file systems) the check at the replacement must do.
     pub fn lock(&self, patience: Duration) -> Result<Option<FolderLock<'_>>, FsError> {
-        let start = Instant::now();
-        loop {
-            match retry(|| flock(self.dir.fd(), FlockOperation::NonBlockingLockExclusive)) {
-                Ok(()) | Err(Errno::BADF | Errno::NOTSUP | Errno::INVAL | Errno::NOLCK) => {
-                    return Ok(Some(FolderLock { dir: &self.dir }));
-                }
-                Err(Errno::WOULDBLOCK) if start.elapsed() < patience => std::thread::sleep(PAUSE),
-                Err(Errno::WOULDBLOCK) => return Ok(None),
-                Err(error) => return Err(FsError::io("lock", self.dir.path(), error)),
-            }
-        }
+        self.dir.lock_folder(patience)
     }
 
     /// Returns what it holds and whose it is; `None` when it is missing.
@@ -249,6 +244,22 @@ fn create_with_mode(dir: &Dir, name: &str, bytes: &[u8], mode: u32) -> Result<()
 
 /// Writing what is made for others to read: a plugin, a project's settings.
 impl Dir {
+    /// Locks the folder itself among processes of ours; `None` when one of them had it all the time. Where folders cannot be locked
+    /// (some network file systems) nobody is kept out.
+    pub fn lock_folder(&self, patience: Duration) -> Result<Option<FolderLock<'_>>, FsError> {
+        let start = Instant::now();
+        loop {
+            match retry(|| flock(self.fd(), FlockOperation::NonBlockingLockExclusive)) {
+                Ok(()) | Err(Errno::BADF | Errno::NOTSUP | Errno::INVAL | Errno::NOLCK) => {
+                    return Ok(Some(FolderLock { dir: self }));
+                }
+                Err(Errno::WOULDBLOCK) if start.elapsed() < patience => std::thread::sleep(PAUSE),
+                Err(Errno::WOULDBLOCK) => return Ok(None),
+                Err(error) => return Err(FsError::io("lock", self.path(), error)),
+            }
+        }
+    }
+
     /// Returns the folder `name`, made if it is missing, open to others as far as the caller's mask allows.
     pub fn shared_child_or_create(&self, name: &str) -> Result<Self, FsError> {
         if let Some(dir) = self.child(name)? {

@@ -88,6 +88,27 @@ impl Event {
     pub fn payload(&self) -> EventKind {
         EventKind::parse(&self.kind, &self.data)
     }
+
+    /// Replaces the places in a mailbox that it tells of, each given with the name of the mailbox: stores count them in
+    /// different ways.
+    pub fn map_mail_places(&mut self, place: impl Fn(&str, u64) -> u64) {
+        let keys: &[&str] = match self.known_kind() {
+            Some(EventType::MessageDelivered | EventType::MessageAcked) => &["from", "upTo"],
+            Some(EventType::MessageMalformed) => &["at"],
+            _ => return,
+        };
+        let Some(mailbox) = self.data.get("box").and_then(Value::as_str) else {
+            return;
+        };
+        let mailbox = mailbox.to_owned();
+        for key in keys {
+            if let Some(value) = self.data.get_mut(*key)
+                && let Some(before) = value.as_u64()
+            {
+                *value = json!(place(&mailbox, before));
+            }
+        }
+    }
 }
 
 /// An event that has no place in the journal yet.

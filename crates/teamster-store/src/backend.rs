@@ -15,6 +15,7 @@ use teamster_types::team::{NewTeam, TeamConfig};
 use teamster_types::{TaskId, TeamName, Time, WorkerName};
 
 use crate::error::Result;
+use crate::export::TeamExport;
 use crate::store::{DeletedTeam, Read, Signal};
 
 pub use crate::rules::{created, no_task, refuse_held};
@@ -210,4 +211,10 @@ pub trait Backend: Read {
 
     /// Removes a team, keeping its files aside. Who still holds it is judged while nobody can claim.
     fn drop_team(&self, team: &TeamName, actor: &EventActor, force: bool) -> Result<DeletedTeam>;
+
+    /// Returns everything of a team, as it is at one moment, with the claims that there are.
+    fn whole_team(&self, team: &TeamName) -> Result<TeamExport>;
+
+    /// Makes a team of all that, whole or not at all; refused when there is one of that name.
+    fn put_whole_team(&self, export: &TeamExport) -> Result<()>;
 }

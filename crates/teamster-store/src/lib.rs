@@ -49,6 +49,8 @@
 
 pub mod backend;
 mod error;
+mod export;
+mod export_format;
 mod file;
 pub mod rebuild;
 mod rules;
@@ -57,6 +59,8 @@ mod watch;
 
 pub use backend::{Backend, Candidates, Clock, MailCursor, Position, SystemClock, Txn};
 pub use error::{Kind, Result, StoreError};
+pub use export::{ExportedMailbox, MailLine, MailPlaces, TeamExport};
+pub use export_format::{EXPORT_VERSION, mailbox_of};
 pub use file::{FileStore, Settings, client_sessions, each_event, keep_journal};
 pub use store::{
     AcceptedProposal, ClaimRequest, Claimed, Damaged, DeletedTeam, Delivery, Filed, JournalPage,

@@ -18,6 +18,7 @@ use teamster_types::transitions::Edit;
 use teamster_types::{TaskId, TeamName, Time, WorkerName};
 
 use crate::error::Result;
+use crate::export::TeamExport;
 use crate::watch::{Listen, Watch};
 
 /// A file that could not be understood.
@@ -509,6 +510,13 @@ pub trait Store: Read {
 
     /// Writes an event that changes nothing else; its position.
     fn record(&self, team: &TeamName, event: NewEvent) -> Result<u64>;
+
+    /// Returns everything of a team for another store, and the tasks that somebody works on here: in the export they are free
+    /// again. The team itself is left as it is.
+    fn export_team(&self, team: &TeamName) -> Result<(TeamExport, Vec<TaskId>)>;
+
+    /// Makes a team of an export. There must be none of that name.
+    fn import_team(&self, export: &TeamExport) -> Result<()>;
 }
 
 impl Reader {

@@ -142,6 +142,20 @@ impl Dir {
     }
 }
 
+impl Dir {
+    /// Brings everything that was written on the disk of this folder there, at once: for many new files, which would each wait
+    /// for the disk.
+    pub fn sync_disk(&self) -> Result<(), FsError> {
+        step("sync", &self.path)?;
+        #[cfg(target_os = "linux")]
+        retry(|| rustix::fs::syncfs(&self.fd))
+            .map_err(|error| FsError::io("sync", &self.path, error))?;
+        #[cfg(not(target_os = "linux"))]
+        rustix::fs::sync();
+        Ok(())
+    }
+}
+
 /// Links and rights.
 impl Dir {
     /// Makes a symbolic link to `target`, for something that is the user's own, and returns false when the name is

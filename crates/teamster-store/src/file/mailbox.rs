@@ -18,6 +18,7 @@ use super::staged::{self, Staged};
 use super::{FileStore, recover};
 use crate::backend::{MailCursor, Position};
 use crate::error::Result;
+use crate::export::{ExportedMailbox, MailLine};
 
 /// A live file of this size is full.
 const FULL: u64 = 1024 * 1024;
@@ -207,6 +208,79 @@ pub(super) fn lines(
     limit: usize,
     page: &mut Option<MailPage>,
 ) -> Result<Vec<(Position, Result<Message, String>)>> {
+    lines_as(team, mailbox, from, limit, page, |text, segment, behind| {
+        Message::parse(text)
+            .map(|message| named(message, mailbox, segment, behind).filed_in(mailbox))
+    })
+}
+
+/// Returns every line of a mailbox as it is taken to another store, with the place behind each.
+pub(super) fn all_lines(team: &Dir, mailbox: &Mailbox) -> Result<Vec<(Position, MailLine)>> {
+    let (mut page, mut from) = (None, Position::default());
+    let mut all = Vec::new();
+    loop {
+        let found = lines_as(
+            team,
+            mailbox,
+            from,
+            1_000,
+            &mut page,
+            |text, segment, end| match MailLine::parse(text) {
+                MailLine::Message(message) => {
+                    let message = named(message, mailbox, segment, end).filed_in(mailbox);
+                    MailLine::Message(message)
+                }
+                foreign @ MailLine::Foreign(_) => foreign,
+            },
+        )?;
+        let Some((last, _)) = found.last() else {
+            return Ok(all);
+        };
+        from = *last;
+        all.extend(found);
+    }
+}
+
+/// Writes a mailbox with all its lines into the folder of a team that nobody sees yet. Returns the place behind each line.
+pub(super) fn write_whole(team: &Dir, whole: &ExportedMailbox, sync: Sync) -> Result<Vec<u64>> {
+    let mailbox = &whole.mailbox;
+    let dir = team.child_or_create(mailbox.folder())?;
+    let mut bytes = Vec::new();
+    let mut behind = Vec::with_capacity(whole.lines.len());
+    for line in &whole.lines {
+        bytes.extend(line.text().into_bytes());
+        bytes.push(b'\n');
+        behind.push(bytes.len() as u64);
+    }
+    dir.create_new(&layout::mail_file(mailbox), &bytes, sync)?;
+    let place = |count: u64| {
+        let lines = usize::try_from(count).unwrap_or(usize::MAX);
+        lines
+            .checked_sub(1)
+            .and_then(|last| behind.get(last))
+            .copied()
+    };
+    if let Some(delivered) = place(whole.delivered) {
+        let file = CursorFile {
+            bytes_read: place(whole.acked).unwrap_or(0),
+            delivered_bytes: (whole.delivered != whole.acked).then_some(delivered),
+            ..CursorFile::default()
+        };
+        let bytes = serde_json::to_vec(&file).unwrap_or_default();
+        dir.create_new(&layout::mail_cursor(mailbox), &bytes, sync)?;
+    }
+    Ok(behind)
+}
+
+/// Returns up to `limit` whole lines from a place on, each as `read` makes it of its text, its segment and the offset behind it.
+fn lines_as<T>(
+    team: &Dir,
+    mailbox: &Mailbox,
+    from: Position,
+    limit: usize,
+    page: &mut Option<MailPage>,
+    read: impl Fn(&[u8], u64, u64) -> T,
+) -> Result<Vec<(Position, T)>> {
     let Some(dir) = folder(team, mailbox)? else {
         return Ok(Vec::new());
     };
@@ -242,9 +316,7 @@ pub(super) fn lines(
             let behind = start + at as u64;
             let text = &rest[..length];
             if !text.iter().all(u8::is_ascii_whitespace) {
-                let parsed = Message::parse(text)
-                    .map(|message| named(message, mailbox, segment, behind).filed_in(mailbox));
-                found.push((position(segment, behind), parsed));
+                found.push((position(segment, behind), read(text, segment, behind)));
             } else if let Some((last, _)) = found.last_mut() {
                 *last = position(segment, behind);
             }

@@ -39,6 +39,7 @@ mod staged;
 mod team;
 mod txn;
 mod watch;
+mod whole;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -55,6 +56,7 @@ use teamster_types::team::{NewTeam, SCHEMA, TeamConfig};
 
 use crate::backend::{Backend, Clock, Txn};
 use crate::error::{Result, StoreError};
+use crate::export::TeamExport;
 use crate::store::DeletedTeam;
 use held_team::HeldTeam;
 pub use native::client_sessions;
@@ -259,6 +261,14 @@ impl Backend for FileStore {
 
     fn drop_team(&self, team: &TeamName, actor: &EventActor, force: bool) -> Result<DeletedTeam> {
         team::delete(self, team, actor, force)
+    }
+
+    fn whole_team(&self, team: &TeamName) -> Result<TeamExport> {
+        whole::export(self, team)
+    }
+
+    fn put_whole_team(&self, export: &TeamExport) -> Result<()> {
+        whole::import(self, export)
     }
 }
 

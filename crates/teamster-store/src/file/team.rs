@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use teamster_fs::{Dir, OrTrace as _, Sync, layout, remove_tree};
+use teamster_fs::{Dir, FolderLock, OrTrace as _, Sync, layout, remove_tree};
 use teamster_journal::payload::Nothing;
 use teamster_journal::{EventActor, EventKind, NewEvent};
 use teamster_types::TeamName;
@@ -44,8 +44,6 @@ pub(super) fn create(store: &FileStore, new: &NewTeam, base: Option<&str>) -> Re
         ))
         .hint("look into it, and remove it if nobody needs it"));
     }
-    root.child_or_create(layout::TASKS)?
-        .child_or_create(new.name.as_str())?;
     sweep_unfinished(store, &teams)?;
     let temp = format!(
         ".new-{}.{}.{}.tmp",
@@ -54,8 +52,13 @@ pub(super) fn create(store: &FileStore, new: &NewTeam, base: Option<&str>) -> Re
         teamster_fs::random_hex()
     );
     teams.make_dir(&temp)?;
-    let built = build(store, &teams, &temp, new, &config)
-        .and_then(|()| Ok(teams.rename_new(&temp, &teams, new.name.as_str())?));
+    let built = build(store, &teams, &temp, new, &config).and_then(|()| {
+        let _alone = only_maker(store, &teams)?;
+        let tasks = root.child_or_create(layout::TASKS)?;
+        drop_unfinished_tasks(&teams, &tasks, &new.name)?;
+        tasks.child_or_create(new.name.as_str())?;
+        Ok(teams.rename_new(&temp, &teams, new.name.as_str())?)
+    });
     if !matches!(built, Ok(true)) {
         remove_tree(&teams, &temp).or_trace("remove the folder of a team that was not made");
     }
@@ -90,8 +93,28 @@ fn build(
     Ok(())
 }
 
-/// Folders that a killed `team create` left.
-fn sweep_unfinished(store: &FileStore, teams: &Dir) -> Result<()> {
+/// Keeps out everybody else who is about to give a new team its place: a team is two folders, and only one of them can be
+/// renamed at a time.
+pub(super) fn only_maker<'a>(store: &FileStore, teams: &'a Dir) -> Result<FolderLock<'a>> {
+    teams.lock_folder(store.settings.patience)?.ok_or_else(|| {
+        StoreError::busy("another team is being made all the time").hint("try again")
+    })
+}
+
+/// Removes the tasks of an import that was killed before it made the team. The caller keeps other makers out.
+pub(super) fn drop_unfinished_tasks(teams: &Dir, tasks: &Dir, team: &TeamName) -> Result<()> {
+    let Some(there) = tasks.child(team.as_str())? else {
+        return Ok(());
+    };
+    let is_unfinished = there.stamp(layout::IMPORTING)?.is_some();
+    if is_unfinished && teams.stamp(team.as_str())?.is_none() {
+        remove_tree(tasks, team.as_str())?;
+    }
+    Ok(())
+}
+
+/// Folders that a killed `team create` or `store import` left.
+pub(super) fn sweep_unfinished(store: &FileStore, teams: &Dir) -> Result<()> {
     use teamster_types::process::{Life, ProcessId};
     for entry in teams.entries()? {
         let Some(pid) = layout::temp_owner(&entry.name).filter(|_| entry.name.starts_with(".new-"))

@@ -22,12 +22,25 @@ use teamster_types::{TaskId, TeamName, WorkerName};
 
 use crate::backend::{Backend, Txn};
 use crate::error::{Kind, Result, StoreError};
+use crate::export::TeamExport;
 use crate::store::{
     ClaimRequest, Claimed, DeletedTeam, Delivery, LostMerge, Merge, Outgoing, PlannedTask, Reader,
     Signal, Store, TeamChanges,
 };
 
 impl<B: Backend> Store for B {
+    fn export_team(&self, team: &TeamName) -> Result<(TeamExport, Vec<TaskId>)> {
+        let mut export = self.whole_team(team)?;
+        let released = export.release_claims()?;
+        export.check()?;
+        Ok((export, released))
+    }
+
+    fn import_team(&self, export: &TeamExport) -> Result<()> {
+        export.check()?;
+        self.put_whole_team(export)
+    }
+
     fn create_team(&self, new: &NewTeam, base: Option<&str>) -> Result<TeamConfig> {
         self.new_team(new, base)
     }

@@ -137,7 +137,7 @@ impl StoreFixture {
         error
     }
 
-    fn snapshot(&self) -> TeamSnapshot {
+    pub(super) fn snapshot(&self) -> TeamSnapshot {
         TeamSnapshot::of(&*self.store, &self.team)
             .unwrap_or_else(|error| panic!("the store cannot be read: {error}"))
     }

@@ -12,6 +12,7 @@
 
 mod claims;
 mod dependencies;
+mod export;
 mod failures;
 mod fixture;
 mod import;
@@ -122,6 +123,11 @@ const CASES: &[TestCase] = table! {
             a_plan_may_build_on_what_is_there,
             a_wrong_plan_makes_nothing,
             a_plan_cannot_close_a_cycle_through_ids_it_guesses,
+        }
+        export {
+            an_exported_team_is_imported_as_it_was,
+            a_claim_is_not_carried_and_its_token_is_refused,
+            a_team_that_is_there_is_not_imported_over,
         }
         routing {
             a_task_goes_only_to_those_who_can_do_it,

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use teamster_journal::{Event, EventActor, NewEvent};
 use teamster_store::{
-    Backend, Clock, DeletedTeam, MailCursor, Result, Signal, StoreError, Txn, backend,
+    Backend, Clock, DeletedTeam, ExportedMailbox, MailCursor, MailLine, Position, Result, Signal,
+    StoreError, TeamExport, Txn, backend,
 };
 use teamster_types::failure::Failure;
 use teamster_types::heartbeat::Heartbeat;
@@ -162,5 +163,90 @@ impl Backend for MemStore {
             trash: None,
             journal: None,
         })
+    }
+
+    fn whole_team(&self, team: &TeamName) -> Result<TeamExport> {
+        self.with(team, |state| {
+            let mailboxes = state.mail.iter().filter(|(_, lines)| !lines.is_empty());
+            let mut mailboxes: Vec<ExportedMailbox> = mailboxes
+                .map(|(mailbox, lines)| {
+                    let cursor = state.cursors.get(mailbox).copied().unwrap_or_default();
+                    ExportedMailbox {
+                        mailbox: mailbox.clone(),
+                        acked: cursor.acked.0,
+                        delivered: cursor.delivered.0,
+                        lines: lines.iter().cloned().map(MailLine::Message).collect(),
+                    }
+                })
+                .collect();
+            mailboxes.sort_by_key(|mailbox| mailbox.mailbox.label());
+            let mut failures: Vec<Failure> = state.failures.values().cloned().collect();
+            failures.sort_by(|one, other| one.task_id.cmp(&other.task_id));
+            let mut signals: Vec<((WorkerName, bool), Signal)> =
+                state.signals.clone().into_iter().collect();
+            signals.sort_by(|(one, _), (other, _)| one.cmp(other));
+            TeamExport {
+                team: team.clone(),
+                config: state.config.clone(),
+                highest_task: (state.highest > 0).then(|| TaskId::from_number(state.highest)),
+                tasks: state.tasks.values().cloned().collect(),
+                failures,
+                mailboxes,
+                signals: signals
+                    .into_iter()
+                    .map(|((worker, _), signal)| (worker, signal))
+                    .collect(),
+                events: state.events.clone(),
+            }
+        })
+    }
+
+    fn put_whole_team(&self, export: &TeamExport) -> Result<()> {
+        let mut teams = self.lock();
+        if teams.contains_key(&export.team) {
+            return Err(StoreError::conflict(format!(
+                "there is a team {} already",
+                export.team
+            )));
+        }
+        let highest = export.highest_task.as_ref().map_or(0, TaskId::number);
+        let mut state = MemTeam {
+            config: export.config.clone(),
+            tasks: BTreeMap::new(),
+            highest: u64::try_from(highest).unwrap_or(u64::MAX),
+            failures: HashMap::new(),
+            mail: BTreeMap::new(),
+            native: Vec::new(),
+            cursors: HashMap::new(),
+            signals: HashMap::new(),
+            beats: BTreeMap::new(),
+            events: export.events.clone(),
+        };
+        for task in &export.tasks {
+            state.tasks.insert(task.id().clone(), task.clone());
+        }
+        for failure in &export.failures {
+            state
+                .failures
+                .insert(failure.task_id.clone(), failure.clone());
+        }
+        for whole in &export.mailboxes {
+            let messages = whole.lines.iter().filter_map(|line| match line {
+                MailLine::Message(message) => Some(message.clone()),
+                MailLine::Foreign(_) => None,
+            });
+            state.mail.insert(whole.mailbox.clone(), messages.collect());
+            let cursor = MailCursor {
+                acked: Position(whole.acked),
+                delivered: Position(whole.delivered),
+            };
+            state.cursors.insert(whole.mailbox.clone(), cursor);
+        }
+        for (worker, signal) in &export.signals {
+            let key = (worker.clone(), signal.drain);
+            state.signals.insert(key, signal.clone());
+        }
+        teams.insert(export.team.clone(), state);
+        Ok(())
     }
 }
