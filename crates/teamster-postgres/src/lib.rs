@@ -39,7 +39,8 @@ mod store;
 mod txn;
 mod url;
 mod watch;
+mod whole;
 
-pub use schema::{StoreStatus, init, status};
+pub use schema::{StoreStatus, init, schema_needed, status};
 pub use store::{PgSettings, PgStore};
 pub use url::StoreUrl;

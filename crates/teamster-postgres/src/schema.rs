@@ -1,5 +1,7 @@
 //! The schema: numbered migrations, forward only, and what version a database has.
 
+use std::time::{Duration, Instant};
+
 use teamster_store::{Kind, Result, StoreError};
 
 use crate::session::{Session, StatementError};
@@ -23,13 +25,29 @@ pub struct StoreStatus {
     pub schema: usize,
     /// The number that this teamster needs.
     pub needed: usize,
+    /// The role in whose name this teamster works there.
+    pub role: String,
+    /// How long the server takes to answer, the way there and back included.
+    pub latency: Duration,
+    /// Whether a notification of one connection wakes another. Behind a pooler that hands out connections for one transaction it does
+    /// not, and changes are looked for now and then instead.
+    pub wakes: bool,
 }
+
+/// How long a notification may take before it is said that none comes.
+const WAKE: Duration = Duration::from_secs(1);
 
 /// Makes the schema, or brings it up to date. Any number of machines may do so at once. Returns the numbers of the migrations
 /// that were made here.
 pub fn init(url: &StoreUrl) -> Result<Vec<usize>> {
     let session = Session::connect(url)?;
     refuse_old_server(url, &session)?;
+    // A role that may not make anything can still be told that there is nothing to be made.
+    let found = version(url, &session)?;
+    refuse_newer(url, found)?;
+    if found == MIGRATIONS.len() {
+        return Ok(Vec::new());
+    }
     let run = |statements: &str| session.execute(url, statements).map_err(StoreError::from);
     run("BEGIN")?;
     let migrated = (|| {
@@ -56,15 +74,38 @@ pub fn init(url: &StoreUrl) -> Result<Vec<usize>> {
     migrated
 }
 
+/// Returns the number of the last migration that this teamster knows.
+pub const fn schema_needed() -> usize {
+    MIGRATIONS.len()
+}
+
 /// Looks at what a database has.
 pub fn status(url: &StoreUrl) -> Result<StoreStatus> {
-    let session = Session::connect(url)?;
+    let mut session = Session::connect(url)?;
+    let asked = Instant::now();
+    let rows = session.query(url, "SELECT current_user::text", &[])?;
+    let latency = asked.elapsed();
     let number = session.version;
     Ok(StoreStatus {
         server: format!("{}.{}", number / 10_000, number % 10_000),
         schema: version(url, &session)?,
         needed: MIGRATIONS.len(),
+        role: rows.first().map_or_else(String::new, |row| row.get(0)),
+        latency,
+        wakes: is_woken(url, &mut session)?,
     })
+}
+
+/// Returns whether a notification of another connection wakes this one.
+fn is_woken(url: &StoreUrl, session: &mut Session) -> Result<bool> {
+    let channel = format!("teamster_status_{}", teamster_fs::random_hex());
+    session.execute(url, &format!("LISTEN \"{channel}\""))?;
+    let other = Session::connect(url)?;
+    other.execute(url, &format!("NOTIFY \"{channel}\""))?;
+    let woken = session.wait_for_wake(WAKE);
+    // Behind a pooler the connection goes to others afterwards.
+    let _ = session.execute(url, &format!("UNLISTEN \"{channel}\""));
+    Ok(woken)
 }
 
 /// Refuses a server or a schema that this teamster cannot work with.

@@ -204,6 +204,17 @@ fn unreachable(url: &StoreUrl, why: &str) -> StoreError {
     .hint("check the address and that the server runs; `teamster store status` tries again")
 }
 
+/// Returns the error that says that server and address do not agree on TLS.
+fn no_tls(url: &StoreUrl, why: &str) -> StoreError {
+    StoreError::new(
+        Kind::Unreachable,
+        format!("the database {url} cannot be spoken to with TLS as its address asks for: {why}"),
+    )
+    .hint(
+        "check `sslmode` of the address and the server's certificate; `sslrootcert=FILE` names the authority that vouches for it",
+    )
+}
+
 /// Says what a server's refusal means for whoever asked.
 fn describe(url: &StoreUrl, error: &Error) -> StoreError {
     let Some(refusal) = error.as_db_error() else {
@@ -213,7 +224,12 @@ fn describe(url: &StoreUrl, error: &Error) -> StoreError {
             let _ = write!(why, ": {cause}");
             source = cause.source();
         }
-        return unreachable(url, &why);
+        // The library tells it in words only.
+        return if why.starts_with("error performing TLS handshake") {
+            no_tls(url, &why)
+        } else {
+            unreachable(url, &why)
+        };
     };
     let said = refusal.message();
     let state = refusal.code();
@@ -241,7 +257,8 @@ fn describe(url: &StoreUrl, error: &Error) -> StoreError {
         "42501" => new(
             Kind::Refused,
             format!("the role of {url} may not do that: {said}"),
-            "use the role of the host, or let it grant the rights with `teamster store init --worker-role ROLE`",
+            "use the role that owns the store, or let the owner of the database grant this one the right: to make the store it \
+             needs `GRANT CREATE ON DATABASE`",
         ),
         _ if ends_connection(state) => unreachable(url, said),
         "53100" => new(

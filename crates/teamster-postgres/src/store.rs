@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use teamster_fs::proc::Machine;
 use teamster_journal::EventActor;
 use teamster_store::backend::{created, refuse_held};
-use teamster_store::{Backend, Clock, DeletedTeam, Result, StoreError, Txn};
+use teamster_store::{Backend, Clock, DeletedTeam, Result, StoreError, TeamExport, Txn};
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::paths::Reservations;
 use teamster_types::process::{Life, ProcessId};
@@ -18,6 +18,7 @@ use crate::schema;
 use crate::session::{Param, STALE, Session, StatementError};
 use crate::txn::PgTxn;
 use crate::url::StoreUrl;
+use crate::whole;
 
 /// Connections that are kept for the next one who needs one.
 const KEPT: usize = 4;
@@ -134,7 +135,7 @@ impl PgStore {
     }
 
     /// Takes a connection that nobody uses, or makes one.
-    fn session(&self) -> Result<Session> {
+    pub(crate) fn session(&self) -> Result<Session> {
         loop {
             let kept = self
                 .idle
@@ -150,7 +151,7 @@ impl PgStore {
     }
 
     /// Keeps a connection for the next one.
-    fn keep(&self, session: Session) {
+    pub(crate) fn keep(&self, session: Session) {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         if idle.len() < KEPT && !session.is_closed() {
             idle.push(session);
@@ -197,7 +198,7 @@ impl PgStore {
     }
 
     /// Waits until the server's log, and with it every change that was committed before, is on its disk.
-    fn make_durable(&self, session: &Session) -> Result<(), StatementError> {
+    pub(crate) fn make_durable(&self, session: &Session) -> Result<(), StatementError> {
         session
             .query(
                 &self.url,
@@ -508,6 +509,14 @@ impl Backend for PgStore {
             trash: None,
             journal: None,
         })
+    }
+
+    fn whole_team(&self, team: &TeamName) -> Result<TeamExport> {
+        whole::export(self, team)
+    }
+
+    fn put_whole_team(&self, export: &TeamExport) -> Result<()> {
+        whole::import(self, export)
     }
 }
 

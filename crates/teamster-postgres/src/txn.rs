@@ -299,12 +299,20 @@ impl<'a> PgTxn<'a> {
 const APPLY: &str = "SELECT teamster.apply($1, $2, $3, $4, $5::text::numeric, $6, $7, $8, $9, $10::text[]::numeric[], $11, $12, $13, \
     $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34, $35, $36, $37)";
 
+/// Adds the tasks of a team that is imported.
+pub(crate) const INSERT_TASKS: &str = "INSERT INTO teamster.tasks (team, id, number, fence, status, owner, leased_until, not_before, \
+        offered, passing, capabilities, blockers, body) \
+    SELECT $1, put.id, put.number, put.fence, put.status, put.owner, put.lease, put.pause, put.offered, put.passing, \
+        string_to_array(put.capabilities, chr(31)), string_to_array(put.blockers, chr(31)), put.body \
+    FROM unnest($2, $3::text[]::numeric[], $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) \
+        AS put (id, number, fence, status, owner, lease, pause, offered, passing, capabilities, blockers, body)";
+
 /// Separates the entries of a list that is one text.
 const BETWEEN: &str = "\u{1f}";
 
 /// What `teamster.apply` is given, column by column.
 #[derive(Default)]
-struct AppliedColumns {
+pub(crate) struct AppliedColumns {
     has_lock: bool,
     config_version: Option<i64>,
     highest: Option<String>,
@@ -399,7 +407,7 @@ impl AppliedColumns {
         written
     }
 
-    fn put(&mut self, task: &Task, fence_before: Option<i64>) {
+    pub(crate) fn put(&mut self, task: &Task, fence_before: Option<i64>) {
         let plain = |text: &str| text.replace('\0', "");
         self.ids.push(task.id().to_string());
         self.numbers.push(task.id().number().to_string());
@@ -423,6 +431,26 @@ impl AppliedColumns {
         let blockers: Vec<&str> = task.blocked_by().iter().map(TaskId::as_str).collect();
         self.blockers.push(blockers.join(BETWEEN));
         self.bodies.push(json_text(task.as_object()));
+    }
+
+    /// Returns the columns of tasks alone, for `INSERT_TASKS`.
+    pub(crate) fn task_params<'p>(&'p self, team: &'p &str) -> Vec<Param<'p>> {
+        let (texts, numbers, flags) = (Type::TEXT_ARRAY, Type::INT8_ARRAY, Type::BOOL_ARRAY);
+        vec![
+            (team, Type::TEXT),
+            (&self.ids, texts.clone()),
+            (&self.numbers, texts.clone()),
+            (&self.fences, numbers.clone()),
+            (&self.statuses, Type::INT2_ARRAY),
+            (&self.owners, texts.clone()),
+            (&self.leases, numbers.clone()),
+            (&self.pauses, numbers),
+            (&self.offered, flags.clone()),
+            (&self.passing, flags),
+            (&self.capabilities, texts.clone()),
+            (&self.blockers, texts.clone()),
+            (&self.bodies, texts),
+        ]
     }
 
     fn params<'p>(&'p self, txn: &'p PgTxn<'_>) -> Vec<Param<'p>> {
@@ -475,7 +503,7 @@ fn longest_pause() -> i64 {
 }
 
 /// Returns a record as it is kept.
-fn json_text(record: &impl serde::Serialize) -> String {
+pub(crate) fn json_text(record: &impl serde::Serialize) -> String {
     serde_json::to_string(record).unwrap_or_default()
 }
 

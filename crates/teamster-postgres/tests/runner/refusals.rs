@@ -56,8 +56,8 @@ fn what_is_wrong_with_a_database_is_said_with_the_way_on_and_without_the_passwor
         (
             format!("{good}?sslmode=verify-full"),
             Kind::Unreachable,
-            "cannot be reached",
-            "server runs",
+            "with TLS",
+            "sslrootcert",
         ),
         (
             "sqlite://x".to_owned(),

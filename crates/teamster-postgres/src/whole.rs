@@ -1,0 +1,323 @@
+//! A whole team, read at one moment for another store, or made of what another store had.
+//!
+//! Either is one transaction. A process that is killed in the middle of an import loses its connection, and the server takes back
+//! what it had written.
+
+use std::collections::HashSet;
+
+use teamster_store::{ExportedMailbox, MailLine, Result, StoreError, TeamExport, mailbox_of};
+use teamster_types::TeamName;
+use teamster_types::failure::Failure;
+use teamster_types::team::TeamConfig;
+use tokio_postgres::Row;
+use tokio_postgres::types::Type;
+
+use crate::read;
+use crate::session::{Param, Session, StatementError};
+use crate::store::{PgStore, config_text, no_team, position, stored};
+use crate::txn::{AppliedColumns, INSERT_TASKS, json_text};
+
+/// How many rows one statement reads or writes.
+const PAGE: usize = 2_000;
+/// The same, as the database counts.
+const PAGE_ROWS: i64 = 2_000;
+
+/// A connection that sees one moment, or whose changes come all at once.
+struct WholeTxn<'a> {
+    store: &'a PgStore,
+    session: &'a Session,
+    team: &'a str,
+}
+
+impl WholeTxn<'_> {
+    fn query(&self, statement: &str, more: &[Param<'_>]) -> Result<Vec<Row>, StatementError> {
+        let mut params: Vec<Param<'_>> = vec![(&self.team, Type::TEXT)];
+        params.extend(more.iter().map(|(value, kind)| (*value, kind.clone())));
+        self.session.query(&self.store.url, statement, &params)
+    }
+}
+
+/// Does something in a transaction, which is ended whatever becomes of it.
+fn in_transaction<T>(
+    store: &PgStore,
+    session: &Session,
+    begin: &str,
+    team: &TeamName,
+    work: impl FnOnce(&WholeTxn<'_>) -> Result<T>,
+) -> Result<T> {
+    session.execute(&store.url, begin)?;
+    let txn = WholeTxn {
+        store,
+        session,
+        team: team.as_str(),
+    };
+    let done = work(&txn);
+    if done.is_err() {
+        // A connection that cannot even do that is found to be closed by the next one who takes it.
+        let _ = session.execute(&store.url, "ROLLBACK");
+    }
+    done
+}
+
+/// Reads everything of a team, as it is at one moment.
+pub(crate) fn export(store: &PgStore, team: &TeamName) -> Result<TeamExport> {
+    let session = store.session()?;
+    let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
+    let read = in_transaction(store, &session, begin, team, |txn| {
+        let whole = read_whole(txn, team)?;
+        session.execute(&store.url, "COMMIT")?;
+        Ok(whole)
+    });
+    // An export tells of nothing that a crash of the server could still take back.
+    let durable = read.and_then(|whole| {
+        store.make_durable(&session)?;
+        Ok(whole)
+    });
+    store.keep(session);
+    durable
+}
+
+fn read_whole(txn: &WholeTxn<'_>, team: &TeamName) -> Result<TeamExport> {
+    let rows = txn.query(
+        "SELECT t.config, p.highest::text FROM teamster.teams t JOIN teamster.positions p ON p.team = t.name WHERE t.name = $1",
+        &[],
+    )?;
+    let row = rows.first().ok_or_else(|| no_team(team))?;
+    let config = TeamConfig::parse(row.get::<_, &str>(0).as_bytes())
+        .map_err(|error| read::damaged("the registry", &error))?;
+    let highest: String = row.get(1);
+    let tasks = txn.query(
+        "SELECT id, body FROM teamster.tasks WHERE team = $1 ORDER BY number, id COLLATE \"C\"",
+        &[],
+    )?;
+    let tasks = tasks.iter().map(|row| read::task(row.get(0), row.get(1)));
+    let tasks = tasks.collect::<Result<Vec<_>>>()?;
+    let failures = txn.query("SELECT body FROM teamster.failures WHERE team = $1", &[])?;
+    let failures = failures
+        .iter()
+        .map(|row| read::parsed::<Failure>("a record of failures", row.get(0)));
+    let mut failures = failures.collect::<Result<Vec<_>>>()?;
+    failures.sort_by(|one, other| one.task_id.cmp(&other.task_id));
+    let signals = txn.query(
+        "SELECT worker, drain, body FROM teamster.signals WHERE team = $1 ORDER BY worker COLLATE \"C\", drain",
+        &[],
+    )?;
+    let signals = signals.iter().map(|row| {
+        let signal = read::signal(row.get(1), row.get(2))?;
+        Ok((row.get::<_, &str>(0).parse()?, signal))
+    });
+    let mut events = Vec::new();
+    loop {
+        let after = events
+            .last()
+            .map_or(0, |event: &teamster_journal::Event| stored(event.seq));
+        let rows = txn.query(
+            "SELECT seq, body FROM teamster.events WHERE team = $1 AND seq > $2 ORDER BY seq LIMIT $3",
+            &[(&after, Type::INT8), (&PAGE_ROWS, Type::INT8)],
+        )?;
+        if rows.is_empty() {
+            break;
+        }
+        for row in &rows {
+            events.push(read::event(row.get(0), row.get(1))?);
+        }
+    }
+    Ok(TeamExport {
+        team: team.clone(),
+        config,
+        highest_task: match highest.as_str() {
+            "0" => None,
+            highest => Some(highest.parse()?),
+        },
+        tasks,
+        failures,
+        mailboxes: read_mail(txn)?,
+        signals: signals.collect::<Result<_>>()?,
+        events,
+    })
+}
+
+fn read_mail(txn: &WholeTxn<'_>) -> Result<Vec<ExportedMailbox>> {
+    let rows = txn.query(
+        "SELECT box, acked, delivered FROM teamster.boxes WHERE team = $1 AND size > 0 ORDER BY box COLLATE \"C\"",
+        &[],
+    )?;
+    let mut mailboxes = Vec::with_capacity(rows.len());
+    for row in &rows {
+        let label: &str = row.get(0);
+        let mailbox =
+            mailbox_of(label).ok_or_else(|| read::damaged(label, "is no mailbox of a team"))?;
+        let (mut lines, mut after) = (Vec::new(), 0_i64);
+        loop {
+            let rows = txn.query(
+                "SELECT place, body FROM teamster.mail WHERE team = $1 AND box = $2 AND place > $3 ORDER BY place LIMIT $4",
+                &[
+                    (&label, Type::TEXT),
+                    (&after, Type::INT8),
+                    (&PAGE_ROWS, Type::INT8),
+                ],
+            )?;
+            let Some(last) = rows.last() else { break };
+            after = last.get(0);
+            let bodies = rows.iter().map(|row| row.get::<_, &str>(1).as_bytes());
+            lines.extend(bodies.map(MailLine::parse));
+        }
+        mailboxes.push(ExportedMailbox {
+            mailbox,
+            acked: position(row.get(1)),
+            delivered: position(row.get(2)),
+            lines,
+        });
+    }
+    Ok(mailboxes)
+}
+
+/// Makes a team of an export, in one transaction.
+pub(crate) fn import(store: &PgStore, export: &TeamExport) -> Result<()> {
+    let session = store.session()?;
+    let made = in_transaction(store, &session, "BEGIN", &export.team, |txn| {
+        write_whole(txn, export)
+    });
+    // A connection that was lost while the change was committed leaves open whether it was.
+    let made = match made {
+        Err(error) if session.is_closed() => match is_made(store, export) {
+            Ok(true) => Ok(()),
+            _ => Err(error),
+        },
+        made => made,
+    };
+    store.keep(session);
+    made
+}
+
+/// Returns whether the team is there and is this one: nobody but an import of the same gives an event the same id.
+fn is_made(store: &PgStore, export: &TeamExport) -> Result<bool> {
+    let rows = store.query(
+        "SELECT body FROM teamster.events WHERE team = $1 AND seq = $2",
+        &[
+            (&export.team.as_str(), Type::TEXT),
+            (&stored(export.position()), Type::INT8),
+        ],
+    )?;
+    let last = export.events.last().map(json_text);
+    Ok(rows.first().map(|row| row.get::<_, String>(0)) == last)
+}
+
+fn write_whole(txn: &WholeTxn<'_>, export: &TeamExport) -> Result<()> {
+    let made = txn.query(
+        "INSERT INTO teamster.teams (name, config) VALUES ($1, $2) ON CONFLICT DO NOTHING RETURNING 1",
+        &[(&config_text(&export.config), Type::TEXT)],
+    )?;
+    if made.is_empty() {
+        return Err(StoreError::conflict(format!(
+            "there is a team {} already",
+            export.team
+        ))
+        .hint("an import makes a team and changes none; delete that one first, or import into another store"));
+    }
+    let highest = export.highest_task.as_ref().map_or(0, |id| id.number());
+    txn.query(
+        "INSERT INTO teamster.positions (team, seq, changes, highest) VALUES ($1, $2, 1, $3::text::numeric)",
+        &[
+            (&stored(export.position()), Type::INT8),
+            (&highest.to_string(), Type::TEXT),
+        ],
+    )?;
+    for page in export.tasks.chunks(PAGE) {
+        let mut columns = AppliedColumns::default();
+        page.iter().for_each(|task| columns.put(task, None));
+        let params = columns.task_params(&txn.team);
+        txn.session.query(&txn.store.url, INSERT_TASKS, &params)?;
+    }
+    for page in export.failures.chunks(PAGE) {
+        let ids: Vec<&str> = page
+            .iter()
+            .map(|failure| failure.task_id.as_str())
+            .collect();
+        let bodies: Vec<String> = page.iter().map(json_text).collect();
+        txn.query(
+            "INSERT INTO teamster.failures (team, id, body) SELECT $1, put.* FROM unnest($2, $3) AS put (id, body)",
+            &[(&ids, Type::TEXT_ARRAY), (&bodies, Type::TEXT_ARRAY)],
+        )?;
+    }
+    write_mail(txn, export)?;
+    for (worker, signal) in &export.signals {
+        txn.query(
+            "INSERT INTO teamster.signals (team, worker, drain, body) VALUES ($1, $2, $3, $4)",
+            &[
+                (&worker.as_str(), Type::TEXT),
+                (&signal.drain, Type::BOOL),
+                (&json_text(signal), Type::TEXT),
+            ],
+        )?;
+    }
+    write_journal(txn, export)?;
+    let notify = "SELECT pg_notify('teamster_' || $1, '')";
+    let params: [Param<'_>; 1] = [(&txn.team, Type::TEXT)];
+    txn.session
+        .commit_with(&txn.store.url, notify, &params)
+        .map(drop)
+        .map_err(StoreError::from)
+}
+
+fn write_mail(txn: &WholeTxn<'_>, export: &TeamExport) -> Result<()> {
+    for whole in &export.mailboxes {
+        let label = whole.mailbox.label();
+        txn.query(
+            "INSERT INTO teamster.boxes (team, box, size, acked, delivered) VALUES ($1, $2, $3, $4, $5)",
+            &[
+                (&label, Type::TEXT),
+                (&stored(whole.lines.len() as u64), Type::INT8),
+                (&stored(whole.acked), Type::INT8),
+                (&stored(whole.delivered), Type::INT8),
+            ],
+        )?;
+        let mut before = 0_i64;
+        for page in whole.lines.chunks(PAGE) {
+            let bodies: Vec<String> = page.iter().map(MailLine::text).collect();
+            txn.query(
+                "INSERT INTO teamster.mail (team, box, place, body) \
+                 SELECT $1, $2, $3 + put.nth, put.body FROM unnest($4) WITH ORDINALITY AS put (body, nth)",
+                &[
+                    (&label, Type::TEXT),
+                    (&before, Type::INT8),
+                    (&bodies, Type::TEXT_ARRAY),
+                ],
+            )?;
+            before += stored(page.len() as u64);
+        }
+    }
+    Ok(())
+}
+
+fn write_journal(txn: &WholeTxn<'_>, export: &TeamExport) -> Result<()> {
+    let mut known = HashSet::new();
+    for page in export.events.chunks(PAGE) {
+        let seqs: Vec<i64> = page.iter().map(|event| stored(event.seq)).collect();
+        // Another program may have written a line of the journal again. The column only keeps a change from being made twice.
+        let ids = page.iter().map(|event| {
+            if known.insert(event.id.as_str()) {
+                event.id.replace('\0', "")
+            } else {
+                format!("{}#{}", event.id.replace('\0', ""), event.seq)
+            }
+        });
+        let ids: Vec<String> = ids.collect();
+        let kinds: Vec<String> = page
+            .iter()
+            .map(|event| event.kind.replace('\0', ""))
+            .collect();
+        let bodies: Vec<String> = page.iter().map(json_text).collect();
+        txn.query(
+            "INSERT INTO teamster.events (team, seq, id, kind, body) \
+             SELECT $1, put.* FROM unnest($2, $3, $4, $5) AS put (seq, id, kind, body)",
+            &[
+                (&seqs, Type::INT8_ARRAY),
+                (&ids, Type::TEXT_ARRAY),
+                (&kinds, Type::TEXT_ARRAY),
+                (&bodies, Type::TEXT_ARRAY),
+            ],
+        )?;
+    }
+    Ok(())
+}
