@@ -69,6 +69,10 @@ pub const CLOCK_OFFSET: &str = "TEAMSTER_TEST_CLOCK_OFFSET";
 
 /// Setting `claim.lease`.
 pub const CLAIM_LEASE: &str = "TEAMSTER_CLAIM_LEASE";
+/// Setting `store.url`: the address of the store, which may have a password in it. No program that we start inherits it.
+pub const STORE: &str = teamster_isolate::STORE;
+/// Setting `store.url_file`.
+pub const STORE_URL_FILE: &str = "TEAMSTER_STORE_URL_FILE";
 /// Setting `store.durable`.
 pub const STORE_DURABLE: &str = "TEAMSTER_STORE_DURABLE";
 /// Setting `store.patience`.
@@ -147,6 +151,7 @@ Environment:
   TEAMSTER_SOCKET      where the caller reaches its worker's bridge; commands of agents go there
   TEAMSTER_PROJECT     the project folder (else CLAUDE_PROJECT_DIR, else the git work tree)
   TEAMSTER_CLAUDE_DIR  where teams are kept (else CLAUDE_CONFIG_DIR, else ~/.claude)
+  TEAMSTER_STORE       the database that `teamster store` works with
   TEAMSTER_DEBUG       makes hooks say what they do, on the error stream and in TEAMSTER_LOG
                        (else .bkit/hook.log)
   TEAMSTER_LOG         what traces of runs and workers tell: teamster_run=debug,info, or off

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use teamster_fs::Dir;
+use teamster_fs::{Dir, OrTrace as _, Sync};
 
 use crate::app::recordable;
-use crate::error::{AppError, Result};
+use crate::error::{AppError, ErrorKind, Result};
 
 /// Returns the content of a file. More than `limit` bytes are refused.
 pub fn read_file(path: &Path, limit: usize) -> Result<Vec<u8>> {
@@ -42,4 +42,31 @@ fn read_whole(path: &Path) -> Result<Vec<u8>> {
         .read(recordable(Path::new(name), "the file")?)?
         .ok_or_else(missing)?;
     Ok(bytes)
+}
+
+/// Writes a new file that nobody but the user may read, whole or not at all. One that is there is not replaced.
+pub fn write_new(path: &Path, bytes: &[u8]) -> Result {
+    let (folder, name) = (path.parent(), path.file_name());
+    let missing = || {
+        AppError::not_found(format!("there is no folder for {}", path.display()))
+            .hint("paths are taken from the current folder")
+    };
+    let name = recordable(Path::new(name.ok_or_else(missing)?), "the file")?;
+    let real = folder.ok_or_else(missing)?.canonicalize();
+    let dir = Dir::open_root(&real.map_err(|_| missing())?)?.ok_or_else(missing)?;
+    let (pid, nonce) = (std::process::id(), teamster_fs::random_hex());
+    let temp = format!(".{name}.{pid}.{nonce}.tmp");
+    dir.create_new(&temp, bytes, Sync::Durable)?;
+    let named = dir.rename_new(&temp, &dir, name);
+    if !matches!(named, Ok(true)) {
+        dir.remove(&temp).or_trace("remove a file that got no name");
+    }
+    if named? {
+        return Ok(dir.sync()?);
+    }
+    Err(AppError::new(
+        ErrorKind::Conflict,
+        format!("{} is there already", path.display()),
+    )
+    .hint("choose another name, or remove it first; nothing was written"))
 }

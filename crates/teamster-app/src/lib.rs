@@ -16,6 +16,7 @@
 //! - [`logs`], [`diffs`]: what agents sent, and what they changed.
 //! - [`trace_log`]: what a host or a bridge did, for whoever looks for the reason of something.
 //! - [`tool_server`]: our tools in the settings of a person's own client.
+//! - [`stores`]: which store is meant, making one, looking at it, and taking teams from one to another.
 //! - [`gc`]: what is left behind.
 //!
 //! # What it refuses
@@ -41,6 +42,7 @@ pub mod prompts;
 pub mod questions;
 pub mod runs;
 pub mod session_gate;
+pub mod stores;
 pub mod text;
 pub mod tool_server;
 pub mod trace_log;

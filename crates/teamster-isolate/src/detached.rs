@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicBool;
 
 use rustix::process::{Signal, getpid, kill_process};
 
-use crate::spawn::{is_of_git, spawn, without_callers_git};
+use crate::spawn::{spawn, stays_behind, without_callers_git};
 
 /// What is started.
 #[derive(Debug)]
@@ -60,7 +60,7 @@ pub fn become_program(
     args: &[OsString],
     environment: &[(OsString, OsString)],
 ) -> io::Error {
-    let kept = environment.iter().filter(|(name, _)| !is_of_git(name));
+    let kept = environment.iter().filter(|(name, _)| !stays_behind(name));
     let mut command = Command::new(program);
     command
         .args(args)

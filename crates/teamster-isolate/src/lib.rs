@@ -50,5 +50,6 @@ pub mod tmux;
 
 pub use probe::{ProbeError, ProbeOutput, find_program, is_program, probe};
 pub use rustix::process::Signal;
+pub use spawn::STORE;
 pub use teamster_fs::OrTrace;
 pub use terminate::{GRACE, TerminateError, Termination, terminate};

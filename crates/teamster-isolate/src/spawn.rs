@@ -4,7 +4,8 @@
 //! thread started meanwhile would be in it too, and would be ended with it. So nobody starts anything but through here.
 //!
 //! What the caller's environment says about git (`GIT_DIR`, `GIT_INDEX_FILE`, `GIT_CONFIG_…`) was said about another
-//! repository: a program that inherits it would change the user's own tree. So it is removed here, for every program.
+//! repository: a program that inherits it would change the user's own tree. So it is removed here, for every program. The same goes
+//! for the address of a store, which may have a password in it: no agent is to read it.
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
@@ -20,12 +21,15 @@ static STARTING: Mutex<()> = Mutex::new(());
 /// Makes every git read the objects that a commit really has, never those of `refs/replace`.
 const NO_REPLACED_OBJECTS: (&str, &str) = ("GIT_NO_REPLACE_OBJECTS", "1");
 
-/// Returns whether a variable is one of git's.
-pub(crate) fn is_of_git(name: &OsStr) -> bool {
-    name.as_bytes().starts_with(b"GIT_")
+/// The address of the store, which may have a password in it.
+pub const STORE: &str = "TEAMSTER_STORE";
+
+/// Returns whether a variable is one of git's, or has the address of a store: nobody inherits those.
+pub(crate) fn stays_behind(name: &OsStr) -> bool {
+    name.as_bytes().starts_with(b"GIT_") || name == STORE
 }
 
-/// Removes the caller's variables of git from what a program inherits; those that `command` sets itself stay.
+/// Removes what stays behind from what a program inherits; those that `command` sets itself stay.
 pub(crate) fn without_callers_git(command: &mut Command) {
     let own: HashSet<OsString> = command
         .get_envs()
@@ -33,7 +37,7 @@ pub(crate) fn without_callers_git(command: &mut Command) {
         .map(|(name, _)| name.to_owned())
         .collect();
     for (name, _) in std::env::vars_os() {
-        if is_of_git(&name) && !own.contains(&name) {
+        if stays_behind(&name) && !own.contains(&name) {
             command.env_remove(name);
         }
     }

@@ -2,17 +2,19 @@
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind as ParseErrorKind;
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use teamster_app::{Actor, env_vars};
 use teamster_types::TeamName;
+use teamster_types::redact::redact;
 
 use crate::commands::{
     ask, cancel, config, demo, doctor, flow, gate, generate, hook, install, journal, mcp, merge,
-    message, party, plan, plugin, replay, run, shutdown, state_file, status, studio, task, team,
-    top, trust, worker, worktree, zombies,
+    message, party, plan, plugin, replay, run, shutdown, state_file, status, store, studio, task,
+    team, top, trust, worker, worktree, zombies,
 };
 use crate::context::Context;
 use crate::error::{AppError, ErrorKind, Result, report};
@@ -61,6 +63,7 @@ enum Command {
     Worker(worker::WorkerArgs),
     Shutdown(shutdown::ShutdownArgs),
     Worktree(worktree::WorktreeArgs),
+    Store(store::StoreArgs),
     Zombies(zombies::ZombiesArgs),
     Journal(journal::JournalArgs),
     Session(party::SessionArgs),
@@ -95,7 +98,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
         "Coordinate",
         &[
             "team", "task", "message", "ask", "answer", "worker", "shutdown", "worktree",
-            "zombies", "journal",
+            "zombies", "journal", "store",
         ],
     ),
     (
@@ -316,6 +319,7 @@ fn dispatch(cli: Cli) -> Result {
         Command::Worker(command) => command.run(&Context::find_checked(out)?),
         Command::Shutdown(command) => command.run(&Context::find_to_stop(out)?),
         Command::Worktree(command) => command.run(&Context::find_checked(out)?),
+        Command::Store(command) => command.run(&Context::find_checked(out)?),
         Command::Zombies(command) => command.run(&Context::find_to_stop(out)?),
         Command::Journal(command) => command.run(&Context::find_checked(out)?),
         Command::Session(command) => command.run(&Context::find_checked(out)?),
@@ -336,8 +340,9 @@ fn unparsed(error: &clap::Error, wants_json: bool) -> u8 {
         error.kind(),
         ParseErrorKind::DisplayHelp | ParseErrorKind::DisplayVersion
     );
+    let text = error.render().to_string();
     if !is_answer && wants_json {
-        let text = error.render().to_string();
+        let text = redact(&text);
         // The lines up to the usage say what is wrong: the first in general, the others with names.
         let lines = text.lines().take_while(|line| !line.starts_with("Usage:"));
         let said: Vec<&str> = lines
@@ -349,6 +354,11 @@ fn unparsed(error: &clap::Error, wants_json: bool) -> u8 {
         let error = AppError::new(ErrorKind::Usage, message)
             .hint("the same with --help shows how it is used");
         return report(&error, true);
+    }
+    // An argument that is repeated may be an address with a password.
+    if !is_answer && redact(&text) != text {
+        let _ = std::io::stderr().lock().write_all(redact(&text).as_bytes());
+        return exit_codes::USAGE;
     }
     match error.print() {
         Ok(()) if is_answer => exit_codes::DONE,

@@ -44,6 +44,54 @@ impl Layers {
         }
     }
 
+    /// Returns a text that only a variable or the user's own file can say. A project's file must not: it comes from elsewhere, and
+    /// would take a user's team to a server of its choice. The text itself is in no problem, since it may be a secret.
+    pub(super) fn find_own<T>(
+        &mut self,
+        key: SettingKey,
+        read: impl FnOnce(String) -> T,
+    ) -> Setting<Option<T>> {
+        if let Some((_, line)) = self.project.get(key.name) {
+            self.problems.push(ConfigProblem {
+                place: at(&self.project.path, line),
+                error: format!(
+                    "`{}` does not count in the settings of a project; it stands in your own, or in {}",
+                    key.name, key.variable
+                ),
+                fatal: false,
+            });
+        }
+        let variable = env_vars::text(key.variable).map(|text| {
+            let source = SettingSource::Variable(key.variable);
+            (DocumentValue::Text(text), source)
+        });
+        let of_user = || {
+            let (value, line) = self.user.get(key.name)?;
+            Some((value, self.user.source(line)))
+        };
+        match variable.or_else(of_user) {
+            Some((DocumentValue::Text(text), source)) => Setting {
+                value: Some(read(text)),
+                source,
+            },
+            Some((_, source)) => {
+                self.problems.push(ConfigProblem {
+                    place: source.to_string(),
+                    error: format!("`{}` is no text", key.name),
+                    fatal: true,
+                });
+                Setting {
+                    value: None,
+                    source: SettingSource::Default,
+                }
+            }
+            None => Setting {
+                value: None,
+                source: SettingSource::Default,
+            },
+        }
+    }
+
     /// Returns the value of the highest layer that has one.
     pub(super) fn find<T>(
         &mut self,

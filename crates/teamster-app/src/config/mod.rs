@@ -8,6 +8,7 @@ mod file;
 mod layers;
 mod providers;
 mod roles;
+mod store_text;
 mod value;
 
 use std::fmt;
@@ -31,6 +32,7 @@ pub use endpoint::Endpoint;
 use layers::Layers;
 pub use providers::ProviderSetting;
 pub use roles::{RoleSetting, seen_from};
+pub use store_text::StoreText;
 pub use value::NotifyWay;
 use value::{
     agent, count, endpoint, flag, list, percent, reservations, rule, say, small_count, span,
@@ -53,6 +55,8 @@ pub struct SettingKey {
 const CLAIM_LEASE: SettingKey = SettingKey::new("claim.lease", env_vars::CLAIM_LEASE);
 const STORE_DURABLE: SettingKey = SettingKey::new("store.durable", env_vars::STORE_DURABLE);
 const STORE_PATIENCE: SettingKey = SettingKey::new("store.patience", env_vars::STORE_PATIENCE);
+const STORE_URL: SettingKey = SettingKey::new("store.url", env_vars::STORE);
+const STORE_URL_FILE: SettingKey = SettingKey::new("store.url_file", env_vars::STORE_URL_FILE);
 const SILENT_AFTER: SettingKey =
     SettingKey::new("health.silent_after", env_vars::HEALTH_SILENT_AFTER);
 const TEAM_ENABLED: SettingKey = SettingKey::new("team.enabled", env_vars::TEAM_ENABLED);
@@ -89,12 +93,14 @@ const NOTIFY: SettingKey = SettingKey::new("notify", env_vars::NOTIFY);
 const STUDIO_OTLP: SettingKey = SettingKey::new("studio.otlp", env_vars::STUDIO_OTLP);
 const STUDIO_OTLP_EVERY: SettingKey =
     SettingKey::new("studio.otlp_every", env_vars::STUDIO_OTLP_EVERY);
-const KEYS: [SettingKey; 24] = [
+const KEYS: [SettingKey; 26] = [
     CLAIM_LEASE,
     RESERVATIONS,
     NOTIFY,
     STORE_DURABLE,
     STORE_PATIENCE,
+    STORE_URL,
+    STORE_URL_FILE,
     SILENT_AFTER,
     TEAM_ENABLED,
     WORKER_START,
@@ -200,6 +206,10 @@ pub struct Config {
     pub store_durable: Setting<bool>,
     /// How long a command waits for others that change the same team.
     pub store_patience: Setting<Duration>,
+    /// Which store is meant, as its address; `None` when it is the files. Only a variable or the user's own file says it.
+    pub store_url: Setting<Option<StoreText>>,
+    /// The file that has the address of the store in it. Only a variable or the user's own file says it.
+    pub store_url_file: Setting<Option<PathBuf>>,
     /// How long an agent at work may say nothing before it is called silent.
     pub silent_after: Setting<Duration>,
     /// Whether hooks may write what they see.
@@ -271,6 +281,8 @@ impl Config {
             notify: layers.find(NOTIFY, NotifyWay::default(), way),
             store_durable: layers.find(STORE_DURABLE, true, flag),
             store_patience: layers.find(STORE_PATIENCE, defaults.patience, span),
+            store_url: layers.find_own(STORE_URL, StoreText::new),
+            store_url_file: layers.find_own(STORE_URL_FILE, PathBuf::from),
             silent_after: layers.find(SILENT_AFTER, Limits::default().silent, span),
             team_enabled: layers.find(TEAM_ENABLED, true, flag),
             worker_start: layers.find(WORKER_START, limits.start, span),
@@ -381,6 +393,14 @@ impl Config {
             row(NOTIFY, &self.notify, |value| json!(value.word())),
             row(STORE_DURABLE, &self.store_durable, flag),
             row(STORE_PATIENCE, &self.store_patience, span),
+            row(STORE_URL, &self.store_url, |value| match value {
+                Some(text) => json!(text.to_string()),
+                None => json!("files"),
+            }),
+            row(STORE_URL_FILE, &self.store_url_file, |value| match value {
+                Some(path) => json!(path.display().to_string()),
+                None => json!("off"),
+            }),
             row(SILENT_AFTER, &self.silent_after, span),
             row(TEAM_ENABLED, &self.team_enabled, flag),
             row(WORKER_START, &self.worker_start, span),

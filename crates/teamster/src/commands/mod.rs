@@ -25,6 +25,7 @@ pub mod run;
 pub mod shutdown;
 pub mod state_file;
 pub mod status;
+pub mod store;
 pub mod studio;
 pub mod task;
 pub mod team;

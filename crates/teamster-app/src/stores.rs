@@ -1,0 +1,342 @@
+//! Which store is meant, and what is done with a store as a whole: making it, looking at it, and taking teams from one to another.
+//!
+//! [`App::choose_store`] is the one place that tells files from a database; everything else works with the trait. Who names a
+//! store is, in this order: an argument, the variable `TEAMSTER_STORE`, and the user's own settings (`store.url`, or a file that
+//! `store.url_file` names). A project's settings never do.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::Serialize;
+use teamster_fs::{FileSnapshot, Owner, UserFile};
+use teamster_postgres::{PgSettings, PgStore, StoreStatus, StoreUrl};
+use teamster_store::{FileStore, Store, SystemClock, TeamExport};
+use teamster_types::progress::Progress;
+use teamster_types::{TaskId, TeamName};
+
+use crate::app::App;
+use crate::config::{SettingSource, StoreText};
+use crate::error::{AppError, ErrorKind, Result};
+
+/// How the ways to name a store are told to somebody who chose a wrong one.
+const WAYS: &str = "put it into the variable TEAMSTER_STORE, or into a file that only you may read and name that file as \
+    `url_file` in section [store] of your own settings";
+
+/// Where a store is.
+#[derive(Clone, Debug)]
+enum StorePlace {
+    Files(PathBuf),
+    Database(Box<StoreUrl>),
+}
+
+/// The store that is meant, and who said so.
+#[derive(Clone, Debug)]
+pub struct ChosenStore {
+    place: StorePlace,
+    source: String,
+}
+
+impl ChosenStore {
+    /// Returns where it is, without a password.
+    pub fn address(&self) -> String {
+        match &self.place {
+            StorePlace::Files(folder) => folder.display().to_string(),
+            StorePlace::Database(url) => url.to_string(),
+        }
+    }
+
+    /// Returns the word for its kind.
+    pub const fn kind(&self) -> &'static str {
+        match self.place {
+            StorePlace::Files(_) => StoreText::FILES,
+            StorePlace::Database(_) => "postgres",
+        }
+    }
+
+    /// Returns who said that this one is meant.
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// Opens it, or says why it cannot be used.
+    pub fn open(&self, app: &App) -> Result<Box<dyn Store>> {
+        let settings = app.config.store_settings();
+        Ok(match &self.place {
+            StorePlace::Files(_) => {
+                app.check_home()?;
+                Box::new(FileStore::open(
+                    &app.layout,
+                    Arc::new(SystemClock),
+                    settings,
+                )?)
+            }
+            StorePlace::Database(url) => {
+                let settings = PgSettings {
+                    lease: settings.lease,
+                    reservations: settings.reservations,
+                    ..PgSettings::default()
+                };
+                Box::new(PgStore::open((**url).clone(), settings)?)
+            }
+        })
+    }
+
+    /// Makes it ready for use. Any number of machines may do so at once.
+    pub fn init(&self) -> Result<MadeStore> {
+        let StorePlace::Database(url) = &self.place else {
+            return Err(AppError::new(
+                ErrorKind::Nothing,
+                "teams are kept in files, which need no preparation",
+            )
+            .hint(
+                "name a database: TEAMSTER_STORE=postgres://user@host/database teamster store init",
+            ));
+        };
+        let made = teamster_postgres::init(url)?;
+        let version = teamster_postgres::schema_needed();
+        Ok(MadeStore { made, version })
+    }
+
+    /// Looks at the server, if there is one.
+    fn server(&self) -> Result<Option<StoreStatus>> {
+        match &self.place {
+            StorePlace::Files(_) => Ok(None),
+            StorePlace::Database(url) => Ok(Some(teamster_postgres::status(url)?)),
+        }
+    }
+}
+
+/// What was made of a database.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MadeStore {
+    /// The numbers of the migrations that were made now.
+    pub made: Vec<usize>,
+    /// The version that the store has now.
+    pub version: usize,
+}
+
+impl App {
+    /// Returns the store that is meant. `argument` is what stands behind `--store`; a password there could be read by every user
+    /// of the machine, so it is refused.
+    pub fn choose_store(&self, argument: Option<&str>) -> Result<ChosenStore> {
+        if let Some(text) = argument {
+            let place = self.place(text)?;
+            if matches!(&place, StorePlace::Database(url) if url.has_password()) {
+                return Err(AppError::usage(
+                    "a password on the command line can be read by every user of this machine",
+                )
+                .hint(WAYS));
+            }
+            return Ok(chosen(place, "--store"));
+        }
+        let (url, file) = (&self.config.store_url, &self.config.store_url_file);
+        match (&url.value, &file.value) {
+            // The variable counts more than any file.
+            (Some(text), _) if matches!(url.source, SettingSource::Variable(_)) => {
+                Ok(chosen(self.place(text.reveal())?, &url.source.to_string()))
+            }
+            (Some(_), Some(_)) => Err(AppError::usage(format!(
+                "`store.url` ({}) and `store.url_file` ({}) both name a store",
+                url.source, file.source
+            ))
+            .hint("keep one of them")),
+            (Some(text), None) => {
+                let place = self.place(text.reveal())?;
+                if matches!(&place, StorePlace::Database(url) if url.has_password()) {
+                    let settings = &self.layout.user_config;
+                    let read = read_own(settings)?;
+                    refuse_shared(settings, read.as_ref())?;
+                }
+                Ok(chosen(place, &url.source.to_string()))
+            }
+            (None, Some(path)) => self.place_in_file(path, &file.source),
+            (None, None) => Ok(chosen(self.files(), "default")),
+        }
+    }
+
+    fn files(&self) -> StorePlace {
+        StorePlace::Files(self.layout.claude.clone())
+    }
+
+    fn place(&self, text: &str) -> Result<StorePlace> {
+        if text.trim() == StoreText::FILES {
+            return Ok(self.files());
+        }
+        Ok(StorePlace::Database(Box::new(StoreUrl::parse(
+            text.trim(),
+        )?)))
+    }
+
+    /// Reads the address from a file that nobody else may read. A path that is not absolute begins beside the user's settings.
+    fn place_in_file(&self, path: &Path, source: &SettingSource) -> Result<ChosenStore> {
+        let beside = self.layout.user_config.parent().unwrap_or(Path::new("/"));
+        let path = beside.join(path);
+        let Some(file) = read_own(&path)? else {
+            return Err(AppError::not_found(format!(
+                "there is no file {}, which `store.url_file` ({source}) names",
+                path.display()
+            ))
+            .hint(
+                "write the address of the store into it, and let only yourself read it: mode 0600",
+            ));
+        };
+        refuse_shared(&path, Some(&file))?;
+        let text = String::from_utf8_lossy(&file.bytes);
+        Ok(chosen(
+            self.place(text.trim())?,
+            &path.display().to_string(),
+        ))
+    }
+}
+
+fn chosen(place: StorePlace, source: &str) -> ChosenStore {
+    ChosenStore {
+        place,
+        source: source.to_owned(),
+    }
+}
+
+fn read_own(path: &Path) -> Result<Option<FileSnapshot>> {
+    match UserFile::find(path)? {
+        Some(file) => Ok(file.read()?),
+        None => Ok(None),
+    }
+}
+
+/// Refuses a file with a password that others may read or have written.
+fn refuse_shared(path: &Path, file: Option<&FileSnapshot>) -> Result {
+    let shown = path.display();
+    match file {
+        Some(file) if matches!(file.owner, Owner::Other(_)) => Err(AppError::refused(format!(
+            "{shown} names the store, and belongs to somebody else"
+        ))
+        .hint("make it yours, or name the store with TEAMSTER_STORE")),
+        Some(file) if file.is_open_to_others() => Err(AppError::refused(format!(
+            "{shown} has the address of the store in it, and others may read it"
+        ))
+        .hint(format!("chmod 600 {shown}"))),
+        _ => Ok(()),
+    }
+}
+
+/// What a store has, as far as it can be told.
+#[derive(Debug)]
+pub struct StoreReport {
+    /// The server, if there is one and it answered.
+    pub server: Option<StoreStatus>,
+    /// The teams in it, by name.
+    pub teams: Vec<TeamCounts>,
+    /// Why the store cannot be used.
+    pub problem: Option<AppError>,
+}
+
+impl StoreReport {
+    /// Returns whether the store answers at all.
+    pub fn is_reachable(&self) -> bool {
+        self.server.is_some() || self.problem.is_none()
+    }
+}
+
+/// How much a team has.
+#[derive(Clone, Debug, Serialize)]
+pub struct TeamCounts {
+    /// The name of the team.
+    pub name: String,
+    /// How many members it has.
+    pub members: usize,
+    /// How far its tasks are.
+    pub progress: Progress,
+    /// The position of its journal.
+    pub events: u64,
+    /// What of it cannot be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+}
+
+/// Looks at a store: the server, and the teams in it. What keeps it from being used is in the report.
+pub fn look(app: &App, store: &ChosenStore) -> StoreReport {
+    let mut report = StoreReport {
+        server: None,
+        teams: Vec::new(),
+        problem: None,
+    };
+    let looked = store.server().and_then(|server| {
+        report.server = server;
+        let opened = store.open(app)?;
+        report.teams = counts(&*opened)?;
+        Ok(())
+    });
+    report.problem = looked.err();
+    report
+}
+
+fn counts(store: &dyn Store) -> Result<Vec<TeamCounts>> {
+    let mut counts = Vec::new();
+    for entry in store.teams()? {
+        let mut found = TeamCounts {
+            name: entry.name.clone(),
+            members: 0,
+            progress: Progress::default(),
+            events: 0,
+            problem: None,
+        };
+        match (entry.config, entry.name.parse::<TeamName>()) {
+            (Ok(config), Ok(team)) => {
+                found.members = config.members().len();
+                let (progress, problems) = store.progress(&team)?;
+                found.progress = progress;
+                found.events = store.position(&team)?;
+                found.problem = problems
+                    .first()
+                    .map(|first| format!("{}: {}", first.file, first.error));
+            }
+            (Err(error), _) => found.problem = Some(error),
+            (_, Err(error)) => found.problem = Some(error.to_string()),
+        }
+        counts.push(found);
+    }
+    Ok(counts)
+}
+
+/// A team that was exported or imported.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct MovedTeam {
+    /// The name of the team.
+    pub team: TeamName,
+    /// How many tasks it has.
+    pub tasks: usize,
+    /// How many messages lie in its mailboxes.
+    pub messages: usize,
+    /// How many events its journal has.
+    pub events: usize,
+    /// The tasks that somebody worked on: they are free again where they are imported.
+    pub released: Vec<TaskId>,
+}
+
+impl MovedTeam {
+    fn of(export: &TeamExport, released: Vec<TaskId>) -> Self {
+        Self {
+            team: export.team.clone(),
+            tasks: export.tasks.len(),
+            messages: export.messages(),
+            events: export.events.len(),
+            released,
+        }
+    }
+}
+
+/// Takes everything of a team out of a store, as JSON lines. The team itself stays as it is.
+pub fn export(app: &App, store: &ChosenStore, team: &TeamName) -> Result<(MovedTeam, Vec<u8>)> {
+    app.must_be_a_person("exporting a team")?;
+    let (export, released) = store.open(app)?.export_team(team)?;
+    let lines = export.to_lines();
+    Ok((MovedTeam::of(&export, released), lines))
+}
+
+/// Makes a team of an export, whole or not at all.
+pub fn import(app: &App, store: &ChosenStore, lines: &[u8]) -> Result<MovedTeam> {
+    app.must_be_a_person("importing a team")?;
+    let export = TeamExport::from_lines(lines)?;
+    store.open(app)?.import_team(&export)?;
+    Ok(MovedTeam::of(&export, Vec::new()))
+}
