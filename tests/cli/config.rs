@@ -24,6 +24,8 @@ fn a_variable_counts_more_than_the_project_and_that_more_than_the_user() {
     notify                     bell     default  TEAMSTER_NOTIFY
     store.durable              true     default  TEAMSTER_STORE_DURABLE
     store.patience             5s       default  TEAMSTER_STORE_PATIENCE
+    store.url                  files    default  TEAMSTER_STORE
+    store.url_file             off      default  TEAMSTER_STORE_URL_FILE
     health.silent_after        5m       default  TEAMSTER_HEALTH_SILENT_AFTER
     team.enabled               true     default  TEAMSTER_TEAM_ENABLED
     worker.start_limit         58s      default  TEAMSTER_WORKER_START_LIMIT

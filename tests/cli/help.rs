@@ -325,6 +325,7 @@ fn the_help_of_the_whole_is_a_map() {
       worktree     Show, save and remove the worktrees of workers
       zombies      Find and remove teams, processes and worktrees left behind
       journal      Show what happened in a team, event by event
+      store        Make a store on a database, look at it, and take teams from one store to another
 
     Claude Code:
       install      Make a client call teamster, so that its agents can be seen
@@ -382,6 +383,7 @@ fn the_help_of_the_whole_is_a_map() {
       TEAMSTER_SOCKET      where the caller reaches its worker's bridge; commands of agents go there
       TEAMSTER_PROJECT     the project folder (else CLAUDE_PROJECT_DIR, else the git work tree)
       TEAMSTER_CLAUDE_DIR  where teams are kept (else CLAUDE_CONFIG_DIR, else ~/.claude)
+      TEAMSTER_STORE       the database that `teamster store` works with
       TEAMSTER_DEBUG       makes hooks say what they do, on the error stream and in TEAMSTER_LOG
                            (else .bkit/hook.log)
       TEAMSTER_LOG         what traces of runs and workers tell: teamster_run=debug,info, or off

@@ -2,7 +2,9 @@
 
 mod beginnings;
 mod damage;
+mod databases;
 mod every_step;
+mod exports;
 mod histories;
 mod listening;
 mod locks;
