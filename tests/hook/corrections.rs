@@ -194,15 +194,16 @@ fn teammate_in_a_pane_that_was_killed_is_failed_at_the_next_hook() {
         }
         let payload = json!({"session_id": session, "agent_type": "general-purpose", "tool_name": "Bash",
             "background_tasks": [{"status": "running"}]});
-        call.input(payload.to_string()).run().succeeds();
+        call.input(payload.to_string()).run().exits(0).stderr
     };
-    hook("SessionStart", "pane", Some(&pid));
-    hook("PreToolUse", "pane", Some(&pid));
-    hook("Stop", "s1", None);
+    assert_eq!(hook("SessionStart", "pane", Some(&pid)), "");
+    assert_eq!(hook("PreToolUse", "pane", Some(&pid)), "");
+    assert_eq!(hook("Stop", "s1", None), "");
     assert_eq!(row(&project.state(), "w1")["status"], "working");
     drop(writer);
     drop(client);
-    hook("Stop", "s1", None);
+    let alarm = "[ZOMBIE-ALERT] teammate 'w1' in team 'alpha' has exited (code=-1)\n";
+    assert_eq!(hook("Stop", "s1", None), alarm);
     let state = project.state();
     assert_eq!(row(&state, "w1")["status"], "failed");
     assert_eq!(

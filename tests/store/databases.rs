@@ -473,9 +473,10 @@ fn import_into_files_that_is_killed_leaves_nothing_to_see() {
     big_team(&project.store(Duration::ZERO), &project.folder(), 3_000, 10);
     let path = project.folder().join("big.jsonl");
     let words = ["store", "export", "--team", "big", "--output"];
+    // Some of its tasks are claimed, which the command says.
     project
         .run(words.into_iter().chain([path.to_str().unwrap()]))
-        .succeeds();
+        .exits(0);
     let other = TestProject::new();
     let mut child = other
         .call(["store", "import", path.to_str().unwrap()])

@@ -281,7 +281,7 @@ printf '%s\n' '${JSON.stringify(PLANNED)}'
   expect(readFileSync(`${place.root}/asked`, "utf8")).toContain("fewer words");
 
   // A text with a fault is refused beside it, and can be mended.
-  await gate.getByText("proposal 2").waitFor();
+  await gate.getByText("revision 2").waitFor();
   await gate.getByRole("button", { name: "Edit as text" }).click();
   const dialog = page.getByRole("dialog");
   const text = dialog.getByRole("textbox");

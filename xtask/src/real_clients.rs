@@ -33,6 +33,9 @@ use crate::product::{
 const LABS: [&str; 2] = ["../lab", "../shared/lab"];
 const INSTALL: &str = "install-clients";
 
+/// Groups of runs that have one name on the command line, with which the name of each of them begins.
+const GROUPS: [&str; 2] = [native::NAME, team::NAME];
+
 /// One run of real clients.
 struct RealRun {
     /// The name on the command line.
@@ -95,11 +98,14 @@ fn all() -> Vec<RealRun> {
 pub(crate) fn run(only: &[String], lab: Option<&Path>) -> Result<()> {
     let mut runs = all();
     let mut names: Vec<&str> = runs.iter().map(|run| run.name.as_str()).collect();
-    names.push(native::NAME);
+    names.extend(GROUPS);
     check_names("run", only, &names)?;
-    let is_native = |run: &RealRun| run.name.starts_with(native::NAME);
-    let all_native = only.iter().any(|name| name == native::NAME);
-    runs.retain(|run| is_wanted(&run.name, only) || all_native && is_native(run));
+    let groups: Vec<&str> = GROUPS
+        .into_iter()
+        .filter(|group| only.iter().any(|name| name == group))
+        .collect();
+    let is_in = |run: &RealRun, group: &str| run.name.starts_with(&format!("{group}-"));
+    runs.retain(|run| is_wanted(&run.name, only) || groups.iter().any(|group| is_in(run, group)));
     let folder = find_lab(lab)?;
     let mut clients: Vec<&str> = runs.iter().flat_map(|run| run.clients.to_vec()).collect();
     clients.sort_unstable();

@@ -115,7 +115,7 @@ export const en = {
   "plan.proposed": "Proposed plan",
   "plan.waits": "A plan waits for your decision",
   "plan.show": "Look at it",
-  "plan.revision": "proposal {revision}",
+  "plan.revision": "revision {revision}",
   "plan.by.leader": "by the leader",
   "plan.by.person": "edited by you",
   "plan.by.file": "from a file",

@@ -117,7 +117,7 @@ export const ko: Record<Key, string> = {
   "plan.proposed": "제안된 계획",
   "plan.waits": "계획이 결정을 기다립니다",
   "plan.show": "계획 보기",
-  "plan.revision": "제안 {revision}",
+  "plan.revision": "수정본 {revision}",
   "plan.by.leader": "리더 작성",
   "plan.by.person": "내가 고침",
   "plan.by.file": "파일",

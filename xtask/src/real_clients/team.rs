@@ -36,8 +36,8 @@ macro_rules! claim {
 }
 use claim;
 
-/// The name of all these runs on the command line.
-const NAME: &str = "team";
+/// The group of all these runs on the command line.
+pub(super) const NAME: &str = "team";
 /// The newest version of Claude Code, as the lab's installer calls it.
 const CLAUDE: &str = "claude-2.1.325";
 /// The version of Codex that the lab installs, and the oldest one that is run by its server.
@@ -68,7 +68,7 @@ pub(super) fn runs() -> impl Iterator<Item = RealRun> {
     let scenes = SCENES
         .into_iter()
         .map(|(scene, clients, claude, codex)| RealRun {
-            name: NAME.to_owned(),
+            name: format!("{NAME}-{scene}-claude-{claude}-codex-{codex}"),
             clients,
             run: Box::new(move |lab| play_in(lab, scene, claude, codex)),
         });

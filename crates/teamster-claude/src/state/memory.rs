@@ -153,20 +153,34 @@ impl SessionMemory {
     }
 
     /// Returns the teammates that have a process of their own which is gone, each with its pid: those whose rows still tell of
-    /// it, and those whose rows no hook has changed yet.
+    /// it, and those that nothing tells of yet.
     pub(super) fn gone(&self, state: &AgentState, machine: &Machine) -> BTreeMap<String, u32> {
-        let status = |name: &str| state.teammate(name).map(|row| row.status);
-        let told = self.gone.iter();
-        let told = told.filter(|(name, _)| status(name) == Some(Status::Failed));
-        let is_gone = |process: &ProcessId| machine.life(process) == Life::Gone;
-        // One that had ended its work before its process ended is no loss.
-        let untold = self.teammates.iter().filter(|(name, process)| {
-            let ended = matches!(status(name), None | Some(Status::Completed));
-            !ended && is_gone(process)
-        });
-        told.chain(untold)
+        let is_failed = |name: &str| {
+            let row = state.teammate(name);
+            row.is_some_and(|row| row.status == Status::Failed)
+        };
+        let told = self.gone.iter().filter(|(name, _)| is_failed(name));
+        told.chain(self.untold(state, machine))
             .map(|(name, process)| (name.clone(), process.pid))
             .collect()
+    }
+
+    /// Returns whether a teammate is gone and nothing tells of it yet.
+    pub(super) fn has_untold(&self, state: &AgentState, machine: &Machine) -> bool {
+        self.untold(state, machine).next().is_some()
+    }
+
+    fn untold<'a>(
+        &'a self,
+        state: &'a AgentState,
+        machine: &'a Machine,
+    ) -> impl Iterator<Item = (&'a String, &'a ProcessId)> {
+        self.teammates.iter().filter(|(name, process)| {
+            let status = state.teammate(name).map(|row| row.status);
+            // One that had ended its work before its process ended is no loss.
+            let has_ended = matches!(status, None | Some(Status::Completed));
+            !has_ended && machine.life(process) == Life::Gone
+        })
     }
 
     /// Remembers an agent that a tool call asks for.

@@ -269,21 +269,22 @@ impl States {
         }
     }
 
-    /// Returns whether a teammate of a session is shown as active and proven gone.
+    /// Returns whether a teammate of a session is proven gone and nothing tells of it yet.
     pub fn has_gone(&self, session: &str) -> bool {
         let Ok(Some(state)) = self.of_session(session) else {
             return false;
         };
-        let is_active = |row: &&Teammate| row.status.is_active();
-        if !state.teammates.iter().any(|row| is_active(&row)) {
+        if state.teammates.is_empty() {
             return false;
         }
-        let gone = self.gone_teammates(&state);
+        let memory = self.memory();
+        let memory = memory.session(session);
+        if memory.is_some_and(|memory| memory.has_untold(&state, &Machine::read())) {
+            return true;
+        }
         let life = SessionLife::new(&self.claude);
-        let mut active = state.teammates.iter().filter(is_active);
-        active.any(|row| {
-            gone.contains_key(&row.name) || life.gone_in_pane(session, &row.name).is_some()
-        })
+        let mut active = state.teammates.iter().filter(|row| row.status.is_active());
+        active.any(|row| life.gone_in_pane(session, &row.name).is_some())
     }
 
     fn memory(&self) -> HookMemory {

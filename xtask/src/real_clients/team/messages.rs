@@ -28,7 +28,7 @@ pub(super) const SCENE: &str = "message-";
 pub(super) fn runs() -> impl Iterator<Item = RealRun> {
     let clients: [(&str, &[&str]); 2] = [("codex", &["codex"]), ("claude", &[CLAUDE])];
     clients.into_iter().map(|(client, clients)| RealRun {
-        name: super::NAME.to_owned(),
+        name: format!("{}-{SCENE}{client}", super::NAME),
         clients,
         run: Box::new(move |lab| {
             let scene = format!("{SCENE}{client}");
