@@ -85,7 +85,7 @@ impl TestProject {
     }
 
     /// What was recorded about ends.
-    fn alerts(&self) -> Vec<Value> {
+    pub(crate) fn alerts(&self) -> Vec<Value> {
         let text = std::fs::read_to_string(self.claude("zombie-alerts.jsonl")).unwrap_or_default();
         text.lines()
             .map(|line| serde_json::from_str(line).unwrap())

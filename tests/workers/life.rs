@@ -36,6 +36,44 @@ fn killed_worker_is_dead_at_once_however_young_its_heartbeat_is() {
 }
 
 #[test]
+fn killed_worker_has_one_line_among_the_alerts_and_one_that_ends_in_order_has_none() {
+    let crew = Crew::new();
+    for name in ["ann", "bob", "cid"] {
+        crew.start(name, "echo ok");
+        crew.until("it beats", || crew.worker(name)["verdict"] == "healthy");
+    }
+    let end = |name: &str| {
+        let beat = crew.heartbeat(name).unwrap();
+        kill_9(&beat["pid"]);
+        crew.until("it is dead", || crew.worker(name)["verdict"] == "dead");
+        beat["launch"].clone()
+    };
+    crew.project.run(["worker", "stop", "bob"]).exits(0);
+    assert_eq!(crew.project.alerts(), Vec::<serde_json::Value>::new());
+    // One is found by whoever looks after the workers, several times; the other by whoever starts it anew.
+    let ann = end("ann");
+    for _ in 0..2 {
+        crew.project.run(["worker", "supervise", "--once"]).exits(0);
+    }
+    let cid = end("cid");
+    crew.start("cid", "echo ok");
+    let alerts = crew.project.alerts();
+    let told: Vec<_> = alerts
+        .iter()
+        .map(|alert| (&alert["teammate"], &alert["type"], &alert["session_id"]))
+        .collect();
+    let (crash, names) = (json!("crash"), [json!("ann"), json!("cid")]);
+    assert_eq!(
+        told,
+        [(&names[0], &crash, &ann), (&names[1], &crash, &cid)],
+        "{alerts:?}"
+    );
+    assert_eq!(alerts[0]["team"], "crew");
+    assert_eq!(alerts[0]["exit_code"], -1);
+    crew.project.run(["shutdown", "--force"]).exits(0);
+}
+
+#[test]
 fn heartbeat_of_the_documented_fields_with_a_dead_pid_is_dead_by_its_pid_alone() {
     let crew = Crew::new();
     crew.project.run(["team", "join", "crew", "zed"]).exits(0);

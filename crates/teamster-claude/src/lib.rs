@@ -26,7 +26,6 @@
 //!   component.
 //! - Settings that are not plain JSON are not edited, and nothing in them changes but our own entries.
 
-mod ends;
 pub mod hook;
 pub mod install;
 pub mod native;

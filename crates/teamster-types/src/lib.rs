@@ -39,6 +39,7 @@
 
 pub mod created_at;
 pub mod denied;
+pub mod end;
 pub mod failure;
 pub mod flow;
 pub mod graph;

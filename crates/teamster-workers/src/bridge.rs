@@ -51,6 +51,7 @@ use teamster_types::redact::redact;
 use teamster_types::team::TeamOrigin;
 use teamster_types::text::shown;
 
+use crate::alerts::EndAlerts;
 use crate::attempt::{AttemptCommand, AttemptEnd, StopCause};
 use crate::briefing::{self, Briefer, BriefingInput};
 use crate::limits::WorkerLimits;
@@ -139,6 +140,8 @@ pub type MayBegin = Box<dyn FnMut() -> bool + Send>;
 pub struct BridgeConfig {
     /// The store that tasks come from.
     pub store: Arc<dyn Store>,
+    /// Where the ends of workers are recorded.
+    pub alerts: EndAlerts,
     /// The worker's lock, taken before anything of the worker was touched.
     pub lock: WorkerLock,
     /// The project's folder.
@@ -265,7 +268,7 @@ impl Bridge {
         };
         let mut bridge = Self {
             briefer,
-            reporter: Reporter::new(store, identity.clone(), config.output),
+            reporter: Reporter::new(store, identity.clone(), config.alerts, config.output),
             mailbox: WorkerMailbox::new(record.started_at, position, is_guest),
             lifecycle: Lifecycle::new(heartbeat, config.limits.clone()),
             launcher: AgentLauncher::new(

@@ -38,6 +38,7 @@
 //! what cannot be a result is kept under the name of its attempt. Processes are ended only if they carry the id of a launch
 //! of ours. Nothing of another worker is touched unless it is proven dead, and nothing here decides what is merged.
 
+pub mod alerts;
 pub mod ask;
 mod attempt;
 pub mod bridge;

@@ -17,6 +17,7 @@ use teamster_types::process::ProcessId;
 use teamster_types::task::{Claim, Status};
 use teamster_types::{TaskId, TeamName, WorkerName};
 
+use crate::alerts::EndAlerts;
 use crate::process;
 use crate::record::{self, LaunchRecord};
 
@@ -120,6 +121,7 @@ pub fn reclaim_all(
     machine: &Machine,
     team: &TeamName,
     actor: &EventActor,
+    alerts: &EndAlerts,
 ) -> Result<Vec<WorkerName>, StoreError> {
     let (beats, _) = store.heartbeats(team)?;
     let mut found = Vec::new();
@@ -131,6 +133,9 @@ pub fn reclaim_all(
         let launch = beat.launch.as_deref();
         let reclaimed = reclaim(store, machine, team, &beat.worker_name, launch, actor)?;
         if reclaimed.ended > 0 || !reclaimed.tasks.is_empty() {
+            if let Some(launch) = launch {
+                alerts.record(team, &beat.worker_name, launch, store.now());
+            }
             let reclaim = reclaimed.verdict(&beat.worker_name, &assessment.evidence);
             store.record(team, NewEvent::new(actor, EventKind::WorkerDead(reclaim)))?;
             found.push(beat.worker_name);
@@ -149,10 +154,12 @@ pub fn reclaim_predecessor(
     project: &Dir,
     team: &TeamName,
     worker: &WorkerName,
+    alerts: &EndAlerts,
 ) -> Result<Reclaimed, StoreError> {
     let record = record::read(project, team, worker)?;
     let (beats, _) = store.heartbeats(team)?;
     let beat = beats.into_iter().find(|beat| beat.worker_name == *worker);
+    let recorded = record.as_ref().map(|record| record.launch.clone());
     let launches: BTreeSet<String> = record
         .iter()
         .map(|record| record.launch.clone())
@@ -175,6 +182,10 @@ pub fn reclaim_predecessor(
             return Ok(reclaimed);
         }
         process::remove_temp_folder(launch);
+    }
+    // A record is removed when a launch ends in order.
+    if let Some(launch) = &recorded {
+        alerts.record(team, worker, launch, store.now());
     }
     reclaimed.tasks = give_back(store, team, worker, &processes)?;
     if reclaimed.ended > 0 || !reclaimed.tasks.is_empty() {

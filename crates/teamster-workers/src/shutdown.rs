@@ -26,6 +26,7 @@ use teamster_types::json::Object;
 use teamster_types::process::{Life, ProcessId};
 use teamster_types::{TeamName, WorkerName};
 
+use crate::alerts::EndAlerts;
 use crate::{process, reclaim, record};
 
 /// How often it is looked whether workers have ended.
@@ -139,6 +140,8 @@ pub struct ShutdownCoordinator<'a> {
     pub machine: &'a Machine,
     /// Their project's folder.
     pub project: &'a Dir,
+    /// Where the ends of workers are recorded.
+    pub alerts: EndAlerts,
     /// The tmux server that they may run in.
     pub tmux: Option<&'a Tmux>,
     /// Prints a line about what happens.
@@ -482,6 +485,9 @@ impl ShutdownCoordinator<'_> {
     ) -> Result<(), StoreError> {
         if let Some(launch) = &known.launch {
             process::remove_temp_folder(launch);
+            let now = self.store.now();
+            self.alerts
+                .record(&request.team, &known.worker, launch, now);
         }
         for (task, _) in reclaim::held_tasks(self.store, &request.team, &known.worker)? {
             self.store

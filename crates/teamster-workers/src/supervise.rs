@@ -15,6 +15,7 @@ use teamster_types::heartbeat::Heartbeat;
 use teamster_types::phrase::Phrase;
 use teamster_types::{TeamName, Time, WorkerName};
 
+use crate::alerts::EndAlerts;
 use crate::launch::{LaunchError, Launcher};
 use crate::reclaim;
 use crate::record::{self, LaunchRecord};
@@ -57,6 +58,8 @@ pub struct Supervisor<'a> {
     pub launcher: &'a Launcher<'a>,
     /// The limits that health is judged by.
     pub limits: Limits,
+    /// Where the ends of workers are recorded.
+    pub alerts: EndAlerts,
     /// The team of the workers.
     pub team: TeamName,
     known: HashMap<WorkerName, LaunchHistory>,
@@ -110,6 +113,7 @@ impl<'a> Supervisor<'a> {
         project: &'a Dir,
         launcher: &'a Launcher<'a>,
         limits: Limits,
+        alerts: EndAlerts,
         team: TeamName,
     ) -> Self {
         Self {
@@ -118,6 +122,7 @@ impl<'a> Supervisor<'a> {
             project,
             launcher,
             limits,
+            alerts,
             team,
             known: HashMap::new(),
             in_doubt: false,
@@ -191,7 +196,14 @@ impl<'a> Supervisor<'a> {
     ) -> Result<(), StoreError> {
         found.extend(self.tell(&record.spec.worker, assessment)?);
         match assessment.verdict {
-            Verdict::Dead | Verdict::Hung => found.extend(self.mend(record, survivors)?),
+            Verdict::Dead | Verdict::Hung => {
+                if survivors.is_none() {
+                    let now = self.store.now();
+                    let worker = &record.spec.worker;
+                    self.alerts.record(&self.team, worker, &record.launch, now);
+                }
+                found.extend(self.mend(record, survivors)?);
+            }
             Verdict::Healthy | Verdict::Limited => self.is_well(record),
             _ => {}
         }

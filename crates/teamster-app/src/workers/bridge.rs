@@ -9,6 +9,7 @@ use teamster_fs::proc::Machine;
 use teamster_fs::{Dir, layout};
 use teamster_store::{FileStore, Store, SystemClock};
 use teamster_types::team::TeamOrigin;
+use teamster_workers::alerts::EndAlerts;
 use teamster_workers::bridge::{self as worker, AgentSetup, BridgeConfig, BridgeError};
 use teamster_workers::record::{WorkerLock, WorkerSpec};
 use teamster_workers::{launch, reclaim};
@@ -44,7 +45,8 @@ pub fn be(app: &App, wanted: WorkerSpec, launch: String, restarts: u32, mut say:
     let lock = WorkerLock::take(&team_folder, &wanted.worker)?
         .ok_or_else(|| runs_already(&wanted.team, &wanted.worker))?;
     trace_log::begin(&project, &wanted.team, Some(&wanted.worker));
-    clear_away(store.as_ref(), &wanted, &project)?;
+    let alerts = EndAlerts::below(&app.layout.claude);
+    clear_away(store.as_ref(), &wanted, &project, &alerts)?;
     if store.team(&wanted.team)?.kind() == TeamOrigin::Claude {
         let member = member(&wanted.worker, &provider);
         store.enlist(&wanted.team, &member)?;
@@ -63,6 +65,7 @@ pub fn be(app: &App, wanted: WorkerSpec, launch: String, restarts: u32, mut say:
     let may_begin = meter::may_begin(spec.as_ref(), &store, &wanted.team);
     let bridge = worker::Bridge::open(BridgeConfig {
         store,
+        alerts,
         lock,
         project,
         restarts,
@@ -94,11 +97,16 @@ pub fn be(app: &App, wanted: WorkerSpec, launch: String, restarts: u32, mut say:
 }
 
 /// Ends what an earlier process of this worker left behind. An agent that lives on would change files under the next one.
-fn clear_away(store: &dyn Store, wanted: &WorkerSpec, project: &Path) -> Result {
+fn clear_away(
+    store: &dyn Store,
+    wanted: &WorkerSpec,
+    project: &Path,
+    alerts: &EndAlerts,
+) -> Result {
     let dir = Dir::open_or_create_root(project)?;
     let machine = Machine::read();
     let reclaimed =
-        reclaim::reclaim_predecessor(store, &machine, &dir, &wanted.team, &wanted.worker)?;
+        reclaim::reclaim_predecessor(store, &machine, &dir, &wanted.team, &wanted.worker, alerts)?;
     match reclaimed.left {
         None => Ok(()),
         Some(still) => Err(AppError::new(

@@ -22,6 +22,7 @@ use teamster_types::process::Life;
 use teamster_types::team::{NewMember, TeamMember, TeamOrigin};
 use teamster_types::{TeamName, WorkerName};
 use teamster_view::workers::Workers;
+use teamster_workers::alerts::EndAlerts;
 use teamster_workers::launch::{self, Launcher};
 use teamster_workers::record::{self, LaunchRecord};
 use teamster_workers::shutdown::{ShutdownCoordinator, ShutdownRequest, StoppedWorker};
@@ -369,6 +370,7 @@ fn stop_ours(
         store: app.store()?,
         machine: &machine,
         project: &dir,
+        alerts: EndAlerts::below(&app.layout.claude),
         tmux: tmux.as_ref(),
         tell,
         hurry: &teamster_workers::shutdown::no_hurry,

@@ -1,57 +1,49 @@
 //! Whose end a payload tells.
 
 use super::payload::{ActorKind, HookActor, HookPayload, name_in_id};
-use crate::ends::TeammateEnd;
 use crate::native::{NativeRegistry, NativeTeam};
-use crate::state::LONGEST_TEXT;
-use teamster_types::text::shown_line;
+use teamster_types::end::EndRecord;
 
-impl TeammateEnd {
-    /// Finds out whose end a payload tells; `None` when it is nobody of a team.
-    pub(super) fn told_by(
-        payload: &HookPayload,
-        actor: &HookActor,
-        registry: &NativeRegistry,
-    ) -> Option<Self> {
-        let exit_code = payload.exit_code().unwrap_or(0);
-        let of = |team: &NativeTeam, name: &str| Self {
-            team: shown_line(&team.name, LONGEST_TEXT),
-            teammate: shown_line(name, LONGEST_TEXT),
-            exit_code,
-        };
-        // By the time a teammate ends, its client may have taken it out of the registry; then its pane, or an id that
-        // only teammates have, still tells who it was.
-        if let Some(team) = &actor.team {
-            let is_it = match actor.kind {
-                ActorKind::Pane => true,
-                ActorKind::Teammate => {
-                    team.teammate(&actor.name).is_some() || name_in_id(payload).is_some()
-                }
-                ActorKind::Lead | ActorKind::Subagent => false,
-            };
-            if is_it {
-                return Some(of(team, &actor.name));
+/// Finds out whose end a payload tells; `None` when it is nobody of a team.
+pub(super) fn end_told_by(
+    payload: &HookPayload,
+    actor: &HookActor,
+    registry: &NativeRegistry,
+) -> Option<EndRecord> {
+    let exit_code = payload.exit_code().unwrap_or(0);
+    let of = |team: &NativeTeam, name: &str| EndRecord::new(&team.name, name, exit_code);
+    // By the time a teammate ends, its client may have taken it out of the registry; then its pane, or an id that
+    // only teammates have, still tells who it was.
+    if let Some(team) = &actor.team {
+        let is_it = match actor.kind {
+            ActorKind::Pane => true,
+            ActorKind::Teammate => {
+                team.teammate(&actor.name).is_some() || name_in_id(payload).is_some()
             }
+            ActorKind::Lead | ActorKind::Subagent => false,
+        };
+        if is_it {
+            return Some(of(team, &actor.name));
         }
-        if let Some(id) = payload.text("agent_id")
-            && let Some((team, member)) = registry.with_agent(id)
-        {
-            return Some(of(&team, &member.name));
-        }
-        // An agent that says what it is and is no teammate is a plain subagent.
-        let led = actor.team.as_ref()?;
-        let is_led = payload.text("session_id") == Some(led.lead_session.as_str());
-        let says_who = ["agent_name", "teammate_name", "agent_type"]
-            .iter()
-            .any(|key| payload.text(key).is_some());
-        if !is_led || says_who {
-            return None;
-        }
-        let mut teammates = led.teammates();
-        match (teammates.next(), teammates.next()) {
-            (None, _) => None,
-            (Some(only), None) => Some(of(led, &only.name)),
-            (Some(_), Some(_)) => Some(of(led, "unknown")),
-        }
+    }
+    if let Some(id) = payload.text("agent_id")
+        && let Some((team, member)) = registry.with_agent(id)
+    {
+        return Some(of(&team, &member.name));
+    }
+    // An agent that says what it is and is no teammate is a plain subagent.
+    let led = actor.team.as_ref()?;
+    let is_led = payload.text("session_id") == Some(led.lead_session.as_str());
+    let says_who = ["agent_name", "teammate_name", "agent_type"]
+        .iter()
+        .any(|key| payload.text(key).is_some());
+    if !is_led || says_who {
+        return None;
+    }
+    let mut teammates = led.teammates();
+    match (teammates.next(), teammates.next()) {
+        (None, _) => None,
+        (Some(only), None) => Some(of(led, &only.name)),
+        (Some(_), Some(_)) => Some(of(led, "unknown")),
     }
 }

@@ -25,11 +25,11 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use teamster_fs::layout::Layout;
+use teamster_fs::layout::{self, Layout};
 use teamster_types::Time;
+use teamster_types::end::EndRecord;
 use teamster_types::text::shown_line;
 
-use crate::ends::TeammateEnd;
 use crate::native::{InboxNote, NativeRegistry, Pdca, TaskFolder, pdca};
 use crate::state::{
     AgentState, Applied, Begin, Effect, LONGEST_TASK, LONGEST_TEXT, Op, StateChange, StateError,
@@ -567,7 +567,7 @@ impl HookCall<'_> {
         let left = self.left();
         match States::of(&self.context.layout).apply_or_leave(change, left) {
             Ok(Some(applied)) => {
-                let alarms = applied.gone.iter().filter_map(TeammateEnd::alarm);
+                let alarms = applied.gone.iter().filter_map(EndRecord::alarm);
                 self.said.stderr.extend(alarms);
                 for effect in applied.effects.iter().chain(&applied.late) {
                     match effect {
@@ -623,11 +623,15 @@ impl HookCall<'_> {
         let Some(registry) = self.registry() else {
             return;
         };
-        let Some(ended) = TeammateEnd::told_by(self.payload, self.actor(), registry) else {
+        let Some(ended) = alert::end_told_by(self.payload, self.actor(), registry) else {
             return;
         };
         let session = self.payload.text("session_id").unwrap_or_default();
-        let written = ended.record(registry.claude(), session, self.context.now);
+        let line = ended.to_line(session, self.context.now);
+        let written =
+            registry
+                .claude()
+                .append(layout::ZOMBIE_ALERTS, &line, teamster_fs::Sync::Fast);
         self.said.stderr.extend(ended.alarm());
         if let Err(error) = written {
             self.said.stderr.push(format!(

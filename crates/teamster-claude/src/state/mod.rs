@@ -44,9 +44,9 @@ use teamster_fs::layout::{self, Layout};
 use teamster_fs::proc::Machine;
 use teamster_fs::{Dir, FileKind, FsError, Lock, OrTrace as _, Sync, Waited};
 use teamster_types::Time;
+use teamster_types::end::EndRecord;
 use teamster_types::process::{Life, ProcessId};
 
-use crate::ends::TeammateEnd;
 use life::SessionLife;
 use memory::HookMemory;
 use record::{read_file, state_files};
@@ -118,7 +118,7 @@ pub struct Applied {
     /// The row of the agent that began or ended a turn.
     pub name: Option<String>,
     /// Teammates that were found to be gone, and are recorded.
-    pub(crate) gone: Vec<TeammateEnd>,
+    pub(crate) gone: Vec<EndRecord>,
     /// What could not be shown of changes that others had left.
     pub late: Vec<Effect>,
 }
@@ -340,10 +340,12 @@ impl States {
     }
 
     /// Records the ends of those who are gone. What cannot be recorded is shown all the same.
-    fn record(&self, gone: &[(String, TeammateEnd)], now: Time) {
+    fn record(&self, gone: &[(String, EndRecord)], now: Time) {
         for (session, end) in gone {
             if let Ok(Some(claude)) = Dir::open_root(&self.claude) {
-                end.record(&claude, session, now)
+                let line = end.to_line(session, now);
+                claude
+                    .append(layout::ZOMBIE_ALERTS, &line, teamster_fs::Sync::Fast)
                     .or_trace("record the end of a teammate");
             }
         }
@@ -476,7 +478,7 @@ struct AppliedPending {
     /// What could not be shown of it.
     effects: Vec<Effect>,
     /// Teammates that were found to be gone, each with its session.
-    gone: Vec<(String, TeammateEnd)>,
+    gone: Vec<(String, EndRecord)>,
     /// Whether something stays: a writer who is stopped while it appends keeps its file to itself.
     stays: bool,
 }

@@ -6,13 +6,13 @@
 
 use teamster_fs::{Dir, Sync, layout};
 use teamster_types::Time;
+use teamster_types::end::EndRecord;
 
 use super::life::SessionLife;
 use super::memory::{HookMemory, SessionMemory};
 use super::ops::{Effect, Op, StateChange};
 use super::record::{AgentState, Status, read_file, state_files};
 use super::{Applied, StateError};
-use crate::ends::TeammateEnd;
 use teamster_types::process::Life;
 
 /// Ended sessions that are kept; the oldest give way.
@@ -48,7 +48,7 @@ pub(super) struct StateTxn<'a> {
     main_file: MainFile,
     sides: Vec<Side>,
     /// Teammates that were found to be gone, with the session that they belonged to.
-    gone: Vec<(String, TeammateEnd)>,
+    gone: Vec<(String, EndRecord)>,
     /// What is left behind by writers that were killed goes when a session begins or ends.
     tidy: bool,
 }
@@ -97,7 +97,7 @@ impl<'a> StateTxn<'a> {
     }
 
     /// Takes those out that were found to be gone, each with its session.
-    pub(super) fn take_gone(&mut self) -> Vec<(String, TeammateEnd)> {
+    pub(super) fn take_gone(&mut self) -> Vec<(String, EndRecord)> {
         std::mem::take(&mut self.gone)
     }
 
@@ -544,7 +544,7 @@ fn fail_the_gone(
     memory: &mut SessionMemory,
     life: &SessionLife<'_>,
     now: &str,
-) -> Vec<TeammateEnd> {
+) -> Vec<EndRecord> {
     let is_gone = |process| life.machine().life(process) == Life::Gone;
     let recorded = memory.teammates.iter();
     let mut gone: Vec<(String, u32)> = recorded
@@ -564,7 +564,7 @@ fn fail_the_gone(
             memory.teammates.remove(&name);
             continue;
         }
-        ends.push(TeammateEnd::unseen(&state.team_name, &name));
+        ends.push(EndRecord::unseen(&state.team_name, &name));
         let stop = Op::Stop {
             name: name.clone(),
             failed: true,

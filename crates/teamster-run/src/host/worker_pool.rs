@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use teamster_journal::HOST;
 use teamster_journal::payload::{Member, RunSpec};
 use teamster_types::TeamName;
+use teamster_workers::alerts::EndAlerts;
 use teamster_workers::record::{self, WorkerBackend, WorkerSpec};
 use teamster_workers::shutdown::{EndKind, ShutdownCoordinator, ShutdownRequest};
 use teamster_workers::supervise::{Supervisor, SupervisorFinding};
@@ -52,6 +53,7 @@ impl<'a> WorkerPool<'a> {
                 env.project,
                 env.launcher,
                 env.limits,
+                EndAlerts::below(&env.layout.claude),
                 team.clone(),
             ),
             is_up: false,
@@ -219,6 +221,7 @@ fn with_coordinator<T>(
 ) -> T {
     let env = run.env();
     let (store, machine, project, tmux) = (env.store, env.machine, env.project, env.tmux);
+    let alerts = EndAlerts::below(&env.layout.claude);
     let run = RefCell::new(run);
     let mut tell = |text: &str| run.borrow_mut().say(text);
     let hurry = || {
@@ -230,6 +233,7 @@ fn with_coordinator<T>(
         store,
         machine,
         project,
+        alerts,
         tmux,
         tell: &mut tell,
         hurry: &hurry,

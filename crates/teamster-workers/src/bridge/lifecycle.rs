@@ -346,7 +346,13 @@ impl WorkOutlook {
             return Self::Later;
         };
         if progress.in_progress_tasks > 0 {
-            match reclaim::reclaim_all(store, machine, team, &reporter.name().into()) {
+            match reclaim::reclaim_all(
+                store,
+                machine,
+                team,
+                &reporter.name().into(),
+                reporter.alerts(),
+            ) {
                 Ok(reclaimed) if !reclaimed.is_empty() => return Self::Now,
                 Ok(_) => {}
                 Err(error) => reporter.say(&format!("cannot look after the others: {error}")),

@@ -21,6 +21,7 @@ use teamster_types::redact::{LineRedactor, redact};
 use teamster_types::text::{clean, shown};
 use teamster_types::{TaskId, TeamName, Time, WorkerName};
 
+use crate::alerts::EndAlerts;
 use crate::ask::usage_event;
 
 /// Minor events of an agent are recorded at most this often; its log has all of them.
@@ -60,6 +61,7 @@ fn secret_kept(file: &SecretFile) -> SecretKept {
 pub(super) struct Reporter {
     store: Arc<dyn Store>,
     identity: WorkerIdentity,
+    alerts: EndAlerts,
     output: Box<dyn FnMut(&str) + Send>,
     last_minor_event: Option<Instant>,
 }
@@ -69,14 +71,21 @@ impl Reporter {
     pub(super) fn new(
         store: Arc<dyn Store>,
         identity: WorkerIdentity,
+        alerts: EndAlerts,
         output: Box<dyn FnMut(&str) + Send>,
     ) -> Self {
         Self {
             store,
             identity,
+            alerts,
             output,
             last_minor_event: None,
         }
+    }
+
+    /// Returns where the ends of workers are recorded.
+    pub(super) fn alerts(&self) -> &EndAlerts {
+        &self.alerts
     }
 
     /// Returns the store that the worker belongs to.

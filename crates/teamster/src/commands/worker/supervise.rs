@@ -9,6 +9,7 @@ use teamster_fs::proc::Machine;
 use teamster_fs::{Dir, Lock, Waited, layout};
 use teamster_store::Kind;
 use teamster_types::TeamName;
+use teamster_workers::alerts::EndAlerts;
 use teamster_workers::launch::{self, Launcher};
 use teamster_workers::record;
 use teamster_workers::supervise::{MOST_RESTARTS, Supervisor, SupervisorFinding};
@@ -63,6 +64,7 @@ impl WorkerSuperviseArgs {
             &dir,
             &launcher,
             context.config.limits(),
+            EndAlerts::below(&context.layout.claude),
             team,
         );
         if !self.once {
