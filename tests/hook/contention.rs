@@ -141,6 +141,7 @@ fn a_change_that_is_left_at_the_last_moment_needs_nobody_after_it() {
         project: project.folder(),
         user_config: project.home().join("config.toml"),
         project_config: project.folder().join("config.toml"),
+        database: None,
     });
     for round in 0..20 {
         let session = format!("s{round}");

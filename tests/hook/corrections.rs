@@ -1038,7 +1038,8 @@ proptest! {
             project: project.folder(),
             user_config: project.home().join("config.toml"),
             project_config: project.folder().join("config.toml"),
-        });
+        database: None,
+});
         for (number, op) in changes {
             let session = ["s2", "s3", "script", ""][number];
             let change = StateChange::new(session, now(), vec![op]);

@@ -17,6 +17,7 @@ fn layout(project: &TestProject) -> Layout {
         project: project.folder(),
         user_config: project.home().join("config.toml"),
         project_config: project.folder().join("config.toml"),
+        database: None,
     }
 }
 

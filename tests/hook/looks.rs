@@ -241,6 +241,20 @@ fn message_of_another_program_that_no_hook_saw_in_the_inbox_is_shown_after_the_t
         let it = [shown(0, "from"), shown(0, "to"), shown(0, "content")];
         assert_eq!(it, ["ci", "w1", "The build fails."]);
     }
+    // The client may write it a moment after the end of the turn, and says then that it is idle.
+    let late = lines.replace("The build fails.", "It fails still.");
+    pane.hook(
+        "Stop",
+        &json!({"transcript_path": project.claude("projects/here/late.jsonl")}),
+    );
+    project.native_file("projects/here/late.jsonl", &late);
+    let idle = json!({"teammate_name": "w1", "team_name": "alpha",
+        "transcript_path": project.claude("projects/here/late.jsonl")});
+    pane.hook("TeammateIdle", &idle);
+    assert_eq!(
+        project.state()["recentMessages"][1]["content"],
+        "It fails still."
+    );
     // A transcript elsewhere is not opened.
     let outside = project.folder().join("pane.jsonl");
     std::fs::write(
@@ -251,6 +265,30 @@ fn message_of_another_program_that_no_hook_saw_in_the_inbox_is_shown_after_the_t
     pane.hook("Stop", &json!({"transcript_path": outside}));
     assert_eq!(
         project.state()["recentMessages"].as_array().unwrap().len(),
-        1
+        2
     );
+}
+
+#[test]
+fn client_that_does_not_tell_its_process_is_found_above_the_hook() {
+    let project = team();
+    let payload = r#"{"session_id":"pane","agent_type":"general-purpose"}"#;
+    let script = format!(
+        "sh -c \"echo '{}' | {} hook SessionStart; true\"\necho told\nread -r _\n",
+        payload.replace('"', r#"\""#),
+        env!("CARGO_BIN_EXE_teamster"),
+    );
+    std::fs::write(project.folder().join("client"), script).unwrap();
+    let line = "exec bash -c 'exec -a claude bash client --agent-id w1@alpha --agent-name w1 \
+        --team-name alpha --parent-session-id s1'";
+    let (reader, writer) = std::io::pipe().unwrap();
+    let mut client = project.shell(line).stdin(reader.into()).follow();
+    assert_eq!(client.line(), "told");
+    lead_acts(&project);
+    assert_eq!(project.alerts(), Vec::<Value>::new());
+    drop(writer);
+    drop(client);
+    lead_acts(&project);
+    assert_eq!(row(&project.state(), "w1")["status"], "failed");
+    assert_eq!(project.alerts().len(), 1);
 }

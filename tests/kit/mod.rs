@@ -184,6 +184,7 @@ impl TestProject {
             project: self.folder(),
             user_config: self.home().join(".config/teamster/config.toml"),
             project_config: self.folder().join(".teamster/config.toml"),
+            database: None,
         };
         let past = now().as_millis() - i64::try_from(ago.as_millis()).unwrap();
         let clock = Arc::new(ManualClock::new(Time::from_millis(past)));

@@ -17,6 +17,7 @@ fn layout(project: &TestProject) -> Layout {
         project: project.folder(),
         user_config: project.home().join("none.toml"),
         project_config: project.folder().join("none.toml"),
+        database: None,
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use teamster_fs::layout::Layout;
-use teamster_store::{FileStore, Read, Store, SystemClock, TeamEntry};
+use teamster_store::{Read, Store, TeamEntry};
 use teamster_types::TeamName;
 use teamster_types::team::{TeamConfig, TeamOrigin};
 use teamster_view::model::{Sessions, TeamView, run_now};
@@ -31,13 +31,20 @@ pub struct App {
     current: PathBuf,
     /// The only team that there is for an agent: that of the bridge it runs below.
     own_team: Option<TeamName>,
-    store: OnceCell<FileStore>,
+    /// The store that the command line names.
+    named_store: Option<String>,
+    store: OnceCell<Arc<dyn Store>>,
 }
 
 impl App {
     /// Finds everything from the environment and the current folder. What is wrong with the settings is among
     /// [`Config::problems`].
     pub fn find() -> Result<Self> {
+        Self::find_with(None)
+    }
+
+    /// Finds the same for a command line that names a store.
+    pub fn find_with(store: Option<String>) -> Result<Self> {
         let current = std::env::current_dir().map_err(|error| {
             AppError::new(
                 ErrorKind::Unreachable,
@@ -47,15 +54,20 @@ impl App {
         })?;
         let layout = Layout::find(|name| std::env::var_os(name), &current)?;
         let config = Config::load(&layout);
-        Ok(Self {
+        let mut app = Self {
             config,
             actor: Actor::find()?,
             own_team: BridgeIdentity::find().map(|bridge| bridge.team.clone()),
             confirm: None,
             layout,
             current,
+            named_store: store,
             store: OnceCell::new(),
-        })
+        };
+        // A store that cannot be chosen is told when it is needed.
+        let chosen = app.choose_store(None).ok();
+        app.layout.database = chosen.and_then(|chosen| chosen.database());
+        Ok(app)
     }
 
     /// Finds the same for the page, which is answered by this process for the person who opened it.
@@ -82,13 +94,25 @@ impl App {
 
     /// Returns the store, opening it at the first call.
     pub fn store(&self) -> Result<&dyn Store> {
+        Ok(self.opened_store()?.as_ref())
+    }
+
+    /// Returns the store for somebody who outlives this, opening it at the first call.
+    pub fn shared_store(&self) -> Result<Arc<dyn Store>> {
+        Ok(Arc::clone(self.opened_store()?))
+    }
+
+    fn opened_store(&self) -> Result<&Arc<dyn Store>> {
         if let Some(store) = self.store.get() {
             return Ok(store);
         }
-        self.check_home()?;
-        let settings = self.config.store_settings();
-        let store = FileStore::open(&self.layout, Arc::new(SystemClock), settings)?;
+        let store = self.choose_store(None)?.open(self)?;
         Ok(self.store.get_or_init(|| store))
+    }
+
+    /// Returns the store that the command line names.
+    pub(crate) fn named_store(&self) -> Option<&str> {
+        self.named_store.as_deref()
     }
 
     /// Checks that there is a home to keep teams in. A folder for teams may be missing; what it would be made in may not.

@@ -4,13 +4,14 @@
 //! store is, in this order: an argument, the variable `TEAMSTER_STORE`, and the user's own settings (`store.url`, or a file that
 //! `store.url_file` names). A project's settings never do.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::Serialize;
 use teamster_fs::{FileSnapshot, Owner, UserFile};
 use teamster_postgres::{PgSettings, PgStore, StoreStatus, StoreUrl};
-use teamster_store::{FileStore, Store, SystemClock, TeamExport};
+use teamster_store::{FileStore, Settings, Store, SystemClock, TeamExport};
 use teamster_types::progress::Progress;
 use teamster_types::{TaskId, TeamName};
 
@@ -53,18 +54,30 @@ impl ChosenStore {
         }
     }
 
+    /// Returns the address of the database, without a password; `None` for files.
+    pub fn database(&self) -> Option<String> {
+        match &self.place {
+            StorePlace::Files(_) => None,
+            StorePlace::Database(url) => Some(url.to_string()),
+        }
+    }
+
     /// Returns who said that this one is meant.
     pub fn source(&self) -> &str {
         &self.source
     }
 
     /// Opens it, or says why it cannot be used.
-    pub fn open(&self, app: &App) -> Result<Box<dyn Store>> {
-        let settings = app.config.store_settings();
+    pub fn open(&self, app: &App) -> Result<Arc<dyn Store>> {
+        self.open_with(app, app.config.store_settings())
+    }
+
+    /// Opens it with the settings of a project.
+    pub(crate) fn open_with(&self, app: &App, settings: Settings) -> Result<Arc<dyn Store>> {
         Ok(match &self.place {
             StorePlace::Files(_) => {
                 app.check_home()?;
-                Box::new(FileStore::open(
+                Arc::new(FileStore::open(
                     &app.layout,
                     Arc::new(SystemClock),
                     settings,
@@ -76,7 +89,7 @@ impl ChosenStore {
                     reservations: settings.reservations,
                     ..PgSettings::default()
                 };
-                Box::new(PgStore::open((**url).clone(), settings)?)
+                Arc::new(PgStore::open((**url).clone(), settings)?)
             }
         })
     }
@@ -119,7 +132,7 @@ impl App {
     /// Returns the store that is meant. `argument` is what stands behind `--store`; a password there could be read by every user
     /// of the machine, so it is refused.
     pub fn choose_store(&self, argument: Option<&str>) -> Result<ChosenStore> {
-        if let Some(text) = argument {
+        if let Some(text) = argument.or(self.named_store()) {
             let place = self.place(text)?;
             if matches!(&place, StorePlace::Database(url) if url.has_password()) {
                 return Err(AppError::usage(
@@ -152,6 +165,21 @@ impl App {
             (None, Some(path)) => self.place_in_file(path, &file.source),
             (None, None) => Ok(chosen(self.files(), "default")),
         }
+    }
+
+    /// Returns the address of the store for a process of ours that is started now, where the user's settings do not tell it.
+    pub fn store_address(&self) -> Result<Option<OsString>> {
+        let chosen = self.choose_store(None)?;
+        Ok(match &chosen.place {
+            StorePlace::Files(_) => None,
+            StorePlace::Database(_) => match (self.named_store(), &self.config.store_url) {
+                (Some(named), _) => Some(named.into()),
+                (None, url) if matches!(url.source, SettingSource::Variable(_)) => {
+                    url.value.as_ref().map(|text| text.reveal().into())
+                }
+                (None, _) => None,
+            },
+        })
     }
 
     fn files(&self) -> StorePlace {

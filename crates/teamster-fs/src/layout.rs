@@ -16,6 +16,11 @@ pub use worktrees::*;
 
 /// Folder of all teams, below the Claude folder.
 pub const TEAMS: &str = "teams";
+/// For each database that teams are kept in, a folder with one for each team, below the Claude folder. It has locks of this
+/// machine.
+pub const DATABASES: &str = ".teamster-databases";
+/// How the address of a database begins.
+pub const DATABASE_SCHEME: &str = "postgres";
 /// Folder of all task lists, below the Claude folder.
 pub const TASKS: &str = "tasks";
 /// Removed teams, kept for seven days.
@@ -374,6 +379,8 @@ pub struct Layout {
     pub user_config: PathBuf,
     /// The project's configuration file.
     pub project_config: PathBuf,
+    /// The address, without a password, of the database that teams are kept in; `None` for files.
+    pub database: Option<String>,
 }
 
 /// There is no home to keep teams in.
@@ -407,7 +414,29 @@ impl Layout {
             project_config: project_config(&project),
             claude,
             project,
+            database: None,
         })
+    }
+
+    /// Returns the folder in which each team has one on this machine, for locks and what else only this machine needs. For
+    /// teams in files it is where they are kept.
+    pub fn team_folders(&self) -> PathBuf {
+        match &self.database {
+            None => self.claude.join(TEAMS),
+            Some(address) => {
+                let fit = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
+                let name: String = address.chars().map(fit).collect();
+                self.claude.join(DATABASES).join(name)
+            }
+        }
+    }
+
+    /// Returns what a project notes about where its teams are kept: a folder, or the address of a database.
+    pub fn store_note(&self) -> OsString {
+        match &self.database {
+            None => self.claude.clone().into_os_string(),
+            Some(address) => address.into(),
+        }
     }
 
     /// Returns the layout of another project with the same home.

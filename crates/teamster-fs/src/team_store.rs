@@ -16,10 +16,10 @@ use crate::error::FsError;
 use crate::layout;
 use crate::lock::{Lock, Waited};
 
-/// Notes in a project that a team of it lives in the store `claude`.
-pub fn note_store(project: &Dir, team: &TeamName, claude: &Path) -> Result<(), FsError> {
+/// Notes in a project where a team of it lives: [`layout::Layout::store_note`].
+pub fn note_store(project: &Dir, team: &TeamName, store: &OsStr) -> Result<(), FsError> {
     let dir = project.descend_or_create(&layout::heartbeat_folders(team))?;
-    let path = claude.as_os_str().as_bytes();
+    let path = store.as_bytes();
     match dir.read(layout::TEAM_STORE)? {
         Some((noted, _)) if noted == path => Ok(()),
         _ => dir.replace(layout::TEAM_STORE, path, Sync::Durable),
@@ -32,6 +32,13 @@ pub fn other_store(project: &Path, team: &TeamName, own: &Path) -> Option<PathBu
     let store = noted(project, team)?;
     if is_same(&store, own) {
         return None;
+    }
+    if store
+        .as_os_str()
+        .as_bytes()
+        .starts_with(layout::DATABASE_SCHEME.as_bytes())
+    {
+        return Some(store);
     }
     let config = store
         .join(layout::TEAMS)
@@ -56,6 +63,11 @@ pub fn may_be_elsewhere(project: &Path, team: &TeamName, own: &Path) -> bool {
 pub fn may_be_run(project: &Path, team: &TeamName, own: &Path) -> bool {
     let is_own = noted(project, team).is_some_and(|store| is_same(&store, own));
     !is_own && is_run_in(project)
+}
+
+/// Returns whether a project notes that a team of it lives in a store: [`layout::Layout::store_note`].
+pub fn is_noted(project: &Path, team: &TeamName, store: &OsStr) -> bool {
+    noted(project, team).is_some_and(|noted| noted.as_os_str() == store)
 }
 
 /// Returns the store that a project names for a team.

@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicBool;
 
 use rustix::process::{Signal, getpid, kill_process};
 
-use crate::spawn::{spawn, stays_behind, without_callers_git};
+use crate::spawn::{is_of_git, spawn, without_callers_git};
 
 /// What is started.
 #[derive(Debug)]
@@ -53,14 +53,14 @@ pub fn own_session() -> bool {
     rustix::process::setsid().is_ok()
 }
 
-/// Becomes another program, with this environment and no other, and without its variables of git. It only returns when
-/// that fails.
+/// Becomes another program, with this environment and no other, and without its variables of git. Our own program may have the
+/// address of a store in it, nobody else. It only returns when that fails.
 pub fn become_program(
     program: &Path,
     args: &[OsString],
     environment: &[(OsString, OsString)],
 ) -> io::Error {
-    let kept = environment.iter().filter(|(name, _)| !stays_behind(name));
+    let kept = environment.iter().filter(|(name, _)| !is_of_git(name));
     let mut command = Command::new(program);
     command
         .args(args)

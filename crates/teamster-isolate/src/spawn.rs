@@ -24,9 +24,14 @@ const NO_REPLACED_OBJECTS: (&str, &str) = ("GIT_NO_REPLACE_OBJECTS", "1");
 /// The address of the store, which may have a password in it.
 pub const STORE: &str = "TEAMSTER_STORE";
 
+/// Returns whether a variable is one of git's.
+pub(crate) fn is_of_git(name: &OsStr) -> bool {
+    name.as_bytes().starts_with(b"GIT_")
+}
+
 /// Returns whether a variable is one of git's, or has the address of a store: nobody inherits those.
-pub(crate) fn stays_behind(name: &OsStr) -> bool {
-    name.as_bytes().starts_with(b"GIT_") || name == STORE
+fn stays_behind(name: &OsStr) -> bool {
+    is_of_git(name) || name == STORE
 }
 
 /// Removes what stays behind from what a program inherits; those that `command` sets itself stay.

@@ -39,6 +39,7 @@ fn main() -> std::result::Result<(), Box<dyn Error>> {
         project: root.join("project"),
         user_config: root.join("none.toml"),
         project_config: root.join("none.toml"),
+        database: None,
     };
     let settings = Settings {
         sync: Sync::Fast,

@@ -59,6 +59,7 @@ impl Scratch {
             project: self.project(),
             user_config: self.path.join("config.toml"),
             project_config: self.project().join(".teamster/config.toml"),
+            database: None,
         }
     }
 

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use teamster_fs::proc::Machine;
+use teamster_isolate::STORE;
 use teamster_isolate::child::ChildExit;
 use teamster_isolate::guard::GuardedProgram;
 use teamster_isolate::process_tree::{GUARD, LAUNCH};
@@ -41,13 +42,16 @@ pub fn guard(
     program: &Path,
     args: &[OsString],
 ) -> std::io::Result<i32> {
+    let mut set: Vec<(OsString, OsString)> = vec![
+        (LAUNCH.into(), launch.into()),
+        (BRIDGE.into(), guarded.into()),
+    ];
+    // What nobody else inherits: the bridge is our own program.
+    set.extend(std::env::var_os(STORE).map(|address| (STORE.into(), address)));
     let bridge = GuardedProgram {
         program,
         args,
-        set: &[
-            (LAUNCH.into(), launch.into()),
-            (BRIDGE.into(), guarded.into()),
-        ],
+        set: &set,
         unset: &[GUARD, GUARDED],
         number: launch,
     };

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use teamster_fs::{Dir, FsError, Sync, layout};
+use teamster_isolate::STORE;
 use teamster_isolate::detached::Detached;
 use teamster_isolate::process_tree::{GUARD, LAUNCH};
 use teamster_isolate::tmux::{PaneCommand, Tmux, TmuxError};
@@ -51,6 +52,8 @@ pub struct Launcher<'a> {
     pub tmux: Result<Tmux, TmuxError>,
     /// How long a worker may take to make its worktree usable before its first heartbeat.
     pub setup: Duration,
+    /// The address of the store, where its own settings do not tell it to a bridge.
+    pub address: Option<OsString>,
 }
 
 /// Why a worker did not begin.
@@ -104,7 +107,7 @@ impl Launcher<'_> {
                     program: self.teamster,
                     args: &args,
                     folder: self.project,
-                    set: &guard::variables(wanted, &launch),
+                    set: &self.variables(wanted, &launch),
                     unset: &NOT_INHERITED,
                 }
                 .start(output)?;
@@ -133,7 +136,7 @@ impl Launcher<'_> {
             ours.descend_or_create(&layout::agent_folders(&wanted.team, &wanted.worker))?;
         folder.replace(
             layout::AGENT_ENVIRONMENT,
-            &environment(wanted, launch),
+            &environment(&self.variables(wanted, launch)),
             Sync::Fast,
         )?;
         args.push("--environment".into());
@@ -151,6 +154,17 @@ impl Launcher<'_> {
             let pane = tmux.pane_of(&team, &worker);
             pane.is_ok_and(|pane| pane.is_none_or(|pane| pane.dead))
         }))
+    }
+
+    /// Returns what a bridge is started with besides what we were.
+    fn variables(&self, wanted: &WorkerSpec, launch: &str) -> Vec<(OsString, OsString)> {
+        let mut variables = guard::variables(wanted, launch).to_vec();
+        variables.extend(
+            self.address
+                .iter()
+                .map(|address| (STORE.into(), address.clone())),
+        );
+        variables
     }
 
     fn wait(
@@ -217,12 +231,13 @@ fn arguments(wanted: &WorkerSpec, restarts: u32) -> Vec<OsString> {
 }
 
 /// Returns our own environment for a bridge that is started by another program. A value holds no zero byte, so one ends it.
-fn environment(wanted: &WorkerSpec, launch: &str) -> Vec<u8> {
+fn environment(more: &[(OsString, OsString)]) -> Vec<u8> {
     use std::os::unix::ffi::OsStrExt;
     let mut bytes = Vec::new();
-    let own = std::env::vars_os()
-        .filter(|(name, _)| !NOT_INHERITED.contains(&name.to_string_lossy().as_ref()));
-    for (name, value) in own.chain(guard::variables(wanted, launch)) {
+    let own = std::env::vars_os().filter(|(name, _)| {
+        !NOT_INHERITED.contains(&name.to_string_lossy().as_ref()) && name != STORE
+    });
+    for (name, value) in own.chain(more.iter().cloned()) {
         bytes.extend_from_slice(name.as_bytes());
         bytes.push(b'=');
         bytes.extend_from_slice(value.as_bytes());

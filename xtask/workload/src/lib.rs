@@ -28,6 +28,7 @@ pub fn open_store(claude: &Path, project: &Path, sync: Sync) -> Result<FileStore
         project: project.to_owned(),
         user_config: claude.join("none.toml"),
         project_config: project.join("none.toml"),
+        database: None,
     };
     let settings = Settings {
         sync,

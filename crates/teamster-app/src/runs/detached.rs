@@ -41,11 +41,16 @@ pub fn begin_detached(app: &App, team: &TeamName, more: &[String]) -> Result<Det
         .chain(more.iter().map(String::as_str))
         .map(OsString::from)
         .collect();
+    let address = app.store_address()?;
+    let set: Vec<(OsString, OsString)> = address
+        .map(|address| (crate::env_vars::STORE.into(), address))
+        .into_iter()
+        .collect();
     let mut child = Detached {
         program: &own_program(),
         args: &args,
         folder: &project,
-        set: &[],
+        set: &set,
         unset: &[crate::env_vars::SOCKET, "TMUX", "TMUX_PANE"],
     }
     .start(logs.open_append(layout::RUN_LOG)?)

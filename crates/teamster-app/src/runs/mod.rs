@@ -265,6 +265,7 @@ fn with_environment<T>(
         teamster: &teamster,
         tmux: workers::tmux(&project),
         setup: workers::setup_time(app, &project),
+        address: app.store_address()?,
     };
     let tmux = workers::tmux(&project).ok();
     let path = env_vars::get(env_vars::PATH).unwrap_or_default();

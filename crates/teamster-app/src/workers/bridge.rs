@@ -7,7 +7,7 @@ use std::sync::Arc;
 use teamster_agents::{ClaudeDriver, Provider, ProviderKind};
 use teamster_fs::proc::Machine;
 use teamster_fs::{Dir, layout};
-use teamster_store::{FileStore, Store, SystemClock};
+use teamster_store::Store;
 use teamster_types::team::TeamOrigin;
 use teamster_workers::alerts::EndAlerts;
 use teamster_workers::bridge::{self as worker, AgentSetup, BridgeConfig, BridgeError};
@@ -38,8 +38,9 @@ pub fn be(app: &App, wanted: WorkerSpec, launch: String, restarts: u32, mut say:
         has_worktree: !wanted.in_place,
     };
     trust::require(app, &settings.layout, config, &plan, Unknown::Refuse)?;
-    let store = FileStore::open(&app.layout, Arc::new(SystemClock), config.store_settings())?;
-    let store: Arc<dyn Store> = Arc::new(store);
+    let store = app
+        .choose_store(None)?
+        .open_with(app, config.store_settings())?;
     // The lock first: the worktree of a worker that runs is nobody else's to make ready.
     let team_folder = team_folder(app, &wanted.team)?;
     let lock = WorkerLock::take(&team_folder, &wanted.worker)?

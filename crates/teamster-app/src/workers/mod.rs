@@ -12,9 +12,9 @@ use std::time::Duration;
 use teamster_agents::detect;
 use teamster_agents::scripted::Script;
 use teamster_agents::{Provider, ProviderKind};
-use teamster_fs::Dir;
 use teamster_fs::layout::{self, Layout};
 use teamster_fs::proc::Machine;
+use teamster_fs::{Dir, team_store};
 use teamster_isolate::tmux::{Tmux, TmuxError};
 use teamster_journal::payload::StopLevel;
 use teamster_types::heartbeat::Heartbeat;
@@ -81,17 +81,29 @@ impl NamedWorker {
 /// Returns the project that a team works on.
 pub fn project_of(app: &App, team: &TeamName) -> Result<PathBuf> {
     let config = app.read()?.team(team)?;
+    let layout = &app.layout;
+    // The path in the registry is one of the machine that made the team; a project that says so is its place on this one.
+    if layout.database.is_some()
+        && team_store::is_noted(&layout.project, team, &layout.store_note())
+    {
+        return Ok(layout.project.clone());
+    }
     Ok(config
         .project()
         .map_or_else(|| app.layout.project.clone(), PathBuf::from))
 }
 
-/// Returns the folder of a team.
+/// Returns the folder that a team has on this machine.
 pub fn team_folder(app: &App, team: &TeamName) -> Result<Dir> {
     let missing = || AppError::not_found(format!("there is no team {team}"));
-    let root = Dir::open_root(&app.layout.claude)?.ok_or_else(missing)?;
-    let teams = root.child(layout::TEAMS)?.ok_or_else(missing)?;
-    teams.child(team.as_str())?.ok_or_else(missing)
+    let folders = app.layout.team_folders();
+    if app.layout.database.is_some() {
+        app.read()?.team(team)?;
+        let folders = Dir::open_or_create_root(&folders)?;
+        return Ok(folders.child_or_create(team.as_str())?);
+    }
+    let folders = Dir::open_root(&folders)?.ok_or_else(missing)?;
+    folders.child(team.as_str())?.ok_or_else(missing)
 }
 
 /// Returns the error for whoever starts a worker that runs.
@@ -256,6 +268,7 @@ pub fn start(
         teamster: &teamster,
         tmux: tmux(project),
         setup: setup_time(app, project),
+        address: app.store_address()?,
     };
     launcher.start(wanted, restarts).map_err(|error| {
         let kind = match &error {

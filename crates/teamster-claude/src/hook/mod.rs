@@ -473,12 +473,17 @@ impl HookCall<'_> {
         notes.into_iter().map(message).collect()
     }
 
-    /// Returns the messages of other programs that the client took out of an inbox for the turn that ends, and that no hook has
+    /// Returns the messages of other programs that the client took out of an inbox for a turn that is over, and that no hook has
     /// seen there.
     fn taken(&self) -> Vec<Op> {
         let path = match self.event {
-            "Stop" => self.payload.text("transcript_path"),
             "SubagentStop" => self.payload.text("agent_transcript_path"),
+            "PreToolUse" | "PostToolUse" => None,
+            // The client may write its transcript a moment after the end of a turn, so whatever it tells next is taken as well.
+            // In the lead's process every agent is told with the transcript of the lead.
+            _ if matches!(self.actor().kind, ActorKind::Pane | ActorKind::Lead) => {
+                self.payload.text("transcript_path")
+            }
             _ => None,
         };
         let actor = self.actor();

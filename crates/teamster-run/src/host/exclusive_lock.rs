@@ -42,7 +42,7 @@ impl ProjectLock {
             return Ok(None);
         };
         let project = Dir::open_or_create_root(&self.project)?;
-        team_store::note_store(&project, team, &layout.claude)?;
+        team_store::note_store(&project, team, &layout.store_note())?;
         Ok(Some(ExclusiveLock {
             _project: self.lock,
             _team: of_team,
@@ -80,8 +80,12 @@ impl TeamLock {
 }
 
 fn team_folder(layout: &Layout, team: &TeamName) -> Result<Option<Dir>, FsError> {
-    let root = Dir::open_or_create_root(&layout.claude)?;
-    root.child_or_create(layout::TEAMS)?.child(team.as_str())
+    let folders = layout.team_folders();
+    if layout.database.is_some() {
+        let folders = Dir::open_or_create_root(&folders)?;
+        return Ok(Some(folders.child_or_create(team.as_str())?));
+    }
+    Dir::open_or_create_root(&folders)?.child(team.as_str())
 }
 
 /// The lock that a host holds as long as it runs: that of its project and that of its team.

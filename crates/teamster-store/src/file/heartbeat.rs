@@ -32,7 +32,7 @@ pub(super) fn write(claude: &Path, project: Option<&str>, heartbeat: &Heartbeat)
     let file = layout::heartbeat_file(&heartbeat.worker_name);
     let dir = root.descend_or_create(&layout::heartbeat_folders(&heartbeat.team_name))?;
     if dir.stamp(&file)?.is_none() {
-        team_store::note_store(&root, &heartbeat.team_name, claude)?;
+        team_store::note_store(&root, &heartbeat.team_name, claude.as_os_str())?;
     }
     let bytes = serde_json::to_vec_pretty(heartbeat).unwrap_or_default();
     // A beat that is lost with the machine is a beat of a machine that is gone.

@@ -304,6 +304,7 @@ mod tests {
             project: root.clone(),
             user_config: root.clone(),
             project_config: root.clone(),
+            database: None,
         };
         let settings = Settings {
             sync: Sync::Fast,

@@ -2,7 +2,7 @@
 //!
 //! The client waits for a hook and stops its agent if the hook fails. So it always ends with 0, and soon.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -15,6 +15,8 @@ use teamster_app::env_vars;
 use teamster_claude::hook::{HookContext, HookResponse};
 use teamster_claude::native;
 use teamster_fs::layout::{self, Layout};
+use teamster_fs::proc::arguments;
+use teamster_fs::processes::parent_of;
 use teamster_fs::stdin::{self, InputEnd};
 use teamster_fs::{Dir, Sync};
 use teamster_gc::zombies::session_hooks;
@@ -29,6 +31,11 @@ const CAP: usize = 16 * 1024 * 1024;
 const INPUT_LIMIT: Duration = Duration::from_secs(1);
 /// Where there is no home there are no teams; the project's state can be kept all the same.
 const NO_HOME: &str = "/nonexistent/.claude";
+
+/// What the client's process is called.
+const CLIENT: &str = "claude";
+/// How far above a hook its client is looked for.
+const NEAREST: usize = 3;
 
 /// Note what Claude Code does; the client itself calls it
 #[derive(Args, Debug)]
@@ -113,6 +120,7 @@ fn context(began: Instant) -> HookContext {
         user_config: current.join(".teamster/config.toml"),
         project_config: current.join(".teamster/config.toml"),
         project: current,
+        database: None,
     });
     HookContext {
         writes: native::team_is_enabled(&layout) && team_is_enabled(&layout),
@@ -120,10 +128,25 @@ fn context(began: Instant) -> HookContext {
         now: SystemClock.now(),
         began,
         pane: env_vars::text(env_vars::TMUX_PANE),
-        client: env_vars::text(env_vars::CLAUDE_PID).and_then(|pid| pid.parse().ok()),
+        client: match env_vars::text(env_vars::CLAUDE_PID) {
+            Some(pid) => pid.parse().ok(),
+            None => client_above(),
+        },
         worker: env_vars::text(env_vars::WORKER),
         team: env_vars::text(env_vars::TEAM),
     }
+}
+
+/// Returns the process of a client that does not tell it, as clients before 2.1.325 do: it is close above, with a shell between at
+/// most. Whatever else is there ends sooner than the client, and would let it look dead.
+fn client_above() -> Option<u32> {
+    let parents = std::iter::successors(Some(std::process::id()), |pid| parent_of(*pid));
+    let mut parents = parents.skip(1).take(NEAREST);
+    parents.find(|pid| {
+        let arguments = arguments(*pid).unwrap_or_default();
+        let program = arguments.first().map(Path::new);
+        program.and_then(Path::file_name) == Some(OsStr::new(CLIENT))
+    })
 }
 
 /// Where the client is. A call that was only interrupted is made again.

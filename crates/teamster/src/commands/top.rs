@@ -9,7 +9,7 @@ use serde_json::json;
 use teamster_app::env_vars;
 use teamster_app::permissions::{self, PermissionAnswer};
 use teamster_app::questions::{self, Reply};
-use teamster_store::{Change, FileStore, Kind, Read, SystemClock};
+use teamster_store::{Change, Kind, Read, Store};
 use teamster_studio::api::LogLine;
 use teamster_studio::top::{KeyPress, LineKey, Scene, TerminalScreen, once};
 use teamster_types::TeamName;
@@ -249,7 +249,7 @@ fn log_lines(context: &Context, seen: &WatchedTarget, worker: usize) -> Vec<LogL
 /// The live screen.
 struct TopScreen<'a> {
     context: &'a Context,
-    store: Arc<FileStore>,
+    store: Arc<dyn Store>,
     targets: Vec<Target>,
     place: usize,
     seen: WatchedTarget,
@@ -297,10 +297,7 @@ impl Answering {
 
 impl<'a> TopScreen<'a> {
     fn begin(context: &'a Context, targets: Vec<Target>) -> Result<Self> {
-        context.check_home()?;
-        let settings = context.config.store_settings();
-        let store = FileStore::open(&context.layout, Arc::new(SystemClock), settings)?;
-        let store = Arc::new(store);
+        let store = context.shared_store()?;
         let seen = look_at(context, &store, &targets[0])?;
         Ok(Self {
             context,
@@ -494,7 +491,7 @@ impl<'a> TopScreen<'a> {
 }
 
 /// Looks at something and goes on hearing of it.
-fn look_at(context: &Context, store: &Arc<FileStore>, target: &Target) -> Result<WatchedTarget> {
+fn look_at(context: &Context, store: &Arc<dyn Store>, target: &Target) -> Result<WatchedTarget> {
     let mut seen = WatchedTarget::open(context, &**store, target)?;
     if let (WatchedTarget::Team { live, changes }, Target::Team(team)) = (&mut seen, target) {
         *changes = Some(follow(store, team, live.last())?);
@@ -504,7 +501,7 @@ fn look_at(context: &Context, store: &Arc<FileStore>, target: &Target) -> Result
 
 /// Changes of a team, heard by a thread of their own: whoever waits for keys cannot wait for files. The thread ends when
 /// nobody takes them any more.
-fn follow(store: &Arc<FileStore>, team: &TeamName, after: u64) -> Result<Receiver<Vec<Change>>> {
+fn follow(store: &Arc<dyn Store>, team: &TeamName, after: u64) -> Result<Receiver<Vec<Change>>> {
     let mut watch = store.watch(team, after)?;
     let (sender, changes) = sync_channel(64);
     std::thread::spawn(move || {

@@ -19,6 +19,8 @@ const HOOK: Duration = Duration::from_millis(2_000);
 const GONE: Duration = Duration::from_secs(5);
 /// The recorder of a hook begins so much later than the hook.
 const RECORDER: Duration = Duration::from_millis(300);
+/// The longest that a client keeps a line before it is in the transcript.
+const TRANSCRIPT: Duration = Duration::from_millis(300);
 /// The lead's name in messages.
 const LEAD: &str = "team-lead";
 /// What is shown of a task's description.
@@ -199,18 +201,21 @@ impl Judge {
         })
     }
 
-    /// Returns whether a message of another program has reached its receiver, and the turn that it began is over. The client
-    /// keeps it until the turn that goes on is over, and tells no hook of it.
+    /// Returns whether a message of another program has reached its receiver, and a hook could know of it. The client keeps it
+    /// until the turn that goes on is over, and tells no hook of it; when the turn that it began is over, it is in the transcript
+    /// a moment later.
     fn was_taken(&self, to: &str, since: Duration, now: Duration) -> bool {
-        let ends = self.calls.all.iter().filter(|call| {
-            let is_end = matches!(call.event.as_str(), "Stop" | "SubagentStop");
-            let is_its = match self.teammate(call) {
-                Some(name) => name == to,
-                None => to == LEAD && self.is_of_team(call),
-            };
-            is_end && is_its && call.at > since && now > call.at + HOOK
+        let its = |call: &&Call| match self.teammate(call) {
+            Some(name) => name == to,
+            None => to == LEAD && self.is_of_team(call),
+        };
+        let calls = self.calls.all.iter().filter(its);
+        let mut ends = calls.clone().filter(|call| {
+            matches!(call.event.as_str(), "Stop" | "SubagentStop") && call.at > since
         });
-        ends.count() >= 2
+        let Some(end) = ends.nth(1) else { return false };
+        let mut calls = calls.filter(|call| is_for_us(call) && call.at > end.at + TRANSCRIPT);
+        calls.any(|call| now > call.at + HOOK)
     }
 
     fn is_of_team(&self, call: &Call) -> bool {
@@ -251,8 +256,9 @@ impl Judge {
             .iter()
             .rev()
             .filter(|call| self.teammate(call) == Some(name));
-        let last =
-            of_it.find(|call| call.event != "SubagentStop" && call.event != "Notification")?;
+        let last = of_it.find(|call| {
+            !["SubagentStop", "Notification", "TeammateIdle"].contains(&&*call.event)
+        })?;
         (last.event == "StopFailure").then_some(last.at)
     }
 

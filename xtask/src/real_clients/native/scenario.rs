@@ -21,11 +21,19 @@ fn tool(name: &str, input: Value) -> Value {
 
 /// Returns a step that lasts until the scene gives a sign.
 fn until(sign: &str) -> Step {
-    let command = format!("until [ -e ../sign-{sign} ]; do sleep 0.1; done");
+    bash(&format!("until [ -e ../sign-{sign} ]; do sleep 0.1; done"))
+}
+
+fn bash(command: &str) -> Step {
     vec![tool(
         "Bash",
         json!({"command": command, "description": "wait", "timeout": 300_000}),
     )]
+}
+
+/// Returns a step that the model takes, once, when it is told something.
+fn wake(on: &str, blocks: Step) -> Value {
+    json!({"on": on, "blocks": blocks})
 }
 
 fn create(subject: &str) -> Value {
@@ -145,17 +153,22 @@ pub(super) fn failure(has_team_tool: bool) -> Value {
         until("asked"),
         say("All is done."),
     ];
+    // Clients try again, each version as often as it likes, so the model fails until somebody wakes the teammate.
     let fails = vec![json!({"error": 400, "message": "the scripted model fails"})];
-    let first = vec![
-        take("1", "alpha"),
-        until("fail"),
-        // The client tries once more.
-        fails.clone(),
-        fails,
-        take("1", "alpha"),
-        until("work"),
-        complete("1"),
-        say("Done after all."),
+    let mut first = vec![take("1", "alpha"), until("fail")];
+    first.extend(std::iter::repeat_n(fails, 20));
+    let goes_on = [
+        tell("team-lead", "I try again."),
+        bash("until [ -e ../sign-work ]; do sleep 0.1; done; echo there-is-work"),
     ];
-    scenario(has_team_tool, lead, &[("alpha", alpha, first)])
+    let ends = [complete("1"), bash("echo all-of-it")];
+    let wakes = [
+        wake(r"Try again\.", goes_on.concat()),
+        wake("there-is-work", ends.concat()),
+        wake("all-of-it", say("Done after all.")),
+        wake(r"Are you there\?", say("I am.")),
+    ];
+    let mut scenario = scenario(has_team_tool, lead, &[("alpha", alpha, first)]);
+    scenario["actors"]["alpha"]["wake"] = json!(wakes);
+    scenario
 }

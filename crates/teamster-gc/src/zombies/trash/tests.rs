@@ -41,6 +41,7 @@ impl Claude {
             project: self.0.join("project"),
             user_config: PathBuf::new(),
             project_config: PathBuf::new(),
+            database: None,
         }
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use teamster_app::config::SettingSource;
 use teamster_app::env_vars;
-use teamster_store::{Clock, FileStore, SystemClock};
+use teamster_store::{Clock, SystemClock};
 use teamster_studio::keys::Keys;
 use teamster_studio::server::{self, Otlp, StudioServer};
 use teamster_studio::watch::{Hub, HubSettings};
@@ -33,13 +33,10 @@ pub struct OpenedStudio {
 impl OpenedStudio {
     /// Looks at these projects, and at every team of the machine.
     pub fn at(context: &Context, listener: TcpListener, named: &[PathBuf]) -> Result<Self> {
-        context.check_home()?;
         let (key, projects) = memory::remember(&context.layout, named)?;
         let port = listener.local_addr().map_err(no_port)?.port();
-        let settings = context.config.store_settings();
-        let store = FileStore::open(&context.layout, Arc::new(SystemClock), settings)?;
         let hub = Hub::open(
-            Arc::new(store),
+            context.shared_store()?,
             HubSettings {
                 layout: context.layout.clone(),
                 limits: context.config.limits(),

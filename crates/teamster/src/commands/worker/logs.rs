@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
+use teamster_app::env_vars;
 use teamster_app::logs::{LogEntry, LogLines, WorkerLog};
 use teamster_app::workers::tmux;
 use teamster_isolate::detached;
@@ -130,7 +131,7 @@ impl WorkerAttachArgs {
             );
         }
         let environment: Vec<_> = std::env::vars_os()
-            .filter(|(name, _)| name != teamster_app::env_vars::TMUX)
+            .filter(|(name, _)| name != env_vars::TMUX && name != env_vars::STORE)
             .collect();
         let [program, args @ ..] = command.as_slice() else {
             return Err(no_pane());

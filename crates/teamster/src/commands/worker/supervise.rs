@@ -56,6 +56,7 @@ impl WorkerSuperviseArgs {
             teamster: &teamster,
             tmux: workers::tmux(&project),
             setup: workers::setup_time(context, &project),
+            address: context.store_address()?,
         };
         let known = record::all(&dir, &team)?.len();
         let mut supervisor = Supervisor::new(
