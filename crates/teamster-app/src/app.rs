@@ -77,6 +77,22 @@ impl App {
         Ok(app)
     }
 
+    /// Returns the same for another project.
+    #[must_use]
+    pub fn in_project(&self, project: &Path) -> Self {
+        let layout = self.layout.of_project(project);
+        Self {
+            config: Config::load(&layout),
+            layout,
+            actor: self.actor.clone(),
+            confirm: self.confirm,
+            current: self.current.clone(),
+            own_team: self.own_team.clone(),
+            named_store: self.named_store.clone(),
+            store: self.store.clone(),
+        }
+    }
+
     /// Returns whether somebody can be shown something and asked.
     pub const fn can_ask(&self) -> bool {
         self.confirm.is_some()

@@ -418,15 +418,14 @@ impl Layout {
         })
     }
 
-    /// Returns the folder in which each team has one on this machine, for locks and what else only this machine needs. For
-    /// teams in files it is where they are kept.
-    pub fn team_folders(&self) -> PathBuf {
+    /// Returns the folders on the way from the Claude folder to the one in which each team has one on this machine, for locks and
+    /// what else only this machine needs. For teams in files it is where they are kept.
+    pub fn team_folders(&self) -> Vec<String> {
         match &self.database {
-            None => self.claude.join(TEAMS),
+            None => vec![TEAMS.to_owned()],
             Some(address) => {
                 let fit = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
-                let name: String = address.chars().map(fit).collect();
-                self.claude.join(DATABASES).join(name)
+                vec![DATABASES.to_owned(), address.chars().map(fit).collect()]
             }
         }
     }

@@ -13,8 +13,20 @@ use teamster_types::TeamName;
 
 use crate::dir::{Dir, Sync};
 use crate::error::FsError;
-use crate::layout;
+use crate::layout::{self, Layout};
 use crate::lock::{Lock, Waited};
+
+/// Returns the folder that a team has on this machine; `None` when there is no such team. A team in a database has one from now
+/// on, whether it is there or not.
+pub fn team_folder(layout: &Layout, team: &TeamName) -> Result<Option<Dir>, FsError> {
+    let folders = layout.team_folders();
+    let folders: Vec<&str> = folders.iter().map(String::as_str).collect();
+    let folder = Dir::open_or_create_root(&layout.claude)?.descend_or_create(&folders)?;
+    match layout.database {
+        Some(_) => Ok(Some(folder.child_or_create(team.as_str())?)),
+        None => folder.child(team.as_str()),
+    }
+}
 
 /// Notes in a project where a team of it lives: [`layout::Layout::store_note`].
 pub fn note_store(project: &Dir, team: &TeamName, store: &OsStr) -> Result<(), FsError> {

@@ -221,6 +221,9 @@ fn arguments(wanted: &WorkerSpec, restarts: u32) -> Vec<OsString> {
     if let Some(model) = &wanted.model {
         say("--model", model);
     }
+    if let Some(repo) = &wanted.repo {
+        say("--repo", repo);
+    }
     if restarts > 0 {
         say("--restarts", &restarts.to_string());
     }

@@ -53,6 +53,9 @@ pub struct WorkerSpec {
     /// How its process is run.
     #[serde(default)]
     pub backend: WorkerBackend,
+    /// The address of the repository that its work travels through, for a worker on a machine of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repo: Option<String>,
 }
 
 /// The record of a launch.

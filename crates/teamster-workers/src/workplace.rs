@@ -2,6 +2,7 @@
 
 mod foundation;
 mod setup;
+mod shared;
 mod worktree;
 
 use std::path::{Path, PathBuf};
@@ -12,6 +13,7 @@ use teamster_types::task::Task;
 
 pub use foundation::{FinishedWork, Foundation};
 pub use setup::{NotTrusted, SetupError, SetupSource, WorktreeSetup, make_usable};
+pub use shared::{Shared, fetch};
 pub use worktree::InWorktree;
 
 /// Something that kept a worker from working, in words for a person.

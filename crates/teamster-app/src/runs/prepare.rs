@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use teamster_fs::Dir;
-use teamster_isolate::git::{CommitId, FoundRepo, Git, GitProblem, Repo};
+use teamster_isolate::git::{CommitId, FoundRepo, Git, GitProblem, Repo, SharedRepo};
 use teamster_journal::payload::{
     Approve, Base, Budget, Check, Distribution, GivenBy, GivenPlan, MAX_FIX, PlanSource,
     ReviewMode, RunSpec,
@@ -72,6 +72,8 @@ pub struct RunRequest {
     pub review: ReviewMode,
     /// Where the work begins; `None` for the commit that is checked out.
     pub base: Option<String>,
+    /// The address of the repository that the work of other machines travels through.
+    pub repo: Option<String>,
     /// What it may cost.
     pub budget: Budget,
     /// Agents for this run only, each `NAME=KIND:ARGUMENT`.
@@ -119,6 +121,17 @@ pub struct StartedRun {
 }
 
 impl RunRequest {
+    /// Returns the address of the repository that machines share, if one is named.
+    fn shared_repo(&self) -> Result<Option<String>> {
+        let Some(url) = &self.repo else {
+            return Ok(None);
+        };
+        match SharedRepo::new(url) {
+            Ok(repo) => Ok(Some(repo.as_str().to_owned())),
+            Err(error) => Err(AppError::usage(error.message).hint(error.hint)),
+        }
+    }
+
     fn prepare(&self, app: &App) -> Result<PreparedRun> {
         let request = Request::parse(&self.words).map_err(|error| {
             AppError::usage(error.to_string()).hint("see `teamster run --help`")
@@ -170,6 +183,7 @@ impl RunRequest {
             tmux: self.tmux,
             budget: self.budget,
             uncommitted,
+            repo: self.shared_repo()?,
             collects: false,
         };
         check_given(&spec)?;

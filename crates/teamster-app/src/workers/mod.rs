@@ -1,6 +1,7 @@
 //! Workers: who is meant, how one is started and stopped, and the bridge that each of them is.
 
 mod bridge;
+mod machines;
 mod meter;
 mod native;
 mod place;
@@ -33,6 +34,7 @@ use crate::env_vars;
 use crate::error::{AppError, ErrorKind, Result};
 use crate::runs;
 pub use bridge::{Say, be};
+pub use machines::{JoinRequest, JoinedPlace, join_place};
 
 /// A worker that was named, and its team's project.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,15 +97,11 @@ pub fn project_of(app: &App, team: &TeamName) -> Result<PathBuf> {
 
 /// Returns the folder that a team has on this machine.
 pub fn team_folder(app: &App, team: &TeamName) -> Result<Dir> {
-    let missing = || AppError::not_found(format!("there is no team {team}"));
-    let folders = app.layout.team_folders();
     if app.layout.database.is_some() {
         app.read()?.team(team)?;
-        let folders = Dir::open_or_create_root(&folders)?;
-        return Ok(folders.child_or_create(team.as_str())?);
     }
-    let folders = Dir::open_root(&folders)?.ok_or_else(missing)?;
-    folders.child(team.as_str())?.ok_or_else(missing)
+    let missing = || AppError::not_found(format!("there is no team {team}"));
+    team_store::team_folder(&app.layout, team)?.ok_or_else(missing)
 }
 
 /// Returns the error for whoever starts a worker that runs.

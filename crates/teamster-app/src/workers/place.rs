@@ -2,10 +2,12 @@
 
 use std::path::Path;
 
-use teamster_isolate::git::{CommitId, Git, GitError, GitProblem, Repo};
+use teamster_isolate::git::{CommitId, Git, GitError, GitProblem, Repo, SharedRepo};
 use teamster_workers::bridge::OpenWorkplace;
 use teamster_workers::record::WorkerSpec;
-use teamster_workers::workplace::{Foundation, InPlace, InWorktree, Workplace, WorkplaceError};
+use teamster_workers::workplace::{
+    self, Foundation, InPlace, InWorktree, Shared, Workplace, WorkplaceError,
+};
 
 use super::team_folder;
 use crate::app::App;
@@ -27,6 +29,11 @@ pub(super) fn plan(app: &App, wanted: &WorkerSpec, project: &Path) -> Result<Ope
         .repo
         .use_recorded_rules(&folder)
         .map_err(no_worktree)?;
+    let shared = wanted.repo.as_deref().map(SharedRepo::new).transpose();
+    let shared = shared.map_err(no_worktree)?;
+    if let Some(shared) = &shared {
+        workplace::fetch(&found.repo, shared, &wanted.team).map_err(no_worktree)?;
+    }
     let team = app.read()?.team(&wanted.team)?;
     let base = team.as_object().get("teamster").and_then(|ours| {
         let base = ours.get("base")?.as_str()?.parse::<CommitId>();
@@ -47,9 +54,13 @@ pub(super) fn plan(app: &App, wanted: &WorkerSpec, project: &Path) -> Result<Ope
     let (team, worker) = (wanted.team.clone(), wanted.worker.clone());
     let on = Foundation::of(app.read()?, &team, &worker, None)?;
     Ok(Box::new(move |say| {
+        let repo = found.repo.clone();
         let opened = InWorktree::open(found.repo, &team, &worker, start, &on, setup, say);
         opened
-            .map(|place| Box::new(place) as Box<dyn Workplace>)
+            .map(|place| match shared {
+                None => Box::new(place) as Box<dyn Workplace>,
+                Some(shared) => Box::new(Shared::new(place, repo, shared, team, worker)),
+            })
             .map_err(|error| {
                 let error = no_worktree(error);
                 let hint = error.advice().unwrap_or_default();

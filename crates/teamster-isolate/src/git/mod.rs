@@ -31,6 +31,7 @@ mod restore;
 mod salvage;
 mod secrets;
 mod setup;
+mod shared;
 mod tracking;
 mod worktree;
 
@@ -52,4 +53,5 @@ pub use replacements::stored_objects;
 pub use repo::{FoundRepo, Repo};
 pub use secrets::{SecretFile, SecretReason};
 pub use setup::{SetupReport, SetupStep};
+pub use shared::{SharedRepo, clone_shared};
 pub use worktree::{BranchUpdate, DisplacedWork, Prepared, Removal, Worktree};

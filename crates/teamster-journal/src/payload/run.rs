@@ -81,6 +81,9 @@ pub struct RunSpec {
     pub budget: Budget,
     /// How many files of the user's are not committed, and so no part of the base.
     pub uncommitted: usize,
+    /// The address of the repository that the work of other machines travels through; without one they push to the host's own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub repo: Option<String>,
     /// Whether it only brings together what workers without a run have finished: nobody is started or stopped.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub collects: bool,
@@ -114,6 +117,7 @@ impl Default for RunSpec {
             tmux: false,
             budget: Budget::default(),
             uncommitted: 0,
+            repo: None,
             collects: false,
         }
     }

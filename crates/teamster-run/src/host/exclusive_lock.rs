@@ -59,7 +59,7 @@ pub struct TeamLock {
 impl TeamLock {
     /// Takes the lock of a team, or returns `None` when another process holds it or there is no such team.
     pub fn take(layout: &Layout, team: &TeamName) -> Result<Option<Self>, FsError> {
-        let Some(folder) = team_folder(layout, team)? else {
+        let Some(folder) = team_store::team_folder(layout, team)? else {
             return Ok(None);
         };
         Ok(
@@ -72,20 +72,11 @@ impl TeamLock {
 
     /// Returns whether a process hosts the team.
     pub fn is_held(layout: &Layout, team: &TeamName) -> Result<bool, FsError> {
-        match team_folder(layout, team)? {
+        match team_store::team_folder(layout, team)? {
             Some(folder) => Lock::is_held(&folder, layout::HOST_LOCK),
             None => Ok(false),
         }
     }
-}
-
-fn team_folder(layout: &Layout, team: &TeamName) -> Result<Option<Dir>, FsError> {
-    let folders = layout.team_folders();
-    if layout.database.is_some() {
-        let folders = Dir::open_or_create_root(&folders)?;
-        return Ok(Some(folders.child_or_create(team.as_str())?));
-    }
-    Dir::open_or_create_root(&folders)?.child(team.as_str())
 }
 
 /// The lock that a host holds as long as it runs: that of its project and that of its team.

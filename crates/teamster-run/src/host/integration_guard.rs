@@ -20,6 +20,7 @@ use teamster_types::task::Task;
 use teamster_types::{TaskId, TeamName};
 
 use super::context::RunContext;
+use super::merger::share_integration;
 use super::task_progress::{root, to_merge};
 use super::{HostCommand, Result, RunError};
 
@@ -98,7 +99,7 @@ impl IntegrationGuard {
             ));
         }
         self.integration = Some(ready.integration);
-        Ok(())
+        share_integration(run)
     }
 
     /// Returns whether the work of a task has to be merged.

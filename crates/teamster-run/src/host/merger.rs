@@ -1,7 +1,7 @@
 //! The merge train: what tasks have brought comes together, one after the other.
 
 use teamster_isolate::git::{
-    CommitId, Integration, MergeOutcome, MergePrediction, Repo, UNFETCHABLE,
+    CommitId, Integration, MergeOutcome, MergePrediction, Repo, SharedRepo, UNFETCHABLE,
 };
 use teamster_journal::payload::{MergeConflict, MergePredicted, Prediction};
 use teamster_journal::{EventActor, EventKind, HOST, NewEvent};
@@ -101,6 +101,7 @@ impl Merger {
             let why = format!("its result names {commit:?}, which is no commit");
             return give_up(run, task.id(), &why);
         };
+        fetch_if_missing(run, &id)?;
         let noted = run.state().head.clone();
         let Some(head) = self.guard.head(run)? else {
             return Ok(());
@@ -183,8 +184,49 @@ impl Merger {
         }
         run.read()?;
         self.guard.take_back_missing(run, head)?;
-        Ok(())
+        share_integration(run)
     }
+}
+
+/// Gets a commit that is not here from the repository that the team shares.
+fn fetch_if_missing(run: &mut RunContext<'_>, commit: &CommitId) -> Result<()> {
+    let (Some(shared), Some(repo)) = (shared_repo(run)?, run.repo()) else {
+        return Ok(());
+    };
+    if repo.resolve(commit.as_str())?.is_some() {
+        return Ok(());
+    }
+    let team = run.team().clone();
+    let fetched = run.in_background(|_| repo.fetch_team(&shared, &team))?;
+    if let Err(error) = fetched {
+        run.say(&format!(
+            "the work of other machines cannot be fetched from {shared}: {}",
+            error.message
+        ));
+    }
+    Ok(())
+}
+
+/// Brings the merged work to the repository that the team shares. What does not arrive now does so with the next merge, and no
+/// task needs it: whatever a task waits for has been brought there by whoever did it.
+pub(super) fn share_integration(run: &mut RunContext<'_>) -> Result<()> {
+    let (Some(shared), Some(repo)) = (shared_repo(run)?, run.repo()) else {
+        return Ok(());
+    };
+    let team = run.team().clone();
+    let pushed = run.in_background(|_| repo.push_integration(&shared, &team))?;
+    if let Err(error) = pushed {
+        run.say(&format!(
+            "the merged work did not arrive at {shared}: {}",
+            error.message
+        ));
+    }
+    Ok(())
+}
+
+fn shared_repo(run: &RunContext<'_>) -> Result<Option<SharedRepo>> {
+    let url = run.spec().repo.as_deref();
+    Ok(url.map(SharedRepo::new).transpose()?)
 }
 
 /// Returns every conflict that somebody is to resolve and nobody has recorded: its task, what it is about, and who resolves it.

@@ -2,7 +2,7 @@
 //! that moved, replaced objects, and settings that convert or merge contents. Agents can do so with plain git; nobody but
 //! the user should, and nobody should learn of it later.
 
-use teamster_fs::Dir;
+use teamster_fs::team_store;
 use teamster_isolate::git::{Refs, Repo};
 use teamster_journal::EventKind;
 use teamster_journal::payload::{FilesRecorded, RefsRecorded};
@@ -125,13 +125,12 @@ pub(super) fn keep_rules(run: &RunContext<'_>) -> Result<()> {
     let (Some(repo), false) = (run.repo(), run.spec().in_place) else {
         return Ok(());
     };
-    let path = run.env().layout.team_folders();
-    let team = Dir::open_root(&path.join(run.team().as_str()))?.ok_or_else(|| {
+    let team = team_store::team_folder(run.env().layout, run.team())?.ok_or_else(|| {
         RunError::refused(
             format!(
                 "the folder of team {} is gone from {}",
                 run.team(),
-                path.display()
+                run.env().layout.claude.display()
             ),
             "`teamster team list` shows the teams there are",
         )

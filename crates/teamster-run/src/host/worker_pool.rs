@@ -113,6 +113,7 @@ impl<'a> WorkerPool<'a> {
             } else {
                 WorkerBackend::Process
             },
+            repo: None,
         };
         Ok(match env.launcher.start(&wanted, 0) {
             Ok(_) => WorkerStart::New,

@@ -84,6 +84,9 @@ pub struct RunArgs {
     /// Where the work begins [default: the commit that is checked out]
     #[arg(long, value_name = "REF")]
     base: Option<String>,
+    /// The repository that workers on other machines share with this one [default: this one itself]
+    #[arg(long, value_name = "URL")]
+    repo: Option<String>,
     /// Tokens that may be used
     #[arg(long, value_name = "N")]
     budget_tokens: Option<u64>,
@@ -126,7 +129,7 @@ pub struct RunArgs {
     dry_run: bool,
     /// Go on with a run that was stopped or has crashed
     #[arg(long, value_name = "TEAM", conflicts_with_all = [
-        "words", "plan", "preset", "team", "verify", "flow", "leader", "base", "provider", "no_worktrees", "tmux",
+        "words", "plan", "preset", "team", "verify", "flow", "leader", "base", "repo", "provider", "no_worktrees", "tmux",
         "requirements", "approve_plan", "yes", "dry_run", "each", "best_of",
     ])]
     resume: Option<String>,
@@ -257,6 +260,7 @@ impl RunArgs {
             max_fix: self.max_fix,
             review: self.review.map_or(ReviewMode::Prefer, Into::into),
             base: self.base.clone(),
+            repo: self.repo.clone(),
             budget: self.budget(),
             providers: self.provider.clone(),
             in_place: self.no_worktrees,

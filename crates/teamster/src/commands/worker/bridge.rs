@@ -32,6 +32,8 @@ pub struct WorkerBridgeArgs {
     backend: String,
     #[arg(long)]
     in_place: bool,
+    #[arg(long)]
+    repo: Option<String>,
     #[arg(long, default_value_t = 0)]
     restarts: u32,
     /// A file with the environment to begin anew with
@@ -57,6 +59,7 @@ impl WorkerBridgeArgs {
             } else {
                 WorkerBackend::Process
             },
+            repo: self.repo,
         };
         let launch = env_vars::text(env_vars::LAUNCH).unwrap_or_else(teamster_fs::random_hex);
         workers::be(context, wanted, launch, self.restarts, printing())

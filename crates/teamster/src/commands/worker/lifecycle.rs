@@ -97,6 +97,7 @@ impl WorkerStartArgs {
             } else {
                 WorkerBackend::Process
             },
+            repo: None,
         };
         if self.foreground {
             let launch = teamster_fs::random_hex();

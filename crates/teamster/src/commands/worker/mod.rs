@@ -5,6 +5,7 @@
 mod answer;
 mod bridge;
 mod guard;
+mod join;
 mod lifecycle;
 mod list;
 mod logs;
@@ -15,6 +16,7 @@ use teamster_app::workers::{self, NamedWorker};
 
 use self::answer::WorkerAnswerArgs;
 use self::bridge::WorkerBridgeArgs;
+use self::join::WorkerJoinArgs;
 use self::lifecycle::{WorkerRestartArgs, WorkerResumeArgs, WorkerStartArgs, WorkerStopArgs};
 use self::list::{WorkerListArgs, WorkerShowArgs};
 use self::logs::{WorkerAttachArgs, WorkerLogsArgs};
@@ -41,6 +43,7 @@ pub struct WorkerArgs {
 #[derive(Debug, Subcommand)]
 enum WorkerCommand {
     Start(WorkerStartArgs),
+    Join(WorkerJoinArgs),
     List(WorkerListArgs),
     Show(WorkerShowArgs),
     Logs(WorkerLogsArgs),
@@ -62,6 +65,7 @@ impl WorkerArgs {
     pub fn run(self, context: &Context) -> Result {
         match self.command {
             WorkerCommand::Start(command) => command.run(context),
+            WorkerCommand::Join(command) => command.run(context),
             WorkerCommand::List(command) => command.run(context),
             WorkerCommand::Show(command) => command.run(context),
             WorkerCommand::Logs(command) => command.run(context),

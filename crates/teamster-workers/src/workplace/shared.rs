@@ -1,0 +1,142 @@
+//! A worktree on a machine of its own: work comes from a shared repository and goes back to it.
+
+use std::path::{Path, PathBuf};
+
+use teamster_isolate::git::{CommitId, GitError, Repo, SecretFile, SharedRepo};
+use teamster_types::task::Task;
+use teamster_types::{TaskId, TeamName, WorkerName};
+
+use super::{AttemptWork, Foundation, KeepAs, KeptWork, LeftOut, Workplace, WorkplaceError};
+
+/// A workplace whose work travels through a shared repository. A task's result counts only when it has arrived there.
+pub struct Shared<W> {
+    inner: W,
+    repo: Repo,
+    shared: SharedRepo,
+    team: TeamName,
+    worker: WorkerName,
+}
+
+impl<W: Workplace> Shared<W> {
+    /// Lets the work of a workplace travel.
+    pub fn new(
+        inner: W,
+        repo: Repo,
+        shared: SharedRepo,
+        team: TeamName,
+        worker: WorkerName,
+    ) -> Self {
+        Self {
+            inner,
+            repo,
+            shared,
+            team,
+            worker,
+        }
+    }
+
+    fn bring(&self, task: &Task, keep: KeepAs, kept: &KeptWork) -> Result<(), GitError> {
+        let commit: Option<CommitId> = kept.commit.as_deref().and_then(|it| it.parse().ok());
+        match (keep, commit, &kept.name) {
+            (KeepAs::Result, Some(commit), _) => {
+                let (team, worker) = (&self.team, &self.worker);
+                self.repo
+                    .push_work(&self.shared, team, worker, task.id(), &commit)
+            }
+            (KeepAs::Attempt(_), Some(_), Some(name)) => self.repo.push_ref(&self.shared, name),
+            _ => Ok(()),
+        }
+    }
+
+    fn in_words(&self, error: &GitError, kept: &KeptWork) -> WorkplaceError {
+        let place = kept.name.as_deref().unwrap_or("its worktree");
+        WorkplaceError(format!(
+            "the work did not arrive at {}: {}; it is kept on this machine, as {place} in {}",
+            self.shared,
+            error.message,
+            self.repo.project().display()
+        ))
+    }
+}
+
+impl<W: Workplace> Workplace for Shared<W> {
+    fn folder(&self) -> &Path {
+        self.inner.folder()
+    }
+
+    fn last_attempt(&self, task: &TaskId) -> Result<Option<AttemptWork>, WorkplaceError> {
+        self.inner.last_attempt(task)
+    }
+
+    fn patch_of(&self, commit: &str, files: &[String]) -> Result<Vec<u8>, WorkplaceError> {
+        self.inner.patch_of(commit, files)
+    }
+
+    fn merged_beside(&self, commit: &str, files: &[String]) -> Result<Vec<u8>, WorkplaceError> {
+        self.inner.merged_beside(commit, files)
+    }
+
+    fn begin(&mut self, on: &Foundation) -> Result<LeftOut, WorkplaceError> {
+        fetch(&self.repo, &self.shared, &self.team).map_err(|error| {
+            WorkplaceError(format!(
+                "the team's work cannot be fetched from {}: {}",
+                self.shared, error.message
+            ))
+        })?;
+        self.inner.begin(on)
+    }
+
+    fn changes(&self) -> Result<Vec<PathBuf>, WorkplaceError> {
+        self.inner.changes()
+    }
+
+    fn take_secrets(&mut self) -> Vec<SecretFile> {
+        self.inner.take_secrets()
+    }
+
+    fn set_secrets_aside(&mut self) -> Result<Vec<SecretFile>, WorkplaceError> {
+        self.inner.set_secrets_aside()
+    }
+
+    fn commit(&mut self, message: &str) -> Result<(), WorkplaceError> {
+        self.inner.commit(message)
+    }
+
+    fn keep(
+        &mut self,
+        task: &Task,
+        keep: KeepAs,
+        message: &str,
+    ) -> Result<KeptWork, WorkplaceError> {
+        let kept = self.inner.keep(task, keep, message)?;
+        match (self.bring(task, keep, &kept), keep) {
+            (Ok(()), _) => Ok(kept),
+            (Err(error), KeepAs::Result) => Err(self.in_words(&error, &kept)),
+            // What came to nothing is kept here at least.
+            (Err(error), KeepAs::Attempt(_)) => {
+                tracing::warn!("{}", self.in_words(&error, &kept));
+                Ok(kept)
+            }
+        }
+    }
+
+    fn take_back(&mut self, task: &Task, attempt: u64) -> Result<Option<String>, WorkplaceError> {
+        let name = self.inner.take_back(task, attempt)?;
+        if let Some(name) = &name
+            && let Err(error) = self.repo.push_ref(&self.shared, name)
+        {
+            tracing::warn!(
+                "{name} did not arrive at {}: {}",
+                self.shared,
+                error.message
+            );
+        }
+        Ok(name)
+    }
+}
+
+/// Gets what the team has done by now.
+pub fn fetch(repo: &Repo, shared: &SharedRepo, team: &TeamName) -> Result<(), GitError> {
+    repo.fetch_team(shared, team)?;
+    repo.follow_integration(team)
+}
