@@ -2,7 +2,7 @@
 
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use teamster_fs::layout::Layout;
 use teamster_store::{Read, Store, TeamEntry};
@@ -14,6 +14,9 @@ use crate::actor::{Actor, BridgeIdentity, below_a_worker};
 use crate::config::Config;
 use crate::env_vars;
 use crate::error::{AppError, ErrorKind, Result};
+
+/// The store that the command line of this process names.
+static NAMED_STORE: OnceLock<String> = OnceLock::new();
 
 /// A function that shows a person a text with a question below it, and returns whether they clearly said yes.
 pub type Confirm = fn(text: &str, question: &'static str) -> bool;
@@ -31,8 +34,6 @@ pub struct App {
     current: PathBuf,
     /// The only team that there is for an agent: that of the bridge it runs below.
     own_team: Option<TeamName>,
-    /// The store that the command line names.
-    named_store: Option<String>,
     store: OnceCell<Arc<dyn Store>>,
 }
 
@@ -40,11 +41,6 @@ impl App {
     /// Finds everything from the environment and the current folder. What is wrong with the settings is among
     /// [`Config::problems`].
     pub fn find() -> Result<Self> {
-        Self::find_with(None)
-    }
-
-    /// Finds the same for a command line that names a store.
-    pub fn find_with(store: Option<String>) -> Result<Self> {
         let current = std::env::current_dir().map_err(|error| {
             AppError::new(
                 ErrorKind::Unreachable,
@@ -61,11 +57,10 @@ impl App {
             confirm: None,
             layout,
             current,
-            named_store: store,
             store: OnceCell::new(),
         };
         // A store that cannot be chosen is told when it is needed.
-        let chosen = app.choose_store(None).ok();
+        let chosen = app.choose_store().ok();
         app.layout.database = chosen.and_then(|chosen| chosen.database());
         Ok(app)
     }
@@ -88,7 +83,6 @@ impl App {
             confirm: self.confirm,
             current: self.current.clone(),
             own_team: self.own_team.clone(),
-            named_store: self.named_store.clone(),
             store: self.store.clone(),
         }
     }
@@ -122,13 +116,19 @@ impl App {
         if let Some(store) = self.store.get() {
             return Ok(store);
         }
-        let store = self.choose_store(None)?.open(self)?;
+        let store = self.choose_store()?.open(self)?;
         Ok(self.store.get_or_init(|| store))
     }
 
+    /// Notes the store that the command line of this process names, before any application is found.
+    pub fn name_store(store: String) {
+        // The command line is read once.
+        let _ = NAMED_STORE.set(store);
+    }
+
     /// Returns the store that the command line names.
-    pub(crate) fn named_store(&self) -> Option<&str> {
-        self.named_store.as_deref()
+    pub(crate) fn named_store() -> Option<&'static str> {
+        NAMED_STORE.get().map(String::as_str)
     }
 
     /// Checks that there is a home to keep teams in. A folder for teams may be missing; what it would be made in may not.

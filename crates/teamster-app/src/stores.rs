@@ -129,10 +129,9 @@ pub struct MadeStore {
 }
 
 impl App {
-    /// Returns the store that is meant. `argument` is what stands behind `--store`; a password there could be read by every user
-    /// of the machine, so it is refused.
-    pub fn choose_store(&self, argument: Option<&str>) -> Result<ChosenStore> {
-        if let Some(text) = argument.or(self.named_store()) {
+    /// Returns the store that is meant. A password behind `--store` could be read by every user of the machine, so it is refused.
+    pub fn choose_store(&self) -> Result<ChosenStore> {
+        if let Some(text) = Self::named_store() {
             let place = self.place(text)?;
             if matches!(&place, StorePlace::Database(url) if url.has_password()) {
                 return Err(AppError::usage(
@@ -169,10 +168,10 @@ impl App {
 
     /// Returns the address of the store for a process of ours that is started now, where the user's settings do not tell it.
     pub fn store_address(&self) -> Result<Option<OsString>> {
-        let chosen = self.choose_store(None)?;
+        let chosen = self.choose_store()?;
         Ok(match &chosen.place {
             StorePlace::Files(_) => None,
-            StorePlace::Database(_) => match (self.named_store(), &self.config.store_url) {
+            StorePlace::Database(_) => match (Self::named_store(), &self.config.store_url) {
                 (Some(named), _) => Some(named.into()),
                 (None, url) if matches!(url.source, SettingSource::Variable(_)) => {
                     url.value.as_ref().map(|text| text.reveal().into())

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use clap::error::ErrorKind as ParseErrorKind;
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
-use teamster_app::{Actor, env_vars};
+use teamster_app::{Actor, App, env_vars};
 use teamster_types::TeamName;
 use teamster_types::redact::redact;
 
@@ -36,6 +36,10 @@ pub struct Cli {
     /// Answer as JSON, for programs
     #[arg(long, global = true)]
     json: bool,
+
+    /// The store, without a password: postgres://user@host/database, or files
+    #[arg(long, global = true, value_name = "URL")]
+    store: Option<String>,
 
     #[command(subcommand)]
     command: Command,
@@ -281,6 +285,9 @@ fn may_call(path: &str) -> Result {
 
 fn dispatch(cli: Cli) -> Result {
     let out = Output::new(cli.json);
+    if let Some(store) = cli.store {
+        App::name_store(store);
+    }
     match cli.command {
         Command::Completions(command) => command.run(out),
         Command::Man(command) => command.run(out),

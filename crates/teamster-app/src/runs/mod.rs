@@ -26,6 +26,7 @@ use teamster_run::observer::RunObserver;
 use teamster_run::plan::Plan;
 use teamster_store::Read;
 use teamster_types::flow::Stage;
+use teamster_types::process::Life;
 use teamster_types::transitions::Edit;
 use teamster_types::{TaskId, TeamName};
 use teamster_workers::launch::{self, Launcher};
@@ -162,12 +163,35 @@ pub fn require_trust(app: &App, team: &TeamName, spec: &RunSpec, unknown: Unknow
 
 /// Takes the lock of a team's host; `None` when somebody else has it, or another run works in the project.
 pub fn lock(app: &App, team: &TeamName) -> Result<Option<ExclusiveLock>> {
+    refuse_other_machine(app, team)?;
     let project = workers::project_of(app, team)?;
     let dir = opened(&project)?;
     let Some(lock) = ProjectLock::take(&dir)? else {
         return Ok(None);
     };
     Ok(lock.with_team(&app.layout.of_project(&project), team)?)
+}
+
+/// Refuses to host a team whose host may run on another machine, where no lock of this one counts. A process there cannot be judged
+/// from here.
+fn refuse_other_machine(app: &App, team: &TeamName) -> Result {
+    if app.layout.database.is_none() {
+        return Ok(());
+    }
+    let Some(host) = app.read()?.team(team)?.host() else {
+        return Ok(());
+    };
+    if app.store()?.life(&host) != Life::Unknown {
+        return Ok(());
+    }
+    Err(AppError::new(
+        ErrorKind::Conflict,
+        format!(
+            "team {team} is hosted on the machine {}, as process {}, which cannot be judged from here",
+            host.host, host.pid
+        ),
+    )
+    .hint("go on with it on that machine"))
 }
 
 /// Returns whether a process hosts the run of a team now.

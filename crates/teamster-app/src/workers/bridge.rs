@@ -39,7 +39,7 @@ pub fn be(app: &App, wanted: WorkerSpec, launch: String, restarts: u32, mut say:
     };
     trust::require(app, &settings.layout, config, &plan, Unknown::Refuse)?;
     let store = app
-        .choose_store(None)?
+        .choose_store()?
         .open_with(app, config.store_settings())?;
     // The lock first: the worktree of a worker that runs is nobody else's to make ready.
     let team_folder = team_folder(app, &wanted.team)?;

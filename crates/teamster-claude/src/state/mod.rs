@@ -260,6 +260,11 @@ impl States {
         Ok(dead.map(|state| state.session_id).collect())
     }
 
+    /// Returns the process of the lead of a session, as its hooks told it.
+    pub fn lead_process(&self, session: &str) -> Option<ProcessId> {
+        self.memory().session(session)?.lead.clone()
+    }
+
     /// Returns the teammates of a state that have a process of their own which is gone, each with its pid.
     pub fn gone_teammates(&self, state: &AgentState) -> BTreeMap<String, u32> {
         let memory = self.memory();

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use teamster_claude::state::States;
 use teamster_fs::{FileKind, FsError, Lock, layout};
 use teamster_types::phrase::{Phrase, PhraseCode};
 use teamster_types::process::Life;
@@ -80,6 +81,12 @@ pub(super) fn lead_gone(scanner: &ZombieScanner<'_>, team: &TeamFolder) -> Optio
         .map(|session| session.process.clone())
         .collect();
     records.extend(config.lead_process());
+    // A client that records no process of its lead removes what it recorded of its session soon after the end; a hook that the lead
+    // called in its project knows it all the same.
+    if let Some(project) = config.project() {
+        let layout = scanner.options.layout.of_project(Path::new(project));
+        records.extend(States::of(&layout).lead_process(lead_session));
+    }
     let all_gone = records
         .iter()
         .all(|process| machine.life(process) == Life::Gone);

@@ -28,8 +28,6 @@ in section [store] of your own settings, else the files below ~/.claude. It is w
 postgres://user:password@host:5432/database?sslmode=verify-full, or as the word files. A password
 is refused on the command line, where every user of the machine could read it.
 
-Only these commands use a database so far: runs and workers keep their teams in files.
-
 Examples:
   teamster store status
   teamster store export --team fix-auth --output fix-auth.jsonl
@@ -58,20 +56,6 @@ impl StoreArgs {
     }
 }
 
-/// Which store a command works with.
-#[derive(Args, Debug)]
-struct StoreSelector {
-    /// The store, without a password: postgres://user@host/database, or files
-    #[arg(long, value_name = "URL")]
-    store: Option<String>,
-}
-
-impl StoreSelector {
-    fn find(&self, context: &Context) -> Result<ChosenStore> {
-        context.choose_store(self.store.as_deref())
-    }
-}
-
 /// Make the store in a database, or bring it up to date; any number of machines may do so at once
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -82,15 +66,12 @@ Examples:
   TEAMSTER_STORE=postgres://me@127.0.0.1:1/teams teamster store init   # exits 7
   teamster store init --store postgres://me@127.0.0.1:1/teams   # exits 7
   teamster store init --store files   # exits 5")]
-struct StoreInitArgs {
-    #[command(flatten)]
-    store: StoreSelector,
-}
+struct StoreInitArgs {}
 
 impl StoreInitArgs {
     fn run(self, context: &Context) -> Result {
         context.must_be_a_person("making a store")?;
-        let store = self.store.find(context)?;
+        let store = context.choose_store()?;
         let made = store.init()?;
         let address = store.address();
         context.out.answer(
@@ -120,14 +101,11 @@ Examples:
   teamster store status
   teamster store status --json
   teamster store status --store postgres://me@127.0.0.1:1/teams   # exits 7")]
-struct StoreStatusArgs {
-    #[command(flatten)]
-    store: StoreSelector,
-}
+struct StoreStatusArgs {}
 
 impl StoreStatusArgs {
     fn run(self, context: &Context) -> Result {
-        let store = self.store.find(context)?;
+        let store = context.choose_store()?;
         let report = stores::look(context, &store);
         context.out.answer(
             || status_json(&store, &report),
@@ -233,13 +211,11 @@ struct StoreExportArgs {
     /// The new file that only you may read; - is the standard output
     #[arg(long, value_name = "FILE", default_value = STREAM)]
     output: PathBuf,
-    #[command(flatten)]
-    store: StoreSelector,
 }
 
 impl StoreExportArgs {
     fn run(self, context: &Context) -> Result {
-        let store = self.store.find(context)?;
+        let store = context.choose_store()?;
         let team: TeamName = self.team.parse()?;
         let (moved, lines) = stores::export(context, &store, &team)?;
         if !moved.released.is_empty() {
@@ -275,13 +251,11 @@ Examples:
 struct StoreImportArgs {
     /// The file; - is the standard input
     file: PathBuf,
-    #[command(flatten)]
-    store: StoreSelector,
 }
 
 impl StoreImportArgs {
     fn run(self, context: &Context) -> Result {
-        let store = self.store.find(context)?;
+        let store = context.choose_store()?;
         let lines = read_named(&self.file, EXPORT_LIMIT)?;
         let moved = stores::import(context, &store, &lines)?;
         let address = store.address();

@@ -231,7 +231,21 @@ impl Judge {
     fn pane_of(&self, call: &Call) -> Option<&str> {
         let is_its = |process: &Process| Some(process.pid) == call.client;
         let pane = self.panes.iter().find(|(_, process)| is_its(process));
-        pane.map(|(name, _)| name.as_str())
+        let known = pane.map(|(name, _)| name.as_str());
+        // A client that does not tell its process names the teammate when it is idle, in the same session.
+        let session = &call.fields["session_id"];
+        let told = || {
+            let mut calls = self.calls.all.iter();
+            calls.find_map(|other| {
+                let is_same =
+                    other.event == "TeammateIdle" && other.fields["session_id"] == *session;
+                let name = is_same.then(|| text(&other.fields["teammate_name"]))?;
+                self.panes
+                    .get_key_value(name)
+                    .map(|(name, _)| name.as_str())
+            })
+        };
+        known.or_else(|| call.client.is_none().then(told)?)
     }
 
     /// Returns the teammate that a call is about.

@@ -28,6 +28,8 @@ pub(super) struct Look {
     pub(super) after: Truth,
     pub(super) state: Option<Value>,
     pub(super) is_torn: bool,
+    /// Whether a hook wrote the state while it was taken.
+    pub(super) was_written: bool,
     pub(super) status: Value,
     pub(super) zombies: Value,
     pub(super) top: Option<Value>,
@@ -36,7 +38,7 @@ pub(super) struct Look {
 impl Look {
     /// Whether nothing changed while it was taken.
     pub(super) fn is_still(&self) -> bool {
-        self.before == self.after
+        self.before == self.after && !self.was_written
     }
 }
 
@@ -73,7 +75,8 @@ impl Beside {
     fn look(&self, number: usize) -> Look {
         let (at, before) = (now(), Truth::read(&self.session));
         let file = self.session.join("project/.bkit/agent-state.json");
-        let bytes = std::fs::read(file).ok();
+        let read = || std::fs::read(&file).ok();
+        let bytes = read();
         let state = bytes
             .as_ref()
             .and_then(|bytes| serde_json::from_slice(bytes).ok());
@@ -84,6 +87,7 @@ impl Beside {
             .is_multiple_of(TOP)
             .then(|| self.ask("top --once --json"));
         let (after, until) = (Truth::read(&self.session), now());
+        let was_written = read() != bytes;
         Look {
             at,
             until,
@@ -91,6 +95,7 @@ impl Beside {
             after,
             state,
             is_torn,
+            was_written,
             status,
             zombies,
             top,
