@@ -25,6 +25,7 @@ mod hook;
 mod hostile;
 mod isolate;
 mod kit;
+mod machines;
 mod party;
 mod releases;
 mod run;

@@ -432,6 +432,9 @@ fn the_help_says_what_will_happen() {
           --mcp
               Put our tools in instead of our hooks: start runs, see how far they are, talk to workers
 
+          --store <URL>
+              The store, without a password: postgres://user@host/database, or files
+
       -h, --help
               Print help (see a summary with '-h')
 
@@ -470,6 +473,9 @@ fn the_help_says_what_will_happen() {
 
           --mcp
               Take our tools out instead of our hooks
+
+          --store <URL>
+              The store, without a password: postgres://user@host/database, or files
 
       -h, --help
               Print help (see a summary with '-h')

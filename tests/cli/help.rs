@@ -354,6 +354,9 @@ fn the_help_of_the_whole_is_a_map() {
           --json
               Answer as JSON, for programs
 
+          --store <URL>
+              The store, without a password: postgres://user@host/database, or files
+
       -h, --help
               Print help (see a summary with '-h')
 
@@ -383,7 +386,7 @@ fn the_help_of_the_whole_is_a_map() {
       TEAMSTER_SOCKET      where the caller reaches its worker's bridge; commands of agents go there
       TEAMSTER_PROJECT     the project folder (else CLAUDE_PROJECT_DIR, else the git work tree)
       TEAMSTER_CLAUDE_DIR  where teams are kept (else CLAUDE_CONFIG_DIR, else ~/.claude)
-      TEAMSTER_STORE       the database that `teamster store` works with
+      TEAMSTER_STORE       the database in which teams are kept, instead of files
       TEAMSTER_DEBUG       makes hooks say what they do, on the error stream and in TEAMSTER_LOG
                            (else .bkit/hook.log)
       TEAMSTER_LOG         what traces of runs and workers tell: teamster_run=debug,info, or off
@@ -415,8 +418,9 @@ fn the_help_of_the_whole_is_a_map() {
       help      Print this message or the help of the given subcommand(s)
 
     Options:
-          --json  Answer as JSON, for programs
-      -h, --help  Print help
+          --json         Answer as JSON, for programs
+          --store <URL>  The store, without a password: postgres://user@host/database, or files
+      -h, --help         Print help
 
     Examples:
       teamster task create --subject "Fix the login form"
@@ -437,6 +441,7 @@ fn the_help_of_the_whole_is_a_map() {
           --worker <WORKER>  Who asks [default: `TEAMSTER_WORKER`]
           --lease <TIME>     How long the claim lasts unless renewed [default: the setting
                              `claim.lease`, 120s]
+          --store <URL>      The store, without a password: postgres://user@host/database, or files
       -h, --help             Print help
 
     Without an id the worker gets its own tasks first, then free ones that it can do, the lowest

@@ -151,7 +151,7 @@ Environment:
   TEAMSTER_SOCKET      where the caller reaches its worker's bridge; commands of agents go there
   TEAMSTER_PROJECT     the project folder (else CLAUDE_PROJECT_DIR, else the git work tree)
   TEAMSTER_CLAUDE_DIR  where teams are kept (else CLAUDE_CONFIG_DIR, else ~/.claude)
-  TEAMSTER_STORE       the database that `teamster store` works with
+  TEAMSTER_STORE       the database in which teams are kept, instead of files
   TEAMSTER_DEBUG       makes hooks say what they do, on the error stream and in TEAMSTER_LOG
                        (else .bkit/hook.log)
   TEAMSTER_LOG         what traces of runs and workers tell: teamster_run=debug,info, or off

@@ -110,6 +110,33 @@ impl ChosenStore {
         Ok(MadeStore { made, version })
     }
 
+    /// Lets a role of the server work for a team.
+    pub fn let_work(&self, app: &App, role: &str, team: &TeamName) -> Result {
+        app.must_be_a_person("giving a role rights")?;
+        Ok(teamster_postgres::let_work(self.url()?, role, team)?)
+    }
+
+    /// Takes that from a role again, and returns whether it had it.
+    pub fn let_work_no_more(&self, app: &App, role: &str, team: &TeamName) -> Result<bool> {
+        app.must_be_a_person("taking rights from a role")?;
+        Ok(teamster_postgres::let_work_no_more(
+            self.url()?,
+            role,
+            team,
+        )?)
+    }
+
+    fn url(&self) -> Result<&StoreUrl> {
+        match &self.place {
+            StorePlace::Database(url) => Ok(url),
+            StorePlace::Files(_) => Err(AppError::new(
+                ErrorKind::Nothing,
+                "teams are kept in files, which belong to one user and know no roles",
+            )
+            .hint("name a database with TEAMSTER_STORE or --store")),
+        }
+    }
+
     /// Looks at the server, if there is one.
     fn server(&self) -> Result<Option<StoreStatus>> {
         match &self.place {

@@ -41,6 +41,6 @@ mod url;
 mod watch;
 mod whole;
 
-pub use schema::{StoreStatus, init, schema_needed, status};
+pub use schema::{StoreStatus, init, let_work, let_work_no_more, schema_needed, status};
 pub use store::{PgSettings, PgStore};
 pub use url::StoreUrl;

@@ -1,13 +1,15 @@
 //! Plain reads, and the beats of workers.
 
 use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 use teamster_journal::{Event, EventKind, EventType};
 use teamster_store::backend::no_task;
 use teamster_store::{
-    Damaged, Filed, JournalPage, Kind, Listen, Read, Result, Signal, StoreError, TaskList,
-    TeamEntry, Watch,
+    Damaged, Filed, HostRight, JournalPage, Kind, Listen, OtherHost, Read, Result, Signal, Store,
+    StoreError, TaskList, TeamEntry, Watch,
 };
 use teamster_types::failure::Failure;
 use teamster_types::heartbeat::Heartbeat;
@@ -301,6 +303,54 @@ impl Read for PgStore {
         self.life_of(process)
     }
 
+    fn hold_host(
+        &self,
+        team: &TeamName,
+        holder: &str,
+        lease: Duration,
+        gone: Option<&str>,
+    ) -> Result<HostRight> {
+        let process = serde_json::to_string(&self.me).unwrap_or_default();
+        let lease = i64::try_from(lease.as_millis()).unwrap_or(i64::MAX);
+        let rows = self.query(
+            "SELECT holder, process, millis_left FROM teamster.hold_host($1, $2, $3, $4, $5)",
+            &[
+                (&team.as_str(), Type::TEXT),
+                (&holder, Type::TEXT),
+                (&process, Type::TEXT),
+                (&lease, Type::INT8),
+                (&gone.unwrap_or_default(), Type::TEXT),
+            ],
+        )?;
+        let found = other_host(rows.first().ok_or_else(|| no_team(team))?);
+        Ok(if found.holder == holder {
+            HostRight::Ours
+        } else {
+            HostRight::Theirs(found)
+        })
+    }
+
+    fn current_host(&self, team: &TeamName) -> Result<Option<OtherHost>> {
+        let rows = self.query(
+            "SELECT holder, process, leased_until - teamster.now_millis() FROM teamster.hosts \
+             WHERE team = $1 AND leased_until > teamster.now_millis()",
+            &[(&team.as_str(), Type::TEXT)],
+        )?;
+        Ok(rows.first().map(other_host))
+    }
+
+    fn release_host(&self, team: &TeamName, holder: &str) -> Result<()> {
+        self.query(
+            "DELETE FROM teamster.hosts WHERE team = $1 AND holder = $2",
+            &[(&team.as_str(), Type::TEXT), (&holder, Type::TEXT)],
+        )
+        .map(drop)
+    }
+
+    fn hosted_by(&self, holder: &str) -> Option<Arc<dyn Store>> {
+        Some(Arc::new(self.in_the_name_of(holder)))
+    }
+
     fn signals(&self, team: &TeamName, worker: &WorkerName) -> Result<Vec<Signal>> {
         let rows = self.of_team(
             team,
@@ -363,5 +413,15 @@ impl Read for PgStore {
     fn watch(&self, team: &TeamName, after: u64) -> Result<Box<dyn Watch>> {
         self.must_be_there(team)?;
         Ok(Box::new(PgWatch::new(self.another(), team, after)?))
+    }
+}
+
+/// Reads a row of who hosts a team, by which process, and for how many milliseconds.
+fn other_host(row: &Row) -> OtherHost {
+    let left: i64 = row.get(2);
+    OtherHost {
+        holder: row.get(0),
+        process: serde_json::from_str(row.get(1)).ok(),
+        left: Duration::from_millis(u64::try_from(left).unwrap_or(0)),
     }
 }

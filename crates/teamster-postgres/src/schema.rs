@@ -3,12 +3,19 @@
 use std::time::{Duration, Instant};
 
 use teamster_store::{Kind, Result, StoreError};
+use teamster_types::TeamName;
+use tokio_postgres::types::{ToSql, Type};
 
 use crate::session::{Session, StatementError};
+use crate::store::no_team;
 use crate::url::StoreUrl;
 
 /// Every migration in its order. One that was released never changes; what comes after it is a new one.
-const MIGRATIONS: [&str; 1] = [include_str!("../migrations/0001_store.sql")];
+const MIGRATIONS: [&str; 3] = [
+    include_str!("../migrations/0001_store.sql"),
+    include_str!("../migrations/0002_hosts.sql"),
+    include_str!("../migrations/0003_roles.sql"),
+];
 
 /// The oldest server whose SQL is enough, as the server tells its version.
 const OLDEST_SERVER: u32 = 130_000;
@@ -94,6 +101,39 @@ pub fn status(url: &StoreUrl) -> Result<StoreStatus> {
         latency,
         wakes: is_woken(url, &mut session)?,
     })
+}
+
+/// Lets a role of the server work for a team: read all of it, and change what workers change. Only the role that owns the store can
+/// do so.
+pub fn let_work(url: &StoreUrl, role: &str, team: &TeamName) -> Result<()> {
+    let session = Session::connect(url)?;
+    check(url, &session)?;
+    let team_and_role = [
+        (&role as &(dyn ToSql + Sync), Type::TEXT),
+        (&team.as_str(), Type::TEXT),
+    ];
+    session.query(url, "SELECT teamster.let_work($1, $2)", &team_and_role)?;
+    let granted = session.query(
+        url,
+        "SELECT FROM teamster.grants WHERE role = $1 AND team = $2",
+        &team_and_role,
+    )?;
+    if granted.is_empty() {
+        return Err(no_team(team));
+    }
+    Ok(())
+}
+
+/// Takes that from a role again, and returns whether it had it.
+pub fn let_work_no_more(url: &StoreUrl, role: &str, team: &TeamName) -> Result<bool> {
+    let session = Session::connect(url)?;
+    check(url, &session)?;
+    let taken = session.query(
+        url,
+        "DELETE FROM teamster.grants WHERE role = $1 AND team = $2 RETURNING 1",
+        &[(&role, Type::TEXT), (&team.as_str(), Type::TEXT)],
+    )?;
+    Ok(!taken.is_empty())
 }
 
 /// Returns whether a notification of another connection wakes this one.

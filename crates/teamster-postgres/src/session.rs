@@ -26,6 +26,8 @@ pub(crate) type Param<'a> = (&'a (dyn ToSql + Sync), Type);
 
 /// What was read by a change is not what is there any more.
 pub(crate) const STALE: &str = "TM409";
+/// Somebody else has the right to host the team.
+const NOT_HOST: &str = "TM423";
 /// There is no such team.
 pub(crate) const NO_TEAM: &str = "TM404";
 
@@ -238,11 +240,21 @@ fn describe(url: &StoreUrl, error: &Error) -> StoreError {
         NO_TEAM => StoreError::not_found(said.to_owned())
             .hint("`teamster team list` shows the teams of this store"),
         STALE => StoreError::busy(said.to_owned()),
+        NOT_HOST => new(
+            Kind::Conflict,
+            format!("{said}, so this one changes nothing any more"),
+            "`teamster status` shows how it goes on",
+        ),
         // No schema, no table, no function.
         "3F000" | "42P01" | "42883" => new(
             Kind::Unreachable,
             format!("the database {url} has no store of teamster: {said}"),
             "`teamster store init` makes one",
+        ),
+        "42704" => new(
+            Kind::NotFound,
+            format!("the database {url} says: {said}"),
+            "`CREATE ROLE name LOGIN` makes a role",
         ),
         "28000" | "28P01" => new(
             Kind::Unreachable,

@@ -74,6 +74,8 @@ pub struct PgStore {
     pub(crate) settings: PgSettings,
     /// The process in whose name tasks are claimed.
     pub(crate) me: ProcessId,
+    /// The holder of the right to host a team, in whose name changes are made; empty for everybody else.
+    pub(crate) host: String,
     lives: Arc<Lives>,
     idle: Arc<Mutex<Vec<Session>>>,
     clock: Arc<Mutex<Option<ServerClock>>>,
@@ -96,6 +98,7 @@ impl PgStore {
             url,
             settings,
             me: machine.me().clone(),
+            host: String::new(),
             lives: Arc::new(move |process: &ProcessId| machine.life(process)),
             idle: Arc::new(Mutex::new(vec![session])),
             clock: Arc::default(),
@@ -109,10 +112,18 @@ impl PgStore {
             url: self.url.clone(),
             settings: self.settings.clone(),
             me,
+            host: self.host.clone(),
             lives: Arc::clone(&self.lives),
             idle: Arc::clone(&self.idle),
             clock: Arc::clone(&self.clock),
         }
+    }
+
+    /// Returns the same store, whose changes are made only as long as `holder` has the right to host the team.
+    pub(crate) fn in_the_name_of(&self, holder: &str) -> Self {
+        let mut store = self.another();
+        holder.clone_into(&mut store.host);
+        store
     }
 
     /// Returns the same store for a listener, which outlives the borrow.

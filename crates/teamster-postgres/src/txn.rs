@@ -278,12 +278,19 @@ impl<'a> PgTxn<'a> {
             return Ok(None);
         }
         let written = AppliedColumns::of(&mut self);
-        let params = written.params(&self);
+        let mut params = written.params(&self);
         let url = &self.store.url;
-        let done = if self.held == Held::Nothing {
-            self.session.query(url, APPLY, &params)
+        let host = self.store.host.as_str();
+        let apply = if host.is_empty() {
+            APPLY
         } else {
-            self.session.commit_with(url, APPLY, &params)
+            params.push((&host, Type::TEXT));
+            APPLY_AS_HOST
+        };
+        let done = if self.held == Held::Nothing {
+            self.session.query(url, apply, &params)
+        } else {
+            self.session.commit_with(url, apply, &params)
         };
         drop(params);
         match done {
@@ -298,6 +305,11 @@ impl<'a> PgTxn<'a> {
 
 const APPLY: &str = "SELECT teamster.apply($1, $2, $3, $4, $5::text::numeric, $6, $7, $8, $9, $10::text[]::numeric[], $11, $12, $13, \
     $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34, $35, $36, $37)";
+
+/// The same by a host: the database looks whether it still has its right, in the same transaction.
+const APPLY_AS_HOST: &str = "SELECT CASE WHEN set_config('teamster.host', $38, true) IS NOT NULL THEN \
+    teamster.apply($1, $2, $3, $4, $5::text::numeric, $6, $7, $8, $9, $10::text[]::numeric[], $11, $12, $13, \
+    $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34, $35, $36, $37) END";
 
 /// Adds the tasks of a team that is imported.
 pub(crate) const INSERT_TASKS: &str = "INSERT INTO teamster.tasks (team, id, number, fence, status, owner, leased_until, not_before, \

@@ -63,8 +63,8 @@ pub use export::{ExportedMailbox, MailLine, MailPlaces, TeamExport};
 pub use export_format::{EXPORT_VERSION, mailbox_of};
 pub use file::{FileStore, Settings, client_sessions, each_event, keep_journal};
 pub use store::{
-    AcceptedProposal, ClaimRequest, Claimed, Damaged, DeletedTeam, Delivery, Filed, JournalPage,
-    LostMerge, Merge, Outgoing, PlannedTask, Read, Reader, Recipient, Signal, Store, TaskList,
-    TeamChanges, TeamEntry,
+    AcceptedProposal, ClaimRequest, Claimed, Damaged, DeletedTeam, Delivery, Filed, HostRight,
+    JournalPage, LostMerge, Merge, OtherHost, Outgoing, PlannedTask, Read, Reader, Recipient,
+    Signal, Store, TaskList, TeamChanges, TeamEntry,
 };
 pub use watch::{Change, Folders, Heard, Listen, Pulse, Watch};

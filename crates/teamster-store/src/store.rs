@@ -1,5 +1,6 @@
 //! What a store does, in the words of the domain.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -20,6 +21,26 @@ use teamster_types::{TaskId, TeamName, Time, WorkerName};
 use crate::error::Result;
 use crate::export::TeamExport;
 use crate::watch::{Listen, Watch};
+
+/// Who has the right to host a team.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HostRight {
+    /// Whoever asked.
+    Ours,
+    /// Another process.
+    Theirs(OtherHost),
+}
+
+/// Another process that hosts a team.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OtherHost {
+    /// What it calls itself.
+    pub holder: String,
+    /// The process, where that can be read.
+    pub process: Option<ProcessId>,
+    /// How long its lease still lasts unless it is renewed.
+    pub left: Duration,
+}
 
 /// A file that could not be understood.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
@@ -268,6 +289,38 @@ pub trait Read: Send + Sync {
 
     /// Tells whether a process lives, as far as this store can tell.
     fn life(&self, process: &ProcessId) -> Life;
+
+    /// Takes or renews the right to host a team for so long, unless another process has it. `gone` is a holder that is proven
+    /// gone. Files need no such right: the lock of their machine is enough.
+    fn hold_host(
+        &self,
+        team: &TeamName,
+        holder: &str,
+        lease: Duration,
+        gone: Option<&str>,
+    ) -> Result<HostRight> {
+        let _ = (team, holder, lease, gone);
+        Ok(HostRight::Ours)
+    }
+
+    /// Returns the process that has the right to host a team; `None` when nobody has, or nobody needs it.
+    fn current_host(&self, team: &TeamName) -> Result<Option<OtherHost>> {
+        let _ = team;
+        Ok(None)
+    }
+
+    /// Gives the right to host a team back.
+    fn release_host(&self, team: &TeamName, holder: &str) -> Result<()> {
+        let _ = (team, holder);
+        Ok(())
+    }
+
+    /// Returns the same store, whose changes are made only as long as `holder` has the right to host the team; `None` where
+    /// nobody needs one.
+    fn hosted_by(&self, holder: &str) -> Option<Arc<dyn Store>> {
+        let _ = holder;
+        None
+    }
 
     /// Sessions of Claude Code that left a record on this machine.
     fn client_sessions(&self) -> Vec<ClientSession> {

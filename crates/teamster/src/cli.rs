@@ -38,7 +38,7 @@ pub struct Cli {
     json: bool,
 
     /// The store, without a password: postgres://user@host/database, or files
-    #[arg(long, global = true, value_name = "URL")]
+    #[arg(long, global = true, value_name = "URL", display_order = 900)]
     store: Option<String>,
 
     #[command(subcommand)]

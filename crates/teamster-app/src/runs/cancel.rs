@@ -164,18 +164,25 @@ fn end_unhosted(
     // Held while the state files are written, where nobody else writes them.
     let _project = ProjectLock::take(&opened(&project)?)?;
     let mut observer = Onlooker { level, tell };
-    with_environment(app, team, &spec, &mut observer, |environment| {
-        Host::new(environment, team.clone(), spec.clone())
-            .cancel()
-            .map_err(|error| {
-                failed(
-                    team,
-                    spec.collects,
-                    trace_log::of_host(&project, team),
-                    error,
-                )
-            })
-    })?
+    with_environment(
+        app,
+        app.store()?,
+        team,
+        &spec,
+        &mut observer,
+        |environment| {
+            Host::new(environment, team.clone(), spec.clone())
+                .cancel()
+                .map_err(|error| {
+                    failed(
+                        team,
+                        spec.collects,
+                        trace_log::of_host(&project, team),
+                        error,
+                    )
+                })
+        },
+    )?
 }
 
 /// Watches the end of a run that nobody hosts. Nobody is asked anything there.

@@ -24,7 +24,7 @@ use teamster_run::host::{
 };
 use teamster_run::observer::RunObserver;
 use teamster_run::plan::Plan;
-use teamster_store::Read;
+use teamster_store::{OtherHost, Read, Store};
 use teamster_types::flow::Stage;
 use teamster_types::process::Life;
 use teamster_types::transitions::Edit;
@@ -163,41 +163,35 @@ pub fn require_trust(app: &App, team: &TeamName, spec: &RunSpec, unknown: Unknow
 
 /// Takes the lock of a team's host; `None` when somebody else has it, or another run works in the project.
 pub fn lock(app: &App, team: &TeamName) -> Result<Option<ExclusiveLock>> {
-    refuse_other_machine(app, team)?;
     let project = workers::project_of(app, team)?;
     let dir = opened(&project)?;
     let Some(lock) = ProjectLock::take(&dir)? else {
         return Ok(None);
     };
-    Ok(lock.with_team(&app.layout.of_project(&project), team)?)
+    match lock.with_team(&app.layout.of_project(&project), team)? {
+        Some(lock) => with_right(app, team, lock),
+        None => Ok(None),
+    }
 }
 
-/// Refuses to host a team whose host may run on another machine, where no lock of this one counts. A process there cannot be judged
-/// from here.
-fn refuse_other_machine(app: &App, team: &TeamName) -> Result {
-    if app.layout.database.is_none() {
-        return Ok(());
-    }
-    let Some(host) = app.read()?.team(team)?.host() else {
-        return Ok(());
-    };
-    if app.store()?.life(&host) != Life::Unknown {
-        return Ok(());
-    }
-    Err(AppError::new(
-        ErrorKind::Conflict,
-        format!(
-            "team {team} is hosted on the machine {}, as process {}, which cannot be judged from here",
-            host.host, host.pid
-        ),
-    )
-    .hint("go on with it on that machine"))
+/// Takes the right to host a team as well, or returns `None` when another process has it, on whatever machine.
+fn with_right(app: &App, team: &TeamName, lock: ExclusiveLock) -> Result<Option<ExclusiveLock>> {
+    Ok(lock.with_right(&app.shared_store()?, team)?.ok())
 }
 
 /// Returns whether a process hosts the run of a team now.
 pub fn is_hosted(app: &App, team: &TeamName) -> Result<bool> {
     let layout = app.layout.of_project(&workers::project_of(app, team)?);
-    Ok(TeamLock::is_held(&layout, team)?)
+    if TeamLock::is_held(&layout, team)? {
+        return Ok(true);
+    }
+    let store = app.store()?;
+    let host = store.current_host(team)?;
+    let is_gone = |host: &OtherHost| {
+        let process = host.process.as_ref();
+        process.is_some_and(|process| store.life(process) == Life::Gone)
+    };
+    Ok(host.is_some_and(|host| !is_gone(&host)))
 }
 
 /// Opens the folder of a project. One that is gone is not made again: nothing of the work would be in it.
@@ -242,7 +236,7 @@ fn host_from(
     team: &TeamName,
     spec: RunSpec,
     start: HostStart,
-    _lock: ExclusiveLock,
+    lock: ExclusiveLock,
     observer: &mut dyn RunObserver,
 ) -> Result<HostExit> {
     let project = workers::project_of(app, team)?;
@@ -257,7 +251,11 @@ fn host_from(
     if env_vars::get(env_vars::UNCHECKED_MERGES).is_some() {
         teamster_fs::fail::leave_merges_unchecked();
     }
-    with_environment(app, team, &spec.clone(), observer, |environment| {
+    let store = match lock.store() {
+        Some(store) => store,
+        None => app.shared_store()?,
+    };
+    with_environment(app, &*store, team, &spec.clone(), observer, |environment| {
         let collects = spec.collects;
         let mut host = Host::new(environment, team.clone(), spec);
         if collects && start == HostStart::Anew {
@@ -273,6 +271,7 @@ fn host_from(
 /// Gives `work` everything outside a team's run that a host works with.
 fn with_environment<T>(
     app: &App,
+    store: &dyn Store,
     team: &TeamName,
     spec: &RunSpec,
     observer: &mut dyn RunObserver,
@@ -306,7 +305,7 @@ fn with_environment<T>(
         .and_then(std::result::Result::ok);
     let trust = CurrentTrust::new(layout.clone());
     let environment = HostEnvironment {
-        store: app.store()?,
+        store,
         machine: &machine,
         layout: &layout,
         project: &dir,

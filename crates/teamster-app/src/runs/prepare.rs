@@ -26,7 +26,7 @@ use teamster_types::team::{NewMember, NewTeam};
 use teamster_workers::{briefing, launch};
 
 use super::casting::CastTeam;
-use super::{busy, check_budget};
+use super::{busy, check_budget, with_right};
 use crate::app::{App, recordable};
 use crate::env_vars;
 use crate::error::{AppError, Result};
@@ -450,6 +450,7 @@ impl PreparedRun {
         let base = self.spec.base.as_ref().map(|base| base.commit.as_str());
         app.store()?.create_team(&new, base)?;
         let lock = lock.with_team(&app.layout, &self.team)?.ok_or_else(busy)?;
+        let lock = with_right(app, &self.team, lock)?.ok_or_else(busy)?;
         Ok(StartedRun {
             team: self.team,
             spec: self.spec,

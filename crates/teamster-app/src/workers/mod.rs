@@ -90,9 +90,11 @@ pub fn project_of(app: &App, team: &TeamName) -> Result<PathBuf> {
     {
         return Ok(layout.project.clone());
     }
-    Ok(config
-        .project()
-        .map_or_else(|| app.layout.project.clone(), PathBuf::from))
+    let told = config.project().map(PathBuf::from);
+    let is_here = |project: &PathBuf| layout.database.is_none() || project.is_dir();
+    Ok(told
+        .filter(is_here)
+        .unwrap_or_else(|| layout.project.clone()))
 }
 
 /// Returns the folder that a team has on this machine.

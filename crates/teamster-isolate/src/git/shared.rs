@@ -13,6 +13,7 @@ use teamster_types::{TaskId, TeamName, WorkerName};
 
 use super::command::Git;
 use super::error::{GitError, GitProblem};
+use super::integration::Integration;
 use super::names::{
     BRANCHES, CommitId, HEADS, PINS, branch_of, head_ref, integration_branch, pin_ref,
 };
@@ -95,13 +96,11 @@ fn without_password(url: &str) -> String {
 /// Makes a clone of a shared repository in a folder that is not there yet.
 pub fn clone_shared(git: &Git, shared: &SharedRepo, folder: &Path) -> Result<(), GitError> {
     let parent = folder.parent().unwrap_or(Path::new("."));
-    patiently(|| {
-        git.at(parent)
-            .args(["clone", "--quiet", "--no-tags", "--"])
-            .arg(&shared.url)
-            .arg(folder)
-            .done()
-    })
+    git.at(parent)
+        .args(["clone", "--quiet", "--no-tags", "--"])
+        .arg(&shared.url)
+        .arg(folder)
+        .done()
 }
 
 impl Repo {
@@ -119,8 +118,11 @@ impl Repo {
         })
     }
 
-    /// Takes the integration branch of a team over from what was fetched. Nobody works on it here.
+    /// Takes the integration branch of a team over from what was fetched, unless this is the repository in which it is merged.
     pub fn follow_integration(&self, team: &TeamName) -> Result<(), GitError> {
+        if Integration::open(self, team)?.is_some() {
+            return Ok(());
+        }
         let branch = integration_branch(team);
         let name = branch.rsplit('/').next().unwrap_or_default();
         let fetched = format!("{FETCHED}{team}/heads/{name}");

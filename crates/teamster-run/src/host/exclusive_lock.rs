@@ -1,14 +1,23 @@
 //! The locks of a host: one run at a time works in a project, and one process at a time hosts a team.
 
+use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use teamster_fs::layout::Layout;
-use teamster_fs::{Dir, FsError, Lock, Waited, layout, team_store};
+use teamster_fs::{Dir, FsError, Lock, OrTrace as _, Waited, layout, team_store};
+use teamster_store::{HostRight, OtherHost, Store, StoreError};
 use teamster_types::TeamName;
+use teamster_types::process::Life;
 
 /// A process that only looks whether a lock is taken holds it for no longer than this.
 const GLANCE: Duration = Duration::from_millis(200);
+/// How long a host that cannot reach the store of its team keeps its right there, and how often it is renewed.
+const LEASE: Duration = Duration::from_secs(60);
+const RENEWAL: Duration = Duration::from_secs(10);
 
 /// The lock of a project, without a team. The kernel frees it when its holder dies.
 #[derive(Debug)]
@@ -46,6 +55,7 @@ impl ProjectLock {
         Ok(Some(ExclusiveLock {
             _project: self.lock,
             _team: of_team,
+            right: None,
         }))
     }
 }
@@ -79,9 +89,103 @@ impl TeamLock {
     }
 }
 
-/// The lock that a host holds as long as it runs: that of its project and that of its team.
+/// The lock that a host holds as long as it runs: that of its project, that of its team, and its right in the store.
 #[derive(Debug)]
 pub struct ExclusiveLock {
     _project: Lock,
     _team: TeamLock,
+    right: Option<HeldRight>,
+}
+
+impl ExclusiveLock {
+    /// Takes the right to host the team in its store as well, or returns the process that has it. A process that is proven gone
+    /// has it no more.
+    pub fn with_right(
+        mut self,
+        store: &Arc<dyn Store>,
+        team: &TeamName,
+    ) -> Result<Result<Self, OtherHost>, StoreError> {
+        let holder = teamster_fs::random_hex();
+        let Some(hosting) = store.hosted_by(&holder) else {
+            return Ok(Ok(self));
+        };
+        let mut right = store.hold_host(team, &holder, LEASE, None)?;
+        if let HostRight::Theirs(other) = &right
+            && let Some(process) = &other.process
+            && store.life(process) == Life::Gone
+        {
+            right = store.hold_host(team, &holder, LEASE, Some(&other.holder))?;
+        }
+        match right {
+            HostRight::Theirs(other) => Ok(Err(other)),
+            HostRight::Ours => {
+                self.right = Some(HeldRight::begin(hosting, team.clone(), holder));
+                Ok(Ok(self))
+            }
+        }
+    }
+
+    /// Returns the store in which changes are made only as long as this process has the right to host the team; `None` where
+    /// the locks are enough.
+    pub fn store(&self) -> Option<Arc<dyn Store>> {
+        self.right.as_ref().map(|right| Arc::clone(&right.store))
+    }
+}
+
+/// The right to host a team, renewed by a thread for as long as it is held.
+struct HeldRight {
+    store: Arc<dyn Store>,
+    team: TeamName,
+    holder: String,
+    over: mpsc::Sender<()>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl fmt::Debug for HeldRight {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HeldRight")
+            .field("team", &self.team)
+            .field("holder", &self.holder)
+            .finish_non_exhaustive()
+    }
+}
+
+impl HeldRight {
+    fn begin(store: Arc<dyn Store>, team: TeamName, holder: String) -> Self {
+        let (over, is_over) = mpsc::channel();
+        let (renewed, of_team, by) = (Arc::clone(&store), team.clone(), holder.clone());
+        let thread = std::thread::spawn(move || {
+            while is_over.recv_timeout(RENEWAL) == Err(RecvTimeoutError::Timeout) {
+                match renewed.hold_host(&of_team, &by, LEASE, None) {
+                    Ok(HostRight::Ours) => {}
+                    // From now on the store refuses every change of ours, which is where the run stops.
+                    Ok(HostRight::Theirs(other)) => {
+                        tracing::error!("another process hosts team {of_team}: {other:?}");
+                        return;
+                    }
+                    Err(error) => tracing::warn!("the right to host is not renewed: {error}"),
+                }
+            }
+        });
+        Self {
+            store,
+            team,
+            holder,
+            over,
+            thread: Some(thread),
+        }
+    }
+}
+
+impl Drop for HeldRight {
+    fn drop(&mut self) {
+        // The thread may have ended.
+        let _ = self.over.send(());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+        self.store
+            .release_host(&self.team, &self.holder)
+            .or_trace("give the right to host a team back");
+    }
 }

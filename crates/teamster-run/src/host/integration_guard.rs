@@ -20,7 +20,7 @@ use teamster_types::task::Task;
 use teamster_types::{TaskId, TeamName};
 
 use super::context::RunContext;
-use super::merger::share_integration;
+use super::merger::{share_integration, take_over_integration};
 use super::task_progress::{root, to_merge};
 use super::{HostCommand, Result, RunError};
 
@@ -82,6 +82,7 @@ impl IntegrationGuard {
             )
         })?;
         let team = run.team().clone();
+        take_over_integration(run)?;
         // A large repository takes long to be checked out.
         let (ready, swept) = run.in_background(|_| {
             let ready = Integration::prepare(repo, &team, &base);

@@ -2,6 +2,7 @@
 
 use teamster_isolate::git::{
     CommitId, Integration, MergeOutcome, MergePrediction, Repo, SharedRepo, UNFETCHABLE,
+    integration_branch,
 };
 use teamster_journal::payload::{MergeConflict, MergePredicted, Prediction};
 use teamster_journal::{EventActor, EventKind, HOST, NewEvent};
@@ -220,6 +221,22 @@ pub(super) fn share_integration(run: &mut RunContext<'_>) -> Result<()> {
             "the merged work did not arrive at {shared}: {}",
             error.message
         ));
+    }
+    Ok(())
+}
+
+/// Gets what the host of another machine has merged, where this machine has nothing of it yet.
+pub(super) fn take_over_integration(run: &mut RunContext<'_>) -> Result<()> {
+    let (Some(shared), Some(repo)) = (shared_repo(run)?, run.repo()) else {
+        return Ok(());
+    };
+    let team = run.team().clone();
+    let is_new = repo.branch_tip(&integration_branch(&team))?.is_none();
+    if is_new && run.state().begun.is_some() {
+        run.in_background(|_| {
+            repo.fetch_team(&shared, &team)?;
+            repo.follow_integration(&team)
+        })??;
     }
     Ok(())
 }

@@ -113,7 +113,8 @@ impl<'a> WorkerPool<'a> {
             } else {
                 WorkerBackend::Process
             },
-            repo: None,
+            // Another machine may have to go on with what is done here.
+            repo: spec.repo.clone(),
         };
         Ok(match env.launcher.start(&wanted, 0) {
             Ok(_) => WorkerStart::New,

@@ -41,6 +41,8 @@ pub struct StoreArgs {
 enum StoreCommand {
     Init(StoreInitArgs),
     Status(StoreStatusArgs),
+    Grant(StoreGrantArgs),
+    Revoke(StoreRevokeArgs),
     Export(StoreExportArgs),
     Import(StoreImportArgs),
 }
@@ -50,6 +52,8 @@ impl StoreArgs {
         match self.command {
             StoreCommand::Init(command) => command.run(context),
             StoreCommand::Status(command) => command.run(context),
+            StoreCommand::Grant(command) => command.run(context),
+            StoreCommand::Revoke(command) => command.run(context),
             StoreCommand::Export(command) => command.run(context),
             StoreCommand::Import(command) => command.run(context),
         }
@@ -87,6 +91,66 @@ impl StoreInitArgs {
                     line(&address),
                     made.version
                 ),
+            },
+        )
+    }
+}
+
+/// Let a role of the server work for a team: its workers may join, and neither host it nor see others
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Only the role that owns the store can do so. Make the role on the server first:
+CREATE ROLE builder LOGIN PASSWORD '…'.
+
+Examples:
+  teamster store grant builder --team a --store postgres://me@127.0.0.1:1/t   # exits 7
+  teamster store grant builder --team fix-auth --store files   # exits 5")]
+struct StoreGrantArgs {
+    /// The role, as the server calls it
+    role: String,
+    /// The team
+    #[arg(long)]
+    team: String,
+}
+
+impl StoreGrantArgs {
+    fn run(self, context: &Context) -> Result {
+        let team: TeamName = self.team.parse()?;
+        context
+            .choose_store()?
+            .let_work(context, &self.role, &team)?;
+        context.out.answer(
+            || json!({ "role": self.role, "team": team }),
+            || format!("{} may work for team {team}.", line(&self.role)),
+        )
+    }
+}
+
+/// Take from a role that it may work for a team
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  teamster store revoke builder --team a --store postgres://me@127.0.0.1:1/t   # exits 7
+  teamster store revoke builder --team fix-auth --store files   # exits 5")]
+struct StoreRevokeArgs {
+    /// The role, as the server calls it
+    role: String,
+    /// The team
+    #[arg(long)]
+    team: String,
+}
+
+impl StoreRevokeArgs {
+    fn run(self, context: &Context) -> Result {
+        let team: TeamName = self.team.parse()?;
+        let had = context
+            .choose_store()?
+            .let_work_no_more(context, &self.role, &team)?;
+        context.out.answer(
+            || json!({ "role": self.role, "team": team, "revoked": had }),
+            || match had {
+                true => format!("{} may no longer work for team {team}.", line(&self.role)),
+                false => format!("{} could not work for team {team}.", line(&self.role)),
             },
         )
     }

@@ -1,0 +1,497 @@
+//! One team on several machines: each has a home and a clone of its own, and reaches the others through a real PostgreSQL server and
+//! through git alone.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+
+use serde_json::Value;
+use teamster_testkit::postgres::{PostgresServer, shared_server};
+use teamster_testkit::wait::wait_until;
+
+use crate::kit::{Call, Ran, TestProject, skip};
+
+/// The team of every test.
+const TEAM: &str = "letters";
+
+/// A machine: a home of its own, which knows the database.
+struct Machine {
+    project: TestProject,
+    url: String,
+}
+
+impl Machine {
+    fn new(url: &str) -> Self {
+        Self {
+            project: TestProject::new(),
+            url: url.to_owned(),
+        }
+    }
+
+    /// A machine with a repository, on which a run can begin.
+    fn with_repository(url: &str) -> Self {
+        let machine = Self::new(url);
+        std::fs::remove_dir_all(machine.project.folder().join(".git")).unwrap();
+        machine.git(&["init", "--quiet", "--initial-branch", "main"]);
+        machine.git(&["config", "user.name", "Me"]);
+        machine.git(&["config", "user.email", "me@localhost"]);
+        machine.project.write("README.md", "Letters\n");
+        machine.git(&["add", "."]);
+        machine.git(&["commit", "--quiet", "-m", "Begin"]);
+        machine
+    }
+
+    fn folder(&self) -> PathBuf {
+        self.project.folder()
+    }
+
+    fn git(&self, args: &[&str]) -> String {
+        git_in(&self.folder(), &self.project.home(), args)
+    }
+
+    fn call(&self, args: &[&str]) -> Call {
+        self.project.call(args).env("TEAMSTER_STORE", &self.url)
+    }
+
+    fn run(&self, args: &[&str]) -> Ran {
+        self.call(args).run()
+    }
+
+    /// Begins a run of one worker of its own with a plan of this many tasks; every fourth waits for the one three before it.
+    fn begin_run(&self, tasks: usize, agent: &str, more: &[&str]) -> Host<'_> {
+        let plan = self.project.home().join("plan.toml");
+        let task = |number: usize| {
+            let waits = match number % 4 {
+                3 => format!("blockedBy = [\"t{}\"]\n", number - 3),
+                _ => String::new(),
+            };
+            format!("[[tasks]]\nid = \"t{number}\"\nsubject = \"Write f{number}\"\n{waits}\n")
+        };
+        let text: String = (0..tasks).map(task).collect();
+        std::fs::write(&plan, text).unwrap();
+        let output = self.project.home().join("run.txt");
+        let mut args = vec![
+            "run",
+            "1:writer",
+            "write the letters",
+            "--provider",
+            agent,
+            "--verify",
+            "ls",
+            "--team",
+            TEAM,
+            "--approve",
+            "auto",
+            "--yes",
+            "--review",
+            "off",
+            "--plan",
+        ];
+        args.push(plan.to_str().unwrap());
+        args.extend(more);
+        let child = self
+            .call(&args)
+            .spawn_into(std::fs::File::create(&output).unwrap());
+        let host = Host {
+            machine: self,
+            child,
+            output,
+        };
+        wait_until("a worker of the run begins", || {
+            host.said().contains("begins task")
+        });
+        host
+    }
+
+    /// Joins the team from this machine.
+    fn join(&self, name: &str, agent: &str, more: &[&str]) -> Value {
+        let args = [
+            "worker",
+            "join",
+            "--team",
+            TEAM,
+            "--name",
+            name,
+            "--provider",
+            agent,
+            "--json",
+        ];
+        let args: Vec<&str> = args.into_iter().chain(more.iter().copied()).collect();
+        self.run(&args).succeeds().json()
+    }
+
+    /// How many tasks each worker has completed.
+    fn completed_by(&self, worker: &str) -> usize {
+        let journal = self.run(&["journal", "--team", TEAM, "--json"]).succeeds();
+        let events = journal.json();
+        let events = events["events"].as_array().unwrap();
+        let is_its = |event: &&Value| event["type"] == "task.completed" && event["actor"] == worker;
+        events.iter().filter(is_its).count()
+    }
+}
+
+/// The host of a run.
+struct Host<'a> {
+    machine: &'a Machine,
+    child: Child,
+    output: PathBuf,
+}
+
+impl Host<'_> {
+    fn said(&self) -> String {
+        std::fs::read_to_string(&self.output).unwrap()
+    }
+
+    /// Waits for its end, which must be that all of it landed: each task once, and a file of each.
+    fn lands(mut self, tasks: usize) {
+        let status = self.child.wait().unwrap();
+        assert!(status.success(), "{status}: {}", self.said());
+        let files = self.machine.git(&["ls-tree", "--name-only", "main"]);
+        let files: BTreeSet<&str> = files.lines().collect();
+        let expected: Vec<String> = (0..tasks).map(|number| format!("f{number}.txt")).collect();
+        let expected: BTreeSet<&str> = expected
+            .iter()
+            .map(String::as_str)
+            .chain(["README.md"])
+            .collect();
+        assert_eq!(files, expected, "{}", self.said());
+        let listed = ["task", "list", "--team", TEAM, "--json"];
+        let listed = self.machine.run(&listed).succeeds().json();
+        let listed = listed["tasks"].as_array().unwrap();
+        assert_eq!(listed.len(), tasks);
+        assert!(
+            listed.iter().all(|task| task["status"] == "completed"),
+            "{listed:?}"
+        );
+    }
+}
+
+fn git_in(folder: &Path, home: &Path, args: &[&str]) -> String {
+    let output = Command::new("git")
+        .args(args)
+        .current_dir(folder)
+        .env("HOME", home)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "git {args:?}: {output:?}");
+    String::from_utf8(output.stdout)
+        .unwrap()
+        .trim_end()
+        .to_owned()
+}
+
+/// An agent that writes a file after this long.
+fn writer(seconds: &str) -> String {
+    format!(
+        "writer=command:sleep {seconds}; echo \"the letter\" > \"${{TEAMSTER_TASK_SUBJECT#Write }}.txt\""
+    )
+}
+
+/// A database of its own with a store in it; `None` where no server is installed.
+fn database(server: &PostgresServer) -> String {
+    let url = server.database();
+    let machine = Machine::new(&url);
+    machine.run(&["store", "init"]).succeeds();
+    url
+}
+
+fn shared_database() -> Option<String> {
+    let found = shared_server().map(database);
+    if found.is_none() {
+        skip("there is no PostgreSQL server");
+    }
+    found
+}
+
+#[test]
+fn run_on_a_database_lands_and_leaves_no_team_in_files() {
+    let Some(url) = shared_database() else { return };
+    let host = Machine::with_repository(&url);
+    host.begin_run(5, &writer("0.1"), &[]).lands(5);
+    assert!(!host.project.claude("teams").exists());
+    let report = format!(".omc/reports/{TEAM}/report.md");
+    assert!(host.folder().join(report).is_file());
+    // Whoever looks from another machine sees the same.
+    let other = Machine::new(&url);
+    let status = other
+        .run(&["status", "--team", TEAM, "--json"])
+        .succeeds()
+        .json();
+    assert_eq!(
+        status["teams"][0]["progress"]["completedTasks"], 5,
+        "{status}"
+    );
+    let top = other
+        .run(&["top", "--once", "--team", TEAM, "--json"])
+        .succeeds();
+    assert!(top.stdout.contains("Write f4"), "{}", top.stdout);
+}
+
+#[test]
+fn machines_that_join_do_tasks_of_a_run_and_all_of_it_lands() {
+    let Some(url) = shared_database() else { return };
+    let host = Machine::with_repository(&url);
+    let agent = writer("0.3");
+    let run = host.begin_run(16, &agent, &[]);
+    let address = format!("file://{}", host.folder().display());
+    let others = ["b", "c"].map(|name| {
+        let machine = Machine::new(&url);
+        let clone = machine.project.home().join("clone");
+        let dir = ["--repo", &address, "--dir", clone.to_str().unwrap()];
+        let joined = machine.join(name, &agent, &dir);
+        assert_eq!(joined["project"], clone.display().to_string());
+        machine
+    });
+    run.lands(16);
+    for (machine, name) in others.iter().zip(["b", "c"]) {
+        assert!(machine.completed_by(name) > 0, "{name} did nothing");
+        // The run has told them to stop, and they have.
+        let clone = machine.project.home().join("clone");
+        let records = clone.join(format!(".omc/state/team-bridge/{TEAM}/{name}.launch.json"));
+        assert!(!records.exists());
+        assert_eq!(
+            git_in(&clone, &machine.project.home(), &["status", "--porcelain"]),
+            ""
+        );
+    }
+}
+
+#[test]
+fn work_travels_through_a_repository_that_is_nobodys_own() {
+    let Some(url) = shared_database() else { return };
+    let host = Machine::with_repository(&url);
+    let between = host.project.home().join("between.git");
+    let path = between.to_str().unwrap();
+    host.git(&["clone", "--quiet", "--bare", ".", path]);
+    let address = format!("file://{path}");
+    let agent = writer("0.3");
+    let run = host.begin_run(12, &agent, &["--repo", &address]);
+    // The run names the repository, so whoever joins need not.
+    let other = Machine::new(&url);
+    let clone = other.project.home().join("clone");
+    let joined = other.join("b", &agent, &["--dir", clone.to_str().unwrap()]);
+    assert_eq!(joined["repo"], address);
+    run.lands(12);
+    assert!(other.completed_by("b") > 0);
+    let merged = host.git(&["rev-parse", "main"]);
+    let branch = format!("refs/heads/omc-team/{TEAM}/integration");
+    let arrived = git_in(&between, &host.project.home(), &["rev-parse", &branch]);
+    // What landed is what was merged and brought there last.
+    host.git(&["merge-base", "--is-ancestor", &arrived, &merged]);
+}
+
+#[test]
+fn worker_of_another_machine_that_is_killed_loses_no_task() {
+    let Some(url) = shared_database() else { return };
+    let host = Machine::with_repository(&url);
+    let agent = writer("0.3");
+    let run = host.begin_run(8, &agent, &[]);
+    let address = format!("file://{}", host.folder().display());
+    let other = Machine::new(&url);
+    let clone = other.project.home().join("clone");
+    let slow = "writer=command:echo begun > begun; sleep 600";
+    let dir = ["--repo", &address, "--dir", clone.to_str().unwrap()];
+    let joined = other.join("b", slow, &dir);
+    let worktree = clone.join(format!(".omc/worktrees/{TEAM}/b/begun"));
+    wait_until("it works on a task", || worktree.exists());
+    let pid = joined["pid"].to_string();
+    let killed = Command::new("kill").args(["-KILL", &pid]).status().unwrap();
+    assert!(killed.success());
+    run.lands(8);
+    assert_eq!(other.completed_by("b"), 0);
+}
+
+#[test]
+fn run_goes_on_when_the_server_has_crashed_and_is_back() {
+    let Some(mut server) = PostgresServer::start("") else {
+        return skip("there is no PostgreSQL server");
+    };
+    let url = database(&server);
+    let host = Machine::with_repository(&url);
+    let agent = writer("0.4");
+    let run = host.begin_run(10, &agent, &[]);
+    for merged in ["task 2", "task 5"] {
+        wait_until("some of it is merged", || {
+            let said = run.said();
+            said.lines()
+                .any(|line| line.contains(merged) && line.contains("is merged"))
+        });
+        server.crash_and_restart();
+    }
+    run.lands(10);
+}
+
+#[test]
+fn another_machine_goes_on_with_the_run_of_a_host_that_is_gone() {
+    let Some(url) = shared_database() else { return };
+    let host = Machine::with_repository(&url);
+    let between = host.project.home().join("between.git");
+    let path = between.to_str().unwrap();
+    host.git(&["clone", "--quiet", "--bare", ".", path]);
+    let agent = writer("0.3");
+    let mut run = host.begin_run(10, &agent, &["--repo", &format!("file://{path}")]);
+    wait_until("some of it is merged", || run.said().contains("is merged"));
+    let other = Machine::new(&url);
+    std::fs::remove_dir_all(other.folder()).unwrap();
+    let folder = other.folder();
+    git_in(
+        &other.project.home(),
+        &other.project.home(),
+        &["clone", "--quiet", path, folder.to_str().unwrap()],
+    );
+    let resume = ["run", "--resume", TEAM, "--approve", "auto"];
+    // While it is hosted, nobody else hosts it.
+    let refused = other.run(&resume).fails(4);
+    assert!(
+        refused.stderr.contains("hosts this team"),
+        "{}",
+        refused.stderr
+    );
+    run.child.kill().unwrap();
+    run.child.wait().unwrap();
+    // The machine is lost, with all that ran on it.
+    host.run(&["worker", "stop", "worker-1", "--team", TEAM, "--force"]).exits(0);
+    let lost = host.folder().with_file_name("lost");
+    std::fs::rename(host.folder(), &lost).unwrap();
+    let taken = other.run(&resume);
+    assert_eq!(taken.code, Some(0), "{}{}", taken.stdout, taken.stderr);
+    let files = other.git(&["ls-tree", "--name-only", "main"]);
+    for number in 0..10 {
+        assert!(files.contains(&format!("f{number}.txt")), "{files}");
+    }
+    // On the first machine nothing has landed.
+    let there = git_in(&lost, &host.project.home(), &["ls-tree", "--name-only", "main"]);
+    assert_eq!(there, "README.md");
+}
+
+#[test]
+fn role_of_workers_works_for_its_team_and_sees_no_other() {
+    let Some(server) = shared_server() else {
+        return skip("there is no PostgreSQL server");
+    };
+    let url = database(server);
+    let name = url.rsplit('/').next().unwrap().to_owned();
+    let role = format!("w{}", teamster_fs::random_hex());
+    server.sql(
+        &name,
+        &format!("CREATE ROLE {role} LOGIN PASSWORD 'of-workers'"),
+    );
+    let (_, place) = url.split_once('@').unwrap();
+    let as_worker = format!("postgres://{role}:of-workers@{place}");
+    let host = Machine::with_repository(&url);
+    host.run(&["team", "create", "others", "--members", "x"])
+        .succeeds();
+    let secret = [
+        "task",
+        "create",
+        "--team",
+        "others",
+        "--subject",
+        "None of its business",
+    ];
+    host.run(&secret).succeeds();
+    let agent = writer("0.3");
+    let run = host.begin_run(8, &agent, &[]);
+    let other = Machine::new(&as_worker);
+    let clone = other.project.home().join("clone");
+    let address = format!("file://{}", host.folder().display());
+    let dir = ["--repo", &address, "--dir", clone.to_str().unwrap()];
+    // Before it is allowed, there is no such team for it.
+    let join = [
+        "worker",
+        "join",
+        "--team",
+        TEAM,
+        "--name",
+        "b",
+        "--provider",
+        &agent,
+    ];
+    let join: Vec<&str> = join.into_iter().chain(dir).collect();
+    let refused = other.run(&join);
+    assert!(matches!(refused.code, Some(3 | 6)), "{}", refused.stderr);
+    host.run(&["store", "grant", &role, "--team", TEAM])
+        .succeeds();
+    other.join("b", &agent, &dir);
+    let teams = other.run(&["team", "list", "--json"]).succeeds();
+    assert!(!teams.stdout.contains("others"), "{}", teams.stdout);
+    other.run(&["task", "list", "--team", "others"]).fails(3);
+    other.run(&["team", "create", "mine"]).fails(6);
+    run.lands(8);
+    assert!(host.completed_by("b") > 0);
+    host.run(&["store", "revoke", &role, "--team", TEAM])
+        .succeeds();
+    other.run(&["task", "list", "--team", TEAM]).fails(3);
+    server.sql(&name, &format!("DROP OWNED BY {role}; DROP ROLE {role}"));
+}
+
+#[test]
+fn agents_are_not_told_where_the_database_is() {
+    let Some(url) = shared_database() else { return };
+    let host = Machine::with_repository(&url);
+    let agent = "writer=command:env > \"${TEAMSTER_TASK_SUBJECT#Write }.txt\"";
+    let run = host.begin_run(1, agent, &[]);
+    run.lands(1);
+    let environment = host.git(&["show", "main:f0.txt"]);
+    assert!(environment.contains("TEAMSTER_TASK_ID="), "{environment}");
+    assert!(!environment.contains("postgres"), "{environment}");
+}
+
+#[test]
+fn what_cannot_be_joined_is_refused_and_nothing_is_made() {
+    let Some(url) = shared_database() else { return };
+    let machine = Machine::with_repository(&url);
+    machine
+        .run(&["team", "create", TEAM, "--members", "worker-1"])
+        .succeeds();
+    let join = |more: &[&str]| {
+        let args = [
+            "worker",
+            "join",
+            "--team",
+            TEAM,
+            "--provider",
+            "command:true",
+        ];
+        let args: Vec<&str> = args.into_iter().chain(more.iter().copied()).collect();
+        machine.call(&args)
+    };
+    // Teams in files are of one machine.
+    let files = join(&[]).env("TEAMSTER_STORE", "files").run().fails(2);
+    assert!(
+        files.stderr.contains("belong to one machine"),
+        "{}",
+        files.stderr
+    );
+    let nobody = [
+        "worker",
+        "join",
+        "--team",
+        "nobody",
+        "--provider",
+        "command:true",
+    ];
+    machine.run(&nobody).fails(3);
+    // Nobody has said which repository it is.
+    join(&[]).run().fails(2);
+    let clone = machine.project.home().join("clone");
+    let dir = clone.to_str().unwrap();
+    for address in ["ext::sh -c id", "https://me:secret@localhost/x", "-x"] {
+        let repo = format!("--repo={address}");
+        let refused = join(&[&repo, "--dir", dir]).run().fails(6);
+        assert!(!refused.stderr.contains("secret"), "{}", refused.stderr);
+    }
+    join(&["--repo", "file:///nowhere/at/all", "--dir", dir])
+        .run()
+        .fails(6);
+    assert!(!clone.exists());
+    let members = machine
+        .run(&["team", "show", TEAM, "--json"])
+        .succeeds()
+        .json();
+    assert_eq!(
+        members["team"]["members"].as_array().map_or(1, Vec::len),
+        1,
+        "{members}"
+    );
+}
