@@ -350,7 +350,8 @@ fn another_machine_goes_on_with_the_run_of_a_host_that_is_gone() {
     run.child.kill().unwrap();
     run.child.wait().unwrap();
     // The machine is lost, with all that ran on it.
-    host.run(&["worker", "stop", "worker-1", "--team", TEAM, "--force"]).exits(0);
+    host.run(&["worker", "stop", "worker-1", "--team", TEAM, "--force"])
+        .exits(0);
     let lost = host.folder().with_file_name("lost");
     std::fs::rename(host.folder(), &lost).unwrap();
     let taken = other.run(&resume);
@@ -360,7 +361,11 @@ fn another_machine_goes_on_with_the_run_of_a_host_that_is_gone() {
         assert!(files.contains(&format!("f{number}.txt")), "{files}");
     }
     // On the first machine nothing has landed.
-    let there = git_in(&lost, &host.project.home(), &["ls-tree", "--name-only", "main"]);
+    let there = git_in(
+        &lost,
+        &host.project.home(),
+        &["ls-tree", "--name-only", "main"],
+    );
     assert_eq!(there, "README.md");
 }
 

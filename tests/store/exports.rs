@@ -24,7 +24,7 @@ fn crew(name: &str) -> (FileTeam, Vec<u8>) {
         crew.tell("ada", content).unwrap();
     }
     let mut to_lead = message("ada", "done");
-    to_lead.from = "ada".to_owned();
+    "ada".clone_into(&mut to_lead.from);
     to_lead.to = Recipient::Lead;
     crew.store.send(&crew.team, &to_lead).unwrap();
     crew.read("ada", true).unwrap();

@@ -147,12 +147,11 @@ pub(crate) struct Product {
 impl Product {
     /// Builds the release binary and copies it. `TEAMSTER_BINARY` names another one, for trying a change without waiting.
     pub(crate) fn build() -> Result<Self> {
-        let built = match std::env::var_os("TEAMSTER_BINARY") {
-            Some(built) => PathBuf::from(built),
-            None => {
-                must(&mut cargo("build --quiet --release --package teamster"))?;
-                target().join("release/teamster")
-            }
+        let built = if let Some(built) = std::env::var_os("TEAMSTER_BINARY") {
+            PathBuf::from(built)
+        } else {
+            must(&mut cargo("build --quiet --release --package teamster"))?;
+            target().join("release/teamster")
         };
         let folder = target().join("xtask");
         std::fs::create_dir_all(&folder)?;

@@ -29,7 +29,7 @@ pub enum DecisionOutcome {
         /// What the run is to do.
         spec: Box<RunSpec>,
         /// The lock of its host.
-        lock: ExclusiveLock,
+        lock: Box<ExclusiveLock>,
         /// The reply for the gate.
         reply: GateReply,
     },
@@ -87,7 +87,7 @@ pub fn decide(
         };
         return Ok(DecisionOutcome::Host {
             spec: Box::new(spec),
-            lock,
+            lock: Box::new(lock),
             reply,
         });
     }

@@ -6,9 +6,9 @@
 use std::collections::HashSet;
 
 use teamster_store::{ExportedMailbox, MailLine, Result, StoreError, TeamExport, mailbox_of};
-use teamster_types::TeamName;
 use teamster_types::failure::Failure;
 use teamster_types::team::TeamConfig;
+use teamster_types::{TaskId, TeamName};
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
@@ -215,7 +215,7 @@ fn write_whole(txn: &WholeTxn<'_>, export: &TeamExport) -> Result<()> {
         ))
         .hint("an import makes a team and changes none; delete that one first, or import into another store"));
     }
-    let highest = export.highest_task.as_ref().map_or(0, |id| id.number());
+    let highest = export.highest_task.as_ref().map_or(0, TaskId::number);
     txn.query(
         "INSERT INTO teamster.positions (team, seq, changes, highest) VALUES ($1, $2, 1, $3::text::numeric)",
         &[
@@ -225,7 +225,9 @@ fn write_whole(txn: &WholeTxn<'_>, export: &TeamExport) -> Result<()> {
     )?;
     for page in export.tasks.chunks(PAGE) {
         let mut columns = AppliedColumns::default();
-        page.iter().for_each(|task| columns.put(task, None));
+        for task in page {
+            columns.put(task, None);
+        }
         let params = columns.task_params(&txn.team);
         txn.session.query(&txn.store.url, INSERT_TASKS, &params)?;
     }

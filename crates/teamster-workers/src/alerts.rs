@@ -85,7 +85,9 @@ mod tests {
                 });
             }
         });
-        let text = std::fs::read_to_string(folder.path().join(layout::ZOMBIE_ALERTS)).unwrap();
+        let claude = Dir::open_root(folder.path()).unwrap().unwrap();
+        let (bytes, _) = claude.read(layout::ZOMBIE_ALERTS).unwrap().unwrap();
+        let text = String::from_utf8(bytes).unwrap();
         let mut lines: Vec<serde_json::Value> = text
             .lines()
             .map(|line| serde_json::from_str(line).unwrap())

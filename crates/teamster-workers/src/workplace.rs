@@ -13,7 +13,7 @@ use teamster_types::task::Task;
 
 pub use foundation::{FinishedWork, Foundation};
 pub use setup::{NotTrusted, SetupError, SetupSource, WorktreeSetup, make_usable};
-pub use shared::{Shared, fetch};
+pub use shared::{Travelling, fetch};
 pub use worktree::InWorktree;
 
 /// Something that kept a worker from working, in words for a person.

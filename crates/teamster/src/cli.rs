@@ -37,8 +37,13 @@ pub struct Cli {
     #[arg(long, global = true)]
     json: bool,
 
-    /// The store, without a password: postgres://user@host/database, or files
-    #[arg(long, global = true, value_name = "URL", display_order = 900)]
+    #[arg(
+        long,
+        global = true,
+        value_name = "URL",
+        display_order = 900,
+        help = "The store, without a password: postgres://user@host/database, or files"
+    )]
     store: Option<String>,
 
     #[command(subcommand)]

@@ -281,7 +281,7 @@ impl Config {
             notify: layers.find(NOTIFY, NotifyWay::default(), way),
             store_durable: layers.find(STORE_DURABLE, true, flag),
             store_patience: layers.find(STORE_PATIENCE, defaults.patience, span),
-            store_url: layers.find_own(STORE_URL, StoreText::new),
+            store_url: layers.find_own(STORE_URL, |text| StoreText::new(&text)),
             store_url_file: layers.find_own(STORE_URL_FILE, PathBuf::from),
             silent_after: layers.find(SILENT_AFTER, Limits::default().silent, span),
             team_enabled: layers.find(TEAM_ENABLED, true, flag),

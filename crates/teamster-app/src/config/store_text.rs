@@ -13,7 +13,7 @@ impl StoreText {
     pub const FILES: &'static str = "files";
 
     /// Keeps a text.
-    pub fn new(text: String) -> Self {
+    pub fn new(text: &str) -> Self {
         Self(text.trim().to_owned())
     }
 

@@ -255,7 +255,7 @@ fn host_from(
         Some(store) => store,
         None => app.shared_store()?,
     };
-    with_environment(app, &*store, team, &spec.clone(), observer, |environment| {
+    let done = with_environment(app, &*store, team, &spec.clone(), observer, |environment| {
         let collects = spec.collects;
         let mut host = Host::new(environment, team.clone(), spec);
         if collects && start == HostStart::Anew {
@@ -265,7 +265,9 @@ fn host_from(
             tracing::error!("the run cannot go on: {error}");
             failed(team, collects, trace_log::of_host(&project, team), error)
         })
-    })?
+    })?;
+    drop(lock);
+    done
 }
 
 /// Gives `work` everything outside a team's run that a host works with.

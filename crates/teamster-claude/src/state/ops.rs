@@ -402,9 +402,7 @@ impl Op {
                 wakes,
             } => {
                 let name = memory.row_of(name);
-                if *wakes {
-                    wake(state, name);
-                }
+                wake(state, name, *wakes);
                 act(state, name, task.as_ref(), task_id.as_ref(), now)
             }
             Self::Stop {
@@ -446,22 +444,11 @@ impl Op {
                 at,
             } => {
                 let letter = letter(from, to, content, Some(*at), now);
-                let is_same = |known: &Letter| {
-                    (&known.from, &known.to, &known.content)
-                        == (&letter.from, &letter.to, &letter.content)
-                };
-                if state.recent_messages.iter().any(is_same) {
-                    return Effect::Nothing;
-                }
-                say(state, memory, letter, Some(*at))
+                hear(state, memory, letter, *at)
             }
             Self::Phase { feature, phase } => advance(state, feature, *phase, now),
             Self::Touch if state.enabled => Effect::Changed,
-            Self::CleanUp if state.enabled || !state.teammates.is_empty() => {
-                state.enabled = false;
-                state.teammates.clear();
-                Effect::Changed
-            }
+            Self::CleanUp if state.enabled || !state.teammates.is_empty() => clean_up(state),
             // The transaction ends other sessions, which are in other files, and remembers what is announced before there
             // is a state.
             Self::Touch | Self::CleanUp | Self::EndDead { .. } | Self::Announce(_) => {
@@ -648,10 +635,28 @@ fn act(
     set_status(state, name, Status::Working, task, task_id, now)
 }
 
+/// Ends the session: nobody of it is left.
+fn clean_up(state: &mut AgentState) -> Effect {
+    state.enabled = false;
+    state.teammates.clear();
+    Effect::Changed
+}
+
+/// Adds a message unless it is known already, however long ago it was sent.
+fn hear(state: &mut AgentState, memory: &mut SessionMemory, letter: Letter, at: Time) -> Effect {
+    let is_same = |known: &Letter| {
+        (&known.from, &known.to, &known.content) == (&letter.from, &letter.to, &letter.content)
+    };
+    if state.recent_messages.iter().any(is_same) {
+        return Effect::Nothing;
+    }
+    say(state, memory, letter, Some(at))
+}
+
 /// Lets a teammate whose turn had failed begin another one, without what stood there about the failure.
-fn wake(state: &mut AgentState, name: &str) {
+fn wake(state: &mut AgentState, name: &str, wakes: bool) {
     let row = state.teammates.iter_mut().find(|row| row.name == name);
-    if let Some(row) = row.filter(|row| row.status == Status::Failed) {
+    if let Some(row) = row.filter(|row| wakes && row.status == Status::Failed) {
         row.status = Status::Working;
         row.current_task = None;
         row.task_id = None;

@@ -8,6 +8,7 @@ use std::collections::HashMap;
 
 use teamster_fs::{Dir, OrTrace as _, Sync, layout, remove_tree};
 use teamster_journal::Event;
+use teamster_types::task::Task;
 use teamster_types::team::TeamOrigin;
 use teamster_types::{TeamName, WorkerName};
 
@@ -185,7 +186,7 @@ fn build(
         let bytes = serde_json::to_vec_pretty(failure).unwrap_or_default();
         tasks.create_new(&layout::failure_file(&failure.task_id), &bytes, sync)?;
     }
-    let last = export.tasks.last().map(|task| task.id());
+    let last = export.tasks.last().map(Task::id);
     if let Some(highest) = export.highest_task.as_ref()
         && last.is_none_or(|last| last < highest)
     {

@@ -9,7 +9,7 @@ use teamster_types::{TaskId, TeamName, WorkerName};
 use super::{AttemptWork, Foundation, KeepAs, KeptWork, LeftOut, Workplace, WorkplaceError};
 
 /// A workplace whose work travels through a shared repository. A task's result counts only when it has arrived there.
-pub struct Shared<W> {
+pub struct Travelling<W> {
     inner: W,
     repo: Repo,
     shared: SharedRepo,
@@ -17,7 +17,7 @@ pub struct Shared<W> {
     worker: WorkerName,
 }
 
-impl<W: Workplace> Shared<W> {
+impl<W: Workplace> Travelling<W> {
     /// Lets the work of a workplace travel.
     pub fn new(
         inner: W,
@@ -59,7 +59,7 @@ impl<W: Workplace> Shared<W> {
     }
 }
 
-impl<W: Workplace> Workplace for Shared<W> {
+impl<W: Workplace> Workplace for Travelling<W> {
     fn folder(&self) -> &Path {
         self.inner.folder()
     }

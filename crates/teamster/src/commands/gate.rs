@@ -99,7 +99,7 @@ fn decide(context: &Context, at: &GateSelector, answer: GateAnswer) -> Result {
     let team = at.team.find(context)?;
     match gate::decide(context, &team, at.commit.as_deref(), answer)? {
         DecisionOutcome::Host { spec, lock, reply } => {
-            run::host(context, &team, *spec, lock, Some(reply))
+            run::host(context, &team, *spec, *lock, Some(reply))
         }
         DecisionOutcome::Judged(judged) => {
             let (word, outcome) = (judged.word, &judged.outcome);

@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use teamster_app::files::write_new;
 use teamster_app::stores::{self, ChosenStore, MovedTeam, StoreReport};
-use teamster_types::TeamName;
+use teamster_types::{TaskId, TeamName};
 
 use crate::context::Context;
 use crate::error::{AppError, ErrorKind, Result};
@@ -148,9 +148,9 @@ impl StoreRevokeArgs {
             .let_work_no_more(context, &self.role, &team)?;
         context.out.answer(
             || json!({ "role": self.role, "team": team, "revoked": had }),
-            || match had {
-                true => format!("{} may no longer work for team {team}.", line(&self.role)),
-                false => format!("{} could not work for team {team}.", line(&self.role)),
+            || {
+                let end = if had { "may no longer" } else { "could not" };
+                format!("{} {end} work for team {team}.", line(&self.role))
             },
         )
     }
@@ -283,7 +283,7 @@ impl StoreExportArgs {
         let team: TeamName = self.team.parse()?;
         let (moved, lines) = stores::export(context, &store, &team)?;
         if !moved.released.is_empty() {
-            let ids: Vec<&str> = moved.released.iter().map(|id| id.as_str()).collect();
+            let ids: Vec<&str> = moved.released.iter().map(TaskId::as_str).collect();
             context.out.remark(&format!(
                 "Somebody works on task {}: free again in the export, and no token of here counts there.",
                 ids.join(", ")

@@ -14,7 +14,7 @@ use super::truth::{Call, Calls, Letter, Member, Process, Truth, letters};
 use crate::product::{list, text};
 
 /// The longest that a hook takes, with all that the recorder beside it takes on a busy machine.
-const HOOK: Duration = Duration::from_millis(2_000);
+const HOOK: Duration = Duration::from_secs(2);
 /// The longest that somebody who is gone may be shown as if it were there.
 const GONE: Duration = Duration::from_secs(5);
 /// The recorder of a hook begins so much later than the hook.
@@ -110,7 +110,7 @@ impl Judge {
         let mut wrong = Vec::new();
         if let Some(over) = self.over {
             if look.at > over + GONE {
-                self.judge_over(look, &mut wrong);
+                judge_over(look, &mut wrong);
             }
         } else {
             self.judge_state(look, &mut wrong);
@@ -333,20 +333,17 @@ impl Judge {
                     !is_late || status == "failed",
                     format!("{name} is gone and {status}"),
                 );
+            } else if let Some(failed) = self.failed_since(name) {
+                found(
+                    status == "failed" || at < failed + HOOK,
+                    format!("{name} has failed and is {status}"),
+                );
             } else {
-                match self.failed_since(name) {
-                    Some(failed) => found(
-                        status == "failed" || at < failed + HOOK,
-                        format!("{name} has failed and is {status}"),
-                    ),
-                    None => {
-                        let quiet = self.last_call(name).is_none_or(|last| at > last + HOOK);
-                        found(
-                            status != "failed" || !quiet,
-                            format!("{name} lives and is failed"),
-                        );
-                    }
-                }
+                let quiet = self.last_call(name).is_none_or(|last| at > last + HOOK);
+                found(
+                    status != "failed" || !quiet,
+                    format!("{name} lives and is failed"),
+                );
             }
         }
         let (shown, is) = (&state["progress"], self.truth.progress());
@@ -491,20 +488,19 @@ impl Judge {
                 continue;
             };
             let of_lead = if member.is_pane { name } else { "" };
-            match self.gone.get(of_lead) {
-                Some(gone) => found(
+            if let Some(gone) = self.gone.get(of_lead) {
+                found(
                     verdict == "dead" || at < *gone + GONE,
                     format!("{name} is gone, {verdict} and {said}"),
-                ),
-                None => {
-                    found(verdict != "dead", format!("{name} lives and is dead"));
-                    if let Some(failed) = self.failed_since(name) {
-                        let is_shown = said == "failed" || at < failed + HOOK;
-                        found(
-                            is_shown,
-                            format!("{name} has failed, is {verdict} and {said}"),
-                        );
-                    }
+                );
+            } else {
+                found(verdict != "dead", format!("{name} lives and is dead"));
+                if let Some(failed) = self.failed_since(name) {
+                    let is_shown = said == "failed" || at < failed + HOOK;
+                    found(
+                        is_shown,
+                        format!("{name} has failed, is {verdict} and {said}"),
+                    );
                 }
             }
             let held = self
@@ -568,18 +564,18 @@ impl Judge {
             ),
         }
     }
+}
 
-    /// Checks that nobody is shown any more.
-    fn judge_over(&self, look: &Look, wrong: &mut Vec<String>) {
-        let state = look.state.as_ref();
-        if state.is_none_or(|state| state["enabled"] != false) {
-            wrong.push("state: everybody is gone, and it is enabled".to_owned());
-        }
-        if !list(&look.zombies["zombies"]).all(|zombie| zombie["kind"] != "worker") {
-            let zombies = &look.zombies;
-            wrong.push(format!(
-                "zombies: everybody is gone, and listed is {zombies}"
-            ));
-        }
+/// Checks that nobody is shown any more.
+fn judge_over(look: &Look, wrong: &mut Vec<String>) {
+    let state = look.state.as_ref();
+    if state.is_none_or(|state| state["enabled"] != false) {
+        wrong.push("state: everybody is gone, and it is enabled".to_owned());
+    }
+    if !list(&look.zombies["zombies"]).all(|zombie| zombie["kind"] != "worker") {
+        let zombies = &look.zombies;
+        wrong.push(format!(
+            "zombies: everybody is gone, and listed is {zombies}"
+        ));
     }
 }

@@ -32,7 +32,7 @@ fn bash(command: &str) -> Step {
 }
 
 /// Returns a step that the model takes, once, when it is told something.
-fn wake(on: &str, blocks: Step) -> Value {
+fn wake(on: &str, blocks: &Step) -> Value {
     json!({"on": on, "blocks": blocks})
 }
 
@@ -163,10 +163,10 @@ pub(super) fn failure(has_team_tool: bool) -> Value {
     ];
     let ends = [complete("1"), bash("echo all-of-it")];
     let wakes = [
-        wake(r"Try again\.", goes_on.concat()),
-        wake("there-is-work", ends.concat()),
-        wake("all-of-it", say("Done after all.")),
-        wake(r"Are you there\?", say("I am.")),
+        wake(r"Try again\.", &goes_on.concat()),
+        wake("there-is-work", &ends.concat()),
+        wake("all-of-it", &say("Done after all.")),
+        wake(r"Are you there\?", &say("I am.")),
     ];
     let mut scenario = scenario(has_team_tool, lead, &[("alpha", alpha, first)]);
     scenario["actors"]["alpha"]["wake"] = json!(wakes);

@@ -21,8 +21,8 @@ impl Process {
         let rest: Vec<&str> = stat.rsplit_once(") ")?.1.split(' ').collect();
         // One that waits for its parent runs no more.
         let runs = !matches!(rest.first(), Some(&("Z" | "X")));
-        let start = rest.get(19)?.parse().ok()?;
-        runs.then_some(Self { pid, start })
+        let began = rest.get(19)?.parse().ok()?;
+        runs.then_some(Self { pid, start: began })
     }
 
     pub(super) fn is_alive(self) -> bool {

@@ -18,9 +18,8 @@ use crate::shown::line;
 
 /// Work for a team from this machine, in a clone of its repository
 ///
-/// The team is in a database, which TEAMSTER_STORE, `url_file` in section [store] of your settings or --store names. The repository is
-/// cloned, or the clone that is there is taken; work begins at what the team has merged by now, and each finished task is pushed
-/// before it counts.
+/// The team is in a database, which `TEAMSTER_STORE`, your own settings or --store name. The repository is cloned, or the clone that
+/// is there is taken; work begins at what the team has merged by now, and each finished task is pushed before it counts.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
