@@ -279,12 +279,11 @@ fn locked(lock: &Path, change: impl FnOnce() -> Result<()>) -> Result<()> {
 fn deaths(stage: &Stage) -> Result<()> {
     stage.has_task("1", "in_progress")?;
     stage.has_task("2", "in_progress")?;
-    let alpha = stage.wait("alpha", |truth| truth.panes.get("alpha").copied())?;
-    let beta = stage.wait("beta", |truth| truth.panes.get("beta").copied())?;
-    let lead = stage.wait("the lead", |truth| truth.lead)?;
+    // Whoever starts a client has its arguments for a moment, too, so a process is looked for when it is to be killed.
+    let pane = |name: &'static str| stage.wait(name, |truth| truth.panes.get(name).copied());
     stage.wait_for_call("PostToolUse", "I work on beta.")?;
     look_for(Duration::from_secs(3));
-    kill(alpha)?;
+    kill(pane("alpha")?)?;
     // No hook is called now.
     look_for(SHOWN);
     stage.sign("teammate-is-dead")?;
@@ -292,14 +291,14 @@ fn deaths(stage: &Stage) -> Result<()> {
     look_for(SHOWN);
     stage.run_unrelated()?;
     look_for(Duration::from_secs(2));
-    kill(lead)?;
+    kill(stage.wait("the lead", |truth| truth.lead)?)?;
     look_for(SHOWN);
     stage.run_unrelated()?;
     look_for(Duration::from_secs(3));
     stage.sign("lead-is-dead")?;
     stage.has_task("2", "completed")?;
     look_for(Duration::from_secs(3));
-    kill(beta)?;
+    kill(pane("beta")?)?;
     look_for(SHOWN);
     let reaped = Finished::of(&mut stage.beside.command("zombies reap --ttl 1s --json"))?;
     ensure!(reaped.success(), "the reap fails: {}", reaped.describe());
