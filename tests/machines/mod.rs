@@ -431,6 +431,48 @@ fn role_of_workers_works_for_its_team_and_sees_no_other() {
 }
 
 #[test]
+fn name_that_a_worker_of_another_machine_has_is_refused() {
+    let Some(url) = shared_database() else { return };
+    let host = Machine::with_repository(&url);
+    host.run(&["team", "create", TEAM, "--members", "worker-1"])
+        .succeeds();
+    let address = format!("file://{}", host.folder().display());
+    let machines = [Machine::new(&url), Machine::new(&url)];
+    let dirs = machines
+        .each_ref()
+        .map(|machine| machine.project.home().join("clone").display().to_string());
+    let more = |place: usize| ["--repo", &address, "--dir", &dirs[place]];
+    machines[0].join("b", "command:true", &more(0));
+    let again = [
+        "worker",
+        "join",
+        "--team",
+        TEAM,
+        "--name",
+        "b",
+        "--provider",
+        "command:true",
+    ];
+    let again: Vec<&str> = again.into_iter().chain(more(1)).collect();
+    let refused = machines[1].run(&again);
+    assert_ne!(refused.code, Some(0));
+    assert!(
+        refused.stderr.contains("b of team letters runs already"),
+        "{}",
+        refused.stderr
+    );
+    machines[1].join("c", "command:true", &more(1));
+    for (machine, dir) in machines.iter().zip(&dirs) {
+        let stop = ["shutdown", "--team", TEAM];
+        machine
+            .call(&stop)
+            .env("TEAMSTER_PROJECT", dir)
+            .run()
+            .exits(0);
+    }
+}
+
+#[test]
 fn agents_are_not_told_where_the_database_is() {
     let Some(url) = shared_database() else { return };
     let host = Machine::with_repository(&url);

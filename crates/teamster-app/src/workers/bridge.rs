@@ -3,11 +3,13 @@
 use std::ffi::OsString;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use teamster_agents::{ClaudeDriver, Provider, ProviderKind};
 use teamster_fs::proc::Machine;
 use teamster_fs::{Dir, layout};
 use teamster_store::Store;
+use teamster_types::process::Life;
 use teamster_types::team::TeamOrigin;
 use teamster_workers::alerts::EndAlerts;
 use teamster_workers::bridge::{self as worker, AgentSetup, BridgeConfig, BridgeError};
@@ -20,6 +22,9 @@ use crate::env_vars;
 use crate::error::{AppError, ErrorKind, Result};
 use crate::trace_log;
 use crate::trust::{self, PlannedStart, Unknown};
+
+/// A heart that has not beaten for so long need not beat any more.
+const BEATS: Duration = Duration::from_secs(30);
 
 /// What hears of what a worker does.
 pub type Say = Box<dyn FnMut(&str) + Send>;
@@ -45,6 +50,9 @@ pub fn be(app: &App, wanted: WorkerSpec, launch: String, restarts: u32, mut say:
     let team_folder = team_folder(app, &wanted.team)?;
     let lock = WorkerLock::take(&team_folder, &wanted.worker)?
         .ok_or_else(|| runs_already(&wanted.team, &wanted.worker))?;
+    if app.layout.database.is_some() {
+        refuse_elsewhere(store.as_ref(), &wanted)?;
+    }
     trace_log::begin(&project, &wanted.team, Some(&wanted.worker));
     let alerts = EndAlerts::below(&app.layout.claude);
     clear_away(store.as_ref(), &wanted, &project, &alerts)?;
@@ -95,6 +103,24 @@ pub fn be(app: &App, wanted: WorkerSpec, launch: String, restarts: u32, mut say:
             BridgeError::Files(error) => error.into(),
             BridgeError::Place(_) => AppError::refused(error.to_string()),
         })
+}
+
+/// Refuses a name that a worker has whom no lock of this machine keeps out: its process is not proven gone, and its heart beats by
+/// the clock of the store.
+fn refuse_elsewhere(store: &dyn Store, wanted: &WorkerSpec) -> Result {
+    let (beats, _) = store.heartbeats(&wanted.team)?;
+    let beat = beats
+        .iter()
+        .find(|beat| beat.worker_name == wanted.worker && beat.launch.is_some());
+    let Some(beat) = beat else {
+        return Ok(());
+    };
+    let process = beat.process();
+    let is_gone = process.is_some_and(|process| store.life(&process) == Life::Gone);
+    if is_gone || store.now().since(beat.last_poll_at) >= BEATS {
+        return Ok(());
+    }
+    Err(runs_already(&wanted.team, &wanted.worker))
 }
 
 /// Ends what an earlier process of this worker left behind. An agent that lives on would change files under the next one.
