@@ -232,18 +232,12 @@ impl Judge {
         let is_its = |process: &Process| Some(process.pid) == call.client;
         let pane = self.panes.iter().find(|(_, process)| is_its(process));
         let known = pane.map(|(name, _)| name.as_str());
-        // A client that does not tell its process names the teammate when it is idle, in the same session.
-        let session = &call.fields["session_id"];
+        // A client that does not tell its process is known by its pane.
         let told = || {
-            let mut calls = self.calls.all.iter();
-            calls.find_map(|other| {
-                let is_same =
-                    other.event == "TeammateIdle" && other.fields["session_id"] == *session;
-                let name = is_same.then(|| text(&other.fields["teammate_name"]))?;
-                self.panes
-                    .get_key_value(name)
-                    .map(|(name, _)| name.as_str())
-            })
+            let mut members = self.members.iter();
+            let member = members
+                .find(|(_, (member, _))| member.pane.starts_with('%') && member.pane == call.pane);
+            member.map(|(name, _)| name.as_str())
         };
         known.or_else(|| call.client.is_none().then(told)?)
     }

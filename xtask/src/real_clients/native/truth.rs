@@ -35,6 +35,8 @@ impl Process {
 pub(super) struct Member {
     pub(super) prompt: String,
     pub(super) is_pane: bool,
+    /// The pane of tmux, as the client calls it.
+    pub(super) pane: String,
 }
 
 /// The registry of the client.
@@ -148,6 +150,7 @@ fn registry(config: &Value) -> Registry {
         let known = Member {
             prompt: text(&member["prompt"]).to_owned(),
             is_pane: pane.starts_with('%') || member["backendType"] == "tmux",
+            pane: pane.to_owned(),
         };
         (text(&member["name"]).to_owned(), known)
     });
@@ -226,6 +229,8 @@ pub(super) struct Call {
     pub(super) fields: Value,
     /// The pid of the client that called it.
     pub(super) client: Option<u32>,
+    /// The pane of tmux that the client runs in.
+    pub(super) pane: String,
 }
 
 /// The hook calls so far; each is read once.
@@ -253,6 +258,7 @@ impl Calls {
                     event: text(&recorded["event"]).to_owned(),
                     fields: recorded["stdin"].take(),
                     client,
+                    pane: text(&recorded["env"]["TMUX_PANE"]).to_owned(),
                 });
             }
             self.known.insert(name);
