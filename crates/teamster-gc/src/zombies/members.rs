@@ -1,10 +1,13 @@
 //! The other members of a team of Claude Code: who is proven stopped, and who goes on without a lead.
 
+use std::collections::BTreeMap;
 use std::fmt::Display;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
+use teamster_claude::state::States;
 use teamster_fs::OrTrace as _;
 use teamster_store::{FileStore, Settings, SystemClock};
 use teamster_types::TeamName;
@@ -56,9 +59,10 @@ pub(super) fn look_at(scanner: &ZombieScanner<'_>, team: &str, config: &TeamConf
             all.add(ZombieKind::Worker, name, team, why, format!("kill {pid}"));
         }
     }
+    let gone = gone_clients(scanner, config, lead_session);
     for member in members(config) {
         match member.pane {
-            pane if pane.starts_with('%') => in_pane(scanner, team, &member, &mut all),
+            pane if pane.starts_with('%') => in_pane(scanner, team, &member, &gone, &mut all),
             // It lives and dies with its lead.
             "in-process" => {}
             "" if member.backend == "in-process" => {}
@@ -72,10 +76,28 @@ pub(super) fn look_at(scanner: &ZombieScanner<'_>, team: &str, config: &TeamConf
     all
 }
 
+/// Returns the teammates whose clients called hooks and are proven gone, each with its pid.
+fn gone_clients(
+    scanner: &ZombieScanner<'_>,
+    config: &TeamConfig,
+    session: &str,
+) -> BTreeMap<String, u32> {
+    let Some(project) = config.project() else {
+        return BTreeMap::new();
+    };
+    let states = States::of(&scanner.options.layout.of_project(Path::new(project)));
+    let state = states.of_session(session);
+    let state = state.ok_or_trace("read the state of a lead's session");
+    state
+        .flatten()
+        .map_or_else(BTreeMap::new, |state| states.gone_teammates(&state))
+}
+
 fn in_pane(
     scanner: &ZombieScanner<'_>,
     team: &str,
     member: &RegisteredMember<'_>,
+    gone: &BTreeMap<String, u32>,
     all: &mut TeamMembers,
 ) {
     let (name, pane) = (member.name, member.pane);
@@ -115,6 +137,10 @@ fn in_pane(
     for listed in panes.iter().filter(|listed| listed.id == pane) {
         if listed.dead {
             let why = Phrase::new(PhraseCode::PaneProgramEnded, [("pane", &pane)]);
+            all.add(ZombieKind::Pane, name, team, why, close(listed));
+        } else if let Some(pid) = gone.get(name) {
+            // The shell that its client was started in is left.
+            let why = Phrase::new(PhraseCode::PidGone, [("pid", pid)]);
             all.add(ZombieKind::Pane, name, team, why, close(listed));
         } else {
             let code = PhraseCode::PaneOfMemberOpen;
