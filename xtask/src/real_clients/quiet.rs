@@ -1,8 +1,10 @@
 //! A run whose worker says nothing for ten minutes, while sessions of Claude Code come and go in the same project.
 //!
-//! At every look, five times a second, the run must be live, its worker healthy, and the state file at most a minute old.
+//! At every look, five times a second, the run must be live, its worker healthy (or silent, once the setting says so), and the state
+//! file at most a minute old.
 //! `QUIET_SECONDS` makes it shorter.
 
+use std::collections::BTreeMap;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -56,6 +58,9 @@ struct Quiet {
     report: Report,
     looks: usize,
     oldest: Duration,
+    begun: Option<Instant>,
+    /// What was wrong, when first and last, and at how many looks.
+    wrong: BTreeMap<String, (Duration, Duration, usize)>,
 }
 
 /// Runs the team inside the lab and looks at it all the time.
@@ -85,6 +90,11 @@ pub(super) fn play() -> Result<Report> {
             "the run cannot be cancelled; it ended with {ended}"
         ));
     }
+    for (what, (first, last, count)) in &quiet.wrong {
+        let (first, last) = (first.as_secs_f64(), last.as_secs_f64());
+        let told = format!("{what} ({count} looks, {first:.1} s to {last:.1} s)");
+        quiet.report.differences.push(told);
+    }
     let seen = format!("{} in {} s", quiet.looks, length.as_secs());
     quiet.report.saw("looks", seen);
     let seen = format!(
@@ -101,7 +111,8 @@ fn watch(team: &LabTeam, length: Duration, run: &mut Child) -> Result<Quiet> {
         let is_at_work = list(&status["teams"])
             .flat_map(|team| list(&team["workers"]))
             .any(|worker| worker["verdict"] == "healthy" && worker["currentTaskId"].is_string());
-        Ok((is_at_work && state(team).is_some()).then_some(()))
+        let has_row = state(team).is_some_and(|state| list(&state["teammates"]).count() == 1);
+        Ok((is_at_work && has_row).then_some(()))
     })?;
     let mut quiet = Quiet::default();
     let mut sessions: Vec<Child> = Vec::new();
@@ -177,7 +188,8 @@ impl Quiet {
         let status = team.ask("status --json", &[]).unwrap_or_default();
         let workers = list(&status["teams"]).find(|shown| shown["name"] == NAME);
         let verdict = workers.map_or("nobody", |shown| text(&shown["workers"][0]["verdict"]));
-        if verdict != "healthy" {
+        // It says nothing for longer than the setting allows, which is not what makes somebody dead.
+        if !["healthy", "silent"].contains(&verdict) {
             wrong.push(format!("status: the worker is {verdict}"));
         }
         if self.looks % TOP == 1 {
@@ -188,8 +200,10 @@ impl Quiet {
                 wrong.push(format!("top: the team is {shown}"));
             }
         }
-        let found = &mut self.report.differences;
-        wrong.retain(|what| !found.contains(what));
-        found.extend(wrong);
+        let at = self.begun.get_or_insert_with(Instant::now).elapsed();
+        for what in wrong {
+            let (_, last, count) = self.wrong.entry(what).or_insert((at, at, 0));
+            (*last, *count) = (at, *count + 1);
+        }
     }
 }
