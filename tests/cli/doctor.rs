@@ -19,6 +19,7 @@ fn a_fresh_machine_is_in_order_and_stays_untouched() {
     for name in [
         "settings",
         "trace",
+        "store",
         "teams folder",
         "registries",
         "team files",

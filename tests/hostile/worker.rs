@@ -215,6 +215,7 @@ task answer 2 yes
 task delete 2
 answer q1 yes
 worker start --name eve --provider command:true
+worker join --team crew --repo file:///anywhere --provider command:true
 worker stop ben
 worker restart ben
 worker resume ben
@@ -227,6 +228,12 @@ shutdown --team other --force
 worktree salvage ben
 worktree gc
 worktree list
+store init
+store status
+store grant eve --team crew
+store revoke eve --team crew
+store export --team other
+store import other.jsonl
 zombies scan
 zombies reap
 zombies restore other

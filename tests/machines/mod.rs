@@ -225,6 +225,19 @@ fn run_on_a_database_lands_and_leaves_no_team_in_files() {
         .run(&["top", "--once", "--team", TEAM, "--json"])
         .succeeds();
     assert!(top.stdout.contains("Write f4"), "{}", top.stdout);
+    let doctor = other.run(&["doctor", "--json"]);
+    let checks: Value = serde_json::from_str(&doctor.stdout).unwrap();
+    let checks = checks["checks"].as_array().unwrap().clone();
+    let store = checks
+        .iter()
+        .find(|check| check["name"] == "store")
+        .unwrap();
+    assert_eq!(store["ok"], true, "{store}");
+    let detail = store["detail"].as_str().unwrap();
+    assert!(
+        detail.ends_with("LISTEN works") && !detail.contains("only-for-tests"),
+        "{detail}"
+    );
 }
 
 #[test]

@@ -131,6 +131,46 @@ fn a_dead_pane_is_listed_and_keeps_nothing() {
 }
 
 #[test]
+fn shell_that_is_left_in_the_pane_of_a_killed_client_keeps_nothing() {
+    let project = TestProject::new();
+    let Some(tmux) = Tmux::start(&project) else {
+        return skip("tmux is not installed");
+    };
+    let mut config = with_pane(led_by("left", &gone()), "%0");
+    config["members"][0]["cwd"] = json!(project.folder());
+    team(&project, "left", &config, 3 * DAY);
+    let line = "exec sh -c 'echo $$; read -r _' claude --agent-id worker-1@left --agent-name worker-1 \
+        --team-name left --parent-session-id 36fee606-cef6-41ed-b06f-963acdd7678a";
+    let (reader, writer) = std::io::pipe().unwrap();
+    let mut client = project.shell(line).stdin(reader.into()).follow();
+    let pid = client.line();
+    let payload = json!({"session_id": "pane", "agent_type": "general-purpose"}).to_string();
+    let hook = project
+        .call(["hook", "SessionStart"])
+        .env("CLAUDE_PID", &pid);
+    hook.input(payload).run().exits(0);
+    let scan = || {
+        let call = project.call(["zombies", "scan", "--json"]);
+        call.env("TMUX_TMPDIR", &tmux.folder)
+            .run()
+            .succeeds()
+            .json()
+    };
+    let found = scan();
+    assert_eq!(found["zombies"][0]["action"], "keep", "{found}");
+    drop(writer);
+    drop(client);
+    let found = scan();
+    assert_eq!(found["zombies"][0]["action"], "reap", "{found}");
+    let pane = &found["zombies"][1];
+    assert_eq!(pane["kind"], "pane", "{found}");
+    assert!(
+        evidence(pane).contains(&format!("process {pid} is gone")),
+        "{pane}"
+    );
+}
+
+#[test]
 fn a_server_that_does_not_answer_proves_nothing() {
     let project = TestProject::new();
     team(

@@ -2,6 +2,7 @@
 
 mod folder;
 mod programs;
+mod store;
 mod teams;
 
 use std::fmt::Write as _;
@@ -87,6 +88,7 @@ impl DoctorArgs {
                     "trace",
                     teamster_app::trace_log::described(&context.layout),
                 ));
+                checks.push(store::check(&context));
                 checks.extend(folder::checks(&context.layout));
                 checks.extend(teams::checks(&context));
             }
