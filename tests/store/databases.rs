@@ -24,6 +24,9 @@ use crate::kit::{Call, Ran, TestProject, skip};
 /// The password of the server of the tests.
 const PASSWORD: &str = "only-for-tests";
 
+/// The version of the schema.
+const SCHEMA: usize = 3;
+
 /// A database of its own, and a home in which it is named by the variable.
 struct Place {
     server: &'static PostgresServer,
@@ -140,13 +143,14 @@ fn store_is_made_once_and_by_ten_machines_at_once() {
         let said = ran.succeeds();
         says_no_password(&said);
         let said = said.json();
-        assert_eq!(said["schema"], 1);
-        makers += usize::from(said["made"] == serde_json::json!([1]));
+        assert_eq!(said["schema"], SCHEMA);
+        makers += usize::from(said["made"] == serde_json::json!((1..=SCHEMA).collect::<Vec<_>>()));
         assert!(!said["store"].as_str().unwrap().contains(PASSWORD));
     }
     assert_eq!(makers, 1, "one of them has made it");
     let again = place.run(["store", "init"]).succeeds().stdout;
-    assert!(again.contains("is up to date: version 1"), "{again}");
+    let up_to_date = format!("is up to date: version {SCHEMA}");
+    assert!(again.contains(&up_to_date), "{again}");
 }
 
 #[test]
@@ -204,7 +208,7 @@ fn what_is_wrong_is_said_once_with_the_way_on_and_without_the_password() {
         (
             newer.url.clone(),
             6,
-            "version 99, which a newer teamster has made; this one knows 1",
+            "version 99, which a newer teamster has made; this one knows 3",
             "newer teamster",
         ),
         (
@@ -270,7 +274,7 @@ fn status_tells_of_the_server_and_its_teams() {
     assert_eq!(server["role"], "postgres");
     assert_eq!(
         (&server["schema"], &server["schemaNeeded"]),
-        (&1.into(), &1.into())
+        (&SCHEMA.into(), &SCHEMA.into())
     );
     assert!(server["latencyMs"].as_f64().unwrap() > 0.0);
     assert_eq!(server["listen"], true);
