@@ -1,6 +1,9 @@
 //! One team on several machines: each has a home and a clone of its own, and reaches the others through a real PostgreSQL server and
 //! through git alone.
 
+mod chaos;
+mod full_disk;
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
@@ -18,6 +21,8 @@ const TEAM: &str = "letters";
 struct Machine {
     project: TestProject,
     url: String,
+    /// More variables of everything that runs there.
+    env: Vec<(&'static str, String)>,
 }
 
 impl Machine {
@@ -25,6 +30,7 @@ impl Machine {
         Self {
             project: TestProject::new(),
             url: url.to_owned(),
+            env: Vec::new(),
         }
     }
 
@@ -50,15 +56,29 @@ impl Machine {
     }
 
     fn call(&self, args: &[&str]) -> Call {
-        self.project.call(args).env("TEAMSTER_STORE", &self.url)
+        let call = self.project.call(args).env("TEAMSTER_STORE", &self.url);
+        self.env
+            .iter()
+            .fold(call, |call, (name, value)| call.env(name, value))
     }
 
     fn run(&self, args: &[&str]) -> Ran {
         self.call(args).run()
     }
 
-    /// Begins a run of one worker of its own with a plan of this many tasks; every fourth waits for the one three before it.
+    /// Begins a run of one worker of its own with a plan of this many tasks.
     fn begin_run(&self, tasks: usize, agent: &str, more: &[&str]) -> Host<'_> {
+        self.begin_large_run(1, tasks, agent, more)
+    }
+
+    /// Begins a run of so many workers of its own with a plan of so many tasks; every fourth waits for the one three before it.
+    fn begin_large_run(
+        &self,
+        workers: usize,
+        tasks: usize,
+        agent: &str,
+        more: &[&str],
+    ) -> Host<'_> {
         let plan = self.project.home().join("plan.toml");
         let task = |number: usize| {
             let waits = match number % 4 {
@@ -70,9 +90,10 @@ impl Machine {
         let text: String = (0..tasks).map(task).collect();
         std::fs::write(&plan, text).unwrap();
         let output = self.project.home().join("run.txt");
+        let crew = format!("{workers}:writer");
         let mut args = vec![
             "run",
-            "1:writer",
+            &crew,
             "write the letters",
             "--provider",
             agent,
@@ -291,6 +312,52 @@ fn work_travels_through_a_repository_that_is_nobodys_own() {
     let arrived = git_in(&between, &host.project.home(), &["rev-parse", &branch]);
     // What landed is what was merged and brought there last.
     host.git(&["merge-base", "--is-ancestor", &arrived, &merged]);
+}
+
+#[test]
+fn log_of_a_worker_is_read_from_another_machine() {
+    let Some(url) = shared_database() else { return };
+    let host = Machine::with_repository(&url);
+    let run = host.begin_run(6, &writer("0.3"), &[]);
+    let address = format!("file://{}", host.folder().display());
+    let other = Machine::new(&url);
+    let clone = other.project.home().join("clone");
+    let go = other.project.home().join("go");
+    let speaks = format!(
+        "writer=command:echo \"I look at it\"; until [ -e {} ]; do sleep 0.05; done; echo \"I am through\"; {}",
+        go.display(),
+        writer("0").split_once("; ").unwrap().1
+    );
+    let dir = ["--repo", &address, "--dir", clone.to_str().unwrap()];
+    other.join("b", &speaks, &dir);
+    let logs = ["worker", "logs", "b", "--team", TEAM];
+    wait_until("the host's machine reads what the agent says", || {
+        let read = host.run(&logs);
+        read.code == Some(0) && read.stdout.contains("I look at it")
+    });
+    let followed = host.project.home().join("followed.txt");
+    let follow = ["worker", "logs", "b", "--team", TEAM, "--follow"];
+    let mut reader = host
+        .call(&follow)
+        .spawn_into(std::fs::File::create(&followed).unwrap());
+    std::fs::write(&go, "").unwrap();
+    wait_until("what it says later comes, too", || {
+        let said = std::fs::read_to_string(&followed).unwrap();
+        said.contains("I am through")
+    });
+    reader.kill().unwrap();
+    reader.wait().unwrap();
+    run.lands(6);
+    // The worker has ended; what was brought before is still read.
+    let read = host.run(&logs).succeeds();
+    assert!(read.stdout.contains("I look at it"), "{}", read.stdout);
+    let nobody = Machine::new(&url);
+    let silent = nobody.run(&logs).fails(3);
+    assert!(
+        silent.stderr.contains("on its own machine"),
+        "{}",
+        silent.stderr
+    );
 }
 
 #[test]
@@ -545,6 +612,24 @@ fn what_cannot_be_joined_is_refused_and_nothing_is_made() {
         .run()
         .fails(6);
     assert!(!clone.exists());
+    // A repository that has nothing in common with the team's, whether it is named or just there.
+    let foreign = Machine::with_repository(&url);
+    let clone = foreign.project.home().join("clone");
+    std::fs::rename(foreign.folder(), &clone).unwrap();
+    git_in(
+        &clone,
+        &foreign.project.home(),
+        &["commit", "--quiet", "--amend", "-m", "Another"],
+    );
+    let address = format!("file://{}", machine.folder().display());
+    let other = join(&["--repo", &address, "--dir", clone.to_str().unwrap()]).run();
+    let other = other.fails(6);
+    assert!(
+        other.stderr.contains("is another repository"),
+        "{}",
+        other.stderr
+    );
+    assert!(!clone.join(".omc").exists());
     let members = machine
         .run(&["team", "show", TEAM, "--json"])
         .succeeds()

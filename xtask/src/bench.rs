@@ -4,6 +4,7 @@
 //! a small team, means something. Every row takes its two sides by turns and compares their medians.
 
 mod commands;
+mod database;
 mod processes;
 mod store;
 mod studio;
@@ -43,10 +44,12 @@ impl Size {
 type Group = (&'static str, fn(&Programs, Size) -> Result<Vec<Row>>);
 
 /// The rows, in groups that can be measured alone.
-const GROUPS: [Group; 9] = [
+const GROUPS: [Group; 11] = [
     ("hooks", commands::hooks),
     ("commands", commands::commands),
     ("store", store::measure),
+    ("database", database::measure),
+    ("idle", database::idle),
     ("workers", processes::workers),
     ("host", processes::host),
     ("briefings", team::told),

@@ -34,6 +34,8 @@ const ENOUGH_MEMORY: u64 = 4 << 30;
 const BACKGROUND_BUILD: &str = r#"for package in teamster workload; do
     "$CARGO" build --quiet --release --package "$package" || exit
 done"#;
+/// A file of the package pgbouncer.
+const POOLER: &str = "/usr/sbin/pgbouncer";
 /// A file of the package fonts-noto-cjk.
 const CJK_FONT: &str = "/usr/share/fonts/opentype/noto/NotoSansCJK-Regular.ttc";
 const LARGEST_BINARY: u64 = 25 * 1000 * 1000;
@@ -131,6 +133,9 @@ fn install_tools() -> Result<()> {
     let mut packages: Vec<&str> = missing().map(|(_, package)| *package).collect();
     if teamster_testkit::postgres::programs().is_none() {
         packages.push("postgresql");
+    }
+    if !Path::new(POOLER).exists() {
+        packages.push("pgbouncer");
     }
     let node = web::check_node();
     if node.is_ok() {

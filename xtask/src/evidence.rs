@@ -18,15 +18,16 @@ use crate::product::{
 use crate::race::{self, Races};
 
 /// Variables with the sizes of test suites: histories, sequences of operations, the distance of the events at which a
-/// host is killed, random histories of merges, sizes of a full disk, and the seconds of a long task; each with its nightly
-/// and its quick value.
-const SUITE_SIZES: [(&str, [&str; 2]); 6] = [
+/// host is killed, random histories of merges, sizes of a full disk, the seconds of a long task, and the tasks of a run on
+/// several machines; each with its nightly and its quick value.
+const SUITE_SIZES: [(&str, [&str; 2]); 7] = [
     ("TEAMSTER_HISTORIES", ["10000", "100"]),
     ("TEAMSTER_CASES", ["5000", "50"]),
     ("TEAMSTER_KILLS_EVERY", ["1", "10"]),
     ("TEAMSTER_MERGE_HISTORIES", ["200", "8"]),
     ("TEAMSTER_DISK_SIZES", ["40", "3"]),
     ("TEAMSTER_LONG_TASK", ["180", "20"]),
+    ("TEAMSTER_CHAOS_TASKS", ["1000", "40"]),
 ];
 /// Every line of the list of hostile findings, with the tests that prove it.
 const FINDINGS: &str = include_str!("../../tests/hostile/findings.toml");
@@ -41,7 +42,7 @@ type Section = (
 );
 
 /// The sections: the name on the command line, the heading and the text below it.
-const SECTIONS: [Section; 8] = [
+const SECTIONS: [Section; 9] = [
     (
         "races",
         "Races",
@@ -99,6 +100,15 @@ const SECTIONS: [Section; 8] = [
          another takes the run up, and what comes out is compared with a run that nobody disturbed. Below is what \
          the test run printed.",
         |evidence| evidence.suite(&["run::kills"]).map(drop),
+    ),
+    (
+        "machines",
+        "Many machines",
+        "Runs on a real PostgreSQL server: three machines (homes and clones of their own), one of them cut off in the middle of it and \
+         with a clock that is an hour ahead; the server crashes twice, and workers of all machines are killed. Every task is \
+         completed once, merged once and lands. Runs whose sessions are ended all the time, that have too few connections, and that \
+         go through a pooler. Below is what the test run printed.",
+        |evidence| evidence.suite(&["machines::"]).map(drop),
     ),
     (
         "hostile",

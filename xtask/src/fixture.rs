@@ -33,6 +33,16 @@ pub(crate) fn now() -> teamster_types::Time {
 /// Creates a team of so many workers in a project and returns its store.
 pub(crate) fn create_team(project: &TempProject, workers: usize) -> Result<FileStore> {
     let store = project.store(Sync::Fast)?;
+    create_team_in(&store, project, workers)?;
+    Ok(store)
+}
+
+/// Creates a team of so many workers in a store.
+pub(crate) fn create_team_in(
+    store: &dyn Store,
+    project: &TempProject,
+    workers: usize,
+) -> Result<()> {
     let member = |number: usize| -> Result<NewMember> {
         Ok(NewMember {
             name: worker(number)?,
@@ -48,7 +58,7 @@ pub(crate) fn create_team(project: &TempProject, workers: usize) -> Result<FileS
         run: None,
     };
     store.create_team(&new, None)?;
-    Ok(store)
+    Ok(())
 }
 
 /// Makes a project a repository with one commit.
@@ -67,7 +77,7 @@ pub(crate) fn create_repository(project: &TempProject) -> Result<()> {
 }
 
 /// Creates tasks that depend on nothing.
-pub(crate) fn create_tasks(store: &FileStore, count: usize) -> Result<()> {
+pub(crate) fn create_tasks(store: &dyn Store, count: usize) -> Result<()> {
     let plan: Vec<_> = (1..=count)
         .map(|number| planned(&format!("task {number}"), &[]))
         .collect();
@@ -75,7 +85,7 @@ pub(crate) fn create_tasks(store: &FileStore, count: usize) -> Result<()> {
 }
 
 /// Imports a plan in several steps.
-pub(crate) fn import(store: &FileStore, plan: &[PlannedTask]) -> Result<()> {
+pub(crate) fn import(store: &dyn Store, plan: &[PlannedTask]) -> Result<()> {
     for chunk in plan.chunks(CHUNK) {
         store.import_tasks(&team()?, &EventActor::Person, chunk)?;
     }
@@ -293,7 +303,7 @@ pub(crate) fn fill_journal(
 }
 
 /// Waits until the journal of the team has got no new event for so long.
-pub(crate) fn until_quiet(store: &FileStore, span: Duration) -> Result<()> {
+pub(crate) fn until_quiet(store: &dyn Store, span: Duration) -> Result<()> {
     let team = team()?;
     let mut last = (store.position(&team)?, Instant::now());
     wait_for("the journal becomes quiet", LONG, || {

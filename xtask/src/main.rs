@@ -61,7 +61,7 @@ enum Command {
         /// Use small sizes, to see that it works
         #[arg(long)]
         quick: bool,
-        /// Run only these sections (races, kills, errors, workers, suites, run, hostile, corrections) and write nothing
+        /// Run only these sections (races, kills, errors, workers, suites, run, machines, hostile, corrections) and write nothing
         #[arg(long, value_name = "SECTION", value_delimiter = ',')]
         only: Vec<String>,
         /// Write the figures to this file; `-` prints them

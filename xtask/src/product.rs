@@ -266,6 +266,8 @@ impl Finished {
 #[derive(Debug)]
 pub(crate) struct TempProject {
     root: PathBuf,
+    /// The address of the database that its teams are in, if they are in one.
+    database: Option<String>,
 }
 
 impl TempProject {
@@ -295,7 +297,21 @@ impl TempProject {
             std::fs::create_dir_all(root.join(folder))
                 .with_context(|| format!("cannot make {}", root.display()))?;
         }
-        Ok(Self { root })
+        Ok(Self {
+            root,
+            database: None,
+        })
+    }
+
+    /// Keeps the teams of this project in a database.
+    pub(crate) fn with_database(mut self, url: &str) -> Self {
+        self.database = Some(url.to_owned());
+        self
+    }
+
+    /// Returns the name of the database that its teams are in.
+    pub(crate) fn database_name(&self) -> Option<&str> {
+        self.database.as_ref()?.rsplit('/').next()
     }
 
     /// Removes nothing when this is dropped, so that somebody can look into the folder.
@@ -339,6 +355,9 @@ impl TempProject {
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
             .env("TEAMSTER_TEAM", TEAM)
             .current_dir(self.folder());
+        if let Some(url) = &self.database {
+            command.env(workload::STORE, url);
+        }
     }
 
     /// Opens the store of this project through the library.

@@ -7,6 +7,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::Serialize;
 use teamster_fs::{FileSnapshot, Owner, UserFile};
@@ -69,11 +70,23 @@ impl ChosenStore {
 
     /// Opens it, or says why it cannot be used.
     pub fn open(&self, app: &App) -> Result<Arc<dyn Store>> {
-        self.open_with(app, app.config.store_settings())
+        let patience = PgSettings::default().patience;
+        self.open_with(app, app.config.store_settings(), patience)
     }
 
-    /// Opens it with the settings of a project.
-    pub(crate) fn open_with(&self, app: &App, settings: Settings) -> Result<Arc<dyn Store>> {
+    /// Opens it for a worker, with the settings of its project. While a database is away the worker waits as long as the lease of its
+    /// task lasts: until then the task is its own, and nothing that it tells may be lost.
+    pub(crate) fn open_for_worker(&self, app: &App, settings: Settings) -> Result<Arc<dyn Store>> {
+        let patience = settings.lease;
+        self.open_with(app, settings, patience)
+    }
+
+    fn open_with(
+        &self,
+        app: &App,
+        settings: Settings,
+        patience: Duration,
+    ) -> Result<Arc<dyn Store>> {
         Ok(match &self.place {
             StorePlace::Files(_) => {
                 app.check_home()?;
@@ -86,6 +99,7 @@ impl ChosenStore {
             StorePlace::Database(url) => {
                 let settings = PgSettings {
                     lease: settings.lease,
+                    patience,
                     reservations: settings.reservations,
                     ..PgSettings::default()
                 };

@@ -7,7 +7,9 @@
 //!
 //! Whether a worker is dead is decided one step further up, by `teamster_types::health::judge`, which asks this.
 
+use std::fmt::Write as _;
 use std::io::Read as _;
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
 use teamster_types::process::{Life, ProcessId};
@@ -105,6 +107,59 @@ impl Machine {
             }
             Some(_) => Life::Alive,
         }
+    }
+}
+
+/// Returns whether this process has a connection from one of its ports to a place.
+pub fn is_connected(from: u16, to: SocketAddr) -> bool {
+    let table = match to.ip() {
+        IpAddr::V4(_) => ["/proc/self/net/tcp", "/proc/self/net/tcp6"],
+        IpAddr::V6(_) => ["/proc/self/net/tcp6", "/proc/self/net/tcp6"],
+    };
+    let (from, to) = (format!(":{from:04X}"), table_entries(to));
+    let lines = table.map(|table| std::fs::read_to_string(table).unwrap_or_default());
+    let inodes = lines
+        .iter()
+        .flat_map(|text| text.lines())
+        .filter_map(|line| {
+            let fields: Vec<&str> = line.split_whitespace().collect();
+            let (local, remote, inode) = (fields.get(1)?, fields.get(2)?, fields.get(9)?);
+            let is_it = local.ends_with(&from) && to.iter().any(|to| to == remote);
+            is_it.then(|| format!("socket:[{inode}]"))
+        });
+    let inodes: Vec<String> = inodes.collect();
+    let Ok(files) = std::fs::read_dir("/proc/self/fd") else {
+        return false;
+    };
+    !inodes.is_empty()
+        && files.flatten().any(|file| {
+            let link = std::fs::read_link(file.path()).unwrap_or_default();
+            inodes
+                .iter()
+                .any(|inode| link.as_os_str() == inode.as_str())
+        })
+}
+
+/// Returns how the kernel writes an address in its tables of connections: each four bytes as one number of this machine. A socket of
+/// version 6 can have an address of version 4.
+fn table_entries(place: SocketAddr) -> Vec<String> {
+    let hex = |bytes: &[u8]| {
+        let words = bytes.chunks_exact(4).filter_map(|it| it.try_into().ok());
+        words.fold(String::new(), |mut text, word| {
+            let _ = write!(text, "{:08X}", u32::from_ne_bytes(word));
+            text
+        })
+    };
+    let port = place.port();
+    match place.ip() {
+        IpAddr::V4(ip) => {
+            let mapped = ip.to_ipv6_mapped().octets();
+            vec![
+                format!("{}:{port:04X}", hex(&ip.octets())),
+                format!("{}:{port:04X}", hex(&mapped)),
+            ]
+        }
+        IpAddr::V6(ip) => vec![format!("{}:{port:04X}", hex(&ip.octets()))],
     }
 }
 
@@ -238,6 +293,30 @@ fn text(path: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn connection_of_this_process_is_known_by_both_of_its_ends() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let place = listener.local_addr().unwrap();
+        let stream = std::net::TcpStream::connect(place).unwrap();
+        let from = stream.local_addr().unwrap().port();
+        assert!(is_connected(from, place));
+        let elsewhere = SocketAddr::new(place.ip(), place.port() ^ 1);
+        assert!(!is_connected(from, elsewhere));
+        drop((stream, listener));
+        assert!(!is_connected(from, place));
+    }
+
+    #[test]
+    fn address_is_written_as_the_kernel_writes_it() {
+        let entries = table_entries("127.0.0.1:5432".parse().unwrap());
+        assert_eq!(
+            entries,
+            ["0100007F:1538", "0000000000000000FFFF00000100007F:1538"]
+        );
+        let entries = table_entries("[::1]:80".parse().unwrap());
+        assert_eq!(entries, ["00000000000000000000000001000000:0050"]);
+    }
 
     #[test]
     fn this_process_lives_and_one_with_another_start_time_does_not() {

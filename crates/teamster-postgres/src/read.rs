@@ -8,8 +8,8 @@ use serde::de::DeserializeOwned;
 use teamster_journal::{Event, EventKind, EventType};
 use teamster_store::backend::no_task;
 use teamster_store::{
-    Damaged, Filed, HostRight, JournalPage, Kind, Listen, OtherHost, Read, Result, Signal, Store,
-    StoreError, TaskList, TeamEntry, Watch,
+    Damaged, Filed, HostRight, JournalPage, Kind, Listen, LogPiece, LogRequest, OtherHost, Read,
+    Result, Signal, Store, StoreError, TaskList, TeamEntry, Watch,
 };
 use teamster_types::failure::Failure;
 use teamster_types::heartbeat::Heartbeat;
@@ -25,6 +25,11 @@ use tokio_postgres::types::Type;
 use crate::session::Param;
 use crate::store::{PgStore, no_team, position, stored};
 use crate::watch::{PgListener, PgWatch};
+
+/// Writes the heartbeat of a worker, if there is its team.
+pub(crate) const WRITE_BEAT: &str = "INSERT INTO teamster.beats AS b (team, worker, body) \
+    SELECT name, $2, $3 FROM teamster.teams WHERE name = $1 \
+    ON CONFLICT (team, worker) DO UPDATE SET body = EXCLUDED.body, version = b.version + 1 RETURNING 1";
 
 /// Returns the error for a record that cannot be understood.
 pub(crate) fn damaged(what: &str, error: &str) -> StoreError {
@@ -111,6 +116,10 @@ impl PgStore {
 impl Read for PgStore {
     fn now(&self) -> Time {
         self.server_now()
+    }
+
+    fn hurry(&self) {
+        self.note_hurry();
     }
 
     fn teams(&self) -> Result<Vec<TeamEntry>> {
@@ -255,10 +264,8 @@ impl Read for PgStore {
     fn beat(&self, heartbeat: &Heartbeat) -> Result<()> {
         let team = &heartbeat.team_name;
         let body = serde_json::to_string(heartbeat).unwrap_or_default();
-        let written = self.query(
-            "INSERT INTO teamster.beats AS b (team, worker, body) \
-             SELECT name, $2, $3 FROM teamster.teams WHERE name = $1 \
-             ON CONFLICT (team, worker) DO UPDATE SET body = EXCLUDED.body, version = b.version + 1 RETURNING 1",
+        let written = self.repeated_query(
+            WRITE_BEAT,
             &[
                 (&team.as_str(), Type::TEXT),
                 (&heartbeat.worker_name.as_str(), Type::TEXT),
@@ -269,6 +276,94 @@ impl Read for PgStore {
             return Err(no_team(team));
         }
         Ok(())
+    }
+
+    fn take_seat(&self, heartbeat: &Heartbeat, seen: Option<&str>) -> Result<bool> {
+        let team = &heartbeat.team_name;
+        let body = serde_json::to_string(heartbeat).unwrap_or_default();
+        // Whoever sends this again after a lost answer finds its own launch there.
+        let taken = self.of_team(
+            team,
+            "INSERT INTO teamster.beats AS b (team, worker, body) VALUES ($1, $2, $3) \
+             ON CONFLICT (team, worker) DO UPDATE SET body = EXCLUDED.body, version = b.version + 1 \
+             WHERE b.body::json ->> 'launch' IS NOT DISTINCT FROM $4 \
+                OR b.body::json ->> 'launch' = EXCLUDED.body::json ->> 'launch' RETURNING 1",
+            &[
+                (&heartbeat.worker_name.as_str(), Type::TEXT),
+                (&body, Type::TEXT),
+                (&seen, Type::TEXT),
+            ],
+        )?;
+        Ok(!taken.is_empty())
+    }
+
+    fn ask_for_logs(
+        &self,
+        team: &TeamName,
+        worker: &WorkerName,
+        present: &[(String, u64)],
+    ) -> Result<Option<String>> {
+        let id = teamster_fs::random_hex();
+        let present = serde_json::to_string(present).unwrap_or_default();
+        self.query(
+            "DELETE FROM teamster.log_requests WHERE team = $1 AND asked_at < clock_timestamp() - interval '1 minute'",
+            &[(&team.as_str(), Type::TEXT)],
+        )?;
+        self.query(
+            "WITH asked AS ( \
+                INSERT INTO teamster.log_requests (id, team, worker, present) VALUES ($1, $2, $3, $4) \
+                ON CONFLICT DO NOTHING RETURNING team) \
+             SELECT pg_notify('teamster_' || team, $3) FROM asked",
+            &[
+                (&id, Type::TEXT),
+                (&team.as_str(), Type::TEXT),
+                (&worker.as_str(), Type::TEXT),
+                (&present, Type::TEXT),
+            ],
+        )?;
+        Ok(Some(id))
+    }
+
+    fn answered_logs(&self, team: &TeamName, request: &str) -> Result<Option<Vec<LogPiece>>> {
+        let rows = self.query(
+            "DELETE FROM teamster.log_requests WHERE team = $1 AND id = $2 AND answer IS NOT NULL RETURNING answer",
+            &[(&team.as_str(), Type::TEXT), (&request, Type::TEXT)],
+        )?;
+        rows.first()
+            .map(|row| parsed("an answer with logs", row.get(0)))
+            .transpose()
+    }
+
+    fn log_requests(&self, team: &TeamName, worker: &WorkerName) -> Result<Vec<LogRequest>> {
+        let rows = self.query(
+            "SELECT id, present FROM teamster.log_requests WHERE team = $1 AND worker = $2 AND answer IS NULL ORDER BY asked_at",
+            &[
+                (&team.as_str(), Type::TEXT),
+                (&worker.as_str(), Type::TEXT),
+            ],
+        )?;
+        rows.iter()
+            .map(|row| {
+                let present = parsed("a request for logs", row.get(1))?;
+                Ok(LogRequest {
+                    id: row.get(0),
+                    present,
+                })
+            })
+            .collect()
+    }
+
+    fn answer_logs(&self, team: &TeamName, request: &str, pieces: &[LogPiece]) -> Result<()> {
+        let answer = serde_json::to_string(pieces).unwrap_or_default();
+        self.query(
+            "UPDATE teamster.log_requests SET answer = $3 WHERE team = $1 AND id = $2",
+            &[
+                (&team.as_str(), Type::TEXT),
+                (&request, Type::TEXT),
+                (&answer, Type::TEXT),
+            ],
+        )
+        .map(drop)
     }
 
     fn end_beat(&self, team: &TeamName, worker: &WorkerName) -> Result<()> {

@@ -11,10 +11,13 @@ use crate::store::no_team;
 use crate::url::StoreUrl;
 
 /// Every migration in its order. One that was released never changes; what comes after it is a new one.
-const MIGRATIONS: [&str; 3] = [
+const MIGRATIONS: [&str; 6] = [
     include_str!("../migrations/0001_store.sql"),
     include_str!("../migrations/0002_hosts.sql"),
     include_str!("../migrations/0003_roles.sql"),
+    include_str!("../migrations/0004_logs.sql"),
+    include_str!("../migrations/0005_claims.sql"),
+    include_str!("../migrations/0006_open_claims.sql"),
 ];
 
 /// The oldest server whose SQL is enough, as the server tells its version.
@@ -99,7 +102,7 @@ pub fn status(url: &StoreUrl) -> Result<StoreStatus> {
         needed: MIGRATIONS.len(),
         role: rows.first().map_or_else(String::new, |row| row.get(0)),
         latency,
-        wakes: is_woken(url, &mut session)?,
+        wakes: is_woken(url, &mut session, &Session::connect(url)?)?,
     })
 }
 
@@ -137,12 +140,11 @@ pub fn let_work_no_more(url: &StoreUrl, role: &str, team: &TeamName) -> Result<b
 }
 
 /// Returns whether a notification of another connection wakes this one.
-fn is_woken(url: &StoreUrl, session: &mut Session) -> Result<bool> {
+pub(crate) fn is_woken(url: &StoreUrl, session: &mut Session, other: &Session) -> Result<bool> {
     let channel = format!("teamster_status_{}", teamster_fs::random_hex());
     session.execute(url, &format!("LISTEN \"{channel}\""))?;
-    let other = Session::connect(url)?;
     other.execute(url, &format!("NOTIFY \"{channel}\""))?;
-    let woken = session.wait_for_wake(WAKE);
+    let woken = !session.wait_for_wakes(WAKE).is_empty();
     // Behind a pooler the connection goes to others afterwards.
     let _ = session.execute(url, &format!("UNLISTEN \"{channel}\""));
     Ok(woken)

@@ -1,10 +1,12 @@
 //! One connection to the server, used by one thread at a time.
 
+use std::cell::OnceCell;
 use std::fmt::Write as _;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::join;
+use futures_util::future::{join, try_join_all};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{self, CryptoProvider};
 use rustls::pki_types::pem::PemObject as _;
@@ -15,13 +17,13 @@ use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{AsyncMessage, Client, Error, Row};
+use tokio_postgres::{AsyncMessage, Client, Error, Row, Statement};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::url::{StoreUrl, Trust};
 
-/// A value of a statement with its type. Types are given, so that no statement has to be prepared on the server first: a pooler
-/// may hand every transaction to another connection.
+/// A value of a statement with its type. Types are given, so that no statement has to be prepared on the server first: a pooler may hand
+/// every transaction to another connection.
 pub(crate) type Param<'a> = (&'a (dyn ToSql + Sync), Type);
 
 /// What was read by a change is not what is there any more.
@@ -31,9 +33,13 @@ const NOT_HOST: &str = "TM423";
 /// There is no such team.
 pub(crate) const NO_TEAM: &str = "TM404";
 
-/// Limits of every statement, in milliseconds. No change of a team takes a second; whoever holds a lock for longer is stuck.
+/// Limits of every statement, in milliseconds. No change of a team takes a second; whoever holds a lock for longer is stuck. What the
+/// functions of the store do is planned once for a connection: no other plan would be better for other values.
 const LIMITS: &str = "SET statement_timeout = 20000; SET lock_timeout = 8000; \
-    SET idle_in_transaction_session_timeout = 10000; SET client_min_messages = warning";
+    SET idle_in_transaction_session_timeout = 10000; SET client_min_messages = warning; \
+    SET plan_cache_mode = force_generic_plan";
+/// Waits until the server's log, and with it every change that was committed before, is on its disk.
+pub(crate) const MAKE_DURABLE: &str = "SELECT pg_logical_emit_message(true, 'teamster', '')";
 /// A server that does not answer a statement for this long, its own limits notwithstanding, cannot be reached.
 const ANSWER: Duration = Duration::from_secs(25);
 
@@ -41,7 +47,11 @@ const ANSWER: Duration = Duration::from_secs(25);
 pub(crate) struct Session {
     runtime: Runtime,
     client: Client,
-    wakes: mpsc::UnboundedReceiver<()>,
+    wakes: mpsc::UnboundedReceiver<String>,
+    /// Whether nobody is between us and the server, so that what is prepared there stays ours.
+    is_direct: bool,
+    /// Statements that the server has parsed and planned, by their text.
+    prepared: OnceCell<Vec<(&'static str, Statement)>>,
     /// The server's version, as 150004 for 15.4.
     pub(crate) version: u32,
 }
@@ -78,8 +88,8 @@ impl Session {
                 loop {
                     let next = std::future::poll_fn(|context| connection.poll_message(context));
                     match next.await {
-                        Some(Ok(AsyncMessage::Notification(_))) => {
-                            let _ = sender.send(());
+                        Some(Ok(AsyncMessage::Notification(told))) => {
+                            let _ = sender.send(told.payload().to_owned());
                         }
                         Some(Ok(_)) => {}
                         Some(Err(error)) => {
@@ -91,17 +101,19 @@ impl Session {
                 }
             });
             client.batch_execute(LIMITS).await?;
-            let row = client
-                .query_typed_one("SELECT current_setting('server_version_num')::int4", &[])
-                .await?;
-            Ok((client, row.get::<_, i32>(0)))
+            let asked = "SELECT current_setting('server_version_num')::int4, inet_client_port(), host(inet_server_addr()), \
+                inet_server_port()";
+            let row = client.query_typed_one(asked, &[]).await?;
+            Ok((client, row))
         });
-        let (client, version) = connected.map_err(|error| describe(url, &error))?;
+        let (client, row) = connected.map_err(|error| describe(url, &error))?;
         Ok(Self {
             runtime,
             client,
             wakes,
-            version: u32::try_from(version).unwrap_or(0),
+            is_direct: is_direct(&row),
+            prepared: OnceCell::new(),
+            version: u32::try_from(row.get::<_, i32>(0)).unwrap_or(0),
         })
     }
 
@@ -116,7 +128,41 @@ impl Session {
         statement: &str,
         params: &[Param<'_>],
     ) -> Result<Vec<Row>, StatementError> {
-        self.wait(url, self.client.query_typed(statement, params))
+        self.wait(url, self.rows(statement, params))
+    }
+
+    /// Has the server prepare what every change sends, once for this connection and always in the same order. Behind a pooler nothing is
+    /// prepared: the next statement may go through another connection.
+    pub(crate) fn prepare(
+        &self,
+        url: &StoreUrl,
+        statements: &[(&'static str, &[Type])],
+    ) -> Result<(), StatementError> {
+        if !self.is_direct || self.prepared.get().is_some() {
+            return Ok(());
+        }
+        let prepared = self.wait(url, async {
+            let asked = statements.iter().map(async |(text, types)| {
+                let prepared = self.client.prepare_typed(text, types).await?;
+                Ok::<_, Error>((*text, prepared))
+            });
+            try_join_all(asked).await
+        })?;
+        let _ = self.prepared.set(prepared);
+        Ok(())
+    }
+
+    /// Sends a statement, as a prepared one where it is.
+    async fn rows(&self, statement: &str, params: &[Param<'_>]) -> Result<Vec<Row>, Error> {
+        let prepared = self.prepared.get().into_iter().flatten();
+        let mut prepared = prepared.filter(|(text, _)| *text == statement);
+        match prepared.next() {
+            Some((_, prepared)) => {
+                let values: Vec<_> = params.iter().map(|(value, _)| *value).collect();
+                self.client.query(prepared, &values).await
+            }
+            None => self.client.query_typed(statement, params).await,
+        }
     }
 
     /// Carries out plain statements without parameters.
@@ -133,35 +179,47 @@ impl Session {
     ) -> Result<Vec<Row>, StatementError> {
         self.wait(url, async {
             let opening = self.client.batch_execute("BEGIN");
-            let (opened, rows) = join(opening, self.client.query_typed(statement, params)).await;
+            let (opened, rows) = join(opening, self.rows(statement, params)).await;
             opened.and(rows)
         })
     }
 
-    /// Carries out the last statement of a transaction and commits, sent together. A statement that is refused takes the
-    /// transaction with it.
-    pub(crate) fn commit_with(
+    /// Carries out the last statement of a transaction, commits if one is open, and waits until that is on the server's disk; all of it
+    /// is sent together. A statement that is refused takes the transaction with it.
+    pub(crate) fn commit_durably(
         &self,
         url: &StoreUrl,
         statement: &str,
         params: &[Param<'_>],
+        is_open: bool,
     ) -> Result<Vec<Row>, StatementError> {
         self.wait(url, async {
-            let rows = self.client.query_typed(statement, params);
-            let (rows, ended) = join(rows, self.client.batch_execute("COMMIT")).await;
+            let ended = async {
+                if is_open {
+                    self.client.batch_execute("COMMIT").await
+                } else {
+                    Ok(())
+                }
+            };
+            let rows = self.rows(statement, params);
+            let flushed = self.rows(MAKE_DURABLE, &[]);
+            let ((rows, ended), flushed) = join(join(rows, ended), flushed).await;
             let rows = rows?;
-            ended.map(|()| rows)
+            ended?;
+            flushed.map(|_| rows)
         })
     }
 
-    /// Waits up to `patience` for a notification, and forgets all that came.
-    pub(crate) fn wait_for_wake(&mut self, patience: Duration) -> bool {
+    /// Waits up to `patience` for a notification, and returns all that came: whom each is for, empty for everybody.
+    pub(crate) fn wait_for_wakes(&mut self, patience: Duration) -> Vec<String> {
         let wakes = &mut self.wakes;
         self.runtime.block_on(async {
-            let woken = tokio::time::timeout(patience, wakes.recv()).await;
-            let woken = matches!(woken, Ok(Some(())));
-            while wakes.try_recv().is_ok() {}
-            woken
+            let first = tokio::time::timeout(patience, wakes.recv()).await;
+            let mut all: Vec<String> = first.ok().flatten().into_iter().collect();
+            while let Ok(next) = wakes.try_recv() {
+                all.push(next);
+            }
+            all
         })
     }
 
@@ -189,6 +247,21 @@ impl Session {
     }
 }
 
+/// Returns whether the connection that the server sees is one of this process: a pooler between would have its own.
+fn is_direct(row: &Row) -> bool {
+    let port = |place: usize| {
+        let port: Option<i32> = row.get(place);
+        port.and_then(|port| u16::try_from(port).ok())
+    };
+    let server: Option<&str> = row.get(2);
+    match (port(1), server.and_then(|it| it.parse().ok()), port(3)) {
+        (Some(own), Some(address), Some(port)) => {
+            teamster_fs::proc::is_connected(own, SocketAddr::new(address, port))
+        }
+        _ => false,
+    }
+}
+
 /// Returns whether the server says that the connection is over: it is shut down, restarted, or somebody ended the session.
 fn ends_connection(state: &SqlState) -> bool {
     let class = &state.code()[..2];
@@ -204,6 +277,14 @@ fn unreachable(url: &StoreUrl, why: &str) -> StoreError {
         format!("the database {url} cannot be reached: {why}"),
     )
     .hint("check the address and that the server runs; `teamster store status` tries again")
+}
+
+/// Returns the same error as one that may pass by itself.
+fn waited_for(error: StoreError) -> StoreError {
+    StoreError {
+        busy: true,
+        ..error
+    }
 }
 
 /// Returns the error that says that server and address do not agree on TLS.
@@ -272,17 +353,19 @@ fn describe(url: &StoreUrl, error: &Error) -> StoreError {
             "use the role that owns the store, or let the owner of the database grant this one the right: to make the store it \
              needs `GRANT CREATE ON DATABASE`",
         ),
+        // The server is just starting.
+        "57P03" => waited_for(unreachable(url, said)),
         _ if ends_connection(state) => unreachable(url, said),
         "53100" => new(
             Kind::Unreachable,
             format!("the disk of the server of {url} is full: {said}"),
             "make room on the server and try again; nothing was changed",
         ),
-        "53300" => new(
+        "53300" => waited_for(new(
             Kind::Unreachable,
             format!("the server of {url} takes no more connections: {said}"),
             "raise max_connections, or put a pooler before it",
-        ),
+        )),
         "55P03" | "57014" | "40001" | "40P01" => {
             StoreError::busy(format!("somebody else holds what is needed: {said}"))
                 .hint("try again; `teamster store status` shows who holds locks")

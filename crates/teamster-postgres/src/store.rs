@@ -1,5 +1,7 @@
 //! The store itself: connections that are kept, changes that are tried until they are made, and the server's clock.
 
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -11,19 +13,23 @@ use teamster_types::heartbeat::Heartbeat;
 use teamster_types::paths::Reservations;
 use teamster_types::process::{Life, ProcessId};
 use teamster_types::team::{NewTeam, TeamConfig};
-use teamster_types::{TeamName, Time};
+use teamster_types::{TeamName, Time, WorkerName};
 use tokio_postgres::types::Type;
 
 use crate::schema;
-use crate::session::{Param, STALE, Session, StatementError};
-use crate::txn::PgTxn;
+use crate::session::{MAKE_DURABLE, Param, STALE, Session, StatementError};
+use crate::txn::{AskedFor, PREPARED, PgTxn};
 use crate::url::StoreUrl;
 use crate::whole;
 
 /// Connections that are kept for the next one who needs one.
 const KEPT: usize = 4;
+/// A connection that nobody has needed for so long is given back to the server: it has a limited number of them for everybody.
+const IDLE: Duration = Duration::from_secs(10);
 /// How often a change is tried without the lock of the team before it takes that first.
 const FREE_TRIES: u32 = 3;
+/// How long a process that is to end tries again.
+const HURRIED_PATIENCE: Duration = Duration::from_secs(5);
 /// After this long the server is asked for the time again.
 const CLOCK_TRUST: Duration = Duration::from_secs(30);
 
@@ -32,8 +38,11 @@ const CLAIM_WAIT: Duration = Duration::from_secs(1);
 const CLAIM_PAUSE: Duration = Duration::from_millis(1);
 
 /// How a try to make a change goes about it.
-#[derive(Clone, Copy)]
 pub(crate) struct Manner {
+    /// What kind of change it is.
+    pub(crate) what: &'static str,
+    /// What a change of this kind asked for last time, and is therefore opened with.
+    pub(crate) question: Option<AskedFor>,
     /// Takes the lock of the team before anything is read: slower, and nobody can disturb it.
     pub(crate) locks_first: bool,
     /// Waits for tasks that others are claiming, rather than say that there is nothing to do.
@@ -45,7 +54,7 @@ pub(crate) struct Manner {
 pub struct PgSettings {
     /// How long a claim lasts.
     pub lease: Duration,
-    /// How long to try again when the server is away or somebody else is at it.
+    /// How long to try again when the server is away or somebody else is at it. A host tries for as long as a lease at least.
     pub patience: Duration,
     /// What becomes of tasks whose paths overlap.
     pub reservations: Reservations,
@@ -77,9 +86,21 @@ pub struct PgStore {
     /// The holder of the right to host a team, in whose name changes are made; empty for everybody else.
     pub(crate) host: String,
     lives: Arc<Lives>,
-    idle: Arc<Mutex<Vec<Session>>>,
+    /// The connections that nobody uses, and since when. The last one that was used is the next one.
+    idle: Arc<Mutex<Vec<(Instant, Session)>>>,
     clock: Arc<Mutex<Option<ServerClock>>>,
+    /// The registries that were read last, each with its edition: that of a large team is long, and seldom another one.
+    configs: Arc<Mutex<HashMap<TeamName, KnownConfig>>>,
+    /// The worker whose heartbeat was looked at last: a worker's own process looks at no other.
+    usual_worker: Arc<Mutex<Option<String>>>,
+    /// What was asked for last when a task was looked for, and by what kind of change: a worker asks for the same every time.
+    question: Arc<Mutex<Option<(&'static str, AskedFor)>>>,
+    /// Whether this process is to end, and waits no longer than it must.
+    is_hurried: Arc<AtomicBool>,
 }
+
+/// A registry with its edition.
+type KnownConfig = (String, Arc<TeamConfig>);
 
 /// The server's time at a moment of this process.
 #[derive(Clone, Copy)]
@@ -91,7 +112,7 @@ struct ServerClock {
 impl PgStore {
     /// Connects, and checks that server and schema are what this teamster can work with.
     pub fn open(url: StoreUrl, settings: PgSettings) -> Result<Self> {
-        let session = Session::connect(&url)?;
+        let session = Self::first_session(&url, settings.patience)?;
         schema::check(&url, &session)?;
         let machine = Machine::read();
         Ok(Self {
@@ -100,9 +121,26 @@ impl PgStore {
             me: machine.me().clone(),
             host: String::new(),
             lives: Arc::new(move |process: &ProcessId| machine.life(process)),
-            idle: Arc::new(Mutex::new(vec![session])),
+            idle: Arc::new(Mutex::new(vec![(Instant::now(), session)])),
             clock: Arc::default(),
+            configs: Arc::default(),
+            usual_worker: Arc::default(),
+            question: Arc::default(),
+            is_hurried: Arc::default(),
         })
+    }
+
+    /// Connects for the first time. Only a server that has no connection left at this moment, or is just starting, is waited for.
+    fn first_session(url: &StoreUrl, patience: Duration) -> Result<Session> {
+        let mut retry = Pauses::new();
+        loop {
+            match Session::connect(url) {
+                Err(error) if error.busy => {
+                    retry.pause(patience.saturating_sub(retry.begun.elapsed()), error)?;
+                }
+                connected => return connected,
+            }
+        }
     }
 
     /// Returns the same store, claiming in the name of another process.
@@ -116,6 +154,10 @@ impl PgStore {
             lives: Arc::clone(&self.lives),
             idle: Arc::clone(&self.idle),
             clock: Arc::clone(&self.clock),
+            configs: Arc::clone(&self.configs),
+            usual_worker: Arc::clone(&self.usual_worker),
+            question: Arc::clone(&self.question),
+            is_hurried: Arc::clone(&self.is_hurried),
         }
     }
 
@@ -123,6 +165,7 @@ impl PgStore {
     pub(crate) fn in_the_name_of(&self, holder: &str) -> Self {
         let mut store = self.another();
         holder.clone_into(&mut store.host);
+        store.settings.patience = store.settings.patience.max(store.settings.lease);
         store
     }
 
@@ -145,6 +188,46 @@ impl PgStore {
         (self.lives)(process)
     }
 
+    /// Returns the registry of a team that was read last, with its edition.
+    pub(crate) fn known_config(&self, team: &TeamName) -> Option<KnownConfig> {
+        let configs = self.configs.lock().unwrap_or_else(PoisonError::into_inner);
+        configs.get(team).cloned()
+    }
+
+    pub(crate) fn note_config(&self, team: &TeamName, edition: String, config: &Arc<TeamConfig>) {
+        let mut configs = self.configs.lock().unwrap_or_else(PoisonError::into_inner);
+        configs.insert(team.clone(), (edition, Arc::clone(config)));
+    }
+
+    /// Returns the worker whose heartbeat a change will probably look at.
+    pub(crate) fn usual_worker(&self) -> Option<String> {
+        let usual = self.usual_worker.lock();
+        usual.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn note_usual_worker(&self, worker: &WorkerName) {
+        let usual = self.usual_worker.lock();
+        *usual.unwrap_or_else(PoisonError::into_inner) = Some(worker.to_string());
+    }
+
+    /// Returns what a change of this kind asked for last time.
+    fn known_question(&self, what: &'static str) -> Option<AskedFor> {
+        let known = self.question.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = known.as_ref().filter(|(kind, _)| *kind == what);
+        known.map(|(_, question)| question.clone())
+    }
+
+    pub(crate) fn note_question(&self, what: &'static str, question: &AskedFor) {
+        let mut known = self.question.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.as_ref().is_none_or(|(_, known)| known != question) {
+            *known = Some((what, question.clone()));
+        }
+    }
+
+    pub(crate) fn note_hurry(&self) {
+        self.is_hurried.store(true, Ordering::Relaxed);
+    }
+
     /// Takes a connection that nobody uses, or makes one.
     pub(crate) fn session(&self) -> Result<Session> {
         loop {
@@ -154,8 +237,8 @@ impl PgStore {
                 .unwrap_or_else(PoisonError::into_inner)
                 .pop();
             match kept {
-                Some(session) if session.is_closed() => {}
-                Some(session) => return Ok(session),
+                Some((_, session)) if session.is_closed() => {}
+                Some((_, session)) => return Ok(session),
                 None => return Session::connect(&self.url),
             }
         }
@@ -164,8 +247,9 @@ impl PgStore {
     /// Keeps a connection for the next one.
     pub(crate) fn keep(&self, session: Session) {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        idle.retain(|(since, _)| since.elapsed() < IDLE);
         if idle.len() < KEPT && !session.is_closed() {
-            idle.push(session);
+            idle.push((Instant::now(), session));
         }
     }
 
@@ -183,12 +267,24 @@ impl PgStore {
         self.with_session(|session| session.query(&self.url, statement, params))
     }
 
+    /// Does the same with a statement that is sent again and again, which the server keeps prepared where it can.
+    pub(crate) fn repeated_query(
+        &self,
+        statement: &str,
+        params: &[Param<'_>],
+    ) -> Result<Vec<tokio_postgres::Row>> {
+        self.with_session(|session| {
+            session.prepare(&self.url, &PREPARED)?;
+            session.query(&self.url, statement, params)
+        })
+    }
+
     /// Does what may be done twice, with a connection that may be replaced meanwhile.
     fn with_session<T>(
         &self,
         mut work: impl FnMut(&mut Session) -> Result<T, StatementError>,
     ) -> Result<T> {
-        let mut retry = Retry::new(self.settings.patience);
+        let mut retry = Retry::new(self);
         loop {
             let trouble = match self.session() {
                 Ok(mut session) => match work(&mut session) {
@@ -210,13 +306,7 @@ impl PgStore {
 
     /// Waits until the server's log, and with it every change that was committed before, is on its disk.
     pub(crate) fn make_durable(&self, session: &Session) -> Result<(), StatementError> {
-        session
-            .query(
-                &self.url,
-                "SELECT pg_logical_emit_message(true, 'teamster', '')",
-                &[],
-            )
-            .map(drop)
+        session.query(&self.url, MAKE_DURABLE, &[]).map(drop)
     }
 
     /// Reads events, and tells of none that a crash of the server could still take back.
@@ -245,16 +335,26 @@ impl PgStore {
         if let Some(known) = known.filter(|known| known.asked.elapsed() < CLOCK_TRUST) {
             return counted(known);
         }
+        // Asked once only: who counts on is right enough, and nobody waits for a server that is away just to know the time.
         let asked = Instant::now();
-        match self.query("SELECT teamster.now_millis()", &[]) {
-            Ok(rows) => {
-                let server = Time::from_millis(rows[0].get(0));
+        let told = self.session().and_then(|session| {
+            let rows = session.query(&self.url, "SELECT teamster.now_millis()", &[])?;
+            self.keep(session);
+            Ok(Time::from_millis(rows[0].get(0)))
+        });
+        match told {
+            Ok(server) => {
                 self.note_time(server, asked);
                 server
             }
             Err(error) => {
                 tracing::debug!("the server does not tell the time: {error}");
-                known.map_or_else(|| teamster_store::SystemClock.now(), counted)
+                let Some(known) = known else {
+                    return teamster_store::SystemClock.now();
+                };
+                let now = counted(known);
+                self.note_time(now, Instant::now());
+                now
             }
         }
     }
@@ -278,12 +378,7 @@ impl PgStore {
             Ok(()) => txn.commit(),
             Err(error) => Err(txn.abandon(error)),
         };
-        let position = made?;
-        if let Some(position) = position {
-            self.make_durable(session).map_err(ChangeError::from)?;
-            return Ok(position);
-        }
-        Ok(0)
+        Ok(made?.unwrap_or(0))
     }
 
     /// Returns the position before the change whose first event has this id, if it was made.
@@ -337,23 +432,22 @@ impl From<StatementError> for ChangeError {
 }
 
 /// Pauses between tries, longer each time and never quite the same, so that those who lost a server do not come back together.
-struct Retry {
-    deadline: Instant,
+struct Pauses {
+    begun: Instant,
     pause: Duration,
 }
 
-impl Retry {
-    fn new(patience: Duration) -> Self {
+impl Pauses {
+    fn new() -> Self {
         Self {
-            deadline: Instant::now() + patience,
+            begun: Instant::now(),
             pause: Duration::from_millis(20),
         }
     }
 
     /// Waits before the next try, or gives the trouble back when there is no time left for one.
-    fn pause(&mut self, trouble: StoreError) -> Result<()> {
-        let left = self.deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() || !(trouble.busy || trouble.kind == teamster_store::Kind::Unreachable) {
+    fn pause(&mut self, left: Duration, trouble: StoreError) -> Result<()> {
+        if left.is_zero() {
             return Err(trouble);
         }
         tracing::debug!("trying again after {trouble}");
@@ -364,6 +458,37 @@ impl Retry {
         std::thread::sleep(spread.min(left));
         self.pause = (self.pause * 2).min(Duration::from_secs(2));
         Ok(())
+    }
+}
+
+/// Tries of one store, for as long as it is patient.
+struct Retry<'a> {
+    store: &'a PgStore,
+    pauses: Pauses,
+}
+
+impl<'a> Retry<'a> {
+    fn new(store: &'a PgStore) -> Self {
+        let pauses = Pauses::new();
+        Self { store, pauses }
+    }
+
+    /// Returns how long it may go on.
+    fn left(&self) -> Duration {
+        let mut patience = self.store.settings.patience;
+        if self.store.is_hurried.load(Ordering::Relaxed) {
+            patience = patience.min(HURRIED_PATIENCE);
+        }
+        patience.saturating_sub(self.pauses.begun.elapsed())
+    }
+
+    /// Waits before the next try, or gives the trouble back when that is no use.
+    fn pause(&mut self, trouble: StoreError) -> Result<()> {
+        if !(trouble.busy || trouble.kind == teamster_store::Kind::Unreachable) {
+            return Err(trouble);
+        }
+        let left = self.left();
+        self.pauses.pause(left, trouble)
     }
 }
 
@@ -390,7 +515,7 @@ impl Backend for PgStore {
         change: &mut dyn FnMut(&mut dyn Txn) -> Result<()>,
     ) -> Result<u64> {
         let nonce = teamster_fs::random_hex();
-        let mut retry = Retry::new(self.settings.patience);
+        let mut retry = Retry::new(self);
         let start = Instant::now();
         let mut tries = 0;
         let mut is_doubtful = false;
@@ -416,6 +541,8 @@ impl Backend for PgStore {
                 }
             }
             let manner = Manner {
+                what,
+                question: self.known_question(what),
                 locks_first: tries >= FREE_TRIES || self.settings.clock.is_some(),
                 waits_for_claims: start.elapsed() < CLAIM_WAIT,
             };
@@ -427,7 +554,7 @@ impl Backend for PgStore {
                 Err(ChangeError::Stale) => {
                     self.keep(session);
                     tries += 1;
-                    if Instant::now() > retry.deadline {
+                    if retry.left().is_zero() {
                         return Err(StoreError::busy(format!(
                             "{what} of team {team} was disturbed by others all the time"
                         ))
@@ -508,7 +635,7 @@ impl Backend for PgStore {
                 .collect();
             let now = self.server_now();
             refuse_held(team, &tasks, &beats, &*self.lives, now, force)?;
-            session.commit_with(&self.url, "SELECT teamster.drop_team($1)", &name)?;
+            session.commit_durably(&self.url, "SELECT teamster.drop_team($1)", &name, true)?;
             Ok(())
         })();
         if dropped.is_err() {

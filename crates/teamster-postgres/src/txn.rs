@@ -1,26 +1,31 @@
 //! One change of one team: what it reads, with versions, and what it writes at the end.
 
+mod columns;
+
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use teamster_journal::{Event, NewEvent};
 use teamster_store::{Candidates, MailCursor, Position, Result, Signal, StoreError, Txn};
 use teamster_types::failure::{Failure, LONGEST_BACKOFF};
-use teamster_types::graph::Blocker;
 use teamster_types::heartbeat::Heartbeat;
 use teamster_types::message::{Mailbox, Message};
 use teamster_types::paths::Reservations;
 use teamster_types::process::{Life, ProcessId};
-use teamster_types::task::{Status, Task};
+use teamster_types::task::Task;
 use teamster_types::team::TeamConfig;
 use teamster_types::{TaskId, TeamName, Time, WorkerName};
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 use crate::read;
-use crate::session::{Param, Session, StatementError};
-use crate::store::{ChangeError, Manner, PgStore, config_text, no_team, position, stored};
+use crate::session::{MAKE_DURABLE, Param, Session, StatementError};
+use crate::store::{ChangeError, Manner, PgStore, no_team, position, stored};
+use crate::watch;
+
+pub(crate) use columns::{AppliedColumns, INSERT_TASKS, json_text};
 
 /// What was read of a task: version 0 stands for none.
 #[derive(Clone)]
@@ -42,10 +47,17 @@ enum Held {
 }
 
 /// Who asked for a task, and what it can do.
-struct AskedFor {
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct AskedFor {
     worker: String,
     capabilities: Vec<String>,
     lost: Vec<String>,
+}
+
+/// What a change was opened with: the task that was offered, and what that waits for.
+struct EarlyOffer {
+    question: AskedFor,
+    rows: Vec<Row>,
 }
 
 /// A change that is being made.
@@ -54,6 +66,7 @@ pub(crate) struct PgTxn<'a> {
     session: &'a mut Session,
     name: &'a TeamName,
     team_text: &'a str,
+    what: &'static str,
     /// The id of the first event.
     nonce: &'a str,
     now: Time,
@@ -62,7 +75,8 @@ pub(crate) struct PgTxn<'a> {
     /// The tasks that were offered so far, and who asked for what.
     offers: Vec<TaskId>,
     asked: Option<AskedFor>,
-    config: TeamConfig,
+    answered: Option<EarlyOffer>,
+    config: Arc<TeamConfig>,
     config_version: i64,
     /// The version of the registry that the change relies on.
     relied_config: Option<i64>,
@@ -74,10 +88,12 @@ pub(crate) struct PgTxn<'a> {
     claims: Option<i64>,
     tasks: HashMap<TaskId, ReadTask>,
     acked: HashMap<Mailbox, i64>,
+    /// The heartbeat of the worker that this process mostly works for.
+    beat: Option<(String, Option<String>)>,
     /// What keeps the change from being made, found where a rule cannot be told.
     trouble: Option<ChangeError>,
 
-    new_config: Option<TeamConfig>,
+    new_config: Option<Arc<TeamConfig>>,
     new_tasks: BTreeMap<TaskId, Option<Task>>,
     new_failures: BTreeMap<TaskId, Option<Failure>>,
     mail: Vec<(Mailbox, Message)>,
@@ -89,11 +105,52 @@ pub(crate) struct PgTxn<'a> {
     writes_silently: bool,
 }
 
-const OPEN: &str = "SELECT teamster.now_millis(), t.config, t.config_version, p.highest::text, \
-    EXISTS (SELECT FROM teamster.tasks a WHERE a.team = $1 AND a.status = 0 AND a.owner IS NOT NULL) \
-    FROM teamster.teams t JOIN teamster.positions p ON p.team = t.name WHERE t.name = $1";
+const OPEN: &str = "SELECT * FROM teamster.open_change($1, $2, $3)";
+/// The same, and the first task that may suit a worker, locked: columns 7 to 10, for a team where no task that waits is somebody's.
+const OPEN_CLAIM: &str = "SELECT * FROM teamster.open_claim($1, $2, $3, $4, $5)";
+/// Where the offered task begins in a row of `OPEN_CLAIM`.
+const OFFERED: usize = 7;
 /// Takes the lock of the team first. The row of the team is read by a statement of its own, which sees what the last holder wrote.
 const LOCK: &str = "SELECT seq FROM teamster.positions WHERE team = $1 FOR NO KEY UPDATE";
+
+/// What a worker's own heartbeat is read with.
+const BEAT: &str = "SELECT body FROM teamster.beats WHERE team = $1 AND worker = $2";
+/// Asks for the next task that may suit a worker.
+const NEXT: &str = "SELECT * FROM teamster.offer($1, $2, $3, $4, $5, $6::text::numeric, $7, $8, NOT $2 AND EXISTS ( \
+        SELECT FROM teamster.tasks l WHERE l.team = $1 AND l.status = 1 AND l.leased_until <= $7))";
+
+const NEXT_TYPES: [Type; 8] = [
+    Type::TEXT,
+    Type::BOOL,
+    Type::TEXT,
+    Type::TEXT_ARRAY,
+    Type::TEXT_ARRAY,
+    Type::TEXT,
+    Type::INT8,
+    Type::INT8,
+];
+
+/// The statements of a claim, of most other changes and of a worker that waits, which a server that we are connected to directly parses once.
+pub(crate) const PREPARED: [(&str, &[Type]); 9] = [
+    (OPEN, &[Type::TEXT, Type::TEXT, Type::TEXT]),
+    (
+        OPEN_CLAIM,
+        &[
+            Type::TEXT,
+            Type::TEXT,
+            Type::TEXT,
+            Type::TEXT_ARRAY,
+            Type::INT8,
+        ],
+    ),
+    (BEAT, &[Type::TEXT, Type::TEXT]),
+    (NEXT, &NEXT_TYPES),
+    (APPLY, &[]),
+    (APPLY_AS_HOST, &[]),
+    (MAKE_DURABLE, &[]),
+    (read::WRITE_BEAT, &[Type::TEXT, Type::TEXT, Type::TEXT]),
+    (watch::HEAR, &[Type::TEXT, Type::TEXT]),
+];
 
 impl<'a> PgTxn<'a> {
     pub(crate) fn open(
@@ -104,35 +161,59 @@ impl<'a> PgTxn<'a> {
         manner: Manner,
     ) -> Result<Self, ChangeError> {
         let locks_first = manner.locks_first;
+        session.prepare(&store.url, &PREPARED)?;
         let team = [(&name.as_str() as _, Type::TEXT)];
         if locks_first {
             session.begin_with(&store.url, LOCK, &team)?;
         }
+        let question = manner.question.filter(|_| !locks_first);
         let asked = Instant::now();
-        let rows = session.query(&store.url, OPEN, &team);
+        let known = store.known_config(name);
+        let edition = known.as_ref().map(|(edition, _)| edition.as_str());
+        let usual = store.usual_worker();
+        let rows = opening_rows(
+            store,
+            session,
+            name,
+            edition,
+            usual.as_deref(),
+            question.as_ref(),
+        );
+        let is_open = locks_first || question.is_some();
         let opened = rows.map_err(ChangeError::from).and_then(|rows| {
             let row = rows
                 .first()
                 .ok_or_else(|| ChangeError::Refused(no_team(name)))?;
-            let config = TeamConfig::parse(row.get::<_, &str>(1).as_bytes())
-                .map_err(|error| ChangeError::Refused(read::damaged("the registry", &error)))?;
-            Ok((
-                Time::from_millis(row.get(0)),
-                config,
-                row.get(2),
-                row.get(3),
-                row.get(4),
-            ))
+            let config = match (row.get::<_, Option<&str>>(2), known) {
+                (None, Some((_, config))) => config,
+                (text, _) => {
+                    let text = text.unwrap_or_default();
+                    let config = TeamConfig::parse(text.as_bytes()).map_err(|error| {
+                        ChangeError::Refused(read::damaged("the registry", &error))
+                    })?;
+                    let config = Arc::new(config);
+                    store.note_config(name, row.get(1), &config);
+                    config
+                }
+            };
+            let server = Time::from_millis(row.get(0));
+            let worker = question.as_ref().map(|question| question.worker.clone());
+            let beat = worker.or(usual).map(|worker| (worker, row.get(6)));
+            let has_assigned: bool = row.get(5);
+            let opened = (server, config, row.get(3), row.get(4), has_assigned, beat);
+            Ok((opened, rows))
         });
-        let (server, config, config_version, highest, has_assigned) = match opened {
+        let (opened, rows) = match opened {
             Ok(opened) => opened,
             Err(trouble) => {
-                if locks_first {
+                if is_open {
                     let _ = session.execute(&store.url, "ROLLBACK");
                 }
                 return Err(trouble);
             }
         };
+        let (server, config, config_version, highest, has_assigned, beat) = opened;
+        let answered = question.map(|question| EarlyOffer { question, rows });
         store.note_time(server, asked);
         let now = match &store.settings.clock {
             Some(clock) => clock.now(),
@@ -143,16 +224,19 @@ impl<'a> PgTxn<'a> {
             session,
             name,
             team_text: name.as_str(),
+            what: manner.what,
             nonce,
             now,
-            held: if locks_first {
-                Held::Team
-            } else {
-                Held::Nothing
+            held: match (locks_first, is_open) {
+                (true, _) => Held::Team,
+                (false, true) => Held::Rows,
+                (false, false) => Held::Nothing,
             },
             waits_for_claims: manner.waits_for_claims,
             offers: Vec::new(),
             asked: None,
+            // Where a task that waits is somebody's, none was looked for.
+            answered: answered.filter(|_| !has_assigned),
             config,
             config_version,
             relied_config: None,
@@ -162,6 +246,7 @@ impl<'a> PgTxn<'a> {
             claims: None,
             tasks: HashMap::new(),
             acked: HashMap::new(),
+            beat,
             trouble: None,
             new_config: None,
             new_tasks: BTreeMap::new(),
@@ -228,15 +313,18 @@ impl<'a> PgTxn<'a> {
         Ok(())
     }
 
-    /// Notes rows of `id, version, fence, body`, and returns their ids.
-    fn note_tasks(&mut self, rows: &[Row]) -> Result<Vec<TaskId>> {
+    /// Notes rows of `id, version, fence, body` from a column on, and returns their ids.
+    fn note_tasks(&mut self, rows: &[Row], from: usize) -> Result<Vec<TaskId>> {
         let mut ids = Vec::with_capacity(rows.len());
         for row in rows {
-            let task = read::task(row.get(0), row.get(3))?;
+            let Some(id) = row.get(from) else {
+                continue;
+            };
+            let task = read::task(id, row.get(from + 3))?;
             let id = task.id().clone();
             let read = ReadTask {
-                version: row.get(1),
-                fence: row.get(2),
+                version: row.get(from + 1),
+                fence: row.get(from + 2),
                 task: Some(task),
             };
             // What was read first is what the rule has seen.
@@ -244,6 +332,37 @@ impl<'a> PgTxn<'a> {
             ids.push(id);
         }
         Ok(ids)
+    }
+
+    /// Asks for the next task that may suit a worker. It comes first, and behind it what it waits for.
+    fn ask(
+        &mut self,
+        is_own: bool,
+        question: &AskedFor,
+        after: Option<&TaskId>,
+    ) -> Result<Vec<TaskId>> {
+        let after = after.map_or_else(|| "-1".to_owned(), |id| id.number().to_string());
+        let longest = longest_pause();
+        let (team, now) = (self.name.as_str(), self.now.as_millis());
+        let params: [Param<'_>; 8] = [
+            (&team, Type::TEXT),
+            (&is_own, Type::BOOL),
+            (&question.worker, Type::TEXT),
+            (&question.capabilities, Type::TEXT_ARRAY),
+            (&question.lost, Type::TEXT_ARRAY),
+            (&after, Type::TEXT),
+            (&now, Type::INT8),
+            (&longest, Type::INT8),
+        ];
+        // The row stays locked until the transaction ends, so that others are offered another task.
+        let offered = if self.held == Held::Nothing {
+            self.held = Held::Rows;
+            self.session.begin_with(&self.store.url, NEXT, &params)
+        } else {
+            self.session.query(&self.store.url, NEXT, &params)
+        };
+        let rows = self.noting(offered)?;
+        self.note_tasks(&rows, 0)
     }
 
     fn read_task(&mut self, id: &TaskId) -> Result<Option<Task>> {
@@ -255,7 +374,7 @@ impl<'a> PgTxn<'a> {
                     (&id.as_str(), Type::TEXT),
                 ],
             )?;
-            if self.note_tasks(&rows)?.is_empty() {
+            if self.note_tasks(&rows, 0)?.is_empty() {
                 let none = ReadTask {
                     version: 0,
                     fence: 0,
@@ -277,6 +396,10 @@ impl<'a> PgTxn<'a> {
             self.roll_back();
             return Ok(None);
         }
+        if self.answered.is_some() {
+            // What was offered was not asked for, and others may want it.
+            self.roll_back();
+        }
         let written = AppliedColumns::of(&mut self);
         let mut params = written.params(&self);
         let url = &self.store.url;
@@ -287,11 +410,8 @@ impl<'a> PgTxn<'a> {
             params.push((&host, Type::TEXT));
             APPLY_AS_HOST
         };
-        let done = if self.held == Held::Nothing {
-            self.session.query(url, apply, &params)
-        } else {
-            self.session.commit_with(url, apply, &params)
-        };
+        let is_open = self.held != Held::Nothing;
+        let done = self.session.commit_durably(url, apply, &params, is_open);
         drop(params);
         match done {
             Ok(rows) => Ok(rows.first().map(|row| position(row.get(0)))),
@@ -311,212 +431,37 @@ const APPLY_AS_HOST: &str = "SELECT CASE WHEN set_config('teamster.host', $38, t
     teamster.apply($1, $2, $3, $4, $5::text::numeric, $6, $7, $8, $9, $10::text[]::numeric[], $11, $12, $13, \
     $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34, $35, $36, $37) END";
 
-/// Adds the tasks of a team that is imported.
-pub(crate) const INSERT_TASKS: &str = "INSERT INTO teamster.tasks (team, id, number, fence, status, owner, leased_until, not_before, \
-        offered, passing, capabilities, blockers, body) \
-    SELECT $1, put.id, put.number, put.fence, put.status, put.owner, put.lease, put.pause, put.offered, put.passing, \
-        string_to_array(put.capabilities, chr(31)), string_to_array(put.blockers, chr(31)), put.body \
-    FROM unnest($2, $3::text[]::numeric[], $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) \
-        AS put (id, number, fence, status, owner, lease, pause, offered, passing, capabilities, blockers, body)";
-
-/// Separates the entries of a list that is one text.
-const BETWEEN: &str = "\u{1f}";
-
-/// What `teamster.apply` is given, column by column.
-#[derive(Default)]
-pub(crate) struct AppliedColumns {
-    has_lock: bool,
-    config_version: Option<i64>,
-    highest: Option<String>,
-    read_ids: Vec<String>,
-    read_versions: Vec<i64>,
-    config: Option<String>,
-    ids: Vec<String>,
-    numbers: Vec<String>,
-    fences_before: Vec<Option<i64>>,
-    fences: Vec<i64>,
-    statuses: Vec<i16>,
-    owners: Vec<Option<String>>,
-    leases: Vec<Option<i64>>,
-    pauses: Vec<Option<i64>>,
-    offered: Vec<bool>,
-    passing: Vec<bool>,
-    capabilities: Vec<String>,
-    blockers: Vec<String>,
-    bodies: Vec<String>,
-    removed: Vec<String>,
-    failed: Vec<String>,
-    failures: Vec<Option<String>>,
-    boxes: Vec<String>,
-    messages: Vec<String>,
-    cursor_boxes: Vec<String>,
-    acked_before: Vec<i64>,
-    acked: Vec<i64>,
-    delivered: Vec<i64>,
-    signal_workers: Vec<String>,
-    drains: Vec<bool>,
-    signals: Vec<String>,
-    obeyed: Vec<String>,
-    event_ids: Vec<String>,
-    kinds: Vec<String>,
-    events: Vec<String>,
-}
-
-impl AppliedColumns {
-    fn of(txn: &mut PgTxn<'_>) -> Self {
-        let mut written = Self {
-            has_lock: txn.held == Held::Team,
-            config_version: txn.relied_config,
-            highest: txn.relied_highest.take(),
-            config: txn.new_config.as_ref().map(config_text),
-            obeyed: txn.obeyed.iter().map(ToString::to_string).collect(),
-            ..Self::default()
-        };
-        for (id, read) in &txn.tasks {
-            written.read_ids.push(id.to_string());
-            written.read_versions.push(read.version);
-        }
-        for (id, task) in &txn.new_tasks {
-            let before = txn.tasks.get(id).filter(|read| read.version > 0);
-            match task {
-                Some(task) => written.put(task, before.map(|read| read.fence)),
-                None => written.removed.push(id.to_string()),
-            }
-        }
-        for (id, failure) in &txn.new_failures {
-            written.failed.push(id.to_string());
-            let text = failure.as_ref().map(json_text);
-            written.failures.push(text);
-        }
-        for (mailbox, message) in &txn.mail {
-            written.boxes.push(mailbox.label());
-            written.messages.push(json_text(message.as_object()));
-        }
-        for (mailbox, cursor) in &txn.cursors {
-            written.cursor_boxes.push(mailbox.label());
-            let before = txn.acked.get(mailbox).copied().unwrap_or(0);
-            written.acked_before.push(before);
-            written.acked.push(stored(cursor.acked.0));
-            written.delivered.push(stored(cursor.delivered.0));
-        }
-        for (worker, signal) in &txn.signals {
-            written.signal_workers.push(worker.to_string());
-            written.drains.push(signal.drain);
-            written.signals.push(json_text(signal));
-        }
-        let count = txn.events.len();
-        for (place, event) in txn.events.drain(..).enumerate() {
-            let id = match place {
-                0 => txn.nonce.to_owned(),
-                _ => teamster_fs::random_hex(),
-            };
-            let mut event = event.placed(0, id, txn.now, txn.name.to_string());
-            event.more = place + 1 < count;
-            written.events.push(json_text(&event));
-            written.event_ids.push(event.id);
-            written.kinds.push(event.kind);
-        }
-        written
-    }
-
-    pub(crate) fn put(&mut self, task: &Task, fence_before: Option<i64>) {
-        let plain = |text: &str| text.replace('\0', "");
-        self.ids.push(task.id().to_string());
-        self.numbers.push(task.id().number().to_string());
-        self.fences_before.push(fence_before);
-        self.fences.push(stored(task.fence()));
-        self.statuses.push(match task.status() {
-            Status::Pending => 0,
-            Status::InProgress => 1,
-            Status::Completed => 2,
-        });
-        self.owners.push(task.owner().map(plain));
-        let lease = task.claim().map(|claim| claim.leased_until.as_millis());
-        self.leases.push(lease);
-        self.pauses.push(task.not_before().map(Time::as_millis));
-        self.offered
-            .push(!task.is_internal() && task.block().is_none());
-        self.passing.push(Blocker::of(Some(task)) == Blocker::Done);
-        let capabilities = task.capabilities();
-        let capabilities: Vec<String> = capabilities.iter().map(|name| plain(name)).collect();
-        self.capabilities.push(capabilities.join(BETWEEN));
-        let blockers: Vec<&str> = task.blocked_by().iter().map(TaskId::as_str).collect();
-        self.blockers.push(blockers.join(BETWEEN));
-        self.bodies.push(json_text(task.as_object()));
-    }
-
-    /// Returns the columns of tasks alone, for `INSERT_TASKS`.
-    pub(crate) fn task_params<'p>(&'p self, team: &'p &str) -> Vec<Param<'p>> {
-        let (texts, numbers, flags) = (Type::TEXT_ARRAY, Type::INT8_ARRAY, Type::BOOL_ARRAY);
-        vec![
-            (team, Type::TEXT),
-            (&self.ids, texts.clone()),
-            (&self.numbers, texts.clone()),
-            (&self.fences, numbers.clone()),
-            (&self.statuses, Type::INT2_ARRAY),
-            (&self.owners, texts.clone()),
-            (&self.leases, numbers.clone()),
-            (&self.pauses, numbers),
-            (&self.offered, flags.clone()),
-            (&self.passing, flags),
-            (&self.capabilities, texts.clone()),
-            (&self.blockers, texts.clone()),
-            (&self.bodies, texts),
-        ]
-    }
-
-    fn params<'p>(&'p self, txn: &'p PgTxn<'_>) -> Vec<Param<'p>> {
-        let (texts, numbers, flags) = (Type::TEXT_ARRAY, Type::INT8_ARRAY, Type::BOOL_ARRAY);
-        vec![
-            (&txn.team_text, Type::TEXT),
-            (&self.has_lock, Type::BOOL),
-            (&self.config_version, Type::INT8),
-            (&txn.claims, Type::INT8),
-            (&self.highest, Type::TEXT),
-            (&self.read_ids, texts.clone()),
-            (&self.read_versions, numbers.clone()),
-            (&self.config, Type::TEXT),
-            (&self.ids, texts.clone()),
-            (&self.numbers, texts.clone()),
-            (&self.fences_before, numbers.clone()),
-            (&self.fences, numbers.clone()),
-            (&self.statuses, Type::INT2_ARRAY),
-            (&self.owners, texts.clone()),
-            (&self.leases, numbers.clone()),
-            (&self.pauses, numbers.clone()),
-            (&self.offered, flags.clone()),
-            (&self.passing, flags.clone()),
-            (&self.capabilities, texts.clone()),
-            (&self.blockers, texts.clone()),
-            (&self.bodies, texts.clone()),
-            (&self.removed, texts.clone()),
-            (&self.failed, texts.clone()),
-            (&self.failures, texts.clone()),
-            (&self.boxes, texts.clone()),
-            (&self.messages, texts.clone()),
-            (&self.cursor_boxes, texts.clone()),
-            (&self.acked_before, numbers.clone()),
-            (&self.acked, numbers.clone()),
-            (&self.delivered, numbers),
-            (&self.signal_workers, texts.clone()),
-            (&self.drains, flags),
-            (&self.signals, texts.clone()),
-            (&self.obeyed, texts.clone()),
-            (&self.event_ids, texts.clone()),
-            (&self.kinds, texts.clone()),
-            (&self.events, texts),
-        ]
-    }
+/// Reads what every change begins with, together with the answer to a question if there is one; a transaction is then open.
+fn opening_rows(
+    store: &PgStore,
+    session: &Session,
+    team: &TeamName,
+    edition: Option<&str>,
+    usual: Option<&str>,
+    question: Option<&AskedFor>,
+) -> Result<Vec<Row>, StatementError> {
+    let (team, longest) = (team.as_str(), longest_pause());
+    let Some(question) = question else {
+        let opening: [Param<'_>; 3] = [
+            (&team, Type::TEXT),
+            (&edition, Type::TEXT),
+            (&usual, Type::TEXT),
+        ];
+        return session.query(&store.url, OPEN, &opening);
+    };
+    let opening: [Param<'_>; 5] = [
+        (&team, Type::TEXT),
+        (&edition, Type::TEXT),
+        (&question.worker, Type::TEXT),
+        (&question.capabilities, Type::TEXT_ARRAY),
+        (&longest, Type::INT8),
+    ];
+    session.begin_with(&store.url, OPEN_CLAIM, &opening)
 }
 
 /// Returns the longest pause of a task, in milliseconds.
 fn longest_pause() -> i64 {
     i64::try_from(LONGEST_BACKOFF.as_millis()).unwrap_or(i64::MAX)
-}
-
-/// Returns a record as it is kept.
-pub(crate) fn json_text(record: &impl serde::Serialize) -> String {
-    serde_json::to_string(record).unwrap_or_default()
 }
 
 impl Txn for PgTxn<'_> {
@@ -558,17 +503,18 @@ impl Txn for PgTxn<'_> {
             .collect()
     }
 
-    fn config(&mut self) -> Result<TeamConfig> {
+    fn config(&mut self) -> Result<Arc<TeamConfig>> {
         self.relied_config = Some(self.config_version);
-        Ok(self.new_config.as_ref().unwrap_or(&self.config).clone())
+        let staged = self.new_config.as_ref();
+        Ok(Arc::clone(staged.unwrap_or(&self.config)))
     }
 
     fn open_config(&mut self) -> Result<TeamConfig> {
-        self.config()
+        self.config().map(Arc::unwrap_or_clone)
     }
 
     fn put_config(&mut self, config: TeamConfig) {
-        self.new_config = Some(config);
+        self.new_config = Some(Arc::new(config));
     }
 
     fn look(&mut self, id: &TaskId) -> Result<Option<Task>> {
@@ -635,43 +581,29 @@ impl Txn for PgTxn<'_> {
         if is_own && !self.has_assigned {
             return Ok(None);
         }
-        if after.is_some() && self.held == Held::Rows {
-            // What was offered before is not for this worker, but may be for another.
-            self.roll_back();
-        }
-        let capabilities = capabilities.to_vec();
-        let lost: Vec<String> = lost.iter().map(ToString::to_string).collect();
-        let after = after.map_or_else(|| "-1".to_owned(), |id| id.number().to_string());
-        let longest = longest_pause();
-        let statement =
-            "SELECT * FROM teamster.next_candidate($1, $2, $3, $4, $5, $6::text::numeric, $7, $8)";
-        let (team, now) = (self.name.as_str(), self.now.as_millis());
-        let worker = worker.as_str();
-        let params: [Param<'_>; 8] = [
-            (&team, Type::TEXT),
-            (&is_own, Type::BOOL),
-            (&worker, Type::TEXT),
-            (&capabilities, Type::TEXT_ARRAY),
-            (&lost, Type::TEXT_ARRAY),
-            (&after, Type::TEXT),
-            (&now, Type::INT8),
-            (&longest, Type::INT8),
-        ];
-        // The row stays locked until the transaction ends, so that others are offered another task.
-        let offered = if self.held == Held::Nothing {
-            self.held = Held::Rows;
-            self.session.begin_with(&self.store.url, statement, &params)
-        } else {
-            self.session.query(&self.store.url, statement, &params)
+        let question = AskedFor {
+            worker: worker.to_string(),
+            capabilities: capabilities.to_vec(),
+            lost: lost.iter().map(ToString::to_string).collect(),
         };
-        let rows = self.noting(offered)?;
-        let found = self.note_tasks(&rows)?.into_iter().next();
+        let found = match self.answered.take() {
+            Some(answered) if after.is_none() && answered.question == question => {
+                self.note_tasks(&answered.rows, OFFERED)?
+            }
+            other => {
+                if self.held == Held::Rows && (after.is_some() || other.is_some()) {
+                    // What was offered before is not for this worker, but may be for another.
+                    self.roll_back();
+                }
+                self.ask(is_own, &question, after)?
+            }
+        };
+        if !self.has_assigned {
+            self.store.note_question(self.what, &question);
+        }
+        let found = found.into_iter().next();
         self.offers.extend(found.clone());
-        self.asked = Some(AskedFor {
-            worker: worker.to_owned(),
-            capabilities,
-            lost,
-        });
+        self.asked = Some(question);
         Ok(found)
     }
 
@@ -688,11 +620,7 @@ impl Txn for PgTxn<'_> {
         if self.claims.is_none() {
             self.claims = rows.first().map(|row| row.get(4));
         }
-        let at_work: Vec<Row> = rows
-            .into_iter()
-            .filter(|row| row.get::<_, Option<&str>>(0).is_some())
-            .collect();
-        self.note_tasks(&at_work)
+        self.note_tasks(&rows, 0)
     }
 
     fn refresh(&mut self) -> Result<bool> {
@@ -703,8 +631,7 @@ impl Txn for PgTxn<'_> {
         let offers: Vec<String> = self.offers.iter().map(ToString::to_string).collect();
         let (team, longest) = (self.team_text, longest_pause());
         let rows = self.query(
-            "SELECT FROM teamster.tasks t WHERE t.team = $1 AND t.status < 2 AND t.offered AND t.id <> ALL ($2) AND ( \
-                teamster.may_suit(t, true, $3, $4, $5, $6, $7) OR teamster.may_suit(t, false, $3, $4, $5, $6, $7)) LIMIT 1",
+            "SELECT teamster.is_passed_over($1, $2, $3, $4, $5, $6, $7)",
             &[
                 (&team, Type::TEXT),
                 (&offers, Type::TEXT_ARRAY),
@@ -715,7 +642,7 @@ impl Txn for PgTxn<'_> {
                 (&longest, Type::INT8),
             ],
         )?;
-        if rows.is_empty() {
+        if !rows[0].get::<_, bool>(0) {
             return Ok(false);
         }
         self.trouble.get_or_insert(ChangeError::BeingClaimed);
@@ -735,8 +662,14 @@ impl Txn for PgTxn<'_> {
     }
 
     fn heartbeat(&mut self, worker: &WorkerName) -> Result<Option<Heartbeat>> {
+        if let Some((known, body)) = &self.beat
+            && known == worker.as_str()
+        {
+            return Ok(body.as_deref().and_then(|it| serde_json::from_str(it).ok()));
+        }
+        self.store.note_usual_worker(worker);
         let rows = self.query(
-            "SELECT body FROM teamster.beats WHERE team = $1 AND worker = $2",
+            BEAT,
             &[
                 (&self.name.as_str(), Type::TEXT),
                 (&worker.as_str(), Type::TEXT),

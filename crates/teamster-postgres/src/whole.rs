@@ -257,7 +257,7 @@ fn write_whole(txn: &WholeTxn<'_>, export: &TeamExport) -> Result<()> {
     let notify = "SELECT pg_notify('teamster_' || $1, '')";
     let params: [Param<'_>; 1] = [(&txn.team, Type::TEXT)];
     txn.session
-        .commit_with(&txn.store.url, notify, &params)
+        .commit_durably(&txn.store.url, notify, &params, true)
         .map(drop)
         .map_err(StoreError::from)
 }

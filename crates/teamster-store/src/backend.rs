@@ -1,6 +1,7 @@
 //! What a back end provides, one change of one team made whole or not at all, and what it is given: a clock, and the
 //! rules that judge what it cannot.
 
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
@@ -92,7 +93,7 @@ pub trait Txn {
     fn events_from(&mut self, from: u64) -> Result<Vec<Event>>;
 
     /// Returns the team's registry.
-    fn config(&mut self) -> Result<TeamConfig>;
+    fn config(&mut self) -> Result<Arc<TeamConfig>>;
 
     /// Opens the registry to be changed: foreign programs are locked out of it until the change ends.
     fn open_config(&mut self) -> Result<TeamConfig>;

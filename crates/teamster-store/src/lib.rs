@@ -64,7 +64,7 @@ pub use export_format::{EXPORT_VERSION, mailbox_of};
 pub use file::{FileStore, Settings, client_sessions, each_event, keep_journal};
 pub use store::{
     AcceptedProposal, ClaimRequest, Claimed, Damaged, DeletedTeam, Delivery, Filed, HostRight,
-    JournalPage, LostMerge, Merge, OtherHost, Outgoing, PlannedTask, Read, Reader, Recipient,
-    Signal, Store, TaskList, TeamChanges, TeamEntry,
+    JournalPage, LogPiece, LogRequest, LostMerge, Merge, OtherHost, Outgoing, PlannedTask, Read,
+    Reader, Recipient, Signal, Store, TaskList, TeamChanges, TeamEntry,
 };
 pub use watch::{Change, Folders, Heard, Listen, Pulse, Watch};

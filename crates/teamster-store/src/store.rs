@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use teamster_journal::payload::QuestionId;
 use teamster_journal::{Event, EventActor, NewEvent};
@@ -249,10 +250,33 @@ pub struct DeletedTeam {
     pub journal: Option<String>,
 }
 
+/// A piece of a log file of a worker: whole lines from a place on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogPiece {
+    /// The name of the file, without a folder.
+    pub file: String,
+    /// Where it begins. A file that is shorter than what was known of it was begun anew, and its piece begins at 0.
+    pub from: u64,
+    /// The lines.
+    pub text: String,
+}
+
+/// What somebody on another machine has of a worker's logs, and wants the rest of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogRequest {
+    /// The request's own id.
+    pub id: String,
+    /// The files with the sizes that are known.
+    pub present: Vec<(String, u64)>,
+}
+
 /// Plain reads, and the beats that no lock protects.
 pub trait Read: Send + Sync {
     /// Returns the time of the store's clock. Leases are judged by it alone.
     fn now(&self) -> Time;
+
+    /// Notes that this process is to end: from now on it waits for a store that is away no longer than it must.
+    fn hurry(&self) {}
 
     /// Returns every team there is.
     fn teams(&self) -> Result<Vec<TeamEntry>>;
@@ -280,6 +304,38 @@ pub trait Read: Send + Sync {
 
     /// Records that a worker's heart beats.
     fn beat(&self, heartbeat: &Heartbeat) -> Result<()>;
+
+    /// Records the first beat of a launch, which takes the worker's seat. Returns false when another launch has taken it since
+    /// somebody saw that of `seen` there, or none. Where all workers are on one machine a lock keeps the others out.
+    fn take_seat(&self, heartbeat: &Heartbeat, _seen: Option<&str>) -> Result<bool> {
+        self.beat(heartbeat).map(|()| true)
+    }
+
+    /// Asks a worker of another machine for what its logs have beyond `present`. Returns the id of the request, or `None` where all logs
+    /// are on one machine.
+    fn ask_for_logs(
+        &self,
+        _team: &TeamName,
+        _worker: &WorkerName,
+        _present: &[(String, u64)],
+    ) -> Result<Option<String>> {
+        Ok(None)
+    }
+
+    /// Returns what a worker answered to a request for its logs; `None` while it has not.
+    fn answered_logs(&self, _team: &TeamName, _request: &str) -> Result<Option<Vec<LogPiece>>> {
+        Ok(None)
+    }
+
+    /// Returns the requests for its logs that a worker has to answer.
+    fn log_requests(&self, _team: &TeamName, _worker: &WorkerName) -> Result<Vec<LogRequest>> {
+        Ok(Vec::new())
+    }
+
+    /// Answers a request for logs.
+    fn answer_logs(&self, _team: &TeamName, _request: &str, _pieces: &[LogPiece]) -> Result<()> {
+        Ok(())
+    }
 
     /// Takes a worker's heartbeat away, at its orderly end.
     fn end_beat(&self, team: &TeamName, worker: &WorkerName) -> Result<()>;

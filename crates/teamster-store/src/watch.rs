@@ -56,6 +56,8 @@ pub struct Heard {
     pub pulse: Pulse,
     /// The stop signals that wait for the worker.
     pub signals: Vec<Signal>,
+    /// Whether somebody on another machine wants to read the worker's logs.
+    pub wants_logs: bool,
 }
 
 /// Listens for one worker, whether it works or waits.

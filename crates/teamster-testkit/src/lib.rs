@@ -36,6 +36,7 @@ pub mod postgres;
 mod run_cmd;
 pub mod scratch;
 pub mod wait;
+pub mod wire;
 
 use std::io::Write as _;
 

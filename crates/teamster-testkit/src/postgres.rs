@@ -51,7 +51,9 @@ impl PostgresServer {
     /// Starts a server whose files are below `parent`.
     pub fn start_in(parent: &Path, settings: &str) -> Option<Self> {
         let programs = programs()?;
-        let data = parent.join(format!("teamster-postgres-{}", teamster_fs::random_hex()));
+        // The socket of the server is in it, whose path may have 107 characters.
+        let random = &teamster_fs::random_hex()[..12];
+        let data = parent.join(format!("teamster-postgres-{random}"));
         std::fs::create_dir(&data).unwrap_or_else(|error| panic!("{}: {error}", data.display()));
         // The server refuses to be run by root.
         let user = (teamster_fs::proc::user() == 0).then(|| {
@@ -204,6 +206,61 @@ impl Drop for PostgresServer {
     fn drop(&mut self) {
         drop(self.orders.take());
         let _ = self.keeper.wait();
+    }
+}
+
+/// A PgBouncer before a server, which hands out connections for one transaction only. It ends when this is dropped.
+#[derive(Debug)]
+pub struct Pooler {
+    child: Child,
+    port: u16,
+    folder: PathBuf,
+}
+
+impl Pooler {
+    /// Starts one with so many connections to a server; `None` when none is installed.
+    pub fn start(server: &PostgresServer, connections: usize) -> Option<Self> {
+        let program = ["/usr/sbin/pgbouncer", "/usr/bin/pgbouncer"];
+        let program = program.into_iter().map(Path::new).find(|it| it.exists())?;
+        let port = free_port();
+        let folder = server.data.with_extension("pooler");
+        std::fs::create_dir_all(&folder).unwrap_or_else(|error| panic!("{error}"));
+        let settings = folder.join("pgbouncer.ini");
+        write_for_all(
+            &settings,
+            &format!(
+                "[databases]\n* = host=127.0.0.1 port={} user=postgres password={PASSWORD}\n[pgbouncer]\n\
+                 listen_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\nauth_type = any\n\
+                 pool_mode = transaction\ndefault_pool_size = {connections}\nmax_client_conn = 400\n",
+                server.port
+            ),
+        );
+        let mut pooler = as_user(server.user.as_deref(), program);
+        pooler.arg("-q").arg(&settings);
+        pooler.stdout(Stdio::null()).stderr(Stdio::null());
+        let child = pooler.spawn().unwrap_or_else(|error| panic!("{error}"));
+        let pooler = Self {
+            child,
+            port,
+            folder,
+        };
+        wait::wait_until("the pooler is ready", || {
+            std::net::TcpStream::connect(("127.0.0.1", port)).is_ok()
+        });
+        Some(pooler)
+    }
+
+    /// Returns the same address as one through this pooler.
+    pub fn url(&self, server: &PostgresServer, url: &str) -> String {
+        url.replace(&format!(":{}/", server.port), &format!(":{}/", self.port))
+    }
+}
+
+impl Drop for Pooler {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = std::fs::remove_dir_all(&self.folder);
     }
 }
 

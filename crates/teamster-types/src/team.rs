@@ -297,31 +297,38 @@ impl TeamConfig {
 
     /// Returns everyone but the lead.
     pub fn members(&self) -> Vec<TeamMember> {
-        self.other_entries()
-            .filter_map(|member| {
-                let name = text(member, "name");
-                (!name.is_empty()).then(|| TeamMember {
-                    name: name.to_owned(),
-                    provider: match text(member, "provider") {
-                        // Claude Code knows no provider; what its teammate is for tells most.
-                        "" if self.kind() == TeamOrigin::Claude => {
-                            text(member, "agentType").to_owned()
-                        }
-                        provider => provider.to_owned(),
-                    },
-                    backend: text(member, "backendType").to_owned(),
-                    pane: text(member, "tmuxPaneId").to_owned(),
-                    is_active: member.get("isActive").and_then(Value::as_bool),
-                    capabilities: member.get("capabilities").and_then(Value::as_array).map(
-                        |list| {
-                            list.iter()
-                                .filter_map(|c| c.as_str().map(str::to_owned))
-                                .collect()
-                        },
-                    ),
-                })
-            })
+        let named = self.other_entries();
+        named
+            .filter(|entry| !text(entry, "name").is_empty())
+            .map(|entry| self.member_of(entry))
             .collect()
+    }
+
+    /// Returns the member of this name, who is not the lead.
+    pub fn member(&self, name: &str) -> Option<TeamMember> {
+        let mut entries = self.other_entries();
+        let entry = entries.find(|entry| text(entry, "name") == name)?;
+        Some(self.member_of(entry))
+    }
+
+    fn member_of(&self, entry: &Value) -> TeamMember {
+        let capabilities = entry.get("capabilities").and_then(Value::as_array);
+        TeamMember {
+            name: text(entry, "name").to_owned(),
+            provider: match text(entry, "provider") {
+                // Claude Code knows no provider; what its teammate is for tells most.
+                "" if self.kind() == TeamOrigin::Claude => text(entry, "agentType").to_owned(),
+                provider => provider.to_owned(),
+            },
+            backend: text(entry, "backendType").to_owned(),
+            pane: text(entry, "tmuxPaneId").to_owned(),
+            is_active: entry.get("isActive").and_then(Value::as_bool),
+            capabilities: capabilities.map(|list| {
+                list.iter()
+                    .filter_map(|c| c.as_str().map(str::to_owned))
+                    .collect()
+            }),
+        }
     }
 
     /// Adds a member, or changes the provider and the capabilities of one that is there; false when nothing changed.

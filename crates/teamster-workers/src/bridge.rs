@@ -22,6 +22,7 @@ mod agent_requests;
 mod completion;
 mod heartbeat;
 mod lifecycle;
+mod log_requests;
 mod mailbox;
 mod reporter;
 mod socket;
@@ -106,6 +107,8 @@ enum BridgeEvent {
     StopRequested(Signal),
     /// The claim of this task is lost, for this reason.
     ClaimLost(TaskId, String),
+    /// Somebody on another machine wants to read the worker's logs.
+    LogsWanted,
     /// The team was deleted.
     TeamGone,
     /// The agent of the attempt with this number said something.
@@ -144,6 +147,8 @@ pub struct BridgeConfig {
     pub alerts: EndAlerts,
     /// The worker's lock, taken before anything of the worker was touched.
     pub lock: WorkerLock,
+    /// The launch whose last heartbeat is still there, though it beats no more.
+    pub seen: Option<String>,
     /// The project's folder.
     pub project: PathBuf,
     /// Who the worker is, and with which agent.
@@ -247,6 +252,7 @@ impl Bridge {
             Arc::clone(&machine),
             identity.clone(),
             &config.limits,
+            config.seen.as_deref(),
             sender.clone(),
         )?;
         forward_system_signals(Arc::clone(&store), sender.clone());
@@ -367,6 +373,9 @@ impl Bridge {
             }
             (BridgeEvent::TeamGone, Some(run)) => run.stop(StopCause::TeamGone, now),
             (BridgeEvent::TeamGone, None) => self.lifecycle.note_team_gone(),
+            (BridgeEvent::LogsWanted, _) => {
+                log_requests::answer(&self.reporter, self.launcher.project());
+            }
             (BridgeEvent::TeamChanged { has_mail }, run) => return self.read_news(run, has_mail),
             (BridgeEvent::Requested(request), Some(run)) => self.serve(request, run),
             (BridgeEvent::Requested(request), None) => {

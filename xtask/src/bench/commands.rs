@@ -10,7 +10,7 @@ use anyhow::{Context, Result, ensure};
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use serde_json::{Value, json};
 use teamster_fs::proc::Machine;
-use teamster_store::{FileStore, Read, Store};
+use teamster_store::{FileStore, Store};
 use teamster_types::heartbeat::{Heartbeat, WorkerStatus};
 
 use super::{Programs, Row, Size, TASKS, WORKERS, median};
@@ -284,7 +284,7 @@ fn large_team(project: &TempProject) -> Result<FileStore> {
 }
 
 /// Writes a fresh heartbeat for every worker.
-pub(super) fn beat_all(store: &FileStore) -> Result<()> {
+pub(super) fn beat_all(store: &dyn Store) -> Result<()> {
     let machine = Machine::read();
     let me = machine.me();
     for number in 1..=WORKERS {

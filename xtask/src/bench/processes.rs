@@ -205,7 +205,7 @@ fn start_run(programs: &Programs, team: &mut WorkerTeam<'_>, workers: usize) -> 
 
 /// Returns how long the threads of a process have been on a core so far, in seconds, as the scheduler counts it. Ticks of
 /// 10 ms would tell nothing about a process that works for less than that.
-fn cpu_of(pid: u32) -> Result<f64> {
+pub(super) fn cpu_of(pid: u32) -> Result<f64> {
     let threads = std::fs::read_dir(format!("/proc/{pid}/task"))
         .with_context(|| format!("the process {pid} has ended"))?;
     let mut nanoseconds = 0;

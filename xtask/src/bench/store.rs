@@ -113,6 +113,25 @@ fn receive(programs: &Programs, size: Size) -> Result<Row> {
     Ok(row)
 }
 
+/// Lets so many processes claim all tasks of a team and returns the seconds that it took; an error unless each was claimed once.
+pub(super) fn claim_each_once(
+    programs: &Programs,
+    project: &TempProject,
+    processes: usize,
+    tasks: usize,
+) -> Result<f64> {
+    let (mut ids, took) = fixture::drain(&programs.workloads, project, processes, &[])?;
+    let all = ids.len();
+    ids.sort_unstable();
+    ids.dedup();
+    let different = ids.len();
+    ensure!(
+        all == tasks && different == tasks,
+        "{processes} processes claimed {all} tasks, {different} different, of {tasks}"
+    );
+    Ok(took.as_secs_f64())
+}
+
 /// Measures several processes that claim all tasks of a team, against one.
 fn several(programs: &Programs, size: Size) -> Result<Row> {
     let (tasks, samples) = size.of((500, 7), (100, 3));
@@ -120,16 +139,7 @@ fn several(programs: &Programs, size: Size) -> Result<Row> {
         let project = TempProject::on_disk()?;
         let store = fixture::create_team(&project, processes)?;
         fixture::create_tasks(&store, tasks)?;
-        let (mut ids, took) = fixture::drain(&programs.workloads, &project, processes, &[])?;
-        let all = ids.len();
-        ids.sort_unstable();
-        ids.dedup();
-        let different = ids.len();
-        ensure!(
-            all == tasks && different == tasks,
-            "{processes} processes claimed {all} tasks, {different} different, of {tasks}"
-        );
-        Ok(took.as_secs_f64())
+        claim_each_once(programs, &project, processes, tasks)
     };
     let (together, alone) = by_turns(samples, || drain(PROCESSES), || drain(1))?;
     let what = format!("{PROCESSES} processes claim {tasks} tasks, none twice");

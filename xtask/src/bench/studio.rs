@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use teamster_fs::Sync;
 use teamster_journal::payload::AgentEventRecorded;
 use teamster_journal::{EventActor, EventKind, NewEvent};
-use teamster_store::{FileStore, Store};
+use teamster_store::Store;
 use teamster_types::transitions::Edit;
 
 use super::commands::beat_all;
@@ -69,6 +69,20 @@ pub(super) fn server(programs: &Programs, size: Size) -> Result<Vec<Row>> {
     let first = (first, FIRST_VIEW);
     rows.push(Row::of_limit("studio-long", what, first, "s", times));
     Ok(rows)
+}
+
+/// Returns how long events of a team in a database are on their way to a client of the stream, in seconds.
+pub(super) fn events_in_database(
+    programs: &Programs,
+    project: &TempProject,
+    store: &dyn Store,
+    changes: usize,
+) -> Result<Vec<f64>> {
+    beat_all(store)?;
+    let server = Server::start(programs, project)?;
+    server.first_view()?;
+    let (events, _) = events_of(&server, store, changes)?;
+    Ok(events)
 }
 
 /// Measures the page in a real browser.
@@ -160,7 +174,18 @@ fn write_state(project: &TempProject, feature: &str) -> Result<()> {
 }
 
 /// Measures events of the journal on their way to a client: by themselves, and as what they change in the view.
-fn events_at_server(server: &Server, store: &FileStore, changes: usize) -> Result<[Row; 2]> {
+fn events_at_server(server: &Server, store: &dyn Store, changes: usize) -> Result<[Row; 2]> {
+    let (events, views) = events_of(server, store, changes)?;
+    let what = "an event of the journal → a client of the stream";
+    let in_view = "an event of the journal → the view of a client, changed";
+    Ok([
+        latency("studio-event", what, &events),
+        latency("studio-patch", in_view, &views),
+    ])
+}
+
+/// Returns how long events take to a client by themselves, and as what they change in the view, in seconds.
+fn events_of(server: &Server, store: &dyn Store, changes: usize) -> Result<(Vec<f64>, Vec<f64>)> {
     let team = fixture::team()?;
     let listen = |wanted: &'static str| {
         server.listen(TEAM, move |name, data| {
@@ -175,12 +200,7 @@ fn events_at_server(server: &Server, store: &FileStore, changes: usize) -> Resul
     })?;
     let events = arrival_times(&sent, &journal, true)?;
     let views = arrival_times(&sent, &patches, false)?;
-    let what = "an event of the journal → a client of the stream";
-    let in_view = "an event of the journal → the view of a client, changed";
-    Ok([
-        latency("studio-event", what, &events),
-        latency("studio-patch", in_view, &views),
-    ])
+    Ok((events, views))
 }
 
 /// Measures a state file that another program writes, on its way to a client. Several changes may arrive as one.
@@ -360,19 +380,23 @@ impl Server {
     /// Starts a server for a large team with a journal of this length.
     fn with_team(programs: &Programs, events: usize) -> Result<(TempProject, Self)> {
         let project = large_team(events)?;
+        let server = Self::start(programs, &project)?;
+        Ok((project, server))
+    }
+
+    fn start(programs: &Programs, project: &TempProject) -> Result<Self> {
         let started = Instant::now();
         let words = ["studio", "--port", "0", "--json"];
-        let mut command = programs.product.command(&project, words);
+        let mut command = programs.product.command(project, words);
         command.stdin(Stdio::null()).stdout(Stdio::piped());
         let mut child = command.spawn()?;
         let mut line = String::new();
         BufReader::new(child.stdout.take().context("no output")?).read_line(&mut line)?;
-        let server = Self {
+        Ok(Self {
             child,
             printed: serde_json::from_str(&line).context("the server printed nothing")?,
             started,
-        };
-        Ok((project, server))
+        })
     }
 
     fn ask(&self, path: &str) -> Result<BufReader<TcpStream>> {

@@ -8,6 +8,7 @@ use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use teamster_fs::Sync;
 use teamster_fs::layout::Layout;
+use teamster_postgres::{PgSettings, PgStore, StoreUrl};
 use teamster_store::{
     ClaimRequest, Claimed, FileStore, Outgoing, Reader, Recipient, Settings, Store, SystemClock,
 };
@@ -15,6 +16,8 @@ use teamster_types::{TeamName, WorkerName};
 
 /// The team that every check works with.
 pub const TEAM: &str = "evidence";
+/// The variable that names a database instead of files.
+pub const STORE: &str = "TEAMSTER_STORE";
 /// Messages that one read acknowledges.
 pub const BATCH: usize = 50;
 /// A message of usual length.
@@ -38,6 +41,15 @@ pub fn open_store(claude: &Path, project: &Path, sync: Sync) -> Result<FileStore
     Ok(FileStore::open(&layout, Arc::new(SystemClock), settings)?)
 }
 
+/// Opens the store in a database.
+pub fn open_database(url: &str) -> Result<PgStore> {
+    let settings = PgSettings {
+        patience: Duration::from_secs(60),
+        ..PgSettings::default()
+    };
+    Ok(PgStore::open(StoreUrl::parse(url)?, settings)?)
+}
+
 /// Returns the team's name as the store wants it.
 pub fn team() -> Result<TeamName> {
     Ok(TEAM.parse()?)
@@ -58,13 +70,13 @@ pub fn claim_request(number: usize) -> Result<ClaimRequest> {
 }
 
 /// Claims the next task for a worker.
-pub fn claim(store: &FileStore, number: usize) -> Result<Claimed> {
+pub fn claim(store: &dyn Store, number: usize) -> Result<Claimed> {
     let claimed = store.claim(&team()?, &claim_request(number)?)?;
     claimed.context("nothing is claimable")
 }
 
 /// Sends a plain message from one worker to another.
-pub fn send(store: &FileStore, from: usize, to: usize, content: &str) -> Result<()> {
+pub fn send(store: &dyn Store, from: usize, to: usize, content: &str) -> Result<()> {
     let outgoing = Outgoing {
         from: worker(from)?.to_string(),
         to: Recipient::Worker(worker(to)?.to_string()),
@@ -77,7 +89,7 @@ pub fn send(store: &FileStore, from: usize, to: usize, content: &str) -> Result<
 }
 
 /// Reads messages of a worker, acknowledges them if asked to, and returns how many they were.
-pub fn receive(store: &FileStore, number: usize, limit: usize, ack: bool) -> Result<usize> {
+pub fn receive(store: &dyn Store, number: usize, limit: usize, ack: bool) -> Result<usize> {
     let reader = Reader::Worker(worker(number)?);
     let delivery = store.receive(&team()?, &reader, limit, ack)?;
     Ok(delivery.messages.len())

@@ -20,10 +20,10 @@ use clap::{Parser, ValueEnum};
 use serde_json::{Value, json};
 use teamster_fs::Sync;
 use teamster_journal::EventActor;
-use teamster_store::{FileStore, Read, Store};
+use teamster_store::Store;
 use teamster_types::task::NewTask;
 
-use workload::{BATCH, CONTENT, Flush, Write};
+use workload::{BATCH, CONTENT, Flush, STORE, Write};
 
 /// The work to do.
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -79,22 +79,30 @@ impl Workload {
             Work::Claims | Work::Journal => Sync::Fast,
             _ => Sync::Durable,
         };
-        let store = || workload::open_store(&self.claude, &self.project, sync);
+        let store = || -> Result<Box<dyn Store>> {
+            // An address has a password in it, which the arguments of a process would show.
+            Ok(match std::env::var(STORE) {
+                Ok(url) => Box::new(workload::open_database(&url)?),
+                Err(_) => Box::new(workload::open_store(&self.claude, &self.project, sync)?),
+            })
+        };
         let figures = match self.work {
-            Work::Cycle => self.cycle(&store()?)?,
+            Work::Cycle => self.cycle(store()?.as_ref())?,
             Work::Send => {
                 let store = store()?;
-                self.repeat(|| workload::send(&store, 1, 2, CONTENT))?
+                self.repeat(|| workload::send(store.as_ref(), 1, 2, CONTENT))?
             }
             Work::Receive => {
                 let store = store()?;
-                self.repeat(|| match workload::receive(&store, 2, BATCH, true)? {
-                    BATCH => Ok(()),
-                    _ => bail!("there are too few messages to read"),
-                })?
+                self.repeat(
+                    || match workload::receive(store.as_ref(), 2, BATCH, true)? {
+                        BATCH => Ok(()),
+                        _ => bail!("there are too few messages to read"),
+                    },
+                )?
             }
-            Work::Drain => self.drain(&store()?)?,
-            Work::Claims => self.claims(&store()?)?,
+            Work::Drain => self.drain(store()?.as_ref())?,
+            Work::Claims => self.claims(store()?.as_ref())?,
             Work::Journal => {
                 let (store, team) = (store()?, workload::team()?);
                 self.repeat(|| match store.last_events(&team, 20)?.events.len() {
@@ -120,7 +128,7 @@ impl Workload {
         Ok(seconds_since(start))
     }
 
-    fn cycle(&self, store: &FileStore) -> Result<Value> {
+    fn cycle(&self, store: &dyn Store) -> Result<Value> {
         let team = workload::team()?;
         let new = NewTask {
             subject: "A task of usual length".to_owned(),
@@ -135,8 +143,10 @@ impl Workload {
         })
     }
 
-    fn drain(&self, store: &FileStore) -> Result<Value> {
+    fn drain(&self, store: &dyn Store) -> Result<Value> {
         let (team, request) = (workload::team()?, workload::claim_request(self.worker)?);
+        // A connection that has not made a change yet has to prepare for it.
+        workload::send(store, self.worker, self.worker, CONTENT)?;
         println!("ready");
         std::io::stdin().lock().read_line(&mut String::new())?;
         let start = Instant::now();
@@ -149,7 +159,7 @@ impl Workload {
         Ok(figures)
     }
 
-    fn claims(&self, store: &FileStore) -> Result<Value> {
+    fn claims(&self, store: &dyn Store) -> Result<Value> {
         let team = workload::team()?;
         let mut cpu = Vec::with_capacity(self.count);
         let mut figures = self.repeat(|| {

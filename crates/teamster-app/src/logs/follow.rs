@@ -5,9 +5,8 @@ use std::path::PathBuf;
 use teamster_fs::{Dir, layout};
 use teamster_types::TaskId;
 
-use super::{LogPart, PAGE, folder, line, middle, tasks};
+use super::{BroughtLogs, LogPart, PAGE, folder, line, middle, tasks};
 use crate::error::Result;
-use crate::workers::NamedWorker;
 
 /// Whole lines of about so many bytes go into one part, so that a long log comes bit by bit.
 const PART: usize = 64 * 1024;
@@ -17,7 +16,7 @@ const WHOLE: u64 = 4 * 1024 * 1024;
 /// A log that is read while it is written. No line is told twice or never, also when the log is put aside meanwhile.
 #[derive(Debug)]
 pub struct LogFollower {
-    named: NamedWorker,
+    logs: BroughtLogs,
     /// The task that was asked for; `None` for the latest, and then the next.
     task: Option<TaskId>,
     at: Option<LogCursor>,
@@ -53,12 +52,12 @@ impl LogCursor {
 
 impl LogFollower {
     /// Follows the log of a task, or of the latest and then the next, from the place on where an earlier part ended.
-    pub fn new(named: NamedWorker, task: Option<&TaskId>, after: Option<&str>) -> Self {
+    pub fn new(logs: BroughtLogs, task: Option<&TaskId>, after: Option<&str>) -> Self {
         // A place in another task's log is none in this one.
         let fits = |place: &LogCursor| task.is_none_or(|task| *task == place.task);
         let at = after.and_then(LogCursor::parse).filter(fits);
         Self {
-            named,
+            logs,
             task: task.cloned(),
             has_told: at.is_some(),
             at,
@@ -67,14 +66,14 @@ impl LogFollower {
 
     /// Returns the folder that changes when there is more.
     pub fn folder(&self) -> PathBuf {
-        let names = layout::log_folders(&self.named.team, &self.named.worker);
-        let folder = self.named.project.join(layout::OMC);
+        let names = layout::log_folders(&self.logs.named.team, &self.logs.named.worker);
+        let folder = self.logs.named.project.join(layout::OMC);
         names.iter().fold(folder, |path, name| path.join(name))
     }
 
     /// Returns what is new, and an id for the place where that ends; `None` while nothing is.
     pub fn next_part(&mut self) -> Result<Option<(String, LogPart)>> {
-        let Some(folder) = folder(&self.named)? else {
+        let Some(folder) = folder(&self.logs.named)? else {
             return Ok(self.nothing_yet(Vec::new()));
         };
         let tasks = tasks(&folder)?;

@@ -1,5 +1,6 @@
 //! What a worker's agent sent: in pages, as it is written, and line by line.
 
+mod elsewhere;
 mod follow;
 mod lines;
 
@@ -10,8 +11,10 @@ use teamster_fs::{Dir, layout};
 use teamster_types::TaskId;
 use teamster_types::redact::redact;
 
+use crate::app::App;
 use crate::error::Result;
 use crate::workers::NamedWorker;
+pub use elsewhere::{BroughtLogs, LogPlace};
 pub use follow::LogFollower;
 pub use lines::{LogLines, WorkerLog};
 
@@ -147,7 +150,10 @@ const PAGE: u64 = 256 * 1024;
 const LONGEST_LINE: usize = 8 * 1024;
 
 /// Returns the lines of a task's log, or of the latest, from the byte `after` on; of a long one only the end.
-pub fn page(named: &NamedWorker, task: Option<&TaskId>, after: u64) -> Result<Log> {
+pub fn page(app: &App, named: NamedWorker, task: Option<&TaskId>, after: u64) -> Result<Log> {
+    let place = LogPlace::find(app, named)?;
+    place.bring()?;
+    let named = &place.named;
     let Some(folder) = folder(named)? else {
         return Ok(Log::default());
     };

@@ -24,6 +24,8 @@ use crate::workers;
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How long a host may take that is to kill everybody, before it is killed itself.
 const FORCE_PATIENCE: Duration = Duration::from_secs(15);
+/// How long a host may take for its last lines once the run has ended.
+const LAST_LINES: Duration = Duration::from_secs(2);
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// Cancels the run of a team, wherever it is, and returns how it ended. `tell` hears what is waited for meanwhile.
@@ -102,6 +104,7 @@ pub(crate) fn wait_for_host(
     tell: &mut dyn FnMut(&str),
 ) -> Result {
     let start = Instant::now();
+    let host = app.read()?.team(team)?.host();
     let is_forced = level == StopLevel::Kill;
     let patience = if is_forced {
         FORCE_PATIENCE
@@ -117,6 +120,15 @@ pub(crate) fn wait_for_host(
             return kill_host(app, team, tell);
         }
         return Err(does_not_end(team, ""));
+    }
+    // It prints its last lines when it has given its lock back, and whoever stops a team wants nobody of it to be left.
+    let (read, freed) = (app.read()?, Instant::now());
+    let lives = || {
+        let host = host.as_ref();
+        host.is_some_and(|host| read.life(host) == Life::Alive)
+    };
+    while lives() && freed.elapsed() < LAST_LINES {
+        std::thread::sleep(LOOK_AGAIN);
     }
     Ok(())
 }

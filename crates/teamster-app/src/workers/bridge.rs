@@ -45,14 +45,15 @@ pub fn be(app: &App, wanted: WorkerSpec, launch: String, restarts: u32, mut say:
     trust::require(app, &settings.layout, config, &plan, Unknown::Refuse)?;
     let store = app
         .choose_store()?
-        .open_with(app, config.store_settings())?;
+        .open_for_worker(app, config.store_settings())?;
     // The lock first: the worktree of a worker that runs is nobody else's to make ready.
     let team_folder = team_folder(app, &wanted.team)?;
     let lock = WorkerLock::take(&team_folder, &wanted.worker)?
         .ok_or_else(|| runs_already(&wanted.team, &wanted.worker))?;
-    if app.layout.database.is_some() {
-        refuse_elsewhere(store.as_ref(), &wanted)?;
-    }
+    let seen = match app.layout.database {
+        Some(_) => refuse_elsewhere(store.as_ref(), &wanted)?,
+        None => None,
+    };
     trace_log::begin(&project, &wanted.team, Some(&wanted.worker));
     let alerts = EndAlerts::below(&app.layout.claude);
     clear_away(store.as_ref(), &wanted, &project, &alerts)?;
@@ -76,6 +77,7 @@ pub fn be(app: &App, wanted: WorkerSpec, launch: String, restarts: u32, mut say:
         store,
         alerts,
         lock,
+        seen,
         project,
         restarts,
         provider: provider.name.clone(),
@@ -106,19 +108,19 @@ pub fn be(app: &App, wanted: WorkerSpec, launch: String, restarts: u32, mut say:
 }
 
 /// Refuses a name that a worker has whom no lock of this machine keeps out: its process is not proven gone, and its heart beats by
-/// the clock of the store.
-fn refuse_elsewhere(store: &dyn Store, wanted: &WorkerSpec) -> Result {
+/// the clock of the store. Returns the launch whose beats are over.
+fn refuse_elsewhere(store: &dyn Store, wanted: &WorkerSpec) -> Result<Option<String>> {
     let (beats, _) = store.heartbeats(&wanted.team)?;
     let beat = beats
         .iter()
         .find(|beat| beat.worker_name == wanted.worker && beat.launch.is_some());
     let Some(beat) = beat else {
-        return Ok(());
+        return Ok(None);
     };
     let process = beat.process();
     let is_gone = process.is_some_and(|process| store.life(&process) == Life::Gone);
     if is_gone || store.now().since(beat.last_poll_at) >= BEATS {
-        return Ok(());
+        return Ok(beat.launch.clone());
     }
     Err(runs_already(&wanted.team, &wanted.worker))
 }

@@ -78,6 +78,10 @@ pub fn join_place(app: &App, request: &JoinRequest) -> Result<JoinedPlace> {
         clone_shared(&git, &repo, &project).map_err(refused)?;
     }
     let found = Repo::find(&git, &project).map_err(refused)?;
+    if !is_new {
+        let (repo, team) = (&repo, &request.team);
+        found.repo.must_be_of_team(repo, team).map_err(refused)?;
+    }
     found.repo.exclude_ours().map_err(refused)?;
     let project = found.repo.project().to_owned();
     let app = app.in_project(&project);

@@ -105,6 +105,11 @@ pub(crate) fn attempt_ref(team: &TeamName, task: &TaskId, number: u64) -> String
     format!("{PINS}{team}/task-{task}.attempt-{number}")
 }
 
+/// Returns the reference under which a result travels that nobody else's can replace.
+pub(crate) fn result_ref(team: &TeamName, task: &TaskId, commit: &CommitId) -> String {
+    format!("{PINS}{team}/task-{task}.commit-{commit}")
+}
+
 /// Returns what the references of all attempts of a task that did not end well look like, as git's pattern.
 pub(crate) fn attempts_of(team: &TeamName, task: &TaskId) -> String {
     format!("{PINS}{team}/task-{task}.attempt-*")

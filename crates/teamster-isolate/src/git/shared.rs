@@ -15,7 +15,7 @@ use super::command::Git;
 use super::error::{GitError, GitProblem};
 use super::integration::Integration;
 use super::names::{
-    BRANCHES, CommitId, HEADS, PINS, branch_of, head_ref, integration_branch, pin_ref,
+    BRANCHES, CommitId, HEADS, PINS, branch_of, head_ref, integration_branch, pin_ref, result_ref,
 };
 use super::repo::Repo;
 
@@ -107,15 +107,54 @@ impl Repo {
     /// Gets everything of a team that is in a shared repository: its branches, and the commits of its finished tasks.
     pub fn fetch_team(&self, shared: &SharedRepo, team: &TeamName) -> Result<(), GitError> {
         let fetched = format!("{FETCHED}{team}/");
+        self.fetch(
+            shared,
+            &[
+                format!("+{HEADS}{BRANCHES}{team}/*:{fetched}heads/*"),
+                format!("+{PINS}{team}/*:{fetched}pins/*"),
+            ],
+        )
+    }
+
+    fn fetch(&self, shared: &SharedRepo, what: &[String]) -> Result<(), GitError> {
         patiently(|| {
             self.call()
                 .args(["fetch", "--quiet", "--no-tags", "--no-write-fetch-head"])
                 .args(["--no-recurse-submodules", "--no-auto-maintenance", "--"])
                 .arg(&shared.url)
-                .arg(format!("+{HEADS}{BRANCHES}{team}/*:{fetched}heads/*"))
-                .arg(format!("+{PINS}{team}/*:{fetched}pins/*"))
+                .args(what)
                 .done()
         })
+    }
+
+    /// Refuses a repository that has no commit in common with what a team shares: its work could never be merged there.
+    pub fn must_be_of_team(&self, shared: &SharedRepo, team: &TeamName) -> Result<(), GitError> {
+        self.fetch_team(shared, team)?;
+        let merged = fetched_integration(team);
+        let theirs = if self.resolve(&merged)?.is_some() {
+            merged
+        } else {
+            // Nothing is merged yet, so the team begins at what is checked out there.
+            let head = format!("{FETCHED}{team}/head");
+            self.fetch(shared, &[format!("+HEAD:{head}")])?;
+            head
+        };
+        let (ours, theirs) = (self.resolve("HEAD")?, self.resolve(&theirs)?);
+        let common = match (&ours, &theirs) {
+            (Some(ours), Some(theirs)) => self.fork_point(ours, theirs)?,
+            _ => None,
+        };
+        if common.is_some() {
+            return Ok(());
+        }
+        Err(GitError::new(
+            GitProblem::Refused,
+            format!(
+                "{} is another repository: it has no commit in common with {shared}",
+                self.root().display()
+            ),
+            "name another folder with --dir; one that is not there yet becomes a clone",
+        ))
     }
 
     /// Takes the integration branch of a team over from what was fetched, unless this is the repository in which it is merged.
@@ -123,19 +162,17 @@ impl Repo {
         if Integration::open(self, team)?.is_some() {
             return Ok(());
         }
-        let branch = integration_branch(team);
-        let name = branch.rsplit('/').next().unwrap_or_default();
-        let fetched = format!("{FETCHED}{team}/heads/{name}");
-        if let Some(commit) = self.resolve(&fetched)? {
+        if let Some(commit) = self.resolve(&fetched_integration(team))? {
             self.call()
-                .args(["update-ref", "--", &head_ref(&branch)])
+                .args(["update-ref", "--", &head_ref(&integration_branch(team))])
                 .arg(commit.as_str())
                 .done()?;
         }
         Ok(())
     }
 
-    /// Brings finished work to a shared repository: under the name of its task, and as the branch of its worker.
+    /// Brings finished work to a shared repository: under the name of its task, and as the branch of its worker. It has a name of
+    /// its own there as well: a worker that was cut off and lost its task may replace the other two before it learns of that.
     pub fn push_work(
         &self,
         shared: &SharedRepo,
@@ -148,6 +185,7 @@ impl Repo {
         self.push(
             shared,
             &[
+                format!("+{commit}:{}", result_ref(team, task, commit)),
                 format!("+{commit}:{}", pin_ref(team, task)),
                 format!("+{commit}:{branch}"),
             ],
@@ -174,6 +212,13 @@ impl Repo {
                 .done()
         })
     }
+}
+
+/// Returns the name under which the integration branch of a team lies that was fetched.
+fn fetched_integration(team: &TeamName) -> String {
+    let branch = integration_branch(team);
+    let name = branch.rsplit('/').next().unwrap_or_default();
+    format!("{FETCHED}{team}/heads/{name}")
 }
 
 /// Tries again what may fail because a machine or a network is away for a while. A full disk here is not waited for.

@@ -9,10 +9,11 @@ use teamster_postgres::{PgSettings, PgStore, StoreUrl, init};
 use teamster_store::{Kind, Read as _};
 use teamster_testkit::postgres::PostgresServer;
 use teamster_types::TeamName;
+use teamster_types::heartbeat::{Heartbeat, WorkerStatus};
 
 use crate::{Database, PATIENCE, claim, complete, create, make_team};
 
-const TASKS: usize = 60;
+const TASKS: usize = 400;
 const WORKERS: usize = 6;
 
 /// Lets workers claim and complete everything, each with a store of its own, while `disturb` is at it.
@@ -22,24 +23,31 @@ fn work_through(
     disturb: impl Fn(&AtomicBool) + Send + Sync,
 ) {
     let is_over = AtomicBool::new(false);
+    // A store that cannot be opened is told at once, so they are open before anybody is disturbed.
+    let stores: Vec<PgStore> = (0..WORKERS).map(|_| open()).collect();
     thread::scope(|scope| {
         let disturbing = scope.spawn(|| disturb(&is_over));
-        let workers: Vec<_> = (0..WORKERS)
-            .map(|number| {
+        let workers: Vec<_> = stores
+            .iter()
+            .enumerate()
+            .map(|(number, store)| {
                 scope.spawn(move || {
-                    let store = open();
                     let worker = format!("worker-{number}");
-                    while let Some(claimed) = claim(&store, team, &worker).unwrap() {
-                        complete(&store, team, &claimed).unwrap();
+                    while let Some(claimed) = claim(store, team, &worker).unwrap() {
+                        complete(store, team, &claimed).unwrap();
                     }
                 })
             })
             .collect();
-        for worker in workers {
-            worker.join().unwrap();
-        }
+        let ended: Vec<_> = workers
+            .into_iter()
+            .map(thread::ScopedJoinHandle::join)
+            .collect();
         is_over.store(true, Ordering::SeqCst);
         disturbing.join().unwrap();
+        for worker in ended {
+            worker.unwrap();
+        }
     });
 }
 
@@ -173,4 +181,60 @@ fn lock_that_somebody_holds_is_waited_for_and_named_in_the_end() {
         assert!(holder.join().unwrap(), "the holder was ended");
     });
     create(&store, &team, "goes on");
+}
+
+#[test]
+fn of_launches_that_want_one_seat_at_once_one_gets_it() {
+    let Some(database) = Database::new() else {
+        return;
+    };
+    let (store, team) = database.team();
+    let me = teamster_fs::proc::Machine::read().me().clone();
+    let beat = |launch: &str| Heartbeat {
+        worker_name: "ada".parse().unwrap(),
+        team_name: team.clone(),
+        provider: "claude".to_owned(),
+        pid: me.pid,
+        last_poll_at: store.now(),
+        current_task_id: None,
+        consecutive_errors: 0,
+        status: WorkerStatus::Ready,
+        process_start_time: Some(me.process_start_time),
+        boot_id: Some(me.boot_id.clone()),
+        pid_ns: Some(me.pid_ns.clone()),
+        host: Some(me.host.clone()),
+        agent_session_id: None,
+        last_event_at: None,
+        limit: None,
+        launch: Some(launch.to_owned()),
+    };
+    let mut seen: Option<String> = None;
+    for round in 0..5 {
+        let launches: Vec<String> = (0..WORKERS).map(|n| format!("{round}-{n}")).collect();
+        let begin = std::sync::Barrier::new(WORKERS);
+        let taken: Vec<String> = thread::scope(|scope| {
+            let tries: Vec<_> = launches
+                .iter()
+                .map(|launch| {
+                    let (store, beat, seen, begin) = (&store, beat(launch), &seen, &begin);
+                    scope.spawn(move || {
+                        begin.wait();
+                        store
+                            .take_seat(&beat, seen.as_deref())
+                            .unwrap()
+                            .then_some(launch)
+                    })
+                })
+                .collect();
+            tries
+                .into_iter()
+                .filter_map(|tried| tried.join().unwrap())
+                .cloned()
+                .collect()
+        });
+        assert_eq!(taken.len(), 1, "{taken:?} have one seat");
+        // Whoever has it may say so again: the answer to its first try may have been lost.
+        assert!(store.take_seat(&beat(&taken[0]), seen.as_deref()).unwrap());
+        seen = Some(taken[0].clone());
+    }
 }

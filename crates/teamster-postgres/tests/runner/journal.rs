@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use teamster_store::{Change, Read as _, Watch};
+use teamster_journal::EventActor;
+use teamster_store::{Change, Read as _, Signal, Store as _, Watch};
 
 use crate::{Database, PATIENCE, create};
 
@@ -82,4 +83,39 @@ fn watcher_is_woken_by_a_change_long_before_it_would_look_by_itself() {
         .min()
         .unwrap();
     assert!(quickest < Duration::from_millis(150), "{quickest:?}");
+}
+
+#[test]
+fn worker_among_a_thousand_hears_at_once_what_is_for_it_and_takes_turns_otherwise() {
+    let Some(database) = Database::new() else {
+        return;
+    };
+    let (store, team) = database.team();
+    database.sql(
+        "INSERT INTO teamster.beats (team, worker, body) SELECT 'crew', 'w' || n, '{}' FROM generate_series(1, 1000) AS n",
+    );
+    let ada = "ada".parse().unwrap();
+    let mut listener = store.listen(&team, &ada).unwrap();
+    // The first look makes the connection that is woken.
+    listener.hear().unwrap();
+    let before = listener.hear().unwrap();
+    let looked = Instant::now();
+    create(&store, &team, "news");
+    thread::sleep(Duration::from_millis(300));
+    let soon = listener.hear().unwrap();
+    // Where the machine is so busy that its turn has come, it may know.
+    if looked.elapsed() < Duration::from_secs(4) {
+        assert_eq!(soon.pulse, before.pulse);
+    }
+    let stop = Signal {
+        request_id: "1".to_owned(),
+        reason: "done".to_owned(),
+        timestamp: store.now(),
+        drain: false,
+    };
+    store.signal(&team, &EventActor::Lead, &ada, &stop).unwrap();
+    let asked = Instant::now();
+    while listener.hear().unwrap().signals.is_empty() {
+        assert!(asked.elapsed() < Duration::from_secs(3), "nobody woke it");
+    }
 }

@@ -12,6 +12,7 @@ mod attacks;
 mod journal;
 mod mutants;
 mod refusals;
+mod sequences;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

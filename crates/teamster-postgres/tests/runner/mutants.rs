@@ -1,19 +1,26 @@
-//! Checks of the SQL that carry weight: with any of them taken out, a test fails, and this shows which.
+//! Checks of the SQL that carry weight: with any of them taken out, a test fails, and this shows which; and stores of every version.
 
 use std::time::Duration;
 
 use teamster_store::{Backend as _, Candidates, Read as _, Store as _};
 use teamster_testkit::wait::wait_until;
+use teamster_types::team::NewMember;
 use teamster_types::transitions::Edit;
 
-use crate::{Database, PATIENCE, claim, create};
+use crate::{Database, PATIENCE, claim, complete, create};
 
-const SCHEMA: &str = include_str!("../../migrations/0001_store.sql");
+const SCHEMA: &str = concat!(
+    include_str!("../../migrations/0001_store.sql"),
+    include_str!("../../migrations/0005_claims.sql"),
+    include_str!("../../migrations/0006_open_claims.sql"),
+);
 
-/// Takes a check out of a function of the schema.
+/// Takes a check out of a function of the schema, as the last migration that makes it has it.
 fn mutate(database: &Database, function: &str, changes: &[(&str, &str)]) {
-    let begin = SCHEMA
-        .find(&format!("CREATE FUNCTION teamster.{function}("))
+    let begin = ["CREATE FUNCTION", "CREATE OR REPLACE FUNCTION"]
+        .iter()
+        .filter_map(|create| SCHEMA.rfind(&format!("{create} teamster.{function}(")))
+        .max()
         .unwrap();
     let body = begin + SCHEMA[begin..].find("AS $$").unwrap() + "AS $$".len();
     let end = body + SCHEMA[body..].find("$$;").unwrap() + "$$;".len();
@@ -63,16 +70,22 @@ fn claimers_pass_each_other(database: &Database) -> Result<(), String> {
 fn missing_skip_locked_is_caught() {
     is_caught(
         claimers_pass_each_other,
-        "next_candidate",
+        "offer",
         &[("FOR UPDATE OF t SKIP LOCKED", "FOR UPDATE OF t")],
     );
 }
 
-/// A task whose lease runs is offered to nobody.
+/// A task whose lease runs is offered to nobody, while one whose lease is over is.
 fn leased_task_is_not_offered(database: &Database) -> Result<(), String> {
     let (store, team) = database.team();
-    create(&store, &team, "only");
+    create(&store, &team, "leased");
     claim(&store, &team, "ada").unwrap().unwrap();
+    create(&store, &team, "over");
+    let over = claim(&store, &team, "ada").unwrap().unwrap();
+    let over = over.task.id().clone();
+    database.sql(&format!(
+        "UPDATE teamster.tasks SET leased_until = 0 WHERE id = '{over}'"
+    ));
     let mut offered = None;
     let made = store.change(&team, "look", &mut |tx| {
         offered = tx.next_candidate(Candidates::Free, &"bob".parse()?, &[], &[], None)?;
@@ -80,8 +93,8 @@ fn leased_task_is_not_offered(database: &Database) -> Result<(), String> {
     });
     made.map_err(|error| error.to_string())?;
     match offered {
-        None => Ok(()),
-        Some(id) => Err(format!("task {id} was offered")),
+        Some(id) if id == over => Ok(()),
+        other => Err(format!("{other:?} was offered")),
     }
 }
 
@@ -89,7 +102,7 @@ fn leased_task_is_not_offered(database: &Database) -> Result<(), String> {
 fn missing_check_of_the_lease_is_caught() {
     is_caught(
         leased_task_is_not_offered,
-        "may_suit",
+        "suits",
         &[("NOT in_own AND t.leased_until <= in_now", "NOT in_own")],
     );
 }
@@ -128,26 +141,81 @@ fn missing_check_of_what_was_read_is_caught() {
     is_caught(
         change_is_made_of_what_is_there,
         "apply",
+        &[("seen <> in_read_versions[place]", "false")],
+    );
+}
+
+/// What was only read counts as well.
+fn change_relies_on_what_it_read(database: &Database) -> Result<(), String> {
+    let (store, team) = database.team();
+    let other = database.store(PATIENCE);
+    let read = create(&store, &team, "read");
+    let written = create(&store, &team, "written");
+    let mut tries = 0;
+    let made = store.change(&team, "update", &mut |tx| {
+        tries += 1;
+        tx.look(&read)?;
+        let task = tx.open(&written)?.unwrap();
+        if tries == 1 {
+            let edit = Edit {
+                subject: Some("better".to_owned()),
+                ..Edit::default()
+            };
+            other.update_task(&team, &teamster_journal::EventActor::Lead, &read, &edit)?;
+        }
+        tx.put(task);
+        let event = teamster_testkit::recorded("agent.event", "ada", &serde_json::json!({}));
+        tx.event(event);
+        Ok(())
+    });
+    made.map_err(|error| error.to_string())?;
+    match tries {
+        2 => Ok(()),
+        tries => Err(format!("it took {tries} tries")),
+    }
+}
+
+#[test]
+fn missing_check_of_what_was_only_read_is_caught() {
+    is_caught(
+        change_relies_on_what_it_read,
+        "apply",
         &[(
-            "WHERE coalesce(t.version, 0) <> was.version)",
-            "WHERE false)",
+            "WHERE coalesce(t.version, 0) <> was.version AND",
+            "WHERE false AND",
         )],
     );
 }
 
-/// Whoever writes with the fence of an earlier claim is refused, though nothing else speaks against it.
-fn old_fence_is_refused(database: &Database) -> Result<(), String> {
+/// Writes claimed tasks with the fence of before their claims, which must be refused, though nothing else speaks against it.
+fn write_with_old_fences(database: &Database, tasks: usize) -> Result<(), String> {
     let (store, team) = database.team();
-    create(&store, &team, "first");
-    claim(&store, &team, "ada").unwrap().unwrap();
+    for number in 0..tasks {
+        create(&store, &team, &format!("number {number}"));
+        claim(&store, &team, "ada").unwrap().unwrap();
+    }
     let none = "ARRAY[]::text[]";
     let empty = "ARRAY[]::bigint[]";
+    let each = |value: &str| format!("ARRAY[{}]", vec![value; tasks].join(", "));
+    let ids: Vec<String> = (1..=tasks).map(|number| format!("'{number}'")).collect();
+    let numbers: Vec<String> = (1..=tasks)
+        .map(|number| format!("{number}::numeric"))
+        .collect();
     let write = format!(
         "SELECT teamster.apply('crew', false, NULL, NULL, NULL, {none}, {empty}, NULL, \
-         ARRAY['1'], ARRAY[1::numeric], ARRAY[0::bigint], ARRAY[7::bigint], ARRAY[2::smallint], ARRAY[NULL::text], \
-         ARRAY[NULL::bigint], ARRAY[NULL::bigint], ARRAY[true], ARRAY[true], ARRAY[''], ARRAY[''], ARRAY['{{}}'], \
+         ARRAY[{}], ARRAY[{}], {}, {}, {}, {}, {nothing}, {nothing}, {yes}, {yes}, {blank}, {blank}, {}, \
          {none}, {none}, {none}, {none}, {none}, {none}, {empty}, {empty}, {empty}, {none}, ARRAY[]::boolean[], {none}, {none}, \
-         {none}, {none}, {none})"
+         {none}, {none}, {none})",
+        ids.join(", "),
+        numbers.join(", "),
+        each("0::bigint"),
+        each("7::bigint"),
+        each("2::smallint"),
+        each("NULL::text"),
+        each("'{}'"),
+        nothing = each("NULL::bigint"),
+        yes = each("true"),
+        blank = each("''"),
     );
     let written = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| database.sql(&write)));
     match written {
@@ -156,10 +224,23 @@ fn old_fence_is_refused(database: &Database) -> Result<(), String> {
     }
 }
 
+fn old_fence_is_refused(database: &Database) -> Result<(), String> {
+    write_with_old_fences(database, 1)
+}
+
+fn old_fences_are_refused(database: &Database) -> Result<(), String> {
+    write_with_old_fences(database, 2)
+}
+
 #[test]
 fn missing_check_of_the_fence_is_caught() {
     is_caught(
         old_fence_is_refused,
+        "apply",
+        &[(" AND t.fence = in_fences_before[1]", "")],
+    );
+    is_caught(
+        old_fences_are_refused,
         "apply",
         &[(
             " AND t.fence = put.fence_before;",
@@ -262,4 +343,69 @@ fn schema_can_be_made_by_ten_at_once() {
     });
     let all = teamster_postgres::schema_needed();
     assert_eq!(made, all, "each migration was made once");
+}
+
+/// The migrations, in their order.
+const MIGRATIONS: [&str; 6] = [
+    include_str!("../../migrations/0001_store.sql"),
+    include_str!("../../migrations/0002_hosts.sql"),
+    include_str!("../../migrations/0003_roles.sql"),
+    include_str!("../../migrations/0004_logs.sql"),
+    include_str!("../../migrations/0005_claims.sql"),
+    include_str!("../../migrations/0006_open_claims.sql"),
+];
+
+#[test]
+fn store_of_every_older_version_is_brought_up_to_date_with_its_team() {
+    let Some(new) = Database::new() else {
+        return;
+    };
+    assert_eq!(MIGRATIONS.len(), teamster_postgres::schema_needed());
+    let (store, team) = new.team();
+    create(&store, &team, "from before");
+    let config = new.sql("SELECT config FROM teamster.teams");
+    let task = new.sql("SELECT body FROM teamster.tasks");
+    for version in 1..MIGRATIONS.len() {
+        let old = Database::empty(new.server);
+        old.sql(
+            "CREATE SCHEMA teamster; CREATE TABLE teamster.migrations (\
+                version int PRIMARY KEY, made_at timestamptz NOT NULL DEFAULT clock_timestamp())",
+        );
+        for (number, migration) in (1..=version).zip(MIGRATIONS) {
+            old.sql(migration);
+            old.sql(&format!(
+                "INSERT INTO teamster.migrations (version) VALUES ({number})"
+            ));
+        }
+        let event = r#"{"v":1,"seq":0,"id":"e","ts":"2026-01-01T00:00:00.000Z","team":"crew","type":"team.created","actor":"lead","data":{}}"#;
+        old.sql(&format!(
+            "SELECT teamster.create_team('crew', $body${config}$body$, 'e', 'team.created', $body${event}$body$);
+             UPDATE teamster.teams SET config_version = 7;
+             UPDATE teamster.positions SET highest = 1;
+             INSERT INTO teamster.tasks (team, id, number, status, offered, passing, capabilities, blockers, body)
+             VALUES ('crew', '1', 1, 0, true, false, '{{}}', '{{}}', $body${task}$body$)"
+        ));
+        assert_eq!(
+            teamster_postgres::init(&old.url()).unwrap().len(),
+            MIGRATIONS.len() - version
+        );
+        let store = old.store(PATIENCE);
+        let member = NewMember {
+            name: "eve".parse().unwrap(),
+            provider: String::new(),
+            capabilities: None,
+        };
+        store.join_team(&team, &member).unwrap();
+        assert!(store.team(&team).unwrap().member("eve").is_some());
+        for subject in ["from before", "from now"] {
+            if subject == "from now" {
+                create(&store, &team, subject);
+            }
+            let claimed = claim(&store, &team, "eve").unwrap().unwrap();
+            assert_eq!(claimed.task.subject(), subject, "version {version}");
+            complete(&store, &team, &claimed).unwrap();
+        }
+        let kept = old.sql("SELECT config_version FROM teamster.positions");
+        assert_eq!(kept, "8", "version {version}");
+    }
 }

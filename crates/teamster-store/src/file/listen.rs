@@ -149,7 +149,12 @@ impl Listen for FileListener {
             mail: number(mail),
         };
         self.open = Some(open);
-        Ok(Heard { pulse, signals })
+        Ok(Heard {
+            pulse,
+            signals,
+            // Whoever reads them is on this machine.
+            wants_logs: false,
+        })
     }
 }
 

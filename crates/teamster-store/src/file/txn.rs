@@ -1,6 +1,7 @@
 //! One change of one team in files.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -44,7 +45,7 @@ pub(super) struct FileTxn<'a> {
     pub(super) noticed: Vec<rescan::Touched>,
     /// Heartbeats, read once.
     beats: Option<Vec<Heartbeat>>,
-    pub(super) config: Option<TeamConfig>,
+    pub(super) config: Option<Arc<TeamConfig>>,
     pub(super) new_config: Option<TeamConfig>,
     /// New contents of tasks; `None` removes.
     pub(super) tasks: BTreeMap<TaskId, Option<Task>>,
@@ -184,14 +185,13 @@ impl Txn for FileTxn<'_> {
         Ok(self.store.places.read(team, from, usize::MAX)?.events)
     }
 
-    fn config(&mut self) -> Result<TeamConfig> {
-        if self.config.is_none() {
-            self.config = Some(read::config(&self.held.folders.team, self.name)?);
+    fn config(&mut self) -> Result<Arc<TeamConfig>> {
+        if let Some(config) = &self.config {
+            return Ok(Arc::clone(config));
         }
-        match &self.config {
-            Some(config) => Ok(config.clone()),
-            None => Err(super::no_team(self.name)),
-        }
+        let config = Arc::new(read::config(&self.held.folders.team, self.name)?);
+        self.config = Some(Arc::clone(&config));
+        Ok(config)
     }
 
     fn open_config(&mut self) -> Result<TeamConfig> {
@@ -204,11 +204,11 @@ impl Txn for FileTxn<'_> {
             &random,
         )?;
         self.config = None;
-        self.config()
+        self.config().map(Arc::unwrap_or_clone)
     }
 
     fn put_config(&mut self, config: TeamConfig) {
-        self.config = Some(config.clone());
+        self.config = Some(Arc::new(config.clone()));
         self.new_config = Some(config);
     }
 

@@ -389,11 +389,7 @@ pub(super) fn renew(
 
 /// Returns what a worker can do: what the registry says, else its provider's table. Who is not a member can do anything.
 fn capabilities_of(tx: &mut dyn Txn, worker: &WorkerName) -> Result<Vec<String>> {
-    let config = tx.config()?;
-    let member = config
-        .members()
-        .into_iter()
-        .find(|member| member.name == worker.as_str());
+    let member = tx.config()?.member(worker.as_str());
     Ok(member.map_or_else(|| table(""), |member| member_capabilities(&member)))
 }
 

@@ -55,7 +55,8 @@ pub(super) fn host(tx: &mut dyn Txn, order: Option<&Value>, event: NewEvent) -> 
 
 pub(super) fn join(tx: &mut dyn Txn, member: &NewMember) -> Result<TeamConfig> {
     let team = tx.team().clone();
-    may_be_joined(&team, &tx.config()?)?;
+    let config = tx.config()?;
+    may_be_joined(&team, &config)?;
     add(tx, member)
 }
 

@@ -272,8 +272,9 @@ pub(super) async fn log(
     answered(move || {
         let task = wanted.task.as_deref().map(task_named).transpose()?;
         let after = wanted.after.unwrap_or(0);
-        let worker = workers::find(&app()?, named(&key)?, &worker)?;
-        Ok(logs::page(&worker, task.as_ref(), after)?)
+        let app = app()?;
+        let worker = workers::find(&app, named(&key)?, &worker)?;
+        Ok(logs::page(&app, worker, task.as_ref(), after)?)
     })
     .await
 }

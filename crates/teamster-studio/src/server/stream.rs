@@ -6,7 +6,7 @@ use axum::body::Body;
 use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, Response, StatusCode};
 use serde::Deserialize;
-use teamster_app::logs::LogFollower;
+use teamster_app::logs::{LogFollower, LogPlace};
 use teamster_app::workers;
 use teamster_view::model::Sessions;
 use tracing::debug;
@@ -103,8 +103,10 @@ pub(super) async fn log_events(
     let key = team.clone();
     let begun = tokio::task::spawn_blocking(move || {
         let task = task.as_deref().map(task_named).transpose()?;
-        let worker = workers::find(&app()?, named(&key)?, &worker)?;
-        Ok::<_, ApiError>(LogFollower::new(worker, task.as_ref(), last.as_deref()))
+        let app = app()?;
+        let worker = workers::find(&app, named(&key)?, &worker)?;
+        let logs = LogPlace::find(&app, worker)?.keep_bringing();
+        Ok::<_, ApiError>(LogFollower::new(logs, task.as_ref(), last.as_deref()))
     });
     let log = begun
         .await

@@ -208,6 +208,7 @@ impl Listen for MemListener {
                 mail: 0,
             },
             signals: team.signals_for(&self.worker),
+            wants_logs: false,
         })
     }
 }

@@ -1,6 +1,7 @@
 //! One change of one team in memory.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -126,15 +127,13 @@ impl Txn for MemTxn<'_> {
         Ok(events.filter(|event| event.seq >= from).cloned().collect())
     }
 
-    fn config(&mut self) -> Result<TeamConfig> {
-        Ok(self
-            .config
-            .clone()
-            .unwrap_or_else(|| self.team.config.clone()))
+    fn config(&mut self) -> Result<Arc<TeamConfig>> {
+        self.open_config().map(Arc::new)
     }
 
     fn open_config(&mut self) -> Result<TeamConfig> {
-        self.config()
+        let staged = self.config.clone();
+        Ok(staged.unwrap_or_else(|| self.team.config.clone()))
     }
 
     fn put_config(&mut self, config: TeamConfig) {

@@ -237,7 +237,12 @@ impl<'a> Completion<'a> {
                     needs_review: !self.outside.is_empty(),
                     outside_reservation: self.outside.clone(),
                 });
-                reporter.store().complete(&team, id, token, Some(result))?;
+                let completed = reporter.store().complete(&team, id, token, Some(result));
+                if let Err(error) = completed
+                    && !self.is_taken_already(&error, reporter)
+                {
+                    return Err(error);
+                }
                 extra.insert("summary".into(), json!(summary));
                 if let Some(commit) = &self.kept.commit {
                     extra.insert("commit".into(), json!(commit));
@@ -267,6 +272,21 @@ impl<'a> Completion<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Returns whether the store has this very result: it took it at an earlier try, whose answer did not arrive.
+    fn is_taken_already(&self, error: &StoreError, reporter: &Reporter) -> bool {
+        let (claimed, team) = (self.claimed, reporter.team());
+        error.kind == Kind::Conflict
+            && !error.busy
+            && reporter
+                .store()
+                .task(team, claimed.task.id())
+                .is_ok_and(|task| {
+                    task.is_done()
+                        && task.fence() == claimed.fence
+                        && task.commit() == self.kept.commit.as_deref()
+                })
     }
 
     /// Tells where the work is kept that the store did not take, so that a person can use it.

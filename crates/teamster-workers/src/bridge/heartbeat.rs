@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use teamster_fs::OrTrace as _;
 use teamster_fs::proc::Machine;
-use teamster_store::{Kind, Listen, Outgoing, Pulse, Recipient, Store};
+use teamster_store::{Kind, Listen, Outgoing, Pulse, Recipient, Store, StoreError};
 use teamster_types::TaskId;
 use teamster_types::heartbeat::{Heartbeat, ProviderLimit, WorkerStatus};
 use teamster_types::json::Object;
@@ -57,12 +57,14 @@ pub(super) struct HeartbeatThread {
 }
 
 impl HeartbeatThread {
-    /// Starts the thread. The first heartbeat is written before this returns.
+    /// Starts the thread. The first heartbeat is written before this returns, unless another launch has taken the worker's seat since
+    /// the beats of `seen` were found to be over.
     pub(super) fn start(
         store: Arc<dyn Store>,
         machine: Arc<Machine>,
         identity: WorkerIdentity,
         limits: &WorkerLimits,
+        seen: Option<&str>,
         events: Sender<BridgeEvent>,
     ) -> teamster_store::Result<Self> {
         let shared = Arc::new(SharedVitals {
@@ -91,7 +93,13 @@ impl HeartbeatThread {
             pulse: Pulse::default(),
             told: Instant::now(),
         };
-        heartbeat.beat()?;
+        if !store.take_seat(&heartbeat.current(), seen)? {
+            return Err(StoreError::conflict(format!(
+                "{} of team {} runs already",
+                identity.name, identity.team
+            ))
+            .hint("take another name with --name"));
+        }
         let thread = std::thread::spawn(move || heartbeat.run());
         Ok(Self {
             store,
@@ -273,32 +281,34 @@ impl HeartbeatLoop {
     }
 
     fn beat(&self) -> teamster_store::Result<()> {
+        self.store.beat(&self.current())
+    }
+
+    /// Returns what there is to tell now.
+    fn current(&self) -> Heartbeat {
         let me = self.machine.me();
         let now = self.store.now();
-        let heartbeat = {
-            let vitals = self.shared.vitals();
-            Heartbeat {
-                worker_name: self.identity.name.clone(),
-                team_name: self.identity.team.clone(),
-                provider: self.identity.provider.clone(),
-                pid: me.pid,
-                last_poll_at: now,
-                current_task_id: vitals.holding.as_ref().map(|(task, _)| task.clone()),
-                consecutive_errors: vitals.errors,
-                status: vitals.status,
-                process_start_time: Some(me.process_start_time),
-                boot_id: Some(me.boot_id.clone()),
-                pid_ns: Some(me.pid_ns.clone()),
-                host: Some(me.host.clone()),
-                agent_session_id: vitals.session.clone(),
-                // The wall clock may have been set since: readers get the age that the event really has.
-                last_event_at: vitals.last_event.map(|at| now.before(at.elapsed())),
-                // An agent that runs is not limited, whatever a colleague's has met.
-                limit: (vitals.limit.clone()).filter(|_| vitals.status != WorkerStatus::Executing),
-                launch: Some(self.identity.launch.clone()),
-            }
-        };
-        self.store.beat(&heartbeat)
+        let vitals = self.shared.vitals();
+        Heartbeat {
+            worker_name: self.identity.name.clone(),
+            team_name: self.identity.team.clone(),
+            provider: self.identity.provider.clone(),
+            pid: me.pid,
+            last_poll_at: now,
+            current_task_id: vitals.holding.as_ref().map(|(task, _)| task.clone()),
+            consecutive_errors: vitals.errors,
+            status: vitals.status,
+            process_start_time: Some(me.process_start_time),
+            boot_id: Some(me.boot_id.clone()),
+            pid_ns: Some(me.pid_ns.clone()),
+            host: Some(me.host.clone()),
+            agent_session_id: vitals.session.clone(),
+            // The wall clock may have been set since: readers get the age that the event really has.
+            last_event_at: vitals.last_event.map(|at| now.before(at.elapsed())),
+            // An agent that runs is not limited, whatever a colleague's has met.
+            limit: (vitals.limit.clone()).filter(|_| vitals.status != WorkerStatus::Executing),
+            launch: Some(self.identity.launch.clone()),
+        }
     }
 
     /// Tells the lead that the worker is there and what it does, where a setting asks for that. One that cannot be sent is
@@ -347,6 +357,9 @@ impl HeartbeatLoop {
                 self.stirred = Instant::now();
                 self.tell(BridgeEvent::StopRequested(signal));
             }
+        }
+        if heard.wants_logs {
+            self.tell(BridgeEvent::LogsWanted);
         }
         if heard.pulse != self.pulse {
             let has_mail = heard.pulse.mail != self.pulse.mail;

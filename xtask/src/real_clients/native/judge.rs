@@ -45,7 +45,21 @@ pub(super) struct Judge {
     pub(super) over: Option<Duration>,
     /// What was shown wrong, when first and last, and how often.
     wrong: BTreeMap<String, (Duration, Duration, usize)>,
+    doubts: Vec<Doubt>,
     begin: Duration,
+}
+
+/// Somebody was shown as not failed any more, and has not begun anew as far as the recorder has told by then. It is slower than the hook
+/// that showed it.
+#[derive(Debug)]
+struct Doubt {
+    name: String,
+    what: String,
+    /// When the look was taken, and was over.
+    at: Duration,
+    until: Duration,
+    /// When the teammate failed.
+    failed: Duration,
 }
 
 /// Tells whether a hook of ours is installed for a call.
@@ -64,8 +78,11 @@ fn is_for_us(call: &Call) -> bool {
 impl Judge {
     /// Returns what was shown wrong, in words.
     pub(super) fn differences(&self) -> Vec<String> {
-        let wrong = self.wrong.iter();
-        wrong
+        let mut all = self.wrong.clone();
+        for doubt in &self.doubts {
+            count(&mut all, doubt.what.clone(), doubt.at);
+        }
+        all.iter()
             .map(|(what, (first, last, count))| {
                 let at = |time: &Duration| time.saturating_sub(self.begin).as_secs_f64();
                 format!(
@@ -106,27 +123,61 @@ impl Judge {
             self.begin = look.at;
         }
         self.calls.read(&session.join("hooks"));
+        self.settle_doubts(look.at);
         self.learn(session, look);
         let mut wrong = Vec::new();
+        let mut doubts = Vec::new();
         if let Some(over) = self.over {
             if look.at > over + GONE {
                 judge_over(look, &mut wrong);
             }
         } else {
-            self.judge_state(look, &mut wrong);
+            self.judge_state(look, &mut wrong, &mut doubts);
             if look.is_still() {
-                self.judge_status(&look.status, "status", look.at, &mut wrong);
+                self.judge_status(&look.status, "status", look, &mut wrong, &mut doubts);
                 self.judge_zombies(look, &mut wrong);
                 if let Some(top) = &look.top {
-                    self.judge_status(top, "top", look.at, &mut wrong);
+                    self.judge_status(top, "top", look, &mut wrong, &mut doubts);
                 }
             }
         }
         for what in wrong {
-            let entry = self.wrong.entry(what).or_insert((look.at, look.at, 0));
-            entry.1 = look.at;
-            entry.2 += 1;
+            count(&mut self.wrong, what, look.at);
         }
+        self.doubts.extend(doubts);
+    }
+
+    /// Drops the doubts about whoever had begun anew, as the recorder tells a moment later, and counts the others.
+    fn settle_doubts(&mut self, now: Duration) {
+        for doubt in std::mem::take(&mut self.doubts) {
+            let mut calls = self.calls.all.iter();
+            let had_begun = calls.any(|call| {
+                call.at > doubt.failed
+                    && call.at <= doubt.until + RECORDER
+                    && begins(call)
+                    && self.teammate(call) == Some(&*doubt.name)
+            });
+            if had_begun {
+                continue;
+            }
+            if now > doubt.until + RECORDER {
+                count(&mut self.wrong, doubt.what, doubt.at);
+            } else {
+                self.doubts.push(doubt);
+            }
+        }
+    }
+
+    /// Returns the doubt about whoever failed long enough ago and is not shown as that.
+    fn doubt(&self, view: &str, name: &str, shown: &str, look: &Look) -> Option<Doubt> {
+        let failed = self.failed_since(name)?;
+        (look.at >= failed + HOOK).then(|| Doubt {
+            name: name.to_owned(),
+            what: format!("{view}: {name} has failed and is {shown}"),
+            at: look.at,
+            until: look.until,
+            failed,
+        })
     }
 
     fn learn(&mut self, session: &Path, look: &Look) {
@@ -264,13 +315,11 @@ impl Judge {
             .iter()
             .rev()
             .filter(|call| self.teammate(call) == Some(name));
-        let last = of_it.find(|call| {
-            !["SubagentStop", "Notification", "TeammateIdle"].contains(&&*call.event)
-        })?;
+        let last = of_it.find(|call| begins(call) || call.event == "StopFailure")?;
         (last.event == "StopFailure").then_some(last.at)
     }
 
-    fn judge_state(&self, look: &Look, wrong: &mut Vec<String>) {
+    fn judge_state(&self, look: &Look, wrong: &mut Vec<String>, doubts: &mut Vec<Doubt>) {
         let Some(state) = &look.state else {
             if look.is_torn {
                 wrong.push("the state file was half a file".to_owned());
@@ -327,11 +376,10 @@ impl Judge {
                     !is_late || status == "failed",
                     format!("{name} is gone and {status}"),
                 );
-            } else if let Some(failed) = self.failed_since(name) {
-                found(
-                    status == "failed" || at < failed + HOOK,
-                    format!("{name} has failed and is {status}"),
-                );
+            } else if self.failed_since(name).is_some() {
+                if status != "failed" {
+                    doubts.extend(self.doubt("state", name, status, look));
+                }
             } else {
                 let quiet = self.last_call(name).is_none_or(|last| at > last + HOOK);
                 found(
@@ -443,7 +491,14 @@ impl Judge {
     }
 
     /// Judges what `status` shows, or `top`, which has the same in it.
-    fn judge_status(&self, status: &Value, view: &str, at: Duration, wrong: &mut Vec<String>) {
+    fn judge_status(
+        &self,
+        status: &Value,
+        view: &str,
+        look: &Look,
+        wrong: &mut Vec<String>,
+        doubts: &mut Vec<Doubt>,
+    ) {
         let Some(registry) = &self.truth.registry else {
             return;
         };
@@ -465,7 +520,16 @@ impl Judge {
             *shown == is,
             format!("the tasks are {is} and shown is {shown}"),
         );
-        self.judge_workers(&team["workers"], at, &mut found);
+        for worker in list(&team["workers"]) {
+            let (name, said) = (text(&worker["name"]), text(&worker["status"]));
+            let member = registry.members.get(name);
+            let of_lead = member.map(|member| if member.is_pane { name } else { "" });
+            let lives = of_lead.is_some_and(|of_lead| !self.gone.contains_key(of_lead));
+            if lives && said != "failed" {
+                doubts.extend(self.doubt(view, name, said, look));
+            }
+        }
+        self.judge_workers(&team["workers"], look.at, &mut found);
     }
 
     fn judge_workers(&self, workers: &Value, at: Duration, found: &mut impl FnMut(bool, String)) {
@@ -489,13 +553,6 @@ impl Judge {
                 );
             } else {
                 found(verdict != "dead", format!("{name} lives and is dead"));
-                if let Some(failed) = self.failed_since(name) {
-                    let is_shown = said == "failed" || at < failed + HOOK;
-                    found(
-                        is_shown,
-                        format!("{name} has failed, is {verdict} and {said}"),
-                    );
-                }
             }
             let held = self
                 .truth
@@ -560,6 +617,24 @@ impl Judge {
     }
 }
 
+/// Tells whether a call shows that a teammate is at work, or has begun anew after a failure.
+fn begins(call: &Call) -> bool {
+    ![
+        "StopFailure",
+        "SubagentStop",
+        "Notification",
+        "TeammateIdle",
+    ]
+    .contains(&&*call.event)
+}
+
+/// Counts what was shown wrong at a moment.
+fn count(wrong: &mut BTreeMap<String, (Duration, Duration, usize)>, what: String, at: Duration) {
+    let entry = wrong.entry(what).or_insert((at, at, 0));
+    entry.1 = at;
+    entry.2 += 1;
+}
+
 /// Checks that nobody is shown any more.
 fn judge_over(look: &Look, wrong: &mut Vec<String>) {
     let state = look.state.as_ref();
@@ -571,5 +646,64 @@ fn judge_over(look: &Look, wrong: &mut Vec<String>) {
         wrong.push(format!(
             "zombies: everybody is gone, and listed is {zombies}"
         ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn millis(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
+    fn call(event: &str, at: Duration) -> Call {
+        Call {
+            at,
+            event: event.to_owned(),
+            fields: Value::Null,
+            client: None,
+            pane: "%1".to_owned(),
+        }
+    }
+
+    #[test]
+    fn who_failed_and_is_shown_at_work_is_wrong_unless_it_had_begun_anew_by_then() {
+        let (at, until) = (millis(20_000), millis(20_100));
+        let look = Look {
+            at,
+            until,
+            before: Truth::default(),
+            after: Truth::default(),
+            state: None,
+            is_torn: false,
+            was_written: false,
+            status: Value::Null,
+            zombies: Value::Null,
+            top: None,
+        };
+        let member = Member {
+            prompt: String::new(),
+            is_pane: true,
+            pane: "%1".to_owned(),
+        };
+        for (next, wrong) in [
+            (Some(until + RECORDER), 0),
+            (Some(until + RECORDER + millis(1)), 1),
+            (None, 1),
+        ] {
+            let mut judge = Judge::default();
+            let known = (member.clone(), Duration::ZERO);
+            judge.members.insert("alpha".to_owned(), known);
+            judge.calls.all.push(call("StopFailure", millis(10_000)));
+            let doubt = judge.doubt("state", "alpha", "working", &look);
+            judge.doubts.extend(doubt);
+            assert_eq!(judge.differences().len(), 1);
+            let later = next.map(|next| call("PreToolUse", next));
+            judge.calls.all.extend(later);
+            judge.settle_doubts(until + RECORDER + millis(2));
+            assert_eq!(judge.differences().len(), wrong, "{next:?}");
+            assert!(judge.doubts.is_empty());
+        }
     }
 }

@@ -19,7 +19,7 @@ pub use opened::{OpenedStudio, in_browser, no_port};
 /// The latest log of a worker.
 pub fn log_of(context: &Context, team: &TeamName, worker: &str) -> Result<Log> {
     let named = workers::find(context, team.clone(), worker)?;
-    logs::page(&named, None, 0)
+    logs::page(context, named, None, 0)
 }
 
 /// Where Studio listens unless told otherwise: a bookmark stays good.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use teamster_app::env_vars;
-use teamster_app::logs::{LogEntry, LogLines, WorkerLog};
+use teamster_app::logs::{LogEntry, LogLines, LogPlace, WorkerLog};
 use teamster_app::workers::tmux;
 use teamster_isolate::detached;
 use teamster_types::text::fit;
@@ -55,6 +55,15 @@ impl WorkerLogsArgs {
             _ if self.bridge => WorkerLog::Bridge,
             Some(task) => WorkerLog::Task(task.parse()?),
             None => WorkerLog::Latest,
+        };
+        let place = LogPlace::find(context, named)?;
+        place.bring()?;
+        let brought;
+        let named = if self.follow {
+            brought = place.keep_bringing();
+            brought.named.clone()
+        } else {
+            place.named
         };
         let mut log = LogLines::new(named, source, self.last, self.follow);
         loop {

@@ -1,0 +1,104 @@
+//! A server whose disk is full in the middle of a run: the run ends with what is wrong and what to do, and goes on once there is room.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use teamster_testkit::postgres::PostgresServer;
+use teamster_testkit::scratch::Scratch;
+use teamster_testkit::wait::wait_until;
+
+use super::{Host, Machine, TEAM, database, writer};
+use crate::kit::skip;
+
+/// Names the disk that is the test's own.
+const DISK: &str = "TEAMSTER_TEST_DISK";
+/// Mounts a small disk where nobody else sees it, and goes on as a user that a server can be run by: root gives its rights up by itself,
+/// everybody else is root only to mount.
+const WITH_DISK: &str = r#"
+mount -t tmpfs -o size=120m,mode=0777 tmpfs "$TEAMSTER_TEST_DISK" || exit
+if [ "$1" = 0 ]; then shift 2; else user=--map-user=$1 group=--map-group=$2; shift 2; set -- unshare "$user" "$group" "$@"; fi
+exec "$@"
+"#;
+const TASKS: usize = 30;
+
+#[test]
+fn run_goes_on_when_the_disk_of_the_server_was_full_and_has_room_again() {
+    if teamster_testkit::postgres::programs().is_none() {
+        skip("there is no PostgreSQL server");
+        return;
+    }
+    let disk = Scratch::new("disk");
+    let id = |flag: &str| {
+        let output = Command::new("id").arg(flag).output().unwrap();
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    };
+    let (user, group) = (id("-u"), id("-g"));
+    let mut inside = Command::new("unshare");
+    if user != "0" {
+        inside.arg("--map-root-user");
+    }
+    let inner = "machines::full_disk::run_on_a_server_whose_disk_fills_up";
+    let output = inside
+        .args(["--mount", "sh", "-c", WITH_DISK, "sh", &user, &group])
+        .arg(std::env::current_exe().unwrap())
+        .args([inner, "--exact", "--ignored", "--nocapture"])
+        .env(DISK, disk.path())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success() && said.contains("1 passed"),
+        "{said}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+#[test]
+#[ignore = "it needs a disk of its own, with which the test above runs it"]
+fn run_on_a_server_whose_disk_fills_up() {
+    let disk = PathBuf::from(std::env::var_os(DISK).unwrap());
+    let server = PostgresServer::start_in(&disk, "").unwrap();
+    let home = Machine::with_repository(&database(&server));
+    let mut host = home.begin_run(TASKS, &writer("0.3"), &[]);
+    wait_until("a task is done", || host.said().contains("has done task"));
+
+    let filler = fill(&disk);
+    let status = host.child.wait().unwrap();
+    let said = host.said();
+    assert_eq!(status.code(), Some(7), "{said}");
+    for part in [
+        "the disk of the server",
+        "is full",
+        "make room on the server",
+        &format!("teamster run --resume {TEAM}"),
+    ] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+
+    std::fs::remove_file(filler).unwrap();
+    let output = home.project.home().join("resumed.txt");
+    let child = home
+        .call(&["run", "--resume", TEAM])
+        .spawn_into(File::create(&output).unwrap());
+    let resumed = Host {
+        machine: &home,
+        child,
+        output,
+    };
+    resumed.lands(TASKS);
+}
+
+/// Fills a disk to the last byte.
+fn fill(disk: &Path) -> PathBuf {
+    let path = disk.join("filler");
+    let mut file = File::create(&path).unwrap();
+    let mut piece = 1024 * 1024;
+    while piece > 0 {
+        if file.write_all(&vec![0; piece]).is_err() {
+            piece /= 2;
+        }
+    }
+    path
+}
