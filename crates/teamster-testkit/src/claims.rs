@@ -29,6 +29,8 @@ pub enum ClaimCall {
     Next(Claimant),
     /// Any task, and it was not this one, though it would have come before what was given.
     PassedBy(Claimant),
+    /// Any task, and it was not this one; a lock that a dead client left may have hidden it.
+    MayHavePassedBy(Claimant),
     /// This very task.
     ById(Claimant),
     /// A longer lease.
@@ -253,6 +255,15 @@ impl Model for ClaimModel {
                 } else {
                     vec![looked]
                 }
+            }
+            // Whoever met it took it from the dead, if need be; whoever did not left it as it was.
+            (ClaimCall::MayHavePassedBy(asker), _) => {
+                let looked = state.looked_at(*asker, false);
+                let mut possible = vec![state.clone()];
+                if !looked.is_free() && looked != *state {
+                    possible.push(looked);
+                }
+                possible
             }
             (_, answer) => {
                 let (after, said) = Self::turn(state, call);

@@ -157,7 +157,7 @@ impl ClaimHistory {
                 }
                 Some(StoreReply::Given(given, _)) if *given < task => None,
                 Some(_) if self.nothing_hidden => Some((ClaimCall::PassedBy(*asker), answer)),
-                Some(_) => None,
+                Some(_) => Some((ClaimCall::MayHavePassedBy(*asker), answer)),
             },
             Asked::ById(asker, number) => mine(number, ClaimCall::ById(*asker)),
             Asked::Renew(number, token) => mine(number, ClaimCall::Renew(ticket(token))),
@@ -173,6 +173,8 @@ impl ClaimHistory {
 
 #[cfg(test)]
 mod tests {
+    use teamster_types::failure::ATTEMPTS;
+
     use super::*;
 
     fn entry(client: usize, called: u64, asked: Asked, said: StoreReply) -> Entry {
@@ -216,6 +218,43 @@ mod tests {
         assert!(
             history([0, 0], false).judge().is_err(),
             "but not given twice"
+        );
+    }
+
+    #[test]
+    fn last_attempt_of_a_dead_worker_ends_when_somebody_looks_for_other_work() {
+        let ghost = Claimant {
+            worker: 1,
+            ghost: true,
+        };
+        let mut said: Vec<(Asked, StoreReply)> = Vec::new();
+        for attempt in 0..ATTEMPTS {
+            let token = format!("token {attempt}");
+            said.push((Asked::Next(ghost), StoreReply::Given(0, token.clone())));
+            if attempt + 1 < ATTEMPTS {
+                said.push((Asked::Fail(0, token), StoreReply::Yes));
+            }
+            said.push((Asked::Pass, StoreReply::Yes));
+        }
+        let judged = |with_a_look: bool| {
+            let other = StoreReply::Given(1, "another".to_owned());
+            let look = with_a_look.then_some((Asked::Next(ada()), other));
+            let last = (Asked::Retry(0), StoreReply::Yes);
+            let all = said.iter().cloned().chain(look).chain([last]);
+            let entries = (0..).zip(all);
+            let history = ClaimHistory {
+                tasks: 2,
+                nothing_hidden: false,
+                entries: entries
+                    .map(|(place, (asked, said))| entry(0, place * 2, asked, said))
+                    .collect(),
+            };
+            history.judge()
+        };
+        assert_eq!(judged(true), Ok(()));
+        assert!(
+            judged(false).is_err(),
+            "nobody looked, so it has not failed"
         );
     }
 
