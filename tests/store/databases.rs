@@ -25,7 +25,7 @@ use crate::kit::{Call, Ran, TestProject, skip};
 const PASSWORD: &str = "only-for-tests";
 
 /// The version of the schema.
-const SCHEMA: usize = 6;
+const SCHEMA: usize = 5;
 
 /// A database of its own, and a home in which it is named by the variable.
 struct Place {

@@ -11,13 +11,12 @@ use crate::store::no_team;
 use crate::url::StoreUrl;
 
 /// Every migration in its order. One that was released never changes; what comes after it is a new one.
-const MIGRATIONS: [&str; 6] = [
+const MIGRATIONS: [&str; 5] = [
     include_str!("../migrations/0001_store.sql"),
     include_str!("../migrations/0002_hosts.sql"),
     include_str!("../migrations/0003_roles.sql"),
     include_str!("../migrations/0004_logs.sql"),
     include_str!("../migrations/0005_claims.sql"),
-    include_str!("../migrations/0006_open_claims.sql"),
 ];
 
 /// The oldest server whose SQL is enough, as the server tells its version.

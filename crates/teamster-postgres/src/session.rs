@@ -40,6 +40,8 @@ const LIMITS: &str = "SET statement_timeout = 20000; SET lock_timeout = 8000; \
     SET plan_cache_mode = force_generic_plan";
 /// Waits until the server's log, and with it every change that was committed before, is on its disk.
 pub(crate) const MAKE_DURABLE: &str = "SELECT pg_logical_emit_message(true, 'teamster', '')";
+/// Commits and does the same. The server answers once, so whoever waits is woken once.
+const COMMIT_DURABLY: &str = "COMMIT; SELECT pg_logical_emit_message(true, 'teamster', '')";
 /// A server that does not answer a statement for this long, its own limits notwithstanding, cannot be reached.
 const ANSWER: Duration = Duration::from_secs(25);
 
@@ -194,19 +196,15 @@ impl Session {
         is_open: bool,
     ) -> Result<Vec<Row>, StatementError> {
         self.wait(url, async {
-            let ended = async {
-                if is_open {
-                    self.client.batch_execute("COMMIT").await
-                } else {
-                    Ok(())
-                }
-            };
             let rows = self.rows(statement, params);
-            let flushed = self.rows(MAKE_DURABLE, &[]);
-            let ((rows, ended), flushed) = join(join(rows, ended), flushed).await;
+            let (rows, flushed) = if is_open {
+                join(rows, self.client.batch_execute(COMMIT_DURABLY)).await
+            } else {
+                let (rows, flushed) = join(rows, self.rows(MAKE_DURABLE, &[])).await;
+                (rows, flushed.map(drop))
+            };
             let rows = rows?;
-            ended?;
-            flushed.map(|_| rows)
+            flushed.map(|()| rows)
         })
     }
 

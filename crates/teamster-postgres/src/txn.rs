@@ -131,7 +131,7 @@ const NEXT_TYPES: [Type; 8] = [
 ];
 
 /// The statements of a claim, of most other changes and of a worker that waits, which a server that we are connected to directly parses once.
-pub(crate) const PREPARED: [(&str, &[Type]); 9] = [
+pub(crate) const PREPARED: [(&str, &[Type]); 11] = [
     (OPEN, &[Type::TEXT, Type::TEXT, Type::TEXT]),
     (
         OPEN_CLAIM,
@@ -145,6 +145,8 @@ pub(crate) const PREPARED: [(&str, &[Type]); 9] = [
     ),
     (BEAT, &[Type::TEXT, Type::TEXT]),
     (NEXT, &NEXT_TYPES),
+    (APPLY_ONE, &[]),
+    (APPLY_ONE_AS_HOST, &[]),
     (APPLY, &[]),
     (APPLY_AS_HOST, &[]),
     (MAKE_DURABLE, &[]),
@@ -401,14 +403,19 @@ impl<'a> PgTxn<'a> {
             self.roll_back();
         }
         let written = AppliedColumns::of(&mut self);
-        let mut params = written.params(&self);
+        let one_task = written.one_task_params(&self);
+        let is_one_task = one_task.is_some();
+        let mut params = one_task.unwrap_or_else(|| written.params(&self));
         let url = &self.store.url;
         let host = self.store.host.as_str();
-        let apply = if host.is_empty() {
-            APPLY
-        } else {
+        if !host.is_empty() {
             params.push((&host, Type::TEXT));
-            APPLY_AS_HOST
+        }
+        let apply = match (is_one_task, host.is_empty()) {
+            (true, true) => APPLY_ONE,
+            (true, false) => APPLY_ONE_AS_HOST,
+            (false, true) => APPLY,
+            (false, false) => APPLY_AS_HOST,
         };
         let is_open = self.held != Held::Nothing;
         let done = self.session.commit_durably(url, apply, &params, is_open);
@@ -422,6 +429,12 @@ impl<'a> PgTxn<'a> {
         }
     }
 }
+
+const APPLY_ONE: &str = "SELECT teamster.apply_one($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)";
+
+/// The same by a host: the database looks whether it still has its right, in the same transaction.
+const APPLY_ONE_AS_HOST: &str = "SELECT CASE WHEN set_config('teamster.host', $19, true) IS NOT NULL THEN \
+    teamster.apply_one($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18) END";
 
 const APPLY: &str = "SELECT teamster.apply($1, $2, $3, $4, $5::text::numeric, $6, $7, $8, $9, $10::text[]::numeric[], $11, $12, $13, \
     $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34, $35, $36, $37)";

@@ -164,6 +164,51 @@ impl AppliedColumns {
         ]
     }
 
+    /// Returns what `teamster.apply_one` is given, if the change is one of those that it makes: it writes the one task that it read, tells of
+    /// it by one event, and relies on nothing else but the registry.
+    pub(super) fn one_task_params<'p>(&'p self, txn: &'p PgTxn<'_>) -> Option<Vec<Param<'p>>> {
+        let [id] = &self.ids[..] else {
+            return None;
+        };
+        let ([read_id], [version]) = (&self.read_ids[..], &self.read_versions[..]) else {
+            return None;
+        };
+        let ([Some(fence_before)], [event]) = (&self.fences_before[..], &self.events[..]) else {
+            return None;
+        };
+        let writes_more = self.config.is_some()
+            || self.highest.is_some()
+            || txn.claims.is_some()
+            || !self.boxes.is_empty()
+            || !self.cursor_boxes.is_empty()
+            || !self.signal_workers.is_empty();
+        let removes = [&self.removed, &self.failed, &self.obeyed];
+        let removes_nothing = removes.iter().all(|removed| removed.is_empty());
+        if self.has_lock || id != read_id || writes_more || !removes_nothing {
+            return None;
+        }
+        Some(vec![
+            (&txn.team_text, Type::TEXT),
+            (&self.config_version, Type::INT8),
+            (id, Type::TEXT),
+            (version, Type::INT8),
+            (fence_before, Type::INT8),
+            (&self.fences[0], Type::INT8),
+            (&self.statuses[0], Type::INT2),
+            (&self.owners[0], Type::TEXT),
+            (&self.leases[0], Type::INT8),
+            (&self.pauses[0], Type::INT8),
+            (&self.offered[0], Type::BOOL),
+            (&self.passing[0], Type::BOOL),
+            (&self.capabilities[0], Type::TEXT),
+            (&self.blockers[0], Type::TEXT),
+            (&self.bodies[0], Type::TEXT),
+            (&self.event_ids[0], Type::TEXT),
+            (&self.kinds[0], Type::TEXT),
+            (event, Type::TEXT),
+        ])
+    }
+
     pub(super) fn params<'p>(&'p self, txn: &'p PgTxn<'_>) -> Vec<Param<'p>> {
         vec![
             (&txn.team_text, Type::TEXT),

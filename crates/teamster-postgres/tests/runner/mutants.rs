@@ -12,7 +12,6 @@ use crate::{Database, PATIENCE, claim, complete, create};
 const SCHEMA: &str = concat!(
     include_str!("../../migrations/0001_store.sql"),
     include_str!("../../migrations/0005_claims.sql"),
-    include_str!("../../migrations/0006_open_claims.sql"),
 );
 
 /// Takes a check out of a function of the schema, as the last migration that makes it has it.
@@ -140,8 +139,8 @@ fn change_is_made_of_what_is_there(database: &Database) -> Result<(), String> {
 fn missing_check_of_what_was_read_is_caught() {
     is_caught(
         change_is_made_of_what_is_there,
-        "apply",
-        &[("seen <> in_read_versions[place]", "false")],
+        "apply_one",
+        &[(" AND t.version = in_version", "")],
     );
 }
 
@@ -181,8 +180,8 @@ fn missing_check_of_what_was_only_read_is_caught() {
         change_relies_on_what_it_read,
         "apply",
         &[(
-            "WHERE coalesce(t.version, 0) <> was.version AND",
-            "WHERE false AND",
+            "WHERE coalesce(t.version, 0) <> was.version)",
+            "WHERE false)",
         )],
     );
 }
@@ -217,18 +216,34 @@ fn write_with_old_fences(database: &Database, tasks: usize) -> Result<(), String
         yes = each("true"),
         blank = each("''"),
     );
-    let written = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| database.sql(&write)));
+    is_refused(database, &write)
+}
+
+/// A statement that the database must refuse.
+fn is_refused(database: &Database, write: &str) -> Result<(), String> {
+    let written = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| database.sql(write)));
     match written {
         Err(_) => Ok(()),
         Ok(_) => Err("it was written".to_owned()),
     }
 }
 
+/// Writes a claimed task with the fence of before its claim, by the function for one task.
 fn old_fence_is_refused(database: &Database) -> Result<(), String> {
-    write_with_old_fences(database, 1)
+    let (store, team) = database.team();
+    create(&store, &team, "claimed");
+    claim(&store, &team, "ada").unwrap().unwrap();
+    let version = database.sql("SELECT version FROM teamster.tasks");
+    let write = format!(
+        "SELECT teamster.apply_one('crew', NULL, '1', {version}, 0, 7, 2::smallint, NULL, NULL, NULL, true, true, '', '', '{{}}', \
+         'event', 'agent.event', '{{}}')"
+    );
+    is_refused(database, &write)
 }
 
 fn old_fences_are_refused(database: &Database) -> Result<(), String> {
+    write_with_old_fences(database, 1)?;
+    database.sql("SELECT teamster.drop_team('crew')");
     write_with_old_fences(database, 2)
 }
 
@@ -236,8 +251,8 @@ fn old_fences_are_refused(database: &Database) -> Result<(), String> {
 fn missing_check_of_the_fence_is_caught() {
     is_caught(
         old_fence_is_refused,
-        "apply",
-        &[(" AND t.fence = in_fences_before[1]", "")],
+        "apply_one",
+        &[(" AND t.fence = in_fence_before", "")],
     );
     is_caught(
         old_fences_are_refused,
@@ -249,31 +264,68 @@ fn missing_check_of_the_fence_is_caught() {
     );
 }
 
-/// While a change is made but not committed, nobody sees a position behind its own.
-fn no_position_overtakes_another(database: &Database) -> Result<(), String> {
+/// A change of one task that relies on the registry is made of the registry that is there.
+fn change_relies_on_the_registry(database: &Database) -> Result<(), String> {
     let (store, team) = database.team();
-    let none = "ARRAY[]::text[]";
-    let empty = "ARRAY[]::bigint[]";
-    let slow = format!(
-        "BEGIN; SELECT teamster.apply('crew', false, NULL, NULL, NULL, {none}, {empty}, NULL, {none}, ARRAY[]::numeric[], {empty}, {empty}, \
-         ARRAY[]::smallint[], {none}, {empty}, {empty}, ARRAY[]::boolean[], ARRAY[]::boolean[], {none}, {none}, {none}, \
-         {none}, {none}, {none}, {none}, {none}, {none}, {empty}, {empty}, {empty}, {none}, ARRAY[]::boolean[], {none}, {none}, \
-         ARRAY['slow'], ARRAY['agent.event'], \
-         ARRAY['{{\"seq\":0,\"id\":\"slow\",\"ts\":\"2026-01-01T00:00:00.000Z\",\"team\":\"crew\",\"type\":\"agent.event\",\"actor\":\"ada\",\"data\":{{}}}}']); \
-         SELECT pg_sleep(1.5); COMMIT"
+    let other = database.store(PATIENCE);
+    create(&store, &team, "first");
+    let mut tries = 0;
+    let made = store.change(&team, "claim", &mut |tx| {
+        tries += 1;
+        let config = tx.config()?;
+        let id = tx.next_candidate(Candidates::Free, &"ada".parse()?, &[], &[], None)?;
+        let task = tx.open(&id.unwrap())?.unwrap();
+        if tries == 1 {
+            let eve = NewMember {
+                name: "eve".parse()?,
+                provider: String::new(),
+                capabilities: None,
+            };
+            other.join_team(&team, &eve)?;
+        }
+        tx.put(task);
+        let seen = serde_json::json!({ "members": config.members().len() });
+        tx.event(teamster_testkit::recorded("agent.event", "ada", &seen));
+        Ok(())
+    });
+    made.map_err(|error| error.to_string())?;
+    match tries {
+        2 => Ok(()),
+        tries => Err(format!("it took {tries} tries")),
+    }
+}
+
+#[test]
+fn missing_check_of_the_registry_is_caught() {
+    is_caught(
+        change_relies_on_the_registry,
+        "apply_one",
+        &[("in_config_version <> held.config_version", "false")],
     );
+}
+
+/// While a change is made but not committed, nobody sees a position behind its own. The changes are made by `change`, which is given
+/// the number of each, in a team that has so many tasks.
+fn no_position_overtakes_another(
+    database: &Database,
+    tasks: u8,
+    change: impl Fn(u8) -> String + Sync,
+) -> Result<(), String> {
+    let (store, team) = database.team();
+    for number in 1..=tasks {
+        create(&store, &team, &format!("number {number}"));
+    }
+    let before = store.last_events(&team, 1).unwrap().events[0].seq;
     let mut positions = Vec::new();
     std::thread::scope(|scope| {
-        let slow = scope.spawn(|| database.sql(&slow));
+        let slow = format!("BEGIN; {}; SELECT pg_sleep(1.5); COMMIT", change(1));
+        let slow = scope.spawn(move || database.sql(&slow));
         let sleeps = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%pg_sleep(1.5)%' AND wait_event = 'PgSleep' \
             AND datname = current_database()";
         wait_until("the slow change is made", || database.sql(sleeps) == "1");
-        let quick = scope.spawn(|| {
-            let event = teamster_testkit::recorded("agent.event", "bob", &serde_json::json!({}));
-            store.record(&team, event)
-        });
+        let quick = scope.spawn(|| database.sql(&change(2)));
         // Follows as a watcher does: from behind what was seen.
-        let mut next = 2;
+        let mut next = before + 1;
         wait_until("both changes are seen, or neither can be any more", || {
             let page = store.events(&team, next, 100).unwrap();
             for event in page.events {
@@ -283,29 +335,69 @@ fn no_position_overtakes_another(database: &Database) -> Result<(), String> {
             positions.len() == 2 || (slow.is_finished() && quick.is_finished())
         });
         slow.join().unwrap();
-        let _ = quick.join().unwrap();
+        quick.join().unwrap();
     });
-    let page = store.events(&team, positions.last().map_or(2, |last| last + 1), 100);
+    let next = positions.last().map_or(before + 1, |last| last + 1);
+    let page = store.events(&team, next, 100);
     positions.extend(page.unwrap().events.iter().map(|event| event.seq));
-    if positions == [2, 3] {
+    if positions == [before + 1, before + 2] {
         Ok(())
     } else {
-        Err(format!("a follower saw {positions:?}"))
+        Err(format!("a follower saw {positions:?} after {before}"))
     }
+}
+
+fn event(number: u8) -> String {
+    format!(
+        r#"{{"seq":0,"id":"event {number}","ts":"2026-01-01T00:00:00.000Z","team":"crew","type":"agent.event","actor":"ada","data":{{}}}}"#
+    )
+}
+
+fn positions_of_changes_are_in_order(database: &Database) -> Result<(), String> {
+    let (none, empty) = ("ARRAY[]::text[]", "ARRAY[]::bigint[]");
+    no_position_overtakes_another(database, 0, |number| {
+        let event = event(number);
+        format!(
+            "SELECT teamster.apply('crew', false, NULL, NULL, NULL, {none}, {empty}, NULL, {none}, ARRAY[]::numeric[], {empty}, \
+             {empty}, ARRAY[]::smallint[], {none}, {empty}, {empty}, ARRAY[]::boolean[], ARRAY[]::boolean[], {none}, {none}, {none}, \
+             {none}, {none}, {none}, {none}, {none}, {none}, {empty}, {empty}, {empty}, {none}, ARRAY[]::boolean[], {none}, {none}, \
+             ARRAY['event {number}'], ARRAY['agent.event'], ARRAY['{event}'])"
+        )
+    })
+}
+
+fn positions_of_changes_of_one_task_are_in_order(database: &Database) -> Result<(), String> {
+    no_position_overtakes_another(database, 2, |number| {
+        let event = event(number);
+        format!(
+            "SELECT teamster.apply_one('crew', NULL, '{number}', 1, 0, 0, 0::smallint, NULL, NULL, NULL, true, false, '', '', '{{}}', \
+             'event {number}', 'agent.event', '{event}')"
+        )
+    })
 }
 
 #[test]
 fn positions_given_before_the_commit_are_caught() {
-    let Some(database) = Database::new() else {
-        return;
+    type Probe = fn(&Database) -> Result<(), String>;
+    let is_caught = |probe: Probe, first: u8, function: &str, changes: &[(&str, &str)]| {
+        let Some(database) = Database::new() else {
+            return;
+        };
+        probe(&database).unwrap();
+        let Some(mutant) = Database::new() else {
+            return;
+        };
+        mutant.sql(&format!("CREATE SEQUENCE teamster.given START {first}"));
+        mutate(&mutant, function, changes);
+        let wrong = probe(&mutant);
+        assert!(
+            wrong.is_err(),
+            "nobody notices that {function} gives positions too soon"
+        );
     };
-    no_position_overtakes_another(&database).unwrap();
-    let Some(mutant) = Database::new() else {
-        return;
-    };
-    mutant.sql("CREATE SEQUENCE teamster.given START 2");
-    mutate(
-        &mutant,
+    is_caught(
+        positions_of_changes_are_in_order,
+        2,
         "apply",
         &[
             (
@@ -322,10 +414,14 @@ fn positions_given_before_the_commit_are_caught() {
             ),
         ],
     );
-    let wrong = no_position_overtakes_another(&mutant);
-    assert!(
-        wrong.is_err(),
-        "nobody notices that positions are given too soon"
+    is_caught(
+        positions_of_changes_of_one_task_are_in_order,
+        4,
+        "apply_one",
+        &[(
+            "UPDATE teamster.positions p SET\n        seq = p.seq + 1, changes = p.changes + 1, claims = p.claims + (in_status = 1)::integer\n    WHERE p.team = in_team\n    RETURNING p.seq - 1 AS seq, p.config_version, p.notified_at INTO held",
+            "SELECT nextval('teamster.given') - 1 AS seq, p.config_version, clock_timestamp() AS notified_at FROM teamster.positions p WHERE p.team = in_team INTO held",
+        )],
     );
 }
 
@@ -346,13 +442,12 @@ fn schema_can_be_made_by_ten_at_once() {
 }
 
 /// The migrations, in their order.
-const MIGRATIONS: [&str; 6] = [
+const MIGRATIONS: [&str; 5] = [
     include_str!("../../migrations/0001_store.sql"),
     include_str!("../../migrations/0002_hosts.sql"),
     include_str!("../../migrations/0003_roles.sql"),
     include_str!("../../migrations/0004_logs.sql"),
     include_str!("../../migrations/0005_claims.sql"),
-    include_str!("../../migrations/0006_open_claims.sql"),
 ];
 
 #[test]
