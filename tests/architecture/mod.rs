@@ -235,3 +235,80 @@ fn every_test_in_the_lists_of_findings_and_corrections_is_there() {
         assert!(is_there, "a list names {name}, which is not there");
     }
 }
+
+/// Returns where a file of a path in ARCHITECTURE.md is.
+fn file_of(path: &str) -> PathBuf {
+    let is_outside = ["web/", "tests/", "xtask/"]
+        .iter()
+        .any(|folder| path.starts_with(folder));
+    let folder = if is_outside {
+        root()
+    } else {
+        root().join("crates")
+    };
+    folder.join(path)
+}
+
+/// Returns whether a text has a name as a whole word, right behind one of these words if there are any.
+fn mentions(text: &str, name: &str, behind: &[&str]) -> bool {
+    let is_part = |c: char| c.is_alphanumeric() || c == '_';
+    text.match_indices(name).any(|(at, _)| {
+        let (before, after) = (&text[..at], &text[at + name.len()..]);
+        let is_whole = !before.ends_with(is_part) && !after.starts_with(is_part);
+        is_whole && (behind.is_empty() || behind.iter().any(|word| before.ends_with(word)))
+    })
+}
+
+/// A step whose clause begins with `~` is reached through another process, a file or a trait, which its clause says.
+#[test]
+fn every_step_of_the_three_journeys_is_in_its_file_and_called_by_an_earlier_one() {
+    let page = std::fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    let (_, section) = page.split_once("\n## Three journeys\n").unwrap();
+    let section = section.split("\n## ").next().unwrap();
+    let journeys: Vec<&str> = section.split("\n### ").skip(1).collect();
+    assert_eq!(journeys.len(), 3);
+    for journey in journeys {
+        let (title, steps) = journey.split_once('\n').unwrap();
+        let mut earlier: Vec<(String, String)> = Vec::new();
+        for line in steps.lines().filter(|line| !line.is_empty()) {
+            let (number, rest) = line.split_once(". `").expect(line);
+            assert_eq!(number, (earlier.len() + 1).to_string(), "{title}");
+            let (path, rest) = rest.split_once("` (`").expect(line);
+            let (function, clause) = rest.split_once("`): ").expect(line);
+            let text = std::fs::read_to_string(file_of(path)).expect(path);
+            let defines = [
+                "fn ",
+                "function ",
+                "const ",
+                "class ",
+                "    ",
+                "async ",
+                "#",
+            ];
+            assert!(
+                mentions(&text, function, &defines),
+                "{path} has no {function}"
+            );
+            let is_handed_over = earlier.is_empty() || clause.starts_with("~ ");
+            let is_called = earlier
+                .iter()
+                .any(|(_, text)| mentions(text, function, &[]));
+            assert!(
+                is_handed_over || is_called,
+                "{title}: nothing before step {number} calls {function}"
+            );
+            assert!(
+                earlier.iter().all(|(known, _)| known != path),
+                "{title}: {path} is there twice"
+            );
+            earlier.push((path.to_owned(), text));
+        }
+        assert!(earlier.len() > 5, "{title}");
+    }
+    let (_, hook) = section.split_once("\n### ").unwrap();
+    let files = hook.split("\n### ").next().unwrap().matches(". `").count();
+    assert!(
+        files <= 10,
+        "the start of a subagent passes through {files} files"
+    );
+}

@@ -54,7 +54,7 @@ impl Size {
 }
 
 /// A machine beside the host's, with the names of its workers.
-struct Site {
+struct FarMachine {
     machine: Machine,
     letter: char,
     clone: PathBuf,
@@ -62,7 +62,7 @@ struct Site {
     agent: String,
 }
 
-impl Site {
+impl FarMachine {
     fn join(&self, number: usize) -> Ran {
         let name = format!("{}{number}", self.letter);
         let clone = self.clone.to_str().unwrap();
@@ -170,7 +170,7 @@ fn every_task_lands_once_though_server_workers_network_and_a_clock_fail() {
         (Machine::new(&url), 'b', size.work),
         (far, 'c', size.far_work),
     ];
-    let sites = sites.map(|(machine, letter, work)| Site {
+    let sites = sites.map(|(machine, letter, work)| FarMachine {
         clone: machine.project.home().join("clone"),
         machine,
         letter,

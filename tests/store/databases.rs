@@ -83,7 +83,7 @@ impl Place {
     }
 
     /// Runs statements in a transaction that stays open until it is dropped.
-    fn holding(&self, statements: &str) -> Holder {
+    fn holding(&self, statements: &str) -> LockingSession {
         let programs = teamster_testkit::postgres::programs().unwrap();
         let mut psql = Command::new(programs.join("psql"))
             .args(["-X", "-q", "-A", "-t", &self.url])
@@ -96,7 +96,7 @@ impl Place {
         let mut said = [0; 5];
         psql.stdout.as_mut().unwrap().read_exact(&mut said).unwrap();
         assert_eq!(&said, b"held\n");
-        Holder {
+        LockingSession {
             psql,
             input: Some(input),
         }
@@ -110,12 +110,12 @@ impl Place {
 }
 
 /// A session that holds locks.
-struct Holder {
+struct LockingSession {
     psql: std::process::Child,
     input: Option<std::process::ChildStdin>,
 }
 
-impl Drop for Holder {
+impl Drop for LockingSession {
     fn drop(&mut self) {
         drop(self.input.take());
         let _ = self.psql.wait();
@@ -208,7 +208,7 @@ fn what_is_wrong_is_said_once_with_the_way_on_and_without_the_password() {
         (
             newer.url.clone(),
             6,
-            "version 99, which a newer teamster has made; this one knows 6",
+            &format!("version 99, which a newer teamster has made; this one knows {SCHEMA}"),
             "newer teamster",
         ),
         (

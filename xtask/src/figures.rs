@@ -1,14 +1,17 @@
-//! Figures about the source: lines, files, names that stand for several types, and doc comments that are fragments.
+//! Figures about the source: lines, files, names that stand for several types, doc comments that are fragments, and the files that
+//! the journeys of ARCHITECTURE.md pass through.
 //!
 //! The source is read line by line as rustfmt writes it, so an item ends at the brace with the indentation of its first
-//! line. Test modules of a crate, inline or in files of their own, count as tests, and so does the test kit.
+//! line. Test modules of a crate, inline or in files of their own, count as tests, and so do the test kit and the folder `tests` of a
+//! crate.
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::process::Command;
 
 use anyhow::Result;
 
-use crate::product::{files, workspace};
+use crate::product::{Finished, TempProject, files, must, workspace};
 
 /// A file with fewer lines is short.
 const SHORT: usize = 60;
@@ -29,11 +32,40 @@ struct Figures {
     fragments: Vec<String>,
 }
 
-/// Prints the figures as a table, and with `list` each place.
-pub(crate) fn run(list: bool) -> Result<()> {
+/// Prints the figures of the source, and those of an earlier commit before them; with `list` each place.
+pub(crate) fn run(list: bool, before: Option<&str>) -> Result<()> {
+    if let Some(commit) = before {
+        let place = TempProject::new()?;
+        let archive = place.root().join("source.tar");
+        let git = |words: &[&str]| {
+            let mut command = Command::new("git");
+            command.current_dir(workspace()).args(words);
+            command
+        };
+        must(
+            git(&["archive", "--output"])
+                .arg(&archive)
+                .args([commit, "--"])
+                .args(["crates", "tests", "xtask", "ARCHITECTURE.md"]),
+        )?;
+        must(
+            Command::new("tar")
+                .arg("-xf")
+                .arg(&archive)
+                .current_dir(place.root()),
+        )?;
+        let about = Finished::checked(&mut git(&["log", "-1", "--format=%h, %as, %s", commit]))?;
+        println!("Before ({})\n", about.stdout.trim());
+        show(place.root(), list)?;
+        println!("\nNow\n");
+    }
+    show(&workspace(), list)
+}
+
+fn show(tree: &Path, list: bool) -> Result<()> {
     let mut parts: [Figures; 3] = Default::default();
     for (folder, part) in [("crates", 0), ("tests", 1), ("xtask", 2)] {
-        let root = workspace().join(folder);
+        let root = tree.join(folder);
         let mut sources = Vec::new();
         for name in files(&root, &[""])? {
             let is_rust = Path::new(&name).extension().is_some_and(|end| end == "rs");
@@ -51,7 +83,9 @@ pub(crate) fn run(list: bool) -> Result<()> {
                 let rest = name.strip_prefix(test);
                 rest.is_some_and(|rest| rest == ".rs" || rest.starts_with('/'))
             };
-            let is_test = name.starts_with("teamster-testkit/") || declared.iter().any(is_of);
+            let is_test = name.starts_with("teamster-testkit/")
+                || name.contains("/tests/")
+                || declared.iter().any(is_of);
             let part = if part == 0 && is_test { 1 } else { part };
             let (code, inline_tests) = split(text);
             parts[part].files += 1;
@@ -78,6 +112,10 @@ pub(crate) fn run(list: bool) -> Result<()> {
     row("doc comments that are fragments", &|part| {
         part.fragments.len()
     });
+    let architecture = std::fs::read_to_string(tree.join("ARCHITECTURE.md")).unwrap_or_default();
+    for (journey, hops) in journeys(&architecture) {
+        println!("files on the way of {journey}: {hops}");
+    }
     for (name, part) in [product, tests, xtask].iter().zip(&parts) {
         let names = part.shared_names();
         let names: Vec<_> = names
@@ -97,6 +135,20 @@ pub(crate) fn run(list: bool) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Returns the journeys of the architecture's page, each with the number of files that it passes through.
+fn journeys(architecture: &str) -> Vec<(&str, usize)> {
+    let section = architecture.split_once("\n## Three journeys\n");
+    let section = section.map_or("", |(_, rest)| rest.split("\n## ").next().unwrap_or(rest));
+    let parts = section.split("\n### ").skip(1);
+    parts
+        .map(|journey| {
+            let (title, steps) = journey.split_once('\n').unwrap_or((journey, ""));
+            let files = steps.lines().filter_map(|line| line.split_once(". `"));
+            (title, files.count())
+        })
+        .collect()
 }
 
 impl Figures {
@@ -239,6 +291,13 @@ mod tests {
         assert!(!is_fragment(&["List the tasks"], true));
         let with_list = ["Returns the", "lease.", "", "- a list"];
         assert!(!is_fragment(&with_list, false));
+    }
+
+    #[test]
+    fn steps_of_a_journey_are_counted() {
+        let text = "# A\n\n## Three journeys\n\nWords.\n\n### One\n\n1. `a.rs` (`f`): x.\n2. `b.rs` (`g`): y.\n\n### Two\n\n1. `a.rs` (`f`): x.\n\n## Next\n\n1. `c.rs`\n";
+        assert_eq!(journeys(text), [("One", 2), ("Two", 1)]);
+        assert_eq!(journeys("# A\n"), []);
     }
 
     #[test]

@@ -76,7 +76,7 @@ enum Command {
         /// Exit 1 where a row is beyond 1.5 times its limit
         #[arg(long)]
         check: bool,
-        /// Measure only these groups (hooks, commands, store, workers, host, briefings, leader, studio, browser) and write nothing
+        /// Measure only these groups (hooks, commands, store, database, idle, workers, host, briefings, leader, studio, browser) and write nothing
         #[arg(long, value_name = "GROUP", value_delimiter = ',')]
         only: Vec<String>,
         /// Set another limit for a row, to see that the check can fail, and write nothing
@@ -103,11 +103,14 @@ enum Command {
     },
     /// Build the page of Studio, which is committed
     Web(web::WebOptions),
-    /// Count lines, files, names that stand for several types, and doc comments that are fragments
+    /// Count lines, files, names that stand for several types, doc comments that are fragments, and the files of three journeys
     Figures {
         /// List each place
         #[arg(long)]
         list: bool,
+        /// Show the figures of this commit first
+        #[arg(long, value_name = "COMMIT")]
+        before: Option<String>,
     },
     /// Run real clients as workers, inside the lab
     #[command(hide = true)]
@@ -133,7 +136,7 @@ fn main() -> ExitCode {
             }
         }),
         Command::Web(options) => web::run(options),
-        Command::Figures { list } => figures::run(list),
+        Command::Figures { list, before } => figures::run(list, before.as_deref()),
         Command::LabScene(scene) => scene.run(),
     };
     match done {

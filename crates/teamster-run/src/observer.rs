@@ -54,7 +54,7 @@ pub trait RunObserver {
     fn show_question(&mut self, _question: &Question) {}
 
     /// Returns what the person at this observer says to the question that was shown last, once.
-    fn question_answer(&mut self) -> Option<QuestionReply> {
+    fn question_answer(&mut self) -> Option<PersonReply> {
         None
     }
 
@@ -87,7 +87,7 @@ pub struct PlanShown<'a> {
 
 /// The reply of a person to a question.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct QuestionReply {
+pub struct PersonReply {
     /// The question.
     pub question: QuestionId,
     /// The answer; `None` when the person leaves it to whoever asks.

@@ -34,7 +34,7 @@ const SHOWN: Duration = Duration::from_secs(7);
 const SCRIPT: &str = "180";
 
 /// What the model says in a scene, and what happens meanwhile.
-struct Scene {
+struct NativeScene {
     scenario: fn(bool) -> Value,
     play: fn(&Stage) -> Result<()>,
 }
@@ -48,15 +48,15 @@ pub(super) fn runs() -> Vec<RealRun> {
         let version = clients[0].trim_start_matches("claude-");
         let place = if mode == "tmux" { "panes" } else { "process" };
         let scene = match name {
-            "deaths" => Scene {
+            "deaths" => NativeScene {
                 scenario: scenario::deaths,
                 play: deaths,
             },
-            "words" => Scene {
+            "words" => NativeScene {
                 scenario: scenario::words,
                 play: what_is_said,
             },
-            _ => Scene {
+            _ => NativeScene {
                 scenario: scenario::failure,
                 play: failure,
             },
@@ -77,7 +77,7 @@ pub(super) fn runs() -> Vec<RealRun> {
     runs
 }
 
-fn start(lab: &Lab, version: &str, mode: &str, scene: &Scene) -> Result<Report> {
+fn start(lab: &Lab, version: &str, mode: &str, scene: &NativeScene) -> Result<Report> {
     let settings = install_hooks(lab)?.display().to_string();
     let file = lab.path("scene.json");
     let has_team_tool = version == "2.1.177";

@@ -12,7 +12,6 @@ mod plan;
 mod question;
 mod review;
 mod run;
-mod severity;
 mod task;
 mod team;
 mod worker;
@@ -45,14 +44,13 @@ pub use question::{
 };
 pub use review::{
     Criterion, ReviewFailed, ReviewFinding, ReviewFinished, ReviewMode, ReviewSkipped,
-    ReviewStarted, ReviewVerdict,
+    ReviewStarted, ReviewVerdict, Severity,
 };
 pub use run::{
     Approve, Base, Distribution, FilesRecorded, GivenBy, GivenPlan, LeaderAsked, MAX_FIX, Member,
     PhaseEntered, PlanMade, PlanSource, PlannedTaskEntry, RefsRecorded, RunEnd, RunFinished,
     RunSpec, RunStarted, RunStopRequested, StageEntered, StopLevel,
 };
-pub use severity::Severity;
 pub use task::TaskChange;
 pub use team::{
     CursorMoved, HookReceived, MalformedMessage, MemberJoined, MemberLeft, MessageSent, SignalSent,

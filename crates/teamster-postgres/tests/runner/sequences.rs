@@ -23,7 +23,7 @@ const CASES: u32 = 40;
 const WORKERS: [&str; 3] = ["ada", "bob", "cy"];
 
 #[derive(Clone, Debug)]
-enum Step {
+enum StoreOperation {
     Create {
         waits_for: Option<u64>,
         owner: Option<usize>,
@@ -55,39 +55,39 @@ enum Step {
     Pass(i64),
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = StoreOperation> {
     let (task, ticket, worker) = (1..8_u64, 0..6_usize, 0..WORKERS.len());
     prop_oneof![
         4 => (proptest::option::of(task.clone()), proptest::option::of(worker.clone()))
-            .prop_map(|(waits_for, owner)| Step::Create { waits_for, owner }),
+            .prop_map(|(waits_for, owner)| StoreOperation::Create { waits_for, owner }),
         6 => (worker.clone(), proptest::option::weighted(0.3, task.clone()), proptest::bool::weighted(0.2))
-            .prop_map(|(worker, task, is_ghost)| Step::Claim { worker, task, is_ghost }),
-        1 => ticket.clone().prop_map(Step::Renew),
-        3 => ticket.clone().prop_map(Step::Complete),
-        2 => ticket.clone().prop_map(Step::Fail),
-        1 => ticket.clone().prop_map(Step::Block),
-        2 => ticket.prop_map(Step::Release),
-        1 => task.clone().prop_map(Step::TakeBack),
-        1 => task.clone().prop_map(Step::Retry),
-        1 => task.clone().prop_map(Step::Unblock),
-        1 => task.clone().prop_map(Step::Rename),
-        1 => task.prop_map(Step::Delete),
-        2 => (worker.clone(), worker.clone()).prop_map(|(from, to)| Step::Send { from, to }),
+            .prop_map(|(worker, task, is_ghost)| StoreOperation::Claim { worker, task, is_ghost }),
+        1 => ticket.clone().prop_map(StoreOperation::Renew),
+        3 => ticket.clone().prop_map(StoreOperation::Complete),
+        2 => ticket.clone().prop_map(StoreOperation::Fail),
+        1 => ticket.clone().prop_map(StoreOperation::Block),
+        2 => ticket.prop_map(StoreOperation::Release),
+        1 => task.clone().prop_map(StoreOperation::TakeBack),
+        1 => task.clone().prop_map(StoreOperation::Retry),
+        1 => task.clone().prop_map(StoreOperation::Unblock),
+        1 => task.clone().prop_map(StoreOperation::Rename),
+        1 => task.prop_map(StoreOperation::Delete),
+        2 => (worker.clone(), worker.clone()).prop_map(|(from, to)| StoreOperation::Send { from, to }),
         2 => (worker, 1..4_usize, any::<bool>())
-            .prop_map(|(worker, limit, acks)| Step::Receive { worker, limit, acks }),
-        1 => (1..200_000_i64).prop_map(Step::Pass),
+            .prop_map(|(worker, limit, acks)| StoreOperation::Receive { worker, limit, acks }),
+        1 => (1..200_000_i64).prop_map(StoreOperation::Pass),
     ]
 }
 
 /// One of the stores, with the tokens that it gave.
-struct Side {
+struct StoreSide {
     store: Box<dyn Store>,
     ghost: Box<dyn Store>,
     team: TeamName,
     tickets: Vec<(TaskId, Token)>,
 }
 
-impl Side {
+impl StoreSide {
     fn new(store: Box<dyn Store>, ghost: Box<dyn Store>, name: &str) -> Self {
         let team = make_team(store.as_ref(), name);
         Self {
@@ -99,21 +99,21 @@ impl Side {
     }
 
     /// Does a step and returns the answer without what is different in every store: tokens and ids of messages.
-    fn step(&mut self, step: &Step) -> String {
+    fn step(&mut self, step: &StoreOperation) -> String {
         match self.try_step(step) {
             Ok(answer) => answer,
             Err(error) => format!("{:?}, busy {}", error.kind, error.busy),
         }
     }
 
-    fn try_step(&mut self, step: &Step) -> Result<String, StoreError> {
+    fn try_step(&mut self, step: &StoreOperation) -> Result<String, StoreError> {
         let (team, person) = (self.team.clone(), EventActor::Person);
         let id = |number: &u64| TaskId::from_number(*number);
         let store = &self.store;
         let ticket = |place: &usize| self.tickets.iter().rev().nth(*place).cloned();
         let named = |task: teamster_types::task::Task| format!("{} {:?}", task.id(), task.status());
         Ok(match step {
-            Step::Create { waits_for, owner } => {
+            StoreOperation::Create { waits_for, owner } => {
                 let new = NewTask {
                     subject: "work".to_owned(),
                     blocked_by: waits_for.iter().map(id).collect(),
@@ -122,7 +122,7 @@ impl Side {
                 };
                 named(store.create_task(&team, &person, &new)?)
             }
-            Step::Claim {
+            StoreOperation::Claim {
                 worker,
                 task,
                 is_ghost,
@@ -141,38 +141,42 @@ impl Side {
                     .push((claimed.task.id().clone(), claimed.token));
                 told
             }
-            Step::Renew(place) => match ticket(place) {
+            StoreOperation::Renew(place) => match ticket(place) {
                 Some((id, token)) => named(store.renew(&team, &id, &token, None)?.task),
                 None => String::new(),
             },
-            Step::Complete(place) => match ticket(place) {
+            StoreOperation::Complete(place) => match ticket(place) {
                 Some((id, token)) => named(store.complete(&team, &id, &token, None)?),
                 None => String::new(),
             },
-            Step::Fail(place) => match ticket(place) {
+            StoreOperation::Fail(place) => match ticket(place) {
                 Some((id, token)) => named(store.fail(&team, &id, &token, "boom")?),
                 None => String::new(),
             },
-            Step::Block(place) => match ticket(place) {
+            StoreOperation::Block(place) => match ticket(place) {
                 Some((id, token)) => named(store.block(&team, &id, &token, "why?")?),
                 None => String::new(),
             },
-            Step::Release(place) => match ticket(place) {
+            StoreOperation::Release(place) => match ticket(place) {
                 Some((id, token)) => named(store.release(&team, &person, &id, Some(&token))?),
                 None => String::new(),
             },
-            Step::TakeBack(task) => named(store.release(&team, &person, &id(task), None)?),
-            Step::Retry(task) => named(store.retry(&team, &person, &id(task))?),
-            Step::Unblock(task) => named(store.unblock(&team, &person, &id(task), "so")?),
-            Step::Rename(task) => {
+            StoreOperation::TakeBack(task) => {
+                named(store.release(&team, &person, &id(task), None)?)
+            }
+            StoreOperation::Retry(task) => named(store.retry(&team, &person, &id(task))?),
+            StoreOperation::Unblock(task) => {
+                named(store.unblock(&team, &person, &id(task), "so")?)
+            }
+            StoreOperation::Rename(task) => {
                 let edit = Edit {
                     subject: Some("other work".to_owned()),
                     ..Edit::default()
                 };
                 named(store.update_task(&team, &person, &id(task), &edit)?)
             }
-            Step::Delete(task) => named(store.delete_task(&team, &person, &id(task))?),
-            Step::Send { from, to } => {
+            StoreOperation::Delete(task) => named(store.delete_task(&team, &person, &id(task))?),
+            StoreOperation::Send { from, to } => {
                 let outgoing = Outgoing {
                     from: WORKERS[*from].to_owned(),
                     to: Recipient::Worker(WORKERS[*to].to_owned()),
@@ -182,7 +186,7 @@ impl Side {
                 };
                 store.send(&team, &outgoing)?.len().to_string()
             }
-            Step::Receive {
+            StoreOperation::Receive {
                 worker,
                 limit,
                 acks,
@@ -191,7 +195,7 @@ impl Side {
                 let delivery = store.receive(&team, &reader, *limit, *acks)?;
                 delivery.messages.len().to_string()
             }
-            Step::Pass(_) => String::new(),
+            StoreOperation::Pass(_) => String::new(),
         })
     }
 
@@ -232,7 +236,7 @@ impl Side {
     }
 }
 
-fn in_memory(clock: &Arc<ManualClock>, name: &str) -> Side {
+fn in_memory(clock: &Arc<ManualClock>, name: &str) -> StoreSide {
     let dead = gone();
     let alive = ProcessId {
         process_start_time: dead.process_start_time + 1,
@@ -247,10 +251,10 @@ fn in_memory(clock: &Arc<ManualClock>, name: &str) -> Side {
         }
     });
     let ghost = store.claiming_as(dead);
-    Side::new(Box::new(store), Box::new(ghost), name)
+    StoreSide::new(Box::new(store), Box::new(ghost), name)
 }
 
-fn in_database(database: &Database, clock: &Arc<ManualClock>, name: &str) -> Side {
+fn in_database(database: &Database, clock: &Arc<ManualClock>, name: &str) -> StoreSide {
     let settings = PgSettings {
         clock: Some(clock.clone()),
         patience: PATIENCE,
@@ -258,7 +262,7 @@ fn in_database(database: &Database, clock: &Arc<ManualClock>, name: &str) -> Sid
     };
     let store = PgStore::open(database.url(), settings).unwrap();
     let ghost = store.claiming_as(gone());
-    Side::new(Box::new(store), Box::new(ghost), name)
+    StoreSide::new(Box::new(store), Box::new(ghost), name)
 }
 
 #[test]
@@ -283,7 +287,7 @@ fn sequences_on_postgres_are_those_in_memory() {
         let mut memory = in_memory(&clock, &name);
         let mut postgres = in_database(&database, &clock, &name);
         for step in &steps {
-            if let Step::Pass(span) = step {
+            if let StoreOperation::Pass(span) = step {
                 clock.advance(*span);
             }
             let (wanted, got) = (memory.step(step), postgres.step(step));

@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::looks::Look;
-use super::truth::{Call, Calls, Letter, Member, Process, Truth, letters};
+use super::truth::{Call, Calls, Letter, Process, RegisteredMember, Truth, letters};
 use crate::product::{list, text};
 
 /// The longest that a hook takes, with all that the recorder beside it takes on a busy machine.
@@ -34,7 +34,7 @@ pub(super) struct Judge {
     truth: Truth,
     /// Since when the truth is as it is, by what of it.
     since: BTreeMap<&'static str, Duration>,
-    members: BTreeMap<String, (Member, Duration)>,
+    members: BTreeMap<String, (RegisteredMember, Duration)>,
     panes: BTreeMap<String, Process>,
     lead: Option<Process>,
     /// When somebody was first seen to be gone; the lead has the empty name.
@@ -408,7 +408,7 @@ impl Judge {
         &self,
         row: &Value,
         name: &str,
-        member: &Member,
+        member: &RegisteredMember,
         look: &Look,
         found: &mut impl FnMut(bool, String),
     ) {
@@ -682,7 +682,7 @@ mod tests {
             zombies: Value::Null,
             top: None,
         };
-        let member = Member {
+        let member = RegisteredMember {
             prompt: String::new(),
             is_pane: true,
             pane: "%1".to_owned(),

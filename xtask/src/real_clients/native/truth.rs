@@ -32,7 +32,7 @@ impl Process {
 
 /// One teammate in the registry.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Member {
+pub(super) struct RegisteredMember {
     pub(super) prompt: String,
     pub(super) is_pane: bool,
     /// The pane of tmux, as the client calls it.
@@ -44,7 +44,7 @@ pub(super) struct Member {
 pub(super) struct Registry {
     pub(super) team: String,
     pub(super) lead_session: String,
-    pub(super) members: BTreeMap<String, Member>,
+    pub(super) members: BTreeMap<String, RegisteredMember>,
 }
 
 /// A message: sender, receiver, content.
@@ -147,7 +147,7 @@ fn registry(config: &Value) -> Registry {
     });
     let members = others.map(|member| {
         let pane = text(&member["tmuxPaneId"]);
-        let known = Member {
+        let known = RegisteredMember {
             prompt: text(&member["prompt"]).to_owned(),
             is_pane: pane.starts_with('%') || member["backendType"] == "tmux",
             pane: pane.to_owned(),

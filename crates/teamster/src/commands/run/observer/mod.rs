@@ -14,7 +14,7 @@ use teamster_journal::payload::{
     GateAnswer, PlanAnswer, PlanAnswered, PlanProposed, QuestionId, RunSpec,
 };
 use teamster_journal::{Event, EventKind, Question};
-use teamster_run::observer::{GateReply, PlanShown, QuestionReply, RunObserver};
+use teamster_run::observer::{GateReply, PersonReply, PlanShown, RunObserver};
 use teamster_run::plan::{EDITED_FILE, edited_document, read_edited};
 use teamster_types::TeamName;
 
@@ -352,7 +352,7 @@ impl<'a> RunTerminal<'a> {
     }
 
     /// What the person says to the leader's question; `None` while nothing was said.
-    fn question_answer(&mut self) -> Option<QuestionReply> {
+    fn question_answer(&mut self) -> Option<PersonReply> {
         let question = self.question?;
         let prompt = self.prompt.as_mut()?;
         let line = match prompt.heard(Duration::ZERO)? {
@@ -374,7 +374,7 @@ impl<'a> RunTerminal<'a> {
             answer => Some(answer.to_owned()),
         };
         (self.prompt, self.question) = (None, None);
-        Some(QuestionReply { question, answer })
+        Some(PersonReply { question, answer })
     }
 
     /// What the person wants at the gate.

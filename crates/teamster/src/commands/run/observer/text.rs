@@ -3,7 +3,7 @@
 use teamster_journal::payload::PlanAnswer;
 use teamster_journal::{Event, Question};
 use teamster_run::observer::{
-    GateReply, PlanShown, QuestionReply, RunObserver, RunSnapshot, StopLevel,
+    GateReply, PersonReply, PlanShown, RunObserver, RunSnapshot, StopLevel,
 };
 
 use super::signals::stop_message;
@@ -136,7 +136,7 @@ impl<D: RunDisplay> RunObserver for TextObserver<'_, D> {
         self.terminal.ask_question(question);
     }
 
-    fn question_answer(&mut self) -> Option<QuestionReply> {
+    fn question_answer(&mut self) -> Option<PersonReply> {
         self.terminal.question_answer()
     }
 
