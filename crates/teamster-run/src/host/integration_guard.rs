@@ -21,7 +21,7 @@ use teamster_types::{TaskId, TeamName};
 
 use super::context::RunContext;
 use super::merger::{share_integration, take_over_integration};
-use super::task_progress::{root, to_merge};
+use super::task_progress::{Resolutions, to_merge};
 use super::{HostCommand, Result, RunError};
 
 /// Work that gets lost more often than this stops the run.
@@ -172,10 +172,11 @@ impl IntegrationGuard {
             return Ok(Vec::new());
         }
         let tasks = run.tasks()?;
+        let resolutions = Resolutions::among(&tasks);
         let called: Vec<(&Task, Vec<CommitId>)> = tasks
             .iter()
             .filter(|task| task.is_done() && task.is_merged())
-            .map(|task| (task, commits_for(task, &tasks)))
+            .map(|task| (task, commits_for(task, &resolutions)))
             .collect();
         let all: Vec<CommitId> = called.iter().flat_map(|(_, ids)| ids.clone()).collect();
         let outside = repo.not_in(&all, commit)?;
@@ -335,13 +336,12 @@ fn is_unnoted(
 
 /// Returns the commits any of which proves that the work of a task is in: its own, or those of the tasks that resolved its
 /// conflict.
-fn commits_for(task: &Task, tasks: &[Task]) -> Vec<CommitId> {
-    let root = root(task);
+fn commits_for(task: &Task, resolutions: &Resolutions<'_>) -> Vec<CommitId> {
     let own = task.commit().and_then(|commit| commit.parse().ok());
-    let resolved = tasks
+    let resolved = resolutions
+        .of(task)
         .iter()
         .filter(|other| other.is_done() && other.is_merged() && other.id() != task.id())
-        .filter(|other| other.resolves().as_ref() == Some(&root))
         .filter_map(|other| other.commit()?.parse().ok());
     own.into_iter().chain(resolved).collect()
 }

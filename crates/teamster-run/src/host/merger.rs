@@ -14,7 +14,7 @@ use teamster_types::{TaskId, TeamName};
 use super::Result;
 use super::context::RunContext;
 use super::integration_guard::IntegrationGuard;
-use super::task_progress::{self, root, to_merge, waits_for_merge};
+use super::task_progress::{Resolutions, root, to_merge, waits_for_merge};
 
 /// A conflict is resolved at most so often; the next one ends the task.
 const MOST_CONFLICTS: usize = 2;
@@ -269,6 +269,7 @@ fn unrecorded_conflicts<'t>(
 /// Returns the tasks to be given up, and why: a conflict whose resolution failed for good will not be resolved, and a task
 /// that was given up needs no resolution.
 fn unresolvable(tasks: &[Task]) -> Vec<(TaskId, String)> {
+    let resolutions = Resolutions::among(tasks);
     let mut given_up = Vec::new();
     for task in tasks {
         let Some(root) = task.resolves() else {
@@ -277,7 +278,7 @@ fn unresolvable(tasks: &[Task]) -> Vec<(TaskId, String)> {
         let Some(whole) = tasks.iter().find(|other| *other.id() == root) else {
             continue;
         };
-        let is_superseded = task_progress::is_superseded(task, tasks);
+        let is_superseded = resolutions.supersede(task);
         if task.is_failed() && !is_superseded && !whole.is_failed() && whole.is_unmerged() {
             let why = format!("its conflict was not resolved: task {} failed", task.id());
             let why = not_merged(&kept_as(whole, "its commit"), &why);
@@ -292,13 +293,14 @@ fn unresolvable(tasks: &[Task]) -> Vec<(TaskId, String)> {
 
 /// Returns a resolution that is over and has brought nothing in, while the task whose conflict it was to resolve waits.
 fn stuck_resolution(tasks: &[Task]) -> Option<&Task> {
+    let resolutions = Resolutions::among(tasks);
     tasks.iter().find(|task| {
         task.resolves().is_some_and(|root| {
             let whole = tasks.iter().find(|other| *other.id() == root);
             whole.is_some_and(waits_for_merge)
         }) && task.is_done()
             && !waits_for_merge(task)
-            && !task_progress::is_superseded(task, tasks)
+            && !resolutions.supersede(task)
     })
 }
 
@@ -618,7 +620,7 @@ mod tests {
     use super::*;
 
     fn task(number: u64, status: &str, notes: &Value) -> Task {
-        task_progress::example(number, &[], status, notes)
+        crate::host::task_progress::example(number, &[], status, notes)
     }
 
     fn resolution(number: u64, status: &str, times: u64, more: &Value) -> Task {

@@ -1,6 +1,6 @@
 //! Tells what is left to do, from the tasks alone.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use teamster_types::TaskId;
 use teamster_types::phrase::{Phrase, PhraseCode, Wording};
@@ -23,19 +23,42 @@ pub(super) fn needs_review(task: &Task) -> bool {
     task.result().is_some_and(|result| result.needs_review)
 }
 
-/// Returns whether a later task has taken over what this one was to bring.
-pub(super) fn is_superseded(task: &Task, tasks: &[Task]) -> bool {
-    let root = root(task);
-    tasks.iter().any(|other| {
-        other.id().number() > task.id().number() && other.resolves().as_ref() == Some(&root)
-    })
+/// The tasks that resolve conflicts, by the task whose work they bring in. A host asks for them for every task, so they are collected
+/// once instead of being looked for among all tasks each time.
+pub(super) struct Resolutions<'t>(BTreeMap<TaskId, Vec<&'t Task>>);
+
+impl<'t> Resolutions<'t> {
+    /// Collects those among these tasks.
+    pub(super) fn among(tasks: &'t [Task]) -> Self {
+        let mut found: BTreeMap<TaskId, Vec<&Task>> = BTreeMap::new();
+        for task in tasks {
+            if let Some(root) = task.resolves() {
+                found.entry(root).or_default().push(task);
+            }
+        }
+        Self(found)
+    }
+
+    /// Returns the tasks that resolve the conflict of a task, or the same conflict as it.
+    pub(super) fn of(&self, task: &Task) -> &[&'t Task] {
+        self.0.get(&root(task)).map_or(&[], Vec::as_slice)
+    }
+
+    /// Returns whether a later task has taken over what this one was to bring.
+    pub(super) fn supersede(&self, task: &Task) -> bool {
+        let number = task.id().number();
+        self.of(task)
+            .iter()
+            .any(|other| other.id().number() > number)
+    }
 }
 
 /// Returns the tasks whose work is to be merged now, in the order of their numbers, but none before one that it waited for.
 pub(super) fn to_merge(tasks: &[Task]) -> Vec<&Task> {
+    let resolutions = Resolutions::among(tasks);
     let mut waiting: Vec<&Task> = tasks
         .iter()
-        .filter(|task| waits_for_merge(task) && !is_superseded(task, tasks))
+        .filter(|task| waits_for_merge(task) && !resolutions.supersede(task))
         .collect();
     let mut left: BTreeSet<&TaskId> = waiting.iter().map(|task| task.id()).collect();
     let mut ordered = Vec::new();
@@ -81,12 +104,13 @@ pub fn has_work_to_merge(tasks: &[Task]) -> bool {
 /// for again is somebody else's now.
 pub(super) fn hopeless(tasks: &[Task]) -> BTreeSet<TaskId> {
     let known: BTreeSet<&TaskId> = tasks.iter().map(Task::id).collect();
+    let resolutions = Resolutions::among(tasks);
     let mut hopeless: BTreeSet<TaskId> = tasks
         .iter()
         .filter(|task| task.is_failed() && task.merge_mark() != Some(MergeMark::NotChosen))
         .filter(|task| match task.resolves() {
             // A conflict of work that nobody wants any more is none.
-            Some(root) => known.contains(&root) && !is_superseded(task, tasks),
+            Some(root) => known.contains(&root) && !resolutions.supersede(task),
             None => true,
         })
         .map(|task| task.id().clone())
