@@ -286,6 +286,14 @@ pub fn old_task_log(task: &TaskId) -> String {
     format!("{task}.old.jsonl")
 }
 
+/// Returns whether a file in the folder of a worker's logs is one of them: an agent may put others there.
+pub fn is_worker_log(name: &str) -> bool {
+    let task = name.strip_suffix(".jsonl");
+    let task = task.map(|task| task.strip_suffix(".old").unwrap_or(task));
+    task.is_some_and(|task| task.parse::<TaskId>().is_ok())
+        || [BRIDGE_LOG, OLD_BRIDGE_LOG, BRIDGE_TRACE, OLD_BRIDGE_TRACE].contains(&name)
+}
+
 /// Returns the folders on the way from [`OMC`] to what a worker's bridge keeps for its agent.
 pub fn agent_folders<'a>(team: &'a TeamName, worker: &'a WorkerName) -> [&'a str; 4] {
     ["state", "agents", team.as_str(), worker.as_str()]

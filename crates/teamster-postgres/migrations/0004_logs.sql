@@ -4,7 +4,7 @@ CREATE UNLOGGED TABLE teamster.log_requests (
     id text PRIMARY KEY,
     team text NOT NULL,
     worker text NOT NULL,
-    -- What the asker has by now: a list of files with their sizes.
+    -- What the asker has by now: a list of files, and how much of each.
     present text NOT NULL,
     asked_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     -- The pieces that come next; null until the worker has answered.
@@ -14,6 +14,15 @@ CREATE INDEX log_requests_open ON teamster.log_requests (team, worker) WHERE ans
 
 ALTER TABLE teamster.log_requests ENABLE ROW LEVEL SECURITY;
 CREATE POLICY own_teams ON teamster.log_requests USING (team IN (SELECT teamster.own_teams()));
+
+-- Requests and answers go with the team.
+CREATE FUNCTION teamster.forget_log_requests() RETURNS trigger
+LANGUAGE plpgsql AS $$
+BEGIN
+    DELETE FROM teamster.log_requests l WHERE l.team = OLD.name;
+    RETURN OLD;
+END $$;
+CREATE TRIGGER log_requests_go_with_their_team AFTER DELETE ON teamster.teams FOR EACH ROW EXECUTE FUNCTION teamster.forget_log_requests();
 
 -- Lets a role work for a team: it may read all of the team and change what workers change. It may not host it, nor make or remove one.
 CREATE OR REPLACE FUNCTION teamster.let_work(in_role text, in_team text) RETURNS void

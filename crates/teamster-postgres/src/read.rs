@@ -8,8 +8,8 @@ use serde::de::DeserializeOwned;
 use teamster_journal::{Event, EventKind, EventType};
 use teamster_store::backend::no_task;
 use teamster_store::{
-    Damaged, Filed, HostRight, JournalPage, Kind, Listen, LogPiece, LogRequest, OtherHost, Read,
-    Result, Signal, Store, StoreError, TaskList, TeamEntry, Watch,
+    Damaged, Filed, HostRight, JournalPage, Kind, KnownLog, Listen, LogPiece, LogRequest,
+    OtherHost, Read, Result, Signal, Store, StoreError, TaskList, TeamEntry, Watch, WorkLeft,
 };
 use teamster_types::failure::Failure;
 use teamster_types::heartbeat::Heartbeat;
@@ -30,6 +30,14 @@ use crate::watch::{PgListener, PgWatch};
 pub(crate) const WRITE_BEAT: &str = "INSERT INTO teamster.beats AS b (team, worker, body) \
     SELECT name, $2, $3 FROM teamster.teams WHERE name = $1 \
     ON CONFLICT (team, worker) DO UPDATE SET body = EXCLUDED.body, version = b.version + 1 RETURNING 1";
+
+/// Counts the tasks that are left, by the indexes alone.
+pub(crate) const WORK_LEFT: &str = "SELECT \
+    (SELECT count(*) FROM teamster.tasks WHERE team = $1 AND status = 0 AND offered), \
+    (SELECT count(*) FROM teamster.tasks WHERE team = $1 AND status = 1)";
+
+/// The longest answer with logs that is taken, in bytes. An honest worker sends less than half of it, escapes included.
+const LONGEST_ANSWER: i32 = 4 * 1024 * 1024;
 
 /// Returns the error for a record that cannot be understood.
 pub(crate) fn damaged(what: &str, error: &str) -> StoreError {
@@ -181,6 +189,15 @@ impl Read for PgStore {
         Ok((Progress::of(&list.tasks), list.problems))
     }
 
+    fn work_left(&self, team: &TeamName) -> Result<WorkLeft> {
+        let rows = self.repeated_query(WORK_LEFT, &[(&team.as_str(), Type::TEXT)])?;
+        let count = |place: usize| usize::try_from(rows[0].get::<_, i64>(place)).unwrap_or(0);
+        Ok(WorkLeft {
+            pending: count(0),
+            in_progress: count(1),
+        })
+    }
+
     fn failure(&self, team: &TeamName, id: &TaskId) -> Result<Option<Failure>> {
         let rows = self.of_team(
             team,
@@ -301,7 +318,7 @@ impl Read for PgStore {
         &self,
         team: &TeamName,
         worker: &WorkerName,
-        present: &[(String, u64)],
+        present: &[KnownLog],
     ) -> Result<Option<String>> {
         let id = teamster_fs::random_hex();
         let present = serde_json::to_string(present).unwrap_or_default();
@@ -326,17 +343,31 @@ impl Read for PgStore {
 
     fn answered_logs(&self, team: &TeamName, request: &str) -> Result<Option<Vec<LogPiece>>> {
         let rows = self.query(
-            "DELETE FROM teamster.log_requests WHERE team = $1 AND id = $2 AND answer IS NOT NULL RETURNING answer",
-            &[(&team.as_str(), Type::TEXT), (&request, Type::TEXT)],
+            "DELETE FROM teamster.log_requests WHERE team = $1 AND id = $2 AND answer IS NOT NULL \
+             RETURNING CASE WHEN octet_length(answer) <= $3 THEN answer END",
+            &[
+                (&team.as_str(), Type::TEXT),
+                (&request, Type::TEXT),
+                (&LONGEST_ANSWER, Type::INT4),
+            ],
         )?;
-        rows.first()
-            .map(|row| parsed("an answer with logs", row.get(0)))
-            .transpose()
+        let Some(row) = rows.first() else {
+            return Ok(None);
+        };
+        match row.get::<_, Option<&str>>(0) {
+            Some(answer) => parsed("an answer with logs", answer).map(Some),
+            None => Err(StoreError::new(
+                Kind::Failed,
+                format!("a worker of team {team} answered with more of its logs than it may"),
+            )
+            .hint("look at that worker and its machine; nothing of the answer was taken")),
+        }
     }
 
     fn log_requests(&self, team: &TeamName, worker: &WorkerName) -> Result<Vec<LogRequest>> {
         let rows = self.query(
-            "SELECT id, present FROM teamster.log_requests WHERE team = $1 AND worker = $2 AND answer IS NULL ORDER BY asked_at",
+            "SELECT id, present FROM teamster.log_requests WHERE team = $1 AND worker = $2 AND answer IS NULL \
+             AND asked_at > clock_timestamp() - interval '10 seconds' ORDER BY asked_at",
             &[
                 (&team.as_str(), Type::TEXT),
                 (&worker.as_str(), Type::TEXT),

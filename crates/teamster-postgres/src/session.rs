@@ -51,7 +51,7 @@ pub(crate) struct Session {
     client: Client,
     wakes: mpsc::UnboundedReceiver<String>,
     /// Whether nobody is between us and the server, so that what is prepared there stays ours.
-    is_direct: bool,
+    pub(crate) is_direct: bool,
     /// Statements that the server has parsed and planned, by their text.
     prepared: OnceCell<Vec<(&'static str, Statement)>>,
     /// The server's version, as 150004 for 15.4.
@@ -172,18 +172,23 @@ impl Session {
         self.wait(url, self.client.batch_execute(statements))
     }
 
-    /// Begins a transaction and carries out its first statement, sent together.
+    /// Begins a transaction and carries out its first statement, sent together. Where that is refused there is no transaction.
     pub(crate) fn begin_with(
         &self,
         url: &StoreUrl,
         statement: &str,
         params: &[Param<'_>],
     ) -> Result<Vec<Row>, StatementError> {
-        self.wait(url, async {
+        let begun = self.wait(url, async {
             let opening = self.client.batch_execute("BEGIN");
             let (opened, rows) = join(opening, self.rows(statement, params)).await;
             opened.and(rows)
-        })
+        });
+        if matches!(begun, Err(StatementError::Refused(..))) {
+            // Whoever takes the connection next must not find a transaction in it that is over.
+            self.execute(url, "ROLLBACK")?;
+        }
+        begun
     }
 
     /// Carries out the last statement of a transaction, commits if one is open, and waits until that is on the server's disk; all of it
@@ -260,12 +265,14 @@ fn is_direct(row: &Row) -> bool {
     }
 }
 
-/// Returns whether the server says that the connection is over: it is shut down, restarted, or somebody ended the session.
+/// Returns whether the server says that the connection is over: it is shut down, restarted, or somebody ended the session. One with a
+/// transaction in it that nobody has ended is of no use to anybody either.
 fn ends_connection(state: &SqlState) -> bool {
     let class = &state.code()[..2];
     class == "08"
         || state.code().starts_with("57P")
         || *state == SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT
+        || *state == SqlState::IN_FAILED_SQL_TRANSACTION
 }
 
 /// Returns the error that says that the server cannot be reached.

@@ -24,7 +24,7 @@ use crate::whole;
 
 /// Connections that are kept for the next one who needs one.
 const KEPT: usize = 4;
-/// A connection that nobody has needed for so long is given back to the server: it has a limited number of them for everybody.
+/// A connection that nobody has needed for so long is given back to the server when another one is: it has a limited number of them for everybody.
 const IDLE: Duration = Duration::from_secs(10);
 /// How often a change is tried without the lock of the team before it takes that first.
 const FREE_TRIES: u32 = 3;
@@ -239,7 +239,7 @@ impl PgStore {
             match kept {
                 Some((_, session)) if session.is_closed() => {}
                 Some((_, session)) => return Ok(session),
-                None => return Session::connect(&self.url),
+                None => return self.own_session(),
             }
         }
     }
@@ -253,8 +253,12 @@ impl PgStore {
         }
     }
 
-    /// Makes a connection of its own for a listener, which nobody else gets.
+    /// Makes a new connection.
     pub(crate) fn own_session(&self) -> Result<Session> {
+        // A server that crashed may have lost the last registry that we have seen, and gives its edition to another one.
+        let mut configs = self.configs.lock().unwrap_or_else(PoisonError::into_inner);
+        configs.clear();
+        drop(configs);
         Session::connect(&self.url)
     }
 

@@ -131,7 +131,7 @@ const NEXT_TYPES: [Type; 8] = [
 ];
 
 /// The statements of a claim, of most other changes and of a worker that waits, which a server that we are connected to directly parses once.
-pub(crate) const PREPARED: [(&str, &[Type]); 11] = [
+pub(crate) const PREPARED: [(&str, &[Type]); 12] = [
     (OPEN, &[Type::TEXT, Type::TEXT, Type::TEXT]),
     (
         OPEN_CLAIM,
@@ -152,6 +152,7 @@ pub(crate) const PREPARED: [(&str, &[Type]); 11] = [
     (MAKE_DURABLE, &[]),
     (read::WRITE_BEAT, &[Type::TEXT, Type::TEXT, Type::TEXT]),
     (watch::HEAR, &[Type::TEXT, Type::TEXT]),
+    (read::WORK_LEFT, &[Type::TEXT]),
 ];
 
 impl<'a> PgTxn<'a> {

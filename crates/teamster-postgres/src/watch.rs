@@ -40,7 +40,8 @@ const ARRIVAL: Duration = Duration::from_millis(1);
 
 /// What a worker may have to do something about: what was changed, whether it is to stop, and whether somebody wants its logs.
 pub(crate) const HEAR: &str = "SELECT p.seq, p.changes, s.drain, s.body, EXISTS ( \
-        SELECT FROM teamster.log_requests l WHERE l.team = $1 AND l.worker = $2 AND l.answer IS NULL) \
+        SELECT FROM teamster.log_requests l WHERE l.team = $1 AND l.worker = $2 AND l.answer IS NULL \
+            AND l.asked_at > clock_timestamp() - interval '10 seconds') \
     FROM teamster.positions p \
     LEFT JOIN teamster.signals s ON s.team = p.team AND s.worker = $2 WHERE p.team = $1 ORDER BY s.drain";
 
@@ -215,11 +216,14 @@ impl Wakes {
 /// Returns a connection that changes of a team wake; `None` where a pooler passes no notifications on.
 fn listening(store: &PgStore, team: &TeamName) -> Result<Option<Session>> {
     let mut session = store.own_session()?;
-    let other = store.session()?;
-    let is_woken = schema::is_woken(&store.url, &mut session, &other);
-    store.keep(other);
-    if !is_woken? {
-        return Ok(None);
+    // A server that is only slow to pass a notification on must not be taken for a pooler.
+    if !session.is_direct {
+        let other = store.session()?;
+        let is_woken = schema::is_woken(&store.url, &mut session, &other);
+        store.keep(other);
+        if !is_woken? {
+            return Ok(None);
+        }
     }
     // The name of a team has no character that a quoted name could not have.
     session.execute(&store.url, &format!("LISTEN \"teamster_{team}\""))?;

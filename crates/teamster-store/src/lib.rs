@@ -64,7 +64,8 @@ pub use export_format::{EXPORT_VERSION, mailbox_of};
 pub use file::{FileStore, Settings, client_sessions, each_event, keep_journal};
 pub use store::{
     AcceptedProposal, ClaimRequest, Claimed, Damaged, DeletedTeam, Delivery, Filed, HostRight,
-    JournalPage, LogPiece, LogRequest, LostMerge, Merge, OtherHost, Outgoing, PlannedTask, Read,
-    Reader, Recipient, Signal, Store, TaskList, TeamChanges, TeamEntry,
+    JournalPage, KnownLog, LogPiece, LogRequest, LostMerge, Merge, OtherHost, Outgoing,
+    PlannedTask, Read, Reader, Recipient, Signal, Store, TaskList, TeamChanges, TeamEntry,
+    WorkLeft,
 };
 pub use watch::{Change, Folders, Heard, Listen, Pulse, Watch};

@@ -250,15 +250,37 @@ pub struct DeletedTeam {
     pub journal: Option<String>,
 }
 
-/// A piece of a log file of a worker: whole lines from a place on.
+/// How many tasks are left of a team's work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WorkLeft {
+    /// Tasks that somebody can get once what they wait for is done.
+    pub pending: usize,
+    /// Tasks that somebody works on.
+    pub in_progress: usize,
+}
+
+/// A piece of a log file of a worker.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogPiece {
     /// The name of the file, without a folder.
     pub file: String,
-    /// Where it begins. A file that is shorter than what was known of it was begun anew, and its piece begins at 0.
+    /// Tells the file from any other, whatever it is called: a log that is put aside keeps it, one that is begun anew has another.
+    pub identity: String,
+    /// Where the piece begins in the file.
     pub from: u64,
-    /// The lines.
+    /// Where the next piece begins.
+    pub next: u64,
+    /// The content.
     pub text: String,
+}
+
+/// How far somebody on another machine knows a log file of a worker.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KnownLog {
+    /// The file, as [`LogPiece::identity`] tells it.
+    pub identity: String,
+    /// Where the next piece begins.
+    pub next: u64,
 }
 
 /// What somebody on another machine has of a worker's logs, and wants the rest of.
@@ -266,8 +288,8 @@ pub struct LogPiece {
 pub struct LogRequest {
     /// The request's own id.
     pub id: String,
-    /// The files with the sizes that are known.
-    pub present: Vec<(String, u64)>,
+    /// The files that are known.
+    pub present: Vec<KnownLog>,
 }
 
 /// Plain reads, and the beats that no lock protects.
@@ -293,6 +315,16 @@ pub trait Read: Send + Sync {
     /// Returns how far the team is, without reading more than needed.
     fn progress(&self, team: &TeamName) -> Result<(Progress, Vec<Damaged>)>;
 
+    /// Returns how many tasks a worker may still get. Every worker that has nothing to do asks for it again and again, so it must cost
+    /// little however many tasks there are.
+    fn work_left(&self, team: &TeamName) -> Result<WorkLeft> {
+        let (progress, _) = self.progress(team)?;
+        Ok(WorkLeft {
+            pending: progress.pending_tasks,
+            in_progress: progress.in_progress_tasks,
+        })
+    }
+
     /// Returns how a task failed so far.
     fn failure(&self, team: &TeamName, id: &TaskId) -> Result<Option<Failure>>;
 
@@ -317,7 +349,7 @@ pub trait Read: Send + Sync {
         &self,
         _team: &TeamName,
         _worker: &WorkerName,
-        _present: &[(String, u64)],
+        _present: &[KnownLog],
     ) -> Result<Option<String>> {
         Ok(None)
     }

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use serde::{Deserialize, Serialize};
 use teamster_fs::{Dir, Lock, Sync, Waited, layout};
 use teamster_isolate::OrTrace as _;
-use teamster_store::{LogPiece, Store};
+use teamster_store::{KnownLog, LogPiece, Store};
 
 use super::folder;
 use crate::app::App;
@@ -23,8 +24,12 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(50);
 /// How often a log that somebody follows is asked for.
 const FOLLOW: Duration = Duration::from_secs(1);
-/// The most answers that one reading waits for, of a megabyte each.
-const ANSWERS: usize = 16;
+/// The most answers that one reading waits for, of half a megabyte each.
+const ANSWERS: usize = 128;
+/// Says, beside the copies of a worker's logs, which file each is a copy of and how far it goes.
+const ORIGINS: &str = ".origins.json";
+/// The most that the copies of one worker's logs may take, in bytes: the worker may lie about how much there is.
+const MOST_COPIED: u64 = 1024 * 1024 * 1024;
 
 /// Where the logs of a worker can be read.
 #[derive(Debug)]
@@ -132,7 +137,7 @@ impl LogCopies {
         for _ in 0..ANSWERS {
             let copies = Dir::open_root(project)?.map(|dir| dir.descend(&folders));
             let present = match copies.transpose()?.flatten() {
-                Some(copies) => sizes(&copies)?,
+                Some(copies) => CopiedLogs::read(&copies)?.known(),
                 None => Vec::new(),
             };
             let pieces = self.ask(&present)?;
@@ -145,15 +150,14 @@ impl LogCopies {
                 return Ok(());
             };
             let copies = root.descend_or_create(&folders)?;
-            for piece in &pieces {
-                add(&copies, piece)?;
-            }
+            CopiedLogs::read(&copies)?.add(&copies, pieces)?;
         }
+        tracing::debug!("{worker} has more logs than one reading brings here");
         Ok(())
     }
 
     /// Asks the worker for what is not here yet.
-    fn ask(&self, present: &[(String, u64)]) -> Result<Vec<LogPiece>> {
+    fn ask(&self, present: &[KnownLog]) -> Result<Vec<LogPiece>> {
         let NamedWorker { team, worker, .. } = &self.named;
         let (beats, _) = self.store.heartbeats(team)?;
         if !beats.iter().any(|beat| beat.worker_name == *worker) {
@@ -182,31 +186,212 @@ impl LogCopies {
     }
 }
 
-fn sizes(copies: &Dir) -> Result<Vec<(String, u64)>> {
-    let mut sizes = Vec::new();
-    for entry in copies.entries()? {
-        if let Some(stamp) = copies.stamp(&entry.name)? {
-            sizes.push((entry.name, stamp.size));
-        }
-    }
-    Ok(sizes)
+/// A copy of a log, and where it comes from.
+#[derive(Debug, Serialize, Deserialize)]
+struct CopiedLog {
+    /// The name of the copy.
+    file: String,
+    /// The original, and where its next piece begins.
+    #[serde(flatten)]
+    original: KnownLog,
+    /// The size of the copy, which is not that of the original where that has bytes that are no text.
+    size: u64,
 }
 
-/// Adds a piece to a copy, unless the copy has it.
-fn add(copies: &Dir, piece: &LogPiece) -> Result<()> {
-    // The name comes from another machine.
-    if piece.file.contains('/') || piece.file.starts_with('.') {
-        return Err(AppError::refused(format!(
-            "a worker names its log {:?}, which is no name of a file",
-            piece.file
-        )));
+/// The copies of a worker's logs.
+#[derive(Debug, Default)]
+struct CopiedLogs(Vec<CopiedLog>);
+
+impl CopiedLogs {
+    /// Reads which copies there are. One that is not as it was left is not counted, and brought again.
+    fn read(copies: &Dir) -> Result<Self> {
+        let noted = copies.read(ORIGINS)?.map(|(bytes, _)| bytes);
+        let noted = noted.and_then(|bytes| serde_json::from_slice::<Vec<CopiedLog>>(&bytes).ok());
+        let mut whole = Vec::new();
+        for copied in noted.unwrap_or_default() {
+            let size = copies.stamp(&copied.file)?.map_or(0, |stamp| stamp.size);
+            if size >= copied.size {
+                whole.push(copied);
+            }
+        }
+        Ok(Self(whole))
     }
-    let size = copies.stamp(&piece.file)?.map_or(0, |stamp| stamp.size);
-    let text = piece.text.as_bytes();
-    if piece.from == size {
-        copies.append(&piece.file, text, Sync::Fast)?;
-    } else if piece.from == 0 {
-        copies.replace(&piece.file, text, Sync::Fast)?;
+
+    /// Returns how far each original is known.
+    fn known(&self) -> Vec<KnownLog> {
+        self.0
+            .iter()
+            .map(|copied| copied.original.clone())
+            .collect()
     }
-    Ok(())
+
+    /// Adds what a worker has sent. The caller holds the lock of the copies, and what somebody else has added meanwhile is not added again.
+    fn add(&mut self, copies: &Dir, pieces: Vec<LogPiece>) -> Result<()> {
+        // A log that was put aside gives its name to the one that was begun anew, so it is given its new name first.
+        let (known, new): (Vec<_>, Vec<_>) = pieces
+            .into_iter()
+            .partition(|piece| self.place_of(piece).is_some());
+        for piece in known.iter().chain(&new) {
+            // The name comes from another machine.
+            if !layout::is_worker_log(&piece.file) {
+                tracing::debug!("a worker names its log {:?}", piece.file);
+                continue;
+            }
+            let all: u64 = self.0.iter().map(|copied| copied.size).sum();
+            if all + piece.text.len() as u64 > MOST_COPIED {
+                return Err(AppError::refused(format!(
+                    "the copies of this worker's logs in {} take a gigabyte, and it has more",
+                    copies.path().display()
+                ))
+                .hint("remove that folder, or read the logs on the worker's own machine"));
+            }
+            self.add_piece(copies, piece)?;
+            let noted = serde_json::to_vec(&self.0).unwrap_or_default();
+            copies.replace(ORIGINS, &noted, Sync::Fast)?;
+        }
+        Ok(())
+    }
+
+    fn place_of(&self, piece: &LogPiece) -> Option<usize> {
+        let mut copied = self.0.iter();
+        copied.position(|copied| copied.original.identity == piece.identity)
+    }
+
+    fn add_piece(&mut self, copies: &Dir, piece: &LogPiece) -> Result<()> {
+        let text = piece.text.as_bytes();
+        if let Some(place) = self.place_of(piece) {
+            let is_next = self.0[place].original.next == piece.from;
+            if !is_next && piece.from > 0 {
+                return Ok(());
+            }
+            if self.0[place].file != piece.file {
+                copies.rename(&self.0[place].file, copies, &piece.file)?;
+                let renamed = self.0.remove(place);
+                self.0.retain(|copied| copied.file != piece.file);
+                let file = piece.file.clone();
+                self.0.push(CopiedLog { file, ..renamed });
+            }
+        } else if piece.from > 0 {
+            return Ok(());
+        }
+        let place = self.place_of(piece);
+        let kept = place.filter(|place| self.0[*place].original.next == piece.from);
+        let size = if let Some(place) = kept {
+            let size = self.0[place].size;
+            // What was added and not noted before somebody was killed is added again.
+            copies.truncate(&piece.file, size)?;
+            copies.append(&piece.file, text, Sync::Fast)?;
+            size
+        } else {
+            copies.replace(&piece.file, text, Sync::Fast)?;
+            0
+        };
+        self.0.retain(|copied| copied.file != piece.file);
+        self.0.push(CopiedLog {
+            file: piece.file.clone(),
+            original: KnownLog {
+                identity: piece.identity.clone(),
+                next: piece.next,
+            },
+            size: size + text.len() as u64,
+        });
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+#[allow(
+    clippy::disallowed_methods,
+    reason = "the test looks at the copies as a person would"
+)]
+mod tests {
+    use teamster_testkit::scratch::Scratch;
+
+    use super::*;
+
+    fn piece(file: &str, identity: &str, from: u64, text: &str) -> LogPiece {
+        LogPiece {
+            file: file.to_owned(),
+            identity: identity.to_owned(),
+            from,
+            next: from + text.len() as u64,
+            text: text.to_owned(),
+        }
+    }
+
+    /// A folder of copies, to which answers come one after the other, each to a reader of its own.
+    struct Copies(Scratch);
+
+    impl Copies {
+        fn dir(&self) -> Dir {
+            Dir::open_root(self.0.path()).unwrap().unwrap()
+        }
+
+        fn add(&self, pieces: Vec<LogPiece>) {
+            let dir = self.dir();
+            CopiedLogs::read(&dir).unwrap().add(&dir, pieces).unwrap();
+        }
+
+        fn text(&self, file: &str) -> Option<String> {
+            std::fs::read_to_string(self.0.path().join(file)).ok()
+        }
+    }
+
+    #[test]
+    fn pieces_are_added_once_whoever_asked_for_them() {
+        let copies = Copies(Scratch::new("log-copies"));
+        copies.add(vec![piece("1.jsonl", "a", 0, "one\n")]);
+        copies.add(vec![piece("1.jsonl", "a", 4, "two\n")]);
+        // Two who asked at once get the same answers, one of them late.
+        copies.add(vec![piece("1.jsonl", "a", 4, "two\n")]);
+        copies.add(vec![piece("1.jsonl", "a", 8, "three\n")]);
+        assert_eq!(copies.text("1.jsonl").unwrap(), "one\ntwo\nthree\n");
+        let known = CopiedLogs::read(&copies.dir()).unwrap().known();
+        assert_eq!((known.len(), known[0].next), (1, 14));
+    }
+
+    #[test]
+    fn log_that_was_put_aside_keeps_what_is_here_of_it() {
+        let copies = Copies(Scratch::new("log-copies-aside"));
+        copies.add(vec![piece("1.jsonl", "a", 0, "old 1\n")]);
+        copies.add(vec![
+            piece("1.jsonl", "b", 0, "new\n"),
+            piece("1.old.jsonl", "a", 6, "old 2\n"),
+        ]);
+        assert_eq!(copies.text("1.old.jsonl").unwrap(), "old 1\nold 2\n");
+        assert_eq!(copies.text("1.jsonl").unwrap(), "new\n");
+        // Another file of the same name takes its place, and is never added to it.
+        copies.add(vec![piece("1.jsonl", "c", 4, "from its middle\n")]);
+        assert_eq!(copies.text("1.jsonl").unwrap(), "new\n");
+        copies.add(vec![piece("1.jsonl", "c", 0, "third\n")]);
+        assert_eq!(copies.text("1.jsonl").unwrap(), "third\n");
+    }
+
+    #[test]
+    fn piece_that_was_added_and_not_noted_is_not_there_twice() {
+        let copies = Copies(Scratch::new("log-copies-killed"));
+        copies.add(vec![piece("1.jsonl", "a", 0, "one\n")]);
+        copies
+            .dir()
+            .append("1.jsonl", b"two\n", Sync::Fast)
+            .unwrap();
+        copies.add(vec![piece("1.jsonl", "a", 4, "two\n")]);
+        assert_eq!(copies.text("1.jsonl").unwrap(), "one\ntwo\n");
+    }
+
+    #[test]
+    fn hostile_names_reach_no_file_and_keep_no_log_back() {
+        let copies = Copies(Scratch::new("log-copies-names"));
+        copies.add(vec![
+            piece("../1.jsonl", "a", 0, "x\n"),
+            piece(".origins.json", "b", 0, "[]"),
+            piece("notes.txt", "c", 0, "x\n"),
+            piece("2.jsonl", "d", 0, "a log\n"),
+        ]);
+        assert_eq!(copies.text("2.jsonl").unwrap(), "a log\n");
+        assert!(copies.text("notes.txt").is_none());
+        assert!(copies.text("../1.jsonl").is_none());
+        let known = CopiedLogs::read(&copies.dir()).unwrap().known();
+        assert_eq!(known.len(), 1);
+    }
 }

@@ -183,6 +183,33 @@ fn lock_that_somebody_holds_is_waited_for_and_named_in_the_end() {
     create(&store, &team, "goes on");
 }
 
+/// Longer than a statement waits for a lock, and shorter than a worker does.
+#[test]
+fn lock_of_the_team_that_is_held_for_long_spoils_no_connection() {
+    let Some(database) = Database::new() else {
+        return;
+    };
+    let (_, team) = database.team();
+    // A store with a clock of its own takes the lock of the team first, as every store does that was disturbed too often.
+    let settings = PgSettings {
+        clock: Some(teamster_testkit::scratch::stopped_clock()),
+        patience: Duration::from_secs(60),
+        ..PgSettings::default()
+    };
+    let store = PgStore::open(database.url(), settings).unwrap();
+    let hold = "BEGIN; SELECT FROM teamster.positions FOR UPDATE; SELECT pg_sleep(10); COMMIT";
+    thread::scope(|scope| {
+        let holder = scope.spawn(|| database.sql(hold));
+        let sleeps = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%pg_sleep(10)%' AND wait_event = 'PgSleep'";
+        teamster_testkit::wait::wait_until("the lock is held", || database.sql(sleeps) == "1");
+        create(&store, &team, "waits for long");
+        holder.join().unwrap();
+    });
+    create(&store, &team, "goes on");
+    let left = "SELECT count(*) FROM pg_stat_activity WHERE state LIKE 'idle in transaction%' AND datname = current_database()";
+    assert_eq!(database.sql(left), "0");
+}
+
 #[test]
 fn of_launches_that_want_one_seat_at_once_one_gets_it() {
     let Some(database) = Database::new() else {

@@ -234,5 +234,7 @@ pub(super) fn tasks_are_listed_by_number_and_counted(fixture: &StoreFixture) {
         progress, expected,
         "internal tasks do not count, and failed ones are not completed"
     );
+    let left = fixture.step("work left", fixture.store.work_left(&fixture.team));
+    assert_eq!((left.pending, left.in_progress), (8, 1));
     assert_eq!(fixture.task(&id(3)).status(), Status::Completed);
 }

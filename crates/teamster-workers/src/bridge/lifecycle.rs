@@ -341,11 +341,11 @@ impl WorkOutlook {
     /// Looks whether tasks wait for a time that no event tells of. Tasks of a dead colleague are put back.
     pub(super) fn look(reporter: &mut Reporter, machine: &Machine) -> Self {
         let (store, team) = (reporter.store(), reporter.team());
-        let progress = store.progress(team);
-        let Some((progress, _)) = progress.ok_or_trace("count the tasks of the team") else {
+        let left = store.work_left(team);
+        let Some(left) = left.ok_or_trace("count the tasks of the team") else {
             return Self::Later;
         };
-        if progress.in_progress_tasks > 0 {
+        if left.in_progress > 0 {
             match reclaim::reclaim_all(
                 store,
                 machine,
@@ -358,7 +358,7 @@ impl WorkOutlook {
                 Err(error) => reporter.say(&format!("cannot look after the others: {error}")),
             }
         }
-        match (progress.pending_tasks, progress.in_progress_tasks) {
+        match (left.pending, left.in_progress) {
             (0, 0) => {
                 let turns = turns(reporter);
                 Self::AllDone {

@@ -1,13 +1,18 @@
 //! Logs for somebody on another machine: the worker sends what the asker lacks, through the store.
 
-use teamster_fs::{Dir, FileKind, FsError, layout};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
+use teamster_fs::{Dir, FileKind, FsError, Stamp, layout};
 use teamster_isolate::OrTrace as _;
 use teamster_store::{LogPiece, LogRequest};
 
 use super::reporter::Reporter;
 
-/// The most that one answer brings, in bytes. Whoever wants more asks again.
-const MOST: usize = 1024 * 1024;
+/// The most that one answer brings, in bytes. As JSON it becomes up to twice as long, which the database can still take. Whoever wants more
+/// asks again.
+const MOST: usize = 512 * 1024;
+/// A file is known by so many bytes at its beginning, or by its first line if that is shorter.
+const HEAD: usize = 64;
 
 /// Answers every request for the worker's logs. One that cannot be answered now is asked again by whoever still wants it.
 pub(super) fn answer(reporter: &Reporter, project: &Dir) {
@@ -24,49 +29,104 @@ pub(super) fn answer(reporter: &Reporter, project: &Dir) {
             Ok(None) => Ok(Vec::new()),
             Err(error) => Err(error),
         };
-        let pieces = pieces.ok_or_trace("read logs that somebody asked for");
-        let answered = store.answer_logs(team, &request.id, &pieces.unwrap_or_default());
+        // An answer without anything would say that there is nothing more.
+        let Some(pieces) = pieces.ok_or_trace("read logs that somebody asked for") else {
+            continue;
+        };
+        let answered = store.answer_logs(team, &request.id, &pieces);
         answered.or_trace("answer a request for logs");
     }
 }
 
-/// Returns what somebody lacks of the logs in a folder, those that were written last first.
+/// Returns what somebody lacks of the logs in a folder, those that were written last first. A file that cannot be read keeps no other back.
 fn missing(folder: &Dir, request: &LogRequest) -> Result<Vec<LogPiece>, FsError> {
     let mut files = Vec::new();
     for entry in folder.entries()? {
-        // An agent may put whatever it likes beside its logs, and nothing of that keeps them back.
-        let stamp = folder.stamp(&entry.name)?;
-        if let Some(stamp) = stamp.filter(|stamp| stamp.kind == FileKind::File) {
-            files.push((stamp.modified, entry.name, stamp.size));
+        if !layout::is_worker_log(&entry.name) {
+            continue;
+        }
+        let stamp = folder.stamp(&entry.name).ok_or_trace("look at a log");
+        let plain = stamp
+            .flatten()
+            .filter(|stamp| stamp.kind == FileKind::File && stamp.size > 0);
+        if let Some(stamp) = plain {
+            files.push((stamp.modified, entry.name, stamp));
         }
     }
-    files.sort_by(|one, other| other.cmp(one));
+    files.sort_by(|one, other| (other.0, &other.1).cmp(&(one.0, &one.1)));
     let (mut pieces, mut room) = (Vec::new(), MOST);
-    for (_, file, size) in files {
-        let present = request.present.iter().find(|(name, _)| *name == file);
-        let mut from = present.map_or(0, |(_, size)| *size);
-        if from == size {
-            continue;
+    for (_, file, stamp) in files {
+        let piece = piece_of(folder, &file, &stamp, request, room);
+        if let Some(piece) = piece.ok_or_trace("read a log").flatten() {
+            room -= usize::try_from(piece.next - piece.from).unwrap_or(room);
+            pieces.push(piece);
         }
-        if from > size {
-            // It was put aside and begun anew.
-            from = 0;
+        if room == 0 {
+            break;
         }
-        let bytes = folder.read_from(&file, from)?;
-        let bytes = bytes.map(|(bytes, _)| bytes).unwrap_or_default();
-        let bytes = &bytes[..bytes.len().min(room)];
-        let whole = bytes.iter().rposition(|byte| *byte == b'\n');
-        let Some(whole) = whole.map(|end| &bytes[..=end]) else {
-            continue;
-        };
-        room -= whole.len();
-        pieces.push(LogPiece {
-            file,
-            from,
-            text: String::from_utf8_lossy(whole).into_owned(),
-        });
     }
     Ok(pieces)
+}
+
+/// Returns what somebody lacks of one log, as far as there is room for it; `None` when that is nothing.
+fn piece_of(
+    folder: &Dir,
+    file: &str,
+    stamp: &Stamp,
+    request: &LogRequest,
+    room: usize,
+) -> Result<Option<LogPiece>, FsError> {
+    let Some(identity) = identity(folder, file, stamp)? else {
+        return Ok(None);
+    };
+    let mut known = request.present.iter();
+    let known = known.find(|known| known.identity == identity);
+    // A file that is shorter than what is known of it was cut.
+    let from = known
+        .map(|known| known.next)
+        .filter(|next| *next <= stamp.size)
+        .unwrap_or(0);
+    let left = usize::try_from(stamp.size - from).unwrap_or(room);
+    let mut bytes = vec![0; left.min(room)];
+    let read = folder.read_at(file, &mut bytes, from)?.unwrap_or(0);
+    bytes.truncate(read);
+    let end = match bytes.iter().rposition(|byte| *byte == b'\n') {
+        Some(last) => last + 1,
+        // A line that no answer could bring whole is brought in parts.
+        None if read == MOST => whole_characters(&bytes),
+        None => 0,
+    };
+    bytes.truncate(end);
+    Ok((end > 0).then(|| LogPiece {
+        file: file.to_owned(),
+        identity,
+        from,
+        next: from + end as u64,
+        text: String::from_utf8_lossy(&bytes).into_owned(),
+    }))
+}
+
+/// Returns how many bytes there are before a character that is cut off at the end.
+fn whole_characters(bytes: &[u8]) -> usize {
+    match std::str::from_utf8(bytes) {
+        Err(error) if error.error_len().is_none() => error.valid_up_to().max(1),
+        _ => bytes.len(),
+    }
+}
+
+/// Returns what tells a file from any other, also from one that takes its place; `None` while too little is written.
+fn identity(folder: &Dir, file: &str, stamp: &Stamp) -> Result<Option<String>, FsError> {
+    let mut head = [0; HEAD];
+    let read = folder.read_at(file, &mut head, 0)?.unwrap_or(0);
+    let line = head[..read].iter().position(|byte| *byte == b'\n');
+    let head = match line {
+        Some(end) => &head[..end],
+        None if read == HEAD => &head[..],
+        None => return Ok(None),
+    };
+    let mut hasher = DefaultHasher::new();
+    head.hash(&mut hasher);
+    Ok(Some(format!("{}-{:016x}", stamp.inode, hasher.finish())))
 }
 
 #[cfg(test)]
@@ -75,58 +135,121 @@ fn missing(folder: &Dir, request: &LogRequest) -> Result<Vec<LogPiece>, FsError>
     reason = "the test writes what an agent would have left"
 )]
 mod tests {
+    use teamster_store::KnownLog;
     use teamster_testkit::scratch::Scratch;
 
     use super::*;
 
-    #[test]
-    fn whole_lines_that_somebody_lacks_are_sent_and_a_log_that_was_begun_anew_from_its_beginning() {
-        let scratch = Scratch::new("log-requests");
-        for (name, text) in [
-            ("1.jsonl", "a\nb\nc"),
-            ("2.jsonl", "new\n"),
-            ("3.jsonl", "same\n"),
-        ] {
-            std::fs::write(scratch.path().join(name), text).unwrap();
-        }
-        std::fs::create_dir(scratch.path().join("folder.jsonl")).unwrap();
-        std::os::unix::fs::symlink("1.jsonl", scratch.path().join("link.jsonl")).unwrap();
-        let folder = Dir::open_root(scratch.path()).unwrap().unwrap();
-        let request = LogRequest {
-            id: "r".to_owned(),
-            present: vec![
-                ("1.jsonl".to_owned(), 2),
-                ("2.jsonl".to_owned(), 900),
-                ("3.jsonl".to_owned(), 5),
-            ],
+    fn folder(scratch: &Scratch) -> Dir {
+        Dir::open_root(scratch.path()).unwrap().unwrap()
+    }
+
+    fn request(present: &[LogPiece]) -> LogRequest {
+        let known = |piece: &LogPiece| KnownLog {
+            identity: piece.identity.clone(),
+            next: piece.next,
         };
-        let mut pieces = missing(&folder, &request).unwrap();
-        pieces.sort_by(|one, other| one.file.cmp(&other.file));
-        let found: Vec<_> = pieces
+        LogRequest {
+            id: "r".to_owned(),
+            present: present.iter().map(known).collect(),
+        }
+    }
+
+    fn found(pieces: &[LogPiece]) -> Vec<(&str, u64, &str)> {
+        let mut found: Vec<_> = pieces
             .iter()
             .map(|piece| (piece.file.as_str(), piece.from, piece.text.as_str()))
             .collect();
-        assert_eq!(found, [("1.jsonl", 2, "b\n"), ("2.jsonl", 0, "new\n")]);
+        found.sort_unstable();
+        found
     }
 
     #[test]
-    fn answer_is_never_longer_than_a_megabyte() {
-        let scratch = Scratch::new("log-requests-long");
-        let line = format!("{}\n", "x".repeat(1_000));
-        std::fs::write(scratch.path().join("1.jsonl"), line.repeat(3_000)).unwrap();
-        let folder = Dir::open_root(scratch.path()).unwrap().unwrap();
-        let (mut present, mut got) = (Vec::new(), String::new());
-        for _ in 0..3 {
-            let request = LogRequest {
-                id: "r".to_owned(),
-                present: present.clone(),
-            };
-            let pieces = missing(&folder, &request).unwrap();
-            assert_eq!(pieces.len(), 1);
-            assert!(pieces[0].text.len() <= MOST);
-            got.push_str(&pieces[0].text);
-            present = vec![("1.jsonl".to_owned(), got.len() as u64)];
+    fn whole_lines_that_somebody_lacks_are_sent_and_nothing_but_logs() {
+        let scratch = Scratch::new("log-requests");
+        let write =
+            |name: &str, text: &str| std::fs::write(scratch.path().join(name), text).unwrap();
+        write("1.jsonl", "a\nb");
+        write("2.jsonl", "same\n");
+        write("bridge.log", "hello\n");
+        for other in [".1.jsonl.swp", "notes.txt", "x.jsonl", "1.jsonl.bak"] {
+            write(other, "no log\n");
         }
-        assert_eq!(got, line.repeat(3_000));
+        std::fs::create_dir(scratch.path().join("7.jsonl")).unwrap();
+        std::os::unix::fs::symlink("1.jsonl", scratch.path().join("8.jsonl")).unwrap();
+        let folder = folder(&scratch);
+        let first = missing(&folder, &request(&[])).unwrap();
+        assert_eq!(
+            found(&first),
+            [
+                ("1.jsonl", 0, "a\n"),
+                ("2.jsonl", 0, "same\n"),
+                ("bridge.log", 0, "hello\n")
+            ]
+        );
+        let mut more = std::fs::File::options();
+        let mut file = more
+            .append(true)
+            .open(scratch.path().join("1.jsonl"))
+            .unwrap();
+        std::io::Write::write_all(&mut file, b"\nc\nd").unwrap();
+        let second = missing(&folder, &request(&first)).unwrap();
+        assert_eq!(found(&second), [("1.jsonl", 2, "b\nc\n")]);
+    }
+
+    #[test]
+    fn log_that_was_put_aside_goes_on_where_it_was_and_the_new_one_begins_at_its_beginning() {
+        let scratch = Scratch::new("log-requests-aside");
+        let path = |name: &str| scratch.path().join(name);
+        std::fs::write(path("1.jsonl"), "old 1\n").unwrap();
+        let folder = folder(&scratch);
+        let known = missing(&folder, &request(&[])).unwrap();
+        std::fs::write(path("1.jsonl"), "old 1\nold 2\n").unwrap();
+        std::fs::rename(path("1.jsonl"), path("1.old.jsonl")).unwrap();
+        // Longer than what was known of the first.
+        std::fs::write(path("1.jsonl"), "a new log, longer than the other one\n").unwrap();
+        let pieces = missing(&folder, &request(&known)).unwrap();
+        assert_eq!(
+            found(&pieces),
+            [
+                ("1.jsonl", 0, "a new log, longer than the other one\n"),
+                ("1.old.jsonl", 6, "old 2\n")
+            ]
+        );
+    }
+
+    /// Asks until there is nothing more, and returns how many answers that took and what they brought of a file.
+    fn all_of(folder: &Dir) -> (usize, String) {
+        let (mut known, mut got, mut answers) = (Vec::new(), String::new(), 0);
+        loop {
+            let pieces = missing(folder, &request(&known)).unwrap();
+            let Some(piece) = pieces.first() else {
+                return (answers, got);
+            };
+            assert!(piece.text.len() <= MOST);
+            answers += 1;
+            got.push_str(&piece.text);
+            known = pieces;
+        }
+    }
+
+    #[test]
+    fn answer_is_never_longer_than_it_may_be() {
+        let scratch = Scratch::new("log-requests-long");
+        let lines = format!("{}\n", "x".repeat(1_000)).repeat(1_500);
+        std::fs::write(scratch.path().join("1.jsonl"), &lines).unwrap();
+        let (answers, got) = all_of(&folder(&scratch));
+        assert_eq!(answers, 3);
+        assert_eq!(got, lines);
+    }
+
+    #[test]
+    fn line_longer_than_an_answer_comes_in_parts() {
+        let scratch = Scratch::new("log-requests-line");
+        let lines = format!("{}\nafter\n", "é".repeat(MOST));
+        std::fs::write(scratch.path().join("1.jsonl"), &lines).unwrap();
+        let (answers, got) = all_of(&folder(&scratch));
+        assert!(answers > 2, "{answers}");
+        assert!(got == lines, "{} bytes of {}", got.len(), lines.len());
     }
 }
