@@ -277,7 +277,15 @@ fn every_step_of_the_three_journeys_is_in_its_file_and_called_by_an_earlier_one(
             let (function, clause) = rest.split_once("`): ").expect(line);
             let text = std::fs::read_to_string(file_of(path)).expect(path);
             // A method of a class of the page is on a line of its own, two columns from its beginning.
-            let defines = ["fn ", "function ", "const ", "\n  ", "\n  #", "\n  async "];
+            let defines = [
+                "fn ",
+                "function ",
+                "const ",
+                "\n  ",
+                "\n  #",
+                "\n  async ",
+                "\n  async #",
+            ];
             assert!(
                 mentions(&text, function, &defines),
                 "{path} has no {function}"
