@@ -1,6 +1,6 @@
-//! The one integration test binary: one link instead of many, and one place where a forgotten file is noticed.
+//! The single integration test binary: it links once, and notices a forgotten file.
 //!
-//! Tests act with the real binary, as a user would, in a project and a home of their own ([`kit`]).
+//! Tests use the real binary like a user, each in its own project and home ([`kit`]).
 
 #![allow(
     clippy::disallowed_methods,
@@ -55,7 +55,7 @@ fn check_folder(
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         let stem = path.file_stem().unwrap().to_string_lossy().into_owned();
-        // What tests read, and what they expect to see.
+        // The inputs and expected outputs of tests.
         if stem == "fixtures" || stem == "snapshots" {
             continue;
         }

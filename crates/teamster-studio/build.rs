@@ -1,4 +1,4 @@
-//! Puts the page that was built in `web/` into the binary. Without one, the server shows a page that says what it can do.
+//! Embeds the page built in `web/` into the binary. Without it, the server shows a page that describes the API.
 
 #![allow(
     clippy::disallowed_methods,

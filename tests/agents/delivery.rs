@@ -1,5 +1,5 @@
-//! Words of others while a client works: when they are written, and when they count as taken. What the clients say to
-//! them was recorded.
+//! Messages that arrive while a client works: when they are written to it, and when they count as accepted. The
+//! clients' replies are recordings.
 
 use serde_json::Value;
 use teamster_agents::{
@@ -9,12 +9,12 @@ use teamster_agents::{
 
 use super::{APP_SERVER, Recorded, driver, job, one, reader_for};
 
-/// The name of the delivery that was recorded for Codex.
+/// The id of the delivery in the recording of Codex.
 const STEERED: &str = "0123456789abcdef0123456789abcd05";
-/// The name of a delivery that has the id which was recorded for Claude Code.
+/// A delivery whose id is the one in the recording of Claude Code.
 const WRITTEN: &str = "11111111222243338444555555555555";
 
-/// A recording that is read line by line.
+/// A recording that is fed to a reader line by line.
 struct Playback {
     reader: Box<dyn OutputReader>,
     lines: std::vec::IntoIter<Vec<u8>>,
@@ -39,7 +39,7 @@ impl Playback {
         }
     }
 
-    /// Reads up to and with the first line that has all of these words.
+    /// Feeds lines up to and including the first that contains all of these words.
     fn until(&mut self, words: &[&str]) {
         while let Some(line) = self.lines.next() {
             let text = String::from_utf8_lossy(&line).into_owned();
@@ -52,7 +52,7 @@ impl Playback {
         panic!("no line has {words:?}");
     }
 
-    /// Reads all lines that are left.
+    /// Feeds the remaining lines.
     fn finish(&mut self) {
         let lines: Vec<Vec<u8>> = self.lines.by_ref().collect();
         for line in lines {
@@ -68,7 +68,7 @@ impl Playback {
         self.is_input_closed |= effects.close_input;
     }
 
-    /// Delivers words, which must go to the client's input now.
+    /// Delivers a message, which must go to the client's input at once.
     fn deliver(&mut self, delivery: &str, text: &str) -> Value {
         match self.reader.deliver(delivery, text) {
             MessageRoute::Input(line) => parsed(&[line]).remove(0),
@@ -172,7 +172,7 @@ fn codex_that_refuses_words_is_not_called_told() {
     playback.deliver(STEERED, "words of others ABC");
     playback.until(&["\"id\":5"]);
     assert_eq!(playback.refused, [STEERED]);
-    // It is not asked again at once: the turn ends at this moment.
+    // It is not retried at once: the turn ends at this moment.
     assert_eq!(playback.reader.deliver("again", "x"), MessageRoute::Later);
     playback.finish();
     assert!(playback.taken.is_empty());
@@ -224,7 +224,7 @@ fn codex_asks_a_person_where_commands_are_asked_about() {
         assert_eq!(Some(&parsed(&[answer])[0]), recorded, "{name}");
         assert_eq!(playback.reader.answer("approval-0", reply), None);
     }
-    // Without a person to ask, whatever Codex asks for beyond its sandbox is declined.
+    // Without a person to ask, every request of Codex beyond its sandbox is declined.
     let run = one(APP_SERVER, "approval");
     let mut playback = Playback::new(&run);
     playback.until(&["requestApproval"]);
@@ -272,7 +272,7 @@ fn claude_that_got_words_too_late_keeps_what_it_had_said() {
     let run = one("claude", "message_late");
     let mut playback = Playback::new(&run);
     playback.until(&["\"tool_use\""]);
-    // Written in time, and read by the client after it had answered its model.
+    // Written in time, but read by the client only after its model had finished.
     playback.deliver(WRITTEN, "late words ABC");
     playback.until(&["\"tool_result\""]);
     playback.until(&["\"result\"", "num_turns"]);

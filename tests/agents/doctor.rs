@@ -1,4 +1,4 @@
-//! What `doctor` says about the clients.
+//! What `doctor` reports about the clients.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! What is started for a job, and what it gets to see.
+//! The command line and environment of an agent's process.
 
 use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt;
@@ -14,7 +14,7 @@ use teamster_agents::{
 use super::{APP_SERVER, CLIENTS, STREAMS, driver, job};
 use crate::kit::TestProject;
 
-/// A folder with programs of these names.
+/// Makes a folder with programs of these names.
 fn bin(project: &TestProject, names: &[&str]) -> PathBuf {
     let bin = project.home().join("bin");
     for name in names {
@@ -374,7 +374,8 @@ fn version_of_codex_decides_how_it_is_run() {
         let driver = driver("codex");
         let launch = driver.launch(&job).unwrap();
         assert_eq!(words(&launch)[0], way, "{says}");
-        // What is read is what was launched, whatever is installed meanwhile.
+        // The stream is read by the protocol of the version that was launched, even if another one is installed
+        // meanwhile.
         program(&bin.join("codex"));
         let line = br#"{"type":"thread.started","thread_id":"t"}"#;
         let starts = matches!(

@@ -1,4 +1,4 @@
-//! The drivers: against everything that the real clients were recorded saying, and against what nobody would say.
+//! The drivers, tested with all recordings of the real clients and with arbitrary input.
 
 mod delivery;
 mod doctor;
@@ -17,36 +17,36 @@ use teamster_agents::{
     Job, JobTask, OutputReader, Permissions, ResumeSession,
 };
 
-/// One run of a client.
+/// One recorded run of a client.
 pub struct Recorded {
     pub client: &'static str,
     pub name: String,
-    /// What it printed, line ends included.
+    /// Its output, with line endings.
     pub stdout: Vec<u8>,
     pub stderr: String,
     pub exit: Exit,
     /// The signal that was sent to it.
     pub sent: Option<String>,
-    /// Two-way recordings: what was sent to it.
+    /// Input lines that were sent to it, in two-way recordings.
     pub sent_lines: Vec<Value>,
 }
 
 pub const CLIENTS: [&str; 3] = ["claude", "codex", "gemini"];
 
-/// Codex by the protocol of its newer versions.
+/// Codex over the protocol of its newer versions.
 pub const APP_SERVER: &str = "codex-app-server";
 
-/// Every way in which a driver of ours runs a client; each has a folder of recordings.
+/// The ways in which a driver runs a client; each has a folder of recordings.
 pub const STREAMS: [&str; 4] = ["claude", "codex", APP_SERVER, "gemini"];
 
-/// Recordings of other protocols in the folder of a client, which its driver does not take for its own.
+/// Recordings of other protocols in the folder of a client, which its driver must not accept.
 const FOREIGN: [&str; 2] = ["acp", "app_server"];
 
 pub fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/workers")
 }
 
-/// Every recording of a client, by name.
+/// Returns all recordings of a client, by name.
 pub fn all(client: &'static str) -> Vec<Recorded> {
     let entries = std::fs::read_dir(folder().join(client)).unwrap();
     let mut names: Vec<String> = entries
@@ -58,7 +58,7 @@ pub fn all(client: &'static str) -> Vec<Recorded> {
     names.into_iter().map(|name| one(client, &name)).collect()
 }
 
-/// The recordings of other protocols, as raw lines.
+/// Returns the recordings of other protocols, as raw lines.
 pub fn foreign() -> Vec<Vec<u8>> {
     CLIENTS
         .iter()
@@ -102,7 +102,7 @@ pub fn one(client: &'static str, name: &str) -> Recorded {
 }
 
 impl Recorded {
-    /// How it ended, as if nobody of ours had a part in it.
+    /// Returns how the process ended, as if teamster had not ended it.
     pub fn ending(&self) -> AgentEnd {
         AgentEnd {
             exit: self.exit,
@@ -115,14 +115,14 @@ impl Recorded {
         reader_for(self.client, resume.as_ref(), &Permissions::default())
     }
 
-    /// What the first turn of the recorded session spent.
+    /// Returns what the first turn of the recorded session spent.
     fn earlier(&self) -> AgentSpending {
         let first = one(self.client, "text");
         let reader = reader_for(self.client, None, &Permissions::default());
         read(reader, &first.stdout, first.ending(), "").1.spent
     }
 
-    /// The whole recording through its driver.
+    /// Feeds the whole recording through its driver.
     pub fn played(&self) -> (Vec<AgentEvent>, AgentOutcome) {
         read(self.reader(), &self.stdout, self.ending(), &self.stderr)
     }
@@ -152,7 +152,7 @@ pub fn reader_for(
     })
 }
 
-/// A job without anything special.
+/// Returns a job with default values.
 pub fn job<'a>(worktree: &'a Path, permissions: &'a Permissions) -> Job<'a> {
     Job {
         prompt: "do it",
@@ -177,7 +177,7 @@ pub fn job<'a>(worktree: &'a Path, permissions: &'a Permissions) -> Job<'a> {
     }
 }
 
-/// All that a reader makes of a stream.
+/// Returns everything that a reader makes of a stream.
 pub fn read(
     mut reader: Box<dyn OutputReader>,
     stdout: &[u8],

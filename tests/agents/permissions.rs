@@ -1,4 +1,4 @@
-//! Claude Code asks, our policy answers.
+//! Permission requests of Claude Code, and the replies of the policy.
 
 use serde_json::{Value, json};
 use teamster_agents::{
@@ -9,7 +9,7 @@ use teamster_agents::{
 use super::{driver, job, one, reader_for};
 use crate::kit::TestProject;
 
-/// Feeds a recording; gives every reply and every decision.
+/// Feeds a recording, and returns all replies and decisions.
 fn replies(
     reader: &mut dyn OutputReader,
     stdout: &[u8],
@@ -33,7 +33,7 @@ fn replies(
     (replies, decisions)
 }
 
-/// What was sent to the real client as answers, in their order.
+/// Returns the answers that were sent to the real client, in order.
 fn recorded_answers(sent: &[Value]) -> Vec<&Value> {
     sent.iter()
         .filter(|line| line["type"] == "control_response")
@@ -85,7 +85,8 @@ fn a_person_can_be_asked_and_answers_once() {
     );
 }
 
-/// Feeds a recording in which the client asks the person something; gives what it asks, and the line that answered it.
+/// Feeds a recording in which the client asks the person a question; returns the question and the line that answered
+/// it.
 fn question(name: &str, reply: &QuestionReply) -> (String, Value, Value) {
     let run = one("claude", name);
     let mut reader = run.reader();

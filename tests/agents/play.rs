@@ -1,4 +1,4 @@
-//! The agent that plays a script is a process like any other.
+//! The agent that plays a script, tested as a process.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::process::ExitStatusExt as _;
@@ -162,12 +162,12 @@ fn a_script_with_a_mistake_is_not_launched() {
     assert!(error.to_string().starts_with(&says), "{error}");
     let error = driver("scripted:/nowhere.toml").launch(&job).unwrap_err();
     assert_eq!(error.to_string(), "/nowhere.toml: there is no such script");
-    // Called by hand it says the same.
+    // A call by hand gives the same error.
     let ran = project.run([Path::new("play"), &file]).exits(2);
     assert!(ran.stderr.contains("line 3"), "{}", ran.stderr);
 }
 
-/// The example of the documentation, each of its tasks.
+/// Plays each task of the example in the documentation.
 #[test]
 fn the_documented_script_does_what_the_document_says() {
     let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/scripted.md");

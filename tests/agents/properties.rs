@@ -1,4 +1,4 @@
-//! What no stream may do, whatever it holds.
+//! Properties that hold for every stream, whatever it contains.
 
 use std::sync::OnceLock;
 
@@ -7,12 +7,12 @@ use teamster_agents::{AgentEnd, AgentEvent, Exit, Permissions, Stopped};
 
 use super::{Recorded, STREAMS, all, one, read, reader_for};
 
-/// A part of a line changes nothing, so a stream that was cut within a line is the stream of the lines before it.
+/// A partial line changes nothing, so a stream that is cut within a line equals the stream of the lines before it.
 #[test]
 fn no_stream_that_was_cut_anywhere_is_done() {
     for client in STREAMS {
         for run in all(client) {
-            // Several turns in one recording, each of whose results is an end; or lines after the end.
+            // These recordings have several turns, each with a result, or lines after the end.
             if ["bidi", "message_late", "steer_after"].contains(&run.name.as_str()) {
                 continue;
             }
@@ -22,7 +22,7 @@ fn no_stream_that_was_cut_anywhere_is_done() {
                 for line in &lines[..whole] {
                     reader.line(line);
                 }
-                // Every byte of the line that decides; of long lines before it, every seventh.
+                // Cut at every byte of the deciding line, and at every seventh of long lines before it.
                 let step = if whole + 1 == lines.len() || line.len() < 600 {
                     1
                 } else {
@@ -92,7 +92,7 @@ fn fields(values: impl Strategy<Value = String>) -> impl Strategy<Value = String
     prop::collection::vec(field, 0..5).prop_map(|fields| fields.join(","))
 }
 
-/// Values that look like the clients' own, with anything in the places of anything.
+/// Generates values that resemble the clients' own, with arbitrary values in all places.
 fn any_event() -> impl Strategy<Value = String> {
     let odd = [
         "null",
@@ -134,7 +134,7 @@ fn any_ending() -> impl Strategy<Value = AgentEnd> {
     (exit, stopped).prop_map(|(exit, stopped)| AgentEnd { exit, stopped })
 }
 
-/// Every recorded run that was no success.
+/// Returns the recorded runs that were not successful.
 fn failed_runs() -> &'static [Recorded] {
     static RUNS: OnceLock<Vec<Recorded>> = OnceLock::new();
     RUNS.get_or_init(|| {
@@ -162,7 +162,7 @@ proptest! {
     ) {
         for word in READERS {
             let (_, outcome) = read(reader_for(word, None, &Permissions::default()), &bytes, ending, &stderr);
-            // A command has no terminal event: its exit code is all there is.
+            // A command has no terminal event, so only its exit code counts.
             prop_assert!(word == "command:x" || !outcome.verdict.is_done());
         }
     }

@@ -6,8 +6,8 @@ use teamster_agents::{AgentEvent, AgentSpending, AgentVerdict, Stopped, Trouble,
 
 use super::{APP_SERVER, Recorded, STREAMS, all, foreign, one, read, reader_for};
 
-/// The streams of runs that were a success, by client. A tool that failed or was refused is for the agent to deal
-/// with; whether its work is any good is for the verification to say.
+/// The streams of successful runs, by client. The agent has to deal with a tool that failed or was refused;
+/// verification decides whether its work is good.
 const SUCCESSES: [(&str, &[&str]); 4] = [
     (
         "claude",
@@ -146,7 +146,7 @@ fn a_session_that_is_gone_is_told_apart_from_a_failure() {
             matches!(outcome.verdict, AgentVerdict::SessionGone { .. }),
             "{client}: {outcome:?}"
         );
-        // The same words mean nothing of the kind when no session was asked for.
+        // Without a requested session, the same words do not mean this.
         let reader = reader_for(client, None, &teamster_agents::Permissions::default());
         let (_, outcome) = read(reader, &run.stdout, run.ending(), &run.stderr);
         assert!(
@@ -170,7 +170,7 @@ fn one_that_we_interrupted_is_called_interrupted() {
                 run.name
             );
             assert!(outcome.started, "{client} {}", run.name);
-            // By somebody else's hand it is a failed attempt.
+            // When another program ended it, this is a failed attempt.
             let verdict = run.played().1.verdict;
             assert!(
                 matches!(verdict, AgentVerdict::Failed { .. }),
@@ -218,7 +218,7 @@ fn gemini_that_waits_for_its_quota_is_paused_when_it_is_stopped() {
         (run.stderr, Trouble::RateLimit),
         (one("gemini", "err500").stderr, Trouble::Outage),
     ] {
-        // Its last words, before it gives up.
+        // The last lines before it gives up.
         let until = stderr.find("Attempt 10").unwrap();
         let ending = begun.ending().stopped(Stopped::Silent);
         let (_, outcome) = read(begun.reader(), &begun.stdout, ending, &stderr[..until]);
@@ -256,7 +256,7 @@ fn claude_that_tries_again_without_end_is_paused_when_it_is_stopped() {
 fn claude_that_answered_without_its_model_did_no_work() {
     let run = one("claude", "ok");
     let text = String::from_utf8(run.stdout.clone()).unwrap();
-    // What it prints for a prompt such as `/help`.
+    // The output for a prompt such as `/help`.
     let stdout = text.replace("\"num_turns\":2", "\"num_turns\":0");
     assert_ne!(stdout, text);
     let (_, outcome) = read(run.reader(), stdout.as_bytes(), run.ending(), "");
@@ -276,7 +276,7 @@ fn used(input: u64, cached_input: u64, output: u64, reasoning: u64) -> Usage {
     }
 }
 
-/// Money is compared as it is shown.
+/// Formats an amount as it is shown, for comparison.
 fn dollars(spent: &AgentSpending) -> Option<String> {
     spent.cost_usd.map(|cost| format!("{cost:.6}"))
 }
@@ -286,7 +286,8 @@ fn usage_is_that_of_the_run_however_the_client_counts() {
     let spent = |client, name| one(client, name).played().1.spent;
     assert_eq!(spent("claude", "ok").usage, Some(used(2003, 400, 100, 0)));
     assert_eq!(dollars(&spent("claude", "ok")).as_deref(), Some("0.010092"));
-    // The client tells 2003 tokens of codex's thread and 0.010092 $ of claude's session; half of it was before.
+    // The clients report 2003 tokens for codex's thread and 0.010092 $ for claude's session; half of that is from
+    // before.
     assert_eq!(
         spent("claude", "resume").usage,
         Some(used(1002, 200, 50, 0))
@@ -313,7 +314,7 @@ fn usage_is_that_of_the_run_however_the_client_counts() {
     for client in ["codex", APP_SERVER, "gemini"] {
         assert_eq!(spent(client, "ok").cost_usd, None, "unknown is not 0");
     }
-    // Three turns of one process: usage is told for each, money for all together.
+    // Three turns of one process: usage is reported for each, the cost for all together.
     let bidi = spent("claude", "bidi");
     assert_eq!(bidi.usage, Some(used(5015, 1000, 250, 0)));
     assert_eq!(dollars(&bidi).as_deref(), Some("0.025260"));
@@ -406,7 +407,7 @@ fn other_protocols_are_never_a_success() {
     }
 }
 
-/// What a person would read of a run.
+/// Renders a run as a person reads it.
 fn shown(run: &Recorded) -> String {
     let (events, outcome) = run.played();
     let mut text = format!("== {} ({:?})\n", run.name, run.exit);

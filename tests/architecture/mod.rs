@@ -1,4 +1,4 @@
-//! What must stay true of the source code itself.
+//! Rules about the source code itself.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The crates from the top to the bottom. A crate may depend on those below it.
+/// The crates from top to bottom. A crate may depend only on those below it.
 const LAYERS: [&str; 20] = [
     "teamster",
     "teamster-studio",
@@ -34,7 +34,7 @@ const LAYERS: [&str; 20] = [
     "teamster-types",
 ];
 
-/// The crates that a crate's manifest names, without those for its tests.
+/// Returns the crates that a crate's manifest names, without dev-dependencies.
 fn dependencies(name: &str) -> BTreeSet<String> {
     let manifest = root().join("crates").join(name).join("Cargo.toml");
     let text = std::fs::read_to_string(manifest).unwrap();
@@ -67,7 +67,7 @@ fn crates_depend_only_on_crates_below_them() {
     }
 }
 
-/// Source files of the product, without tests.
+/// Collects the source files of the product, without tests.
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -91,7 +91,7 @@ fn kinds_of_events_are_spelled_in_the_journal_crate_only() {
         }
     }
     assert!(files.len() > 300, "{}", files.len());
-    // `usage` is a common word, and a key of clients, too. Beginnings of names count as names.
+    // `usage` is a common word, and also a key of the clients. Prefixes of names count as names.
     let names = EventType::ALL.iter().map(|kind| kind.name());
     let names: BTreeSet<String> = names
         .filter_map(|name| Some((name, name.split_once('.')?.0)))
@@ -154,7 +154,7 @@ fn prompts_are_documented_from_their_templates_and_facts() {
     assert_eq!(files, listed, "every template is part of the product");
 }
 
-/// Returns how many paths of the repository a text names, each in backquotes; a name with `{` or `*` is none.
+/// Returns how many paths of the repository a text names in backquotes; a name with `{` or `*` does not count.
 fn count_paths(document: &str, text: &str) -> usize {
     let mut count = 0;
     for name in text.split('`').skip(1).step_by(2) {
@@ -197,8 +197,8 @@ fn every_path_on_the_first_page_of_a_crate_is_there() {
     assert!(count > 2, "{count} paths");
 }
 
-/// Every proof that the list of hostile findings names is a test that `ci` runs: one that was renamed would be missed only
-/// when the evidence is made.
+/// Every proof in the list of hostile findings is a test that `ci` runs. Without this, a renamed test would be
+/// noticed only when the evidence is generated.
 #[test]
 fn every_test_in_the_lists_of_findings_and_corrections_is_there() {
     #[derive(serde::Deserialize)]
@@ -224,7 +224,7 @@ fn every_test_in_the_lists_of_findings_and_corrections_is_there() {
         let (module, function) = name.rsplit_once("::").unwrap();
         let path = tests.join(module.replace("::", "/"));
         let text = std::fs::read_to_string(path.with_extension("rs")).or_else(|_| {
-            // A folder's own file.
+            // For a folder, its own file counts.
             std::fs::read_to_string(path.join("mod.rs"))
         });
         let wanted = match function {
@@ -236,7 +236,7 @@ fn every_test_in_the_lists_of_findings_and_corrections_is_there() {
     }
 }
 
-/// Returns where a file of a path in ARCHITECTURE.md is.
+/// Returns the location of a path in ARCHITECTURE.md.
 fn file_of(path: &str) -> PathBuf {
     let is_outside = ["web/", "tests/", "xtask/"]
         .iter()
@@ -249,7 +249,7 @@ fn file_of(path: &str) -> PathBuf {
     folder.join(path)
 }
 
-/// Returns whether a text has a name as a whole word, right behind one of these words if there are any.
+/// Returns whether a text contains a name as a whole word, directly after one of these words if there are any.
 fn mentions(text: &str, name: &str, behind: &[&str]) -> bool {
     let is_part = |c: char| c.is_alphanumeric() || c == '_';
     text.match_indices(name).any(|(at, _)| {
@@ -259,7 +259,7 @@ fn mentions(text: &str, name: &str, behind: &[&str]) -> bool {
     })
 }
 
-/// A step whose clause begins with `~` is reached through another process, a file or a trait, which its clause says.
+/// A step whose clause begins with `~` is reached through another process, a file or a trait, as its clause says.
 #[test]
 fn every_step_of_the_three_journeys_is_in_its_file_and_called_by_an_earlier_one() {
     let page = std::fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
@@ -276,7 +276,7 @@ fn every_step_of_the_three_journeys_is_in_its_file_and_called_by_an_earlier_one(
             let (path, rest) = rest.split_once("` (`").expect(line);
             let (function, clause) = rest.split_once("`): ").expect(line);
             let text = std::fs::read_to_string(file_of(path)).expect(path);
-            // A method of a class of the page is on a line of its own, two columns from its beginning.
+            // A method of a class of the page starts its own line, indented by two columns.
             let defines = [
                 "fn ",
                 "function ",

@@ -1,4 +1,4 @@
-//! Settings that are not what they should be: a clear refusal, what to do, and nothing touched.
+//! Invalid settings: a clear error with a hint, and nothing is changed.
 
 use std::os::unix::fs::{PermissionsExt, symlink};
 
@@ -28,7 +28,7 @@ fn what_is_not_plain_json_is_not_edited_and_what_to_paste_is_shown() {
       }
     "#);
     assert_eq!(project.read("settings.json"), commented);
-    // What is shown can be pasted.
+    // The snippet in the error can be pasted.
     let (_, snippet) = ran.stderr.split_once("\n\n").unwrap();
     let pasted: serde_json::Value = serde_json::from_str(&format!("{{{snippet}}}")).unwrap();
     assert_eq!(pasted["hooks"]["Stop"][0]["hooks"][0]["timeout"], 5);
@@ -73,7 +73,7 @@ fn what_has_the_wrong_type_is_not_edited() {
         let ran = project.run(["install", "claude"]).fails(6);
         assert!(ran.stderr.contains(place), "{}", ran.stderr);
         assert_eq!(project.read("settings.json"), text);
-        // Nothing of ours is in there, so there is nothing to take out either.
+        // The file contains no hooks of teamster, so there is nothing to remove either.
         project.run(["uninstall", "claude"]).succeeds();
     }
 }
@@ -110,7 +110,7 @@ fn read_only_settings_are_meant_to_stay() {
     let said: Vec<&str> = said.lines().take(3).collect();
     insta::assert_snapshot!(said.join("\n"), @r"
     error: [root]/home/.claude/settings.json is read-only
-    hint: `chmod u+w [root]/home/.claude/settings.json` lets it be written, or add this by hand where it is made:
+    hint: `chmod u+w [root]/home/.claude/settings.json` lets it be written, or add this by hand where it is generated:
     ");
     assert_eq!(project.read("settings.json"), "{}\n");
     assert_eq!(names(&project.claude("")), ["settings.json"]);
@@ -168,8 +168,8 @@ fn a_link_to_ones_own_settings_is_written_through() {
     let said = shown(&ran);
     insta::assert_snapshot!(last_lines(&said, 3), @r"
     [root]/home/.claude/settings.json is a link; the real file is [root]/home/dotfiles/claude.json
-    what it was is kept in [root]/home/.claude/settings.json.teamster-backup-[time]
-    our hooks are in [root]/home/.claude/settings.json; the next session of Claude Code calls them
+    a backup is kept in [root]/home/.claude/settings.json.teamster-backup-[time]
+    teamster's hooks are in [root]/home/.claude/settings.json; the next session of Claude Code calls them
     ");
     let again = project
         .run(["install", "claude", "--light", "--json"])
@@ -181,7 +181,7 @@ fn a_link_to_ones_own_settings_is_written_through() {
     let left = std::fs::read_to_string(&real).unwrap();
     assert_eq!(left, "{\n  \"model\": \"opus\"\n}\n");
 
-    // A link is never left to lead nowhere.
+    // A symlink must never be left dangling.
     std::fs::write(&real, "").unwrap();
     project.run(["install", "claude"]).succeeds();
     std::fs::remove_file(&backups(&project.claude(""))[0]).unwrap();

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::kit::{Ran, TestProject};
 
-/// Every event, in the order in which they are written.
+/// All events, in the order in which they are written.
 const EVENTS: [&str; 12] = [
     "SubagentStart",
     "SubagentStop",
@@ -29,12 +29,12 @@ const EVENTS: [&str; 12] = [
     "PostToolUse",
 ];
 
-/// What the client is told to call.
+/// Returns the program that the client is configured to call.
 fn program() -> &'static str {
     env!("CARGO_BIN_EXE_teamster")
 }
 
-/// A project whose user has these settings.
+/// Makes a project whose user has these settings.
 fn with_settings(text: &str) -> TestProject {
     let project = TestProject::new();
     std::fs::create_dir_all(project.claude("")).unwrap();
@@ -42,7 +42,7 @@ fn with_settings(text: &str) -> TestProject {
     project
 }
 
-/// Every backup in a folder.
+/// Returns all backups in a folder.
 fn backups(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let mut found: Vec<PathBuf> = entries
@@ -53,7 +53,7 @@ fn backups(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Every name in a folder.
+/// Returns all names in a folder.
 fn names(folder: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let mut names: Vec<String> = entries
@@ -63,7 +63,7 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// The commands of an event, in their order.
+/// Returns the commands of an event, in order.
 fn commands(settings: &Value, event: &str) -> Vec<String> {
     let groups = settings["hooks"][event].as_array().into_iter().flatten();
     groups
@@ -72,7 +72,7 @@ fn commands(settings: &Value, event: &str) -> Vec<String> {
         .collect()
 }
 
-/// What was printed, with the binary's place and the times of backups replaced.
+/// Returns the output with the binary's path and the times of backups replaced.
 fn shown(ran: &Ran) -> String {
     let text = ran.shown().replace(program(), "[teamster]");
     let mut parts = text.split("teamster-backup-");
@@ -85,7 +85,7 @@ fn shown(ran: &Ran) -> String {
     shown
 }
 
-/// The last lines of a text.
+/// Returns the last lines of a text.
 fn last_lines(text: &str, count: usize) -> String {
     let lines: Vec<&str> = text.lines().collect();
     lines[lines.len().saturating_sub(count)..].join("\n")

@@ -1,4 +1,4 @@
-//! The plugin: whole, honest, and able to find the binary.
+//! The plugin is complete, names only what exists, and finds the binary.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -98,7 +98,8 @@ fn a_plugin_has_everything_that_the_client_loads() {
     );
 }
 
-/// What the client would start is our server, and every tool that the plugin names or lets the session use is one of it.
+/// The client would start teamster's own server, and every tool that the plugin names or allows is one of that
+/// server.
 #[test]
 fn a_plugin_names_only_tools_that_its_server_has() {
     const PREFIX: &str = "mcp__plugin_teamster_teamster__";
@@ -124,7 +125,7 @@ fn a_plugin_names_only_tools_that_its_server_has() {
     ];
     let input: Vec<String> = requests.iter().map(Value::to_string).collect();
     project.write("requests", &(input.join("\n") + "\n"));
-    // The input stays open until the answer is there, as that of a client does.
+    // The input stays open until the reply arrives, like that of a client.
     let line = format!(
         ": > answers; {{ cat requests; i=0; until grep -q '\"id\":2' answers || test $i -gt 1200; do sleep 0.05; i=$((i + 1)); done; }} | {} > answers; cat answers",
         line.join(" ")
@@ -175,7 +176,7 @@ fn the_command_lets_the_session_lead_or_an_agent_of_its_own() {
     }
 }
 
-/// Every command that the plugin teaches is one that exists.
+/// Every command in the plugin's texts exists.
 #[test]
 fn a_plugin_teaches_only_what_there_is() {
     let project = TestProject::new();
@@ -227,7 +228,7 @@ fn a_foreign_folder_is_not_filled_without_force() {
     project.write("plug/README.md", "my own");
     let ran = project.run(["plugin", "export", "plug"]).fails(6);
     insta::assert_snapshot!(shown(&ran), @r"
-    error: [root]/project/plug holds something else than a plugin of ours
+    error: [root]/project/plug holds something other than a plugin that teamster created
     hint: name a new or empty folder, or replace what has the same name with --force
     ");
     assert_eq!(names(&project.folder().join("plug")), ["README.md"]);
@@ -266,14 +267,15 @@ fn the_launcher_finds_the_binary_and_never_itself() {
     let version = format!("teamster {}\n", env!("CARGO_PKG_VERSION"));
     let launch = |line: &str, path: &str| project.shell(line).env("PATH", path).run();
 
-    // Not on PATH: the one that exported it. Its own folder and that of a copy are on PATH, as the client does.
+    // Not on PATH: the exporting binary is used. The plugin's folder and that of a copy are on PATH, as in the
+    // client.
     let ran = launch("sh plug/bin/teamster --version", "/usr/bin:/bin");
     assert_eq!(ran.succeeds().stdout, version);
     let both = "$PWD/plug/bin:$PWD/copy/bin:/usr/bin:/bin";
     let ran = launch(&format!("PATH={both} teamster --version"), "/usr/bin:/bin");
     assert_eq!(ran.succeeds().stdout, version);
 
-    // On PATH: that one, whatever exported it.
+    // On PATH: that binary is used, whichever exported the plugin.
     let bin = project.home().join("a b*/bin");
     std::fs::create_dir_all(&bin).unwrap();
     std::fs::write(bin.join("teamster"), "#!/bin/sh\necho \"other $*\"\n").unwrap();
@@ -308,7 +310,7 @@ fn hooks_that_would_be_told_twice_are_mentioned() {
     insta::assert_snapshot!(shown(&ran), @r"
     wrote 9 files to [root]/project/plug
     try it: claude --plugin-dir [root]/project/plug
-    warning: our hooks are also in the user settings, so every event would be told twice; `teamster uninstall claude --scope user` takes them out there
+    warning: teamster's hooks are also in the user settings, so every event would be recorded twice; `teamster uninstall claude --scope user` takes them out there
     ");
     let json = project
         .run(["plugin", "export", "plug", "--json"])

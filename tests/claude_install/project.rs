@@ -1,4 +1,4 @@
-//! The settings of a project, and what git should leave alone in it.
+//! The settings of a project, and what git should ignore in it.
 
 use serde_json::Value;
 
@@ -131,7 +131,7 @@ fn a_gitignore_that_cannot_be_written_is_mentioned_and_no_failure() {
     let said = shown(&ran);
     insta::assert_snapshot!(last_lines(&said, 2), @r"
     [root]/project/.gitignore stays as it is: it is a link
-    our hooks are in [root]/project/.claude/settings.local.json; the next session of Claude Code calls them
+    teamster's hooks are in [root]/project/.claude/settings.local.json; the next session of Claude Code calls them
     ");
 }
 
@@ -159,7 +159,7 @@ fn a_backup_in_a_project_does_not_show_up_in_git() {
     assert_eq!(git("git status --porcelain"), "");
     assert_eq!(read(&project, ".git/info/exclude"), exclude);
 
-    // The same from a work tree that is linked to it.
+    // The same from a linked worktree.
     git("git worktree add -q ../tree 2>&1");
     let tree = project.folder().join("../tree").canonicalize().unwrap();
     let call = |args: &[&str]| project.call(args).folder(&tree).run();

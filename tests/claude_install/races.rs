@@ -1,4 +1,4 @@
-//! Many at once, and one that dies half-way.
+//! Many installations at once, and one that dies half-way.
 
 use std::process::{Command, Stdio};
 
@@ -52,7 +52,7 @@ fn layout(project: &TestProject) -> Layout {
     }
 }
 
-/// Dies before every single file operation in turn.
+/// Kills the installation before each of its file operations in turn.
 #[test]
 fn one_that_dies_leaves_the_old_settings_or_the_new() {
     let whole = with_settings(SETTINGS);

@@ -1,4 +1,4 @@
-//! The user's own settings, as people really write them: in, in again, out, and not a byte has moved.
+//! The user's own settings in realistic forms: after installing twice and uninstalling, every byte is as before.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -9,7 +9,7 @@ use crate::kit::TestProject;
 
 const MINIMAL: &str = "{\n  \"model\": \"opus\"\n}\n";
 
-/// Of somebody who has used the client for a year, with the hooks of two other tools.
+/// The settings of a long-time user of the client, with the hooks of two other tools.
 const BIG: &str = r#"{
   "$schema": "https://json.schemastore.org/claude-code-settings.json",
   "permissions": {
@@ -58,7 +58,7 @@ const CRLF: &str = "{\r\n    \"includeCoAuthoredBy\": false,\r\n    \"permission
 
 const ONE_LINE: &str = r#"{"model":"sonnet","hooks":{"Stop":[{"hooks":[{"type":"command","command":"say done"}]}]},"spinnerTipsEnabled":false}"#;
 
-/// Settings that leave it open what was there: these need the backup to come back to the byte.
+/// Settings whose original form cannot be derived from the result: restoring every byte needs the backup.
 const NEARLY_NOTHING: [&str; 8] = [
     "",
     " \n\n",
@@ -188,7 +188,7 @@ fn what_the_user_did_meanwhile_stays_and_so_does_the_backup() {
     );
     insta::assert_snapshot!(last_lines(&shown(&gone), 2), @r"
     a backup with other content stays: [root]/home/.claude/settings.json.teamster-backup-[time]
-    our hooks are no longer in [root]/home/.claude/settings.json
+    teamster's hooks are no longer in [root]/home/.claude/settings.json
     ");
 }
 
@@ -225,7 +225,7 @@ fn a_moved_binary_is_put_in_the_same_place() {
     run_moved("install claude").succeeds();
     let there: Value = serde_json::from_str(&project.read("settings.json")).unwrap();
     let command = commands(&there, "Stop").pop().unwrap();
-    // The shell reads the place back as it is.
+    // The shell reads the path back unchanged.
     let echoed = project
         .shell(&format!("set -- {command}; printf %s \"$1\""))
         .run();
@@ -348,7 +348,7 @@ fn the_change_is_shown_and_a_dry_run_writes_nothing() {
     +    ]
        }
      }
-    what it was would be kept in [root]/home/.claude/settings.json.teamster-backup-[time]
+    a backup would be kept in [root]/home/.claude/settings.json.teamster-backup-[time]
     nothing was written: this is a dry run
     "#);
     assert_eq!(project.read("settings.json"), before);
@@ -404,43 +404,42 @@ fn the_help_says_what_will_happen() {
     let project = TestProject::new();
     let help = project.run(["install", "claude", "--help"]).succeeds();
     insta::assert_snapshot!(help.stdout, @r"
-    Put our hooks into the settings of Claude Code
+    Add teamster's hooks to the settings of Claude Code
 
     Usage: teamster install claude [OPTIONS]
 
     Options:
           --json
-              Answer as JSON, for programs
+              Print output as JSON
 
           --scope <SCOPE>
-              Whose settings
+              The settings to change
 
               Possible values:
               - user:    Yours, for every project
-              - project: This project's, shared with everybody who works on it
+              - project: This project's, shared with everyone who works on it
               - local:   This project's, for you only
               
               [default: user]
 
           --dry-run
-              Show what would change, and change nothing
+              Show what would change, but change nothing
 
           --light
-              Without the hooks of tools, which run twice for each use of `Agent`, `Task*` and
-              `SendMessage`
+              Leave out tool hooks, which run twice per use of `Agent`, `Task*` and `SendMessage`
 
           --mcp
-              Put our tools in instead of our hooks: start runs, see how far they are, talk to workers
+              Add the MCP tools instead of hooks: start runs, see their progress, talk to workers
 
           --store <URL>
-              The store, without a password: postgres://user@host/database, or files
+              The store to use: postgres://user@host/database (no password), or files
 
       -h, --help
               Print help (see a summary with '-h')
 
-    The settings keep every byte that is not ours; our hooks come behind those of others. What the
-    file was is kept beside it. Doing it again changes nothing, and after teamster has moved it puts
-    the new place in. In a project, .bkit/, .omc/ and .party/ are added to its .gitignore.
+    Only teamster's own hooks are changed; they are added after others. A backup is kept beside the
+    file. Running it again changes nothing, unless teamster has moved: then its path is updated. In a
+    project, .bkit/, .omc/ and .party/ are added to its .gitignore.
     Settings with comments are not edited (exit code 6): the hooks to paste are shown instead.
 
     Examples:
@@ -450,39 +449,39 @@ fn the_help_says_what_will_happen() {
     ");
     let help = project.run(["uninstall", "claude", "--help"]).succeeds();
     insta::assert_snapshot!(help.stdout, @r"
-    Take our hooks out of the settings of Claude Code
+    Remove teamster's hooks from the settings of Claude Code
 
     Usage: teamster uninstall claude [OPTIONS]
 
     Options:
           --json
-              Answer as JSON, for programs
+              Print output as JSON
 
           --scope <SCOPE>
-              Whose settings
+              The settings to change
 
               Possible values:
               - user:    Yours, for every project
-              - project: This project's, shared with everybody who works on it
+              - project: This project's, shared with everyone who works on it
               - local:   This project's, for you only
               
               [default: user]
 
           --dry-run
-              Show what would change, and change nothing
+              Show what would change, but change nothing
 
           --mcp
-              Take our tools out instead of our hooks
+              Remove the MCP tools instead of the hooks
 
           --store <URL>
-              The store, without a password: postgres://user@host/database, or files
+              The store to use: postgres://user@host/database (no password), or files
 
       -h, --help
               Print help (see a summary with '-h')
 
-    Every hook whose command is `teamster hook EVENT` is taken out, and nothing else: settings that
-    were not edited since are what they were, to the byte. A backup is removed when it holds nothing
-    that the settings do not have.
+    Every hook whose command is `teamster hook EVENT` is removed, and nothing else: settings that were
+    not edited since are restored to the byte. The backup is removed if it has nothing that the
+    settings lack.
 
     Examples:
       teamster uninstall claude --dry-run

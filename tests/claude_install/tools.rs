@@ -1,10 +1,10 @@
-//! `teamster install CLIENT --mcp`: our tools in the settings of a client of the user's own.
+//! `teamster install CLIENT --mcp`: teamster's tools in the settings of the user's own client.
 
 use std::path::PathBuf;
 
 use crate::kit::TestProject;
 
-/// The clients, where their settings are, and settings as people write them.
+/// Returns the clients, the paths of their settings, and realistic settings.
 fn clients(project: &TestProject) -> Vec<(&'static str, PathBuf, Vec<&'static str>)> {
     let home = project.home();
     let json = vec![

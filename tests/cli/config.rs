@@ -103,7 +103,7 @@ fn leader_is_set_by_its_name_or_in_a_section_of_its_own() {
     );
     for (wrong, why) in [
         ("leader = \"two words\"", "an agent such as"),
-        ("[leader]\nbudget_share = 200", "a part of a hundred"),
+        ("[leader]\nbudget_share = 200", "a percentage"),
         ("[leader]\nmax_wakes = \"many\"", "a whole number"),
     ] {
         project.write(".teamster/config.toml", wrong);
@@ -149,7 +149,7 @@ fn a_value_that_makes_no_sense_is_an_error_with_its_place() {
     error: [root]/project/.teamster/config.toml, line 1: not valid TOML: unclosed table, expected `]`
     hint: `teamster config show` lists every setting and where it comes from
     ");
-    // What shows what is wrong works all the same.
+    // `config show` reports the problem instead of failing.
     let shown = project.run(["config", "show", "--json"]).succeeds().json();
     assert_eq!(shown["problems"][0]["fatal"], true);
     let doctor = project.run(["doctor", "--json"]).exits(1);
@@ -180,7 +180,7 @@ fn a_setting_that_nobody_knows_is_remarked_on_and_stops_nothing() {
     );
     insta::assert_snapshot!(project.run(["task", "list"]).exits(0).shown(), @r"
     no tasks
-    warning: [root]/project/.teamster/config.toml, line 2: nobody knows the setting `claim.leese`; did you mean `claim.lease`?
+    warning: [root]/project/.teamster/config.toml, line 2: unknown setting `claim.leese`; did you mean `claim.lease`?
     warning: [root]/project/.teamster/config.toml, line 6: `providers.mine` has the unknown key `modle`; known are kind, command, file, model, capabilities, secrets
     ");
     project.run(["task", "list", "--json"]).succeeds();
@@ -269,7 +269,7 @@ fn providers_are_layered_shown_and_checked_with_their_lines() {
         ),
         (
             "[providers.\"a b\"]\nkind = \"codex\"\n",
-            "line 1: `a b` is no name",
+            "line 1: `a b` is not a valid name",
         ),
         (
             "[providers.x]\nkind = \"command\"\ncommand = \"y\"\nsecrets = [\"HOME\"]\n",
@@ -290,7 +290,7 @@ fn providers_are_layered_shown_and_checked_with_their_lines() {
     }
 }
 
-/// The table of the documentation is the table of the code.
+/// The table in the documentation matches the code.
 #[test]
 fn every_setting_is_documented_with_its_default_and_its_variable() {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md");
@@ -372,7 +372,7 @@ fn roles_are_layered_shown_and_checked_with_their_lines() {
         ),
         (
             "[roles]\nexecutor = \"cloud\"\n",
-            "line 2: `roles.executor`: nobody knows the provider `cloud`",
+            "line 2: `roles.executor`: unknown provider `cloud`",
         ),
         (
             "[roles]\ncodex = \"claude\"\n",
@@ -380,7 +380,7 @@ fn roles_are_layered_shown_and_checked_with_their_lines() {
         ),
         (
             "[roles]\n\"a b\" = \"claude\"\n",
-            "line 2: \"a b\" is no role",
+            "line 2: \"a b\" is not a valid role",
         ),
         (
             "[roles.executor]\nmodel = \"m\"\n",
@@ -463,7 +463,7 @@ fn teams_of_ones_own_are_read_from_both_folders_and_faults_have_lines() {
     assert_eq!(faults.len(), 3, "{faults:?}");
     assert!(faults[0].contains("planted.md:1: "), "{faults:?}");
     assert!(
-        faults[1].contains("same.md:1: ") && faults[1].contains("is called \"own\", too"),
+        faults[1].contains("same.md:1: ") && faults[1].contains("is also called \"own\""),
         "{faults:?}"
     );
     assert!(
@@ -474,7 +474,7 @@ fn teams_of_ones_own_are_read_from_both_folders_and_faults_have_lines() {
     assert!(text.contains("wrong.md:3: there is no agent"), "{text}");
 }
 
-/// What the documentation shows is taken as it is.
+/// The examples in the documentation are accepted unchanged.
 #[test]
 fn the_roles_and_the_team_of_the_documentation_are_read() {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md");

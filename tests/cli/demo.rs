@@ -1,4 +1,4 @@
-//! `teamster demo`, as somebody sees it who has just got the binary.
+//! `teamster demo`, as a new user sees it.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -7,10 +7,10 @@ use serde_json::Value;
 
 use crate::kit::TestProject;
 
-/// No demo takes longer, on a busy machine either.
+/// The time limit for a demo, even on a busy machine.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// What git says in a folder.
+/// Returns the output of git in a folder.
 fn git(folder: &Path, args: &[&str]) -> String {
     let output = std::process::Command::new("git")
         .arg("-C")
@@ -22,7 +22,7 @@ fn git(folder: &Path, args: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// What every demo that ended well leaves, and what it does not.
+/// Asserts what every successful demo leaves behind, and what it does not.
 fn is_done(project: &Path) {
     assert_eq!(git(project, &["branch", "--show-current"]).trim(), "main");
     assert_eq!(git(project, &["status", "--porcelain"]), "");
@@ -39,7 +39,7 @@ fn is_done(project: &Path) {
     assert_eq!(left, Vec::<String>::new(), "nobody is left");
 }
 
-/// Processes that have to do with a folder: by where they are, or by their environment.
+/// Returns the processes that belong to a folder, by their working directory or environment.
 fn processes_of(folder: &Path) -> Vec<String> {
     let name = folder.display().to_string();
     let mut found = Vec::new();
@@ -56,7 +56,7 @@ fn processes_of(folder: &Path) -> Vec<String> {
     found
 }
 
-/// The tasks of the only finished run of a project: what they are called, what they wait for, and what became of them.
+/// Returns the tasks of the only finished run of a project: their subjects, dependencies and results.
 fn graph(test: &TestProject, project: &Path, team: &str) -> Vec<(String, Value, Value)> {
     let ran = test
         .call(["task", "list", "--team", team, "--json"])
@@ -92,13 +92,13 @@ fn only_team(project: &Path) -> String {
     names[0].clone()
 }
 
-/// What the lines of a demo tell, but for what differs from one demo to the next. The work of task 1 goes on beside that of
-/// task 2, so its lines come first here.
+/// Returns the lines of a demo without what differs between demos. Task 1 runs in parallel with task 2, so its lines
+/// are put first.
 fn story(printed: &str) -> String {
     let lines = printed
         .lines()
         .skip_while(|line| !line.contains("begins"))
-        // The order of these is left to the machine.
+        // The order of these lines depends on the machine.
         .filter(|line| !line.ends_with("has ended") && !line.contains(" begins task "));
     let told = lines.filter_map(|line| {
         let is_remark = line.starts_with("          ") && !line.contains('|');
@@ -109,7 +109,7 @@ fn story(printed: &str) -> String {
                 .filter(|_| line.as_bytes().get(2) == Some(&b':'))?
         };
         let line = without_numbers(line);
-        // Whoever is idle takes the task that a failed check becomes.
+        // Any idle worker takes the task that is created for a failed check.
         match line.split_once(' ') {
             Some((_, rest)) if line.starts_with("worker-") && line.contains("task 5 (") => {
                 Some(format!("worker-… {rest}"))
@@ -122,7 +122,7 @@ fn story(printed: &str) -> String {
     [of_first, others].concat().join("\n")
 }
 
-/// A line with `…` for commits and the numbers of questions.
+/// Returns a line with `…` for commits and the ids of questions.
 fn without_numbers(line: &str) -> String {
     let words = line.split(' ').map(|word| {
         let plain = word.trim_end_matches([',', ':']);
@@ -148,7 +148,7 @@ fn a_demo_ends_well_and_keeps_to_its_folder_and_its_command_does_the_same() {
     let ran = test
         .call(["demo", "--no-studio"])
         .env("TMPDIR", &temporary)
-        // What says where other teams and projects are counts for nothing here.
+        // Variables about other teams and projects have no effect here.
         .env("TEAMSTER_TEAM", "another")
         .env("CLAUDE_PROJECT_DIR", test.folder())
         .run()
@@ -199,7 +199,7 @@ fn a_demo_ends_well_and_keeps_to_its_folder_and_its_command_does_the_same() {
     let omc = test.folder().join(".omc");
     assert!(!omc.exists(), "nor is another project");
 
-    // The command stands between the two empty lines behind `cd`. It works in a fresh copy, and once more here.
+    // The command is between the two empty lines after `cd`. It works in a fresh copy, and again here.
     let mut lines = ran
         .stdout
         .lines()
@@ -230,7 +230,7 @@ fn a_demo_that_was_killed_goes_on_with_the_command_it_has_shown() {
     let project = PathBuf::from(begin["project"].as_str().unwrap());
     assert_eq!(project.parent().unwrap().file_name().unwrap(), "kept");
     while demo.json()["type"] != "merge.merged" {}
-    // Its host is killed when it is dropped; workers of it live on.
+    // Dropping it kills the host; its workers live on.
     drop(demo);
     let resume = begin["resume"].as_str().unwrap();
     let ran = test.shell(resume).folder(&test.home()).run().succeeds();

@@ -128,7 +128,7 @@ fn damaged_files_and_leftovers_are_named() {
     let error: Value = serde_json::from_str(&ran.stderr).unwrap();
     assert_eq!(
         error["error"]["message"],
-        "not in order: registries, team files"
+        "problems found: registries, team files"
     );
     assert_eq!(project.files(), before);
 }

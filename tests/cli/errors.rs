@@ -57,14 +57,14 @@ fn without_a_home_the_store_is_not_reached() {
         .run();
     insta::assert_snapshot!(missing.shown(), @r"
     error: there is no folder /nowhere/at/all to keep teams in
-    hint: check HOME, or set TEAMSTER_CLAUDE_DIR to a folder you may write
+    hint: check HOME, or set TEAMSTER_CLAUDE_DIR to a writable folder
     ");
 }
 
 #[test]
 fn a_home_that_cannot_be_written_gets_nothing_half_written() {
     let project = TestProject::new();
-    // A file in the place of the folder stops everyone, root included.
+    // A file in place of the folder blocks every user, even root.
     std::fs::write(project.home().join(".claude"), "").unwrap();
     let ran = project.run(["team", "create", "fix-auth"]);
     assert!(matches!(ran.code, Some(6 | 7)), "{ran:?}");
@@ -126,8 +126,8 @@ fn an_answer_that_cannot_be_written_is_an_error() {
         .run()
         .exits(1);
     insta::assert_snapshot!(ran.shown(), @r"
-    error: the answer could not be written: No space left on device (os error 28)
-    hint: what was asked for has been done; only its answer is lost
+    error: cannot write the output: No space left on device (os error 28)
+    hint: the command has completed; only its output is lost
     ");
     assert_eq!(
         project.run(["task", "list", "--json"]).json()["progress"]["totalTasks"],

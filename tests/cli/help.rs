@@ -1,4 +1,4 @@
-//! The help is true: every example in it does what it says.
+//! The help is correct: every example in it does what it says.
 
 use std::os::unix::process::ExitStatusExt;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use teamster_types::{TaskId, TeamName};
 
 use crate::kit::{Follower, TestProject, gone, living};
 
-/// Every command and every group of commands, by its words, with its help.
+/// Returns every command and command group, by its words, with its help.
 fn commands() -> Vec<(Vec<String>, String)> {
     let project = TestProject::new();
     let mut found = Vec::new();
@@ -20,7 +20,7 @@ fn commands() -> Vec<(Vec<String>, String)> {
     while let Some(words) = open.pop() {
         let help = help_of(&project, &words);
         if words.is_empty() {
-            // Commands under a heading that nobody knows here would have no test.
+            // Commands under a heading that is unknown here would not be tested.
             let mut headings = help.lines().filter(|line| line.ends_with(':'));
             let known = |line: &&str| HEADINGS.contains(line) || OTHER_HEADINGS.contains(line);
             assert!(headings.all(|line| known(&line)), "{help}");
@@ -41,7 +41,7 @@ fn help_of(project: &TestProject, words: &[String]) -> String {
 /// The headings of other sections in the help of the program itself.
 const OTHER_HEADINGS: [&str; 4] = ["Options:", "Examples:", "Exit codes:", "Environment:"];
 
-/// The headings that commands stand under.
+/// The headings above commands.
 const HEADINGS: [&str; 6] = [
     "Commands:",
     "Run a team:",
@@ -57,7 +57,7 @@ fn subcommands(help: &str) -> Vec<String> {
     sections
         .filter(|(heading, _)| HEADINGS.contains(heading))
         .flat_map(|(_, commands)| commands.lines())
-        // What is indented further goes on with the description of the command above.
+        // Lines that are indented further continue the description of the command above.
         .filter_map(|line| {
             line.strip_prefix("  ")
                 .filter(|rest| !rest.starts_with(' '))
@@ -68,7 +68,7 @@ fn subcommands(help: &str) -> Vec<String> {
         .collect()
 }
 
-/// The lines below `Examples:`.
+/// Returns the lines below `Examples:`.
 fn examples(help: &str) -> Vec<String> {
     help.lines()
         .skip_while(|line| *line != "Examples:")
@@ -78,12 +78,12 @@ fn examples(help: &str) -> Vec<String> {
         .collect()
 }
 
-/// What the examples take for granted: a team with a task in every state, a message, a plan, a result.
+/// Prepares what the examples assume: a team with a task in every state, a message, a plan, a result.
 ///
-/// The store's library makes what it can make: a process for each step would take longer than the examples.
+/// It uses the store's library where it can: a process for each step would take longer than the examples.
 fn prepared() -> (TestProject, String, String) {
     let project = TestProject::with_team();
-    // Whoever claimed is gone, as a command is that has printed its token.
+    // The claiming process is gone, like a command that has printed its token.
     let store = project.store(Duration::ZERO).claiming_as(gone());
     let team: TeamName = "fix-auth".parse().unwrap();
     let id = |id: &str| id.parse::<TaskId>().unwrap();
@@ -160,7 +160,7 @@ fn every_command_has_examples_that_work() {
         }
     }
     assert!(all.len() > 50, "only {} examples were found", all.len());
-    // Most of the time of an example is spent waiting for somebody.
+    // Most of an example's time is spent waiting.
     std::thread::scope(|scope| {
         for part in all.chunks(all.len().div_ceil(6)) {
             scope.spawn(move || part.iter().for_each(|example| try_example(example)));
@@ -168,7 +168,7 @@ fn every_command_has_examples_that_work() {
     });
 }
 
-/// What those of `teamster worktree` need: a repository, and worktrees in it.
+/// The setup for the examples of `teamster worktree`: a repository with worktrees.
 const WORKTREES: &str = "set -e
 git init --quiet .
 git -c user.name=n -c user.email=e commit --quiet --allow-empty -m Begin
@@ -176,13 +176,13 @@ for name in worker-1 worker-1.kept-1; do
   git worktree add --quiet -b omc-team/fix-auth/$name .omc/worktrees/fix-auth/$name
 done";
 
-/// What those of `teamster run` need: a repository, with something that mends it.
+/// The setup for the examples of `teamster run`: a repository, and a script that fixes it.
 const RUNS: &str = "set -e
 git init --quiet .
 git add Makefile
 git -c user.name=n -c user.email=e commit --quiet -m Begin";
 
-/// An example ends with 0, unless a comment behind it says otherwise.
+/// Runs an example, which must exit with 0 unless a comment after it says otherwise.
 fn try_example(example: &str) {
     let (project, token, message) = prepared();
     let clients = project.home().join("clients");
@@ -206,13 +206,13 @@ fn try_example(example: &str) {
     let (line, comment) = example.split_once("   # ").unwrap_or((example, ""));
     match comment {
         "in a terminal" => {
-            // Here is none, nobody is in a pane, there is no plan, and no run waits at a gate.
+            // Here there is no terminal, no pane, no plan and no run at a gate.
             let is_gate = !line.contains("teamster worker ") && !line.contains("teamster plan ");
             call(line).run().exits(if is_gate { 4 } else { 3 });
             return;
         }
         "with an agent" | "with agents" => {
-            // Whoever runs this may have some: they are not to be found, let alone started.
+            // The developer's own clients must not be found, let alone started.
             let path = project.home().join("bin");
             let only = format!(
                 "mkdir {0} && ln -s \"$(command -v git)\" {0}/git",
@@ -233,7 +233,7 @@ fn try_example(example: &str) {
         _ => {}
     }
     if comment == "until Ctrl-C" {
-        // The shell is replaced, so that the signal reaches teamster.
+        // `exec` replaces the shell, so that the signal reaches teamster.
         interrupt(call(&format!("exec {line}")).follow(), example);
         return;
     }
@@ -245,14 +245,15 @@ fn try_example(example: &str) {
     call(line).run().exits(code.parse().unwrap());
 }
 
-/// What those of `teamster worker` need: a repository, and a worker that has done a task. Nobody is left afterwards.
+/// The setup for the examples of `teamster worker`: a repository, and a worker that has finished a task. Dropping it
+/// stops all workers.
 struct Workers<'a>(&'a TestProject);
 
 impl<'a> Workers<'a> {
     fn prepare(project: &'a TestProject, example: &str) -> Self {
         let begin = WORKTREES.split("for name").next().unwrap();
         project.shell(begin).run().succeeds();
-        // Clients are looked for and not started: nobody gives these workers a task of theirs.
+        // The clients must be found but are not started: these workers get no tasks.
         for client in ["claude", "codex"] {
             let folder = project.home().join("clients");
             std::fs::create_dir_all(&folder).unwrap();
@@ -284,7 +285,7 @@ impl Drop for Workers<'_> {
     }
 }
 
-/// It must say something, go on, and end at an interrupt.
+/// Asserts that the call prints something, keeps running, and ends on an interrupt.
 fn interrupt(mut follower: Follower, example: &str) {
     follower.line();
     assert!(follower.is_running(), "{example} ended by itself");
@@ -301,61 +302,61 @@ fn the_help_of_the_whole_is_a_map() {
     Usage: teamster [OPTIONS] <COMMAND>
 
     Run a team:
-      run          Run a team on a task: plan it, do it, merge it, verify it, ask you
-      demo         Watch a team at work, without a key or a network
-      merge        Merge what the workers of a team have finished without a run
-      approve      Take the work of a run that waits at the gate: it lands on your branch
-      reject       Do not take the work of a run that waits at the gate
-      revise       Have the work of a run that waits at the gate changed first
-      cancel       Cancel the run of a team, from anywhere and wherever it is
-      plan         Check plan files, and decide about the plan that a run waits with
-      status       Show how far the teams of this project are and what needs a person
-      top          Watch a team on the terminal: workers, tasks, messages, timeline, log
-      studio       Show every team live on a page of this machine
-      replay       Show a run again from its journal alone
+      run          Run a team on a task: plan, work, merge, verify, then ask for approval
+      demo         Watch a demo team at work; needs no API key and no network
+      merge        Merge the finished tasks of a team that has no run
+      approve      Approve the work of a run waiting at the gate and land it on your branch
+      reject       Reject the work of a run waiting at the gate
+      revise       Request changes to the work of a run waiting at the gate
+      cancel       Cancel a team's run, from any terminal and at any stage
+      plan         Check plan files and decide on a plan that awaits your approval
+      status       Show the progress of this project's teams and what needs your attention
+      top          Watch a team in the terminal: workers, tasks, messages, timeline, log
+      studio       Watch all teams live on a local web page
+      replay       Replay a run from its journal
 
     Coordinate:
-      team         Make, show and remove teams
-      task         Make, claim, finish and show tasks
+      team         Create, show and delete teams
+      task         Create, claim, complete and show tasks
       message      Send, read and follow messages
-      ask          Ask whoever leads the team, or a person, and wait for the answer
-      answer       Answer a question of an agent
+      ask          Ask the team's leader, or a person, and wait for the answer
+      answer       Answer an agent's question
       worker       Start, watch and stop workers
-      shutdown     Stop every worker of a team, and see that nobody is left
-      worktree     Show, save and remove the worktrees of workers
+      shutdown     Stop every worker of a team and verify that none is left
+      worktree     Show, salvage and remove workers' worktrees
       zombies      Find and remove teams, processes and worktrees left behind
       journal      Show what happened in a team, event by event
-      store        Make a store on a database, look at it, and take teams from one store to another
+      store        Set up a database store, inspect it, and copy teams between stores
 
     Claude Code:
-      install      Make a client call teamster, so that its agents can be seen
+      install      Connect a client to teamster with hooks or tools
       uninstall    Undo what `install` did
-      plugin       Make a plugin for Claude Code
-      hook         Note what Claude Code does; the client itself calls it
-      state-file   Read and change the state that viewers show, for scripts
+      plugin       Export a plugin for Claude Code
+      hook         Record a Claude Code event (called by the client)
+      state-file   Read and change the state shown by viewers, for scripts
 
     Sessions:
-      session      Begin and show a session with an approval gate
+      session      Start and show a session with an approval gate
       state        Move a session from phase to phase
-      ticket       Pieces of a session's work that must be done before it goes on
-      finding      What a phase of a session found out
-      flow         Show which stage of a run may follow which
+      ticket       Create, list and update the tickets of a session
+      finding      Record the findings of a session's phases
+      flow         Show the states of a flow and the steps between them
 
     Set up:
-      doctor       Check that everything teamster needs is there and in order
+      doctor       Check that everything teamster needs is installed and working
       config       Show settings
       trust        Allow or revoke commands that come with this project
       mcp          Serve tools to a coding agent, over standard input and output (MCP)
-      completions  Print a script that lets a shell complete commands
-      man          Print the manual page, or write one for each command
+      completions  Print a shell completion script
+      man          Print the manual page, or write a page for each command
       help         Print this message or the help of the given subcommand(s)
 
     Options:
           --json
-              Answer as JSON, for programs
+              Print output as JSON
 
           --store <URL>
-              The store, without a password: postgres://user@host/database, or files
+              The store to use: postgres://user@host/database (no password), or files
 
       -h, --help
               Print help (see a summary with '-h')
@@ -376,50 +377,50 @@ fn the_help_of_the_whole_is_a_map() {
       3  not found
       4  conflict: taken, stale token, illegal step, still alive
       5  nothing to do
-      6  refused: invalid name, limit, unsafe path, not allowed for whoever calls
+      6  refused: invalid name, limit, unsafe path, not allowed for this caller
       7  the store cannot be reached
       10 to 14  how a run ended: `teamster run --help`
 
     Environment:
       TEAMSTER_TEAM        the team to act on when --team is not given
-      TEAMSTER_WORKER      the worker that the caller is; it can then act for nobody else
-      TEAMSTER_SOCKET      where the caller reaches its worker's bridge; commands of agents go there
+      TEAMSTER_WORKER      the calling worker; it can act only for itself
+      TEAMSTER_SOCKET      the socket of the worker's bridge, which handles commands of agents
       TEAMSTER_PROJECT     the project folder (else CLAUDE_PROJECT_DIR, else the git work tree)
       TEAMSTER_CLAUDE_DIR  where teams are kept (else CLAUDE_CONFIG_DIR, else ~/.claude)
       TEAMSTER_STORE       the database in which teams are kept, instead of files
-      TEAMSTER_DEBUG       makes hooks say what they do, on the error stream and in TEAMSTER_LOG
+      TEAMSTER_DEBUG       makes hooks log what they do, to standard error and to TEAMSTER_LOG
                            (else .bkit/hook.log)
-      TEAMSTER_LOG         what traces of runs and workers tell: teamster_run=debug,info, or off
+      TEAMSTER_LOG         log filter for runs and workers: teamster_run=debug,info, or off
       VISUAL, EDITOR       the editor for plans (else vi)
-      NO_COLOR             no colours
-      Settings have variables of their own: see `teamster config show`
+      NO_COLOR             disables colours
+      Settings have their own variables: see `teamster config show`
     "#);
     insta::assert_snapshot!(project.run(["task", "--help"]).succeeds().stdout, @r#"
-    Make, claim, finish and show tasks
+    Create, claim, complete and show tasks
 
     Usage: teamster task [OPTIONS] <COMMAND>
 
     Commands:
-      create    Make a task; prints its id
-      list      Show all tasks and where they stand
-      show      Show one task as it was written
+      create    Create a task and print its id
+      list      List tasks and their states
+      show      Show a task in full
       update    Change a task
-      claim     Take a task to work on; prints it with the token that finishes it
-      renew     Make a claim last longer, from now on
-      complete  Finish a task that was claimed
-      fail      Record that an attempt failed; the fifth one is the last
-      release   Give a claimed task back without finishing it
-      retry     Let a task that failed begin anew
-      answer    Answer the worker of a task that waits for your words
-      delete    Remove a task that nobody works on; those that waited for it do so no longer
-      graph     Show which task waits for which
-      import    Make all tasks of a plan, or none
-      route     Show which worker a task would suit best
+      claim     Claim a task and print it with the token needed to finish it
+      renew     Extend the lease of a claim
+      complete  Mark a claimed task as completed
+      fail      Record a failed attempt; the fifth is final
+      release   Release a claimed task without finishing it
+      retry     Reset a failed task so that it can be claimed again
+      answer    Answer a task that is waiting for your input
+      delete    Delete an unclaimed task and drop it from the dependencies of others
+      graph     Show the dependencies between tasks
+      import    Create all tasks of a plan, or none
+      route     Show which worker suits a task best
       help      Print this message or the help of the given subcommand(s)
 
     Options:
-          --json         Answer as JSON, for programs
-          --store <URL>  The store, without a password: postgres://user@host/database, or files
+          --json         Print output as JSON
+          --store <URL>  The store to use: postgres://user@host/database (no password), or files
       -h, --help         Print help
 
     Examples:
@@ -428,23 +429,23 @@ fn the_help_of_the_whole_is_a_map() {
       teamster task list
     "#);
     insta::assert_snapshot!(project.run(["task", "claim", "--help"]).succeeds().stdout, @r"
-    Take a task to work on; prints it with the token that finishes it
+    Claim a task and print it with the token needed to finish it
 
     Usage: teamster task claim [OPTIONS] [ID]
 
     Arguments:
-      [ID]  A certain task instead of the next one
+      [ID]  Claim this task instead of the next one
 
     Options:
-          --json             Answer as JSON, for programs
+          --json             Print output as JSON
           --team <TEAM>      The team [default: `TEAMSTER_TEAM`, else the only team of this project]
-          --worker <WORKER>  Who asks [default: `TEAMSTER_WORKER`]
+          --worker <WORKER>  The claiming worker [default: `TEAMSTER_WORKER`]
           --lease <TIME>     How long the claim lasts unless renewed [default: the setting
                              `claim.lease`, 120s]
-          --store <URL>      The store, without a password: postgres://user@host/database, or files
+          --store <URL>      The store to use: postgres://user@host/database (no password), or files
       -h, --help             Print help
 
-    Without an id the worker gets its own tasks first, then free ones that it can do, the lowest
+    Without an id the worker gets its own tasks first, then unassigned ones that it can do, the lowest
     number first. Exit code 5: nothing is claimable now. Exit code 4: that task is taken.
 
     Examples:

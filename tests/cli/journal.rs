@@ -1,4 +1,4 @@
-//! What happened, event by event.
+//! `teamster journal` and its output.
 
 use crate::kit::TestProject;
 

@@ -112,7 +112,7 @@ fn everyone_gets_a_broadcast_and_it_is_one_event() {
 #[test]
 fn nobody_is_written_to_by_mistake() {
     let project = TestProject::with_team();
-    // The first change of a team makes its lock and its index.
+    // The first change of a team creates its lock and its index.
     project.task("a", &[]);
     let before = project.files();
     let unknown = project

@@ -1,5 +1,4 @@
-//! The command line, one file for each thing that people do with it. Whatever it is, an agent acts in no other name than
-//! its own and removes nothing.
+//! The command line, one file for each area. In all of them, an agent acts only in its own name and removes nothing.
 
 mod config;
 mod demo;

@@ -2,7 +2,7 @@
 
 use crate::kit::TestProject;
 
-/// What nobody may be called. Those that begin with `-` are flags to the parser.
+/// Returns invalid names. Those that begin with `-` are flags to the parser.
 fn bad_names() -> Vec<String> {
     let mut names: Vec<String> = [
         "../x",
@@ -48,7 +48,7 @@ fn a_bad_team_name_makes_nothing() {
             let ran = project.run(&args).fails(6);
             assert!(!ran.stderr.contains('\u{1b}'), "{args:?}: {}", ran.stderr);
         }
-        // An empty variable is one that is not set.
+        // An empty variable counts as unset.
         if !name.is_empty() {
             project
                 .call(["task", "list"])
@@ -98,7 +98,7 @@ fn a_bad_worker_name_makes_nothing() {
         ] {
             project.run(&args).fails(6);
         }
-        // The lead has mail, and `all`, `lead` and `team-lead`, its other name, can be written to.
+        // The lead has mail, and messages can be sent to `all`, `lead` and its alias `team-lead`.
         if name != "lead" {
             project.run(["message", "read", "--as", name]).fails(6);
             if !["all", "team-lead"].contains(&name) {

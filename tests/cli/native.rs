@@ -1,4 +1,4 @@
-//! Teams of Claude Code beside ours: shown everywhere, written to by none of the commands that show.
+//! Teams of Claude Code beside teamster's: shown everywhere, and never written to by the commands that show.
 
 use std::path::Path;
 use std::time::SystemTime;
@@ -11,7 +11,7 @@ use crate::kit::{TestProject, gone, living};
 const SESSION: &str = "36fee606-cef6-41ed-b06f-963acdd7678a";
 const TEAM: &str = "session-36fee606";
 
-/// What a client recorded while it led a team with one teammate, as if it worked on this project.
+/// Writes what a client recorded while it led a team with one teammate, as if it worked on this project.
 fn client(project: &TestProject, config: &str, lead: Option<&ProcessId>) {
     let recorded = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/claude-code");
     let text = std::fs::read_to_string(recorded.join("2.1.325/team").join(config)).unwrap();
@@ -52,7 +52,7 @@ fn put(project: &TestProject, path: &str, content: &str) {
     std::fs::write(path, content).unwrap();
 }
 
-/// Everything below the Claude folder, with contents and times.
+/// Returns everything below the Claude folder, with contents and times.
 fn everything(project: &TestProject) -> Vec<(String, SystemTime, Vec<u8>)> {
     let files = project.files().into_iter();
     files
@@ -146,7 +146,7 @@ fn a_teammate_is_judged_by_its_lead_and_its_session() {
     };
     client(&project, "config.in_process.json", Some(&elsewhere));
     assert_eq!(worker(&project)["verdict"], "unknown");
-    // Older clients record their process in the session only.
+    // Older clients record their process only in the session.
     client(&project, "config.in_process.json", None);
     assert_eq!(worker(&project)["verdict"], "unknown");
     let record = |session: &str, process: &ProcessId, pane: &str| {
@@ -158,7 +158,7 @@ fn a_teammate_is_judged_by_its_lead_and_its_session() {
     put(&project, &file, &record(SESSION, &living(), ""));
     assert_eq!(worker(&project)["verdict"], "healthy");
     assert_eq!(state(), "live");
-    // In a pane: its own session proves it alive, and without one only tmux could tell.
+    // In a pane: its own session proves that it is alive; without one only tmux could.
     client(&project, "config.tmux_active.json", None);
     let row = worker(&project);
     assert_eq!(
@@ -203,12 +203,12 @@ fn living_teammates_stand_beside_the_workers_of_our_team() {
     WORKER    PROVIDER         VERDICT  STATUS  TASK  SEEN  EVIDENCE
     worker-1  general-purpose  healthy                      in its lead's process, pid [pid] runs
     ");
-    // A team that is named is the only one that is meant.
+    // With a named team, only that team is shown.
     let only = project
         .run(["worker", "list", "--team", "fix-auth", "--json"])
         .json();
     assert_eq!(only["workers"].as_array().unwrap().len(), 2);
-    // One that is over is not in the way.
+    // A team that is over does not make it ambiguous.
     client(&project, "config.in_process.json", Some(&gone()));
     let only = project.run(["worker", "list", "--json"]).json();
     assert_eq!(only["workers"].as_array().unwrap().len(), 2);
@@ -245,7 +245,7 @@ fn teammate_is_shown_with_the_task_that_its_client_says_it_works_on() {
     assert_eq!(top["teams"][0]["workers"][0]["currentTask"], "Write parser");
     let status = project.run(["status", "--json"]).succeeds().json();
     assert_eq!(status["teams"][0]["workers"][0]["currentTaskId"], "3");
-    // As people read it, with a message that a program put into an inbox and a hook has seen.
+    // As text, with a message that a program put into an inbox and a hook has seen.
     let letter = json!([{"from": "worker-1", "text": "the grammar is odd", "timestamp": crate::kit::now(),
         "type": "message", "read": false}]);
     let inbox = format!("teams/{TEAM}/inboxes/team-lead.json");
@@ -267,7 +267,7 @@ fn teammate_is_shown_with_the_task_that_its_client_says_it_works_on() {
     assert!(said.contains("worker-1"), "{top}");
 }
 
-/// The first line of a text that has these words.
+/// Returns the first line of a text that contains these words.
 #[track_caller]
 fn line_with<'a>(text: &'a str, words: &str) -> &'a str {
     let line = text.lines().find(|line| line.contains(words));
@@ -289,7 +289,7 @@ fn teammate_in_a_pane_whose_own_session_is_gone_is_dead_everywhere() {
     let status = project.run(["status", "--json"]).succeeds().json();
     assert_eq!(status["teams"][0]["workers"][0]["verdict"], "dead");
     assert_eq!(status["teams"][0]["problems"][0]["about"], "worker-1");
-    // The state file tells it at the next hook, whoever's hook that is.
+    // The state file shows it after the next hook of any session.
     let now = crate::kit::now();
     let row = json!({"name": "worker-1", "role": "tester", "model": "haiku", "status": "working",
         "currentTask": "Testing", "taskId": null, "startedAt": now, "lastActivityAt": now});
@@ -335,14 +335,14 @@ fn teammate_whose_process_called_a_hook_and_is_gone_is_dead_everywhere() {
     );
     drop(writer);
     drop(teammate);
-    // Before any hook has seen it, and after.
+    // Both before and after a hook has seen it.
     is_dead_everywhere(&project);
     project.hook("Stop", &json!({"session_id": SESSION}));
     assert_eq!(project.state()["teammates"][0]["status"], "failed");
     is_dead_everywhere(&project);
 }
 
-/// The one teammate of the team is dead in `status`, `top`, Studio and `zombies`.
+/// Asserts that the team's one teammate is dead in `status`, `top`, Studio and `zombies`.
 #[track_caller]
 fn is_dead_everywhere(project: &TestProject) {
     assert_eq!(worker(project)["verdict"], "dead");

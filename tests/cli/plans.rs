@@ -1,4 +1,4 @@
-//! Importing a plan makes all of it or nothing.
+//! Importing a plan creates all of it or nothing.
 
 use serde_json::{Value, json};
 
@@ -88,7 +88,7 @@ fn a_plan_with_a_mistake_makes_nothing() {
     let yaml = project.run(["task", "import", "plan.yaml"]).fails(6);
     insta::assert_snapshot!(yaml.shown(), @r#"
     error: plan.yaml:2: task "a" has no `subject` (and 1 more)
-    hint: nothing was made; `teamster plan check plan.yaml` shows all that is wrong
+    hint: nothing was created; `teamster plan check plan.yaml` shows all mistakes
     "#);
     assert_eq!(
         project.run(["task", "list", "--json"]).json()["tasks"],
@@ -112,7 +112,7 @@ fn checking_a_plan_shows_it_and_makes_nothing() {
     form                        Fix the login form
     test   form       worker-2  Test the login form
 
-    2 tasks, nothing wrong
+    2 tasks, no mistakes
     ");
     let json = project
         .run(["plan", "check", "plan.toml", "--json"])
@@ -143,7 +143,7 @@ fn checking_a_plan_names_every_mistake_by_file_and_line() {
     plan.yaml:6: task "b" is blocked by "c", which is not in the plan
     plan.yaml:7: task "b" has a bad `owner`: `all` is reserved and cannot be the name of a worker
     error: plan.yaml has 4 mistakes
-    hint: `teamster plan check --help` says what may stand in a plan
+    hint: `teamster plan check --help` describes the format of a plan
     "#);
     let ran = project
         .run(["plan", "check", "plan.yaml", "--json"])
@@ -161,7 +161,7 @@ fn checking_a_plan_names_every_mistake_by_file_and_line() {
     assert_eq!(error["error"]["kind"], "refused");
     assert_eq!(error["error"]["message"], "plan.yaml has 4 mistakes");
     project.run(["plan", "check", "nowhere.toml"]).fails(3);
-    // A plan from anywhere may say anything; a terminal does not get to hear it.
+    // A plan may contain control characters, which must not reach the terminal.
     project.write("evil.json", "{\"\\u001b[2Jtasks\":[]}");
     let ran = project.run(["plan", "check", "evil.json"]).exits(6);
     assert!(!ran.stdout.contains('\u{1b}') && !ran.stderr.contains('\u{1b}'));
@@ -205,13 +205,13 @@ fn the_plans_in_the_documentation_are_plans_and_say_the_same() {
     assert_eq!(seen[0], seen[1]);
     assert_eq!(seen[0], seen[2]);
     assert_eq!(seen[0].0.as_array().unwrap().len(), 3);
-    // Every key that a plan may have is explained.
+    // Every key of a plan is documented.
     let schema = teamster_run::plan::schema();
     let task = &schema["properties"]["tasks"]["items"]["properties"];
     for key in task.as_object().unwrap().keys() {
         assert!(text.contains(&format!("| `{key}` |")), "{key}");
     }
-    // The mistakes that are shown are those that are found.
+    // The documented mistakes are those that are reported.
     let (_, rest) = text.split_once("```text\n").unwrap();
     let (shown, _) = rest.split_once("```").unwrap();
     let (_, wrong) = text.split_once("```toml\n# wrong.toml\n").unwrap();

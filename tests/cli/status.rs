@@ -1,4 +1,4 @@
-//! How the workers are, and what needs a person.
+//! `teamster status`: the state of workers, and what needs a person.
 
 use std::time::Duration;
 
@@ -142,7 +142,7 @@ fn status_shows_the_teams_of_this_project_unless_asked_for_others() {
         .run(["status", "--all", "--team", "far-away"])
         .fails(2);
     let empty = TestProject::new();
-    insta::assert_snapshot!(empty.run(["status"]).succeeds().shown(), @"no team works on [root]/project; `teamster team create NAME` makes one");
+    insta::assert_snapshot!(empty.run(["status"]).succeeds().shown(), @"no team works on [root]/project; `teamster team create NAME` creates one");
     assert_eq!(
         empty.run(["status", "--json"]).json(),
         json!({ "teams": [] })

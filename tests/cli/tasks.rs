@@ -58,7 +58,7 @@ fn a_task_is_made_claimed_and_finished() {
         .fails(4);
     insta::assert_snapshot!(stale.shown(), @r"
     error: the token does not hold task 1: worker-1 holds it under a newer claim
-    hint: nothing was changed; `teamster task show` tells who has it
+    hint: nothing was changed; `teamster task show` shows who has it
     ");
     insta::assert_snapshot!(project.run(["task", "complete", "1", "--token", token]).succeeds().shown(), @r#"finished task 1 "Fix the login form": completed"#);
     project
@@ -100,7 +100,7 @@ fn a_claim_is_printed_with_everything_its_worker_needs() {
         the second
 
     token [32 hexadecimal digits]
-    yours until [time] UTC; `teamster task renew 1 --token TOKEN` makes it longer
+    yours until [time] UTC; `teamster task renew 1 --token TOKEN` extends it
     ");
     insta::assert_snapshot!(project.run(["task", "show", "1"]).succeeds().shown(), @r"
     task 1: Fix the login form
@@ -156,7 +156,7 @@ fn the_fifth_failure_is_the_last_and_blocks_what_waits_for_it() {
             .run(["task", "fail", "1", "--token", &token, "--error", "boom"])
             .succeeds();
         if attempt < 5 {
-            // Nobody has to wait for the pause: a person says when to try again, the count begins anew with that.
+            // A person need not wait for the back-off: a manual retry starts the count again.
             set_back_off_to_now(&project);
         }
     }
@@ -175,7 +175,7 @@ fn the_fifth_failure_is_the_last_and_blocks_what_waits_for_it() {
     ");
 }
 
-/// As if the pause after a failure were over.
+/// Makes the back-off after a failure look expired.
 fn set_back_off_to_now(project: &TestProject) {
     let file = project.claude("tasks/fix-auth/1.json");
     let mut task: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();

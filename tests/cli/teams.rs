@@ -1,4 +1,4 @@
-//! Making, finding and removing teams.
+//! Creating, finding and removing teams.
 
 use std::process::Command;
 use std::time::Duration;
@@ -21,7 +21,7 @@ fn a_team_is_made_shown_and_removed() {
             "worker-1,worker-2",
         ])
         .succeeds();
-    insta::assert_snapshot!(made.shown(), @"made team fix-auth for [root]/project with worker-1, worker-2");
+    insta::assert_snapshot!(made.shown(), @"created team fix-auth for [root]/project with worker-1, worker-2");
     project
         .run([
             "team",
@@ -118,12 +118,12 @@ fn the_only_team_of_the_project_need_not_be_named() {
     let none = project.run(["task", "list"]).fails(3);
     insta::assert_snapshot!(none.shown(), @r"
     error: no team works on [root]/project
-    hint: `teamster team create NAME` makes one; `teamster team list` shows those of other projects
+    hint: `teamster team create NAME` creates one; `teamster team list` shows those of other projects
     ");
     project.run(["team", "create", "fix-auth"]).succeeds();
     project.run(["task", "list"]).succeeds();
 
-    // A team of another project does not make it ambiguous, a second one of this project does.
+    // A team of another project does not make the choice ambiguous, but a second one of this project does.
     let elsewhere = project.home();
     let elsewhere = elsewhere.to_str().unwrap();
     project
@@ -143,7 +143,7 @@ fn the_only_team_of_the_project_need_not_be_named() {
         .env("TEAMSTER_TEAM", "second")
         .run()
         .succeeds();
-    // What is said on the command line counts more.
+    // The command line takes precedence.
     let named = project
         .call(["task", "create", "--subject", "x", "--team", "fix-auth"])
         .env("TEAMSTER_TEAM", "second")
@@ -182,7 +182,7 @@ fn teams_of_claude_code_count_where_there_is_none_of_ours() {
     assert_eq!(list["teams"][0]["members"], 1);
     let refused = project.run(["team", "delete", "session-1a2b3c4d"]).fails(6);
     insta::assert_snapshot!(refused.shown(), @r"
-    error: team session-1a2b3c4d belongs to Claude Code and is not ours to remove
+    error: team session-1a2b3c4d belongs to Claude Code and cannot be removed by teamster
     hint: its own session removes it when it ends
     ");
 
@@ -246,7 +246,7 @@ fn a_team_is_not_removed_under_the_living() {
             "{message}"
         );
         let hint = alive["hint"].as_str().unwrap();
-        // What has only a heartbeat was not started by us, and is not ours to end.
+        // A worker with only a heartbeat was not started by teamster, and must not be ended.
         assert_eq!(
             hint.contains("end them where they run"),
             !force.is_empty(),

@@ -1,4 +1,4 @@
-//! `teamster trust`: what is shown, who is asked, and what a damaged answer is worth.
+//! `teamster trust`: what is shown, who is asked, and how a damaged record is handled.
 
 use std::os::unix::ffi::OsStrExt as _;
 
@@ -29,7 +29,7 @@ fn it_shows_all_that_the_project_asks_for() {
         ([root]/project/.teamster/config.toml, line 4)
     ");
     insta::assert_snapshot!(project.run(["trust"]).fails(6).shown(), @r"
-    error: there is no terminal to ask at
+    error: cannot ask without a terminal
     hint: `teamster trust --show` shows what the project asks for, `--yes` accepts it
     ");
     project.run(["trust", "--yes"]).succeeds();
@@ -40,7 +40,7 @@ fn it_shows_all_that_the_project_asks_for() {
     let shown = TestProject::new().run(["trust", "--show"]).succeeds();
     assert_eq!(
         shown.stdout,
-        "the project asks for nothing that would need your trust\n"
+        "the project asks for nothing that needs your trust\n"
     );
 }
 
@@ -92,7 +92,7 @@ fn a_link_or_a_damaged_file_trusts_nothing_and_stays_as_it_is() {
         std::fs::write(&file, damaged).unwrap();
         for words in [["trust", "--yes"], ["trust", "--revoke"]] {
             let refused = project.run(words);
-            // A list of projects that is none has nothing to find; it is refused as soon as it would be changed.
+            // Nothing can be found in a damaged list of projects; it is refused as soon as it would be changed.
             let refused = refused.fails(6);
             assert!(refused.stderr.contains("trust.json"), "{}", refused.stderr);
         }
@@ -202,7 +202,7 @@ fn roles_and_teams_that_bring_commands_ask_for_trust() {
     ");
     project.run(["trust", "--yes"]).succeeds();
     assert_eq!(state(&project), "accepted");
-    // A script that appears where a role plays it is another script.
+    // A script that appears later at the path that a role plays is a different script.
     project.write("play/a.toml", "[[step]]\ndo = \"say\"\ntext = \"hi\"\n");
     assert_eq!(state(&project), "changed");
     project.run(["trust", "--yes"]).succeeds();

@@ -1,4 +1,4 @@
-//! What is shown to people drives no terminal and gives no secret away; what is delivered arrives as written.
+//! Displayed texts contain no control sequences and no secrets; delivered texts arrive unchanged.
 
 use crate::kit::TestProject;
 
@@ -46,7 +46,7 @@ fn texts_from_files_never_drive_a_terminal() {
 
 #[test]
 fn secrets_are_shown_to_whoever_works_with_them_and_to_nobody_else() {
-    // Put together at run time, so that no scanner takes this file for a leak.
+    // Assembled at run time, so that no secret scanner reports this file.
     let secret = format!("ghp_{}", "A1b2C3d4E5f6G7h8I9j0".repeat(2));
     let secret = &secret[..40];
     let project = TestProject::with_team();

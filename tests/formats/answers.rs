@@ -1,4 +1,4 @@
-//! What `--json` answers.
+//! The output of `--json`.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{has_keys, is_millis, is_moment, is_progress};
 use crate::kit::{TestProject, gone, living};
 
-/// A task as every answer shows it: its file, without the proof of a claim, and where it stands.
+/// Asserts the form of a task in every output: its file, without the claim's token, and its state.
 #[track_caller]
 fn is_task(task: &Value, id: &str, status: &str, state: &str) {
     assert_eq!(task["id"], id, "{task}");
@@ -112,7 +112,7 @@ fn a_task_behind_a_failed_one_is_blocked_and_the_failed_one_says_so() {
         let token = project.claim("worker-1", "1");
         let fail = ["task", "fail", "1", "--token", &token, "--error", "no"];
         project.run(fail).succeeds();
-        // What failed waits a while before it is offered again; that is not what is looked at here.
+        // A failed task is not offered during its back-off, which is not the subject of this test.
         let file = project.claude("tasks/fix-auth/1.json");
         let mut task: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
         task["metadata"]["teamster"]

@@ -1,4 +1,4 @@
-//! Files of ours that other programs read: the registry, a claim, its lock.
+//! Files of teamster that other programs read: the registry, a claim, its lock.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -51,7 +51,7 @@ fn a_claim_names_its_worker_its_process_and_its_lease() {
     assert!(claim["host"].is_string(), "{claim}");
     let nonce = claim["nonce"].as_str().unwrap();
     assert!(!nonce.is_empty() && !token.contains(nonce), "{claim}");
-    // Renewing keeps who it is.
+    // Renewing keeps the claimant.
     project
         .run(["task", "renew", "1", "--token", &token])
         .succeeds();
@@ -85,7 +85,7 @@ fn the_lock_of_a_claim_says_who_makes_it() {
     project.task("one", &[]);
     let lock = project.claude("tasks/fix-auth/1.lock");
     let is_over = AtomicBool::new(false);
-    // It exists for moments only, so it is looked for without a pause while claims are made.
+    // The lock exists only for moments, so this polls without a pause while claims are made.
     let seen = std::thread::scope(|scope| {
         let watcher = scope.spawn(|| {
             while !is_over.load(Ordering::Relaxed) {

@@ -1,4 +1,4 @@
-//! What stands in the `data` of events.
+//! The `data` of events.
 
 use std::path::Path;
 use std::time::Duration;
@@ -118,7 +118,7 @@ fn of_a_dead_worker_the_verdict_and_what_it_rests_on() {
         !Path::new(&format!("/proc/{}", beat["pid"])).exists()
     });
     crew.age_heartbeat("ann");
-    // Whoever has nothing else to do buries the dead.
+    // An idle worker reclaims the tasks of the dead one.
     crew.start("ben", "true");
     crew.until("a burial", || !crew.events("worker.dead").is_empty());
     let data = crew.events("worker.dead")[0]["data"].clone();

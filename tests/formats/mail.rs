@@ -1,4 +1,4 @@
-//! What workers tell their lead, and how failures are kept.
+//! Workers' messages to their lead, and the records of failures.
 
 use serde_json::Value;
 
@@ -38,7 +38,7 @@ fn a_worker_tells_of_its_tasks_of_having_none_and_of_its_end() {
     crew.until("the end of all tasks", || {
         types(&crew).last().unwrap() == "all_tasks_complete" && types(&crew).len() > 5
     });
-    // Between its attempts there was nothing to do, but not everything was done.
+    // Between its attempts there was nothing to do, but not everything was completed.
     let expected = [
         "task_failed",
         "idle",

@@ -1,5 +1,5 @@
-//! Formats that other programs rely on, line by line as the specification has them: every key, its type, its words.
-//! Keys may be added; none of these is renamed or changes its type.
+//! Formats that other programs rely on, as specified: every key, its type and its values. Keys may be added; none of
+//! these is renamed or changes its type.
 
 mod answers;
 mod files;
@@ -11,7 +11,7 @@ mod state_file;
 
 use serde_json::Value;
 
-/// Asserts that an object has every one of these keys; others may stand beside them.
+/// Asserts that an object has all of these keys; it may have others.
 #[track_caller]
 pub fn has_keys(object: &Value, keys: &[&str]) {
     for key in keys {
@@ -30,14 +30,14 @@ pub fn is_moment(value: &Value) {
     assert_eq!(shape, "0000-00-00T00:00:00.000Z", "{value}");
 }
 
-/// Asserts that a value is an integer of milliseconds since 1970, of these years.
+/// Asserts that a value is an integer of milliseconds since 1970, in a plausible range.
 #[track_caller]
 pub fn is_millis(value: &Value) {
     let millis = value.as_i64().unwrap_or_default();
     assert!(millis > 1_700_000_000_000, "{value}");
 }
 
-/// Asserts that a value names a process: the start time is an integer, as `/proc/PID/stat` has it.
+/// Asserts that a value identifies a process: the start time is an integer, as in `/proc/PID/stat`.
 #[track_caller]
 pub fn names_process(value: &Value) {
     assert!(value["pid"].as_u64().is_some_and(|pid| pid > 0), "{value}");
@@ -50,7 +50,7 @@ pub fn names_process(value: &Value) {
     }
 }
 
-/// The counts that stand wherever it is told how far a team is.
+/// Asserts the counts that every display of a team's progress has.
 #[track_caller]
 pub fn is_progress(value: &Value, total: u64) {
     for key in [

@@ -152,7 +152,7 @@ fn a_ticket_file_has_a_description_and_its_times() {
     }
     assert_eq!(read()["created_at"], ticket["created_at"]);
     assert_ne!(read()["updated_at"], ticket["updated_at"]);
-    // One without a description, as older versions wrote it.
+    // A ticket without a description, as older versions wrote it.
     let mut old = read();
     old.as_object_mut().unwrap().remove("description");
     std::fs::write(&file, old.to_string()).unwrap();

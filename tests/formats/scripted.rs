@@ -15,7 +15,7 @@ struct Stage {
 impl Stage {
     fn new(script: &str) -> Self {
         let crew = Crew::new();
-        // Beside the project: what is not committed is not in a worktree, and should not look as if it were.
+        // Outside the project: an uncommitted file is not in a worktree, and should not look as if it were.
         let file = crew.project.home().join("script.toml");
         std::fs::write(&file, script).unwrap();
         Self {
@@ -29,7 +29,7 @@ impl Stage {
         started.succeeds().json()
     }
 
-    /// Makes tasks by a plan; the numbers they got.
+    /// Creates tasks from a plan, and returns their numbers.
     fn import(&self, plan: &str) -> Value {
         self.crew.project.write("plan.toml", plan);
         let ran = self
@@ -39,7 +39,7 @@ impl Stage {
         ran.succeeds().json()["ids"].clone()
     }
 
-    /// A file of a finished task's commit.
+    /// Returns a file from a finished task's commit.
     fn file(&self, task: &Value, path: &str) -> String {
         let commit = task["metadata"]["teamster"]["result"]["commit"].as_str();
         self.crew
@@ -69,7 +69,7 @@ do = "say"
 text = "for every task"
 "#,
     );
-    // Of this plan, `2` gets the number 1, and the other one 2.
+    // In this plan, `2` gets the number 1, and the other task 2.
     let ids = stage.import(
         "[[tasks]]\nid = '2'\nsubject = 'Write it'\n\n[[tasks]]\nid = 'x'\nsubject = 'Fix the text'\n",
     );
@@ -214,7 +214,7 @@ fn an_orphan_leaves_its_family_and_is_found_when_the_task_ends() {
         .split_whitespace()
         .collect();
     let bridge = stage.crew.heartbeat("ann").unwrap()["pid"].to_string();
-    // state, parent, group, session: none of them is the agent's.
+    // State, parent, group and session all differ from the agent's.
     let of_bridge = std::fs::read_to_string(format!("/proc/{bridge}/stat")).unwrap();
     let session = of_bridge.rsplit(')').next().unwrap();
     let session = session.split_whitespace().nth(3).unwrap().to_owned();

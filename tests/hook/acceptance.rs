@@ -1,4 +1,4 @@
-//! The list by which a state file is accepted, case by case.
+//! The acceptance criteria of the state file, case by case.
 
 use std::time::Duration;
 
@@ -385,7 +385,7 @@ fn an_eleventh_active_one_is_told_in_the_journal_of_the_team_that_works_here() {
     assert_eq!(events.len(), 1, "{events:?}");
     assert_eq!(events[0]["data"]["event"], "SubagentStart");
     assert_eq!(events[0]["data"]["notShown"], "w11");
-    // One that comes too late for the lock is told by whoever applies it.
+    // A change that comes too late for the lock is reported by the process that applies it.
     let lock = std::fs::File::open(project.bkit(".agent-state.lock")).unwrap();
     lock.lock().unwrap();
     project.hook("SubagentStart", &start("w12"));
@@ -395,7 +395,7 @@ fn an_eleventh_active_one_is_told_in_the_journal_of_the_team_that_works_here() {
     let events = told(&project, "fix-auth");
     assert_eq!(events.len(), 2, "{events:?}");
     assert_eq!(events[1]["data"]["notShown"], "w12");
-    // Any other event is told, too, as long as it is clear which team is meant.
+    // Any other event is reported too, as long as the team is unambiguous.
     project.hook("UserPromptSubmit", &json!({"session_id": "s1"}));
     assert_eq!(told(&project, "fix-auth").len(), 3);
     project.run(["team", "create", "second"]).succeeds();

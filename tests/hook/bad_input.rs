@@ -1,4 +1,4 @@
-//! Whatever comes: exit 0, soon, valid JSON or nothing, and no foreign file touched.
+//! With any input: exit code 0, in time, valid JSON or nothing, and no foreign file is changed.
 
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
@@ -76,7 +76,7 @@ fn too_much_is_not_read_and_a_lot_is_cut() {
     let ran = check(project.call(["hook", "SubagentStart"]).input(huge).run());
     assert_eq!(ran.stdout, "{\"continue\":true}\n");
     assert_eq!(project.state(), state);
-    // It is a matter of seconds, and not of the square of the length.
+    // The time must not grow with the square of the length.
     is_in_time(began, 8);
 }
 
@@ -138,7 +138,7 @@ fn an_input_that_is_held_open_costs_a_second() {
     drop(writer);
 }
 
-/// A file of somebody else that nothing may change.
+/// Makes a foreign file that nothing may change.
 fn treasure(project: &TestProject) -> std::path::PathBuf {
     let path = project.folder().join("treasure");
     std::fs::write(&path, "gold").unwrap();
@@ -220,7 +220,7 @@ fn a_link_at_the_record_of_ends_is_not_followed() {
 
 #[test]
 fn a_disk_that_cannot_be_written_blocks_nobody() {
-    // Root may write where nobody may; a full disk is the same for everybody.
+    // Root may write everywhere, but a full disk affects every user.
     let project = TestProject::new();
     std::fs::create_dir(project.folder().join(".bkit")).unwrap();
     let set = |mode| {
@@ -246,7 +246,7 @@ fn no_file_may_grow_and_the_old_state_stays() {
     project.hook("SubagentStart", &start("w1"));
     let before = std::fs::read(project.bkit("agent-state.json")).unwrap();
     let payload = start("w2").to_string();
-    // `ulimit -f 0` fails every write to a file as a full disk does.
+    // With `ulimit -f 0`, every write to a file fails as on a full disk.
     let line = "trap '' XFSZ; ulimit -f 0; teamster hook SubagentStart";
     let ran = project.shell(line).input(payload).run().exits(0);
     assert!(ran.stdout.is_empty() || ran.json().is_object());

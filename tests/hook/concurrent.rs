@@ -1,4 +1,4 @@
-//! Many hooks at the same time, and somebody who reads all the while.
+//! Many hooks at the same time, with a reader that polls throughout.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,13 +9,13 @@ use serde_json::{Value, json};
 use super::{names, row, start};
 use crate::kit::TestProject;
 
-/// How often; `TEAMSTER_TEST_TRIALS` asks for more than a usual run.
+/// Returns the number of trials; `TEAMSTER_TEST_TRIALS` sets more than usual.
 fn trials() -> usize {
     let asked = std::env::var("TEAMSTER_TEST_TRIALS").ok();
     asked.and_then(|asked| asked.parse().ok()).unwrap_or(10)
 }
 
-/// Reads the state again and again, and sees only whole ones.
+/// Polls the state, and asserts that it is always complete.
 struct Poller {
     over: Arc<AtomicBool>,
     thread: JoinHandle<usize>,

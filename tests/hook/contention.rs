@@ -1,4 +1,4 @@
-//! A lock that is held for too long: the update is late, not lost.
+//! A lock that is held for too long delays an update but does not lose it.
 
 use std::time::{Duration, Instant};
 
@@ -80,7 +80,7 @@ fn half_a_pending_line_spoils_no_other() {
 fn a_lock_that_a_stopped_process_holds_costs_two_seconds_at_most() {
     let project = TestProject::new();
     project.hook("SubagentStart", &start("w1"));
-    // The shell takes the lock, says so, and stops itself; it is continued at the end, and ends.
+    // The shell takes the lock, prints a line and stops itself; it is continued at the end, and exits.
     let line = "exec 9>.bkit/.agent-state.lock; flock 9; echo held; kill -STOP $$";
     let mut holder = project.shell(line).follow();
     assert_eq!(holder.line(), "held");
@@ -95,7 +95,7 @@ fn a_lock_that_a_stopped_process_holds_costs_two_seconds_at_most() {
     assert!(project.leftovers().is_empty(), "{:?}", project.leftovers());
 }
 
-/// What was said, sorted.
+/// Returns the shown messages, sorted.
 fn said(state: &Value) -> Vec<String> {
     let list = state["recentMessages"].as_array().unwrap();
     let mut said: Vec<String> = list
@@ -121,7 +121,7 @@ fn a_writer_that_is_stopped_while_it_leaves_a_line_costs_nobody_else_an_update()
     }
     assert_eq!(names(&project.state()), ["w1"]);
     drop(lock);
-    // The line of the stopped one cannot be taken away; those of the others are not behind it.
+    // The stopped writer's line cannot be removed, but it does not block the lines of the others.
     let began = Instant::now();
     project.hook("SubagentStop", &start("w1"));
     is_in_time(began, 2);
@@ -150,7 +150,8 @@ fn a_change_that_is_left_at_the_last_moment_needs_nobody_after_it() {
         states
             .apply(StateChange::new(&session, now(), begin), patience)
             .unwrap();
-        // Ten writers that do not wait: most of them find the lock taken, and the last one has nobody behind it.
+        // Ten writers that do not wait: most of them find the lock taken, and after the last one no other writer
+        // comes.
         std::thread::scope(|scope| {
             for writer in 0..10 {
                 let (states, session) = (&states, session.as_str());

@@ -1,5 +1,5 @@
-//! What the first version did with hooks and state files and should not have: one test or more for each line of the list
-//! in `tests/corrections.toml`.
+//! Mistakes of the first version with hooks and state files: at least one test for each line of the list in
+//! `tests/corrections.toml`.
 
 use std::path::Path;
 use std::process::Command;
@@ -144,7 +144,7 @@ fn orphans_of_a_killed_lead_keep_its_state() {
         &json!({"session_id": "s1", "agent_id": "x", "agent_name": "w1"}),
     );
     session_record(&project, "s1", &gone());
-    // A process that was started as a client starts a teammate's; it waits until its input ends.
+    // A process with the command line of a client's teammate; it waits until its input ends.
     let line = "exec sh -c 'echo $$; read -r _' claude --agent-id w1@alpha --agent-name w1 \
         --team-name alpha --parent-session-id s1";
     let (reader, writer) = std::io::pipe().unwrap();
@@ -162,7 +162,7 @@ fn orphans_of_a_killed_lead_keep_its_state() {
 #[test]
 fn team_that_is_reaped_ends_its_state() {
     let project = TestProject::new();
-    // Names of its own: whoever runs on this machine for a team of that name would be a sign of life.
+    // Unusual names: any process on this machine for a team of the same name would be a sign of life.
     project.native_team("reaped", "s-reaped", &[("w1", "in-process")]);
     let w1 = json!({"session_id": "s-reaped", "agent_id": "x", "agent_type": "w1"});
     project.hook("SubagentStart", &w1);
@@ -228,7 +228,7 @@ fn turn_that_ends_by_an_error_of_the_client_is_failed() {
         row(&failed, "w1")["currentTask"],
         "API Error: 400 scripted error"
     );
-    // What the client says about the end of that turn does not make it a success.
+    // The client's events at the end of that turn do not make it a success.
     project.hook("SubagentStop", &w1);
     project.hook(
         "TeammateIdle",
@@ -242,7 +242,7 @@ fn turn_that_ends_by_an_error_of_the_client_is_failed() {
         "its next turn"
     );
     assert_eq!(row(&project.state(), "w1")["currentTask"], Value::Null);
-    // The error of the lead is nobody's row.
+    // An error of the lead belongs to no row.
     let before = project.state();
     project.hook(
         "StopFailure",
@@ -575,7 +575,7 @@ fn plain_subagent_is_shown_as_the_client_describes_it() {
     assert_eq!(row(&state, "Check the readme")["model"], "opus");
     assert_eq!(row(&state, "Check the readme")["status"], "completed");
     assert_eq!(names(&state).len(), 2, "{state}");
-    // Nobody announced this one.
+    // This agent was not announced.
     project.hook("SubagentStart", &agent("a94c9f54ddf15d8f9"));
     assert_eq!(
         row(&project.state(), "a94c9f54ddf15d8f9")["status"],
@@ -603,7 +603,7 @@ fn agent_without_a_team_has_the_name_that_the_lead_gave_it() {
     let state = project.state();
     assert_eq!(names(&state), ["worker-1"]);
     assert_eq!(row(&state, "worker-1")["status"], "completed");
-    // What an earlier prompt announced and never began is nobody's.
+    // An agent that an earlier prompt announced and that never began matches nothing.
     project.hook(
         "PreToolUse",
         &agent_tool(&json!({}), "t2", "Refused", "never begun"),
@@ -782,7 +782,7 @@ fn unknown_keys_of_another_program_are_kept() {
     assert_eq!(state["teammates"][0]["colour"], "blue");
     assert_eq!(state["recentMessages"][0]["id"], 7);
     assert_eq!(state["progress"]["skippedTasks"], 3);
-    // The same where a value has a type that we cannot use.
+    // The same for a value of an unusable type.
     edit_state(&project, |state| state["version"] = json!(2));
     project.hook("SubagentStart", &start("w3"));
     let state = project.state();
@@ -830,7 +830,7 @@ fn message_that_another_program_put_into_an_inbox_is_shown_once_by_any_hook() {
     acts["tool_name"] = json!("Bash");
     project.hook("PreToolUse", &acts);
     assert_eq!(contents(&project), ["from outside", "by tool"]);
-    // The tool's own hook comes later than the file, and tells nothing new; the next message of the same words does.
+    // The tool's own hook comes after the file and adds nothing; the next message with the same text does.
     let said = json!({"session_id": "s1", "tool_name": "SendMessage",
         "tool_input": {"to": "w1", "message": "by tool"}, "tool_response": {"success": true}});
     project.hook("PostToolUse", &said);
@@ -906,7 +906,7 @@ fn progress_and_tasks_of_a_native_team_are_right_at_every_look() {
             "pendingTasks",
         ];
         let numbers = |progress: &Value| keys.map(|key| progress[key].as_u64().unwrap_or(u64::MAX));
-        // Nobody is there before the first teammate begins.
+        // Before the first teammate begins there are none.
         if project.folder().join(".bkit/agent-state.json").exists() {
             assert_eq!(
                 numbers(&project.state()["progress"]),
@@ -930,7 +930,7 @@ fn progress_and_tasks_of_a_native_team_are_right_at_every_look() {
     spawn["tool_response"] = json!({"status": "teammate_spawned", "name": "w1"});
     project.hook("PostToolUse", &spawn);
     looks_like("after it was spawned", [2, 0, 1, 1]);
-    // The client says so at idle, too, of a task that is under way.
+    // The client also reports this at idle, for a task in progress.
     let done =
         json!({"session_id": "s1", "task_id": "1", "teammate_name": "w1", "team_name": "alpha"});
     let idle = json!({"session_id": "s1", "teammate_name": "w1", "team_name": "alpha"});
@@ -1043,7 +1043,7 @@ proptest! {
         for (number, op) in changes {
             let session = ["s2", "s3", "script", ""][number];
             let change = StateChange::new(session, now(), vec![op]);
-            // The session without a name cannot have a file beside the shown one, and is refused.
+            // The session without a name cannot have a file beside the shown one, so it is refused.
             let _ = states.apply(change, std::time::Duration::from_secs(5));
             prop_assert_eq!(&project.state(), &shown);
         }

@@ -1,4 +1,4 @@
-//! A writer that dies at every single step: nothing is lost, nothing counts twice, no reader sees a part.
+//! A writer that dies at each step: no change is lost or applied twice, and no reader sees a partial state.
 
 use std::time::Duration;
 
@@ -58,7 +58,7 @@ fn no_temp_files(project: &TestProject) -> bool {
         .all(|name| name == "pending.jsonl")
 }
 
-/// Kills a change at step after step until it goes through; what is there after each death is whole.
+/// Kills a change at each step until it succeeds; the state after each death is complete.
 fn killed_at_every_step(prepare: impl Fn(&States), change: impl Fn() -> StateChange) {
     for steps in 0.. {
         let project = TestProject::new();
@@ -74,12 +74,12 @@ fn killed_at_every_step(prepare: impl Fn(&States), change: impl Fn() -> StateCha
             assert!(steps > 5, "only {steps} steps");
             return;
         }
-        // The next writer finds the old state or the new one, and can go on from either.
+        // The next writer finds the old or the new state, and can continue from either.
         states.apply(change(), PATIENCE).unwrap();
         let end = states.read().unwrap().unwrap();
         assert!(after == before || after.is_some(), "step {steps}");
         assert!(end.enabled);
-        // A session that begins or ends sweeps what the dead have left.
+        // A session that begins or ends removes what dead writers left.
         let cleanup = StateChange::new("s1", at(100), vec![Op::CleanUp]);
         states.apply(cleanup, PATIENCE).unwrap();
         assert!(
@@ -124,7 +124,7 @@ fn a_session_that_takes_the_place_of_an_ended_one() {
 
 #[test]
 fn late_changes_are_applied_once_wherever_their_holder_dies() {
-    // These do not bear being done twice.
+    // These changes are not idempotent.
     let late = [
         StateChange::new("s1", at(1), vec![say("one")]),
         StateChange::new("s1", at(2), vec![add("w2"), say("two")]),
@@ -148,7 +148,7 @@ fn late_changes_are_applied_once_wherever_their_holder_dies() {
         let lines: String = late.iter().map(line).collect();
         std::fs::write(project.bkit("pending.jsonl"), lines).unwrap();
     });
-    // The same when nobody could append: the first one did, the others have files of their own.
+    // The same when appending failed: only the first change was appended, the others have their own files.
     applied_once(|project| {
         std::fs::write(project.bkit("pending.jsonl"), line(&late[0])).unwrap();
         std::fs::create_dir(project.bkit(".pending")).unwrap();
@@ -156,7 +156,7 @@ fn late_changes_are_applied_once_wherever_their_holder_dies() {
             let file = project.bkit(&format!(".pending/00000000000000{number}-x.jsonl"));
             std::fs::write(file, line(change)).unwrap();
         }
-        // Half a file of a writer that is dead.
+        // A partial file of a dead writer.
         let torn = project.bkit(".pending/.000000000000009-x.jsonl.999999999.ff.tmp");
         std::fs::write(torn, "{\"at\":").unwrap();
     });

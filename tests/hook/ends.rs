@@ -1,4 +1,4 @@
-//! How teammates and sessions end: who is alive, what is recorded, what is cleaned up.
+//! The end of teammates and sessions: liveness, what is recorded, and what is cleaned up.
 
 use std::time::Duration;
 
@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 use super::{names, row, start};
 use crate::kit::TestProject;
 
-/// How often the end of a session is measured, and how many times more CPU it may use among a hundred teams than alone.
+/// How often the end of a session is measured, and how many times more CPU it may use among a hundred teams than
+/// alone.
 const TURNS: usize = 9;
 const MOST_TIMES: u32 = 4;
 
@@ -28,7 +29,7 @@ fn a_stop_while_a_teammate_is_alive_keeps_the_roster() {
     assert_eq!(project.state()["enabled"], false);
 }
 
-/// The state of a lead with one teammate in a pane.
+/// Returns a project whose lead has one teammate in a pane.
 fn with_pane() -> TestProject {
     let project = TestProject::new();
     project.native_team("session-9338b893", "9338b893-lead", &[("worker-1", "%1")]);
@@ -92,7 +93,7 @@ fn the_end_of_a_session_costs_little_more_among_a_hundred_teams() {
         project.native_team("alpha", "s1", &[("w1", "in-process")]);
         project
     });
-    // By turns, and the least of each: a busy machine makes some longer, and none shorter.
+    // Alternating, and the minimum of each: a busy machine makes some longer, but none shorter.
     let [mut few, mut many] = [Duration::MAX; 2];
     for _ in 0..TURNS {
         few = few.min(cpu_of_end(&alone));
@@ -111,7 +112,7 @@ fn cpu_of_end(project: &TestProject) -> Duration {
     let payload = json!({"session_id": "s1", "reason": "prompt_input_exit"});
     let call = project.call(["hook", "SessionEnd"]);
     let mut hook = call.input(payload.to_string()).spawn();
-    // It has ended and is not reaped yet: only now does the kernel know all that it has used.
+    // It has exited and is not reaped yet: only now does the kernel know its total usage.
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
     waitid(WaitId::Pid(Pid::from_child(&hook)), options).unwrap();
     let used = std::fs::read_to_string(format!("/proc/{}/schedstat", hook.id())).unwrap();
@@ -132,7 +133,7 @@ fn the_end_of_a_teammate_that_is_already_out_of_the_registry_is_recorded() {
     assert_eq!(alerts.len(), 1);
     assert_eq!(alerts[0]["team"], "alpha");
     assert_eq!(alerts[0]["teammate"], "worker-1");
-    // A session that leads no team has no teammates, whatever their ids look like.
+    // A session that leads no team has no teammates, whatever its agents' ids look like.
     let stop = json!({"session_id": "s9", "agent_id": "aworker-1-ee1e2c6a467abe5d", "agent_type": "worker-1"});
     project.hook("SubagentStop", &stop);
     assert_eq!(project.alerts().len(), 1);
@@ -156,7 +157,8 @@ fn the_end_of_a_teammate_is_recorded_for_exactly_the_one_it_was() {
     );
     stop(json!({"session_id": "s1"}));
     stop(json!({"session_id": "s2"}));
-    // Nobody of a team: a plain subagent, an unknown session, a part of an id, an agent that compaction ends.
+    // None of these is a teammate: a plain subagent, an unknown session, a part of an id, an agent that compaction
+    // ends.
     stop(json!({"session_id": "s1", "agent_id": "opaque", "agent_type": "general-purpose"}));
     stop(json!({"session_id": "unknown"}));
     stop(json!({"session_id": "s"}));
@@ -265,7 +267,7 @@ fn a_project_may_turn_the_writing_off() {
 fn a_pane_is_known_by_its_clients_arguments_even_when_it_was_taken_out() {
     let project = with_pane();
     project.native_team("session-9338b893", "9338b893-lead", &[]);
-    // A process that was started as a client starts a teammate's; it waits until its input ends.
+    // A process with the command line of a client's teammate; it waits until its input ends.
     let line = "exec sh -c 'echo $$; read -r _' claude --agent-id worker-1@session-9338b893 \
         --agent-name worker-1 --team-name session-9338b893 --parent-session-id 9338b893-lead";
     let (reader, writer) = std::io::pipe().unwrap();

@@ -1,11 +1,11 @@
-//! What sessions of real clients showed wrong at some look (`cargo xtask real-clients --only native`).
+//! Mistakes that were visible at some moment in sessions of real clients (`cargo xtask real-clients --only native`).
 
 use serde_json::{Value, json};
 
 use super::{names, row};
 use crate::kit::{Follower, TestProject, now};
 
-/// A process that was started as a client starts a teammate's in a pane. It waits until its input ends.
+/// A process with the command line of a client's teammate in a pane. It waits until its input ends.
 struct Pane<'a> {
     project: &'a TestProject,
     pid: String,
@@ -61,7 +61,7 @@ impl<'a> Pane<'a> {
     }
 }
 
-/// A hook of the lead that says nothing about anybody.
+/// Calls a hook of the lead that contains nothing about a teammate.
 fn lead_acts(project: &TestProject) {
     let payload = json!({"session_id": "s1", "tool_name": "SendMessage", "tool_input": {"to": "x", "message": "y"},
         "tool_response": {"success": false}});
@@ -88,7 +88,7 @@ fn team_has_the_name_of_the_registry_whatever_a_call_asks_for() {
         "tool_response": {"status": "teammate_spawned", "name": "w1", "team_name": "alpha"}});
     project.hook("PostToolUse", &spawned);
     assert_eq!(project.state()["teamName"], "alpha");
-    // A view finds the session of a team by that name.
+    // A view finds a team's session by that name.
     let mut pane = Pane::start(&project, "w1");
     pane.acts();
     pane.end();
@@ -122,7 +122,7 @@ fn teammate_that_nobody_saw_die_is_recorded_when_its_session_is_ended() {
     let project = team();
     let mut pane = Pane::start(&project, "w1");
     pane.acts();
-    // The lead is gone, too: whoever begins next ends what they left.
+    // The lead is gone too: the next session that begins marks them as ended.
     let gone = crate::kit::gone();
     let record = json!({"pid": gone.pid, "sessionId": "s1", "procStart": gone.process_start_time.to_string()});
     project.native_file(&format!("sessions/{}.json", gone.pid), &record.to_string());
@@ -151,7 +151,7 @@ fn teammate_in_a_pane_that_failed_works_again_when_it_acts() {
     };
     working(&project.state());
     pane.fails();
-    // What the client says about the end of that turn changes nothing.
+    // The client's events at the end of that turn change nothing.
     pane.hook(
         "TeammateIdle",
         &json!({"teammate_name": "w1", "team_name": "alpha"}),
@@ -161,7 +161,7 @@ fn teammate_in_a_pane_that_failed_works_again_when_it_acts() {
     assert_eq!(row(&failed, "w1")["currentTask"], "API Error: 400");
     pane.acts();
     working(&project.state());
-    // A turn without any tool ends in order, too.
+    // A turn without any tool also ends normally.
     pane.fails();
     pane.hook("Stop", &json!({}));
     assert_eq!(row(&project.state(), "w1")["status"], "idle");
@@ -229,7 +229,7 @@ fn message_of_another_program_that_no_hook_saw_in_the_inbox_is_shown_after_the_t
         message("ci", r#"{"type":"idle_notification","from":"ci"}"#),
     ];
     let entry = |kind: &str| json!({"type": kind, "timestamp": now(), "message": {"role": "user", "content": prompt.join("\n\n")}});
-    // What an agent quotes is no delivery, and half a line is none.
+    // A quotation by an agent is not a delivery, and neither is a partial line.
     let lines = format!("{}\n{}\n{{\"type\":\"us", entry("assistant"), entry("user"));
     project.native_file("projects/here/pane.jsonl", &lines);
     let transcript = json!({"transcript_path": project.claude("projects/here/pane.jsonl")});
@@ -241,7 +241,7 @@ fn message_of_another_program_that_no_hook_saw_in_the_inbox_is_shown_after_the_t
         let it = [shown(0, "from"), shown(0, "to"), shown(0, "content")];
         assert_eq!(it, ["ci", "w1", "The build fails."]);
     }
-    // The client may write it a moment after the end of the turn, and says then that it is idle.
+    // The client may write it shortly after the end of the turn, and then reports that it is idle.
     let late = lines.replace("The build fails.", "It fails still.");
     pane.hook(
         "Stop",
@@ -255,7 +255,7 @@ fn message_of_another_program_that_no_hook_saw_in_the_inbox_is_shown_after_the_t
         project.state()["recentMessages"][1]["content"],
         "It fails still."
     );
-    // A transcript elsewhere is not opened.
+    // A transcript outside the client's folder is not opened.
     let outside = project.folder().join("pane.jsonl");
     std::fs::write(
         &outside,

@@ -1,4 +1,4 @@
-//! What Claude Code tells, and what people then see: `teamster hook`, `teamster state-file`, `.bkit`.
+//! Events of Claude Code and what users see of them: `teamster hook`, `teamster state-file`, `.bkit`.
 
 mod acceptance;
 mod bad_input;
@@ -21,13 +21,13 @@ use serde_json::{Value, json};
 
 use crate::kit::{Ran, TestProject};
 
-/// Recorded data of real clients.
+/// Returns the folder with recorded data of real clients.
 fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/claude-code")
 }
 
 impl TestProject {
-    /// Lets the client call a hook. It must end with 0.
+    /// Calls a hook like the client. It must exit with 0.
     pub fn hook(&self, event: &str, payload: &Value) -> Ran {
         self.call(["hook", event])
             .input(payload.to_string())
@@ -35,18 +35,18 @@ impl TestProject {
             .exits(0)
     }
 
-    /// The path of a file in `.bkit`.
+    /// Returns the path of a file in `.bkit`.
     fn bkit(&self, name: &str) -> PathBuf {
         self.folder().join(".bkit").join(name)
     }
 
-    /// The state that viewers poll.
+    /// Returns the state that viewers poll.
     pub fn state(&self) -> Value {
         let text = std::fs::read_to_string(self.bkit("agent-state.json")).unwrap();
         serde_json::from_str(&text).unwrap()
     }
 
-    /// Every file in `.bkit` that a viewer could stumble over.
+    /// Returns files in `.bkit` that could confuse a viewer.
     fn leftovers(&self) -> Vec<String> {
         let mut found = Vec::new();
         let mut folders = vec![self.folder().join(".bkit")];
@@ -63,7 +63,7 @@ impl TestProject {
         found
     }
 
-    /// Puts a team of Claude Code into its registry.
+    /// Adds a team of Claude Code to its registry.
     fn native_team(&self, folder: &str, session: &str, members: &[(&str, &str)]) {
         let lead = json!({"agentId": format!("team-lead@{folder}"), "name": "team-lead",
             "agentType": "team-lead", "tmuxPaneId": "leader", "cwd": self.folder()});
@@ -77,14 +77,14 @@ impl TestProject {
         self.native_file(&format!("teams/{folder}/config.json"), &config.to_string());
     }
 
-    /// Puts a file below the Claude folder.
+    /// Writes a file below the Claude folder.
     fn native_file(&self, path: &str, content: &str) {
         let path = self.claude(path);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, content).unwrap();
     }
 
-    /// What was recorded about ends.
+    /// Returns the recorded alerts about ends.
     pub(crate) fn alerts(&self) -> Vec<Value> {
         let text = std::fs::read_to_string(self.claude("zombie-alerts.jsonl")).unwrap_or_default();
         text.lines()
@@ -93,7 +93,7 @@ impl TestProject {
     }
 }
 
-/// Checks that a hook has kept to its time.
+/// Asserts that a hook has kept its time limit.
 #[track_caller]
 fn is_in_time(began: Instant, seconds: u64) {
     let took = began.elapsed();
@@ -104,7 +104,7 @@ fn start(name: &str) -> Value {
     json!({"session_id": "s1", "agent_name": name, "agent_type": "developer"})
 }
 
-/// The names in the roster, sorted.
+/// Returns the names of the teammates, sorted.
 fn names(state: &Value) -> Vec<String> {
     let rows = state["teammates"].as_array().unwrap();
     let mut names: Vec<String> = rows

@@ -1,4 +1,4 @@
-//! Every recorded payload of every version, and what it does.
+//! Every recorded payload of every version, and its effect.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -12,19 +12,19 @@ fn read(path: &Path) -> Value {
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 
-/// The registry as it was when the payload was sent.
+/// Returns the registry as it was when the payload was sent.
 fn registry(version: &str, file: &str) -> Value {
     let config = match version {
         "2.1.177" => "config.json",
         _ if file.contains("pane") || file.contains("tmux") => "config.tmux_active.json",
-        // By then the client has taken the teammate out.
+        // By then the client has removed the teammate.
         _ if file.starts_with("Stop.lead") => "config.initial.json",
         _ => "config.in_process.json",
     };
     read(&fixtures().join(version).join("team").join(config))
 }
 
-/// A session in the middle of its work: the lead, worker-1, a plain subagent, two tasks.
+/// Sets up a session in progress: the lead, worker-1, a plain subagent, two tasks.
 fn arrange(version: &str, file: &str, payload: &Value) -> TestProject {
     let project = TestProject::new();
     let config = registry(version, file);
@@ -67,7 +67,7 @@ fn arrange(version: &str, file: &str, payload: &Value) -> TestProject {
         lead,
     ];
     project.run(add).succeeds();
-    // Whoever uses a tool was idle before, so that it is seen to work.
+    // A teammate that uses a tool was idle before, so that the change to working is visible.
     let status = if file.contains("ToolUse") {
         "idle"
     } else {
@@ -91,7 +91,7 @@ fn arrange(version: &str, file: &str, payload: &Value) -> TestProject {
     project
 }
 
-/// What there is to see, without what differs from run to run.
+/// Returns everything visible, without what differs between runs.
 fn seen(project: &TestProject) -> String {
     let mut text = String::new();
     if !project.bkit("agent-state.json").exists() {

@@ -1,4 +1,4 @@
-//! Every recorded file of every client, and what is read out of it. Nothing of it may change by being read.
+//! Every recorded file of every client, and what is parsed from it. Reading must not change the files.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use crate::kit::TestProject;
 
 const VERSIONS: [&str; 3] = ["2.1.177", "2.1.197", "2.1.325"];
 
-/// The recorded files of one sort, in order; none where that client recorded none.
+/// Returns the recorded files of one kind, in order; empty if that client recorded none.
 fn files(version: &str, folder: &str) -> Vec<(String, PathBuf)> {
     let folder = fixtures().join(version).join(folder);
     let entries = std::fs::read_dir(folder).into_iter().flatten();
@@ -81,7 +81,7 @@ fn of_tasks() {
             let content = std::fs::read_to_string(path).unwrap();
             let _ = writeln!(text, "{version} {name}");
             if name == "highwatermark" {
-                // Ids up to it were used, and are not given again.
+                // Ids up to this one were used, and are not assigned again.
                 here.native_file("tasks/alpha/.highwatermark", &content);
                 let id = here.task("New", &["--team", "alpha"]);
                 let _ = writeln!(text, "  the next id is {id}");
@@ -122,7 +122,7 @@ fn of_sessions() {
     insta::assert_snapshot!(text);
 }
 
-/// A file that is in the fixtures and in none of the tests above would go unnoticed.
+/// Asserts that every kind of file in the fixtures is used by a test above.
 #[test]
 fn of_every_sort_there_is() {
     for version in VERSIONS {

@@ -1,4 +1,4 @@
-//! What a new session is told about a run of its project that is not over.
+//! What a new session is told about an unfinished run of its project.
 
 use std::time::Instant;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::is_in_time;
 use crate::kit::TestProject;
 
-/// A project with a team, whose run has left this behind.
+/// Makes a project with a team whose run left this state behind.
 fn project(state: &Value) -> TestProject {
     let project = TestProject::with_team();
     project.write(".omc/state/team-state.json", &state.to_string());
@@ -25,7 +25,7 @@ fn state(more: &Value) -> Value {
     state
 }
 
-/// What the client gets to read at the beginning of a session.
+/// Returns the text that the client gets at the beginning of a session.
 fn told(project: &TestProject) -> Option<String> {
     let begin = Instant::now();
     let ran = project.hook(

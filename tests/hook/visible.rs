@@ -246,7 +246,7 @@ fn what_a_pane_takes_out_of_its_inbox_at_once_is_seen_before() {
         .iter()
         .map(|letter| letter["content"].as_str().unwrap())
         .collect();
-    // What was said with a tool may be in the inbox before that tool's hook comes, and is shown once.
+    // A message sent by a tool may be in the inbox before that tool's hook comes, and is shown once.
     let expected = [
         "you own the parser",
         "Please start.",

@@ -1,13 +1,13 @@
-//! Checks judge exactly the commit that would land, in a tree made fresh from it.
+//! Checks run on exactly the commit that would land, in a fresh tree of it.
 
 use crate::run::Shop;
 
-/// One task whose worker runs a command.
+/// Returns a script with one task whose worker runs a command.
 fn runs(command: &str) -> String {
     format!("[[step]]\ntask = \"mend it\"\ndo = \"run\"\ncommand = {command:?}\n")
 }
 
-/// A run whose work leaves `test.txt` bad, and whose worker tries to make the check believe that it is good.
+/// Starts a run whose work leaves `test.txt` bad, and whose worker tries to make the check pass anyway.
 #[track_caller]
 fn rig(shop: &Shop, trick: &str, check: &str) {
     shop.project.write("test.txt", "good\n");
@@ -59,12 +59,12 @@ fn filter_that_a_worker_set_up_decides_no_check() {
         &format!("{attributes}{filter}"),
         "grep -q good test.txt",
     );
-    // One that holds only in the trees of checks.
+    // An attribute that applies only in the trees of checks.
     let hidden = "A=ROOT; echo 'test.txt filter=x' > $A/attributes; \
          printf '[core]\\nattributesFile = %s/attributes\\n[filter \"x\"]\\nsmudge = echo good\\n' $A > $A/config; \
          git config 'includeIf.gitdir:**/worktrees/*check*.path' $A/config";
     let shop = Shop::new();
-    // The user's own attributes are no change.
+    // The user's own attributes do not count as a change.
     shop.git(&["config", "--global", "core.attributesFile", "~/own"]);
     std::fs::write(shop.aside().join("own"), "*.own -text\n").unwrap();
     rig(&shop, hidden, "grep -q good test.txt");

@@ -1,4 +1,4 @@
-//! Clocks that jump, process ids that are used again, long inboxes, two versions at once.
+//! Clock jumps, reused process ids, long inboxes, and two versions at once.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -16,14 +16,14 @@ const SECOND: i64 = 1_000;
 const HOUR: i64 = 3_600 * SECOND;
 const YEAR: i64 = 365 * 24 * HOUR;
 
-/// Three tasks for two workers; each waits until it is let go.
+/// Three tasks for two workers; each waits until it is released.
 const WAITING: &str = r#"
 [[step]]
 do = "run"
 command = "touch ROOT/at-$TEAMSTER_TASK_ID; until test -e ROOT/go; do sleep 0.02; done; echo $TEAMSTER_TASK_ID > part-$TEAMSTER_TASK_ID.txt"
 "#;
 
-/// A shop whose clock can be moved while its processes run.
+/// A shop whose clock can be changed while its processes run.
 struct Moved {
     shop: Shop,
 }
@@ -41,7 +41,7 @@ impl Moved {
         self.shop.aside().join("clock-offset")
     }
 
-    /// Moves the clock of everything that runs and will run.
+    /// Sets the clock of all current and future processes.
     fn jump(&self, offset: i64) {
         let next = self.shop.aside().join("clock-offset.next");
         std::fs::write(&next, offset.to_string()).unwrap();
@@ -86,7 +86,7 @@ impl Moved {
             .collect()
     }
 
-    /// Waits until every worker has written a heartbeat by the moved clock.
+    /// Waits until every worker has written a heartbeat by the changed clock.
     fn until_everybody_beats(&self, offset: i64) {
         let is_new = |beat: &Value| {
             let at: teamster_types::Time =
@@ -99,7 +99,7 @@ impl Moved {
         });
     }
 
-    /// Lets the workers finish, and looks at what came out.
+    /// Releases the workers, and checks the result.
     fn end(&self, mut host: std::process::Child, claims: usize) {
         std::fs::write(self.shop.aside().join("go"), "").unwrap();
         let code = host.wait().unwrap().code();
@@ -133,7 +133,7 @@ impl Moved {
     }
 }
 
-/// The clock jumps in the middle of a run, and everything that looks at ages is called at once and again later.
+/// Makes the clock jump in the middle of a run, and calls everything that judges ages at once and again later.
 fn clock_jumps(offset: i64) {
     let moved = Moved::new();
     let host = moved.begin();
@@ -221,8 +221,8 @@ fn answer_that_was_given_after_the_clock_went_back_reaches_the_agent() {
     crew.until_status(&id, "completed");
 }
 
-/// Starts a worker, kills its bridge, lets the kernel give the pid to a stranger, and looks at everything that ends or
-/// replaces workers. It runs in a pid namespace of its own, where the next pid can be chosen.
+/// Starts a worker, kills its bridge, lets the kernel give its pid to another process, and calls everything that ends
+/// or replaces workers. It runs in its own pid namespace, where the next pid can be chosen.
 const REUSED_PID: &str = r#"set -e
 git init -q . && git -c user.name=t -c user.email=t@t commit -q --allow-empty -m Begin
 teamster team create crew > /dev/null
@@ -257,7 +257,7 @@ fn pid_that_the_kernel_gave_to_a_stranger_is_neither_alive_nor_killed() {
     std::fs::write(project.home().join("reuse.sh"), REUSED_PID).unwrap();
     let inside = "unshare --user --map-root-user --pid --fork --mount-proc --kill-child";
     let may = format!("{inside} sh -c 'echo 500 > /proc/sys/kernel/ns_last_pid'");
-    // Needs namespaces of the user's own, or root.
+    // Needs user namespaces, or root.
     project.shell(&may).run().exits(0);
     let ran = project
         .shell(&format!("{inside} sh \"$HOME\"/reuse.sh"))

@@ -1,13 +1,13 @@
-//! Decisions at the gate that come at the same moment: exactly one is taken, and whoever wanted another is told so.
+//! Simultaneous decisions at the gate: exactly one counts, and the others are reported as conflicts.
 
 use std::process::Child;
 
 use crate::run::Shop;
 
-/// Every task, also that of a revision, makes another commit.
+/// Every task makes a new commit, including that of a revision.
 const NEWS: &str = "[[step]]\ndo = \"run\"\ncommand = \"echo $TEAMSTER_TASK_ID >> news.txt\"\n";
 
-/// Six decisions about one gate, all begun before any of them has ended.
+/// Makes six decisions about one gate, all started before any of them has ended.
 fn race(first: usize) {
     let shop = Shop::in_use();
     let before = shop.git(&["rev-parse", "main"]);

@@ -1,5 +1,5 @@
-//! Disks that are full: a whole run with so much room and no more, for the project or for the home. It ends by itself, says
-//! nothing that is not so, and once there is room again `--resume` brings everything in.
+//! Full disks: a whole run with limited space, for the project or for the home. It ends by itself, reports nothing
+//! false, and once there is space again `--resume` finishes it.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -12,18 +12,18 @@ use teamster_testkit::wait::poll;
 use super::sentences::RunOutput;
 use crate::run::Shop;
 
-/// How many sizes are tried for each of the two places, unless somebody says otherwise.
+/// The variable with the number of sizes for each of the two places.
 const COUNT: &str = "TEAMSTER_DISK_SIZES";
 const FEW: u64 = 2;
-/// Set where mounting is allowed and nobody else sees it.
+/// Set inside the namespace in which mounting is allowed and not visible outside.
 const INSIDE: &str = "TEAMSTER_TEST_INSIDE_MOUNTS";
-/// The room beyond what is there when a run begins, in KiB, that is swept over.
+/// The maximum free space at the beginning of a run, in KiB.
 const MOST_ROOM: [(&str, u64); 2] = [("project", 1_600), ("home", 500)];
-/// What takes longer than this hangs.
+/// A call that takes longer than this hangs.
 const HANGS: Duration = Duration::from_secs(120);
 const PARTS: u32 = 3;
 
-/// Runs the sweep in mount and user namespaces of its own, so that nothing is mounted anywhere else and no rights are
+/// Runs the sweep in its own mount and user namespaces, so that nothing is mounted elsewhere and no privileges are
 /// needed.
 #[test]
 fn run_on_a_full_disk_ends_by_itself_and_loses_nothing() {
@@ -61,7 +61,7 @@ fn sweep_over_the_sizes_of_a_disk() {
     for (place, most) in MOST_ROOM {
         let (mut whole, mut stopped) = (0, 0);
         for number in 0..count {
-            // Small ones are closer together: there more goes wrong.
+            // Small sizes are closer together, because more goes wrong there.
             let share = (number + 1) * (number + 1);
             let room = (most * share / (count * count)).max(8);
             match with_room(place, room) {
@@ -77,7 +77,7 @@ fn sweep_over_the_sizes_of_a_disk() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
 }
 
-/// One run in which `place` has so much room left; whether it was enough.
+/// Runs with this much space in `place`; returns whether it was enough.
 fn with_room(place: &str, room: u64) -> Result<bool, String> {
     let shop = Shop::on_disk(place);
     let disk = match place {
@@ -103,7 +103,7 @@ fn with_room(place: &str, room: u64) -> Result<bool, String> {
         if last.0 == Some(0) {
             break;
         }
-        // Where not even the team could be made, there is nothing to resume; then it must not be promised either.
+        // If not even the team could be created, there is nothing to resume; then the run must not promise it either.
         last = if last.2 {
             run(&shop, ["run", "--resume", "shop"])?
         } else {
@@ -124,7 +124,8 @@ fn with_room(place: &str, room: u64) -> Result<bool, String> {
     }
 }
 
-/// Runs it to its end, and judges what it said; its exit code, its words, and whether it promises that a resume goes on.
+/// Runs it to its end, and checks its output. Returns its exit code, its output, and whether it promises that a
+/// resume goes on.
 fn run<I: IntoIterator<Item: AsRef<OsStr>>>(
     shop: &Shop,
     args: I,
@@ -173,7 +174,7 @@ fn all_landed(shop: &Shop) -> Result<(), String> {
     Ok(())
 }
 
-/// KiB that are taken on the disk.
+/// Returns the KiB used on the disk.
 fn used(disk: &Path) -> u64 {
     let output = Command::new("df")
         .args(["--output=used", "-k"])

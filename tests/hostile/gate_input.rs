@@ -1,4 +1,4 @@
-//! A question is answered only by what was typed after it was shown, and what is typed is seen.
+//! A prompt takes only input that was typed after it was shown, and echoes it.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -38,14 +38,14 @@ command = "touch ROOT/at-revision; until test -e ROOT/go-again; do sleep 0.02; d
 const MENDS: &str =
     "[[step]]\ntask = \"mend it\"\ndo = \"edit\"\npath = \"news.txt\"\ncontent = \"mended\\n\"\n";
 
-/// A check that, on the base and in the end, waits until `ROOT/checked` is there.
+/// Returns a check that waits for `ROOT/checked` on the base and at the end.
 fn check(shop: &Shop) -> String {
     let aside = shop.aside();
     let aside = aside.display();
     format!("touch {aside}/at-check; until test -e {aside}/checked; do sleep 0.02; done")
 }
 
-/// Everything that could be taken for an answer, with every kind of end.
+/// Returns everything that could be taken for an answer, with every line ending.
 fn type_ahead() -> Vec<String> {
     let words = [
         "yes",
@@ -62,7 +62,7 @@ fn type_ahead() -> Vec<String> {
     for end in ends {
         typed.extend(words.iter().map(|word| format!("{word}{end}")));
     }
-    // At last a line that waits for its end.
+    // The last line is not finished yet.
     typed.push("\ryes".to_owned());
     typed
 }
@@ -81,7 +81,7 @@ fn lets(shop: &Shop, name: &str) {
     std::fs::write(shop.aside().join(name), "").unwrap();
 }
 
-/// All that was typed is read once this is answered, because a terminal keeps the order.
+/// Asserts that a word is not understood. A terminal keeps the order, so everything typed before has then been read.
 fn asks_back(terminal: &mut Terminal, word: &str) {
     terminal.press(&format!("{word}\r"));
     terminal.wait_for(&format!("Not understood: {word}"));
@@ -116,7 +116,7 @@ fn lines_typed_before_a_question_is_shown_do_nothing() {
     std::fs::remove_file(shop.aside().join("at-check")).unwrap_or_default();
     lets(&shop, "go");
     waits_at(&shop, "at-check");
-    // More than a terminal keeps: the rest arrives when the gate is open.
+    // More than a terminal buffers: the rest arrives when the gate is open.
     let mut keys = terminal.keys();
     let paste = std::thread::spawn(move || keys.write_all("yes\n".repeat(25_000).as_bytes()));
     lets(&shop, "checked");
@@ -235,7 +235,7 @@ fn decision_from_elsewhere_is_told_on_a_line_of_its_own() {
     terminal.exits(10);
 }
 
-/// The same call where `TEAMSTER` stands in a line for the shell.
+/// Returns the same call in place of `TEAMSTER` in a shell command.
 fn in_shell(shop: &Shop, line: &str, call: Call) -> Command {
     let call = call.command();
     let mut words = String::new();
@@ -271,7 +271,7 @@ fn command_that_brings_its_answer_asks_nothing() {
 #[test]
 fn interrupt_at_the_prompt_leaves_the_gate_open() {
     let shop = Shop::new();
-    // Only a terminal that controls the session turns a key into a signal.
+    // Only a controlling terminal turns a key into a signal.
     let call = shop.scripted_run(MENDS, &["--verify", "true"]);
     let mut terminal =
         Terminal::after_typing("", in_shell(&shop, "exec setsid --ctty TEAMSTER", call));
@@ -283,7 +283,7 @@ fn interrupt_at_the_prompt_leaves_the_gate_open() {
     assert_eq!(shop.stage(), "approval");
 }
 
-/// A tmux server of the test's own.
+/// The test's own tmux server.
 struct TmuxTerminal {
     socket: PathBuf,
 }
@@ -442,7 +442,7 @@ fn line_typed_ahead_trusts_no_project() {
     assert_eq!(state["state"], "accepted");
 }
 
-/// A run that waits at the gate, and the opening of it.
+/// Starts a run that waits at the gate; returns the gate and its commit.
 fn at_gate(shop: &Shop) -> (String, String) {
     let more = ["--verify", "true", "--approve", "never"];
     shop.scripted_run(MENDS, &more).run().exits(0);
@@ -459,7 +459,7 @@ fn rejection_that_lost_to_an_approval_while_it_waited_for_the_seat_is_a_conflict
     let seat = ProjectLock::take(&folder).unwrap().unwrap();
     let words = ["reject", "--team", "shop", "--commit", &commit];
     let mut reject = shop.call(&words).spawn();
-    // It has read the journal, and wants the seat.
+    // It has read the journal, and waits for the run's lock.
     wait_for("the rejection at the seat", || {
         let files = std::fs::read_dir(format!("/proc/{}/fd", reject.id())).ok()?;
         let mut paths = files
@@ -487,7 +487,8 @@ fn rejection_without_rollback_that_lost_to_one_with_rollback_is_a_conflict() {
             .status();
         assert!(kill.unwrap().success());
     };
-    // Not in the middle of a change: whoever answers would wait for the team's lock.
+    // The host must not be stopped in the middle of a change, or the answering process would wait for the team's
+    // lock.
     let tasks = Dir::open_root(&shop.project.claude("tasks/shop"));
     let tasks = tasks.unwrap().unwrap();
     wait_for("a quiet host", || {

@@ -1,6 +1,6 @@
-//! Random histories of the merge train: tasks that conflict or change nothing, workers that move the team's branch or lie
-//! about their tasks, resolutions that resolve nothing, filters that fail, hosts that are killed. Whatever happens, a task
-//! that is called merged is in what lands, and a run that lacks something does not end with 0.
+//! Random histories of the merge train: tasks that conflict or change nothing, workers that move the team's branch or
+//! lie about their tasks, resolutions that resolve nothing, filters that fail, hosts that are killed. In each of
+//! them, a task reported as merged is in what lands, and an incomplete run does not exit with 0.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -12,7 +12,7 @@ use teamster_testkit::Dice;
 use super::{INTEGRATION, add_filter};
 use crate::run::Shop;
 
-/// How many histories are tried, unless somebody says otherwise.
+/// The variable with the number of histories.
 const COUNT: &str = "TEAMSTER_MERGE_HISTORIES";
 const FEW: u64 = 8;
 const AT_ONCE: usize = 4;
@@ -42,7 +42,7 @@ impl MergeHistory {
             );
             let work = match dice.below(6) {
                 0 => "true".to_owned(),
-                // All who write here conflict.
+                // All tasks that write here conflict.
                 1 | 2 => format!("echo {task} > news.txt; echo {task} > part-{task}.txt"),
                 3 => format!("echo {task} > part-{task}.big; echo {task} > part-{task}.txt"),
                 _ => format!("echo {task} > part-{task}.txt"),
@@ -77,7 +77,7 @@ impl MergeHistory {
         }
     }
 
-    /// Plays it to its end; whether anything that is called merged is missing, and what is wrong.
+    /// Plays the history to its end; returns whether anything reported as merged is missing, and what is wrong.
     fn play(&self, is_checked: bool) -> Result<bool, String> {
         let shop = Shop::new();
         if self.has_filter {
@@ -128,7 +128,7 @@ fn step(task: &str, command: &str) -> String {
     format!("[[step]]\ntask = {task:?}\ndo = \"run\"\ncommand = {command:?}\n")
 }
 
-/// Tasks with a commit whose own file is not in what has landed, or would land.
+/// Returns tasks with a commit whose own file is not in what has landed, or would land.
 fn missing(shop: &Shop) -> BTreeMap<String, String> {
     let landed = if shop.git_ok(&["rev-parse", "--verify", "--quiet", INTEGRATION]) {
         INTEGRATION

@@ -1,4 +1,4 @@
-//! References, reports and logs that grow, leak or stand in the way.
+//! References, reports and logs that accumulate, leak or conflict.
 
 use std::ffi::OsStr;
 use std::fmt::Write as _;
@@ -17,7 +17,7 @@ const MENDS: &str =
     "[[step]]\ntask = \"mend it\"\ndo = \"edit\"\npath = \"mended.txt\"\ncontent = \"mended\\n\"\n";
 const AUTO: [&str; 4] = ["--verify", "test -e mended.txt", "--approve", "auto"];
 
-/// Names that mean something else in git, if it is not told exactly what is meant.
+/// Makes a shop with branch and tag names that are ambiguous in git.
 fn with_ambiguous_names() -> Shop {
     let shop = Shop::new();
     shop.project.write("HEAD", "a file of the project\n");
@@ -111,8 +111,8 @@ fn commands_that_are_printed_for_kept_work_name_the_branch_exactly() {
     assert!(shop.left().is_empty(), "{:?}", shop.left());
 }
 
-/// Settings of a user that must not change what a run does. `feature.manyFiles` is left out: together with
-/// `core.splitIndex` git 2.47 itself breaks the index. NOWHERE is a path that is not there, FOLDER is a folder.
+/// User settings that must not change what a run does. `feature.manyFiles` is left out: together with
+/// `core.splitIndex` git 2.47 itself breaks the index. NOWHERE is a path that does not exist, FOLDER is a folder.
 const SETTINGS: &[(&str, &str)] = &[
     ("branch.main.mergeOptions", "--no-ff --squash"),
     ("branch.sort", "-committerdate"),
@@ -210,7 +210,7 @@ fn write_settings(home: &Path, folder: &Path) {
     std::fs::write(home.join(".gitconfig"), text).unwrap();
 }
 
-/// What the work of a team comes to, as far as anybody is shown it or gets it.
+/// Returns the result of a team's work, as it is shown and as it lands.
 fn work(project: &GitProject) -> Vec<String> {
     let found = project.found();
     let (repo, base) = (&found.repo, &found.head);
@@ -236,7 +236,7 @@ fn work(project: &GitProject) -> Vec<String> {
     else {
         panic!("not merged");
     };
-    // The worker goes on with a commit of its own, and gets what was merged.
+    // The worker continues with its own commit, and gets what was merged.
     put(folder, "own.txt", "own\n");
     tree.commit_all("Own", &Author::default()).unwrap();
     let moved = format!("{:?}", tree.move_to(&merged).unwrap());
@@ -268,7 +268,7 @@ fn work(project: &GitProject) -> Vec<String> {
 #[test]
 fn settings_of_the_user_change_nothing_that_git_does_for_a_team() {
     let plain = GitProject::new();
-    // What is to be in files stays for the user to say.
+    // The form of files in the work tree remains the user's choice.
     plain.git(&["config", "core.autocrlf", "input"]);
     let expected = work(&plain);
     let project = GitProject::new();
@@ -288,11 +288,11 @@ fn run_lands_whatever_the_user_has_set_for_git() {
     shop.is_quiet();
 }
 
-/// A worker that waits until it may go on.
+/// A worker that waits until it is released.
 const WAITS: &str = "[[step]]\ntask = \"mend it\"\ndo = \"run\"\ncommand = \"touch ROOT/at-work; until test -e ROOT/go; do \
     sleep 0.02; done; echo mended > mended.txt\"\n";
 
-/// Somebody with another home clears away, in every way there is; what was removed or ended.
+/// Cleans up by every command from another home; returns what was removed or ended.
 fn cleared_from_another_home(shop: &Shop) -> Vec<String> {
     let home = shop.aside().join("other");
     std::fs::create_dir_all(home.join(".claude/teams")).unwrap();
@@ -422,14 +422,14 @@ fn project_whose_path_is_not_utf8_is_refused_before_anything_is_made() {
     assert!(!odd.join(".omc").exists());
     assert!(!shop.project.claude("teams/shop").exists());
 
-    // A plan is read again by its name when the run is taken up.
+    // A resumed run reads its plan again by its path.
     let mut args: Vec<&OsStr> = run.iter().map(AsRef::as_ref).collect();
     args.extend(["--plan".as_ref(), plan.as_os_str()]);
     let said = folder(&args, &shop.folder()).stderr;
     assert!(said.contains("is not UTF-8"), "{said}");
 }
 
-/// A project in which the run of team `old` ended some days ago: its references, its report and its logs.
+/// Makes a project in which the run of team `old` ended some days ago, with its references, report and logs.
 fn with_an_old_run(days: u64) -> GitProject {
     let project = GitProject::new();
     let ago = Duration::from_secs(days * 24 * 60 * 60);
@@ -477,7 +477,7 @@ fn gc(project: &GitProject, more: &[&str]) -> serde_json::Value {
     project.project.run(args).succeeds().json()
 }
 
-/// Files of the old run that are there.
+/// Returns the files of the old run that still exist.
 fn old_files(project: &GitProject) -> Vec<&'static str> {
     let mut files = OLD_FILES.to_vec();
     files.retain(|file| project.folder().join(file).exists());
@@ -499,7 +499,7 @@ fn run_that_landed_and_is_older_than_the_setting_is_collected() {
     let said = project.project.run(["worktree", "gc", "--dry-run"]);
     let said = said.succeeds().stdout;
     assert!(
-        said.contains("would remove what the run of old left"),
+        said.contains("would remove leftovers of the run of old"),
         "{said}"
     );
 
@@ -527,7 +527,7 @@ fn run_younger_than_the_setting_is_not_collected() {
 fn work_that_is_in_no_branch_of_the_user_is_not_collected() {
     let project = with_an_old_run(40);
     project.git(&["branch", "--quiet", "-D", "elsewhere"]);
-    // A branch of a team is none of the user's.
+    // A branch of a team is not a branch of the user.
     let commit = project.git(&["rev-parse", "refs/teamster/old/task-2"]);
     project.git(&["update-ref", "refs/heads/omc-team/other/worker-1", &commit]);
     let collected = gc(&project, &["--team", "old"]);
@@ -597,7 +597,7 @@ fn nothing_of_a_run_is_left_once_it_was_collected() {
     });
     let mut left = files_below(&shop.folder());
     left.retain(|file| !before.contains(file));
-    // One of each for a project, however many runs it saw; the session is that of the last run.
+    // One of each per project, however many runs it had; the session is that of the last run.
     left.retain(|file| !file.starts_with(".party/") || file.contains("archive"));
     assert_eq!(
         left,
@@ -610,7 +610,7 @@ fn nothing_of_a_run_is_left_once_it_was_collected() {
     assert_eq!(shop.git(&["for-each-ref", "refs/teamster"]), "");
 }
 
-/// Every file of a project but git's own, by path.
+/// Returns every file of a project except git's own, by path.
 fn files_below(folder: &Path) -> Vec<String> {
     let listed = Command::new("find")
         .args([".", "-name", ".git", "-prune", "-o", "-type", "f", "-print"])

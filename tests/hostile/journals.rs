@@ -1,17 +1,17 @@
-//! Journals that were damaged or forged: every command ends in words, and nothing that is whole is lost.
+//! Damaged and forged journals: every command ends with a message, and nothing intact is lost.
 
 use std::path::Path;
 
 use crate::kit::TestProject;
 
-/// A name for a kind of damage, and what it makes of the bytes of a good journal.
+/// The name of a kind of damage, and the function that applies it to a good journal.
 type Damage = (&'static str, fn(&str) -> Vec<u8>);
 
 fn with_line(journal: &str, line: &str) -> Vec<u8> {
     format!("{journal}{line}\n").into_bytes()
 }
 
-/// The first line with something else in place of a part of it, put at the end.
+/// Appends the first line with a part of it replaced.
 fn forged(journal: &str, what: &str, by: &str) -> Vec<u8> {
     let last = journal.lines().last().unwrap();
     assert!(last.contains(what), "{last}");

@@ -1,9 +1,9 @@
-//! Landing: what was shown is what lands, and a refused landing leaves everything as it was.
+//! Landing: exactly what was shown lands, and a refused landing changes nothing.
 
 use super::add_filter;
 use crate::run::Shop;
 
-/// One task whose worker runs a command.
+/// Returns a script with one task whose worker runs a command.
 fn runs(command: &str) -> String {
     format!("[[step]]\ntask = \"mend it\"\ndo = \"run\"\ncommand = {command:?}\n")
 }
@@ -11,7 +11,7 @@ fn runs(command: &str) -> String {
 #[test]
 fn landing_that_a_filter_stops_half_way_leaves_every_file_as_it_was() {
     let shop = Shop::in_use();
-    // It fails in the user's own folder, and in no worktree of ours.
+    // The filter fails in the user's own folder, and in no worktree of the team.
     add_filter(&shop, "*/project");
     shop.project.write("drop.txt", "to be dropped\n");
     shop.git(&["add", "drop.txt"]);
@@ -51,7 +51,7 @@ fn landing_that_stops_half_way_names_what_it_cannot_put_back() {
         .run()
         .exits(0);
     let commit = shop.asked();
-    // Now nothing that goes through the filter can be written, what was there before neither.
+    // Now nothing that goes through the filter can be written, not even the previous content.
     std::fs::write(&fail, "").unwrap();
     let told = shop
         .run(&["approve", "--team", "shop", "--commit", &commit])
@@ -117,7 +117,7 @@ fn users_branch_that_a_worker_moved_is_told_and_what_is_on_it_is_shown() {
         ran.stdout
     );
     let first = shop.asked();
-    // It is not landed on top of what nobody has seen: it is asked about again, with all of it.
+    // It does not land on top of unseen commits: the gate asks again, with all of it.
     shop.run(&["approve", "--team", "shop", "--commit", &first])
         .exits(4);
     let shown = shop.events_of("approval.shown");

@@ -1,4 +1,4 @@
-//! Repositories with real git-lfs: pointers in commits, contents in work trees, and filters that fail.
+//! Repositories with the real git-lfs: pointers in commits, contents in work trees, and filters that fail.
 
 use std::process::Command;
 
@@ -10,7 +10,8 @@ const CONTENT: &str = "the first content of a large file\n";
 const DANGLING: &str = "version https://git-lfs.github.com/spec/v1\n\
     oid sha256:1111111111111111111111111111111111111111111111111111111111111111\nsize 34\n";
 
-/// A shop with a file that git-lfs keeps. Fails where git-lfs is missing: then nothing here would be tried.
+/// Makes a shop with a file that git-lfs stores. Fails where git-lfs is missing, because then nothing would be
+/// tested.
 fn with_large_file(content: &str) -> Shop {
     let there = Command::new("git-lfs").arg("version").output();
     assert!(
@@ -101,7 +102,7 @@ fn large_file_that_cannot_be_written_at_the_landing_lands_once_it_can() {
         .exits(0);
     let commit = shop.asked();
     let main = shop.git(&["rev-parse", "main"]);
-    // As when the server of the large files cannot be reached.
+    // As when the LFS server is unreachable.
     shop.git(&["config", "filter.lfs.smudge", "false"]);
     let approve = ["approve", "--team", "shop", "--commit", &commit];
     let ran = shop.run(&approve);

@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 use crate::kit::TestProject;
 use crate::run::Shop;
 
-/// Nothing here takes so long unless it grows faster than what it is given.
+/// The time limit: only an operation that grows faster than its input takes longer.
 const LONG: Duration = Duration::from_secs(240);
 
 const SCRIPT: &str = "[[step]]\ndo = \"run\"\ncommand = \"echo mended > news.txt\"\n";
 
-/// A run in a shell that has set a limit lands.
+/// Asserts that a run lands in a shell with a resource limit.
 #[track_caller]
 fn run_lands_under(limit: &str) {
     let shop = Shop::in_use();

@@ -1,4 +1,4 @@
-//! Ten thousand messages for one reader: each is delivered once and in order, and nothing waits behind them.
+//! Ten thousand messages for one reader: each is delivered once and in order, and they block nothing else.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -10,12 +10,12 @@ use crate::workers::{Crew, asking};
 
 const MANY: usize = 10_000;
 const TASKS: usize = 4;
-/// A worker gives its agent this many at once, at least, when they are short.
+/// The minimum number of short messages that a worker gives its agent at once.
 const PAGE: usize = 150;
 /// The longest prompt that a worker gives its agent, in characters.
 const PROMPT: usize = 50_000;
 
-/// Puts so many numbered messages into a box, as another program would.
+/// Puts this many numbered messages into a box, as another program would.
 fn flood(crew: &Crew, to: &str, count: usize) {
     let mut lines = String::new();
     for number in 0..count {
@@ -35,7 +35,7 @@ fn flood(crew: &Crew, to: &str, count: usize) {
     file.write_all(lines.as_bytes()).unwrap();
 }
 
-/// The numbers of the messages in a text, in its order.
+/// Returns the numbers of the messages in a text, in order.
 fn numbers(text: &str) -> Vec<usize> {
     let parts = text.split("message number ").skip(1);
     parts

@@ -1,23 +1,23 @@
-//! The merge train under failures: what is called merged is in what lands.
+//! The merge train under failures: work that is reported as merged is in what lands.
 
 use std::time::{Duration, Instant};
 
 use super::add_filter;
 use crate::run::Shop;
 
-/// Two tasks that have nothing to do with each other.
+/// Two independent tasks.
 const TWO: &str =
     "[[tasks]]\nid = \"one\"\nsubject = \"First\"\n[[tasks]]\nid = \"two\"\nsubject = \"Second\"\n";
 const AUTO: [&str; 4] = ["--approve", "auto", "--verify", "true"];
 
-/// A run of a plan with workers that play a script.
+/// Starts a run of a plan with workers that play a script.
 fn run(shop: &Shop, plan: &str, script: &str, more: &[&str]) -> crate::kit::Call {
     let plan = shop.plan(plan);
     let args = [&["--plan", &plan], more].concat();
     shop.scripted_run(script, &args)
 }
 
-/// A step of a script that runs a command.
+/// Returns a step of a script that runs a command.
 fn step(task: &str, command: &str) -> String {
     format!("[[step]]\ntask = {task:?}\ndo = \"run\"\ncommand = {command:?}\n")
 }
@@ -57,7 +57,7 @@ fn merge_that_the_worktree_cannot_follow_is_noted_and_lands_after_resume() {
 const BOTH: &str = "echo $TEAMSTER_TASK_ID > news.txt; touch ROOT/at-$TEAMSTER_TASK_ID; \
      until test -e ROOT/at-1 && test -e ROOT/at-2; do sleep 0.02; done";
 
-/// A run in which the second task conflicts, and whose resolver does what it is told here.
+/// Starts a run in which the second task conflicts, and whose resolver runs this command.
 fn conflict(shop: &Shop, resolve: &str) -> crate::kit::Ran {
     let script = step("one", BOTH) + &step("two", BOTH) + &step("Resolve the conflict", resolve);
     let script = shop.script(&script);
@@ -67,7 +67,7 @@ fn conflict(shop: &Shop, resolve: &str) -> crate::kit::Ran {
     shop.call(args.iter().chain(&more).chain(&AUTO)).run()
 }
 
-/// The work that was not merged is named, with where it is.
+/// Asserts that the output names the unmerged work and where it is kept.
 #[track_caller]
 fn names_what_is_missing(shop: &Shop, ran: &crate::kit::Ran) {
     let failed = shop.tasks();
@@ -90,7 +90,7 @@ fn names_what_is_missing(shop: &Shop, ran: &crate::kit::Ran) {
 #[test]
 fn merge_driver_that_a_worker_set_up_decides_no_merge_and_does_not_run() {
     let shop = Shop::new();
-    // Only one of them writes git's settings: two at once would lock each other out.
+    // Only one of them writes git's settings: two at once would conflict on its lock.
     let drive = format!(
         "git config merge.default keep; git config merge.keep.driver 'touch ROOT/ran; exit 0'; {BOTH}"
     );
@@ -144,7 +144,7 @@ fn conflict_resolution_that_changes_something_else_is_not_called_merged() {
 #[test]
 fn conflict_resolution_that_brings_in_a_part_is_not_called_merged() {
     let shop = Shop::new();
-    // The second one ends when the first is merged, so it is the one that conflicts.
+    // The second task ends after the first is merged, so it is the one that conflicts.
     let first = "until test -e ROOT/begun; do sleep 0.02; done; echo 1 > news.txt";
     let second = "touch ROOT/begun; echo 2 > news.txt; echo new > feature.txt; rm readme.txt; \
          until test $(git rev-parse refs/heads/omc-team/shop/integration) != $(git rev-parse main); do sleep 0.02; done";
@@ -217,7 +217,7 @@ fn commits_that_change_nothing_are_no_change() {
     has(&shop, "two.txt");
 }
 
-/// What a worker does to call its own task merged before it is done.
+/// The commands by which a worker marks its own task as merged before it is done.
 const FORGE: &str = "file=$(ls $HOME/.claude/tasks/shop/$TEAMSTER_TASK_ID.json); \
      sed -i 's/\"merged\": *false/\"merged\": true/' $file; echo $TEAMSTER_TASK_ID > part-$TEAMSTER_TASK_ID.txt";
 
@@ -248,7 +248,7 @@ fn run_without_the_check_of_merges_loses_what_its_worker_marked() {
 #[test]
 fn minutes_that_are_used_up_stop_a_run_whose_merges_wait() {
     let shop = Shop::new();
-    // Each merge takes two seconds, and there are eight of them.
+    // Eight merges of two seconds each.
     let slow = "case \"$PWD\" in */integration) sleep 2;; esac; cat";
     shop.git(&["config", "filter.big.smudge", slow]);
     shop.git(&["config", "filter.big.clean", "cat"]);
@@ -292,7 +292,7 @@ fn worker_that_dies_while_a_check_runs_is_noticed_at_once() {
     let file = ".omc/state/team-bridge/shop/worker-1.heartbeat.json";
     let mut beat = shop.state_file(file);
     crate::workers::kill_9(&beat["pid"]);
-    // Its last heartbeat becomes a minute older, instead of being waited for.
+    // Makes its last heartbeat a minute older, instead of waiting.
     let then = crate::kit::now().as_millis() - 60_000;
     beat["lastPollAt"] = serde_json::json!(teamster_types::Time::from_millis(then));
     shop.project.write(file, &beat.to_string());

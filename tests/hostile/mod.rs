@@ -1,4 +1,4 @@
-//! The findings of the attack on the built binary: one module for each class of defects.
+//! The findings of attacks on the built binary: one module for each class of defects.
 
 mod checks;
 mod clocks_and_versions;
@@ -27,13 +27,12 @@ mod worker_results;
 
 use crate::run::Shop;
 
-/// A build for tests moves its wall clock by the milliseconds in this file.
+/// The variable that names a file with the clock offset in milliseconds, in test builds.
 const CLOCK_OFFSET: &str = "TEAMSTER_TEST_CLOCK_OFFSET";
 /// The branch that the tasks of a shop's team are merged into.
 const INTEGRATION: &str = "refs/heads/omc-team/shop/integration";
 
-/// Files called `*.big` go through a filter that fails in `folders` of the file system as long as there is a file
-/// `fail` beside the project.
+/// Adds a filter for `*.big` that fails in `folders` while there is a file `fail` beside the project.
 fn add_filter(shop: &Shop, folders: &str) {
     let fail = shop.aside().join("fail");
     let smudge = format!(

@@ -3,7 +3,7 @@
 use crate::isolate::GitProject;
 use crate::run::Shop;
 
-/// A worker commits a file that deletes, and tells git to show another one in its place.
+/// A worker that commits a harmful file, and makes git show another one in its place.
 const REPLACES_A_BLOB: &str = r#"
 [[step]]
 task = "mend it"
@@ -27,7 +27,7 @@ fn blob_that_a_worker_replaced_is_checked_as_it_would_land() {
 #[test]
 fn replacement_made_during_a_run_is_told_and_what_was_shown_is_what_a_clone_gets() {
     let shop = Shop::new();
-    // A replacement that was there before is the user's own.
+    // A replacement that existed before belongs to the user.
     let mine = shop.git(&["rev-parse", "HEAD:readme.txt"]);
     let other = shop.git(&["rev-parse", "HEAD:news.txt"]);
     shop.git(&["replace", &mine, &other]);
@@ -97,7 +97,7 @@ fn graft_and_forged_commit_graph_change_nothing_that_git_tells_us() {
     let started_with = repo.replacements().unwrap();
     assert!(started_with.is_empty(), "{started_with:?}");
 
-    // The graph says that the tree of one commit is that of the other.
+    // The commit graph gives one commit the tree of the other.
     project.git(&["commit-graph", "write", "--reachable"]);
     let graph = project.folder().join(".git/objects/info/commit-graph");
     let tree = |commit: &str| {
@@ -119,7 +119,7 @@ fn graft_and_forged_commit_graph_change_nothing_that_git_tells_us() {
     let diff = repo.diff(&base, &evil, None).unwrap();
     assert!(String::from_utf8(diff).unwrap().contains("evil"));
 
-    // A graft says that the commit began from nothing.
+    // A graft removes the commit's parents.
     let grafts = project.folder().join(".git/info/grafts");
     std::fs::write(grafts, format!("{evil}\n")).unwrap();
     assert!(repo.is_ancestor(&base, &evil).unwrap());

@@ -1,4 +1,4 @@
-//! Unusual repositories and unusual settings of git.
+//! Unusual repositories and unusual git settings.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use teamster_testkit::RunCmd;
 
 use crate::run::Shop;
 
-/// A kind of repository, and how one is made at `K` from the ordinary one at `SRC`.
+/// The kinds of repository, each with the commands that make one at `K` from the ordinary one at `SRC`.
 const KINDS: [(&str, &str); 10] = [
     (
         "sha256",
@@ -52,7 +52,7 @@ do = "run"
 command = "echo mended > news.txt; echo new > 'a new file.txt'"
 "#;
 
-/// Runs a shell line in the folder beside the project.
+/// Runs a shell command in the folder beside the project.
 fn shell(shop: &Shop, line: &str) -> String {
     let aside = shop.aside();
     let line = line.replace("SRC", shop.folder().to_str().unwrap());
@@ -66,7 +66,7 @@ fn shell(shop: &Shop, line: &str) -> String {
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
 
-/// A shop whose user has a name in every repository.
+/// Makes a shop whose user has a name in every repository.
 fn shop() -> Shop {
     let shop = Shop::new();
     shop.git(&["config", "--global", "user.name", "Test"]);
@@ -74,7 +74,7 @@ fn shop() -> Shop {
     shop
 }
 
-/// A whole run in a repository of this kind lands, and leaves nothing behind.
+/// Asserts that a whole run in a repository of this kind lands, and leaves nothing behind.
 fn run_lands(kind: &str, make: &str) {
     let shop = shop();
     shell(&shop, make);
@@ -122,7 +122,7 @@ fn runs_in_unusual_kinds_of_repositories_land() {
     });
 }
 
-/// Names that shells, git, terminals and our own formats could trip over, as `printf` takes them.
+/// Names that could confuse shells, git, terminals and teamster's own formats, as arguments of `printf`.
 const NAMES: [&str; 20] = [
     r"with space",
     r" leading",
@@ -201,7 +201,7 @@ fn links_in_place_of_our_folders_are_not_followed() {
     }
 }
 
-/// Settings of a user that change what git prints, asks, writes or refuses.
+/// User settings that change what git prints, asks, writes or refuses.
 const SETTINGS: &str = "
 [core]
     autocrlf = input
@@ -342,7 +342,7 @@ fn run_lands_without_the_files_that_git_calls_changed_although_nobody_touched_th
     shop.project.write("crlf.txt", "one\r\ntwo\r\n");
     shop.git(&["add", "--all"]);
     shop.git(&["commit", "--quiet", "--message", "Ends of lines"]);
-    // From now on the committed file is not what git would commit.
+    // From now on git would commit a different content than the committed one.
     shop.project.write(".gitattributes", "*.txt text\n");
     shop.git(&["add", ".gitattributes"]);
     shop.git(&["commit", "--quiet", "--message", "Attributes"]);

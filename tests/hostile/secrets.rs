@@ -1,4 +1,4 @@
-//! Secrets stay out of everything that people read and pass on.
+//! Secrets stay out of everything that people read and share.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use teamster_testkit::RunCmd;
 
 use crate::run::Shop;
 
-/// A private key whose lines look like nothing by themselves.
+/// Returns a private key whose single lines do not look like secrets.
 fn key() -> (String, Vec<String>) {
     let line = |number: usize| {
         format!(
@@ -22,7 +22,7 @@ fn key() -> (String, Vec<String>) {
     (text, body)
 }
 
-/// The files below a folder whose text has one of these words, without worktrees.
+/// Returns the files below a folder that contain one of these words, without worktrees.
 fn files_with(folder: &Path, words: &[String]) -> Vec<String> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
@@ -83,7 +83,7 @@ fn secret_in_the_texts_of_a_run_is_in_no_file_that_others_read() {
     let token = [token];
     for folder in [".party", ".omc/state", ".omc/reports"] {
         let mut found = files_with(&shop.folder().join(folder), &token);
-        // An agent gets its task as it was written.
+        // An agent gets its task unredacted.
         found.retain(|path| !path.ends_with("/worker-1/task.json"));
         assert_eq!(found, [""; 0]);
     }

@@ -1,4 +1,4 @@
-//! Every claim of docs/security.md is proven by a test that exists, and those that had none have theirs here.
+//! Every claim of docs/security.md is proven by an existing test; claims without another test have theirs here.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt as _;
@@ -14,7 +14,7 @@ fn document() -> String {
     std::fs::read_to_string(workspace().join("docs/security.md")).unwrap()
 }
 
-/// The part of a document below a heading.
+/// Returns the section of a document below a heading.
 fn section<'a>(document: &'a str, heading: &str) -> &'a str {
     let start = document.find(&format!("\n## {heading}\n")).unwrap();
     let rest = &document[start + 1..];
@@ -22,7 +22,7 @@ fn section<'a>(document: &'a str, heading: &str) -> &'a str {
     &rest[..end]
 }
 
-/// What stands in bold at the beginning of each point, up to its full stop.
+/// Returns the bold text at the beginning of each list item, up to its full stop.
 fn claims(document: &str) -> BTreeSet<String> {
     section(document, "Protected")
         .lines()
@@ -37,7 +37,7 @@ fn claims(document: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// The rows of the table: a claim and the tests that prove it.
+/// Returns the rows of the table: a claim and the tests that prove it.
 fn rows(document: &str) -> Vec<(String, Vec<String>)> {
     let lines = section(document, "The test of each claim").lines();
     let rows = lines.filter(|line| line.starts_with("| ")).skip(1);
@@ -50,7 +50,7 @@ fn rows(document: &str) -> Vec<(String, Vec<String>)> {
     .collect()
 }
 
-/// Whether the runner has a test `module::file::name`.
+/// Returns whether the runner has a test `module::file::name`.
 fn exists(test: &str) -> bool {
     let Some((module, name)) = test.rsplit_once("::") else {
         return false;
@@ -85,8 +85,8 @@ fn claims_of_the_security_document_have_tests_that_exist() {
     }
 }
 
-/// Files and folders below a folder that others than their user may use. Links and work trees, which git makes, are left
-/// out: the folder of the work trees is closed.
+/// Collects files and folders below a folder that other users may access. Symlinks and work trees, which git makes,
+/// are left out: the folder of the work trees is private.
 fn open_to_others(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();

@@ -1,15 +1,15 @@
-//! A judge of what a run says on a full disk: every sentence is looked up in git, in the file system, among processes.
-//! A sentence that it does not know is an error too, so that none goes unjudged.
+//! Checks every sentence that a run prints on a full disk against git, the file system and the processes. An unknown
+//! sentence is an error too, so that none goes unchecked.
 
 use serde_json::Value;
 
 use super::INTEGRATION;
 use crate::run::Shop;
 
-/// What a run promises where it cannot go on.
+/// The promise of a run that cannot continue.
 const PROMISE: &str = "`teamster run --resume shop` goes on";
 
-/// What a run of the sweep said, and how it ended.
+/// The output and exit code of a run of the sweep.
 pub struct RunOutput<'a> {
     pub shop: &'a Shop,
     pub text: &'a str,
@@ -17,12 +17,12 @@ pub struct RunOutput<'a> {
 }
 
 impl RunOutput<'_> {
-    /// Whether it says that a resume goes on.
+    /// Returns whether the output promises that a resume goes on.
     pub fn promises_resume(&self) -> bool {
         self.text.contains(PROMISE)
     }
 
-    /// Judges every sentence, right after the run has ended and before anything else happens.
+    /// Checks every sentence, right after the run has ended and before anything else happens.
     pub fn judge(&self) -> Result<(), String> {
         for line in self.text.lines().filter(|line| !line.trim().is_empty()) {
             self.sentence(without_time(line))
@@ -35,7 +35,7 @@ impl RunOutput<'_> {
         Ok(())
     }
 
-    /// Whether the error or the hint below it says what to do about the disk.
+    /// Returns whether the error or its hint says what to do about the disk.
     fn says_to_make_room(&self) -> bool {
         let ends = |line: &&str| line.starts_with("error: ") || line.starts_with("hint: ");
         self.text
@@ -94,7 +94,7 @@ impl RunOutput<'_> {
         if let Some((name, _)) = text.split_once(" is kept: ") {
             return self.is_there(name);
         }
-        if let Some(branch) = text.strip_prefix("work that was found in no commit is kept in ") {
+        if let Some(branch) = text.strip_prefix("uncommitted work that was found is kept in ") {
             return self.is_there(branch.trim_start_matches("omc-team/shop/"));
         }
         if let Some(commit) = text
@@ -135,7 +135,7 @@ impl RunOutput<'_> {
         )
     }
 
-    /// A sentence about what a host leaves that cannot go on: open tasks, worktrees, branches.
+    /// Checks a sentence about what a host that cannot continue leaves: open tasks, worktrees, branches.
     fn about_what_is_left(&self, text: &str) -> Result<(), String> {
         let to_do = text.strip_prefix(" to do: task ");
         let to_merge = text.strip_prefix(" to merge: task ");
@@ -181,7 +181,7 @@ impl RunOutput<'_> {
         Err("nobody has judged such a sentence yet".to_owned())
     }
 
-    /// A sentence that begins with a task.
+    /// Checks a sentence that begins with a task.
     fn about_task(&self, text: &str) -> Result<(), String> {
         let task = number(text)?;
         let is_over = self.shop.stage() == "complete";
@@ -196,14 +196,14 @@ impl RunOutput<'_> {
         if let Some((_, why)) = text.split_once(" failed: ") {
             return names_full_disk(why);
         }
-        let known = [" goes back to the others", " it is merged again"];
+        let known = [" goes back to the queue", " it is merged again"];
         holds(
             known.iter().any(|end| text.ends_with(end)),
             "nobody has judged such a sentence yet",
         )
     }
 
-    /// What a task has made is in what lands, or kept for it.
+    /// Asserts that a task's work is in what lands, or kept for it.
     fn is_kept(&self, task: u32) -> Result<(), String> {
         let own = format!("refs/teamster/shop/task-{task}");
         let places = ["refs/heads/main", INTEGRATION, &own];
@@ -219,7 +219,7 @@ impl RunOutput<'_> {
         holds(size.trim() == "60000", "it is not whole")
     }
 
-    /// A name of kept work is one of a branch or of a worktree.
+    /// Asserts that a name of kept work is one of a branch or a worktree.
     fn is_there(&self, name: &str) -> Result<(), String> {
         let branch = format!("refs/heads/omc-team/shop/{name}");
         let folder = self.shop.folder().join(".omc/worktrees/shop").join(name);
@@ -237,7 +237,7 @@ impl RunOutput<'_> {
     }
 }
 
-/// The text of a line without the time before it.
+/// Returns the text of a line without its time.
 fn without_time(line: &str) -> &str {
     let is_time = |text: &str| {
         text.len() == 8
@@ -266,7 +266,7 @@ fn names_full_disk(text: &str) -> Result<(), String> {
     holds(is_named, "it does not say that a disk is full")
 }
 
-/// It names a folder, or a file of one, that is there.
+/// Asserts that the text names an existing folder, or a file in one.
 fn names_place(text: &str) -> Result<(), String> {
     let words = text.split([' ', '\'', ':', ';', '`']);
     let mut paths = words.filter(|word| word.starts_with('/'));

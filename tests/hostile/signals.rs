@@ -1,4 +1,4 @@
-//! Every kind of signal at the host and at a bridge: the run ends well, or can be taken up and ends well then.
+//! Every kind of signal to the host and to a bridge: the run succeeds, or succeeds after a resume.
 
 use std::sync::Mutex;
 
@@ -9,7 +9,7 @@ use crate::workers::signal;
 
 use super::CLOCK_OFFSET;
 
-/// One of each kind: those that ask, those that kill with and without a core, one that stops, one that means nothing.
+/// One signal of each kind: requests to end, kills with and without a core dump, a stop, and one without meaning.
 const SIGNALS: [&str; 9] = [
     "HUP", "INT", "TERM", "QUIT", "USR1", "PIPE", "ALRM", "TSTP", "WINCH",
 ];
@@ -48,7 +48,7 @@ fn run_survives(target: Target, name: &str) {
         signal("-CONT", &pid);
     }
     std::fs::write(shop.aside().join("go"), "").unwrap();
-    // Whoever is gone is called dead when its last heartbeat is old; that need not be waited for.
+    // A dead process is recognised once its last heartbeat is old; moving the clock avoids the wait.
     std::fs::write(&clock, "60000").unwrap();
     let mut code = host.wait().unwrap().code();
     let mut times = 0;
@@ -71,7 +71,7 @@ fn run_survives(target: Target, name: &str) {
         1,
         "{target:?} {name}"
     );
-    // What a killed bridge had not committed is kept.
+    // Uncommitted work of a killed bridge is kept.
     let mut left = shop.left();
     left.retain(|name| !name.contains("worker-1.kept-"));
     assert_eq!(left, [""; 0], "{target:?} {name}");

@@ -1,11 +1,11 @@
-//! An older teamster beside a newer one, in one project and one home: what it does not know it keeps or refuses.
+//! An older teamster beside a newer one, in one project and one home: it keeps or refuses what it does not know.
 
 use serde_json::{Value, json};
 
 use crate::kit::{TestProject, living};
 use crate::run::Shop;
 
-/// A key that only a newer teamster knows.
+/// A key that only a newer version knows.
 const KEY: &str = "fromVersion2";
 
 fn change(path: &std::path::Path, with: impl FnOnce(&mut Value)) {

@@ -1,4 +1,4 @@
-//! A worker whose agent tries everything that it can reach: every tool with forged arguments, and every command of
+//! A worker whose agent tries everything within its reach: every tool with forged arguments, and every command of
 //! `teamster`, in its own environment, without it, and in the name of others.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,13 +12,13 @@ use teamster_testkit::wait::poll;
 use crate::run::Shop;
 use crate::workers::Crew;
 
-/// What only the other team says.
+/// A text that only the other team contains.
 const SECRET: &str = "secret-of-the-other-team";
-/// The longest that an attack of hundreds of commands takes on a busy machine.
+/// The time limit for an attack of hundreds of commands on a busy machine.
 const ATTACK: Duration = Duration::from_secs(400);
 
-/// Runs commands in several environments, speaks MCP, and writes what came of it to a file. An agent that says nothing for
-/// long is taken for silent, so it says what it does.
+/// Runs commands in several environments, speaks MCP, and writes the results to a file. It prints its progress,
+/// because a silent agent would be ended.
 const AGENT: &str = r#"
 import json, os, subprocess, sys, time
 folder = sys.argv[1]
@@ -96,7 +96,7 @@ json.dump(results, open(folder + "/results.new", "w"))
 os.rename(folder + "/results.new", folder + "/results.json")
 "#;
 
-/// A team with a worker that is to do everything, a peaceful one, and a second team in another project of the same home.
+/// A team with an attacking and a peaceful worker, and a second team in another project of the same home.
 struct Attack {
     crew: Crew,
     /// The socket of the peaceful worker.
@@ -134,7 +134,7 @@ impl Attack {
         Self { crew, foreign }
     }
 
-    /// Lets the worker ann try these commands and calls of tools; returns what came of each.
+    /// Lets the worker ann try these commands and tool calls; returns the result of each.
     fn run(&self, commands: &[Value], calls: &[Value]) -> Value {
         let orders = json!({
             "teamster": env!("CARGO_BIN_EXE_teamster"),
@@ -164,7 +164,7 @@ impl Attack {
         serde_json::from_str(&text).unwrap()
     }
 
-    /// Returns what the attack must leave as it is.
+    /// Returns everything that the attack must not change.
     fn of_others(&self) -> Value {
         let project = &self.crew.project;
         let read = |words: &[&str]| project.run(words).succeeds().json();
@@ -195,7 +195,7 @@ impl Attack {
     }
 }
 
-/// Commands that are for people. Words are separated by spaces; `_` stands for one.
+/// Commands for people only. Words are separated by spaces; `_` stands for a space.
 const FOR_PEOPLE: &str = "
 run 1:command:true do_it --approve auto
 run --resume crew
@@ -397,7 +397,7 @@ fn hostile_worker_gets_nothing_but_its_own_rights_from_any_command() {
         let reasons = [
             "is for people",
             "cannot act as",
-            "none of its business",
+            "cannot act on team",
             "for what its worker started",
         ];
         let reason = reasons.iter().find(|reason| said.contains(**reason));
@@ -417,7 +417,7 @@ fn hostile_worker_gets_nothing_but_its_own_rights_from_any_command() {
     );
 }
 
-/// Returns how much the journal says of a person since the attack began.
+/// Returns how many events since the beginning of the attack are by a person.
 fn by_person(attack: &Attack) -> usize {
     let ran = attack
         .crew
@@ -468,7 +468,7 @@ fn every_command_of_the_help_is_tried_by_the_hostile_worker() {
     assert_eq!(missing, [&""; 0]);
 }
 
-/// Calls whose texts are far too long, empty or of another kind.
+/// Returns calls whose texts are far too long, empty or of a wrong type.
 fn calls_beyond_limits() -> Vec<(&'static str, Value)> {
     vec![
         ("message_send", json!({ "to": "lead", "text": "10 MB" })),
@@ -504,7 +504,8 @@ fn calls_beyond_limits() -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// Calls with arguments that name somebody else, lead elsewhere, or go beyond a limit, and tools that no worker has.
+/// Returns calls with arguments that name another worker, point elsewhere, or exceed a limit, and calls of tools that
+/// no worker has.
 fn forged_calls() -> Vec<(&'static str, Value)> {
     let examples = [
         ("team_status", json!({})),
@@ -589,7 +590,7 @@ fn hostile_worker_gets_nothing_but_its_own_rights_from_any_tool() {
     let attack = Attack::prepare();
     let before = attack.of_others();
     let forged = forged_calls();
-    // What may be done comes last: it must work although everything before it was refused.
+    // The allowed calls come last: they must work although everything before was refused.
     let allowed = [
         (
             "message_send",
@@ -642,7 +643,7 @@ fn hostile_worker_gets_nothing_but_its_own_rights_from_any_tool() {
             assert!(!event.to_string().contains("forged"), "{event}");
         }
     }
-    // What was allowed came from ann, twice, and drives no terminal.
+    // The two allowed messages came from ann, and contain no control sequences.
     let sent = attack.crew.events("message.sent");
     let of_ann = sent
         .iter()
@@ -671,7 +672,7 @@ fn check_of_a_run_may_look_and_changes_nothing() {
         "shutdown --team shop",
         "approve --team shop --commit 0123456789",
     ];
-    // A check that says that it is a worker is none.
+    // A check that claims to be a worker is not one.
     let names = ["", "TEAMSTER_WORKER=worker-1 "];
     let tries = names.map(|name| tries.map(|words| (name, words))).concat();
     let mut lines: Vec<String> = (0..)
@@ -697,7 +698,7 @@ fn check_of_a_run_may_look_and_changes_nothing() {
     assert_eq!(shop.tasks().len(), 1);
 }
 
-/// Runs an agent at the first of two tasks that calls these, and returns what each said, with its exit code.
+/// Runs an agent that calls these at the first of two tasks, and returns the output and exit code of each.
 fn said_by_agent(
     crew: &str,
     calls: &[&str],

@@ -1,4 +1,4 @@
-//! What a worker changed is in its commit, or its task fails and says what is missing.
+//! A worker's changes are in its commit, or its task fails with the reason.
 
 use crate::isolate::GitProject;
 use crate::run::Shop;
@@ -6,12 +6,12 @@ use crate::workers::Crew;
 
 const AUTO: [&str; 4] = ["--verify", "true", "--approve", "auto"];
 
-/// A script whose only worker runs this; ROOT is a folder of the test.
+/// Returns a script whose only worker runs this command; ROOT is a folder of the test.
 fn runs(command: &str) -> String {
     format!("[[step]]\ndo = \"run\"\ncommand = {command:?}\n")
 }
 
-/// Why the first attempt of a run failed. The run would try again for a while; it is ended with the shop.
+/// Returns why the first attempt of a run failed. The run would retry for a while; it ends with the shop.
 fn first_failure(shop: &Shop, script: &str) -> String {
     let mut run = shop.scripted_run(script, &AUTO).spawn();
     shop.until("the failure", || !shop.events_of("task.failed").is_empty());
@@ -106,7 +106,7 @@ fn worktree_with_hidden_work_is_kept_by_gc() {
     assert!(told.stdout.contains("not to look"), "{}", told.stdout);
 }
 
-/// A shop with a submodule `lib`, whose own repository lies beside it.
+/// Makes a shop with a submodule `lib`, whose own repository lies beside it.
 fn with_submodule() -> Shop {
     let shop = Shop::new();
     let library = shop.aside().join("library");
@@ -133,7 +133,7 @@ const CHECK_OUT: &str = "git -c protocol.file.allow=always submodule --quiet upd
 const COMMIT: &str =
     "git -C lib -c user.name=x -c user.email=x@x commit --quiet --all --message More";
 
-/// What a file of the worktree holds that was kept first.
+/// Returns the content of a file in the first worktree that was kept.
 fn kept(shop: &Shop, file: &str) -> String {
     let path = format!(".omc/worktrees/shop/worker-1.kept-1/{file}");
     std::fs::read_to_string(shop.folder().join(path)).unwrap_or_default()
@@ -183,7 +183,7 @@ fn commit_of_a_submodule_that_no_remote_has_is_refused_and_kept() {
         let before = shop.of_user();
         let why = first_failure(&shop, &runs(&command));
         assert_eq!(shop.of_user(), before, "{command}");
-        assert!(why.contains("nobody else can fetch"), "{why}");
+        assert!(why.contains("others cannot fetch"), "{why}");
         let own = kept(&shop, "lib/readme.txt") + &kept(&shop, "own/readme.txt");
         assert_eq!(own, "new\n", "{command}");
     }

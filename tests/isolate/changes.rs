@@ -1,4 +1,4 @@
-//! What a worker has changed, whatever the files are called, and committing it.
+//! A worker's changes, with any file names, and committing them.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -217,7 +217,8 @@ fn a_submodule_stands_in_nobodys_way() {
             .unwrap()
             .is_some()
     );
-    // One that is filled in cannot be moved or removed by git; it is moved aside by us, and knows where it is.
+    // Git cannot move or remove a worktree with a populated submodule; teamster moves it aside, and git still finds
+    // it.
     project.git_in(
         worktree.path(),
         &[

@@ -1,4 +1,4 @@
-//! `teamster worktree`, as a person calls it, and the setting `reservations`.
+//! `teamster worktree` on the command line, and the setting `reservations`.
 
 use std::process::{Child, Command};
 
@@ -24,7 +24,7 @@ fn row<'a>(rows: &'a Value, name: &str) -> &'a Value {
         .unwrap_or_else(|| panic!("no {name} in {rows:?}"))
 }
 
-/// A process in a folder, gone when dropped.
+/// A process in a folder, killed on drop.
 struct Busy(Child);
 
 impl Busy {
@@ -68,7 +68,7 @@ fn gc_removes_what_holds_nothing_and_lists_the_rest_with_the_command() {
     fix-auth  busy      worker   clean    0         process PID is at work in it
     fix-auth  clean     worker   clean    0
     fix-auth  dirty     worker   dirty    0         1 changed file not committed
-    fix-auth  theirs    foreign  unknown  0         it is not a worktree of ours
+    fix-auth  theirs    foreign  unknown  0         it is not a worktree of teamster
     fix-auth  unmerged  worker   clean    1         1 commit not merged
     ");
     let listed = calls.run(["worktree", "list", "--json"]).succeeds().json();

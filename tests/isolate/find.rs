@@ -1,4 +1,4 @@
-//! Where there is a repository to work with, and the clear reason where there is none.
+//! Finding the repository, and the clear reason where there is none.
 
 use std::process::Command;
 

@@ -1,4 +1,4 @@
-//! The integration worktree: made, taken up again, and set right whatever stands in it.
+//! The integration worktree: created, reused, and repaired from any state.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use super::{GitProject, count_files, kill_when, put, team};
 pub const BRANCH: &str = "omc-team/fix-auth/integration";
 
 impl GitProject {
-    /// The integration worktree, from the user's commit.
+    /// Prepares the integration worktree, from the user's commit.
     pub fn integration(&self) -> Integration {
         let ready = self.ready();
         assert_eq!(ready.salvaged, None);
@@ -25,7 +25,7 @@ impl GitProject {
         Integration::prepare(&found.repo, &team(), &found.head).unwrap()
     }
 
-    /// A commit from `base` that nobody has checked out, as a finished task leaves it.
+    /// Makes a commit on `base` that is not checked out anywhere, like that of a finished task.
     pub fn work(&self, base: &CommitId, files: &[(&str, &str)]) -> CommitId {
         let place = self.project.home().join("work");
         self.git(&[
@@ -86,7 +86,7 @@ fn it_is_made_once_and_taken_up_again() {
         .unwrap();
     assert_eq!(opened.head().unwrap(), made);
 
-    // Its folder may go; what was merged does not go with it.
+    // The folder may be removed; the merged commits stay.
     std::fs::remove_dir_all(again.path()).unwrap();
     let anew = project.integration();
     assert_eq!(anew.head().unwrap(), made);
@@ -134,16 +134,16 @@ fn what_is_not_ours_is_refused_and_left_alone() {
     assert_eq!(content(&place, "mine"), "mine");
     std::fs::remove_dir_all(&place).unwrap();
 
-    // A branch of this name that has begun elsewhere.
+    // A branch of this name with a different origin.
     project.git(&["checkout", "--quiet", "--orphan", BRANCH]);
     let other = project.commit("Another beginning");
     project.git(&["checkout", "--quiet", "main"]);
     let error = refused();
-    assert!(error.message.contains("has not begun at"), "{error}");
+    assert!(error.message.contains("did not start at"), "{error}");
     assert_eq!(project.git(&["rev-parse", BRANCH]), other.as_str());
     project.git(&["branch", "-m", BRANCH, "mine"]);
 
-    // One that the user looks at.
+    // A branch that the user has checked out.
     project.git(&["checkout", "--quiet", "-b", BRANCH]);
     let error = refused();
     assert!(error.message.contains("is checked out in"), "{error}");
@@ -177,7 +177,8 @@ fn a_branch_that_has_nothing_new_begins_again_from_the_newer_commit() {
     assert!(again.is_clean().unwrap());
 }
 
-/// A project whose integration branch has got one merge with many kinds of changes; before and after.
+/// Makes a project whose integration branch has one merge with many kinds of changes; returns the commits before and
+/// after.
 fn merged() -> (GitProject, Integration, CommitId, CommitId) {
     let project = GitProject::new();
     for number in 0..20 {
@@ -203,7 +204,7 @@ fn merged() -> (GitProject, Integration, CommitId, CommitId) {
     (project, integration, base, made)
 }
 
-/// Everything in a folder but `.git`.
+/// Returns everything in a folder except `.git`.
 fn tree(folder: &Path) -> Vec<(String, String)> {
     let mut found = Vec::new();
     let mut open = vec![folder.to_owned()];
@@ -228,7 +229,7 @@ fn a_worktree_that_has_not_followed_its_branch_is_set_right_without_a_fuss() {
     let good = tree(integration.path());
     let folder = integration.path().to_owned();
     for followed in [0, 1, 7, 20] {
-        // The branch has moved, the index has not, and some files have: what a kill leaves.
+        // The branch has moved, the index has not, and some files have: the state after a kill.
         project.git_in(&folder, &["read-tree", "-u", "--reset", base.as_str()]);
         for number in 0..followed {
             put(&folder, &format!("many/{number}"), "new\n");
@@ -290,7 +291,7 @@ fn work_that_somebody_left_there_goes_to_a_branch() {
     assert_eq!(shown(&branch, "many/3"), "mine");
     assert_eq!(shown(&branch, "notes"), "mine");
 
-    // Staged and then changed again: both are kept.
+    // Staged and then changed again: both versions are kept.
     put(&folder, "many/3", "staged\n");
     project.git_in(&folder, &["add", "many/3"]);
     put(&folder, "many/3", "newer\n");
@@ -298,7 +299,7 @@ fn work_that_somebody_left_there_goes_to_a_branch() {
     assert_eq!(shown(&branch, "many/3"), "newer");
     assert_eq!(shown(&format!("{branch}^"), "many/3"), "staged");
 
-    // A merge of somebody's that has conflicts.
+    // Another program's merge with conflicts.
     project.project.write("many/0", "other\n");
     let other = project.commit("Other");
     let merge = project.try_git(&folder, &["merge", "--quiet", other.as_str()]);
@@ -310,7 +311,7 @@ fn work_that_somebody_left_there_goes_to_a_branch() {
     assert_eq!(tree(&folder), good);
     assert_eq!(opened.recover().unwrap(), None);
 
-    // A commit on no branch.
+    // A commit on a detached HEAD.
     project.git_in(&folder, &["checkout", "--quiet", "--detach"]);
     put(&folder, "own", "own\n");
     let own = project.commit_in(&folder, "Own");

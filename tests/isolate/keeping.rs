@@ -1,4 +1,4 @@
-//! A dirty, unmerged or foreign worktree is never lost, whatever is started with the same name.
+//! A dirty, unmerged or foreign worktree is never lost when a worker of the same name starts.
 
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -149,7 +149,7 @@ fn what_is_not_ours_is_refused_and_left_alone() {
     refused();
     std::fs::remove_file(&place).unwrap();
 
-    // A repository of its own.
+    // A separate repository.
     project.git(&["init", "--quiet", place.to_str().unwrap()]);
     refused();
     assert!(place.join(".git/HEAD").exists());
@@ -235,7 +235,7 @@ fn file_changed_with_its_old_size_and_time_is_seen_at_the_second_look() {
     assert!(worktree.is_clean().unwrap());
 }
 
-/// A worktree with a file in `docs` and one in `src`, which was looked at once.
+/// Makes a project with a file in `docs` and one in `src`, and a worktree of it.
 fn looked_at() -> (GitProject, Worktree) {
     let project = GitProject::new();
     for folder in ["docs", "src"] {

@@ -1,4 +1,4 @@
-//! A teamster that is killed while it merges: the next one finishes, and nothing is lost or merged twice.
+//! A process that is killed while it merges: the next one finishes, and nothing is lost or merged twice.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -7,7 +7,7 @@ use teamster_isolate::git::{CommitId, Git, Integration, MergeOutcome, Repo};
 
 use super::{GitProject, PATH, count_files, kill_when, team, worker};
 
-/// Where the process that is killed works, what is its home, and which commits it merges.
+/// The variables with the killed process's folder and home, and the commits it merges.
 const FOLDER: &str = "TEST_MERGES_IN";
 const HOME: &str = "TEST_MERGES_HOME";
 const COMMITS: &str = "TEST_MERGES";
@@ -25,7 +25,7 @@ fn merge_all(integration: &Integration, commits: &[CommitId]) -> Vec<MergeOutcom
         .collect()
 }
 
-/// What another test starts as a process of its own.
+/// The body of the process that another test starts and kills.
 #[test]
 #[ignore = "it is started, and killed, by the test below"]
 fn merges_until_it_is_killed() {
@@ -46,7 +46,7 @@ fn merges_until_it_is_killed() {
 #[test]
 fn a_teamster_that_is_killed_while_it_merges_leaves_nothing_that_the_next_cannot_finish() {
     let mut interrupted = 0;
-    // Files that the merges have made, of the objects and in the worktree, when it is killed.
+    // The number of files, objects and in the worktree, after which the process is killed.
     for files in [3, 6, 11, 16, 20, 25, 29, 34, 40, 46] {
         let project = GitProject::new();
         let base = project.found().head;

@@ -1,4 +1,4 @@
-//! Landing: the user's branch goes forward, or nothing of the user's changes.
+//! Landing: the user's branch is fast-forwarded, or nothing of the user changes.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,7 +8,7 @@ use teamster_isolate::git::{CommitId, GitProblem, Integration, Landed, MergeOutc
 use super::integration::merge;
 use super::{GitProject, put};
 
-/// Where everything of the user's is, byte for byte.
+/// Everything that belongs to the user, byte for byte.
 #[derive(PartialEq)]
 pub struct UserState(pub BTreeMap<String, Vec<u8>>);
 
@@ -23,8 +23,8 @@ impl std::fmt::Debug for UserState {
 }
 
 impl GitProject {
-    /// The files of the work tree, the index, the stash, HEAD and all branches but the team's; with what git notes
-    /// beside them, so that not even a note of the user's is lost.
+    /// Returns the files of the work tree, the index, the stash, HEAD and all branches except the team's, and git's
+    /// other state beside them, so that not even a note is lost.
     pub fn user_state(&self) -> UserState {
         let mut state = BTreeMap::new();
         collect(&self.folder(), &self.folder(), &mut state);
@@ -34,7 +34,7 @@ impl GitProject {
             "status --porcelain=v2 --branch",
         ] {
             let args: Vec<&str> = refs.split(' ').collect();
-            // Looking must not write: `status` would refresh the index that is compared.
+            // Reading must not write: `status` would refresh the index that is compared.
             let mut look = self.git_command(&self.folder(), &args);
             let said = look.env("GIT_OPTIONAL_LOCKS", "0").output().unwrap();
             assert!(said.status.success(), "git {refs}");
@@ -53,7 +53,7 @@ fn collect(root: &Path, folder: &Path, state: &mut BTreeMap<String, Vec<u8>>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         let name = path.strip_prefix(root).unwrap().display().to_string();
-        // Objects are only ever added; worktrees and branches of the team are not the user's.
+        // Objects are only ever added; worktrees and branches of the team do not belong to the user.
         let others = [
             ".omc",
             ".git/objects",
@@ -76,7 +76,7 @@ fn collect(root: &Path, folder: &Path, state: &mut BTreeMap<String, Vec<u8>>) {
     }
 }
 
-/// A project with a team that has changed `README.md`, added `new` and `ignored`, and removed nothing.
+/// Makes a project whose team has changed `README.md`, added `new` and `ignored`, and removed nothing.
 fn verified() -> (GitProject, Integration, CommitId) {
     let project = GitProject::new();
     project.project.write("other", "other\n");
@@ -255,7 +255,7 @@ fn a_branch_that_nobody_looks_at_is_moved_with_its_old_value() {
     }
     assert_eq!(after, before, "only that branch has moved");
 
-    // A rebase that will come back to it.
+    // A rebase that will return to this branch.
     let (project, integration, made) = verified();
     project.git(&["checkout", "--quiet", "--detach"]);
     put(

@@ -1,4 +1,4 @@
-//! What is there, and what of it may go.
+//! Listing worktrees, and which of them may be removed.
 
 use teamster_isolate::git::{Removal, Worktree, WorktreeKind, WorktreeState, list, teams};
 use teamster_types::WorkerName;

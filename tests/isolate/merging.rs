@@ -1,4 +1,4 @@
-//! The merge train: predicted, merged once, or left out.
+//! The merge train: commits are predicted, merged once, or left out.
 
 use std::fmt::Write as _;
 use std::os::unix::ffi::OsStrExt;
@@ -103,7 +103,7 @@ fn a_conflict_is_listed_changes_nothing_and_stops_nobody() {
     merge(&integration, &third, "3");
     assert_eq!(project.user_state(), before);
 
-    // A name that is no text is told byte for byte.
+    // A name that is not UTF-8 is reported byte for byte.
     let place = project.project.home().join("odd2");
     project.git(&[
         "worktree",
@@ -194,7 +194,7 @@ fn many_who_merge_at_once_take_turns_and_none_is_lost_or_doubled() {
         .collect();
     thread::scope(|scope| {
         for (place, commit) in commits.iter().enumerate() {
-            // Each is offered twice, as after a crash that nobody is sure about.
+            // Each commit is offered twice, as after a crash with an unknown result.
             for _ in 0..2 {
                 let integration: &Integration = &integration;
                 scope.spawn(move || {
@@ -259,7 +259,7 @@ fn no_setting_of_the_repository_decides_how_it_is_merged() {
 }
 
 impl GitProject {
-    /// A commit made without a work tree, where the settings would not let one be made.
+    /// Makes a commit without a work tree, for settings under which none can be made.
     fn work_without_hooks(&self, base: &CommitId, file: &str) -> CommitId {
         let blob = self.git(&["hash-object", "-w", "README.md"]);
         let old = self.git(&["ls-tree", base.as_str()]);

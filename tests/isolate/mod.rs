@@ -27,7 +27,7 @@ use crate::kit::TestProject;
 
 pub const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// A project that is a repository with one commit.
+/// A project with a repository of one commit.
 pub struct GitProject {
     pub project: TestProject,
 }
@@ -41,7 +41,7 @@ impl GitProject {
         project
     }
 
-    /// A repository without a commit.
+    /// Makes a repository without a commit.
     pub fn empty() -> Self {
         let project = Self {
             project: TestProject::new(),
@@ -60,7 +60,7 @@ impl GitProject {
         self.git_in(&self.folder(), args)
     }
 
-    /// Calls git as a user does. It must do what it was asked.
+    /// Calls git like a user. It must succeed.
     pub fn git_in(&self, folder: &Path, args: &[&str]) -> String {
         let output = self.try_git(folder, args);
         assert!(
@@ -117,7 +117,7 @@ impl GitProject {
         self.found().repo
     }
 
-    /// The worktree of worker-1, from the user's commit.
+    /// Prepares the worktree of worker-1, from the user's commit.
     pub fn prepare(&self) -> Prepared {
         let found = self.found();
         Worktree::prepare(&found.repo, &team(), &worker(), &found.head).unwrap()
@@ -138,10 +138,10 @@ impl GitProject {
     }
 }
 
-/// Kills a process as soon as it has got as far as this, unless it has ended before.
+/// Kills a process as soon as it has reached this point, unless it has ended before.
 ///
-/// Where the kill falls is the point of such a test: by what can be seen of its work, and not by the time, it is another
-/// place each time however fast the machine is.
+/// The point is recognised by visible results of the work instead of by time, so that each kill hits a different
+/// place on any machine.
 #[track_caller]
 pub fn kill_when(mut child: Child, mut has_got_so_far: impl FnMut() -> bool) {
     wait_until("the moment of the kill", || {
@@ -151,7 +151,7 @@ pub fn kill_when(mut child: Child, mut has_got_so_far: impl FnMut() -> bool) {
     child.wait().unwrap();
 }
 
-/// Counts the files below these folders. A folder that is not there has none.
+/// Counts the files below these folders. A missing folder has none.
 pub fn count_files(folders: &[&Path]) -> usize {
     let mut open: Vec<PathBuf> = folders.iter().map(|folder| folder.to_path_buf()).collect();
     let mut count = 0;

@@ -1,10 +1,10 @@
-//! Bringing a worker's branch to the integration branch before a task.
+//! Updating a worker's branch to the integration branch before a task.
 
 use teamster_isolate::git::{BranchUpdate, CommitId, Worktree};
 
 use super::{GitProject, author, put, team};
 
-/// A project with a newer commit on a branch of its own, which nobody has checked out.
+/// Makes a project with a newer commit on another branch, which is not checked out.
 fn ahead(file: &str, content: &str) -> (GitProject, CommitId) {
     let project = GitProject::new();
     project.git(&["checkout", "--quiet", "-b", "omc-team/fix-auth/integration"]);

@@ -1,4 +1,4 @@
-//! Workers in panes of our own tmux server.
+//! Workers in panes of teamster's own tmux server.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use teamster_types::WorkerName;
 use super::{PATH, team, worker};
 use crate::kit::TestProject;
 
-/// Our server in a project of its own; gone when dropped.
+/// The project's own tmux server, ended on drop.
 struct Server {
     project: TestProject,
     tmux: Tmux,
@@ -54,7 +54,7 @@ impl Drop for Server {
     }
 }
 
-/// Tells whether it is known how the pane ended: tmux may see the end of the output before that of the process.
+/// Returns whether the exit of the pane is known: tmux may see the end of the output before that of the process.
 fn is_judged(pane: &Pane) -> bool {
     pane.dead && (pane.status.is_some() || pane.signal.is_some())
 }
@@ -70,7 +70,7 @@ fn a_worker_is_the_process_of_its_pane_and_its_end_is_seen() {
     assert_eq!(server.tmux.server_pid().unwrap(), None);
     let pane = server.start(&worker(), &["sleep", "600"]).unwrap();
     assert!(!pane.dead);
-    // tmux names the process before it has become the program.
+    // tmux reports the process before it has executed the program.
     wait_until("no shell in between", || {
         let words = std::fs::read(format!("/proc/{}/cmdline", pane.pid));
         words.is_ok_and(|words| words == b"sleep\x00600\x00")

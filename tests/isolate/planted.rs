@@ -1,4 +1,4 @@
-//! Programs that a repository's settings name are never run by us.
+//! Programs that are named in a repository's settings are never run.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -28,7 +28,7 @@ struct TrapProgram {
 }
 
 impl TrapProgram {
-    /// A program that leaves a mark, wherever git can be made to run one.
+    /// Plants a program that leaves a mark, wherever git can be made to run one.
     fn plant(project: &GitProject) -> Self {
         let home = project.project.home();
         let trap = Self {
@@ -77,7 +77,7 @@ impl TrapProgram {
 fn nothing_that_is_planted_in_a_repository_runs_through_us() {
     let project = GitProject::new();
     let trap = TrapProgram::plant(&project);
-    // It would, if a person called git there.
+    // It would run if a person called git there.
     project.try_git(&project.folder(), &["status"]);
     assert!(trap.has_sprung().is_some(), "the trap does not work");
     std::fs::remove_file(&trap.mark).unwrap();
@@ -104,7 +104,7 @@ fn nothing_that_is_planted_in_a_repository_runs_through_us() {
         .unwrap();
     untouched("log and update-ref");
 
-    // Another line of work to be merged, made where nothing is planted.
+    // Another branch to merge, made where nothing is planted.
     let tree = project.git_in(
         &project.folder(),
         &["-c", "core.fsmonitor=false", "rev-parse", "HEAD^{tree}"],

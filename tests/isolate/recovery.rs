@@ -1,4 +1,4 @@
-//! What a killed git leaves, and many at once.
+//! What a killed git leaves, and many calls at once.
 
 use std::thread;
 
@@ -73,7 +73,7 @@ fn a_worktree_whose_making_was_cut_short_is_made_anew() {
     assert_eq!(again.kept, [], "files that are missing are no work");
     assert!(again.worktree.is_clean().unwrap());
 
-    // The same with something that no checkout wrote.
+    // The same with content that no checkout wrote.
     project.git(&[
         "worktree",
         "lock",
@@ -104,7 +104,7 @@ fn a_beginning_that_stops_every_git_is_cleared_away() {
     assert_eq!(project.prepare().kept, []);
     assert_eq!(project.git(&["worktree", "list"]).lines().count(), 2);
 
-    // One that nobody began with us, or that is whole, is not ours to clear.
+    // An entry that teamster did not begin, or that is complete, must not be removed.
     let other = project.folder().join(".git/worktrees/other");
     put(&other, "commondir", "");
     put(&other, "gitdir", pointer);

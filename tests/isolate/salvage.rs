@@ -1,4 +1,4 @@
-//! Bringing what a worktree holds to a branch, without touching it.
+//! Salvaging a worktree to a branch, without changing it.
 
 use super::{GitProject, put};
 

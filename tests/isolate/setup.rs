@@ -51,7 +51,7 @@ fn folders_are_never_committed(writable: bool) {
     let is_link = worktree.path().join("node_modules").is_symlink();
     assert_eq!(is_link, writable);
     if writable {
-        // A link that agents may not write through any more becomes a copy.
+        // A symlink through which agents may no longer write becomes a copy.
         let again = worktree
             .set_up(&links, false, &[], LONG, &[], &|| false)
             .unwrap();
@@ -71,12 +71,12 @@ fn copy_leads_nowhere_back_into_the_main_tree() {
         project.folder().join("deps/lib"),
     )
     .unwrap();
-    // From the worktree this would lead to the main tree, although from there it leads out of it.
+    // From the worktree this would lead to the main tree, although from the main tree it leads out of it.
     symlink("../../../../../lib", project.folder().join("deps/above")).unwrap();
     symlink("../../../../../none", project.folder().join("deps/none")).unwrap();
     symlink("../lib", project.folder().join("deps/beside")).unwrap();
     let worktree = project.prepare().worktree;
-    // What a killed process has left of a copy is no copy.
+    // A partial copy that a killed process left does not count as a copy.
     put(worktree.path(), ".teamster-copy/half", "half");
     worktree
         .set_up(&words(&["deps"]), false, &[], LONG, &[], &|| false)

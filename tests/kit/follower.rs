@@ -1,4 +1,4 @@
-//! A call that goes on until it is stopped.
+//! A call that runs until it is stopped.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, ExitStatus};
@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-/// Nothing takes this long; a test that waits longer waits for what never comes.
+/// The time limit for every wait.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A running call and the lines it prints. It is killed when dropped.
+/// A running call and the lines it prints. It is killed on drop.
 pub struct Follower {
     child: Child,
     lines: Receiver<String>,
@@ -31,7 +31,7 @@ impl Follower {
         Self { child, lines }
     }
 
-    /// The next line, as soon as it is printed.
+    /// Waits for the next line.
     #[track_caller]
     pub fn line(&mut self) -> String {
         self.lines
@@ -39,18 +39,18 @@ impl Follower {
             .unwrap_or_else(|error| panic!("no further line: {error}"))
     }
 
-    /// The next line as JSON.
+    /// Waits for the next line, and parses it as JSON.
     #[track_caller]
     pub fn json(&mut self) -> Value {
         serde_json::from_str(&self.line()).unwrap()
     }
 
-    /// Whether it goes on.
+    /// Returns whether the call still runs.
     pub fn is_running(&mut self) -> bool {
         self.child.try_wait().unwrap().is_none()
     }
 
-    /// Ctrl-C; how it ended.
+    /// Sends SIGINT, and returns how the call ended.
     pub fn interrupt(&mut self) -> ExitStatus {
         let pid = self.child.id().to_string();
         let sent = Command::new("kill").args(["-INT", &pid]).status();

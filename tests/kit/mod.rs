@@ -1,4 +1,4 @@
-//! A project and a home of one's own, and the real binary in them.
+//! A separate project and home for each test, and the real binary in them.
 
 mod follower;
 mod ran;
@@ -23,9 +23,9 @@ pub use ran::Ran;
 
 static COUNT: AtomicU32 = AtomicU32::new(0);
 
-/// Lets SIGINT end whatever the tests start, also where their parent ignores it, as under `nohup … &`.
+/// Lets SIGINT end whatever the tests start, even if their parent ignores it, as under `nohup … &`.
 ///
-/// A program inherits a signal that is ignored, but not a handler.
+/// A child process inherits an ignored signal, but not a handler.
 fn restore_interrupt() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -35,20 +35,20 @@ fn restore_interrupt() {
     });
 }
 
-/// Skips a test that this machine cannot run, and fails it where nothing may be skipped.
+/// Skips a test that cannot run on this machine, and fails it where skipping is not allowed.
 #[track_caller]
 pub fn skip(why: &str) {
     let test = std::thread::current().name().unwrap_or_default().to_owned();
     teamster_testkit::skip(&format!("{test}: {why}")).unwrap();
 }
 
-/// A home and a project that nobody else uses. Both are gone when it is dropped.
+/// A home and a project for one test. Both are removed on drop.
 pub struct TestProject {
     root: PathBuf,
 }
 
 impl TestProject {
-    /// An empty home and an empty project.
+    /// Makes an empty home and an empty project.
     pub fn new() -> Self {
         restore_interrupt();
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -56,12 +56,12 @@ impl TestProject {
         let root = std::env::temp_dir().canonicalize().unwrap().join(name);
         let project = Self { root };
         std::fs::create_dir_all(project.home()).unwrap();
-        // What makes a folder a project; git itself is not needed for that.
+        // This makes the folder a project; git itself is not needed for that.
         std::fs::create_dir_all(project.folder().join(".git")).unwrap();
         project
     }
 
-    /// The same with the team `fix-auth` of worker-1 and worker-2.
+    /// Makes the same with the team `fix-auth` of worker-1 and worker-2.
     pub fn with_team() -> Self {
         let project = Self::new();
         project
@@ -84,29 +84,29 @@ impl TestProject {
         self.root.join("project")
     }
 
-    /// A file below the Claude folder.
+    /// Returns the path of a file below the Claude folder.
     pub fn claude(&self, path: &str) -> PathBuf {
         self.home().join(".claude").join(path)
     }
 
-    /// The content of a file below the Claude folder.
+    /// Reads a file below the Claude folder.
     pub fn read(&self, path: &str) -> String {
         std::fs::read_to_string(self.claude(path)).unwrap()
     }
 
-    /// Puts a file into the project.
+    /// Writes a file into the project.
     pub fn write(&self, path: &str, content: &str) {
         let path = self.folder().join(path);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, content).unwrap();
     }
 
-    /// Calls `teamster` in the project and waits for its end.
+    /// Calls `teamster` in the project and waits until it ends.
     pub fn run<I: IntoIterator<Item: AsRef<OsStr>>>(&self, args: I) -> Ran {
         self.call(args).run()
     }
 
-    /// A call of `teamster` that can still be changed.
+    /// Prepares a call of `teamster` that can still be changed.
     pub fn call<I: IntoIterator<Item: AsRef<OsStr>>>(&self, args: I) -> Call {
         let mut command = self.command(env!("CARGO_BIN_EXE_teamster"));
         command.args(args);
@@ -116,7 +116,7 @@ impl TestProject {
         }
     }
 
-    /// Lets a shell do a line in which `teamster` is the real binary.
+    /// Prepares a shell command in which `teamster` is the real binary.
     pub fn shell(&self, line: &str) -> Call {
         let mut command = self.command("/bin/sh");
         command.args(["-c", line]);
@@ -126,7 +126,7 @@ impl TestProject {
         }
     }
 
-    /// A clean environment: what a developer has set must not decide a test.
+    /// Prepares a command with a clean environment: a developer's variables must not affect a test.
     fn command(&self, program: &str) -> Command {
         let binary = Path::new(env!("CARGO_BIN_EXE_teamster"));
         let path = format!(
@@ -144,14 +144,14 @@ impl TestProject {
         command
     }
 
-    /// Makes a task and returns its id.
+    /// Creates a task and returns its id.
     pub fn task(&self, subject: &str, more: &[&str]) -> String {
         let args = ["task", "create", "--subject", subject];
         let ran = self.run(args.iter().chain(more)).succeeds();
         ran.stdout.trim().to_owned()
     }
 
-    /// Claims a certain task for a worker and returns the token.
+    /// Claims a given task for a worker and returns the token.
     pub fn claim(&self, worker: &str, id: &str) -> String {
         let ran = self
             .run(["task", "claim", "--worker", worker, id, "--json"])
@@ -159,7 +159,7 @@ impl TestProject {
         ran.json()["token"].as_str().unwrap().to_owned()
     }
 
-    /// Writes a worker's heartbeat as its bridge would, `age` ago.
+    /// Writes a worker's heartbeat like its bridge, `age` ago.
     pub fn beat(&self, worker: &str, age: Duration, process: &ProcessId, more: &Value) {
         let at = Time::from_millis(now().as_millis() - i64::try_from(age.as_millis()).unwrap());
         let mut beat = json!({
@@ -177,7 +177,7 @@ impl TestProject {
         );
     }
 
-    /// The same store as the binary uses, with a clock that shows the time `ago`.
+    /// Opens the store that the binary uses, with a clock that is `ago` behind.
     pub fn store(&self, ago: Duration) -> FileStore {
         let layout = Layout {
             claude: self.home().join(".claude"),
@@ -191,7 +191,7 @@ impl TestProject {
         FileStore::open(&layout, clock, Settings::default()).unwrap()
     }
 
-    /// Every file and folder below the Claude folder, to see that nothing was made.
+    /// Returns every file and folder below the Claude folder, to check that nothing was created.
     pub fn files(&self) -> Vec<String> {
         let mut found = Vec::new();
         walk(&self.home().join(".claude"), &mut found);
@@ -216,7 +216,7 @@ fn walk(folder: &Path, found: &mut Vec<String>) {
     }
 }
 
-/// A call that has not begun.
+/// A call that has not started.
 pub struct Call {
     command: Command,
     root: PathBuf,
@@ -238,7 +238,7 @@ impl Call {
         self
     }
 
-    /// Gives it something to read.
+    /// Sets its standard input.
     pub fn input(mut self, bytes: impl AsRef<[u8]>) -> Self {
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let path = self.root.join(format!("input-{number}"));
@@ -263,36 +263,36 @@ impl Call {
         Ran::new(line, &output, &self.root)
     }
 
-    /// Begins it without waiting for its end; what it prints is lost.
+    /// Starts it without waiting; its output is discarded.
     pub fn spawn(mut self) -> std::process::Child {
         let quiet = self.command.stdout(Stdio::null()).stderr(Stdio::null());
         quiet.spawn().unwrap()
     }
 
-    /// The same; what it prints goes to a file.
+    /// Starts it without waiting; its output goes to a file.
     pub fn spawn_into(mut self, file: std::fs::File) -> std::process::Child {
         let errors = file.try_clone().unwrap();
         self.command.stdout(file).stderr(errors).spawn().unwrap()
     }
 
-    /// The command itself, for whoever gives it a terminal.
+    /// Returns the command itself, for a caller that gives it a terminal.
     pub fn command(self) -> Command {
         self.command
     }
 
-    /// Begins it without waiting for its end.
+    /// Starts it, and returns a handle to its output.
     pub fn follow(mut self) -> Follower {
         let child = self.command.stdout(Stdio::piped()).spawn();
         Follower::new(child.unwrap())
     }
 }
 
-/// This process, which is alive as long as the test runs.
+/// Returns this process, which is alive as long as the test runs.
 pub fn living() -> ProcessId {
     Machine::read().me().clone()
 }
 
-/// A process that had this process's pid and is gone.
+/// Returns a dead process that had this process's pid.
 pub fn gone() -> ProcessId {
     let mut process = living();
     process.process_start_time += 1;

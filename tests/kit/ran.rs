@@ -1,4 +1,4 @@
-//! How a call ended.
+//! The result of a call.
 
 use std::path::Path;
 use std::process::Output;
@@ -27,7 +27,7 @@ impl Ran {
         }
     }
 
-    /// It must have ended with 0, without a word on the error stream.
+    /// Asserts that it exited with 0 and wrote nothing to stderr.
     #[track_caller]
     pub fn succeeds(self) -> Self {
         let ran = self.exits(0);
@@ -35,7 +35,7 @@ impl Ran {
         ran
     }
 
-    /// It must have ended with this code.
+    /// Asserts its exit code.
     #[track_caller]
     pub fn exits(self, code: i32) -> Self {
         assert_eq!(
@@ -49,7 +49,7 @@ impl Ran {
         self
     }
 
-    /// It must have failed with this code, no result, and an error that says what to do.
+    /// Asserts that it failed with this code, no result, and an error with a hint.
     #[track_caller]
     pub fn fails(self, code: i32) -> Self {
         let ran = self.exits(code);
@@ -61,7 +61,7 @@ impl Ran {
         ran
     }
 
-    /// Its result as JSON: one line, one object.
+    /// Parses its result as JSON: one line, one object.
     #[track_caller]
     pub fn json(&self) -> Value {
         assert_eq!(self.stdout.lines().count(), 1, "{}", self.stdout);
@@ -69,7 +69,7 @@ impl Ran {
             .unwrap_or_else(|error| panic!("{error}: {}", self.stdout))
     }
 
-    /// Its error as JSON.
+    /// Parses its error as JSON.
     #[track_caller]
     pub fn error(&self) -> Value {
         let object: Value = serde_json::from_str(&self.stderr)
@@ -77,13 +77,13 @@ impl Ran {
         object["error"].clone()
     }
 
-    /// What was printed, with everything that differs from run to run replaced.
+    /// Returns its output with everything replaced that differs between runs.
     pub fn shown(&self) -> String {
         same_every_time(&format!("{}{}", self.stdout, self.stderr), &self.root)
     }
 }
 
-/// Folders, times, ids and tokens become words of the same length in every run.
+/// Replaces folders, times, ids and tokens by constant text.
 fn same_every_time(text: &str, root: &str) -> String {
     let text = text.replace(root, "[root]");
     let mut shown = String::new();
@@ -109,14 +109,14 @@ fn same_every_time(text: &str, root: &str) -> String {
     shown
 }
 
-/// How long `12 s ago` at the beginning of a text is.
+/// Returns the length of `12 s ago` at the beginning of a text.
 fn ago(text: &str) -> Option<usize> {
     let digits = text.find(|c: char| !c.is_ascii_digit())?;
     let fits = digits > 0 && text[digits..].starts_with(" s ago");
     fits.then_some(digits + " s ago".len())
 }
 
-/// How long the moment at the beginning of a text is: `2026-02-07 12:00:00` or `2026-02-07T12:00:00.123Z`.
+/// Returns the length of the time at the beginning of a text: `2026-02-07 12:00:00` or `2026-02-07T12:00:00.123Z`.
 fn moment(text: &str) -> Option<usize> {
     let short: Vec<u8> = text.bytes().take(19).collect();
     let pattern = b"dddd-dd-dd?dd:dd:dd";

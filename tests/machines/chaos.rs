@@ -1,5 +1,5 @@
-//! Everything at once that happens to machines and what is between them, during one run; and each alone where it needs a server of its
-//! own.
+//! All faults of machines and their network at once during one run, and single ones where they need a separate
+//! server.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,26 +13,26 @@ use teamster_testkit::wire::Wire;
 use super::{Host, Machine, TEAM, database, writer};
 use crate::kit::{Ran, skip};
 
-/// The variable with the number of tasks; the evidence has a thousand.
+/// The variable with the number of tasks; the evidence uses a thousand.
 const TASKS: &str = "TEAMSTER_CHAOS_TASKS";
-/// The variable that sets the clock of a process.
+/// The variable that offsets the clock of a process.
 const CLOCK_OFFSET: &str = "TEAMSTER_TEST_CLOCK_OFFSET";
 /// How far one machine's clock is ahead, in milliseconds.
 const AN_HOUR: &str = "3600000";
 
-/// How much happens.
+/// The size of the run and its faults.
 struct Size {
-    /// The workers of the host, and those of each of the other two machines.
+    /// The numbers of workers of the host, and of each of the other two machines.
     own: usize,
     joined: usize,
     tasks: usize,
-    /// The workers that are killed.
+    /// The number of workers that are killed.
     kills: usize,
-    /// How long one machine is cut off.
+    /// How long one machine is disconnected.
     cut: Duration,
-    /// How long an agent works on a task, in seconds: a hundred that never pause are too much for a small machine.
+    /// How long an agent works on a task, in seconds: a hundred without pauses are too much for a small machine.
     work: &'static str,
-    /// The same on the machine that is cut off, which has to be in the middle of a task then.
+    /// The same on the disconnected machine, which has to be in the middle of a task then.
     far_work: &'static str,
 }
 
@@ -53,7 +53,7 @@ impl Size {
     }
 }
 
-/// A machine beside the host's, with the names of its workers.
+/// A machine other than the host's, with the names of its workers.
 struct FarMachine {
     machine: Machine,
     letter: char,
@@ -83,14 +83,14 @@ impl FarMachine {
     }
 }
 
-/// An agent that writes a file once there is a gate, and after this long.
+/// Returns an agent that writes a file once the gate exists, and after this delay.
 fn gated_writer(gate: &Path, seconds: &str) -> String {
     let gate = gate.display();
     let waits = format!("command:until [ -e '{gate}' ]; do sleep 0.1; done; ");
     writer(seconds).replacen("command:", &waits, 1)
 }
 
-/// A machine with a wrong clock.
+/// Makes a machine with a wrong clock.
 fn machine_an_hour_ahead(url: &str) -> Machine {
     let mut machine = Machine::new(url);
     let clock = machine.project.home().join("clock-offset");
@@ -100,7 +100,7 @@ fn machine_an_hour_ahead(url: &str) -> Machine {
     machine
 }
 
-/// How many tasks are merged by now.
+/// Returns how many tasks are merged.
 fn merged(run: &Host<'_>) -> usize {
     let said = run.said();
     said.lines()
@@ -108,7 +108,7 @@ fn merged(run: &Host<'_>) -> usize {
         .count()
 }
 
-/// The processes of all workers that beat.
+/// Returns the processes of all workers with a heartbeat.
 fn workers(server: &PostgresServer, database: &str) -> Vec<(String, String)> {
     let sql = "SELECT worker || ' ' || (body::json ->> 'pid') FROM teamster.beats ORDER BY worker";
     let listed = server.sql(database, sql);
@@ -118,18 +118,18 @@ fn workers(server: &PostgresServer, database: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Whether a worker of the machine that is to be cut off has a task.
+/// Returns whether a worker of the machine to be disconnected has a task.
 fn far_has_a_task(server: &PostgresServer, database: &str) -> bool {
     let sql = "SELECT count(*) FROM teamster.tasks WHERE status = 1 AND owner LIKE 'c%'";
     server.sql(database, sql) != "0"
 }
 
 fn kill(pid: &str) {
-    // One that has just ended by itself is as good as killed.
+    // If it has just ended by itself, that is equivalent.
     let _ = Command::new("kill").args(["-KILL", pid]).status();
 }
 
-/// Every task was completed once and merged once, and the journal has no hole.
+/// Asserts that every task was completed once and merged once, and that the journal has no gap.
 fn judge(host: &Machine, tasks: usize) {
     let journal = host.run(&["journal", "--team", TEAM, "--json"]).succeeds();
     let journal = journal.json();
@@ -147,8 +147,9 @@ fn judge(host: &Machine, tasks: usize) {
     }
 }
 
-/// Three machines: the host's, one beside it, and one whose network is cut and whose clock is an hour ahead. The server crashes twice,
-/// and workers of all machines are killed. What is killed elsewhere is joined again, as a person or a service manager would.
+/// Three machines: the host's, a second one, and a third whose network is cut and whose clock is an hour ahead. The
+/// server crashes twice, and workers of all machines are killed. Killed workers of the other machines join again, as
+/// by a person or a service manager.
 #[test]
 fn every_task_lands_once_though_server_workers_network_and_a_clock_fail() {
     let size = Size::wanted();
@@ -160,7 +161,7 @@ fn every_task_lands_once_though_server_workers_network_and_a_clock_fail() {
     let wire = Wire::to(server.port());
     let far_url = url.replace(&server.port().to_string(), &wire.port().to_string());
     let host = Machine::with_repository(&url);
-    // Nobody finishes anything before all have joined.
+    // No task is finished before all workers have joined.
     let gate = host.project.home().join("gate");
     let agent = |seconds: &str| gated_writer(&gate, seconds);
     let run = host.begin_large_run(size.own, size.tasks, &agent(size.work), &[]);
@@ -183,7 +184,7 @@ fn every_task_lands_once_though_server_workers_network_and_a_clock_fail() {
         }
     }
     std::fs::write(&gate, "").unwrap();
-    // The run is divided: a crash, the cut, another crash, and kills all the time.
+    // The schedule of the run: a crash, the disconnection, another crash, and kills throughout.
     let part = |share: usize| size.tasks * share / 100;
     let mut crashes = vec![part(20), part(65)];
     let mut cut_at = Some(part(30));
@@ -199,7 +200,7 @@ fn every_task_lands_once_though_server_workers_network_and_a_clock_fail() {
             crashes.remove(0);
             server.crash_and_restart();
         }
-        // Cut off in the middle of a task, which is finished when it is back: the lease lasts longer.
+        // Disconnected in the middle of a task, which is finished after the reconnection: the lease lasts longer.
         if cut_at.is_some_and(|at| done >= at) && far_has_a_task(&server, &name) {
             cut_at = None;
             wire.cut();
@@ -215,7 +216,7 @@ fn every_task_lands_once_though_server_workers_network_and_a_clock_fail() {
         if kills.first().is_some_and(|at| done >= *at) {
             kills.remove(0);
             let all = workers(&server, &name);
-            // Nobody can join again from a machine that is cut off; and of a few workers there, one has to finish something.
+            // No worker can rejoin from a disconnected machine, and with few workers there, one has to finish a task.
             let may_be_c = cut_since.is_none() && size.joined > 10;
             let reachable = |worker: &str| may_be_c || !worker.starts_with('c');
             let nth = killed.len() * 7;
@@ -226,7 +227,7 @@ fn every_task_lands_once_though_server_workers_network_and_a_clock_fail() {
                 killed.push(worker.clone());
                 let place = sites.iter().find(|site| worker.starts_with(site.letter));
                 if let Some(place) = place {
-                    // A run that has just ended lets nobody join.
+                    // A run that has just ended accepts no new worker.
                     let number = worker[1..].parse().unwrap();
                     let _ = place.join(number);
                 }
@@ -235,7 +236,7 @@ fn every_task_lands_once_though_server_workers_network_and_a_clock_fail() {
         std::thread::sleep(Duration::from_millis(50));
     }
     wire.mend();
-    // A run that did not need the machine that is cut off may end before it is back.
+    // A run that did not need the disconnected machine may end before it is back.
     let was_cut = was_cut.or(cut_since.map(|since| since.elapsed()));
     let far_done: usize = (1..=size.joined)
         .map(|number| host.completed_by(&format!("c{number}")))
@@ -281,7 +282,7 @@ fn run_goes_on_though_its_sessions_are_ended_all_the_time() {
 
 #[test]
 fn run_goes_on_with_fewer_connections_than_it_would_like() {
-    // Three of them are for the owner of the server, who makes the databases and is whom the test works as.
+    // One of the eight is reserved for the owner of the server, who creates the databases and as whom the test works.
     let Some(server) =
         PostgresServer::start("-c max_connections=8 -c superuser_reserved_connections=1")
     else {
@@ -304,7 +305,7 @@ fn run_and_joined_worker_go_through_a_pooler_in_transaction_mode() {
     };
     let url = pooler.url(server, &database(server));
     let host = Machine::with_repository(&url);
-    // The doctor says what that means.
+    // `doctor` explains the problem.
     let doctor = host.run(&["doctor"]);
     assert!(
         doctor.stdout.contains("LISTEN does not work"),

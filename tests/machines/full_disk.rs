@@ -1,4 +1,5 @@
-//! A server whose disk is full in the middle of a run: the run ends with what is wrong and what to do, and goes on once there is room.
+//! A server whose disk is full in the middle of a run: the run ends with the reason and a hint, and continues once
+//! there is space.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -12,10 +13,10 @@ use teamster_testkit::wait::wait_until;
 use super::{Host, Machine, TEAM, database, writer};
 use crate::kit::skip;
 
-/// Names the disk that is the test's own.
+/// The variable with the path of the test's own disk.
 const DISK: &str = "TEAMSTER_TEST_DISK";
-/// Mounts a small disk where nobody else sees it, and goes on as a user that a server can be run by: root gives its rights up by itself,
-/// everybody else is root only to mount.
+/// Mounts a small disk that is not visible outside, and continues as a user that can run a server: root drops its
+/// privileges, any other user is root only to mount.
 const WITH_DISK: &str = r#"
 mount -t tmpfs -o size=120m,mode=0777 tmpfs "$TEAMSTER_TEST_DISK" || exit
 if [ "$1" = 0 ]; then shift 2; else user=--map-user=$1 group=--map-group=$2; shift 2; set -- unshare "$user" "$group" "$@"; fi

@@ -1,5 +1,5 @@
-//! One team on several machines: each has a home and a clone of its own, and reaches the others through a real PostgreSQL server and
-//! through git alone.
+//! One team on several machines: each has its own home and clone, and reaches the others only through a real
+//! PostgreSQL server and git.
 
 mod chaos;
 mod full_disk;
@@ -17,11 +17,11 @@ use crate::kit::{Call, Ran, TestProject, skip};
 /// The team of every test.
 const TEAM: &str = "letters";
 
-/// A machine: a home of its own, which knows the database.
+/// A machine: a separate home that is configured for the database.
 struct Machine {
     project: TestProject,
     url: String,
-    /// More variables of everything that runs there.
+    /// More environment variables for all its processes.
     env: Vec<(&'static str, String)>,
 }
 
@@ -34,7 +34,7 @@ impl Machine {
         }
     }
 
-    /// A machine with a repository, on which a run can begin.
+    /// Makes a machine with a repository, on which a run can begin.
     fn with_repository(url: &str) -> Self {
         let machine = Self::new(url);
         std::fs::remove_dir_all(machine.project.folder().join(".git")).unwrap();
@@ -66,12 +66,12 @@ impl Machine {
         self.call(args).run()
     }
 
-    /// Begins a run of one worker of its own with a plan of this many tasks.
+    /// Begins a run with one local worker and a plan of this many tasks.
     fn begin_run(&self, tasks: usize, agent: &str, more: &[&str]) -> Host<'_> {
         self.begin_large_run(1, tasks, agent, more)
     }
 
-    /// Begins a run of so many workers of its own with a plan of so many tasks; every fourth waits for the one three before it.
+    /// Begins a run with this many local workers and tasks; every fourth task waits for the one three before it.
     fn begin_large_run(
         &self,
         workers: usize,
@@ -126,9 +126,14 @@ impl Machine {
 
     /// Joins the team from this machine.
     fn join(&self, name: &str, agent: &str, more: &[&str]) -> Value {
+        self.join_by("join", name, agent, more)
+    }
+
+    /// Joins the team by one of the commands for that.
+    fn join_by(&self, command: &str, name: &str, agent: &str, more: &[&str]) -> Value {
         let args = [
             "worker",
-            "join",
+            command,
             "--team",
             TEAM,
             "--name",
@@ -141,7 +146,7 @@ impl Machine {
         self.run(&args).succeeds().json()
     }
 
-    /// How many tasks each worker has completed.
+    /// Returns how many tasks a worker has completed.
     fn completed_by(&self, worker: &str) -> usize {
         let journal = self.run(&["journal", "--team", TEAM, "--json"]).succeeds();
         let events = journal.json();
@@ -163,7 +168,7 @@ impl Host<'_> {
         std::fs::read_to_string(&self.output).unwrap()
     }
 
-    /// Waits for its end, which must be that all of it landed: each task once, and a file of each.
+    /// Waits for its end, and asserts that everything landed: each task once, with its file.
     fn lands(mut self, tasks: usize) {
         let status = self.child.wait().unwrap();
         assert!(status.success(), "{status}: {}", self.said());
@@ -201,14 +206,14 @@ fn git_in(folder: &Path, home: &Path, args: &[&str]) -> String {
         .to_owned()
 }
 
-/// An agent that writes a file after this long.
+/// Returns an agent that writes a file after this delay.
 fn writer(seconds: &str) -> String {
     format!(
         "writer=command:sleep {seconds}; echo \"the letter\" > \"${{TEAMSTER_TASK_SUBJECT#Write }}.txt\""
     )
 }
 
-/// A database of its own with a store in it; `None` where no server is installed.
+/// Creates a database with a store in it, and returns its URL.
 fn database(server: &PostgresServer) -> String {
     let url = server.database();
     let machine = Machine::new(&url);
@@ -232,7 +237,7 @@ fn run_on_a_database_lands_and_leaves_no_team_in_files() {
     assert!(!host.project.claude("teams").exists());
     let report = format!(".omc/reports/{TEAM}/report.md");
     assert!(host.folder().join(report).is_file());
-    // Whoever looks from another machine sees the same.
+    // Another machine sees the same.
     let other = Machine::new(&url);
     let status = other
         .run(&["status", "--team", TEAM, "--json"])
@@ -268,18 +273,18 @@ fn machines_that_join_do_tasks_of_a_run_and_all_of_it_lands() {
     let agent = writer("0.3");
     let run = host.begin_run(16, &agent, &[]);
     let address = format!("file://{}", host.folder().display());
-    let others = ["b", "c"].map(|name| {
+    let others = [("join", "b"), ("start", "c")].map(|(command, name)| {
         let machine = Machine::new(&url);
         let clone = machine.project.home().join("clone");
         let dir = ["--repo", &address, "--dir", clone.to_str().unwrap()];
-        let joined = machine.join(name, &agent, &dir);
+        let joined = machine.join_by(command, name, &agent, &dir);
         assert_eq!(joined["project"], clone.display().to_string());
         machine
     });
     run.lands(16);
     for (machine, name) in others.iter().zip(["b", "c"]) {
         assert!(machine.completed_by(name) > 0, "{name} did nothing");
-        // The run has told them to stop, and they have.
+        // The run has asked them to stop, and they have.
         let clone = machine.project.home().join("clone");
         let records = clone.join(format!(".omc/state/team-bridge/{TEAM}/{name}.launch.json"));
         assert!(!records.exists());
@@ -300,7 +305,7 @@ fn work_travels_through_a_repository_that_is_nobodys_own() {
     let address = format!("file://{path}");
     let agent = writer("0.3");
     let run = host.begin_run(12, &agent, &["--repo", &address]);
-    // The run names the repository, so whoever joins need not.
+    // The run names the repository, so a joining worker need not.
     let other = Machine::new(&url);
     let clone = other.project.home().join("clone");
     let joined = other.join("b", &agent, &["--dir", clone.to_str().unwrap()]);
@@ -310,7 +315,7 @@ fn work_travels_through_a_repository_that_is_nobodys_own() {
     let merged = host.git(&["rev-parse", "main"]);
     let branch = format!("refs/heads/omc-team/{TEAM}/integration");
     let arrived = git_in(&between, &host.project.home(), &["rev-parse", &branch]);
-    // What landed is what was merged and brought there last.
+    // What landed is what was last merged and pushed.
     host.git(&["merge-base", "--is-ancestor", &arrived, &merged]);
 }
 
@@ -348,7 +353,7 @@ fn log_of_a_worker_is_read_from_another_machine() {
     reader.kill().unwrap();
     reader.wait().unwrap();
     run.lands(6);
-    // The worker has ended; what was brought before is still read.
+    // The worker has ended; the log that was uploaded before can still be read.
     let read = host.run(&logs).succeeds();
     assert!(read.stdout.contains("I look at it"), "{}", read.stdout);
     let nobody = Machine::new(&url);
@@ -420,7 +425,7 @@ fn another_machine_goes_on_with_the_run_of_a_host_that_is_gone() {
         &["clone", "--quiet", path, folder.to_str().unwrap()],
     );
     let resume = ["run", "--resume", TEAM, "--approve", "auto"];
-    // While it is hosted, nobody else hosts it.
+    // While it is hosted, no other process can host it.
     let refused = other.run(&resume).fails(4);
     assert!(
         refused.stderr.contains("hosts this team"),
@@ -429,7 +434,7 @@ fn another_machine_goes_on_with_the_run_of_a_host_that_is_gone() {
     );
     run.child.kill().unwrap();
     run.child.wait().unwrap();
-    // The machine is lost, with all that ran on it.
+    // The machine is lost, with all its processes.
     host.run(&["worker", "stop", "worker-1", "--team", TEAM, "--force"])
         .exits(0);
     let lost = host.folder().with_file_name("lost");
@@ -440,7 +445,7 @@ fn another_machine_goes_on_with_the_run_of_a_host_that_is_gone() {
     for number in 0..10 {
         assert!(files.contains(&format!("f{number}.txt")), "{files}");
     }
-    // On the first machine nothing has landed.
+    // Nothing has landed on the first machine.
     let there = git_in(
         &lost,
         &host.project.home(),
@@ -481,7 +486,7 @@ fn role_of_workers_works_for_its_team_and_sees_no_other() {
     let clone = other.project.home().join("clone");
     let address = format!("file://{}", host.folder().display());
     let dir = ["--repo", &address, "--dir", clone.to_str().unwrap()];
-    // Before it is allowed, there is no such team for it.
+    // Before the role is allowed, the team does not exist for it.
     let join = [
         "worker",
         "join",
@@ -537,7 +542,9 @@ fn name_that_a_worker_of_another_machine_has_is_refused() {
     let refused = machines[1].run(&again);
     assert_ne!(refused.code, Some(0));
     assert!(
-        refused.stderr.contains("b of team letters runs already"),
+        refused
+            .stderr
+            .contains("b of team letters is already running"),
         "{}",
         refused.stderr
     );
@@ -583,7 +590,7 @@ fn what_cannot_be_joined_is_refused_and_nothing_is_made() {
         let args: Vec<&str> = args.into_iter().chain(more.iter().copied()).collect();
         machine.call(&args)
     };
-    // Teams in files are of one machine.
+    // Teams in the file store belong to one machine.
     let files = join(&[]).env("TEAMSTER_STORE", "files").run().fails(2);
     assert!(
         files.stderr.contains("belong to one machine"),
@@ -599,7 +606,7 @@ fn what_cannot_be_joined_is_refused_and_nothing_is_made() {
         "command:true",
     ];
     machine.run(&nobody).fails(3);
-    // Nobody has said which repository it is.
+    // The repository is not given anywhere.
     join(&[]).run().fails(2);
     let clone = machine.project.home().join("clone");
     let dir = clone.to_str().unwrap();
@@ -612,7 +619,7 @@ fn what_cannot_be_joined_is_refused_and_nothing_is_made() {
         .run()
         .fails(6);
     assert!(!clone.exists());
-    // A repository that has nothing in common with the team's, whether it is named or just there.
+    // A repository that has nothing in common with the team's, whether it is named or already there.
     let foreign = Machine::with_repository(&url);
     let clone = foreign.project.home().join("clone");
     std::fs::rename(foreign.folder(), &clone).unwrap();

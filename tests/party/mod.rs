@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::kit::{Ran, TestProject};
 
-/// Every phase, and those that may follow it, as the specification has them.
+/// All phases, and those that may follow each, as specified.
 const LEGAL: [(&str, &[&str]); 14] = [
     ("IDLE", &["ANALYZING", "PLANNING"]),
     ("ANALYZING", &["PLANNING", "CANCELLED"]),
@@ -28,7 +28,7 @@ const LEGAL: [(&str, &[&str]); 14] = [
     ("DONE", &[]),
     ("ROLLED_BACK", &[]),
     ("FAILED", &[]),
-    // Asked for, but nothing is called so.
+    // A requested phase that does not exist.
     ("NOWHERE", &[]),
 ];
 
@@ -54,7 +54,7 @@ fn session(project: &TestProject) -> Value {
     serde_json::from_str(&text).unwrap()
 }
 
-/// Puts the session into a phase, whatever led there.
+/// Puts the session into a phase, bypassing the transitions.
 fn put(project: &TestProject, phase: &str, change: impl FnOnce(&mut Value)) {
     let mut now = session(project);
     now["phase"] = phase.into();
@@ -273,7 +273,7 @@ fn what_is_damaged_or_planted_is_named_and_left_alone() {
     members(r#"[{"name":"a","role":"lead"}]"#).succeeds();
 }
 
-/// Every record of a decision, in the order of their names.
+/// Returns all records of decisions, by name.
 fn approvals(project: &TestProject) -> Vec<Value> {
     let folder = project.folder().join(".party/approvals");
     let mut names: Vec<_> = std::fs::read_dir(folder)

@@ -1,4 +1,4 @@
-//! Journals that earlier versions have written: what people see of them stays the same.
+//! Journals of earlier versions: what people see of them stays the same.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -11,7 +11,8 @@ use teamster_view::model::{TeamProjection, run_lately, run_now};
 
 use crate::kit::TestProject;
 
-/// What was recorded of version 0.1, one folder for each run: the team's registry, its tasks, and what people saw.
+/// Returns the recordings of version 0.1, one folder for each run: the team's registry, its tasks, and what people
+/// saw.
 fn recorded() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/releases/0.1");
     let entries = std::fs::read_dir(folder).unwrap();
@@ -129,7 +130,7 @@ fn teams_of_0_1_have_the_same_status() {
     }
 }
 
-/// How long messages have waited grows with every day that passes since they were recorded.
+/// Removes the ages of messages, which grow every day after the recording.
 fn without_ages(status: &str) -> String {
     let ageless = |line: &str| match line.split_once(" not delivered after ") {
         Some((before, _)) => format!("{before} not delivered after …\""),

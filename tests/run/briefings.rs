@@ -1,4 +1,4 @@
-//! What the agents of a real run are told: each one something else, and each one what it needs.
+//! The prompts of the agents in a real run: each agent gets what it needs.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use teamster_testkit::RunCmd;
 
 use super::Shop;
 
-/// Agents keep what they are told beside the project, do what `agent.sh` says, and report.
+/// Returns agents that save their prompts beside the project, run `agent.sh`, and report.
 fn agent(shop: &Shop, work: &str) -> String {
     let aside = shop.aside();
     let root = aside.to_str().unwrap();
@@ -23,7 +23,7 @@ fn told(shop: &Shop, id: u32) -> String {
     std::fs::read_to_string(shop.aside().join(format!("prompt-{id}"))).unwrap_or_default()
 }
 
-/// Asserts that a prompt says all of this, in this order.
+/// Asserts that a prompt contains all of these parts, in this order.
 #[track_caller]
 fn says(prompt: &str, parts: &[&str]) {
     let mut rest = prompt;
@@ -210,8 +210,8 @@ Resolve*)
     assert!(patch.contains("+two") && patch.contains("+more"), "{patch}");
 }
 
-/// A run whose second task conflicts; whoever resolves that does `resolve`, and `sandboxed` runs a command that cannot write to
-/// the repository's own `.git`, as in the sandbox of Codex.
+/// Starts a run whose second task conflicts; its resolver runs `resolve`, and `sandboxed` runs a command that cannot
+/// write to the repository's own `.git`, as in the sandbox of Codex.
 fn resolved_in_a_sandbox(shop: &Shop, resolve: &str) -> crate::kit::Ran {
     let plan = shop.plan(
         "[[tasks]]\nid = 'a'\nsubject = 'Say one'\nowner = 'worker-1'\n\

@@ -1,4 +1,4 @@
-//! What a run may cost: never more than one turn of each worker above it, and more only if somebody allows more.
+//! The budget of a run: it is exceeded by at most one turn of each worker, and can be raised.
 
 use teamster_testkit::RunCmd;
 
@@ -23,7 +23,7 @@ fn tokens_that_are_used_up_stop_the_run_and_more_of_them_let_it_go_on() {
          [[step]]\ndo = \"usage\"\ntokens_in = 400\ntokens_out = 100\nusd = 0.01\n\
          [[step]]\ndo = \"sleep\"\nseconds = 0.2\n",
     );
-    // Six tasks, each of which costs one turn.
+    // Six tasks of one turn each.
     let plan = shop.parts(6);
     let budget = 1_200;
     let args = RunCmd::new("shop", "2:w", "all parts")

@@ -1,4 +1,4 @@
-//! Cancelling a run from elsewhere than its terminal, wherever it is, and stopping the team of one that has no terminal.
+//! Cancelling a run from outside its terminal, at any stage, and stopping the team of a run without a terminal.
 
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
@@ -9,7 +9,7 @@ use teamster_testkit::RunCmd;
 
 use super::Shop;
 
-/// A task that notes that it has begun, and waits to be let go.
+/// A task that records its start, and waits until it is released.
 const WAITING: &str = "[[step]]\ndo = \"run\"\ncommand = \"echo made > made.txt; touch ROOT/begun; until test -e ROOT/go; do sleep 0.02; done\"\n";
 const MADE: &str = "[[step]]\ndo = \"edit\"\npath = \"made.txt\"\ncontent = \"made\\n\"\n";
 
@@ -19,7 +19,7 @@ fn detached(shop: &Shop, script: &str) {
     shop.until("the task", || shop.aside().join("begun").exists());
 }
 
-/// The only end of the run so far, which must be that it is cancelled.
+/// Returns the only end of the run so far, which must be a cancellation.
 #[track_caller]
 fn cancelled(shop: &Shop) -> Value {
     let ends = shop.events_of("run.finished");
@@ -37,7 +37,7 @@ fn cancelled(shop: &Shop) -> Value {
     end
 }
 
-/// What the host of a detached run printed last.
+/// Returns the last output of a detached run's host.
 fn result_of(shop: &Shop) -> Value {
     let log = std::fs::read_to_string(shop.folder().join(".omc/logs/shop/run.log")).unwrap();
     let results = log
@@ -79,7 +79,7 @@ fn detached_run_is_cancelled_from_another_folder_and_can_be_taken_up() {
     cancelled(&shop);
     shop.is_quiet();
     assert_eq!(result_of(&shop)["exitCode"], 13);
-    // What there was of the work is kept.
+    // Unfinished work is kept.
     assert!(shop.left().join("\n").contains("worker-1"));
     std::fs::write(shop.aside().join("go"), "").unwrap();
     let again = ["run", "--resume", "shop", "--approve", "auto"];
@@ -158,7 +158,7 @@ fn run_that_waits_at_its_gate_is_cancelled_with_a_host_and_without() {
         let late = late.fails(4);
         assert!(late.stderr.contains("cancelled"), "{}", late.stderr);
         shop.is_quiet();
-        // It is at its gate again when it is taken up.
+        // After a resume it is at its gate again.
         shop.run(["run", "--resume", "shop", "--approve", "auto"])
             .exits(0);
         assert_eq!(shop.git(&["show", "main:made.txt"]), "made");
@@ -230,7 +230,7 @@ fn forced_removal_of_a_team_ends_its_run_and_removes_all_of_it() {
 fn forced_removal_touches_nothing_where_somebody_cannot_be_ended() {
     let shop = Shop::in_use();
     detached(&shop, WAITING);
-    // A worker that only its heartbeat knows, of a process that is not ours.
+    // A worker that is known only by its heartbeat, with a process that teamster did not start.
     let beat = std::fs::read_to_string(
         shop.folder()
             .join(".omc/state/team-bridge/shop/worker-1.heartbeat.json"),
@@ -248,7 +248,7 @@ fn forced_removal_touches_nothing_where_somebody_cannot_be_ended() {
         ".omc/state/team-bridge/shop/other.heartbeat.json",
         &foreign.to_string(),
     );
-    // Whoever waits in a loop starts another `sleep` again and again.
+    // A shell that waits in a loop starts a new `sleep` again and again.
     let alive = || {
         let is_lasting = |pid: &u32| {
             let name = std::fs::read_to_string(format!("/proc/{pid}/comm"));
@@ -277,7 +277,7 @@ fn forced_removal_touches_nothing_where_somebody_cannot_be_ended() {
     shop.is_quiet();
 }
 
-/// Whatever else writes to the same place at the same moment, a message is one write with its line feed.
+/// A message is one write with its newline, so that simultaneous writes of other processes do not break it up.
 #[test]
 fn messages_of_a_shutdown_have_a_line_each_in_a_pipe() {
     let shop = Shop::in_use();

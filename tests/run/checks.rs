@@ -1,4 +1,4 @@
-//! What the checks say, and what comes of it.
+//! The results of checks, and their consequences.
 
 use super::Shop;
 
@@ -14,7 +14,7 @@ content = "mended\n"
 fn what_still_fails_after_three_rounds_ends_the_run_and_keeps_the_work() {
     let shop = Shop::in_use();
     let before = shop.of_user();
-    // The first round changes nothing at all, the others something that does not help.
+    // The first round changes nothing, the others something that does not help.
     let script = format!(
         "{NEWS}\n[[step]]\ntask = \"Fix what\"\ndo = \"run\"\ncommand = \"test -e ROOT/once || {{ touch ROOT/once; exit 0; }}; date +%N >> tried.txt\"\n"
     );
@@ -40,7 +40,7 @@ fn what_still_fails_after_three_rounds_ends_the_run_and_keeps_the_work() {
     );
     assert_eq!(shop.state_file(".party/session.json")["phase"], "FAILED");
     assert!(shop.report().contains("omc-team/shop/integration"));
-    // Whoever allows one round more gets one round more.
+    // Allowing one more round gives exactly one more.
     let more = ["run", "--resume", "shop", "--max-fix", "4"];
     let ran = shop.run(&more).exits(11);
     assert!(ran.stderr.contains("4 rounds"), "{}", ran.stderr);
@@ -78,7 +78,7 @@ fn what_failed_before_is_not_charged_and_not_called_passed() {
     shop.project.write("staged.txt", "staged\n");
     shop.git(&["add", "staged.txt"]);
     shop.project.write("draft/idea.txt", "an idea\n");
-    // Nobody asked for this check: it was found in the project.
+    // This check was not requested: it was detected in the project.
     let found = ["--trust-project", "--approve", "auto"];
     let ran = shop.scripted_run(NEWS, &found).run().exits(11);
     assert!(ran.stdout.contains("failed before"), "{}", ran.stdout);
@@ -106,7 +106,7 @@ fn check_that_a_person_gave_is_a_target_and_gets_rounds_of_fixing_though_it_fail
     );
     let verify = ["--verify", "test -e works", "--approve", "auto"];
     shop.scripted_run(&script, &verify).run().exits(0);
-    // The work itself and the first round do not help.
+    // Neither the work itself nor the first round helps.
     assert_eq!(shop.tasks().len(), 3);
     let fix = shop.tasks()[1]["description"].as_str().unwrap().to_owned();
     assert!(

@@ -1,5 +1,5 @@
-//! What the client of an agent asks the person by itself: a question like any other of a worker. The agent plays the recorded
-//! dialogue of a real client, which asks which port to use.
+//! Questions that an agent's client asks by itself are questions of the worker like any other. The agent plays the
+//! recorded dialogue of a real client, which asks which port to use.
 
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ use crate::workers::asking::{answers, client_of};
 
 const QUESTION: &str = "Which port should it use?";
 
-/// A run of one worker whose client asks, with the folder of its program.
+/// Prepares a run of one worker whose client asks; returns it with the folder of the client's program.
 fn run(shop: &Shop, more: &[&str]) -> (Call, PathBuf) {
     let (folder, _) = client_of(&shop.aside(), "question");
     let path = format!("{}:/usr/local/bin:/usr/bin:/bin", folder.display());
@@ -26,7 +26,7 @@ fn in_one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// What the client was told about its question.
+/// Returns the client's answer to its question.
 fn told(folder: &std::path::Path) -> Value {
     let answers = answers(folder);
     assert_eq!(answers.len(), 1, "{answers:?}");
@@ -99,7 +99,7 @@ fn question_of_the_client_is_answered_at_the_terminal() {
 fn leader_is_asked_first_and_the_client_is_told_whose_answer_it_is() {
     let shop = Shop::new();
     let boss = shop.aside().join("boss.sh");
-    // It plans once; then it answers what it is asked.
+    // It plans once; then it answers questions.
     std::fs::write(
         &boss,
         "cat > asked\nq=$(grep -o 'Question q[0-9]*' asked | head -n 1 | cut -d ' ' -f 2)\n\

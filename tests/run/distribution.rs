@@ -1,10 +1,10 @@
-//! What becomes of a sentence that nobody plans: one task, a copy for each worker, or the best of several results.
+//! A task without a planner becomes one task, a copy for each worker, or the best of several results.
 
 use teamster_testkit::RunCmd;
 
 use super::Shop;
 
-/// Each worker writes its own name into the news, at a length of its own.
+/// Each worker writes its own name into the news, with a different length.
 const OWN_NEWS: &str = r#"
 [[step]]
 task = "write news"
@@ -84,7 +84,7 @@ fn best_result_that_passes_lands_and_the_others_are_kept() {
     assert_eq!(marks, ["\"not chosen\"", "\"not chosen\"", "true"]);
 }
 
-/// A judge that says this, and keeps what it was told and given.
+/// Returns a judge with this answer that saves its prompt and input.
 fn judge(shop: &Shop, says: &str) -> String {
     let root = shop.aside().display().to_string();
     let script = format!(

@@ -1,4 +1,4 @@
-//! The flows `party` and `pdca`: their phases, what each phase needs, and that a killed host changes nothing of it.
+//! The flows `party` and `pdca`: their phases, what each phase needs, and that a killed host makes no difference.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,13 +9,13 @@ use teamster_testkit::RunCmd;
 use super::Shop;
 use crate::kit::Call;
 
-/// A build for tests lets its host die at this event.
+/// The variable with the event at which a test build's host dies.
 const DIE_AT: &str = "TEAMSTER_TEST_DIE_AT_EVENT";
 
 const ACCEPT: &str = r#"{"verdict":"accept"}"#;
 const BLOCKER: &str = r#"{"verdict":"changes","findings":[{"severity":"blocker","path":"news.txt","line":1,"claim":"the news are wrong","evidence":"it says so","suggestion":"write the right ones"}]}"#;
 
-/// What every phase of a party run with one round of fixing is called, in order.
+/// The phases of a party run with one fix round, in order.
 const PHASES: [&str; 8] = [
     "ANALYZING",
     "PLANNING",
@@ -27,8 +27,8 @@ const PHASES: [&str; 8] = [
     "APPROVED",
 ];
 
-/// A shop with a leader that plans two tasks and speaks at the end of EXECUTING, a worker that writes something wrong first,
-/// and a reviewer that says so. Each of them waits while there is a file `hold-…`, and says so in `at-…`.
+/// A shop with a leader that plans two tasks and acts at the end of EXECUTING, a worker that first makes a mistake,
+/// and a reviewer that reports it. Each of them waits while there is a file `hold-…`, and shows that in `at-…`.
 struct Party {
     shop: Shop,
 }
@@ -118,14 +118,14 @@ impl Party {
     }
 }
 
-/// The phases by the journal, in order.
+/// Returns the phases in the journal, in order.
 fn phases(shop: &Shop) -> Vec<String> {
     let events = shop.events_of("flow.phase");
     let name = |event: &Value| event["data"]["to"].as_str().unwrap().to_owned();
     events.iter().map(name).collect()
 }
 
-/// What a party run has come to, as far as it must be the same whoever was killed.
+/// Returns the outcome of a party run, as far as it must not depend on kills.
 fn outcome(party: &Party) -> Value {
     let tickets: Vec<Value> = party
         .tickets()
@@ -142,7 +142,7 @@ fn outcome(party: &Party) -> Value {
     })
 }
 
-/// Each phase has found what it was to find, and each task is a ticket that is done.
+/// Asserts that each phase has its findings, and that each task is a ticket that is done.
 fn has_findings_and_tickets(party: &Party) {
     let findings = party.findings();
     for (name, parts) in [
@@ -225,7 +225,7 @@ fn party_run_has_its_phases_findings_and_tickets() {
     assert_eq!(spawned("worker-1"), true);
     assert_eq!(spawned("worker-2"), false, "who only reviews is no worker");
     has_findings_and_tickets(&party);
-    // The leader's turn ended EXECUTING, both times, and it knew what the tasks came to.
+    // The leader's turn ended EXECUTING, both times, and its prompt had the results of the tasks.
     let woken = shop.events_of("leader.woken");
     let about: Vec<&str> = woken
         .iter()
@@ -306,7 +306,7 @@ esac
         stages.iter().all(|event| event["data"]["to"] != "verify"),
         "{stages:?}"
     );
-    // Without the task the phase has everything that it needs.
+    // Without the task the phase has everything it needs.
     shop.run(["task", "delete", "2", "--team", "shop"]).exits(0);
     shop.run(["run", "--resume", "shop"]).exits(0);
     assert_eq!(
@@ -347,7 +347,7 @@ fn party_run_that_is_killed_in_any_phase_comes_to_the_same() {
         assert_eq!(expected["session"], "DONE");
         expected
     };
-    // ANALYZING, EXECUTING and REVIEWING take as long as somebody holds them up.
+    // ANALYZING, EXECUTING and REVIEWING last as long as the test holds them up.
     for (name, phase) in [
         ("plan", "ANALYZING"),
         ("work", "EXECUTING"),
@@ -368,7 +368,7 @@ fn party_run_that_is_killed_in_any_phase_comes_to_the_same() {
     }
 }
 
-/// PLANNING is over in a moment, and so is the way to the gate: there the host dies at the event itself.
+/// PLANNING and the way to the gate take only a moment: there the host dies at the event itself.
 #[test]
 fn party_run_whose_host_dies_as_it_enters_a_phase_comes_to_the_same() {
     let party = Party::new();
@@ -531,7 +531,7 @@ fn second_run_beside_one_at_its_gate_has_a_session_of_its_own_that_is_listed() {
         assert!(shown.contains(".party/sessions/second"), "{shown}");
         let own = ["session", "status", "--team", "second", "--json"];
         assert_eq!(shop.run(own).succeeds().json()["id"], second["id"]);
-        // Each is decided about by itself, and has its own record.
+        // Each session is decided about separately, and has its own record.
         for (team, place) in [("shop", ".party"), ("second", ".party/sessions/second")] {
             let journal = shop.project.claude(&format!("teams/{team}/events.jsonl"));
             let journal = fs::read_to_string(journal).unwrap();

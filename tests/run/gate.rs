@@ -1,4 +1,4 @@
-//! The gate: who may decide, about what, and what happens when the user's branch is not where it was.
+//! The gate: who may decide about what, and what happens when the user's branch has moved.
 
 use std::fmt::Write as _;
 
@@ -23,7 +23,7 @@ fn at_gate(script: &str) -> Shop {
     shop
 }
 
-/// A commit of the user's own, beside whatever else is in the index.
+/// Makes a commit of the user, beside whatever else is in the index.
 fn commit(shop: &Shop, file: &str, text: &str) {
     shop.project.write(file, text);
     shop.git(&["commit", "--quiet", "--message", "Mine", "--", file]);
@@ -161,7 +161,7 @@ fn a_worker_cannot_approve() {
         let resume = shop.call(&["run", "--resume", "shop"]);
         resume.env(name, value).run().fails(6);
     }
-    // Without a terminal it must be said what is decided on.
+    // Without a terminal the commit must be named.
     shop.run(&["approve", "--team", "shop"]).fails(2);
     shop.run(&["approve", "--team", "shop", "--commit", "0123456789"])
         .fails(4);

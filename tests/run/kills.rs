@@ -1,5 +1,5 @@
-//! The host is killed, as nothing else can kill it, at any event of a whole run. Another host takes the run up, and what
-//! comes out is what comes out of a run that nobody disturbed.
+//! The host is killed with SIGKILL at any event of a whole run. Another host resumes the run, and the outcome is that
+//! of an undisturbed run.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -13,21 +13,21 @@ use super::Shop;
 use crate::kit::Call;
 use crate::workers::kill_9;
 
-/// A build for tests lets its host die at this event.
+/// The variable with the event at which a test build's host dies.
 const DIE_AT: &str = "TEAMSTER_TEST_DIE_AT_EVENT";
-/// Every so many events, unless somebody says otherwise.
+/// The variable with the step between the events at which a run is killed.
 const EVERY: &str = "TEAMSTER_KILLS_EVERY";
-/// So many runs at a time: most of their time they wait.
+/// The number of runs at a time; most of their time is spent waiting.
 const AT_ONCE: usize = 12;
 
-/// What a run comes to.
+/// The outcome of a run.
 #[derive(Debug, PartialEq)]
 struct Outcome {
     tree: String,
     stage: String,
     /// Status and merge of each task, by its number.
     tasks: BTreeMap<String, Value>,
-    /// The subjects of all merges, in order of their words.
+    /// The subjects of all merges, sorted.
     merges: Vec<String>,
 }
 
@@ -39,7 +39,7 @@ impl Outcome {
             (task["id"].as_str().unwrap().to_owned(), state)
         });
         let merges = shop.git(&["log", "--merges", "--format=%s", "main"]);
-        // Who did what is no part of it: whoever is idle takes what is to be done.
+        // The worker does not count: any idle worker takes the next task.
         let task = |line: &str| line.split(" of ").next().unwrap().to_owned();
         let mut merges: Vec<String> = merges.lines().map(task).collect();
         merges.sort();
@@ -52,23 +52,23 @@ impl Outcome {
     }
 }
 
-/// A run that is killed and taken up.
+/// A run to be killed and resumed.
 #[derive(Clone, Copy)]
 struct Scenario {
-    /// Begins it.
+    /// Prepares it.
     begin: fn(&Shop) -> Call,
-    /// A task of it, which the report names.
+    /// The subject of one of its tasks, which the report names.
     named: &'static str,
 }
 
-/// A plan with tasks that wait, a conflict, and a check that the team breaks.
+/// A plan with dependencies, a conflict, and a check that the team breaks.
 const WHOLE: Scenario = Scenario {
     begin: |shop| shop.whole_run(&["--approve", "auto"]),
     named: "Mend adding",
 };
 
-/// A leader plans, answers a question, and decides about a finding; a reviewer finds something, and accepts it once it is
-/// fixed.
+/// A leader plans, answers a question, and decides about a finding; a reviewer has a finding, and accepts the work
+/// once it is fixed.
 const LED: Scenario = Scenario {
     begin: led_run,
     named: "Write news",
@@ -124,7 +124,7 @@ fn led_run(shop: &Shop) -> Call {
     shop.call(args)
 }
 
-/// What must hold after any run, disturbed or not.
+/// Checks what must hold after any run, disturbed or not.
 fn judge(shop: &Shop, named: &str) -> Result<(), String> {
     let mut completed: Vec<&str> = Vec::new();
     let events = shop.events();
@@ -172,7 +172,7 @@ fn undisturbed(scenario: Scenario) -> (Outcome, u64) {
     (Outcome::of(&shop), last)
 }
 
-/// Takes a run up until it is over; how often that was needed.
+/// Resumes a run until it is over; returns how often that was needed.
 fn resume(shop: &Shop, first: Option<i32>) -> Result<u32, String> {
     let mut code = first;
     for times in 0..5 {
@@ -191,7 +191,7 @@ fn resume(shop: &Shop, first: Option<i32>) -> Result<u32, String> {
     Err("it does not end".to_owned())
 }
 
-/// A run that is killed at these events, one after the other.
+/// Kills a run at these events, one after the other.
 fn killed_at(scenario: Scenario, events: &[u64], expected: &Outcome) -> Result<(), String> {
     let shop = Shop::in_use();
     let (first, more) = events.split_first().unwrap();
@@ -217,7 +217,7 @@ fn killed_at(scenario: Scenario, events: &[u64], expected: &Outcome) -> Result<(
     Ok(())
 }
 
-/// Does something for each of these, several at a time; everything that went wrong.
+/// Runs `act` for each of these, several at a time; returns all errors.
 fn each(cases: &[Vec<u64>], act: impl Fn(&[u64]) -> Result<(), String> + Sync) -> Vec<String> {
     let next = AtomicU64::new(0);
     let wrong = Mutex::new(Vec::new());
@@ -254,7 +254,7 @@ fn killed_host_of_a_led_run_with_a_review_is_followed_by_another_that_comes_to_t
     assert_eq!(expected.merges.len(), 3);
 }
 
-/// Kills a run at its events, one for each of many runs, and takes it up; returns what all of them come to.
+/// Kills a run at its events, each in a separate run, and resumes it; returns the common outcome.
 #[expect(clippy::print_stdout, reason = "the evidence reads what tests print")]
 fn killed_everywhere(scenario: Scenario) -> Outcome {
     let every: u64 = std::env::var(EVERY).map_or(5, |text| text.parse().unwrap());
@@ -262,7 +262,7 @@ fn killed_everywhere(scenario: Scenario) -> Outcome {
     assert_eq!(expected.stage, "complete");
     let step = usize::try_from(every).unwrap();
     let mut cases: Vec<Vec<u64>> = (2..=last).step_by(step).map(|at| vec![at]).collect();
-    // Twice in a row: the second host dies soon after it came.
+    // Twice in a row: the second host dies soon after it starts.
     cases.extend((4..=last).step_by(step * 5).map(|at| vec![at, at + 4]));
     let start = Instant::now();
     let wrong = each(&cases, |events| killed_at(scenario, events, &expected));
@@ -287,7 +287,7 @@ fn killed_everywhere(scenario: Scenario) -> Outcome {
 fn a_host_may_be_killed_at_any_moment() {
     let shop = Shop::in_use();
     let mut host = shop.whole_run(&["--approve", "auto"]).spawn();
-    // How many events a host adds before it is killed, a moment later: another place each time.
+    // The number of further events after which the host is killed: a different place each time.
     for events in [2, 1, 3, 5, 8, 13] {
         let wanted = shop.events().len() + events;
         shop.until("the host's next events", || {
@@ -306,7 +306,8 @@ fn a_host_may_be_killed_at_any_moment() {
 #[test]
 fn what_a_killed_host_was_waiting_for_does_not_outlive_its_successor() {
     let shop = Shop::in_use();
-    // Waits for ever, with a child, and says so once the child is there; unless it was let go before.
+    // Waits forever with a child process, and records that once the child runs; returns at once if it was released
+    // before.
     let wait = |name: &str| {
         let at = shop.aside().join(name).display().to_string();
         format!("test -e {at}.go || {{ sleep 600 & echo > {at}; sleep 600; }}")
@@ -354,7 +355,7 @@ fn after_everybody_was_killed_at_once_others_do_what_was_not_done() {
         kill_9(&json!(pid));
     }
     host.wait().unwrap();
-    // As old as they are after a machine was off.
+    // As old as after a power-off of the machine.
     for worker in ["worker-1", "worker-2"] {
         let file = format!(".omc/state/team-bridge/shop/{worker}.heartbeat.json");
         let mut beat = shop.state_file(&file);
@@ -366,7 +367,7 @@ fn after_everybody_was_killed_at_once_others_do_what_was_not_done() {
     judge(&shop, WHOLE.named).unwrap();
     shop.has_drafts();
     assert!(!shop.events_of("worker.dead").is_empty());
-    // What the killed had not committed is nobody's to throw away.
+    // Uncommitted work of killed workers must not be discarded.
     let left = shop.left();
     assert!(left.iter().all(|left| left.contains(".kept-")), "{left:?}");
 }

@@ -1,4 +1,5 @@
-//! What every shop is asked when its test is over: is a clone of the branch that the work landed on what the gate showed?
+//! Checks at the end of every test with a shop that a clone of the branch on which the work landed equals what the
+//! gate showed.
 
 use std::path::Path;
 
@@ -10,7 +11,7 @@ use super::Shop;
 /// Printed for each comparison; the evidence counts these lines.
 const COMPARED: &str = "a clone of what landed is what the gate showed";
 
-/// Options under which a diff shows every byte that it can, whatever the settings of the repository say.
+/// Options under which a diff shows every possible byte, whatever the repository's settings are.
 const EXACTLY: [&str; 5] = [
     "--no-ext-diff",
     "--no-textconv",
@@ -21,8 +22,8 @@ const EXACTLY: [&str; 5] = [
 
 /// Compares the last landing of a shop, if there was one, with what the gate showed before it.
 ///
-/// The clone gets its objects over a pipe, as one from a server does: replaced objects, grafts and objects that only this
-/// repository knows where to find do not come with it.
+/// The clone gets its objects over a pipe, like a clone from a server: replaced objects, grafts and alternates of
+/// this repository do not come with it.
 #[expect(clippy::print_stdout, reason = "the evidence reads what tests print")]
 pub fn compare_with_gate(shop: &Shop) -> Result<(), String> {
     let Some(landing) = Landing::last_of(&shop.events())? else {
@@ -70,7 +71,7 @@ struct Landing {
 }
 
 impl Landing {
-    /// The last landing that the journal tells of, with what was shown before it.
+    /// Returns the last landing in the journal, with what was shown before it.
     fn last_of(events: &[Value]) -> Result<Option<Self>, String> {
         let last = |kind: &str, key: &str, value: Option<&Value>| {
             let is_meant = |event: &&Value| {
@@ -110,7 +111,7 @@ impl Landing {
     }
 }
 
-/// The diff as the product shows it, from the repository in which an agent may have done anything.
+/// Returns the diff as the product shows it, from the repository in which an agent may have done anything.
 fn shown_diff(landing: &Landing) -> Result<String, String> {
     let text = |error: &dyn std::fmt::Display| error.to_string();
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -125,9 +126,9 @@ fn shown_diff(landing: &Landing) -> Result<String, String> {
 }
 
 fn compare(shop: &Shop, landing: &Landing, shown: &str, clone: &str) -> Result<(), String> {
-    // Without the settings of the user, which may be anything: what counts is what is in the clone.
+    // Without the user's settings, which may be anything: only the clone's content counts.
     let git = |args: &[&str]| shop.try_plain_git(&[&["-C", clone], args].concat());
-    // What a repository says about submodules may be hostile, and is then in the clone as well.
+    // A repository's entries about submodules may be hostile, and are then in the clone as well.
     git(&[
         "-c",
         "fsck.gitmodulesUpdate=ignore",
@@ -161,7 +162,7 @@ fn compare(shop: &Shop, landing: &Landing, shown: &str, clone: &str) -> Result<(
             return Err(format!("shown: {line:?}\nin the clone: {count:?}"));
         }
     }
-    // Files that git calls changed at the base already are so by the attributes of the repository.
+    // Files that are already changed at the base are so because of the repository's attributes.
     let before = changed_files(shop, clone, &landing.base)?;
     let after = changed_files(shop, clone, &landing.commit)?;
     match after.lines().find(|line| !before.contains(line)) {
@@ -170,7 +171,7 @@ fn compare(shop: &Shop, landing: &Landing, shown: &str, clone: &str) -> Result<(
     }
 }
 
-/// Files of the clone, and submodules of it, that differ from a commit once that is checked out. Every file is read.
+/// Returns files and submodules of the clone that differ from a checked-out commit. Every file is read.
 fn changed_files(shop: &Shop, clone: &str, commit: &str) -> Result<String, String> {
     let git = |args: &[&str]| {
         let local = ["-C", clone, "-c", "protocol.file.allow=always"];
@@ -178,7 +179,7 @@ fn changed_files(shop: &Shop, clone: &str, commit: &str) -> Result<String, Strin
     };
     git(&["checkout", "--quiet", "--force", "--detach", commit])?;
     git(&["submodule", "--quiet", "update", "--init", "--checkout"])?;
-    // An index that knows no times makes git look into each file.
+    // Without an index git has no cached times and reads every file.
     let _ = std::fs::remove_file(Path::new(clone).join(".git/index"));
     git(&["read-tree", commit])?;
     git(&["status", "--porcelain", "--ignore-submodules=none"])

@@ -1,4 +1,4 @@
-//! A leader that is a real process: what it is told, what becomes of its answer, and that nothing of it stays.
+//! A leader as a real process: its prompt, the handling of its answer, and that nothing of it is left behind.
 
 use std::cell::Cell;
 use std::ffi::OsString;
@@ -21,16 +21,16 @@ use crate::kit::TestProject;
 
 const MARK: &str = "TEAMSTER_TEST_MARK";
 
-/// Set for a process that has one test to itself.
+/// Set in a process that runs a single test.
 const ALONE: &str = "TEAMSTER_TEST_ALONE";
 
-/// Whether this process has the test to itself. If not, one that has is waited for.
+/// Returns whether this process runs only this test. If not, runs it in a separate process and waits for that.
 ///
-/// Whoever starts a leader is for a moment inside the kernel's group of that launch, and what other tests of the same
+/// While a leader is started, its parent is briefly inside the launch's cgroup. Children that other tests of the same
 /// process start in that moment would be taken for the leader's, and end with it.
 fn is_alone() -> bool {
     let thread = std::thread::current();
-    // Tests that run one after the other are in the main thread, and disturb nobody.
+    // Tests that run one after the other are on the main thread, and disturb no other.
     let Some(name) = thread.name().filter(|name| name.contains("::")) else {
         return true;
     };
@@ -48,10 +48,10 @@ fn is_alone() -> bool {
     false
 }
 
-/// A folder for a leader, and the time it has.
+/// A folder for a leader, and its time limit.
 struct Desk {
     project: TestProject,
-    /// Whether the leader gets the project's folder, or one that goes with it.
+    /// Whether the leader gets the project's folder, or a temporary one.
     is_in_project: bool,
     rules: WorkerLimits,
     mark: String,
@@ -143,7 +143,7 @@ impl Desk {
         std::fs::read_to_string(self.folder().join(name)).unwrap_or_default()
     }
 
-    /// Processes of this test that live.
+    /// Returns the living processes of this test.
     fn alive(&self) -> Vec<u32> {
         let all = processes::all(&Machine::read());
         all.iter()

@@ -1,4 +1,4 @@
-//! The run: what is decided before it, and what it does, with real processes, mostly in a [`Shop`].
+//! Runs: the decisions before a run and the run itself, with real processes, mostly in a [`Shop`].
 
 mod briefings;
 mod budgets;
@@ -41,13 +41,13 @@ use crate::kit::{Call, Ran, TestProject};
 use crate::workers::carriers;
 use landed::compare_with_gate;
 
-/// What everything that a test starts carries. Checks get nothing whose name begins like ours.
+/// The variable that all processes of a test inherit. Checks get no variable with teamster's own prefix.
 pub const MARK: &str = "SHOP_TEST_MARK";
 
-/// Folders of ours in a project; everything else is the user's.
+/// The folders of teamster in a project; everything else belongs to the user.
 const OURS: [&str; 5] = [".git", ".omc", ".party", ".bkit", ".teamster"];
 
-/// What the team of the shop is to do.
+/// The plan of the shop's team.
 pub const PLAN: &str = r#"
 [[tasks]]
 id = "add"
@@ -65,7 +65,8 @@ subject = "Mend the total"
 blockedBy = ["add", "mul"]
 "#;
 
-/// How it does it. Both who touch `news.txt` begin before either is merged, and the second ends after the first was.
+/// The script of its workers. Both tasks that change `news.txt` begin before either is merged, and the second ends
+/// after the first was merged.
 const SCRIPT: &str = r#"
 [[step]]
 task = "add"
@@ -133,10 +134,11 @@ do = "run"
 command = "sort -u stock.txt *.part > .sorted && mv .sorted stock.txt"
 "#;
 
-/// A real repository with three modules, a bug in each, and a test suite, and a team of scripted workers that mends them.
+/// A real repository with three modules, a bug in each, and a test suite, and a team of scripted workers that fixes
+/// them.
 ///
-/// On the way a task waits for others, two of them conflict, and a check that passed before fails. The user has left
-/// something lying about in it.
+/// One task waits for others, two of them conflict, and a check that passed before fails. The user has uncommitted
+/// files in it.
 pub struct Shop {
     pub project: TestProject,
     mark: String,
@@ -148,7 +150,7 @@ impl Shop {
         Self::made(Self::bare())
     }
 
-    /// The same with the `project` or the `home` on a disk of its own, in a namespace where that is allowed.
+    /// Makes a shop with the `project` or the `home` on a separate disk, in a namespace where that is allowed.
     pub fn on_disk(place: &str) -> Self {
         let mut shop = Self::bare();
         shop.is_mounted = true;
@@ -178,7 +180,7 @@ impl Shop {
             "test.sh",
             "test $(sh add.sh 2 2) = 4 && test $(sh mul.sh 3 3) = 9 && test $(sh total.sh) = 10\n",
         );
-        // It fails once parts are missing from the stock, which `total` brings about.
+        // It fails once parts are missing from the stock, which `total` causes.
         write(
             "check.sh",
             "for part in *.part; do grep -qx ${part%.part} stock.txt || { echo no $part; exit 1; }; done\n",
@@ -188,7 +190,7 @@ impl Shop {
         shop
     }
 
-    /// The same with files that are not committed: one changed, one staged, one unknown to git.
+    /// Makes a shop with uncommitted files: one changed, one staged, one unknown to git.
     pub fn in_use() -> Self {
         let shop = Self::new();
         shop.project.write("readme.txt", "A shop, half described");
@@ -198,7 +200,7 @@ impl Shop {
         shop
     }
 
-    /// A project without git.
+    /// Makes a project without git.
     pub fn bare() -> Self {
         let project = TestProject::new();
         std::fs::remove_dir_all(project.folder().join(".git")).unwrap();
@@ -213,7 +215,7 @@ impl Shop {
         self.project.folder()
     }
 
-    /// A place for what is no part of the project.
+    /// Returns a folder for files that are not part of the project.
     pub fn aside(&self) -> PathBuf {
         self.project.home()
     }
@@ -227,19 +229,19 @@ impl Shop {
             .to_owned()
     }
 
-    /// What git says, or why it fails. Paths and texts that are no UTF-8 are shown as well as they can be.
+    /// Returns git's output, or its error. Paths and texts that are not UTF-8 are converted lossily.
     pub fn try_git(&self, args: &[&str]) -> Result<String, String> {
         tried(self.git_command(args), args)
     }
 
-    /// The same without the settings of the user.
+    /// Like [`Shop::try_git`], without the user's settings.
     pub fn try_plain_git(&self, args: &[&str]) -> Result<String, String> {
         let mut command = self.git_command(args);
         command.env("GIT_CONFIG_GLOBAL", "/dev/null");
         tried(command, args)
     }
 
-    /// Whether a call of git succeeds.
+    /// Returns whether a call of git succeeds.
     pub fn git_ok(&self, args: &[&str]) -> bool {
         self.git_command(args).output().unwrap().status.success()
     }
@@ -255,7 +257,7 @@ impl Shop {
         command
     }
 
-    /// Writes a script for workers beside the project; the word for a provider that plays it.
+    /// Writes a script for workers beside the project; returns the provider that plays it.
     pub fn script(&self, text: &str) -> String {
         let aside = self.aside();
         let text = text.replace("ROOT", aside.to_str().unwrap());
@@ -264,14 +266,14 @@ impl Shop {
         format!("w=scripted:{}", file.display())
     }
 
-    /// Writes a plan beside the project; its path.
+    /// Writes a plan beside the project; returns its path.
     pub fn plan(&self, text: &str) -> String {
         let file = self.aside().join("plan.toml");
         std::fs::write(&file, text).unwrap();
         file.display().to_string()
     }
 
-    /// A plan of so many parts that have nothing to do with each other; its path.
+    /// Writes a plan of this many independent tasks; returns its path.
     pub fn parts(&self, count: u32) -> String {
         let mut text = String::new();
         for id in 1..=count {
@@ -280,7 +282,7 @@ impl Shop {
         self.plan(&text)
     }
 
-    /// The run that this is all about, with more words.
+    /// Prepares the standard run of the shop, with more arguments.
     pub fn whole_run(&self, more: &[&str]) -> Call {
         let base = self.git(&["rev-parse", "HEAD"]);
         let script = self.script(&SCRIPT.replace("BASE", &base));
@@ -293,7 +295,7 @@ impl Shop {
         self.call(args.more(more))
     }
 
-    /// A run of one sentence with workers that play a script.
+    /// Prepares a run of a one-line task with workers that play a script.
     pub fn scripted_run(&self, script: &str, more: &[&str]) -> Call {
         let script = self.script(script);
         let args = RunCmd::new("shop", "1:w", "mend it").provider(&script);
@@ -309,24 +311,24 @@ impl Shop {
         self.call(args).run()
     }
 
-    /// Every event so far.
+    /// Returns all events so far.
     pub fn events(&self) -> Vec<Value> {
         let file = self.project.claude("teams/shop/events.jsonl");
         let text = std::fs::read_to_string(file).unwrap_or_default();
-        // The last line may be half written at the moment.
+        // The last line may be incomplete at the moment.
         text.lines()
             .filter_map(|line| serde_json::from_str(line).ok())
             .collect()
     }
 
-    /// Every event of a type so far.
+    /// Returns all events of a type so far.
     pub fn events_of(&self, kind: &str) -> Vec<Value> {
         let mut events = self.events();
         events.retain(|event| event["type"] == kind);
         events
     }
 
-    /// Waits until something is so, and shows the journal if it never is.
+    /// Waits for a condition, and shows the journal if it never holds.
     #[track_caller]
     pub fn until(&self, what: &str, mut is_so: impl FnMut() -> bool) {
         if poll(LONG, || is_so().then_some(())).is_none() {
@@ -335,7 +337,7 @@ impl Shop {
         }
     }
 
-    /// Waits until the gate is open; for which commit.
+    /// Waits until the gate is open; returns its commit.
     #[track_caller]
     pub fn gate(&self) -> String {
         self.until("the gate", || self.stage() == "approval" && self.is_asked());
@@ -348,7 +350,7 @@ impl Shop {
         last("approval.requested") > last("run.stage")
     }
 
-    /// The commit that was last asked about.
+    /// Returns the commit of the last gate.
     pub fn asked(&self) -> String {
         let asked = self.events_of("approval.requested");
         asked.last().unwrap()["data"]["commit"]
@@ -357,7 +359,7 @@ impl Shop {
             .to_owned()
     }
 
-    /// Where the run is, by its journal.
+    /// Returns the run's stage, by its journal.
     pub fn stage(&self) -> String {
         let events = self.events();
         let mut stages = events
@@ -377,7 +379,7 @@ impl Shop {
         std::fs::read_to_string(self.folder().join(".omc/reports/shop/report.md")).unwrap()
     }
 
-    /// The report, once there is one.
+    /// Returns the report, or an empty text.
     pub fn report_if_any(&self) -> String {
         let file = self.folder().join(".omc/reports/shop/report.md");
         std::fs::read_to_string(file).unwrap_or_default()
@@ -388,18 +390,18 @@ impl Shop {
         serde_json::from_str(&text).unwrap()
     }
 
-    /// Processes that this test has started and that live.
+    /// Returns the living processes of this test.
     pub fn alive(&self) -> Vec<u32> {
         carriers(MARK, &self.mark)
     }
 
-    /// Nobody of the team is left.
+    /// Asserts that no process of the team is left.
     #[track_caller]
     pub fn is_quiet(&self) {
         assert_eq!(self.alive(), [0_u32; 0], "somebody is left");
     }
 
-    /// Everything of the user's: files, index, branches, and what git says about them.
+    /// Returns everything that belongs to the user: files, index, branches, and git's status of them.
     pub fn of_user(&self) -> OfUser {
         let mut files = BTreeMap::new();
         collect(&self.folder(), &self.folder(), &mut files);
@@ -417,7 +419,7 @@ impl Shop {
         }
     }
 
-    /// The files that the user has not committed, as [`Shop::in_use`] has made them.
+    /// Asserts that the uncommitted files of [`Shop::in_use`] are unchanged.
     #[track_caller]
     pub fn has_drafts(&self) {
         let read = |path: &str| std::fs::read_to_string(self.folder().join(path)).unwrap();
@@ -431,7 +433,7 @@ impl Shop {
         );
     }
 
-    /// Branches and worktrees of the team that are there.
+    /// Returns the existing branches and worktrees of the team.
     pub fn left(&self) -> Vec<String> {
         let branches = self.git(&["for-each-ref", "--format=%(refname)", "refs/heads/omc-team"]);
         let trees = self.git(&["worktree", "list", "--porcelain"]);
@@ -446,11 +448,11 @@ impl Shop {
 impl Drop for Shop {
     fn drop(&mut self) {
         let _ = self.run(&["shutdown", "--team", "shop", "--force", "--json"]);
-        // A test that failed has left its host, and whatever that was waiting for.
+        // A failed test leaves its host, and the processes that the host waited for.
         for pid in self.alive() {
             let _ = Command::new("kill").args(["-9", &pid.to_string()]).status();
         }
-        // A test that failed has said why already.
+        // A failed test has already reported its reason.
         let landed = if std::thread::panicking() {
             Ok(())
         } else {
@@ -475,7 +477,7 @@ fn tried(mut command: Command, args: &[&str]) -> Result<String, String> {
     Err(format!("git {args:?}: {}: {said}{why}", output.status))
 }
 
-/// Everything of the user's.
+/// Everything that belongs to the user.
 #[derive(Debug, PartialEq)]
 pub struct OfUser {
     pub files: BTreeMap<PathBuf, Vec<u8>>,

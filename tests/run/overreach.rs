@@ -1,8 +1,9 @@
-//! Workers that reach beyond their own worktree with plain git: what they do there counts for nothing.
+//! Workers that use plain git outside their own worktree: their changes there have no effect.
 
 use super::Shop;
 
-/// One task whose worker runs a command; ROOT is a folder of the test, `$TEAMSTER_TEAM` is the team.
+/// Returns a script with one task whose worker runs a command; ROOT is a folder of the test, `$TEAMSTER_TEAM` is the
+/// team.
 fn runs(command: &str) -> String {
     format!("[[step]]\ntask = \"mend it\"\ndo = \"run\"\ncommand = {command:?}\n")
 }
@@ -19,7 +20,11 @@ fn a_branch_that_a_worker_moved_is_put_back_and_lands_nowhere() {
          git update-ref {INTEGRATION} $(cat ROOT/evil)"
     ));
     let ran = shop.scripted_run(&script, &AUTO).run().exits(0);
-    assert!(ran.stdout.contains("somebody else moved"), "{}", ran.stdout);
+    assert!(
+        ran.stdout.contains("another process moved"),
+        "{}",
+        ran.stdout
+    );
     assert_eq!(shop.of_user(), before, "nothing landed");
     let kept = shop.git(&["log", "-1", "--format=%s", "refs/teamster/shop/moved-1"]);
     assert_eq!(kept, "evil", "and it is not thrown away");
@@ -90,11 +95,7 @@ fn a_repository_in_the_repository_does_not_land_as_an_empty_name() {
         "git init -q sub && echo x > sub/f && git -C sub add f && git -C sub -c user.name=x -c user.email=x@x commit -qm x",
     );
     let ran = shop.scripted_run(&script, &AUTO).run().exits(14);
-    assert!(
-        ran.stdout.contains("repository in the repository"),
-        "{}",
-        ran.stdout
-    );
+    assert!(ran.stdout.contains("nested repository"), "{}", ran.stdout);
     assert_eq!(shop.of_user(), before);
 }
 
@@ -108,7 +109,7 @@ fn work_that_changed_nothing_is_no_success_while_a_check_fails() {
     let found = ["--trust-project", "--approve", "auto"];
     let ran = shop.scripted_run(&runs("true"), &found).run().exits(11);
     assert!(ran.stderr.contains("nothing was changed"), "{}", ran.stderr);
-    // One that a person gave is a target: it is worked on before the run gives up.
+    // A check given by a person is a goal: it is worked on before the run gives up.
     let shop = Shop::in_use();
     let verify = ["--verify", "grep -q mended news.txt", "--approve", "auto"];
     let ran = shop.scripted_run(&runs("true"), &verify).run().exits(11);
@@ -126,12 +127,12 @@ fn agent_that_changes_nothing_and_says_that_it_could_not_is_no_success() {
         .exits(14);
     let told = "task 1 changed nothing, and worker-1 says: \u{201c}I could not do this task: news.txt is not mine.\u{201d}";
     assert!(ran.stderr.contains(told), "{}{}", ran.stdout, ran.stderr);
-    // A person can say that it is all right: nothing lands, and the run is over.
+    // A person can accept that: nothing lands, and the run is over.
     let base = shop.git(&["rev-parse", "main"]);
     let ran = shop.run(&["approve", "--team", "shop", "--commit", base.trim()]);
     ran.exits(0);
     assert_eq!(shop.git(&["rev-parse", "main"]), base);
-    // The same beside work that was done.
+    // The same beside completed work.
     let shop = Shop::new();
     let script = "[[step]]\ntask = \"one\"\ndo = \"edit\"\npath = \"one.txt\"\ncontent = \"1\"\n\
                   [[step]]\ntask = \"two\"\ndo = \"say\"\ntext = \"I was unable to do two.\"\n";

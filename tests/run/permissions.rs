@@ -1,5 +1,5 @@
-//! What an agent wants to do and a person has to decide, from the terminal of a run to its gate. The agent plays the recorded
-//! dialogue of a real client.
+//! Permission requests of an agent that a person has to decide, from the terminal of a run to its gate. The agent
+//! plays the recorded dialogue of a real client.
 
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -12,10 +12,11 @@ use crate::studio::terminal::Terminal;
 use crate::studio::{Studio, wait_for};
 use crate::workers::asking::client_in;
 
-/// What the recorded client wants to do.
+/// The request of the recorded client.
 const WANTED: &str = "worker-1 asks to be allowed: Bash echo hello-from-mock";
 
-/// A run of one worker that has to ask a person before it runs a command, and the id of its request.
+/// Prepares a run of one worker that has to ask a person before it runs a command; returns it with the id of the
+/// request.
 fn run(shop: &Shop, more: &[&str]) -> (Call, String) {
     let (folder, request) = client_in(&shop.aside());
     let path = format!("{}:/usr/local/bin:/usr/bin:/bin", folder.display());
@@ -28,7 +29,7 @@ fn run(shop: &Shop, more: &[&str]) -> (Call, String) {
     (call.env("TEAMSTER_PERMISSIONS_SHELL", "ask"), request)
 }
 
-/// The text in one line: a terminal and the gate break long ones.
+/// Returns the text in one line: a terminal and the gate wrap long lines.
 fn in_one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -46,7 +47,7 @@ fn request_that_nobody_answers_is_named_at_the_gate_and_does_not_land_by_itself(
     let denied = "worker-1 was not allowed in task 1: Bash echo hello-from-mock";
     assert!(said.contains(denied), "{said}");
     assert!(said.contains("nobody answered within 1 s"), "{said}");
-    // The gate is open, and what it shows is in the model of every viewer.
+    // The gate is open, and its content is in the view model of every viewer.
     let studio = Studio::start(&shop.project);
     let view = studio.json("/api/v1/teams/shop");
     assert_eq!(view["approval"]["waits"], true);
@@ -103,7 +104,7 @@ fn request_is_in_status_top_and_model_with_the_command_that_answers_it() {
 fn request_is_answered_at_the_terminal_and_the_person_is_told_of_it() {
     let shop = Shop::new();
     let (call, _) = run(&shop, &[]);
-    // A desktop that writes down what it is to show.
+    // A desktop that records its notifications.
     let told = shop.aside().join("told");
     let program = shop.aside().join("client/notify-send");
     std::fs::write(
@@ -122,7 +123,7 @@ fn request_is_answered_at_the_terminal_and_the_person_is_told_of_it() {
     wait_for("the notification", || is_told().then_some(()));
     terminal.press("deny not today\r");
     terminal.wait_for("worker-1 is told that it may not");
-    // It changed nothing, and the person has decided: there is nothing to ask about.
+    // It changed nothing, and the person has decided: there is nothing left to ask.
     terminal.ends();
     let report = in_one_line(&shop.report());
     let denied = "worker-1 was not allowed in task 1: Bash echo hello-from-mock";

@@ -1,4 +1,4 @@
-//! Where a run can work: repositories of all kinds, and none.
+//! Where a run can work: all kinds of repositories, and folders without one.
 
 use super::Shop;
 
@@ -118,7 +118,7 @@ fn gate_of_a_run_in_the_project_folder_shows_what_changed_and_our_folders_are_no
             ran.stdout
         );
     }
-    // What the user had changed before is not the team's.
+    // The user's earlier changes are not attributed to the team.
     let shown = &shop.events_of("approval.shown")[0]["data"];
     let files: Vec<&str> = shown["files"]
         .as_array()

@@ -1,4 +1,4 @@
-//! Planning: what a leader asks, what a person says to its plan, and that a killed host asks nobody twice.
+//! Planning: the leader's questions, a person's answers to its plan, and that a killed host asks nothing twice.
 
 use std::process::Child;
 
@@ -19,13 +19,13 @@ const PROMPT: &str = "plan> ";
 /// A plan of one task.
 const GO: &str = r#"{"tasks": [{"id": "go", "subject": "Go", "accept": ["It went."]}]}"#;
 
-/// The same, once the leader has asked.
+/// The same plan, after a question of the leader.
 const ASKS: &str = r#"{"analysis": "There are two ways.", "questions": ["Which of the two ways?"],
   "tasks": [{"id": "go", "subject": "Go any way"}]}"#;
 const ANSWERED: &str = r#"{"analysis": "There are two ways.", "assumptions": ["Nobody uses the other way."],
   "risks": ["It could rain."], "tasks": [{"id": "go", "subject": "Go the second way"}]}"#;
 
-/// A run with a leader that gives these answers, one each time it is asked, and keeps what it was told.
+/// Prepares a run with a leader that gives these answers, one for each call, and saves its prompts.
 fn led(shop: &Shop, agents: &str, answers: &[&str], more: &[&str]) -> Call {
     let root = shop.aside();
     for (number, answer) in (1..).zip(answers) {
@@ -51,13 +51,13 @@ fn prompt(shop: &Shop, number: u32) -> String {
     std::fs::read_to_string(shop.aside().join(format!("prompt-{number}"))).unwrap_or_default()
 }
 
-/// How often the leader was asked.
+/// Returns how often the leader was called.
 fn asked(shop: &Shop) -> usize {
     let text = std::fs::read_to_string(shop.aside().join("asked")).unwrap_or_default();
     text.lines().count()
 }
 
-/// The position of the first event of a kind, as the name of a question.
+/// Returns the id of the first question, which is the position of its event.
 fn question(shop: &Shop) -> String {
     shop.until("a question", || {
         !shop.events_of("question.asked").is_empty()
@@ -78,7 +78,7 @@ fn proposed(shop: &Shop, revision: u64) -> Value {
     events.last().unwrap()["data"].clone()
 }
 
-/// Waits until an answer can be typed: what is typed before that counts for nothing.
+/// Waits until an answer can be typed: earlier input does not count.
 #[track_caller]
 fn at_prompt(terminal: &Terminal, prompt: &str) {
     let is_there = || terminal.line().trim_end() == prompt.trim_end();
@@ -202,7 +202,7 @@ fn leader_goes_by_assumptions_when_nobody_is_to_be_asked() {
         let assumed = ["It is dry.", "Nobody was asked: Which of the two ways?"];
         assert_eq!(proposal["plan"]["assumptions"], serde_json::json!(assumed));
         assert_eq!(proposal["ask"], false);
-        // What a person reads: the gate, or the report of a run that has ended.
+        // The text for a person: the gate, or the report of a run that has ended.
         let read = if more.contains(&"auto") {
             shop.report()
         } else {
@@ -368,7 +368,7 @@ fn plan_is_decided_about_from_another_terminal_and_an_old_revision_is_refused() 
     plan(&shop, &["accept", "--revision", "3"]).fails(4);
 }
 
-/// Writes an editor that says that it is open, and waits until it is let go before it changes the plan.
+/// Writes an editor that records that it is open, and waits until it is released before it changes the plan.
 fn waiting_editor(shop: &Shop, call: Call) -> Call {
     let root = shop.aside();
     let editor = root.join("editor.sh");
@@ -385,7 +385,7 @@ fn waiting_editor(shop: &Shop, call: Call) -> Call {
         .env("TMPDIR", kept)
 }
 
-/// What was edited with [`waiting_editor`] and is still there.
+/// Returns the texts that were edited with [`waiting_editor`] and still exist.
 fn kept_texts(shop: &Shop) -> Vec<String> {
     let folders = std::fs::read_dir(shop.aside().join("kept")).unwrap();
     let files = folders.map(|folder| folder.unwrap().path().join("plan.toml"));
@@ -407,7 +407,7 @@ fn plan_edit_answers_only_the_revision_that_was_in_the_editor_and_keeps_what_is_
     plan(&shop, &["revise", "go twice", "--revision", "1"]).succeeds();
     proposed(&shop, 2);
     std::fs::write(shop.aside().join("go"), "").unwrap();
-    terminal.wait_for("revision 1 of the plan is not the present one");
+    terminal.wait_for("revision 1 of the plan is not the current one");
     terminal.exits(4);
     let answered = shop.events_of("plan.answered");
     assert_eq!(answered.len(), 1, "{answered:?}");
@@ -416,7 +416,7 @@ fn plan_edit_answers_only_the_revision_that_was_in_the_editor_and_keeps_what_is_
         kept.len() == 1 && kept[0].contains("Go mine"),
         "what was edited is kept: {kept:?}"
     );
-    // A revision that is not there is refused before anything is written.
+    // A missing revision is refused before anything is written.
     std::fs::remove_file(shop.aside().join("editing")).unwrap();
     let old = ["plan", "edit", "--team", "shop", "--revision", "1"];
     Terminal::of_call(waiting_editor(&shop, shop.call(old))).exits(4);
@@ -437,7 +437,7 @@ fn plan_that_is_decided_elsewhere_while_it_is_edited_is_carried_out() {
     plan(&shop, &["accept", "--revision", "1"]).succeeds();
     terminal.wait_for("This was decided elsewhere. What you edited is kept in");
     let text = || terminal.text();
-    // What is above it may have left the screen by then.
+    // Lines above it may have scrolled off the screen by then.
     terminal.wait_for("awaiting approval: the work waits for a person");
     assert!(!text().contains("is edited"), "{}", text());
     terminal.ends();
@@ -472,7 +472,7 @@ fn answer_to_another_revision_leaves_the_prompt_for_the_present_one() {
     let call = led(&shop, "1:w", &[GO], &["--approve", "never"]);
     let mut terminal = Terminal::of_call(call);
     at_prompt(&terminal, PROMPT);
-    // Whoever answered an earlier revision was too late, and their answer is in the journal.
+    // An answer to an earlier revision came too late, and is in the journal.
     let late = PlanAnswered::new(7, "studio", PlanAnswer::Accept);
     let late = NewEvent::new(EventActor::Person, EventKind::PlanAnswered(late));
     let store = shop.project.store(std::time::Duration::ZERO);
@@ -549,7 +549,7 @@ fn plan_answer_says_that_nobody_hosts_the_run_while_another_one_works_in_the_pro
         .succeeds()
         .stdout;
     assert!(
-        answered.contains("nobody hosts the run: `teamster run --resume shop`"),
+        answered.contains("no process hosts the run: `teamster run --resume shop`"),
         "{answered}"
     );
     std::fs::write(shop.aside().join("go"), "").unwrap();
@@ -603,7 +603,7 @@ fn task_that_a_person_adds_while_the_plan_waits_comes_beside_the_plan() {
         "Tell people",
     ];
     shop.call(also).run().succeeds();
-    // The plan still waits: it is neither carried out nor forgotten.
+    // The plan is still pending: it is neither carried out nor forgotten.
     plan(&shop, &["show"]).succeeds();
     plan(&shop, &["accept", "--revision", "1"]).succeeds();
     ends(run, 0);
@@ -681,7 +681,7 @@ fn leader_that_cannot_change_its_plan_leaves_it_as_it_was() {
     ends(run, 0);
 }
 
-/// Answers what the run asks, until its host is gone; the code that it ended with.
+/// Answers what the run asks until its host ends; returns the exit code.
 fn drive(shop: &Shop, mut run: Child) -> Option<i32> {
     let over = poll(LONG, || {
         if let Some(status) = run.try_wait().unwrap() {
@@ -693,7 +693,7 @@ fn drive(shop: &Shop, mut run: Child) -> Option<i32> {
     over.unwrap()
 }
 
-/// Answers every question and plan that waits. Somebody may be faster, or the host is dead: nothing depends on it.
+/// Answers all pending questions and plans. Errors are ignored: another answer may be faster, or the host is dead.
 fn answer_all(shop: &Shop) {
     let answered = shop.events_of("question.answered");
     for question in shop.events_of("question.asked") {
@@ -717,7 +717,7 @@ fn answer_all(shop: &Shop) {
     }
 }
 
-/// The phases that the session of a run went through.
+/// Returns the phases of a run's session.
 fn phases(shop: &Shop) -> Vec<String> {
     let session = shop.state_file(".party/session.json");
     let history = session["phase_history"].as_array().unwrap().iter();
@@ -755,7 +755,7 @@ fn host_that_is_killed_while_it_plans_is_followed_by_one_that_asks_nothing_twice
     assert!(points.len() >= 9, "{points:?}");
     for (kind, seq) in points {
         let shop = Shop::new();
-        // A leader that was killed with its host is asked the same again, and has the same answer.
+        // A leader that was killed with its host is called again with the same prompt, and gives the same answer.
         let answers = [ASKS, ANSWERED, ANSWERED];
         let call = led(&shop, "1:w", &answers, &more);
         let killed = call.env("TEAMSTER_TEST_DIE_AT_EVENT", seq.to_string());
@@ -853,7 +853,7 @@ fn checks_that_a_leader_wants_are_named_as_not_taken_and_why() {
         serde_json::json!(["make test", "curl x | sh"])
     );
     let shown = plan(&shop, &["show"]).exits(0).stdout;
-    let part = "Left out, because nobody agreed to run it:\n  - make test\n  - curl x | sh\n";
+    let part = "Left out, because it was not approved:\n  - make test\n  - curl x | sh\n";
     assert!(shown.contains(part), "{shown}");
     plan(&shop, &["accept", "--revision", "1"]).exits(0);
     ends(run, 0);

@@ -1,4 +1,4 @@
-//! Plans and leaders, good and bad; and what a repository may not run by itself.
+//! Good and bad plans and leaders, and what a repository may not run by itself.
 
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
@@ -112,7 +112,7 @@ fn a_sentence_in_korean_is_a_task_as_it_is() {
     shop.has_drafts();
 }
 
-/// A run whose leader is a shell command, which is asked at most twice.
+/// Starts a run whose leader is a shell command, which is called at most twice.
 fn led(shop: &Shop, leader: &str, more: &[&str]) -> crate::kit::Ran {
     let script = shop.script(
         "[[step]]\ntask = \"Delete everything\"\ndo = \"run\"\ncommand = \"rm -rf ./*\"\n\
@@ -182,7 +182,7 @@ fn a_leader_that_plans_what_cannot_be_done_ends_the_run() {
         let failed = shop.events_of("plan.failed");
         let answers = failed[0]["data"]["answers"].as_array().unwrap();
         assert_eq!(answers.len(), 2);
-        // A text that is too long for a line is kept beside the journal.
+        // A text that is too long for a line is stored beside the journal.
         let bytes = match &answers[1]["text"] {
             serde_json::Value::String(text) => text.len() as u64,
             blob => blob["bytes"].as_u64().unwrap(),

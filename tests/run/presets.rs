@@ -1,4 +1,4 @@
-//! Presets that bring their own plan: who gets which task, what each is told, and what is refused before anything begins.
+//! Presets with their own plan: the assignment of tasks, the prompts, and what is refused before anything begins.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use teamster_testkit::RunCmd;
 
 use super::{MARK, Shop};
 
-/// A shop whose user lets a script stand for every role. Each task writes a file with its number, and hands something over.
+/// Makes a shop whose user has a script for every role. Each task writes a file with its number, and has a handover.
 fn shop_with_roles() -> Shop {
     let shop = Shop::new();
     let root = shop.aside().display().to_string();
@@ -33,7 +33,7 @@ fn preview(shop: &Shop, words: &[&str]) -> Value {
     shop.run(args.iter().chain(words)).succeeds().json()
 }
 
-/// The tasks of a preview as `id: first worker, after …`.
+/// Returns the tasks of a preview as `id: first worker, after …`.
 fn graph(shown: &Value) -> Vec<String> {
     let tasks = shown["tasks"].as_array().unwrap();
     let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
@@ -73,7 +73,7 @@ fn plan_of_a_preset_is_shown_before_anything_begins() {
         assert!(prompt.contains(part), "{part} is not in\n{prompt}");
     }
     assert!(!prompt.contains("{task}"), "{prompt}");
-    // Two of the same role share what is for it.
+    // Two workers of the same role share its tasks.
     let shown = preview(
         &shop,
         &["--preset", "dev-backend", "--leader", "engine", "x"],
@@ -139,7 +139,7 @@ fn crew_without_a_role_of_the_plan_is_refused_before_the_run_begins() {
     };
     let refused = run("1:w:fixer,1:w").fails(6);
     for part in [
-        "the plan of the team bugfix has tasks for reviewer and tester, and nobody in 1:w:fixer,1:w is that",
+        "the plan of the team bugfix has tasks for reviewer and tester, and no member of 1:w:fixer,1:w has that role",
         "1:claude:reviewer",
     ] {
         assert!(refused.stderr.contains(part), "{}", refused.stderr);
@@ -172,7 +172,7 @@ fn preset_says_which_flow_a_run_follows_unless_the_command_does() {
     assert_eq!(preview(&shop, &["a bug"])["flow"], "staged");
 }
 
-/// What a session that leads would call: the plan is its own, and nobody else plans.
+/// The call of a session that leads: it brings its own plan, and there is no other planner.
 #[test]
 fn session_that_leads_brings_its_tasks_along() {
     let shop = shop_with_roles();
@@ -187,7 +187,7 @@ fn session_that_leads_brings_its_tasks_along() {
         ];
         let lines: Vec<String> = requests.iter().map(Value::to_string).collect();
         fs::write(shop.aside().join("requests"), lines.join("\n") + "\n").unwrap();
-        // The input stays open until the answer is there, as that of a client does.
+        // The input stays open until the reply arrives, like that of a client.
         let root = shop.aside().display().to_string();
         let line = format!(
             ": > {root}/answers; {{ cat {root}/requests; i=0; until grep -q '\"id\":2' {root}/answers || test $i -gt 1200; do sleep 0.05; i=$((i + 1)); done; }} | \

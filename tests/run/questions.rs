@@ -7,19 +7,19 @@ use crate::kit::Call;
 use crate::studio::terminal::Terminal;
 use crate::studio::wait_for;
 
-/// A worker that asks, and writes down what it was told.
+/// A worker that asks, and saves the answer.
 const ASKS: &str = "TEAMSTER ask 'Which of the two?' > answer.txt && echo done";
 
-/// A worker that asks one thing, and another one while the first waits.
+/// A worker that asks one question, and another one while the first is pending.
 const ASKS_TWICE: &str = "TEAMSTER ask 'Which colour?' > colour.txt &
 until test -e ROOT/go; do sleep 0.02; done
 TEAMSTER ask 'May I delete it all?' > delete.txt; wait; echo done";
 
-/// A worker that cannot go on until it was told a name.
+/// A worker that is blocked until it gets a name.
 const BLOCKED: &str = "if grep -q http ROOT/prompt; then echo http > name.txt; echo done
 else printf '%s\\n' '```teamster' '{\"status\": \"blocked\", \"summary\": \"Which name?\"}' '```'; fi";
 
-/// A run of one worker that does these lines for each task, and of no leader.
+/// Prepares a run without a leader, with one worker that runs these lines for each task.
 fn run(shop: &Shop, work: &str) -> Call {
     let aside = shop.aside();
     let root = aside.to_str().unwrap();
@@ -50,7 +50,7 @@ fn question_is_answered_at_the_terminal_of_the_run_while_it_goes_on() {
     terminal.wait_for("Type: YOUR ANSWER · Enter to answer later");
     terminal.wait_for("answer> ");
     assert_eq!(answers(&shop), 0, "{}", terminal.text());
-    // Put off, and taken up again.
+    // Postponed, and resumed.
     terminal.press("\r");
     terminal.wait_for("1 question for you: press Enter");
     terminal.press("\r");
@@ -103,7 +103,7 @@ fn question_that_comes_while_another_is_open_is_shown_before_it_can_be_answered(
     let first = shop.events_of("question.asked")[0]["seq"].as_u64().unwrap();
     shop.run(["answer", &format!("q{first}"), "blue"])
         .succeeds();
-    // What was shown for both asks for a number, so the second is shown anew without one.
+    // The text for both asks for a number, so the second is shown again without one.
     terminal.wait_for("This was answered elsewhere");
     wait_for("the prompt for the second", || is_asked(&terminal));
     terminal.press("no\r");

@@ -1,4 +1,4 @@
-//! The review of the merged work: who does it, what becomes of what is found, and what the gate says without one.
+//! The review of the merged work: the reviewer, the handling of findings, and the gate without a review.
 
 use std::fmt::Write as _;
 
@@ -11,7 +11,7 @@ use crate::kit::Call;
 const ACCEPT: &str = r#"{"verdict":"accept"}"#;
 const BLOCKER: &str = r#"{"verdict":"changes","findings":[{"severity":"blocker","path":"news.txt","line":1,"claim":"the news are wrong","evidence":"it says so","suggestion":"write the right ones"}]}"#;
 
-/// What the worker does: something wrong first, and what it is told afterwards.
+/// The worker makes a mistake first, and then does what it is told.
 const WORKER: &str = r#"
 [[step]]
 task = "write news"
@@ -25,8 +25,8 @@ path = "news.txt"
 content = "right\n"
 "#;
 
-/// A run of a worker and a reviewer, which says these in turn, and the last one for ever after. It keeps what it was told in
-/// `prompt-N`, and runs `before` before it answers.
+/// Prepares a run of a worker and a reviewer that gives these answers in turn, and then repeats the last one. It
+/// saves its prompts in `prompt-N`, and runs `before` before it answers.
 fn reviewed(shop: &Shop, before: &str, answers: &[&str], more: &[&str]) -> Call {
     let root = shop.aside().display().to_string();
     let mut script = format!(
@@ -49,7 +49,8 @@ fn reviewed(shop: &Shop, before: &str, answers: &[&str], more: &[&str]) -> Call 
     shop.call(args.more(more))
 }
 
-/// The same with a leader that says `answer` when it is woken, and plans one task. It keeps what it was told in `leader`.
+/// Prepares the same with a leader that plans one task and gives `answer` when it is woken. It saves its prompts in
+/// `leader`.
 fn led(shop: &Shop, reviews: &[&str], answer: &Value, more: &[&str]) -> Call {
     let root = shop.aside().display().to_string();
     let plan = json!({ "tasks": [{ "id": "a", "subject": "write news" }] });
@@ -287,7 +288,7 @@ fn host_killed_at_any_event_around_a_review_makes_nothing_twice() {
             .env("TEAMSTER_TEST_DIE_AT_EVENT", seq.to_string())
             .run();
         assert_ne!(died.code, Some(0), "it should have died at {seq}");
-        // A review that was not recorded is asked for again; what is said then is what was to be said.
+        // A review that was not recorded is repeated, with the same answer.
         let is_recorded = !shop.events_of("review.finished").is_empty();
         if !is_recorded {
             for number in 1..=2 {
@@ -374,11 +375,11 @@ fn review_that_is_only_preferred_and_that_nobody_can_make_changes_nothing() {
         assert!(!said.contains(word), "{said}");
     }
     let report = shop.report();
-    let why = "Nobody reviewed this work: no agent that can review.";
+    let why = "This work was not reviewed: no agent that can review.";
     assert!(report.contains(why), "{report}");
 }
 
-/// A finding as an answer of the reviewer: everything is in the first line of the news.
+/// Returns a reviewer's answer with a finding in the first line of the news.
 fn finds(severity: &str) -> String {
     BLOCKER.replace("blocker", severity)
 }
@@ -435,7 +436,7 @@ fn finding_that_the_leader_leaves_stands_at_the_gate_and_a_blocker_needs_a_perso
         assert_eq!(acted["dismissed"][0]["finding"], 1);
         assert_eq!(acted["dismissed"][0]["reason"], "Nobody reads the news.");
         let said = format!("{}{}", ran.stdout, shop.report_if_any());
-        // The gate breaks long lines.
+        // The gate wraps long lines.
         let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
         for part in [
             "the news are wrong",
@@ -504,7 +505,7 @@ fn reviewer_gets_the_whole_change_as_a_file() {
     assert!(told.contains("`teamster-change.patch`"), "{told}");
 }
 
-/// A client that notes how it is started, and answers as Codex does.
+/// A client that records its command line, and answers like Codex.
 const CODEX: &str = r#"#!/bin/sh
 test "$1" = --version && { echo 'codex-cli 0.98.0'; exit; }
 echo "$@" >> ROOT/codex-args

@@ -1,4 +1,4 @@
-//! What the state file of a run shows while the run goes on.
+//! The content of the state file during a run.
 
 use serde_json::{Value, json};
 use teamster_testkit::RunCmd;
@@ -7,7 +7,7 @@ use super::Shop;
 
 const STATE: &str = ".bkit/agent-state.json";
 
-/// Begins a run whose only task waits to be let go.
+/// Begins a run whose only task waits until it is released.
 fn begin(shop: &Shop) -> std::process::Child {
     let script = shop.script(
         "[[step]]\ndo = \"run\"\ncommand = \"touch ROOT/begun; until test -e ROOT/go; do sleep 0.02; done; echo 1 > one.txt\"\n",

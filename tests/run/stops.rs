@@ -1,4 +1,4 @@
-//! Stopping a run, gently and less so, leaving it, and taking it up again.
+//! Stopping a run at each level, detaching it, and resuming it.
 
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use teamster_testkit::RunCmd;
 use super::Shop;
 use crate::studio::terminal::Terminal;
 
-/// Two tasks; each notes that it has begun, and waits to be let go.
+/// Two tasks; each records its start, and waits until it is released.
 const PLAN: &str =
     "[[tasks]]\nid = \"one\"\nsubject = \"One\"\n\n[[tasks]]\nid = \"two\"\nsubject = \"Two\"\n";
 const WAITING: &str = "[[step]]\ndo = \"run\"\ncommand = \"echo $TEAMSTER_TASK_ID > t-$TEAMSTER_TASK_ID.txt; touch ROOT/begun-$TEAMSTER_TASK_ID; until test -e ROOT/go; do sleep 0.02; done\"\n";
@@ -26,7 +26,7 @@ fn begin(shop: &Shop, script: &str) -> Child {
     host
 }
 
-/// A run of both tasks, which ends at its gate.
+/// Prepares a run of both tasks, which ends at its gate.
 fn two_parts(shop: &Shop) -> RunCmd {
     let (script, plan) = (shop.script(WAITING), shop.plan(PLAN));
     let args = RunCmd::new("shop", "1:w", "two parts").provider(&script);
@@ -68,7 +68,7 @@ fn goes_on(shop: &Shop) {
     shop.is_quiet();
 }
 
-/// Once: what is begun is finished, and nothing else is begun.
+/// The first level: current tasks are finished, and no other is begun.
 fn drains(by: &str) {
     let shop = Shop::in_use();
     let before = shop.of_user();
@@ -144,7 +144,7 @@ fn a_detached_run_goes_on_without_its_terminal_and_one_project_has_one_run() {
     assert_eq!(begun.json()["team"], "shop");
     let host = begun.json()["pid"].as_u64().unwrap();
     shop.until("the first task", || shop.aside().join("begun-1").exists());
-    // Nobody else may work here meanwhile, under another name or the same.
+    // No other run may work here meanwhile, under another name or the same.
     let other = RunCmd::new("other", "1:w", "more").provider(&script);
     let refused = shop.run(&other).fails(4);
     assert!(refused.stderr.contains("another run"), "{}", refused.stderr);
@@ -159,7 +159,7 @@ fn a_detached_run_goes_on_without_its_terminal_and_one_project_has_one_run() {
         !std::path::Path::new(&format!("/proc/{host}/cmdline")).exists() || shop.alive().is_empty()
     });
     assert_eq!(shop.git(&["rev-parse", "main"]), commit);
-    // What is over is over.
+    // A finished run stays finished.
     let events = shop.events().len();
     let again = shop.run(&["run", "--resume", "shop"]).exits(0);
     assert!(again.stdout.contains("complete"), "{}", again.stdout);
@@ -201,10 +201,10 @@ fn ctrl_c_says_at_once_what_happens_what_is_waited_for_and_what_the_next_one_doe
     let printed = || std::fs::read_to_string(&out).unwrap();
     shop.until("the first task", || shop.aside().join("begun-1").exists());
     signal(host.id(), "-INT");
-    // The task goes on, so only what is said at once can be there.
+    // The task is still running, so only an immediate message can be there.
     shop.until("what happens now", || {
         printed().contains(
-            "stopping: no new task is begun; waiting for worker-1 (task 1) to finish; Ctrl-C again interrupts them",
+            "stopping: no new tasks are started; waiting for worker-1 (task 1) to finish; Ctrl-C again interrupts them",
         )
     });
     shop.until("the drain", || !shop.events_of("signal.drain").is_empty());
@@ -229,9 +229,9 @@ fn live_lines_go_on_after_ctrl_c() {
     let host = terminal.id().to_string();
     let sent = Command::new("kill").args(["-INT", &host]).status();
     assert!(sent.unwrap().success());
-    terminal.wait_for("stopping: no new task is begun");
+    terminal.wait_for("stopping: no new tasks are started");
     terminal.wait_for("stopping ·");
-    // The clock in the live line moves on while the task is waited for.
+    // The clock in the live line advances while the run waits for the task.
     let clock = || {
         let text = terminal.text();
         let line = text.lines().rfind(|line| line.contains("stopping ·"));
@@ -250,7 +250,8 @@ fn live_lines_go_on_after_ctrl_c() {
 #[test]
 fn host_that_git_refuses_stops_its_workers_and_says_what_is_left_and_how_to_go_on() {
     let shop = Shop::in_use();
-    // The first ends when the second is at work, and leaves a lock that keeps git from moving the branch of the team.
+    // The first task ends when the second is being worked on, and leaves a lock that keeps git from moving the team's
+    // branch.
     let branch = "refs/heads/omc-team/shop/integration.lock";
     let script = shop.script(&format!(
         "[[step]]\ntask = \"One\"\ndo = \"run\"\ncommand = \"echo 1 > t-1.txt; until test -e ROOT/begun-2; do sleep 0.02; done; \
@@ -282,7 +283,7 @@ fn host_that_git_refuses_stops_its_workers_and_says_what_is_left_and_how_to_go_o
     ] {
         assert!(text.contains(part), "{part} is not in\n{text}");
     }
-    // Each task is named once, by what is left of it: whether the second was done by then is a matter of luck.
+    // Each task is named once, by what is left of it: whether the second was done by then is a matter of timing.
     let left = text.lines().filter_map(|line| {
         let line = line.trim_start();
         let of = line.strip_prefix("left to do: task ");
@@ -302,7 +303,7 @@ fn stages_after_a_resume_are_those_that_happened_with_their_reasons() {
     let shop = Shop::in_use();
     let script =
         shop.script("[[step]]\ndo = \"edit\"\npath = \"made.txt\"\ncontent = \"made\\n\"\n");
-    // The check waits for a sign, so that the run is stopped in the middle of it.
+    // The check waits for a file, so that the run is stopped in the middle of it.
     let sign = shop.aside().join("go");
     let at = shop.aside().join("at-check");
     let check = format!(

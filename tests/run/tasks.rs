@@ -1,10 +1,10 @@
-//! Tasks that fail for good, workers that are lost: the run ends, and says so.
+//! Tasks that fail for good, and lost workers: the run ends, and reports it.
 
 use teamster_testkit::RunCmd;
 
 use super::Shop;
 
-/// `late` always comes after somebody else has changed the same line: `first`, then `second`, then `third`.
+/// `late` always comes after another task has changed the same line: `first`, then `second`, then `third`.
 const CONFLICTS: &str = r#"
 [[tasks]]
 id = "first"
@@ -123,7 +123,7 @@ fn a_run_whose_workers_take_no_more_tasks_ends() {
         .provider(&script)
         .plan(&plan);
     let ran = shop.run(&args).exits(14);
-    assert!(ran.stderr.contains("nobody is left"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("no worker is left"), "{}", ran.stderr);
     assert_eq!(shop.of_user(), before);
     shop.is_quiet();
 }
@@ -155,7 +155,7 @@ fn a_run_whose_worker_has_died_too_often_ends() {
     host.kill().unwrap();
     host.wait().unwrap();
     crate::workers::kill_9(&beat["pid"]);
-    // It has been started as often as anybody is, and is silent for a minute.
+    // It has reached the restart limit, and has been silent for a minute.
     let launch_file = format!("{folder}/worker-1.launch.json");
     let mut launch = shop.state_file(&launch_file);
     launch["restarts"] = 3.into();

@@ -1,4 +1,4 @@
-//! The trace of a host and of each bridge: where it lies, what it tells, and what it never tells.
+//! The traces of a host and of each bridge: their location, their content, and what they must not contain.
 
 use super::Shop;
 

@@ -1,7 +1,7 @@
 //! Checks of a team's work, as real processes.
 //!
-//! A check is run by a process of its own, as the host of a run would: so its environment and its memory are its own, and
-//! everything that it or the check started carries a mark by which leftovers are found.
+//! Each check is run by a separate host process, as in a run: so it has its own environment and memory, and
+//! everything that it or the check starts inherits a variable by which leftovers are found.
 
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -17,12 +17,12 @@ use teamster_testkit::wait::{LONG, wait_until};
 use crate::kit::TestProject;
 
 const FOLDER: &str = "VERIFY_TEST_FOLDER";
-/// Where the check runs, if that is not the project's folder.
+/// Where the check runs, if not in the project's folder.
 const ELSEWHERE: &str = "VERIFY_TEST_ELSEWHERE";
 const COMMAND: &str = "VERIFY_TEST_COMMAND";
 const LIMIT: &str = "VERIFY_TEST_LIMIT";
 const MARK: &str = "VERIFY_TEST_MARK";
-/// Lines that the host reports back; all of them are counted.
+/// How many lines the host reports; all of them are counted.
 const LINES: usize = 50;
 
 #[test]
@@ -103,7 +103,7 @@ impl Site {
             .unwrap()
     }
 
-    /// What the host told at its end. Nobody is left then.
+    /// Returns the host's report at its end. No process is left then.
     fn told(&self, mut host: Child) -> CheckReport {
         assert!(host.wait().unwrap().success());
         assert_eq!(self.alive(), Vec::<String>::new(), "somebody is left");
@@ -115,7 +115,7 @@ impl Site {
         self.told(self.start(command, LONG, &[]))
     }
 
-    /// Every process that carries the mark, except those that only wait to be looked at.
+    /// Returns every process with the variable, except zombies.
     fn alive(&self) -> Vec<String> {
         let wanted = format!("{MARK}={}", self.mark);
         let mut found = Vec::new();
@@ -223,8 +223,8 @@ fn a_team_answers_for_what_it_broke_and_nothing_else() {
 #[test]
 fn a_check_that_takes_too_long_is_ended_with_everyone_who_does_not_want_to_go() {
     let site = Site::new();
-    // One ignores the request, one sits in a session of its own, one has lost our number and its parents, and has left
-    // the kernel's group where it may.
+    // One ignores the signal, one has its own session, and one has dropped the launch number and its parents, and has
+    // left the cgroup where that is allowed.
     let command = "sh -c 'trap \"\" TERM INT HUP; echo stays; while :; do sleep 600; done' &
         setsid sh -c 'trap \"\" TERM; touch apart; while :; do sleep 600; done' &
         export groups=$(sed -n 's/^[^ ]* [^ ]* [^ ]* [^ ]* \\([^ ]*\\) .* - cgroup2 .*/\\1/p' /proc/self/mountinfo | head -n 1)
@@ -330,7 +330,7 @@ fn a_check_gets_no_credentials_of_agents_and_nothing_about_a_team() {
     ];
     let command = "env | grep -c '=canary$'; echo \"$CI $EDITOR\"; env | grep -c '^TEAMSTER_'; cat";
     let told = site.told(site.start(command, LONG, &planted));
-    // Its launch's number is the only variable of ours.
+    // The launch number is the only variable of teamster.
     assert_eq!(told.lines(), ["0", "1 ed", "1"]);
     assert_eq!(told.checked().verdict, CheckVerdict::Passed);
 }

@@ -1,4 +1,4 @@
-//! A leader that is woken during the run: what it is told, what becomes of its decisions, and what happens without them.
+//! A leader that is woken during the run: its prompt, the handling of its decisions, and what happens without them.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use teamster_testkit::wait::wait_for;
 
 use super::Shop;
 
-/// The task breaks for good at once, because four earlier failures are on record.
+/// The task fails for good at once, because four earlier failures are on record.
 const BREAK: &str = r#"
 Break)
   printf '{"taskId":"%s","lastError":"before","retryCount":4,"lastFailedAt":"2026-01-01T00:00:00.000Z"}' \
@@ -20,7 +20,7 @@ Mend)
 Go\ on) echo on > on.txt; echo done ;;
 "#;
 
-/// The worker cannot go on until it knows the port.
+/// The worker is blocked until it knows the port.
 const ASK: &str = r#"
 Serve*)
   if grep -q 8080 ROOT/prompt-$TEAMSTER_TASK_ID; then echo 8080 > port.txt; echo done
@@ -32,13 +32,13 @@ const QUESTION: &str = "
 Serve*) TEAMSTER ask 'Which port?' > port.txt && echo done ;;
 ";
 
-/// A shop with a team that does what a script says, and a leader that says what it finds in files.
+/// A shop with a team that plays a script, and a leader that answers from files.
 struct Led {
     shop: Shop,
 }
 
 impl Led {
-    /// `plan` is what the leader plans, as subjects; each task waits for the one before.
+    /// `plan` is the leader's plan, as subjects; each task waits for the one before.
     fn new(work: &str, plan: &[&str]) -> Self {
         let shop = Shop::new();
         let tasks: Vec<Value> = plan
@@ -128,7 +128,7 @@ impl Led {
     }
 }
 
-/// One task asks the leader; the other is done only once the leader thinks about it.
+/// One task asks the leader; the other ends only once the leader has been woken.
 const BESIDE: &str = "
 Serve*) TEAMSTER ask 'Which port?' > port.txt && echo done ;;
 Other) until test -e ROOT/waking; do sleep 0.05; done; echo other > other.txt; echo done ;;
@@ -181,7 +181,7 @@ fn task_that_failed_and_that_the_leader_only_cancels_is_missing_work() {
     let why = "the leader cancelled what had failed and made no other task of it: 2";
     assert!(said.contains(why), "{said}");
     assert_eq!(led.subjects(), ["First"]);
-    // A person who sees that may still take what there is, and the end says that it is not all.
+    // A person who sees that may still accept the result, and the end reports that it is incomplete.
     let approve = ["approve", "--team", "shop", "--commit"];
     let commit = led.shop.events_of("approval.requested")[0]["data"]["commit"].clone();
     let approve = [&approve[..], &[commit.as_str().unwrap()]].concat();
@@ -225,7 +225,7 @@ fn woken_leader_is_told_its_plan_and_what_it_wrote_down() {
     }
     assert!(!first.contains("Your notes"), "{first}");
     assert!(second.contains("> - I said 8080."), "{second}");
-    // What is done needs no description any more.
+    // A completed task needs no description any more.
     assert!(!second.contains("In serve.sh."), "{second}");
     led.shop.is_quiet();
 }
@@ -338,7 +338,7 @@ fn leader_that_has_used_its_part_of_the_time_is_ended_and_the_engine_acts() {
     assert_eq!(failed.len(), 1, "{failed:?}");
     assert_eq!(
         failed[0]["data"]["reason"],
-        "it has used its part of the run's time"
+        "it has used its share of the run's time"
     );
     assert!(
         ran.stdout.contains("blocked: Which port?"),

@@ -1,8 +1,8 @@
-//! A whole run: planned, worked on, in conflict, merged, verified, fixed, asked about, and decided.
+//! A whole run: plan, work, conflict, merge, verification, fix, gate and decision.
 
 use super::Shop;
 
-/// Everything up to the gate, which nobody answers.
+/// Runs everything up to the gate, which is not answered.
 fn at_gate() -> Shop {
     let shop = Shop::in_use();
     shop.whole_run(&["--approve", "never"]).run().exits(0);
@@ -40,7 +40,7 @@ fn approved_work_lands_and_nothing_else_is_touched_or_left() {
     let range = format!("{before}..main");
     let merges = shop.git(&["log", "--merges", "--first-parent", "--format=%s", &range]);
     assert_eq!(merges.lines().count(), 4, "{merges}");
-    // The tests are run on what was committed, where the user's own files cannot help.
+    // The tests run on the committed files, without the user's own.
     let fresh = shop.aside().join("fresh");
     let fresh = fresh.to_str().unwrap();
     shop.git(&["worktree", "add", "--quiet", "--detach", fresh, "main"]);
@@ -78,7 +78,7 @@ fn rejected_work_that_is_rolled_back_leaves_everything_of_the_users_as_it_was() 
         !left.iter().any(|left| left.contains("integration")),
         "{left:?}"
     );
-    // What was made is on no branch, and not lost.
+    // The work is on no branch, but not lost.
     assert_eq!(shop.git(&["cat-file", "-t", &commit]), "commit");
     let kept = shop.git(&["for-each-ref", "--contains", &commit, "refs/teamster"]);
     assert!(!kept.is_empty());
@@ -94,7 +94,7 @@ fn rejected_work_that_is_rolled_back_leaves_everything_of_the_users_as_it_was() 
     for words in ["not like this", "Rejected and rolled back"] {
         assert!(report.contains(words), "{words} is not in\n{report}");
     }
-    // What is over stays over.
+    // A finished run stays finished.
     shop.run(&["run", "--resume", "shop"]).exits(10);
     let again = ["approve", "--team", "shop", "--commit", commit.as_str()];
     shop.run(&again).exits(4);
@@ -126,7 +126,7 @@ content = "more\n"
     assert_ne!(first, second);
     let files = shop.git(&["diff", "--name-only", "main", &second]);
     assert_eq!(files, "more.txt\nnews.txt");
-    // What was decided on is not what is there any more.
+    // The commit that was decided on is no longer the current one.
     let stale = shop.run(&["approve", "--team", "shop", "--commit", &first]);
     assert!(stale.fails(4).stderr.contains(&second));
     let reject = ["reject", "--team", "shop", "--commit", &second];
@@ -173,7 +173,7 @@ fn the_state_files_say_what_the_journal_says() {
         if !shop.folder().join(".bkit/agent-state.json").exists() {
             return false;
         }
-        // A stage that has just begun is shown a moment later, and one that is over is not waited for.
+        // A stage that has just begun is shown a moment later, and one that is over is not awaited.
         let stage = shop.stage();
         if agrees(&stage) && shop.stage() == stage {
             seen.insert(stage.clone());

@@ -1,4 +1,4 @@
-//! Teams that are made and removed by processes that die.
+//! Teams that are created and removed by processes that die.
 
 use teamster_fs::fail;
 use teamster_journal::EventActor;
@@ -78,7 +78,7 @@ fn a_team_whose_remover_dies_is_there_or_gone() {
             .store
             .delete_team(&new.name, &EventActor::Person, false);
         let died = fail::revive();
-        // Whoever asks next finds it whole, or finishes its end.
+        // The next caller finds it complete, or finishes its removal.
         match crew
             .store
             .create_task(&new.name, &EventActor::Lead, &task())

@@ -1,4 +1,4 @@
-//! Files that others wrote, tore or lost.
+//! Files that other programs wrote, damaged or lost.
 
 use serde_json::{Value, json};
 use teamster_journal::{EventActor, LINE_LIMIT};
@@ -276,7 +276,7 @@ fn a_commit_of_several_events_counts_only_with_its_last_one() {
         .unwrap();
     let half = &after[..=before.len() + first_line];
     std::fs::write(&journal, half).unwrap();
-    // Only a machine that goes down loses what was written; it loses its cache as well.
+    // Only a power failure loses written data; it loses the cache as well.
     std::fs::remove_file(crew.in_tasks(".teamster.index")).unwrap();
     let page = crew.store.events(&crew.team, 1, 10).unwrap();
     assert_eq!(page.events.len(), 1, "half a commit is none");
@@ -446,7 +446,7 @@ fn a_cursor_that_is_damaged_or_too_far_repeats_rather_than_loses() {
     }
 }
 
-/// Messages for a native teammate lie in its client's own file, beside what the client put there.
+/// Messages for a native teammate go into its client's own file, beside the client's messages.
 #[test]
 fn a_native_teammate_gets_plain_messages_in_its_own_inbox() {
     let crew = FileTeam::new("native");

@@ -1,4 +1,5 @@
-//! `teamster store` with a real PostgreSQL server: naming it, making it, looking at it, and taking teams there and back.
+//! `teamster store` with a real PostgreSQL server: selecting, creating and showing a store, and moving teams there
+//! and back.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -21,13 +22,13 @@ use teamster_types::team::{NewMember, NewTeam};
 
 use crate::kit::{Call, Ran, TestProject, skip};
 
-/// The password of the server of the tests.
+/// The password of the test server.
 const PASSWORD: &str = "only-for-tests";
 
 /// The version of the schema.
 const SCHEMA: usize = 5;
 
-/// A database of its own, and a home in which it is named by the variable.
+/// A separate database, and a home whose environment variable names it.
 struct Place {
     server: &'static PostgresServer,
     name: String,
@@ -36,7 +37,7 @@ struct Place {
 }
 
 impl Place {
-    /// An empty database; `None` where no server is installed.
+    /// Creates an empty database; `None` where no server is installed.
     fn empty() -> Option<Self> {
         let server = shared_server()?;
         let url = server.database();
@@ -49,7 +50,7 @@ impl Place {
         })
     }
 
-    /// The same with a store in it.
+    /// Creates a database with a store in it; `None` where no server is installed.
     fn new() -> Option<Self> {
         let place = Self::empty()?;
         place.run(["store", "init"]).succeeds();
@@ -68,7 +69,7 @@ impl Place {
         self.server.sql(&self.name, statements)
     }
 
-    /// Exports the team of the files, and returns where.
+    /// Exports the team from the file store, and returns the path.
     fn exported(&self) -> String {
         let path = self
             .project
@@ -82,7 +83,7 @@ impl Place {
         path
     }
 
-    /// Runs statements in a transaction that stays open until it is dropped.
+    /// Runs statements in a transaction that stays open until the session is dropped.
     fn holding(&self, statements: &str) -> LockingSession {
         let programs = teamster_testkit::postgres::programs().unwrap();
         let mut psql = Command::new(programs.join("psql"))
@@ -102,7 +103,7 @@ impl Place {
         }
     }
 
-    /// Returns how many sessions wait for a lock.
+    /// Returns whether a session waits for a lock.
     fn waiting(&self) -> bool {
         let asked = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
         self.sql(asked) != "0"
@@ -162,7 +163,7 @@ fn what_is_wrong_is_said_once_with_the_way_on_and_without_the_password() {
     );
     let old = place.server.database();
     let old_name = old.rsplit('/').next().unwrap().to_owned();
-    // A server that says that it is older than it is.
+    // A server that reports an older version than its own.
     place.server.sql(
         &old_name,
         &format!(
@@ -191,11 +192,11 @@ fn what_is_wrong_is_said_once_with_the_way_on_and_without_the_password() {
             "cannot be reached",
             "server runs",
         ),
-        (place.server.url("nowhere"), 7, "is not there", "createdb"),
+        (place.server.url("nowhere"), 7, "does not exist", "createdb"),
         (
             good.replace("postgres:only", "weak:only"),
             6,
-            "may not do that",
+            "lacks a privilege",
             "GRANT CREATE ON DATABASE",
         ),
         (format!("{good}?sslmode=require"), 7, "with TLS", "sslmode"),
@@ -208,7 +209,7 @@ fn what_is_wrong_is_said_once_with_the_way_on_and_without_the_password() {
         (
             newer.url.clone(),
             6,
-            &format!("version 99, which a newer teamster has made; this one knows {SCHEMA}"),
+            &format!("version 99, which a newer teamster created; this one supports {SCHEMA}"),
             "newer teamster",
         ),
         (
@@ -230,7 +231,7 @@ fn what_is_wrong_is_said_once_with_the_way_on_and_without_the_password() {
         assert!(ran.stderr.contains(says), "{says}: {}", ran.stderr);
         let hint = ran.stderr.lines().last().unwrap();
         assert!(hint.contains(hints), "{hints}: {hint}");
-        // The same words in a look, after what could be told.
+        // `store status` shows the same text, after what it could find out.
         let look = place
             .project
             .call(["store", "status", "--json"])
@@ -320,7 +321,7 @@ fn password_on_the_command_line_is_refused_and_repeated_nowhere() {
         .fails(7);
 }
 
-/// Writes a file beside the settings of the user.
+/// Writes a file beside the user's settings.
 fn user_file(project: &TestProject, name: &str, text: &str, mode: u32) {
     let folder = project.home().join(".config/teamster");
     std::fs::create_dir_all(&folder).unwrap();
@@ -329,7 +330,7 @@ fn user_file(project: &TestProject, name: &str, text: &str, mode: u32) {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
 }
 
-/// The store that a look says is meant.
+/// Returns the store that `store status` reports as selected.
 fn meant(ran: &Ran) -> (Value, Value) {
     (ran.json()["store"].clone(), ran.json()["from"].clone())
 }
@@ -345,7 +346,7 @@ fn project_never_names_the_store() {
     assert_eq!(ran.json()["kind"], "files");
     let warned = project.run(["store", "status"]).exits(0);
     says_no_password(&warned);
-    let says = "does not count in the settings of a project";
+    let says = "is ignored in the settings of a project";
     assert_eq!(warned.stderr.matches(says).count(), 2, "{}", warned.stderr);
 }
 
@@ -359,7 +360,7 @@ fn user_names_the_store_in_settings_or_in_a_file_that_nobody_else_reads() {
     assert_eq!(store, "postgres://me@127.0.0.1:1/mine");
     assert!(from.as_str().unwrap().ends_with("config.toml, line 2"));
 
-    // A password in a file that others may read is refused.
+    // A password in a file that other users may read is refused.
     let with_password = "[store]\nurl = \"postgres://me:hunter2@127.0.0.1:1/mine\"\n";
     settings(with_password, 0o644);
     let ran = status().fails(6);
@@ -477,7 +478,7 @@ fn import_into_files_that_is_killed_leaves_nothing_to_see() {
     big_team(&project.store(Duration::ZERO), &project.folder(), 3_000, 10);
     let path = project.folder().join("big.jsonl");
     let words = ["store", "export", "--team", "big", "--output"];
-    // Some of its tasks are claimed, which the command says.
+    // Some of its tasks are claimed, which the command reports.
     project
         .run(words.into_iter().chain([path.to_str().unwrap()]))
         .exits(0);
@@ -505,7 +506,7 @@ fn import_into_files_that_is_killed_leaves_nothing_to_see() {
     assert_eq!(left.count(), 0);
 }
 
-/// A team with many tasks in every state, mail that is read in part, and a journal of all that.
+/// Creates a team with many tasks in every state, partly read messages, and a journal of all that.
 fn big_team(store: &FileStore, project: &Path, tasks: usize, sends: usize) {
     let team: TeamName = "big".parse().unwrap();
     let members = (1..=10).map(|number| NewMember {
@@ -561,7 +562,7 @@ fn big_team(store: &FileStore, project: &Path, tasks: usize, sends: usize) {
             match place % 3 {
                 0 => drop(store.complete(&team, id, token, None).unwrap()),
                 1 => drop(store.fail(&team, id, token, "it did not work").unwrap()),
-                // Somebody works on it when the team is exported.
+                // This task is claimed when the team is exported.
                 _ if place == 8 => {}
                 _ => drop(
                     store
@@ -597,7 +598,7 @@ fn ten_thousand_tasks_go_to_a_database_and_back_byte_for_byte() {
     assert_eq!(said["exported"]["released"].as_array().unwrap().len(), 10);
     let mode = std::fs::metadata(&first).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
-    // An export that is there is not overwritten.
+    // An existing export is not overwritten.
     place.project.run(export).fails(4);
 
     let said = place.run(["store", "import", &first]).succeeds().stdout;
@@ -626,7 +627,7 @@ fn ten_thousand_tasks_go_to_a_database_and_back_byte_for_byte() {
         .filter(|line| line.starts_with("{\"event\""))
         .count();
     assert!(events > 11_000, "{events}");
-    // There it goes on, and nothing is taken for the doing of another program.
+    // The team continues in the new store, and nothing is attributed to another program.
     let store = other.store(Duration::ZERO);
     let team: TeamName = "big".parse().unwrap();
     let request = ClaimRequest {
@@ -687,7 +688,7 @@ fn certificate_of_the_server_is_judged_as_the_address_says() {
     ))
     .succeeds();
     for (url, says) in [
-        // The machine knows no such authority.
+        // The machine does not know this certificate authority.
         (format!("{by_name}?sslmode=verify-full"), "UnknownIssuer"),
         // The certificate is for another name.
         (
@@ -712,7 +713,7 @@ fn certificate_of_the_server_is_judged_as_the_address_says() {
     let _ = std::fs::remove_dir_all(folder);
 }
 
-/// Passes everything on but what wakes a listener, as a pooler does that hands out connections for a transaction.
+/// Forwards everything except notifications, like a pooler in transaction mode.
 fn deaf_pooler(port: u16) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let own = listener.local_addr().unwrap().port();
@@ -735,7 +736,7 @@ fn deaf_pooler(port: u16) -> u16 {
 
 fn pass_answers(mut server: TcpStream, mut client: TcpStream) {
     let mut head = [0; 5];
-    // The address asks for no TLS, so there are only whole messages.
+    // The URL asks for no TLS, so there are only complete messages.
     while server.read_exact(&mut head).is_ok() {
         let length = u32::from_be_bytes([head[1], head[2], head[3], head[4]]);
         let mut body = vec![0; usize::try_from(length).unwrap() - 4];
@@ -773,6 +774,6 @@ fn status_says_that_nobody_is_woken_behind_a_pooler() {
     assert!(
         status(&[])
             .stdout
-            .contains("changes are looked for every second")
+            .contains("changes are polled every second")
     );
 }

@@ -1,6 +1,6 @@
-//! Every kind of change, killed before every one of its file operations, one after the other.
+//! Every kind of change, killed before each of its file operations in turn.
 //!
-//! Whoever comes next finds the change made or not made, never half; and nothing lying about.
+//! The next process finds the change made or not made, never half, and no leftovers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +28,7 @@ struct Scene {
     store: FileStore,
     clock: Arc<ManualClock>,
     scratch: Scratch,
-    /// Of task 2, held by `ada`.
+    /// The token of task 2, held by `ada`.
     token: Token,
 }
 
@@ -73,7 +73,7 @@ impl Scene {
         })
     }
 
-    /// Everything that a person could see, but for times and random ids.
+    /// Returns everything that a person could see, except times and random ids.
     fn look(&self) -> Result<Value> {
         let list = self.store.tasks(&team())?;
         assert!(list.problems.is_empty(), "{:?}", list.problems);
@@ -108,7 +108,7 @@ impl Scene {
         Ok(json!({"tasks": tasks, "mail": mail, "signals": signals, "members": members}))
     }
 
-    /// Whatever can be claimed is given to whoever asks, own tasks first, the lowest number first.
+    /// Checks that claimable tasks are given out, the claimant's own first, then by number.
     fn check_claims(&self) -> Result<()> {
         self.clock.advance(600_000);
         let list = self.store.tasks(&team())?.tasks;
@@ -146,7 +146,7 @@ impl Scene {
         Ok(())
     }
 
-    /// The journal alone tells the same, without a gap.
+    /// Checks that the journal alone gives the same state, without a gap.
     fn check_journal(&self) -> Result<()> {
         let page = self.store.events(&team(), 1, usize::MAX)?;
         assert!(page.damaged.is_empty());
@@ -227,7 +227,7 @@ type Change = fn(&Scene) -> Result<()>;
 
 fn nothing(_: &Scene) {}
 
-/// Every kind of change, with what must be there before.
+/// All kinds of change, with the state that each needs.
 const CHANGES: &[(&str, Arrange, Change)] = &[
     ("create", nothing, |scene| {
         let made = scene
@@ -284,7 +284,7 @@ const CHANGES: &[(&str, Arrange, Change)] = &[
     ),
     (
         "complete",
-        // After a look at all files the index thinks that it knows who is blocked.
+        // After reading all files, the index claims to know which tasks are blocked.
         |scene| {
             let look = &mut |tx: &mut dyn Txn| tx.refresh().map(drop);
             scene.store.change(&team(), "look", look).unwrap();
@@ -327,7 +327,7 @@ const CHANGES: &[(&str, Arrange, Change)] = &[
                 let token = claim(store, Some(2)).unwrap();
                 store.fail(&team, &id(2), &token, "boom").unwrap();
             }
-            // With everything before it over, nobody looks at it again until it is brought back.
+            // With everything before it completed, it is not checked again until it is restored.
             let token = claim(store, Some(1)).unwrap();
             store.complete(&team, &id(1), &token, None).unwrap();
             claim(store, None).unwrap();
@@ -341,7 +341,7 @@ const CHANGES: &[(&str, Arrange, Change)] = &[
     ),
     (
         "assign",
-        // A claim before it, so that the index is fresh and says that nothing is assigned to anybody.
+        // A claim before it, so that the index is fresh and says that no task is assigned.
         |scene| drop(claim(&scene.store, None).unwrap()),
         |scene| {
             let edit = Edit {
@@ -408,7 +408,7 @@ const CHANGES: &[(&str, Arrange, Change)] = &[
     }),
 ];
 
-/// One kind of change, with what is seen before it and after it.
+/// One kind of change, with the visible state before and after it.
 struct Killing {
     name: &'static str,
     arrange: Arrange,
@@ -432,7 +432,8 @@ impl Killing {
         })
     }
 
-    /// Kills the change before its n-th file operation, and whoever mends it before the m-th; false when it got through.
+    /// Kills the change before its n-th file operation, and the process that repairs it before the m-th; returns
+    /// `false` when the change succeeded.
     fn at(&self, step: u64, mender: Option<u64>) -> Result<bool> {
         let Self {
             name, before, done, ..
@@ -467,7 +468,7 @@ impl Killing {
     }
 }
 
-/// Two scenes differ in when they were played and in who played them.
+/// Removes what differs between two scenes: times and processes.
 fn normalized(value: &Value) -> Value {
     match value {
         Value::Object(object) => object
@@ -492,7 +493,7 @@ fn every_change_killed_at_every_step_is_done_or_not_done() {
         let mut step = 0;
         while killing.at(step, None).unwrap() {
             deaths += 1;
-            // Whoever mends is killed as well: here and there in passing, everywhere when asked for.
+            // The repairing process is killed as well: at some steps by default, at all of them on request.
             let menders = match step % 6 {
                 _ if double => 0..120,
                 0 => step..step + 1,

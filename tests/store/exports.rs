@@ -1,4 +1,4 @@
-//! A team on its way from one store of files to another: damaged, killed, raced.
+//! Moving a team from one file store to another: damaged, killed, raced.
 
 use teamster_fs::fail;
 use teamster_journal::EventActor;
@@ -9,7 +9,7 @@ use teamster_testkit::scratch::{Scratch, stopped_clock};
 
 use super::{FileTeam, PATIENCE, leftovers, message};
 
-/// A team with something of everything, as JSON lines.
+/// Creates a team with a bit of everything, and returns it with its export.
 fn crew(name: &str) -> (FileTeam, Vec<u8>) {
     let crew = FileTeam::new(name);
     for subject in ["first", "second", "third"] {
@@ -52,7 +52,7 @@ fn lines_of(store: &FileStore) -> Vec<u8> {
     store.export_team(&team).unwrap().0.to_lines()
 }
 
-/// An empty store in a folder of its own.
+/// Creates an empty store in a separate folder.
 fn elsewhere(name: &str) -> (FileStore, Scratch) {
     let scratch = Scratch::new(name);
     (scratch.store(stopped_clock(), PATIENCE), scratch)
@@ -90,7 +90,7 @@ fn import_killed_before_any_file_operation_made_the_team_or_left_nothing_to_see(
             assert_eq!(next.teams().unwrap(), [], "step {steps}");
             let error = next.tasks(&export.team).unwrap_err();
             assert_eq!(error.kind, Kind::NotFound, "step {steps}: {error}");
-            // Nothing is in the way of the next one, here the same process.
+            // The next import is not blocked, here by the same process.
             next.import_team(&export).unwrap();
         }
         assert_eq!(lines_of(&next), lines, "step {steps}");

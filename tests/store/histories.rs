@@ -1,4 +1,4 @@
-//! Eight clients at once, and a judge who asks whether they could have come one after the other.
+//! Eight concurrent clients, and a check that their operations are linearizable.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,8 +9,8 @@ use teamster_testkit::scratch::{Scratch, gone, stopped_clock};
 use teamster_testkit::{ManualClock, MemStore};
 use teamster_types::process::{Life, ProcessId};
 
-/// How many histories of 200 operations each, on both stores together; nightly runs set more. Files take their time,
-/// so most of them are made in memory.
+/// The number of histories of 200 operations each, on both stores together; nightly runs set more. The file store is
+/// slow, so most of them run in memory.
 const HISTORIES: u64 = 1_000;
 
 fn histories() -> u64 {
@@ -58,14 +58,14 @@ fn in_memory() -> Faces {
     }
 }
 
-/// What so many histories came to.
+/// The results of a number of histories.
 struct Judged {
     operations: usize,
     deaths: u64,
     said: String,
 }
 
-/// Drives and judges so many histories.
+/// Runs and checks this many histories.
 fn judge_all(store: &str, faces: &Faces, project: &str, count: u64) -> Judged {
     let start = Instant::now();
     let (mut operations, mut died) = (0, 0);

@@ -1,4 +1,4 @@
-//! Listening for one worker, in files.
+//! Listening for one worker, in the file store.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use teamster_testkit::wait::stays_so;
 
 use super::FileTeam;
 
-/// Hears nothing for so long that quiet is believed.
+/// Waits without a message until the listener polls less often.
 fn get_used_to_quiet(listener: &mut dyn Listen) {
     stays_so("there is no signal", Duration::from_millis(2_500), || {
         listener.hear().unwrap().signals.is_empty()
@@ -23,7 +23,7 @@ fn a_signal_of_another_program_is_heard_after_a_long_quiet() {
     let mut listener = crew.store.listen(&crew.team, &worker).unwrap();
     get_used_to_quiet(&mut *listener);
     std::fs::write(crew.in_team("signals/ada.shutdown"), "now!").unwrap();
-    // As long as it is there, and not only once.
+    // It is reported as long as it is there, and not only once.
     for _ in 0..2 {
         let heard = listener.hear().unwrap().signals;
         assert_eq!(heard.len(), 1);

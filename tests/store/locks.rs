@@ -1,4 +1,4 @@
-//! Locks of others, locks of the dead, and locks that vanish.
+//! Foreign locks, locks of dead processes, and locks that vanish.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -19,7 +19,7 @@ use super::{FileTeam, age, claim_request, id};
 
 const MOMENT: Duration = Duration::from_millis(150);
 
-/// What another client does with a lock folder of its own, until it is told to stop.
+/// Holds a lock folder like another client, until it is told to stop.
 fn hold(folder: &Path, stop: &AtomicBool) {
     std::fs::create_dir(folder).unwrap();
     while !stop.load(Ordering::SeqCst) {
@@ -30,7 +30,7 @@ fn hold(folder: &Path, stop: &AtomicBool) {
     std::fs::remove_dir(folder).unwrap();
 }
 
-/// Holds a lock folder while `act` runs, and lets go after a moment.
+/// Holds a lock folder while `act` runs, and releases it after a moment.
 fn while_held<T: Send>(folder: &Path, act: impl FnOnce() -> T + Send) -> (T, Duration) {
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -132,7 +132,7 @@ fn a_lock_folder_that_others_left_long_ago_is_cleared() {
     assert!(!crew.in_tasks("1.json.lock").exists());
 }
 
-/// A claim lock as another claimer leaves it.
+/// Returns a claim lock as another claimant leaves it.
 fn claim_lock(process: &ProcessId, timestamp: i64) -> String {
     json!({
         "pid": process.pid,
@@ -277,7 +277,7 @@ fn a_clock_that_jumps_takes_no_lock_of_the_living() {
     crew.check_journal();
 }
 
-/// Peers who judge stale locks without a guard hold 2 to 22 of these twice.
+/// Programs that judge stale locks without a guard lock claim 2 to 22 of these twice.
 #[test]
 fn five_hundred_stale_locks_and_four_claimers_give_every_task_once() {
     const TASKS: usize = 500;
@@ -302,7 +302,7 @@ fn five_hundred_stale_locks_and_four_claimers_give_every_task_once() {
     let given: Vec<u128> = std::thread::scope(|scope| {
         let claimers: Vec<_> = (0..4)
             .map(|number| {
-                // On a busy machine nobody can say how long three others take.
+                // On a busy machine the other three may take arbitrarily long.
                 let store = crew.patient(Duration::from_secs(120));
                 let (begin, team) = (&begin, &crew.team);
                 scope.spawn(move || {
@@ -352,7 +352,7 @@ fn a_team_lock_that_is_removed_while_others_wait_lets_nobody_in_twice() {
         let held = scope.spawn(move || {
             holder.change(team, "hold", &mut |tx| {
                 let _ = entered.send(());
-                // Only the first time: it may have to begin again.
+                // Only the first time: it may have to start over.
                 let _ = may_go_on.recv_timeout(Duration::from_secs(5));
                 tx.event(recorded("worker.started", "holder", &serde_json::json!({})));
                 Ok(())
@@ -366,7 +366,7 @@ fn a_team_lock_that_is_removed_while_others_wait_lets_nobody_in_twice() {
             )
         });
         std::fs::remove_file(&lock).unwrap();
-        // A third one makes a new lock and gets in while the first still thinks it is alone.
+        // A third process makes a new lock and enters while the first still believes that it is alone.
         let third = crew.store.record(
             team,
             recorded("worker.started", "third", &serde_json::json!({})),

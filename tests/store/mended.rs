@@ -1,4 +1,4 @@
-//! What a hostile reading found, told so that it cannot come back.
+//! Regression tests for the findings of a hostile review.
 
 use std::time::Duration;
 

@@ -34,10 +34,10 @@ use teamster_types::task::{NewTask, Task};
 use teamster_types::team::{NewMember, NewTeam};
 use teamster_types::{TaskId, TeamName};
 
-/// Long enough for anything that ends at all.
+/// A timeout that is long enough for anything that terminates at all.
 pub const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A team in files, for those who attack it from outside.
+/// A team in the file store, for tests that attack it from outside.
 pub struct FileTeam {
     pub store: FileStore,
     pub clock: Arc<ManualClock>,
@@ -46,12 +46,12 @@ pub struct FileTeam {
 }
 
 impl FileTeam {
-    /// A team of `ada` and `bob` in a folder of its own.
+    /// Makes a team of `ada` and `bob` in a separate folder.
     pub fn new(name: &str) -> Self {
         Self::with_patience(name, PATIENCE)
     }
 
-    /// The same, for those who are kept waiting.
+    /// Makes the same with another lock timeout.
     pub fn with_patience(name: &str, patience: Duration) -> Self {
         let scratch = Scratch::new(name);
         let clock = stopped_clock();
@@ -77,12 +77,12 @@ impl FileTeam {
         crew
     }
 
-    /// The same files, seen by another process.
+    /// Opens the same files like another process.
     pub fn another(&self) -> FileStore {
         self.patient(PATIENCE)
     }
 
-    /// The same for one that waits longer for a lock.
+    /// Opens the same files with a longer lock timeout.
     pub fn patient(&self, patience: Duration) -> FileStore {
         self.scratch.store(self.clock.clone(), patience)
     }
@@ -91,12 +91,12 @@ impl FileTeam {
         self.scratch.layout().claude
     }
 
-    /// A file in the task folder.
+    /// Returns the path of a file in the task folder.
     pub fn in_tasks(&self, name: &str) -> PathBuf {
         self.claude().join("tasks/crew").join(name)
     }
 
-    /// A file in the team's folder.
+    /// Returns the path of a file in the team's folder.
     pub fn in_team(&self, name: &str) -> PathBuf {
         self.claude().join("teams/crew").join(name)
     }
@@ -117,7 +117,7 @@ impl FileTeam {
         self.store.claim(&self.team, &claim_request(worker, id))
     }
 
-    /// Claims what must be there.
+    /// Claims a task, which must exist.
     pub fn must_claim(&self, worker: &str) -> Claimed {
         self.claim(worker, None)
             .unwrap()
@@ -143,14 +143,14 @@ impl FileTeam {
             .collect())
     }
 
-    /// Looks at every task file for what others did.
+    /// Reads every task file for changes by other programs.
     pub fn notice(&self) -> Result<()> {
         self.store
             .change(&self.team, "look", &mut |tx| tx.refresh().map(drop))
             .map(drop)
     }
 
-    /// The journal alone rebuilds the task files, without a gap in its positions.
+    /// Asserts that the journal alone rebuilds the task files, and that its positions have no gap.
     pub fn check_journal(&self) {
         let page = self.store.events(&self.team, 1, usize::MAX).unwrap();
         let mut told = rebuild::Tasks::default();
@@ -196,13 +196,13 @@ pub fn message(to: &str, content: &str) -> Outgoing {
     }
 }
 
-/// A pipe that nobody reads: opening it the wrong way waits for ever.
+/// Makes a pipe without a reader: opening it the wrong way blocks forever.
 pub fn make_pipe(path: &Path) {
     let made = Command::new("mkfifo").arg(path).status().unwrap();
     assert!(made.success());
 }
 
-/// Sets a modification time so many seconds back.
+/// Sets a modification time back by this many seconds.
 pub fn age(path: &Path, seconds: u64) {
     let then = std::time::SystemTime::now() - Duration::from_secs(seconds);
     std::fs::File::open(path)
@@ -211,7 +211,7 @@ pub fn age(path: &Path, seconds: u64) {
         .unwrap();
 }
 
-/// Files and folders that must not stay once somebody has made the teams whole.
+/// Returns files and folders that must be gone once the teams are repaired.
 pub fn leftovers(claude: &Path) -> Vec<String> {
     let mut found = Vec::new();
     let mut folders = vec![claude.to_owned()];

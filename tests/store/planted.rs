@@ -1,4 +1,4 @@
-//! Links, pipes and folders planted where the store's own files belong: refused or harmless, and never followed.
+//! Symlinks, pipes and folders planted in place of the store's own files: refused or harmless, and never followed.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::symlink;
@@ -9,12 +9,12 @@ use teamster_store::{Kind, Read, Result, Store, StoreError};
 
 use super::{FileTeam, claim_request, id, make_pipe};
 
-/// What is planted.
+/// The kinds of trap.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Trap {
-    /// A link to a file of somebody else's that looks exactly right.
+    /// A symlink to a foreign file that looks valid.
     Link,
-    /// A link to nothing: whoever follows it makes a file there.
+    /// A dangling symlink: following it would create a file at its target.
     Dangling,
     LinkToFolder,
     Pipe,
@@ -29,7 +29,7 @@ const TRAPS: [Trap; 5] = [
     Trap::Folder,
 ];
 
-/// What belongs to somebody else: files that the links point at, and nothing beside them.
+/// Foreign property: the files that the symlinks point at, and nothing beside them.
 struct Victim {
     folder: PathBuf,
     before: BTreeMap<PathBuf, Vec<u8>>,
@@ -45,7 +45,7 @@ impl Victim {
         }
     }
 
-    /// Plants a trap at `place`. What was there is what the link then points at.
+    /// Plants a trap at `place`. A symlink then points at the file that was there.
     fn plant(&mut self, trap: Trap, place: &Path) {
         let content = match std::fs::symlink_metadata(place) {
             Ok(there) if there.is_dir() => {
@@ -82,7 +82,7 @@ impl Victim {
     }
 }
 
-/// Every file below a folder with its bytes, every folder without.
+/// Returns every file below a folder with its bytes, and every folder.
 fn contents(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     for entry in std::fs::read_dir(folder).unwrap() {
@@ -98,7 +98,7 @@ fn contents(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     found
 }
 
-/// Plants every trap in one place and does something; `judge` looks at how that went.
+/// Plants each trap in one place and performs an operation; `judge` checks the result.
 fn plant_each(
     what: &str,
     place: impl Fn(&FileTeam) -> PathBuf,
@@ -126,7 +126,7 @@ fn refused(answer: &Result<()>) -> bool {
     matches!(kind, Err(Kind::Refused))
 }
 
-/// All of it was refused, with a message that names the path and says what to do.
+/// Asserts that everything was refused, with a message that names the path and a hint.
 fn all_refused(trap: Trap, answers: &[Result<()>]) {
     for (place, answer) in answers.iter().enumerate() {
         assert!(refused(answer), "{trap:?}, answer {place}: {answer:?}");
@@ -169,7 +169,7 @@ fn in_place_of_a_task() {
         act,
         |trap, answers| {
             for answer in answers {
-                // Nothing at all under a name is no task; a link to nothing is still a link.
+                // A missing file is not a task, but a dangling symlink is still a symlink.
                 assert!(refused(answer), "{trap:?}: {answer:?}");
             }
         },
@@ -294,7 +294,7 @@ fn in_place_of_the_high_water_mark() {
     plant_each("the high-water mark", place, |_| {}, act, all_refused);
 }
 
-/// Places that are folders: what they lead to is nobody's business of ours.
+/// In place of folders: what they lead to must not be touched.
 #[test]
 fn in_place_of_a_folder() {
     let folders = [
@@ -332,7 +332,7 @@ fn in_place_of_a_folder() {
     }
 }
 
-/// A name that only a commit uses: whoever guesses it gains nothing.
+/// A name that only a commit uses: guessing it has no effect.
 #[test]
 fn under_the_name_of_a_commit() {
     for trap in TRAPS {
@@ -355,7 +355,7 @@ fn under_the_name_of_a_commit() {
     }
 }
 
-/// Names of commits that are over or never were, found by whoever mends a team.
+/// Names of past or invented commits, found by the process that repairs a team.
 #[test]
 fn under_the_name_of_a_commit_that_never_was() {
     for trap in TRAPS {
@@ -369,7 +369,7 @@ fn under_the_name_of_a_commit_that_never_was() {
                 let mut victim = Victim::new(&crew);
                 let place = crew.in_tasks(&format!(".1.json.{seq}.{suffix}"));
                 victim.plant(trap, &place);
-                // A note that is not clean makes the next one mend the team.
+                // A lock file that is not clean makes the next process repair the team.
                 std::fs::write(crew.in_tasks(".teamster.lock"), "{}\n").unwrap();
                 crew.tell("ada", "one").unwrap();
                 assert!(victim.is_untouched(), "{trap:?} was followed");

@@ -1,4 +1,4 @@
-//! Readers without a lock, beside writers who never rest.
+//! Readers without a lock, beside writers that never pause.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

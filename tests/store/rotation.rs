@@ -1,4 +1,4 @@
-//! Ten thousand messages through rotating files, to a reader that dies again and again.
+//! Ten thousand messages through rotating files, to a reader that repeatedly dies.
 
 use teamster_fs::fail;
 use teamster_store::{Reader, Store};
@@ -8,12 +8,12 @@ use super::{FileTeam, message};
 
 const MESSAGES: usize = 10_000;
 
-/// What a reader that keeps its own books knows.
+/// What a reader knows about its deliveries.
 #[derive(Default)]
 struct Books {
-    /// Acknowledged, and told so.
+    /// Acknowledged, with a successful return.
     acked: usize,
-    /// Acknowledged by one who died before it was told so.
+    /// Acknowledged by a reader that died before the call returned.
     perhaps: usize,
     /// Every message before this one was delivered.
     delivered: usize,
@@ -21,7 +21,7 @@ struct Books {
 }
 
 impl Books {
-    /// One delivery begins where an acknowledgement ended, and leaves nothing out.
+    /// Checks that a delivery begins where an acknowledgement ended, and omits nothing.
     fn note(&mut self, got: &[usize]) {
         let first = got[0];
         assert!(
@@ -71,7 +71,7 @@ fn ten_thousand_messages_reach_a_reader_that_dies_again_and_again() {
     assert!(segments.count() >= 2, "the box never rotated");
 }
 
-/// Reads, works, and only then acknowledges; dies in between, and in the middle of either.
+/// Reads, works, and only then acknowledges; dies in between, and during either.
 fn read_all(crew: &FileTeam) -> Books {
     let reader = Reader::Worker("ada".parse().unwrap());
     let (mut books, mut dice) = (Books::default(), Dice(17));
@@ -109,7 +109,7 @@ fn read_all(crew: &FileTeam) -> Books {
     books
 }
 
-/// Does something that may be killed on its way; `None` when it was.
+/// Runs an operation that may be killed on its way; returns `None` if it was.
 fn mortal<T>(
     books: &mut Books,
     dice: &mut Dice,

@@ -1,4 +1,4 @@
-//! Watching a team in files.
+//! Watching a team in the file store.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use super::FileTeam;
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Waits until a change of that kind is seen; how long that took.
+/// Waits until a matching change is seen; returns how long that took.
 fn until(watch: &mut dyn Watch, wanted: impl Fn(&Change) -> bool) -> Duration {
     let start = Instant::now();
     while start.elapsed() < PATIENCE {
@@ -32,7 +32,7 @@ fn a_change_is_noticed_by_notification_long_before_the_poll() {
         .store
         .watch(&crew.team, crew.store.position(&crew.team).unwrap())
         .unwrap();
-    // The poll comes every 500 ms. Were it alone, ten changes would take it seconds.
+    // The poll interval is 500 ms. By polling alone, ten changes would take seconds.
     let start = Instant::now();
     for number in 0..10 {
         std::thread::scope(|scope| {
@@ -47,7 +47,7 @@ fn a_change_is_noticed_by_notification_long_before_the_poll() {
     );
 }
 
-/// Nanoseconds that this thread has been running.
+/// Returns the nanoseconds of CPU time of this thread.
 fn time_used() -> u64 {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let used = text.split(' ').next().and_then(|used| used.parse().ok());
@@ -60,7 +60,7 @@ fn a_watcher_that_sees_nothing_does_nothing() {
     crew.create("first");
     let position = crew.store.position(&crew.team).unwrap();
     let mut watch = crew.store.watch(&crew.team, position).unwrap();
-    // What is told of its own making is over with the first wait.
+    // The first wait consumes the notifications about its own creation.
     watch.wait(Duration::from_millis(50)).unwrap();
     let before = time_used();
     let patience = Duration::from_millis(1_200);

@@ -1,4 +1,4 @@
-//! What the page does is what the commands do.
+//! Actions on the page have the same effect as the commands.
 
 use std::time::Duration;
 

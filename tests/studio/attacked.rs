@@ -1,5 +1,5 @@
-//! What somebody found who tried to break Studio: two answers at once, another team under an old name, connections that
-//! say nothing, positions that are none, branches that move behind a gate.
+//! Findings of an attack on Studio: two answers at once, another team under an old name, silent connections, invalid
+//! positions, branches that move behind a gate.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -12,7 +12,7 @@ use super::{Studio, wait_for};
 use crate::kit::TestProject;
 use crate::run::Shop;
 
-/// What is asked at the gate of a run that nobody hosts, and how it is answered.
+/// Returns the request body that answers the gate of a run without a host.
 fn at_gate(studio: &Studio, answer: &str) -> Value {
     let view = studio.json("/api/v1/teams/shop");
     let gate = &view["approval"];
@@ -123,7 +123,7 @@ fn positions_that_are_none_end_at_once_and_are_answered_in_one_form() {
 fn connections_that_say_nothing_keep_nobody_out() {
     let project = TestProject::with_team();
     let studio = Studio::start(&project);
-    // More than there are places for.
+    // More than the connection limit.
     let silent: Vec<TcpStream> = (0..300)
         .map(|_| {
             let mut socket = TcpStream::connect(("127.0.0.1", studio.port)).unwrap();

@@ -1,4 +1,4 @@
-//! What the first version got wrong on the page and on the terminal.
+//! Mistakes of the first version on the page and on the terminal.
 
 use std::collections::BTreeSet;
 use std::io::Write as _;
@@ -71,7 +71,7 @@ fn evidence_problems_and_reasons_have_codes_and_parameters_beside_the_english_te
 #[test]
 fn what_is_left_behind_is_told_by_codes_beside_the_english_text() {
     let project = TestProject::with_team();
-    // A dead worker, a team of Claude Code that is long over, and a folder that is no team.
+    // A dead worker, a team of Claude Code that is long over, and a folder that is not a team.
     project.beat("worker-1", Duration::from_secs(90), &gone(), &json!({}));
     let registry = |name: &str, config: &str| {
         let file = project.claude(&format!("teams/{name}/config.json"));
@@ -102,7 +102,8 @@ fn what_is_left_behind_is_told_by_codes_beside_the_english_text() {
     assert_eq!(said["torn"], ["registry-unreadable"], "{said:?}");
 }
 
-/// A task that is done, one that fails for good, and one that waits for it; the checks pass, fail and always failed.
+/// A completed task, one that fails for good, and one that waits for it; the checks pass, fail and have always
+/// failed.
 const GATE_PLAN: &str = r#"
 verify = ["test -e never.txt"]
 
@@ -137,7 +138,7 @@ do = "run"
 command = "git init --quiet sub && git -C sub -c user.name=n -c user.email=e commit --quiet --allow-empty --message Sub"
 "#;
 
-/// The keys of our sentences, one text or a list of them, each with the key of their codes.
+/// The keys of teamster's sentences, one text or a list of them, each with the key of their codes.
 const SENTENCES: [(&str, &str); 8] = [
     ("verification", "verificationCodes"),
     ("words", "wordsCodes"),
@@ -149,7 +150,7 @@ const SENTENCES: [(&str, &str); 8] = [
     ("evidence", "evidenceCodes"),
 ];
 
-/// Asserts that every sentence of ours in a part of a view has its codes beside it, and collects these.
+/// Asserts that every sentence of teamster in a part of a view has its codes beside it, and collects them.
 fn collect_codes(part: &Value, said: &mut Vec<String>) {
     for inner in part.as_array().into_iter().flatten() {
         collect_codes(inner, said);
@@ -171,7 +172,7 @@ fn collect_codes(part: &Value, said: &mut Vec<String>) {
             _ => {}
         }
     }
-    // Parameters of a sentence are no sentences of ours: an error of git, the name of a task.
+    // Parameters of a sentence are not sentences of teamster: an error of git, the name of a task.
     for (_, inner) in object.iter().filter(|(key, _)| !is_key_of_codes(key)) {
         collect_codes(inner, said);
     }
@@ -181,7 +182,7 @@ fn is_key_of_codes(key: &str) -> bool {
     key.ends_with("Codes")
 }
 
-/// Takes the codes away from an event, as a journal of an older version has none.
+/// Removes the codes from an event, as in a journal of an older version.
 fn without_codes(part: &mut Value) {
     match part {
         Value::Object(object) => {
@@ -196,7 +197,7 @@ fn without_codes(part: &mut Value) {
 #[test]
 fn every_sentence_of_ours_at_a_gate_has_a_code() {
     let shop = Shop::new();
-    // Not committed, and the work writes over it.
+    // Uncommitted, and the work overwrites it.
     shop.project.write("news.txt", "my own news\n");
     let args = RunCmd::new("shop", "2:w", "write news")
         .provider(&shop.script(GATE_SCRIPT))
@@ -217,7 +218,7 @@ fn every_sentence_of_ours_at_a_gate_has_a_code() {
     let view = studio.json("/api/v1/teams/shop");
     let said = of(&view);
     for expected in [
-        // The gate: whether it is verified, what failed, what became of the branches, why it did not land.
+        // The gate: whether it is verified, what failed, the state of the branches, why it did not land.
         "part-of-checks-verified",
         "count-failed-before",
         "count-passed",
@@ -235,7 +236,7 @@ fn every_sentence_of_ours_at_a_gate_has_a_code() {
     ] {
         assert!(said.contains(&expected.to_owned()), "{expected}: {said:?}");
     }
-    // Only the error of a task is told as it was told to us.
+    // Only the error of a task is passed on verbatim.
     let verbatim = said.iter().filter(|code| *code == "verbatim").count();
     assert_eq!(verbatim, 1, "{said:?}");
     let gate = &view["approval"];
@@ -243,7 +244,7 @@ fn every_sentence_of_ours_at_a_gate_has_a_code() {
     let codes = view["problems"][0]["codes"].as_array().unwrap();
     let waits: Vec<String> = codes.iter().map(code).collect();
     assert_eq!(waits, ["gate-not-verified", "waits-for-decision"]);
-    // A moment of the past has them, too; and so has the end.
+    // A moment of the past has them too, and so has the end.
     let seq = view["seq"].as_u64().unwrap();
     let past = studio.json(&format!("/api/v1/teams/shop?at={seq}"));
     assert_eq!(of(&past), said);
@@ -403,7 +404,7 @@ fn damaged_lines_of_the_journal_are_a_problem_of_the_team_everywhere() {
     let mut journal = std::fs::File::options().append(true).open(&path).unwrap();
     journal.write_all(b"{\"seq\": 4, \"torn\n\0\0\0\n").unwrap();
     project.task("Second", &[]);
-    // A page that is open is told.
+    // An open page is notified.
     let told = loop {
         if let Some(told) = damaged(&events.next_of("patch").data) {
             break told;

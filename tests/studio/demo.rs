@@ -1,4 +1,4 @@
-//! A whole run, shown by Studio: `teamster demo`, whose figures are known from its script.
+//! A whole run in Studio: `teamster demo`, whose numbers are known from its script.
 
 use std::path::{Path, PathBuf};
 
@@ -9,11 +9,11 @@ use super::http::Request;
 use super::terminal::Terminal;
 use crate::kit::{Call, TestProject};
 
-/// What the script of the demo says that its agents use.
+/// The tokens that the agents use by the demo's script.
 const TOKENS: u64 = 47_730;
 const USD: f64 = 0.18;
 
-/// A call in the demo's own world.
+/// Makes a call in the demo's own environment.
 fn in_demo(call: Call, folder: &Path) -> Call {
     call.folder(&folder.join("project"))
         .env("TEAMSTER_PROJECT", folder.join("project"))
@@ -77,7 +77,7 @@ fn a_demo_shows_itself_live_and_what_is_left_says_the_same_everywhere() {
             assert_eq!(shown[key], told[key], "{key}");
         }
     }
-    // Its branches are gone; what it brought is not.
+    // Its branches are gone, but not its changes.
     let changes = studio.json("/api/v1/teams/demo/changes");
     assert_eq!(changes["branches"][0]["name"], "@gate");
     let files = changes["branches"][0]["files"].as_array().unwrap();
@@ -99,7 +99,7 @@ fn a_demo_shows_itself_live_and_what_is_left_says_the_same_everywhere() {
     every_moment_is_what_a_replay_gives(&test, &studio, &folder, last);
 }
 
-/// The team after its run, as the script and the report tell it.
+/// Asserts the team's state after its run, by the script and the report.
 fn is_whole(view: &Value) {
     assert_eq!(view["state"], "ended");
     assert_eq!(view["problems"], json!([]), "nothing needs a person");
@@ -163,7 +163,7 @@ fn a_demo_at_a_terminal_stays_for_as_long_as_somebody_looks_at_its_page() {
         .call(["demo", "--keep-dir", "kept"])
         .env("TERM", "xterm-256color");
     let terminal = Terminal::of_call(call);
-    // The address is longer than the terminal is wide, so it is looked for without line ends.
+    // The address is longer than the terminal is wide, so line breaks are ignored.
     let url = super::wait_for("the address", || {
         let shown = terminal.text().replace('\n', "");
         let rest = shown.split_once("http://127.0.0.1:")?.1;

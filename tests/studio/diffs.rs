@@ -1,4 +1,4 @@
-//! What one task changed, and nothing of what the others did; also when its worker and its branch are gone.
+//! The diff of one task, without the changes of others, even when its worker and its branch are gone.
 
 use serde_json::Value;
 
@@ -10,7 +10,7 @@ fn of_task(studio: &Studio, team: &str, id: &str) -> Value {
     studio.json(&format!("/api/v1/teams/{team}/tasks/{id}/diff"))
 }
 
-/// The files of a diff, each with the lines that came and went.
+/// Returns the files of a diff, each with its added and removed lines.
 fn files(diff: &Value) -> Vec<String> {
     let files = diff["files"].as_array().unwrap().iter();
     files
@@ -36,7 +36,7 @@ fn every_task_of_a_run_shows_its_own_work_before_and_after_it_has_landed() {
         assert_eq!(diff["cut"], false);
         (files(&diff), text(&diff).to_owned())
     };
-    // The conflict is met by whoever comes second, so the tasks that mend it and the total have no certain number.
+    // The second task to merge gets the conflict, so the numbers of the fixing tasks and the total vary.
     let tasks = shop.tasks();
     let named = |begin: &str| -> String {
         let is_it = |task: &&Value| task["subject"].as_str().unwrap().starts_with(begin);
@@ -83,7 +83,7 @@ fn every_task_of_a_run_shows_its_own_work_before_and_after_it_has_landed() {
     assert!(text(&one).contains("add.sh") && !text(&one).contains("news.txt"));
 }
 
-/// A repository with a team of one worker, who does every task with this command.
+/// Makes a repository with a team of one worker, which does every task with this command.
 fn working(command: &str) -> TestProject {
     let project = TestProject::with_team();
     begin_work(&project, command);
@@ -119,7 +119,7 @@ fn work_that_the_user_has_taken_over_is_still_shown_whole() {
     project.run(["shutdown", "--force", "--json"]).succeeds();
     let before = of_task(&studio, "fix-auth", "1");
     assert_eq!(files(&before), ["one.txt +1 -0", "two.txt +1 -0"]);
-    // Now the commit is part of everything that there is to compare it with.
+    // Now the commit is part of everything that it could be compared with.
     let take = "git merge --quiet omc-team/fix-auth/worker-1 && git worktree remove --force .omc/worktrees/fix-auth/worker-1 \
                 && git branch -D omc-team/fix-auth/worker-1";
     project.shell(take).run().succeeds();
@@ -160,8 +160,8 @@ fn an_attempt_that_failed_shows_what_it_left_and_a_task_without_a_commit_says_so
 
 #[test]
 fn a_long_diff_is_cut_at_a_line_and_says_so_and_tells_no_secret_there() {
-    // The secret lies across the place where the text is cut, in a line that is longer than all there is room for.
-    // A key of a well-known shape would not get into a commit.
+    // The secret lies across the cut, in a line that is longer than the limit. A key of a well-known form would not
+    // get into a commit.
     let secret = format!("PASSWORD={}", "a1B2".repeat(24));
     let project = TestProject::with_team();
     let home = project.home();

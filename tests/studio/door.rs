@@ -1,4 +1,4 @@
-//! Who is let in: the whole table.
+//! Authentication: the whole table of requests and proofs.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -8,7 +8,7 @@ use super::Studio;
 use super::http::{HttpResponse, Request};
 use crate::kit::TestProject;
 
-/// With what a caller proves who it is.
+/// The proof of identity that a caller sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Proof {
     None,
@@ -43,7 +43,7 @@ impl Proof {
     }
 }
 
-/// A question: how, where, whether it needs to come from the page itself.
+/// The requests: method, path, and whether they must come from the page itself.
 const QUESTIONS: [(&str, &str, bool); 6] = [
     ("GET", "/", false),
     ("GET", "/api/v1/teams", false),
@@ -106,7 +106,7 @@ fn every_combination_that_must_be_refused_is() {
                             request = request.header("Sec-Fetch-Site", site);
                         }
                         if method == "POST" {
-                            // Nothing is done: the body makes no sense.
+                            // The body is invalid, so nothing is done.
                             request = request.body("{\"no\":true}");
                         }
                         let answer = request.send();
@@ -125,7 +125,7 @@ fn every_combination_that_must_be_refused_is() {
                             answer.status
                         );
                         let is_in = !matches!(answer.status, 400 | 401 | 403 | 421)
-                            || answer.text().contains("the body is not what is needed");
+                            || answer.text().contains("the request body is invalid");
                         assert_eq!(is_in, may, "{what}: {}", answer.text());
                         assert_is_closed(&answer, &what);
                         if !may {
@@ -140,7 +140,7 @@ fn every_combination_that_must_be_refused_is() {
     }
     assert_eq!(asked, 6 * 8 * 6 * 6 * 5);
     assert!(entered > 100, "{entered}");
-    // The origin is that of the host which was asked, not of the other name of this machine.
+    // The origin must be that of the requested host, not the other name of this machine.
     let crossed = studio
         .request("POST", "/api/v1/zombies/reap")
         .host(Some(&format!("localhost:{port}")))
@@ -151,7 +151,7 @@ fn every_combination_that_must_be_refused_is() {
     assert_eq!(crossed.status, 403);
 }
 
-/// What every answer has, whatever it says.
+/// Asserts what every response has in common.
 fn assert_is_closed(answer: &HttpResponse, what: &str) {
     for (name, value) in [
         ("referrer-policy", "no-referrer"),
@@ -159,7 +159,7 @@ fn assert_is_closed(answer: &HttpResponse, what: &str) {
         ("x-frame-options", "DENY"),
         ("cross-origin-resource-policy", "same-origin"),
     ] {
-        // What the server itself cannot read as a request never gets to the door.
+        // A request that the server itself cannot parse never reaches the middleware.
         if answer.status != 400 || answer.header("content-type").is_some() {
             assert_eq!(answer.header(name), Some(value), "{what}");
         }
@@ -230,7 +230,7 @@ fn the_token_becomes_a_cookie_once_and_is_nowhere_after() {
     let again = studio.request("GET", &with).header("Cookie", cookie).send();
     assert_eq!(again.status, 303, "it does not stay in the address");
     assert_eq!(again.header("location"), Some("/"));
-    // Only the first line that was printed has it; nothing that is kept has.
+    // Only the first line that was printed has it; no stored file has.
     let printed = std::fs::read_to_string(&studio.printed).unwrap();
     assert_eq!(printed.matches(&studio.token).count(), 1, "{printed}");
     let memory = project.home().join(".config/teamster/studio.json");
@@ -249,7 +249,7 @@ fn a_link_on_another_page_lets_a_browser_in_too() {
         .request("GET", &with)
         .header("Sec-Fetch-Site", "cross-site")
         .send();
-    // A redirection that another page began would not carry the cookie.
+    // The browser would not send the cookie on a redirect that another page began.
     assert_eq!(answer.status, 200);
     assert!(answer.header("set-cookie").is_some());
     assert!(answer.text().contains("url=/\""), "{}", answer.text());
@@ -286,7 +286,7 @@ fn only_json_changes_anything_and_only_through_routes_that_are_there() {
     assert_eq!(sent["messages"].as_array().unwrap().len(), 0);
 }
 
-/// The document, the table and the server say the same.
+/// The document, the table and the server agree.
 #[test]
 fn every_route_of_the_document_is_answered() {
     let project = TestProject::with_team();
@@ -323,7 +323,7 @@ fn every_route_of_the_document_is_answered() {
             };
             let expected: &[u16] = match (method.as_str(), path.as_str()) {
                 ("post", _) => &[400],
-                // The project of a test is no repository.
+                // The project of a test is not a repository.
                 (_, path) if path.contains("/changes/") || path.ends_with("/diff") => &[404],
                 _ => &[200],
             };

@@ -1,4 +1,4 @@
-//! One model: every surface says the same at the same position of the journal.
+//! One model: every interface shows the same at the same position of the journal.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use teamster_testkit::recorded;
 use super::Studio;
 use crate::kit::{TestProject, gone, living};
 
-/// A team in the middle of a run, with somebody healthy, somebody dead, and a task in every state.
+/// Makes a team in the middle of a run, with a healthy and a dead worker, and a task in every state.
 pub fn in_the_middle() -> TestProject {
     let project = TestProject::with_team();
     project.task("Read the code", &[]);
@@ -33,7 +33,7 @@ pub fn in_the_middle() -> TestProject {
     project
 }
 
-/// What the host of a run writes.
+/// Records the events of a run's host.
 fn record_run(project: &TestProject) {
     let store = project.store(Duration::ZERO);
     let team = "fix-auth".parse().unwrap();
@@ -122,7 +122,7 @@ fn status_top_and_the_api_say_the_same() {
     }
     let told = |list: &Value| -> Vec<String> {
         let all = list.as_array().unwrap().iter();
-        // Ages grow while the test looks.
+        // Ages grow during the test.
         all.map(|problem| format!("{} {}", problem["kind"], problem["about"]))
             .collect()
     };
@@ -203,7 +203,7 @@ fn a_run_is_told_as_its_events_tell_it() {
     assert_eq!(lane["spans"][0]["end"], "completed");
     assert_eq!(lane["spans"][1]["end"], "open");
     assert_eq!(timeline["stages"][1]["stage"], "execute");
-    // Somebody answers; the run has not taken it yet, then it does.
+    // A person answers; the run has not applied it yet, then it does.
     let store = project.store(Duration::ZERO);
     let team = "fix-auth".parse().unwrap();
     let answer = |kind: &'static str| {

@@ -1,4 +1,4 @@
-//! The gate: the page is told all that the terminal shows, from the same place.
+//! The gate: the page gets everything that the terminal shows, from the same source.
 
 use serde_json::{Value, json};
 use teamster_store::Store as _;
@@ -7,7 +7,8 @@ use teamster_testkit::{RunCmd, recorded};
 use super::{Studio, wait_for};
 use crate::run::Shop;
 
-/// Two tasks: one stays in what it has reserved, the other does not; a third fails for good, and a fourth waits for it.
+/// Of two tasks, one stays within its reservation and the other does not; a third fails for good, and a fourth waits
+/// for it.
 const PLAN: &str = r#"
 verify = ["test -e never.txt"]
 
@@ -91,7 +92,7 @@ fn names<'a>(list: &'a Value, key: &str) -> Vec<&'a str> {
 #[test]
 fn all_that_the_terminal_shows_at_the_gate_is_in_the_model() {
     let shop = Shop::new();
-    // Not committed, and the work writes over it.
+    // Uncommitted, and the work overwrites it.
     shop.project.write("news.txt", "my own news\n");
     let text = at_gate(&shop);
     let studio = Studio::start(&shop.project);
@@ -104,7 +105,7 @@ fn all_that_the_terminal_shows_at_the_gate_is_in_the_model() {
     assert_eq!(gate["refused"], Value::Null);
     assert_eq!(names(&shown["failed"], "taskId"), ["3", "4"], "{shown}");
     let why = names(&shown["failed"], "why")[0];
-    assert!(why.contains("a repository in the repository"), "{why}");
+    assert!(why.contains("a nested repository"), "{why}");
     assert_eq!(names(&shown["failed"], "why")[1], "it waits for 3");
     assert_eq!(
         shown["outside"],
@@ -132,10 +133,10 @@ fn all_that_the_terminal_shows_at_the_gate_is_in_the_model() {
         review.contains("are <b>old</b>") && review.len() > 9_000,
         "{review}"
     );
-    // The same words on the terminal, and nowhere a secret or anything that steers.
+    // The terminal shows the same texts, without secrets or control sequences.
     let mut words: Vec<&str> = findings;
     words.extend(names(&shown["failed"], "subject"));
-    words.extend(["it made a repository in the repository", "it waits for 3"]);
+    words.extend(["it added a nested repository", "it waits for 3"]);
     words.extend(names(&shown["files"], "path"));
     words.push(shown["verification"].as_str().unwrap());
     words.extend([
@@ -155,7 +156,7 @@ fn all_that_the_terminal_shows_at_the_gate_is_in_the_model() {
     }
     assert_eq!(view["cost"]["total"]["tokens"], 1_200);
     assert!(text.contains("1,200"), "{text}");
-    // The journal alone tells it again, at that moment and not before.
+    // A replay of the journal gives the same, at that moment and not before.
     let at = gate["seq"].as_u64().unwrap();
     let past = studio.json(&format!("/api/v1/teams/shop?at={at}"));
     assert_eq!(past["approval"]["shown"], *shown);
@@ -170,7 +171,7 @@ fn what_could_not_land_says_why_and_what_is_in_the_way_now() {
     let studio = Studio::start(&shop.project);
     let gate = || studio.json("/api/v1/teams/shop")["approval"].clone();
     assert_eq!(gate()["shown"]["inTheWay"], json!([]));
-    // New to git, and the work has a file of that name.
+    // Untracked, and the work has a file of that name.
     shop.project.write("more.txt", "mine\n");
     let commit = shop.asked();
     let approve = ["approve", "--team", "shop", "--commit", &commit];
@@ -228,7 +229,7 @@ fn what_workers_and_the_reviewer_say_is_at_the_gate_on_the_page_and_in_the_repor
         "The readme is older than the news.",
     ];
     let says_all = |what: &str, text: &str| {
-        // Long lines are broken.
+        // Long lines are wrapped.
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
         for part in words {
             assert!(text.contains(part), "{part} is not {what}:\n{text}");
@@ -254,7 +255,7 @@ fn what_workers_and_the_reviewer_say_is_at_the_gate_on_the_page_and_in_the_repor
 fn message_that_no_worker_took_is_told_at_the_gate_on_the_page_and_in_the_report() {
     let shop = Shop::new();
     let root = shop.aside().display().to_string();
-    // It never looks into its inbox, and there is no task after this one.
+    // It never reads its inbox, and there is no task after this one.
     let worker = format!(
         "cat > /dev/null; touch {root}/started; until test -e {root}/go; do sleep 0.02; done; echo new > news.txt"
     );

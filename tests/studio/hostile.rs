@@ -1,4 +1,4 @@
-//! Texts of agents are text, everywhere.
+//! Texts of agents are displayed as text everywhere.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ fn hostile() -> String {
     format!("{ESCAPE}{BIDI}{IMAGE}end")
 }
 
-/// What no surface may hold.
+/// Asserts that an output contains nothing dangerous.
 fn assert_is_harmless(text: &str, what: &str) {
     for forbidden in [
         "\u{1b}", "\\u001b", "\u{7}", "\u{202e}", "\\u202e", "\u{2066}",

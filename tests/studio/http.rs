@@ -1,4 +1,4 @@
-//! A small client that says exactly what it is told to say.
+//! A small HTTP client that sends exactly what it is given.
 
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -17,7 +17,7 @@ pub struct Request {
     body: Option<String>,
 }
 
-/// What came back.
+/// The response to a request.
 #[derive(Debug)]
 pub struct HttpResponse {
     pub status: u16,
@@ -87,7 +87,7 @@ impl Request {
         }
         text.push_str("\r\n");
         text.push_str(&body);
-        // The server may refuse before it has read all of it.
+        // The server may refuse before it has read everything.
         let _ = stream.write_all(text.as_bytes());
         BufReader::new(stream)
     }
@@ -110,12 +110,12 @@ impl Request {
         }
     }
 
-    /// Only the status: the answer may never end.
+    /// Sends the request, and returns only the status: the body may never end.
     pub fn status(self) -> u16 {
         head(&mut self.write()).0
     }
 
-    /// Begins to listen; the answer must be a stream.
+    /// Sends the request; the response must be an event stream.
     pub fn listen(self) -> Events {
         let mut reader = self.write();
         let (status, headers) = head(&mut reader);
@@ -167,22 +167,22 @@ pub struct Event {
     pub id: Option<u64>,
     /// The id as it was sent.
     pub place: Option<String>,
-    /// The channel of a shared stream that it belongs to.
+    /// The channel of the shared stream to which it belongs.
     pub channel: Option<u64>,
     pub data: Value,
 }
 
-/// A stream that is listened to.
+/// An open event stream.
 pub struct Events {
     reader: BufReader<TcpStream>,
     rest: String,
 }
 
 impl Events {
-    /// The next event; `None` when the stream has ended or nothing came in time.
+    /// Returns the next event; `None` when the stream has ended or nothing arrived in time.
     pub fn next(&mut self) -> Option<Event> {
         let until = Instant::now() + super::PATIENCE;
-        // A server that has nothing to say says so now and then; that is no event.
+        // An idle server sends comments now and then; they are not events.
         while Instant::now() < until {
             if let Some((event, rest)) = self.rest.split_once("\n\n") {
                 let (event, rest) = (parsed(event), rest.to_owned());
@@ -198,7 +198,7 @@ impl Events {
         None
     }
 
-    /// The next event of this name.
+    /// Returns the next event of this name.
     pub fn next_of(&mut self, name: &str) -> Event {
         loop {
             let event = self.next();
@@ -210,7 +210,7 @@ impl Events {
     }
 }
 
-/// An event, unless it is only a remark.
+/// Parses an event; returns `None` for a comment.
 fn parsed(text: &str) -> Option<Event> {
     let field = |name: &str| {
         let prefix = format!("{name}: ");

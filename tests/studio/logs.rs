@@ -1,4 +1,4 @@
-//! What an agent prints, as it is written: each line once and in order, whatever happens to the file and to the client.
+//! The live log of an agent: each line once and in order, whatever happens to the file and to the client.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -46,7 +46,7 @@ impl Logs {
         ));
     }
 
-    /// Something that wakes the server up without a line of the log.
+    /// Wakes up the server without a line in the log.
     fn say_to_other(&self) {
         std::fs::write(self.file("note"), "x").unwrap();
     }
@@ -70,7 +70,7 @@ fn lines(event: &Event) -> Vec<String> {
         .collect()
 }
 
-/// Hears until this many lines came.
+/// Receives until this many lines have arrived.
 fn hear(events: &mut Events, count: usize, place: &mut Option<String>) -> Vec<String> {
     let mut heard = Vec::new();
     while heard.len() < count {
@@ -102,7 +102,7 @@ fn a_line_is_there_soon_after_it_was_written_also_the_first_of_all() {
         assert_eq!(event.data["begins"], number == 0);
     }
     waited.sort();
-    // Other tests run beside this one, so not the slowest counts.
+    // Other tests run at the same time, so the slowest does not count.
     assert!(waited[20] < Duration::from_millis(100), "{waited:?}");
 }
 
@@ -117,7 +117,7 @@ fn nothing_is_missed_or_doubled_when_the_client_comes_back_and_the_log_is_put_as
             let text = format!("{round}/{number}");
             logs.say(&text);
             said.push(text);
-            // In the middle of it, as the worker does with a log that is full.
+            // Rotate in the middle, like the worker does with a full log.
             if number == 20 && round % 2 == 1 {
                 std::fs::rename(logs.file("1.jsonl"), logs.file("1.old.jsonl")).unwrap();
             }
@@ -126,7 +126,7 @@ fn nothing_is_missed_or_doubled_when_the_client_comes_back_and_the_log_is_put_as
         heard.extend(hear(&mut events, 50, &mut place));
     }
     assert_eq!(heard, said);
-    // The server is killed and another one takes its place.
+    // The server is killed and another one replaces it.
     let Logs { project, studio } = logs;
     let port = studio.kill();
     let studio = Studio::start_on(&project, port, &[]);
@@ -154,7 +154,7 @@ fn a_log_that_was_emptied_or_replaced_begins_anew_and_so_does_another_task() {
         assert_eq!(event.data["begins"], true);
     };
     assert_eq!(lines(&event), ["x"]);
-    // A place that is none: a line does not end there.
+    // An invalid position: no line ends there.
     let other = std::fs::metadata(logs.file("1.jsonl")).unwrap();
     let wrong = format!("1.{}.3", std::os::unix::fs::MetadataExt::ino(&other));
     let event = logs.listen(Some(&wrong)).next().unwrap();
@@ -162,7 +162,7 @@ fn a_log_that_was_emptied_or_replaced_begins_anew_and_so_does_another_task() {
         (lines(&event), event.data["begins"] == true),
         (vec!["x".to_owned()], true)
     );
-    // A watcher may see a file between its creation and its first line, so it appears with the line in it.
+    // A watcher may see a file between its creation and its first line, so it is created with the line in it.
     let made = logs.file("2.new");
     std::fs::write(&made, "{\"text\":\"of two\"}\n").unwrap();
     std::fs::rename(made, logs.file("2.jsonl")).unwrap();
@@ -182,10 +182,10 @@ fn no_secret_is_told_whether_its_line_comes_in_parts_or_is_very_long() {
     events.next().unwrap();
     let (first, second) = secret.split_at(30);
     logs.write(&format!("the key is {first}"));
-    // Long enough for half a line to be noticed, if it were told.
+    // Long enough to receive half a line, if it were sent.
     logs.say_to_other();
     logs.write(&format!("{second} and more\n"));
-    // At the place where a long line is cut, and in one of a megabyte.
+    // At the place where a long line is cut, and in a line of a megabyte.
     logs.say(&format!(
         "{} {secret} {}",
         "w ".repeat(4_060),
@@ -218,7 +218,7 @@ fn a_client_that_reads_nothing_is_cut_off_and_goes_on_where_it_was() {
     let logs = Logs::new();
     let mut slow = logs.listen(None);
     let text = "long words ".repeat(600);
-    // More than fits on the way: the queue, and the buffers of both ends of the connection.
+    // More than fits into the queue and the buffers of both ends of the connection.
     let count = 3_000;
     for number in 0..count {
         logs.say(&format!("{number} {text}"));

@@ -1,4 +1,4 @@
-//! Studio: the page's API, its door, its stream, and the terminal view, with the real binary.
+//! Studio: the page's API, its authentication, its stream, and the terminal view, with the real binary.
 
 mod acting;
 mod attacked;
@@ -27,7 +27,7 @@ use serde_json::Value;
 use crate::kit::TestProject;
 use http::{HttpResponse, Request};
 
-/// How long anything is waited for: the machine may be busy.
+/// The timeout of every wait: the machine may be busy.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 pub use teamster_testkit::wait::wait_for;
@@ -57,7 +57,7 @@ impl Studio {
         Self::of(call.spawn_into(file), printed)
     }
 
-    /// A server that prints its first line into this file.
+    /// Wraps a server that prints its first line into this file.
     fn of(child: Child, printed: std::path::PathBuf) -> Self {
         let said = wait_for("the first line", || {
             let text = std::fs::read_to_string(&printed).unwrap();
@@ -79,7 +79,7 @@ impl Studio {
         Request::new(self.port, method, path)
     }
 
-    /// Asks as a program that has the key.
+    /// Sends a request like a program that has the key.
     pub fn get(&self, path: &str) -> HttpResponse {
         self.request("GET", path).bearer(&self.bearer).send()
     }
@@ -97,7 +97,7 @@ impl Studio {
             .send()
     }
 
-    /// How many threads of this name the server has.
+    /// Returns how many threads of this name the server has.
     pub fn threads(&self, name: &str) -> usize {
         let tasks = format!("/proc/{}/task", self.child.id());
         let tasks = std::fs::read_dir(tasks).unwrap().flatten();
@@ -107,7 +107,7 @@ impl Studio {
             .count()
     }
 
-    /// As `kill -9` does.
+    /// Kills the server with SIGKILL, and returns its port.
     pub fn kill(mut self) -> u16 {
         self.child.kill().unwrap();
         self.child.wait().unwrap();

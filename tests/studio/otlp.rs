@@ -1,4 +1,4 @@
-//! The same figures for a collector as for Prometheus: OTLP over HTTP, as JSON.
+//! A collector gets the same metrics as Prometheus: OTLP over HTTP, as JSON.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::facts::in_the_middle;
 use super::{Studio, wait_for};
 
-/// Takes one message, and answers with this status. The path, and what was sent.
+/// Receives one message, and answers with this status. Returns the path and the body.
 fn receive(listener: &TcpListener, status: &str) -> (String, Value) {
     let (stream, _) = listener.accept().unwrap();
     stream.set_read_timeout(Some(super::PATIENCE)).unwrap();
@@ -35,7 +35,7 @@ fn receive(listener: &TcpListener, status: &str) -> (String, Value) {
     (path, serde_json::from_slice(&body).unwrap())
 }
 
-/// A message as Prometheus would be told it, without its order.
+/// Returns a message in the form for Prometheus, unordered.
 fn as_lines(message: &Value) -> BTreeSet<String> {
     let metrics = &message["resourceMetrics"][0]["scopeMetrics"][0]["metrics"];
     let mut lines = BTreeSet::new();
@@ -83,7 +83,7 @@ fn a_collector_gets_what_prometheus_gets_and_one_that_fails_disturbs_nobody() {
         &format!("[studio]\notlp = \"http://{address}/otel\"\notlp_every = \"1s\"\n"),
     );
     let studio = Studio::start(&project);
-    // It is down, then it says no, then it takes what comes.
+    // The collector is down, then refuses, then accepts.
     receive(&listener, "503 Service Unavailable");
     let lines = wait_for("the same figures in both places", || {
         let (path, message) = receive(&listener, "200 OK");

@@ -23,10 +23,10 @@ fn scrubbing_to_a_moment_shows_what_a_replay_to_it_gives() {
         let mut scrubbed = studio.json(&format!("/api/v1/teams/fix-auth?at={seq}"));
         let mut view = replayed["view"].clone();
         assert_eq!(scrubbed["past"], true);
-        // Of the whole journal, and of the part that was replayed.
+        // The histories differ: one is of the whole journal, the other of the replayed part.
         scrubbed["history"].take();
         view["history"].take();
-        // What the registry says of itself is no part of a moment.
+        // The registry's own fields are not part of a moment.
         for key in ["kind", "project", "description"] {
             scrubbed[key].take();
             view[key].take();

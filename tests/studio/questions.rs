@@ -1,4 +1,4 @@
-//! What agents ask is on every surface, and can be answered from each.
+//! Questions of agents are on every interface, and can be answered from each.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::kit::{TestProject, living};
 
 const TEAM: &str = "/api/v1/teams/fix-auth";
 
-/// A worker at task 1 whose agent asks and wants something, and a task that waits for an answer.
+/// Makes a worker at task 1 whose agent asks a question and a permission, and a task that waits for an answer.
 fn asking() -> TestProject {
     let project = TestProject::with_team();
     project.task("Serve the page", &[]);
@@ -49,7 +49,7 @@ fn asking() -> TestProject {
     project
 }
 
-/// Returns the question of a kind, as the API tells it.
+/// Returns the question of a kind from the API's view.
 fn question(view: &Value, kind: &str) -> Value {
     let all = view["questions"].as_array().unwrap();
     all.iter().find(|it| it["kind"] == kind).unwrap().clone()
@@ -145,7 +145,7 @@ fn page_shows_questions_and_answers_them_once() {
     let late = studio.post(&path, &json!({ "request": "r1", "allow": true }));
     assert_eq!(late.status, 409, "{}", late.text());
     assert!(
-        late.text().contains("somebody was faster"),
+        late.text().contains("another decision came first"),
         "{}",
         late.text()
     );
@@ -189,7 +189,7 @@ fn top_shows_questions_and_a_key_answers_them() {
     }
     let mut terminal = Terminal::start(&project, &["top"]);
     terminal.wait_for("1-9 answer");
-    // While somebody writes, letters are no keys.
+    // While an answer is typed, letters are not commands.
     terminal.press("1quit\u{7f}\u{7f}\u{7f}\u{7f}8080");
     terminal.wait_for("> 8080");
     terminal.press("\r");
@@ -198,7 +198,7 @@ fn top_shows_questions_and_a_key_answers_them() {
     terminal.press("a");
     terminal.wait_for("accept, or why not> ");
     terminal.press("accept\r");
-    terminal.wait_for("made task 3, as worker-1 proposed");
+    terminal.wait_for("created task 3, as worker-1 proposed");
     terminal.wait_for("waits for you (2)");
     terminal.press("2");
     terminal.wait_for("worker-1: allow, or deny and why> ");
@@ -219,10 +219,14 @@ fn top_shows_questions_and_a_key_answers_them() {
 fn command_answers_a_blocked_task_by_its_number_or_its_question() {
     let project = asking();
     let unknown = project.run(["answer", "1", "x"]).fails(3);
-    assert!(unknown.stderr.contains("task 1 waits for no answer"));
+    assert!(
+        unknown
+            .stderr
+            .contains("task 1 is not waiting for an answer")
+    );
     project.run(["answer", "2", "call it http"]).succeeds();
     let late = project.run(["answer", "2", "call it ftp"]).fails(3);
-    assert!(late.stderr.contains("task 2 waits for no answer"));
+    assert!(late.stderr.contains("task 2 is not waiting for an answer"));
     let shown = project.run(["task", "show", "2"]).succeeds().stdout;
     assert!(shown.contains("call it http"), "{shown}");
 }

@@ -1,4 +1,4 @@
-//! State files that other programs wrote, and nothing else.
+//! Projects with only state files that other programs wrote.
 
 use std::time::{Duration, Instant};
 
@@ -26,7 +26,7 @@ fn ago(span: Duration) -> Time {
 }
 
 fn write(project: &TestProject, state: &Value) {
-    // As programs do that know how: whole, then in place.
+    // As careful programs do: a complete new file, then a rename.
     project.write(".bkit/.new.json", &state.to_string());
     let folder = project.folder().join(".bkit");
     std::fs::rename(folder.join(".new.json"), folder.join("agent-state.json")).unwrap();
@@ -92,7 +92,7 @@ fn a_change_of_a_file_is_told_at_once_and_not_at_the_next_poll() {
         while events.next_of("view").data["name"] != name.as_str() {}
         slowest = slowest.max(at.elapsed());
     }
-    // A poll would take up to 2 s; a busy machine must not fail this.
+    // Polling would take up to 2 s; a busy machine must not fail this.
     assert!(slowest < Duration::from_millis(1_500), "{slowest:?}");
 }
 

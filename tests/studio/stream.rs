@@ -1,4 +1,4 @@
-//! Changes as they happen: each once, in order, over a restart of the server too.
+//! Live changes: each once, in order, also across a restart of the server.
 
 use std::time::Duration;
 use teamster_testkit::recorded;
@@ -52,7 +52,7 @@ fn a_stream_begins_with_what_was_missed_then_shows_everything_then_goes_on() {
     });
 }
 
-/// Waits for an event of the journal and for what it changed in the view. The files may be seen before the event is, so
+/// Waits for an event of the journal and for its change of the view. The files may be seen before the event, so
 /// either may come first.
 fn both(events: &mut Events, seq: u64, changed: impl Fn(&Value) -> bool) {
     let (mut told, mut shown) = (false, false);
@@ -107,8 +107,8 @@ fn a_client_that_does_not_read_is_cut_off_and_misses_nothing() {
     let team = "fix-auth".parse().unwrap();
     let mut slow = listen(&studio, None, "&after=0");
     assert_eq!(slow.next().unwrap().name, "hello");
-    // It has to follow what happens before it stops to read: while it catches up with the past it is waited for. The view
-    // comes when it has caught up.
+    // It has to follow live events before it stops reading: while it catches up with the past, the server waits for
+    // it. The view arrives when it has caught up.
     let mut seen = Vec::new();
     loop {
         let event = slow.next().unwrap();
@@ -130,12 +130,12 @@ fn a_client_that_does_not_read_is_cut_off_and_misses_nothing() {
             }
         }
     }
-    // More than fits on the way: the queue, and the buffers of both ends of the connection.
+    // More than fits into the queue and the buffers of both ends of the connection.
     let text = "long words ".repeat(400);
     let mut last = 0;
     let mut quick = listen(&studio, None, "&after=0");
     std::thread::scope(|scope| {
-        // Whoever tells the quick client of the last event has offered all of them to the slow one.
+        // When the fast client has the last event, all events were offered to the slow one.
         scope.spawn(|| {
             loop {
                 match quick.next() {
@@ -223,7 +223,7 @@ fn shared_stream_carries_several_teams_and_each_channel_ends_alone() {
         { "channel": 3, "team": "nobody" },
     ]);
     assert_eq!(follow(both, serde_json::json!([])).json()["channels"], 3);
-    // Each channel begins as a connection of its own would, and one that cannot be opened says why.
+    // Each channel begins like a separate connection, and one that cannot be opened reports the reason.
     let mut heard: std::collections::BTreeSet<(u64, String)> = std::collections::BTreeSet::new();
     while heard.len() < 7 {
         let event = events.next().unwrap();
@@ -244,7 +244,7 @@ fn shared_stream_carries_several_teams_and_each_channel_ends_alone() {
     for (channel, name) in expected {
         assert!(heard.contains(&(channel, name.to_owned())), "{heard:?}");
     }
-    // A channel that is closed is silent, and the other one goes on.
+    // A closed channel is silent, and the other one continues.
     assert_eq!(
         follow(serde_json::json!([]), serde_json::json!([1])).json()["channels"],
         1
@@ -268,7 +268,7 @@ fn shared_stream_carries_several_teams_and_each_channel_ends_alone() {
             break;
         }
     }
-    // Nobody else can change it, and it is gone with its connection.
+    // No other connection can change it, and it ends with its connection.
     let unknown = studio.post("/api/v1/stream/unknown", &serde_json::json!({}));
     assert_eq!(unknown.status, 404);
     drop(events);

@@ -30,7 +30,7 @@ impl Terminal {
         Self::after_typing("", call.command())
     }
 
-    /// The same on a terminal where somebody has typed something already.
+    /// Starts a program on a terminal with input that was typed before.
     pub fn after_typing(typed: &str, mut command: Command) -> Self {
         let main: OwnedFd = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&main).unwrap();
@@ -51,7 +51,7 @@ impl Terminal {
             .write_all(typed.as_bytes())
             .unwrap();
         let child = command.spawn().unwrap();
-        // The command's own copies would keep the terminal open after the program's end.
+        // The command's own copies would keep the terminal open after the program has ended.
         drop(command);
         let keys = File::from(main);
         let mut output = keys.try_clone().unwrap();
@@ -81,7 +81,7 @@ impl Terminal {
         self.screen.lock().unwrap().screen().contents()
     }
 
-    /// The line that the cursor is in.
+    /// Returns the line of the cursor.
     pub fn line(&self) -> String {
         let screen = self.screen.lock().unwrap();
         let row = screen.screen().cursor_position().0;
@@ -102,7 +102,7 @@ impl Terminal {
         self.keys.write_all(keys.as_bytes()).unwrap();
     }
 
-    /// The terminal itself, for whoever writes to it or changes its modes beside this.
+    /// Returns the terminal itself, for a caller that writes to it or changes its modes.
     pub fn keys(&self) -> File {
         self.keys.try_clone().unwrap()
     }
@@ -114,7 +114,7 @@ impl Terminal {
     pub fn exits(mut self, code: i32) {
         let status = wait_for("the program's end", || self.child.try_wait().unwrap());
         assert_eq!(status.code(), Some(code), "{}", self.text());
-        // What it last wrote may still be on its way to the screen.
+        // Its last output may still be on its way to the screen.
         wait_for("the terminal as it was, with its cursor", || {
             let screen = self.screen.lock().unwrap();
             let screen = screen.screen();

@@ -1,4 +1,4 @@
-//! The trace of Studio: where it lies, what it tells, and what it never tells.
+//! The trace of Studio: its location, its content, and what it must not contain.
 
 use std::path::PathBuf;
 

@@ -1,5 +1,5 @@
-//! A person decides what an agent may do. The agent here plays the recorded dialogue of a real client: it says what the
-//! client said, and waits where the client waited.
+//! A person decides about an agent's permission requests. The agent plays the recorded dialogue of a real client: it
+//! prints what the client printed, and waits where the client waited.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::Crew;
 use crate::agents::one;
 
-/// The client's program: the recorded words up to its request, an answer, and the recorded rest.
+/// The client's program: the recorded lines up to its request, an answer, and the recorded rest.
 const PROGRAM: &str = r#"#!/bin/sh
 here=$(dirname "$0")
 read -r prompt
@@ -25,17 +25,17 @@ cat "$here/after.jsonl"
 cat > /dev/null
 "#;
 
-/// The folder with the program, and the id of its request.
+/// Makes the folder with the program; returns it with the id of its request.
 pub fn client(crew: &Crew) -> (PathBuf, String) {
     client_in(&crew.project.home())
 }
 
-/// The same below a folder.
+/// Makes the same below a given folder.
 pub fn client_in(home: &std::path::Path) -> (PathBuf, String) {
     client_of(home, "bidi")
 }
 
-/// The same with the words of any recording in which the client asks something.
+/// Makes the same with any recording in which the client asks something.
 pub fn client_of(home: &std::path::Path, recording: &str) -> (PathBuf, String) {
     let folder = home.join("client");
     std::fs::create_dir_all(&folder).unwrap();
@@ -54,7 +54,7 @@ pub fn client_of(home: &std::path::Path, recording: &str) -> (PathBuf, String) {
         lines.join("\n") + "\n"
     };
     std::fs::write(folder.join("before.jsonl"), text(&lines[..=request])).unwrap();
-    // What the client shows again of the answer is none of its own words.
+    // The client's echo of the answer is not part of its own lines.
     let is_echo = |line: &&Value| line["type"] == "control_response";
     let rest: Vec<Value> = lines[request + 1..=result.unwrap()]
         .iter()
@@ -70,7 +70,7 @@ pub fn client_of(home: &std::path::Path, recording: &str) -> (PathBuf, String) {
     (folder, id)
 }
 
-/// Starts a worker with it.
+/// Starts a worker with this client.
 pub fn start(crew: &Crew, folder: &std::path::Path, variables: &[(&str, &str)]) {
     let path = format!("{}:/usr/local/bin:/usr/bin:/bin", folder.display());
     let mut all = vec![("PATH", path.as_str())];
@@ -78,7 +78,7 @@ pub fn start(crew: &Crew, folder: &std::path::Path, variables: &[(&str, &str)]) 
     crew.start_provider("ann", "claude", &[], &all).succeeds();
 }
 
-/// What the program was answered.
+/// Returns the answers that the program got.
 pub fn answers(folder: &std::path::Path) -> Vec<Value> {
     let text = std::fs::read_to_string(folder.join("answers")).unwrap();
     text.lines()
@@ -101,7 +101,7 @@ fn a_request_reaches_the_lead_and_the_answer_reaches_the_agent() {
     start(&crew, &folder, &[("TEAMSTER_PERMISSIONS_SHELL", "ask")]);
     crew.until("a request", || !said(&crew, "asked").is_empty());
     assert_eq!(said(&crew, "asked")[0]["data"]["request"], request.as_str());
-    // The lead is written to right after the journal.
+    // The message to the lead follows right after the event in the journal.
     crew.until("its message", || {
         let mut sent = crew.events("message.sent").into_iter();
         sent.any(|event| event["data"]["messageType"] == "permission_request")
@@ -130,7 +130,7 @@ fn a_request_reaches_the_lead_and_the_answer_reaches_the_agent() {
         .run(["worker", "show", "ann", "--json"])
         .succeeds();
     assert_eq!(shown.json()["waiting"][0]["request"], request.as_str());
-    // What is not asked for is not answered, and an agent answers nothing.
+    // A request that does not exist cannot be answered, and an agent cannot answer any.
     let other = crew
         .project
         .run(["worker", "answer", "ann", "r0", "allow"])
@@ -160,7 +160,7 @@ fn a_request_reaches_the_lead_and_the_answer_reaches_the_agent() {
 #[test]
 fn request_with_the_name_of_an_earlier_one_waits_for_an_answer_of_its_own() {
     let crew = Crew::new();
-    // Every process of the client gives its request the same name.
+    // Every process of the client uses the same id for its request.
     let (folder, request) = client(&crew);
     let first = crew.task("say hello");
     let second = crew.task("say it again");
@@ -195,7 +195,7 @@ fn a_denial_has_its_reason_and_mail_before_it_does_not_get_in_its_way() {
     let id = crew.task("say hello");
     start(&crew, &folder, &[("TEAMSTER_PERMISSIONS_SHELL", "ask")]);
     crew.until("a request", || !said(&crew, "asked").is_empty());
-    // It stays in the inbox until the next agent is told, and the answer comes behind it.
+    // It stays in the inbox until the next agent gets it, and the answer follows.
     crew.project
         .run(["message", "send", "--to", "ann", "mind the tests"])
         .succeeds();

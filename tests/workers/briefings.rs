@@ -1,4 +1,4 @@
-//! What a worker is told about a task that was tried before, and what it says at its end.
+//! The prompt for a task that was tried before, and the worker's report at the end.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Sudden deaths: of a bridge, of an agent, of the terminal server.
+//! Sudden deaths of a bridge, of an agent, of the tmux server.
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ fn the_task_of_a_killed_bridge_is_done_by_one_other_and_its_work_is_kept() {
     );
     let unsaved = crew.worktree("ann").join("unsaved.txt");
     assert_eq!(std::fs::read_to_string(unsaved).unwrap(), "unsaved\n");
-    // The same name begins anew, and even then nothing is lost.
+    // A new worker of the same name starts, and even then nothing is lost.
     crew.start("ann", "echo ok");
     let aside = crew.worktree("ann.kept-1").join("unsaved.txt");
     assert_eq!(std::fs::read_to_string(aside).unwrap(), "unsaved\n");
@@ -59,7 +59,7 @@ fn a_name_that_is_started_anew_ends_its_old_agent_and_does_its_old_task() {
         !carriers("TEAMSTER_LAUNCH", launch).is_empty(),
         "its agent lives on"
     );
-    // Its last heartbeat is fresh, so nobody would call it dead yet.
+    // Its last heartbeat is fresh, so it does not count as dead yet.
     crew.start("ann", "echo done > done.txt; echo ok");
     assert_eq!(carriers("TEAMSTER_LAUNCH", launch), [0_u32; 0]);
     let task = crew.until_status(&id, "completed");
@@ -84,8 +84,12 @@ fn a_worker_that_runs_is_not_disturbed_by_another_start_of_its_name() {
     });
     let again = crew.start_provider("ann", "command:echo other", &[], &[]);
     let again = again.exits(4);
-    assert!(again.stderr.contains("runs already"), "{}", again.stderr);
-    // Nor by its process alone, which is what a second host would start.
+    assert!(
+        again.stderr.contains("is already running"),
+        "{}",
+        again.stderr
+    );
+    // Not even by the bridge process alone, which a second host would start.
     let args = ["worker", "bridge", "--team", "crew", "--name", "ann"];
     let bridge = crew
         .project
@@ -135,7 +139,7 @@ fn whoever_looks_after_a_team_replaces_the_dead_a_few_times() {
     let looked = crew.project.run(["worker", "supervise", "--once"]).exits(0);
     assert!(looked.stdout.contains("ann: dead: "), "{}", looked.stdout);
     assert!(
-        looked.stdout.contains("ann: started anew (1 of 3)"),
+        looked.stdout.contains("ann: restarted (1 of 3)"),
         "{}",
         looked.stdout
     );
@@ -216,7 +220,7 @@ fn a_clock_that_jumped_makes_nobody_hung() {
         crew.worker("ann")["status"] == "executing"
     });
     let before = crew.heartbeat("ann").unwrap();
-    // A machine that slept for a minute: the last heartbeat is old, and the next one is on its way.
+    // A machine that slept for a minute: the last heartbeat is old, and the next one is about to come.
     crew.age_heartbeat("ann");
     assert_eq!(crew.worker("ann")["verdict"], "hung");
     let looked = crew.project.run(["worker", "supervise", "--once"]).exits(0);
@@ -255,7 +259,7 @@ fn only_one_looks_after_a_team() {
     let begin = || crew.project.call(["worker", "supervise"]).spawn();
     let mut first = begin();
     crew.until("the first holds its seat", || {
-        // It may have found the seat taken by one of those below, which look once.
+        // It may have found the lock taken by one of the processes below, which poll once.
         if first.try_wait().unwrap().is_some() {
             first = begin();
         }

@@ -1,4 +1,4 @@
-//! Messages that come while an agent works: how they reach it, and what their receipts say.
+//! Messages that arrive while an agent works: how they reach it, and their receipts.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ fn send(crew: &Crew, to: &str, text: &str) -> String {
     sent["message"]["id"].as_str().unwrap().to_owned()
 }
 
-/// When a message was delivered, and when it was acknowledged.
+/// Returns when a message was delivered, and when it was acknowledged.
 fn receipts(crew: &Crew, id: &str) -> (Value, Value) {
     let list = crew.project.run(["message", "list", "--json"]).json();
     let list = list["messages"].as_array().unwrap().clone();
@@ -33,7 +33,7 @@ fn is_delivered(crew: &Crew, id: &str) -> bool {
     delivered.is_string() && acked.is_string()
 }
 
-/// A file below the project's own `.omc`, three folders above a worktree.
+/// Returns a file below the project's own `.omc`, three folders above a worktree.
 fn shared(crew: &Crew, name: &str) -> PathBuf {
     crew.project.folder().join(".omc").join(name)
 }
@@ -83,7 +83,7 @@ fn command_that_reads_its_inbox_has_a_message_in_the_middle_of_its_task() {
         assert_eq!(line["content"], text);
     }
     std::fs::write(shared(&crew, "go"), "").unwrap();
-    // It ends its next task only with two more messages.
+    // It ends its next task only after two more messages.
     crew.until_status(&id, "completed");
     let next = crew.task("next");
     crew.until("the next prompt", || {
@@ -138,7 +138,7 @@ fn message_in_an_inbox_that_nobody_read_outlives_a_killed_bridge() {
     assert!(is_delivered(&crew, &first) && is_delivered(&crew, &second));
 }
 
-/// Puts a program of this name into a folder of its own; returns the folder.
+/// Puts a program of this name into a separate folder; returns the folder.
 fn program(crew: &Crew, name: &str, script: &str) -> PathBuf {
     let folder = crew.project.home().join("client");
     std::fs::create_dir_all(&folder).unwrap();
@@ -154,7 +154,7 @@ fn start_client(crew: &Crew, client: &str, folder: &Path) {
         .succeeds();
 }
 
-/// The lines that a client was recorded saying, up to and with the first that has these words, and the rest.
+/// Returns the recorded lines of a client up to and including the first that contains these words, and the rest.
 fn recorded(client: &'static str, name: &str, words: &[&str]) -> (String, String) {
     let text = String::from_utf8(agents::one(client, name).stdout).unwrap();
     let has_all = |line: &str| words.iter().all(|word| line.contains(word));
@@ -164,7 +164,7 @@ fn recorded(client: &'static str, name: &str, words: &[&str]) -> (String, String
     (joined(&lines[..=at]), joined(&lines[at + 1..]))
 }
 
-/// What the client heard on its input, line by line.
+/// Returns the lines that the client received on its input.
 fn heard(folder: &Path) -> Vec<Value> {
     let text = std::fs::read_to_string(folder.join("heard")).unwrap_or_default();
     text.lines()
@@ -172,8 +172,8 @@ fn heard(folder: &Path) -> Vec<Value> {
         .collect()
 }
 
-/// Claude Code up to its first tool, with the line of others; then with the tool's result and the line shown again, or
-/// without it and with the line taken back.
+/// Claude Code up to its first tool, with the message's line; then either with the tool's result and the line
+/// repeated, or without it and with the line taken back.
 const CLAUDE: &str = r#"#!/bin/sh
 here=$(dirname "$0")
 wait_for() { until test -e "$here/$1"; do sleep 0.05; done; }
@@ -284,7 +284,7 @@ fn claude_that_ends_without_the_message_gets_it_with_its_next_task() {
     assert!(is_delivered(&crew, &message));
 }
 
-/// Codex by its app-server: it says what was recorded, with the name of our delivery in place of the recorded one.
+/// Codex by its app-server: it prints the recording, with the id of the delivery in place of the recorded one.
 const CODEX: &str = r#"#!/bin/sh
 here=$(dirname "$0")
 case $1 in
@@ -361,7 +361,7 @@ fn codex_is_steered_in_the_middle_of_its_turn() {
     assert_eq!(usage[0]["data"]["tokensOut"], 100, "{usage:?}");
 }
 
-/// Gemini CLI: one turn that lasts until it may end, and a further one of the same session, which can fail.
+/// Gemini CLI: one turn that lasts until it is released, and another one in the same session, which can fail.
 const GEMINI: &str = r#"#!/bin/sh
 here=$(dirname "$0")
 case " $* " in *" --resume s-1 "*) turn=2 ;; *) turn=1 ;; esac
@@ -374,7 +374,7 @@ echo '{"type":"message","role":"assistant","content":"said in turn '$turn'"}'
 echo '{"type":"result","status":"success","stats":{"input_tokens":10,"output_tokens":1,"total_tokens":11}}'
 "#;
 
-/// Lets Gemini work while a message comes; returns what it was told in a second turn, and the task at its end.
+/// Lets Gemini work while a message arrives; returns its second prompt, and the task at its end.
 fn gemini_with_a_message(crew: &Crew, does_fail: bool) -> (String, Value) {
     let folder = program(crew, "gemini", GEMINI);
     if does_fail {
@@ -436,7 +436,7 @@ fn line_that_another_program_appends_to_an_inbox_is_noticed_by_an_idle_worker() 
             .unwrap();
         writeln!(file, "{line}").unwrap();
     };
-    // It looks less often the longer nothing happens.
+    // The poll interval grows while nothing happens.
     let began = crew.events("worker.spawned")[0]["ts"].clone();
     let began: Time = serde_json::from_value(began).unwrap();
     crew.until("nothing happened for long", || {
@@ -517,7 +517,7 @@ fn heartbeat_messages_are_sent_only_where_a_setting_asks_for_them() {
             .collect()
     };
     crew.until("three messages", || beats("ann").len() >= 3);
-    // Whoever was not told to sends none, though it beats as well.
+    // A worker without that setting sends none, though it has a heartbeat as well.
     assert!(crew.heartbeat("ben").is_some());
     assert_eq!(beats("ben"), [Value::Null; 0]);
     let outbox = crew.project.claude("teams/crew/outbox/ann.jsonl");
@@ -533,7 +533,7 @@ fn heartbeat_messages_are_sent_only_where_a_setting_asks_for_them() {
         (&last["status"], &last["taskId"]),
         (&json!("executing"), &json!("1"))
     );
-    // They are no problem of the team, and nobody is shown them as something that was said.
+    // They are not a problem of the team, and are not shown as messages.
     let status = crew.project.run(["status", "--json"]).succeeds().json();
     assert_eq!(status["teams"][0]["problems"], json!([]));
     std::fs::write(crew.project.folder().join(".omc/go"), "").unwrap();

@@ -1,4 +1,4 @@
-//! Workers of ours in a team of Claude Code, and what is said to the teammates of such a team.
+//! Workers of teamster in a team of Claude Code, and messages to the teammates of such a team.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use crate::kit::living;
 
 const TEAM: &str = "session-36fee606";
 
-/// A team of Claude Code with one teammate, beside the team of ours that a [`Crew`] has.
+/// A team of Claude Code with one teammate, beside the team of a [`Crew`].
 struct Guests {
     crew: Crew,
 }
@@ -80,7 +80,7 @@ impl Guests {
         self.crew.start_with(name, command, &more, &[]);
     }
 
-    /// Every lock folder of the client that lies in the team's folders.
+    /// Returns every lock folder of the client in the team's folders.
     fn lock_folders(&self) -> Vec<String> {
         let folders = ["teams/{}", "teams/{}/inboxes", "tasks/{}"];
         let folders = folders.iter().map(|folder| folder.replace("{}", TEAM));
@@ -140,7 +140,7 @@ fn worker_in_a_team_of_claude_code_does_its_tasks_reports_and_leaves_it_clean() 
             (&json!(status), &json!("worker-1"))
         );
     }
-    // The client asks it to shut down as it asks any teammate.
+    // The client asks it to shut down like any teammate.
     let request = json!({"type": "shutdown_request", "requestId": "shutdown-1@codex-1", "from": "team-lead",
         "reason": "all done", "timestamp": "2026-11-15T07:38:21.865Z"});
     let now = crate::kit::now();
@@ -160,7 +160,7 @@ fn worker_in_a_team_of_claude_code_does_its_tasks_reports_and_leaves_it_clean() 
     );
     let config = guests.json(&format!("teams/{TEAM}/config.json"));
     assert_eq!(config["foreign"]["kept"], true);
-    // The registry is changed a moment before its lock is given back.
+    // The registry is changed a moment before its lock is released.
     guests
         .crew
         .until("no lock is left", || guests.lock_folders().is_empty());
@@ -246,7 +246,7 @@ fn message_in_a_team_of_claude_code_lies_in_the_inbox_that_its_client_reads() {
     assert_eq!(texts(&guests.inbox("team-lead"), "user"), ["one", "two"]);
     assert!(!guests.file(&format!("teams/{TEAM}/inbox")).exists());
     assert!(guests.lock_folders().is_empty());
-    // In a team of ours it is another name of the lead.
+    // In a team of teamster it is an alias of the lead.
     guests
         .run(&[
             "message",
@@ -281,7 +281,7 @@ fn teammate_of_a_new_client_is_stopped_by_its_lead_who_is_asked_for_it() {
         guests.inbox("worker-1").is_empty(),
         "it would refuse what its lead has not signed"
     );
-    // It is stopped once its client has taken it out of the registry.
+    // It is stopped once its client has removed it from the registry.
     let waiting = guests
         .crew
         .project

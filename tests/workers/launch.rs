@@ -1,4 +1,4 @@
-//! Agents that do not start: told, tried once more, never shown as working.
+//! Agents that do not start: reported, retried once, and never shown as working.
 
 use std::time::{Duration, Instant};
 
@@ -54,7 +54,7 @@ fn an_agent_that_says_nothing_is_a_failed_launch_and_three_of_them_quarantine() 
         .run(["task", "route", &id, "--explain"])
         .exits(0);
     assert!(route.stdout.contains("quarantined"), "{}", route.stdout);
-    // A person lets it go on, and by now the agent starts.
+    // A person resumes the worker, and by now the agent starts.
     std::fs::write(&silent, speaking).unwrap();
     crew.project.run(["worker", "resume", "ann"]).succeeds();
     crew.until_status(&id, "completed");
@@ -114,7 +114,7 @@ fn client_that_is_removed_while_its_worker_waits_is_named_at_the_next_task() {
         reason.as_str().unwrap().contains("`codex` is not on PATH"),
         "{reason}"
     );
-    // Who cannot go on says so to the lead.
+    // A worker that cannot continue reports that to the lead.
     let told = || {
         let mail = crew
             .project
@@ -141,7 +141,11 @@ fn a_worker_runs_once_and_an_unknown_provider_changes_nothing() {
     let second = crew
         .start_provider("ann", "command:echo hi", &[], &[])
         .fails(4);
-    assert!(second.stderr.contains("runs already"), "{}", second.stderr);
+    assert!(
+        second.stderr.contains("is already running"),
+        "{}",
+        second.stderr
+    );
     let unknown = crew.start_provider("ben", "cloud", &[], &[]).fails(2);
     assert!(unknown.stderr.contains("cloud"), "{}", unknown.stderr);
     let team = crew

@@ -1,4 +1,4 @@
-//! Whether a worker is alive, told with evidence, and what follows at once when it is not.
+//! Liveness of workers with its evidence, and the immediate consequences of a death.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use teamster_types::process::Life;
 
 use super::{Crew, carriers, kill_9};
 
-/// The time after which nothing of a killed bridge may run.
+/// The time within which everything of a killed bridge must have ended.
 const ENDED_WITHIN: Duration = Duration::from_secs(5);
 
 #[test]
@@ -50,7 +50,7 @@ fn killed_worker_has_one_line_among_the_alerts_and_one_that_ends_in_order_has_no
     };
     crew.project.run(["worker", "stop", "bob"]).exits(0);
     assert_eq!(crew.project.alerts(), Vec::<serde_json::Value>::new());
-    // One is found by whoever looks after the workers, several times; the other by whoever starts it anew.
+    // One death is found by the supervisor, several times; the other by the command that starts the worker again.
     let ann = end("ann");
     for _ in 0..2 {
         crew.project.run(["worker", "supervise", "--once"]).exits(0);
@@ -93,7 +93,7 @@ fn heartbeat_of_the_documented_fields_with_a_dead_pid_is_dead_by_its_pid_alone()
     let evidence = row["evidence"][1].as_str().unwrap();
     assert_eq!(
         evidence,
-        format!("process {pid} is gone, told by its pid alone")
+        format!("process {pid} is gone, judged by its pid alone")
     );
 }
 
@@ -124,7 +124,7 @@ fn agent_of_a_killed_bridge_is_ended_while_its_heartbeat_is_still_young() {
 fn agent_of_a_lone_worker_is_ended_with_all_it_started_when_its_bridge_is_killed() {
     let crew = Crew::new();
     crew.task("take long");
-    // One runs in a session of its own, one does not listen, and one has forgotten whose it is.
+    // One process has its own session, one ignores signals, and one has dropped its launch variable.
     let script = "echo $$ > pids; \
         setsid sh -c 'echo $$ >> pids; exec sleep 600' & \
         (trap '' TERM HUP INT; exec setsid sh -c 'echo $$ >> pids; sleep 600; sleep 600') & \

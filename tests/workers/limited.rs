@@ -1,5 +1,5 @@
-//! Limits of a provider: who waits, what is shown of it, and whose the task is meanwhile. The agent is a program that says what
-//! Claude Code says when a window of the account is used up.
+//! Limits of a provider: which workers wait, what is shown, and the owner of the task meanwhile. The agent is a
+//! program that prints what Claude Code prints when a limit of the account is reached.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use super::Crew;
 use crate::agents::one;
 use crate::studio::{Studio, wait_for};
 
-/// Says once that a limit is reached, where a file tells for how many seconds; else it does the task.
+/// Reports once that a limit is reached, if a file contains the number of seconds; otherwise does the task.
 const PROGRAM: &str = r#"#!/bin/sh
 here=$(dirname "$0")
 read -r prompt
@@ -28,7 +28,7 @@ cat "$here/ok.jsonl"
 cat > /dev/null
 "#;
 
-/// The folder with the program. It tells the moment in seconds, or in milliseconds where `unit` is `000`.
+/// Makes the folder with the program. It reports the time in seconds, or in milliseconds if `unit` is `000`.
 fn client(crew: &Crew, unit: &str) -> PathBuf {
     let folder = crew.project.home().join("client");
     std::fs::create_dir_all(&folder).unwrap();
@@ -170,7 +170,7 @@ fn limit_is_shown_with_provider_window_and_end_and_the_worker_stops_at_once() {
     );
     assert_eq!(view["problems"], json!([]), "nobody has to do anything");
     drop(studio);
-    // Nobody waits for an hour to stop it, and its task goes back without a word against it.
+    // Stopping it does not wait for an hour, and its task is released without a failure.
     crew.project.run(["worker", "stop", "ann"]).exits(0);
     crew.until("its end", || crew.heartbeat("ann").is_none());
     assert_eq!(crew.shown(&id)["status"], "pending");
@@ -186,14 +186,14 @@ fn one_worker_runs_into_a_limit_and_the_others_of_its_provider_do_not() {
     crew.project.task("do it", &["--owner", "ann"]);
     start(&crew, &folder, "ann");
     crew.until("the limit", || is_limited(&crew, "ann"));
-    // One who was there and one who comes later.
+    // One worker that was there and one that starts later.
     start(&crew, &folder, "cid");
     crew.until("what all know", || {
         is_limited(&crew, "ben") && is_limited(&crew, "cid")
     });
     crew.start("dan", "cat > /dev/null; echo dan > dan.txt");
     let ben = crew.project.task("for ben", &["--owner", "ben"]);
-    // Whoever has another provider works on.
+    // A worker with another provider continues.
     let free = crew.task("for anybody");
     assert_eq!(crew.until_status(&free, "completed")["owner"], "dan");
     assert_eq!(crew.shown(&ben)["status"], "pending");

@@ -1,6 +1,6 @@
-//! Workers at their limits: a task that takes long, and an agent that tries to get away.
+//! Workers at their limits: a long task, and an agent that tries to escape.
 //!
-//! What is seen is printed, and `cargo xtask evidence` takes it down, with a longer task.
+//! The measurements are printed, and `cargo xtask evidence` records them, with a longer task.
 
 use std::time::{Duration, Instant};
 
@@ -11,21 +11,21 @@ use teamster_types::Time;
 use super::{Crew, carriers};
 use crate::kit::{now, skip};
 
-/// The seconds that the long task takes, unless somebody says otherwise, and what says it.
+/// The default length of the long task in seconds, and the variable that overrides it.
 const SHORT: u64 = 3;
 const LENGTH: &str = "TEAMSTER_LONG_TASK";
-/// The oldest that a heartbeat may be.
+/// The maximum age of a heartbeat.
 const OLDEST_BEAT: Duration = Duration::from_secs(15);
-/// The longest that a shutdown may take, on a machine that does nothing else and on a busy one.
+/// The time limit for a shutdown, on an idle machine and on a busy one.
 const SHUTDOWN_WITHIN: Duration = Duration::from_secs(10);
 const BUSY_SHUTDOWN_WITHIN: Duration = Duration::from_secs(30);
-/// A variable that all processes of an agent carry.
+/// A variable that all processes of an agent inherit.
 const PLANTED: &str = "PLANTED";
-/// Ignores every polite signal, forks twice, makes sessions of its own and leaves three generations.
+/// Ignores every soft signal, forks twice, makes its own sessions and leaves three generations.
 pub const RUNAWAY: &str = r#"echo up; trap '' TERM INT HUP
 setsid sh -c 'trap "" TERM INT HUP; (setsid sh -c "trap \"\" TERM; (trap \"\" TERM; sleep 600; :) & sleep 600; :" &); sleep 600; :' &
 sleep 600; :"#;
-/// The number of its processes once all are there.
+/// The number of its processes once all are running.
 const GENERATIONS: usize = 6;
 /// Starts a program where cgroups cannot be found.
 const WITHOUT_GROUPS: &str =
@@ -53,7 +53,7 @@ fn heartbeat_stays_fresh_during_a_long_task_and_a_shutdown_in_the_next_one_is_qu
         beat()["currentTaskId"] == *first
     });
     let (mut looks, mut oldest) = (0, Duration::ZERO);
-    // The same worker goes on with the second task, so it is in the middle of one at any time.
+    // The same worker continues with the second task, so it is always in the middle of one.
     let ended = poll(Duration::from_secs(length + 120), || {
         let beat = beat();
         let at: Time = serde_json::from_value(beat["lastPollAt"].clone()).unwrap();
@@ -85,7 +85,7 @@ fn nobody_of_a_runaway_agent_is_left_where_there_are_no_cgroups() {
     println!("{}", run_away("Without cgroups", WITHOUT_GROUPS));
 }
 
-/// Starts the runaway agent through a line of the shell, shuts it down, and returns what was seen.
+/// Starts the runaway agent through a shell command, shuts it down, and returns the measurements.
 fn run_away(what: &str, line: &str) -> String {
     let crew = Crew::new();
     let id = crew.task("run away");
@@ -140,7 +140,7 @@ fn shut_down(crew: &Crew) -> Duration {
     took
 }
 
-/// Tells whether a process is in a cgroup of version 2 that its bridge is not in.
+/// Returns whether a process is in a cgroup of version 2 that its bridge is not in.
 fn is_grouped(pid: u32, bridge: u32) -> bool {
     let group = |pid: u32| {
         let text = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;

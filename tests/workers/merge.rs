@@ -1,12 +1,12 @@
-//! What workers finish without a run: it accumulates, is merged by `teamster merge`, and lands when a person approves.
+//! Work that is finished without a run: it accumulates, is merged by `teamster merge`, and lands when a person approves.
 
 use serde_json::Value;
 
 use super::{Crew, kill_9};
 
-/// Writes a file of the task's own, with what it found when it began.
+/// Writes a file for the task, and another one that lists the files at its beginning.
 const PART: &str = r#"ls > "list-$TEAMSTER_TASK_ID.txt"; echo done > "part-$TEAMSTER_TASK_ID.txt""#;
-/// Changes the same line as everybody else, and a file of the task's own.
+/// Changes the same line as all other tasks, and writes a file for the task.
 const CLASH: &str = r#"echo "$TEAMSTER_TASK_ID" > a.txt; echo done > "part-$TEAMSTER_TASK_ID.txt""#;
 
 impl Crew {
@@ -37,7 +37,7 @@ impl Crew {
             .exits(0);
     }
 
-    /// The commit that the gate is open for.
+    /// Returns the commit of the open gate.
     fn asked_about(&self) -> String {
         let opened = self.events("approval.requested");
         opened.last().unwrap()["data"]["commit"]
@@ -61,7 +61,7 @@ impl Crew {
     }
 }
 
-/// Five tasks that depend on each other, done by three workers who have stopped.
+/// Makes a team with five dependent tasks, completed by three workers that have stopped.
 fn five_done() -> Crew {
     let crew = Crew::new();
     let one = crew.task("one");
@@ -112,10 +112,14 @@ fn five_dependent_tasks_of_three_workers_are_merged_and_land() {
     assert_eq!(crew.git(&["rev-parse", "main"]), main, "nobody approved");
     let merged = crew.integration();
     assert_eq!(crew.asked_about(), merged);
-    // Again: nothing is left to do, and nothing moves.
-    crew.project.run(["merge", "crew"]).exits(0);
+    // Again: nothing is left to do, and nothing moves. The team may be named in either way.
+    crew.project.run(["merge", "--team", "crew"]).exits(0);
     assert_eq!(crew.integration(), merged);
     crew.project.run(["approve", "--team", "crew"]).fails(2);
+    crew.project.run(["approve", "crew"]).fails(2);
+    crew.project
+        .run(["approve", "nobody", "--commit", &merged])
+        .fails(3);
     crew.approve();
     for task in 1..=5 {
         assert!(crew.is_in(&crew.pinned(&task.to_string()), "main"));
@@ -195,7 +199,7 @@ fn conflicting_task_is_named_and_the_others_are_merged() {
     for (task, is_merged) in [("1", true), ("2", false), (other.as_str(), true)] {
         assert_eq!(crew.is_in(&crew.pinned(task), &merged), is_merged, "{task}");
     }
-    // Done again, it begins on top of what is merged.
+    // When the task is repeated, it begins on top of what is merged.
     crew.stop_all();
     crew.project.run(["task", "retry", "2"]).succeeds();
     crew.start("ben", CLASH);
@@ -216,7 +220,7 @@ fn merge_that_is_killed_anywhere_goes_on_and_of_two_at_once_one_merges() {
     };
     let mut kills: u64 = 0;
     loop {
-        // Each time a little later, so that it gets further.
+        // Each kill comes a little later, so that the merge gets further.
         let at = last(&crew) + 1 + kills;
         let call = crew.project.call(["merge", "crew"]);
         let ran = call.env("TEAMSTER_TEST_DIE_AT_EVENT", at.to_string()).run();
@@ -270,7 +274,7 @@ fn merged_work_is_rejected_or_revised_like_that_of_a_run() {
         &commit,
     ];
     crew.project.run(args).exits(0);
-    // Ann runs on, and takes what was asked for.
+    // Ann is still running, and takes the requested task.
     crew.until_status("2", "completed");
     crew.project.run(["merge", "crew"]).exits(0);
     let commit = crew.asked_about();

@@ -1,4 +1,4 @@
-//! Workers as real processes, with real git, real agents' recorded words and real ends.
+//! Workers as real processes, with real git, recordings of real agents and real exits.
 
 pub mod asking;
 mod briefings;
@@ -28,7 +28,7 @@ use teamster_testkit::wait::{LONG, poll};
 
 use crate::kit::{Ran, TestProject};
 
-/// A team with a real repository. Everyone is gone when it is dropped.
+/// A team with a real repository. All its processes are ended on drop.
 pub struct Crew {
     pub project: TestProject,
 }
@@ -105,7 +105,7 @@ impl Crew {
         self.project.task(subject, &[])
     }
 
-    /// Waits until something is so, and shows the journal if it never is.
+    /// Waits for a condition, and shows the journal if it never holds.
     #[track_caller]
     pub fn until(&self, what: &str, mut is_so: impl FnMut() -> bool) {
         if poll(LONG, || is_so().then_some(())).is_none() {
@@ -127,7 +127,7 @@ impl Crew {
         self.shown(id)
     }
 
-    /// The worker's heartbeat, if there is one.
+    /// Returns the worker's heartbeat, if there is one.
     pub fn heartbeat(&self, worker: &str) -> Option<Value> {
         let text = std::fs::read_to_string(self.heartbeat_file(worker)).ok()?;
         serde_json::from_str(&text).ok()
@@ -152,7 +152,7 @@ impl Crew {
         rows.into_iter().find(|row| row["name"] == name).unwrap()
     }
 
-    /// Every event of a type so far.
+    /// Returns all events of a type so far.
     pub fn events(&self, kind: &str) -> Vec<Value> {
         let ran = self
             .project
@@ -161,7 +161,7 @@ impl Crew {
         ran.json()["events"].as_array().unwrap().clone()
     }
 
-    /// Starts a worker that takes the lock of the team and is stopped with it: whoever wants to change anything waits.
+    /// Starts a worker that takes the lock of the team and is stopped while it holds it, so that every change waits.
     /// Returns its heartbeat.
     pub fn start_lock_holder(&self, name: &str) -> Value {
         let lock = self.project.claude("tasks/crew/.teamster.lock");
@@ -178,7 +178,7 @@ impl Crew {
         beat
     }
 
-    /// Kills a worker and everything it started, as the end of a machine would.
+    /// Kills a worker and everything it started, like a power failure.
     pub fn kill_all_of(&self, name: &str) {
         let beat = self.heartbeat(name).unwrap();
         let launch = beat["launch"].as_str().unwrap().to_owned();
@@ -206,7 +206,7 @@ impl Drop for Crew {
     }
 }
 
-/// Every process that carries a variable of this value.
+/// Returns every process with this value of a variable.
 pub fn carriers(name: &str, value: &str) -> Vec<u32> {
     let machine = teamster_fs::proc::Machine::read();
     teamster_fs::processes::all(&machine)
@@ -216,7 +216,7 @@ pub fn carriers(name: &str, value: &str) -> Vec<u32> {
         .collect()
 }
 
-/// Kills a bridge and the guard above it, as the system does when it has no memory left: its agent lives on.
+/// Kills a bridge and its guard, as the system does when memory runs out: the agent lives on.
 pub fn kill_with_guard(bridge: &Value) {
     let pid = u32::try_from(bridge.as_u64().unwrap()).unwrap();
     let guard = teamster_fs::processes::parent_of(pid).unwrap();
@@ -227,7 +227,7 @@ pub fn kill_with_guard(bridge: &Value) {
     kill_9(bridge);
 }
 
-/// Kills a process as nothing else can.
+/// Kills a process with SIGKILL.
 pub fn kill_9(pid: &Value) {
     signal("-9", pid);
 }

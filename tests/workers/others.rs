@@ -1,4 +1,4 @@
-//! What others do to a worker and its task while it is at it: people who take the task away, write, or stop the team.
+//! Interventions while a worker is at its task: people take the task away, send messages, or stop the team.
 
 use serde_json::Value::Null;
 
@@ -20,16 +20,12 @@ fn an_agent_ends_soon_after_a_person_took_its_task_away() {
     crew.until("the agent of the lost claim ends", || {
         !crew.git(&["for-each-ref", &attempt]).is_empty()
     });
-    // Long before the next renewal of the lease, which comes after 40 seconds.
+    // Long before the next renewal of the lease, which is due after 40 seconds.
     assert!(begun.elapsed().as_secs() < 25, "{:?}", begun.elapsed());
     let kept = crew.git(&["show", &format!("{attempt}:half.txt")]);
     assert_eq!(kept, "half");
     let log = crew.project.run(["worker", "logs", "ann", "--task", &id]);
-    assert!(
-        log.stdout.contains("is not ours any more"),
-        "{}",
-        log.stdout
-    );
+    assert!(log.stdout.contains("is no longer ours"), "{}", log.stdout);
 }
 
 #[test]
@@ -44,7 +40,7 @@ fn a_bridge_that_wakes_up_too_late_leaves_the_result_of_another_alone() {
         crew.worker("ann")["status"] == "executing"
     });
     let beat = crew.heartbeat("ann").unwrap();
-    // A bridge that is stopped in the middle of a change holds the lock of its team; then it is stopped once more, later.
+    // A bridge that is stopped in the middle of a change holds the team's lock; then it is stopped again, later.
     crew.until("ann stopped between two changes", || {
         signal("-STOP", &beat["pid"]);
         let released = crew.project.run(["task", "release", &id, "--force"]);
@@ -59,7 +55,7 @@ fn a_bridge_that_wakes_up_too_late_leaves_the_result_of_another_alone() {
     let pin = format!("refs/teamster/crew/task-{id}");
     let result = crew.git(&["rev-parse", &pin]);
     assert_eq!(task["metadata"]["teamster"]["result"]["commit"], result);
-    // Ann's agent ends while nobody watches it: its last words wait for her bridge.
+    // Ann's agent ends while it is not being read: its last output waits for her bridge.
     std::fs::write(crew.project.folder().join(".omc/go"), "").unwrap();
     let launch = beat["launch"].as_str().unwrap();
     crew.until("ann's agent ends", || {
@@ -156,7 +152,7 @@ fn a_worker_is_resumed_once_for_one_wish() {
         });
     };
     fail();
-    // A message for the agent lies before the wish, so that the two are not acknowledged at once.
+    // A message for the agent comes before the shutdown request, so that the two are not acknowledged at once.
     send("for the agent");
     crew.project.run(["worker", "resume", "ann"]).succeeds();
     crew.until("ann goes on", || crew.events("worker.resumed").len() == 1);

@@ -1,4 +1,4 @@
-//! Projects in which there is no place for a worktree.
+//! Projects in which a worktree is not possible.
 
 use std::process::Command;
 

@@ -1,4 +1,4 @@
-//! Providers that a user or a project gave a name.
+//! Providers that a user or a project has named.
 
 use serde_json::{Value, json};
 
@@ -46,7 +46,7 @@ fn a_provider_of_the_user_does_the_work_and_its_capabilities_route_it() {
         .task("document it", &["--capability", "documentation"]);
     assert_eq!(crew.until_status(&route, "completed")["owner"], "ward");
     assert_eq!(crew.heartbeat("tess").unwrap()["provider"], "checks");
-    // What the settings say no more is not in the registry any more, either.
+    // A value that is no longer in the settings is no longer in the registry either.
     crew.project.run(["worker", "stop", "tess"]).exits(0);
     user_settings(
         &crew,
@@ -74,7 +74,7 @@ fn a_provider_is_defined_where_it_is_used_and_survives_a_restart() {
     assert_eq!(summary(&crew.task("two")), "did 1");
     for (wrong, part) in [
         ("mine=cloud", "cloud"),
-        ("a b=command:x", "no name"),
+        ("a b=command:x", "not a valid name"),
         ("mine=command:", "argument"),
     ] {
         let refused = crew.start_provider("ben", wrong, &[], &[]).fails(2);

@@ -1,19 +1,19 @@
-//! Files that must be in no commit and under no ref, whatever becomes of the attempt that left them.
+//! Files that must not be in any commit or under any ref, whatever happens to the attempt that left them.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use super::Crew;
 
-/// What no commit may hold.
+/// A text that no commit may contain.
 const CANARY: &str = "canary-7c1f";
 
-/// A key of a well-known shape.
+/// Returns a key of a well-known form.
 fn key() -> String {
     format!("ghp_{}", "a1B2".repeat(9))
 }
 
-/// The shell commands of an agent that leaves what must not be committed beside what may be.
+/// Returns shell commands of an agent that leaves secrets beside files that may be committed.
 fn leave_secrets() -> String {
     format!(
         "mkdir -p conf secrets; echo SECRET={CANARY} > conf/.env; echo {CANARY} > secrets/k; \
@@ -22,7 +22,7 @@ fn leave_secrets() -> String {
     )
 }
 
-/// Looks through every object that some ref leads to.
+/// Searches every object that is reachable from a ref.
 fn refs_are_clean(crew: &Crew) {
     let listed = crew.git(&["rev-list", "--all", "--objects"]);
     for line in listed.lines() {
@@ -35,7 +35,7 @@ fn refs_are_clean(crew: &Crew) {
     }
 }
 
-/// Looks through every object that git has, reachable or not.
+/// Searches every object in the repository, reachable or not.
 fn repository_is_clean(crew: &Crew) {
     let all = crew.git(&["cat-file", "--batch-all-objects", "--batch-check"]);
     for line in all.lines() {
@@ -175,7 +175,7 @@ fn secrets_of_a_killed_worker_are_neither_salvaged_nor_moved_aside_with_its_work
         "a salvage leaves the worktree as it is"
     );
     repository_is_clean(&crew);
-    // The same name begins anew.
+    // A new worker of the same name starts.
     crew.start("ann", "echo ok");
     is_private(&crew, "ann-2/conf/.env", CANARY);
     let aside = crew.worktree("ann.kept-1");

@@ -1,4 +1,4 @@
-//! Worktrees are made usable before an agent works in them.
+//! Worktrees are prepared before an agent works in them.
 
 use super::Crew;
 
@@ -50,7 +50,7 @@ fn a_command_that_fails_keeps_the_worker_from_beginning() {
     let refused = crew
         .start_provider("ann", "command:echo hi", &[], &[])
         .fails(1);
-    for part in ["did not begin", "exit 9", "no network", "worktree.setup"] {
+    for part in ["did not start", "exit 9", "no network", "worktree.setup"] {
         assert!(refused.stderr.contains(part), "{part}: {}", refused.stderr);
     }
     assert!(crew.heartbeat("ann").is_none());
@@ -68,7 +68,7 @@ fn a_command_that_fails_keeps_the_worker_from_beginning() {
         .start_provider("ann", "command:echo hi", &[], &[])
         .fails(1);
     assert!(refused.stderr.contains("../home"), "{}", refused.stderr);
-    // A variable takes the place of the file, and the same worker begins.
+    // A variable overrides the file, and the same worker starts.
     let variables = [("TEAMSTER_WORKTREE_LINK", "[]")];
     crew.start_provider("ann", "command:echo hi", &[], &variables)
         .succeeds();

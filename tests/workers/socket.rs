@@ -1,4 +1,4 @@
-//! Agents that reach their team through their bridge's socket: by commands of `teamster`, by MCP, and by hand.
+//! Agents that reach their team through their bridge's socket: by `teamster` commands, by MCP, and directly.
 
 use std::time::Instant;
 
@@ -12,7 +12,7 @@ use teamster_types::{TaskId, TeamName};
 use super::{Crew, kill_9};
 use crate::kit::TestProject;
 
-/// A small client of the socket for agents: sends one line of standard input, prints one line of reply.
+/// A small client of the agents' socket: sends one line of standard input, prints one line of reply.
 const CLIENT: &str = r#"
 import os, socket, sys
 s = socket.socket(socket.AF_UNIX)
@@ -33,7 +33,7 @@ fn client(crew: &Crew) -> &'static str {
     "python3 ../../../client.py"
 }
 
-/// Returns what an agent left in a file of the folder that all can see.
+/// Returns what an agent left in a file of the shared folder.
 fn left(crew: &Crew, name: &str) -> String {
     let file = crew.project.folder().join(".omc").join(name);
     std::fs::read_to_string(file).unwrap_or_default()
@@ -158,7 +158,7 @@ fn process_that_the_worker_did_not_start_is_refused() {
 fn question_waits_for_the_answer_of_a_person() {
     let crew = Crew::new();
     let id = crew.task("ask");
-    // The idle limit is shorter than the wait for an answer could be: who waits is not silent.
+    // The idle limit is shorter than the wait for an answer: a waiting agent is not idle.
     crew.start_with(
         "ann",
         "echo up; teamster ask 'Which colour?' > ../../../answer; echo done",

@@ -1,4 +1,4 @@
-//! Workers that are stopped: by a wish, by a signal, by force.
+//! Stopping workers: by a request, by a signal, by force.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use teamster_testkit::wait::wait_for;
 use super::limits::RUNAWAY;
 use super::{Crew, carriers};
 
-/// No stop takes longer whatever holds the lock of the team: two waits for the lock, and one for processes to end.
+/// The time limit for a stop while the team's lock is held: two waits for the lock, and one for processes to end.
 const BOUND: Duration = Duration::from_secs(40);
 
 #[test]
@@ -144,7 +144,7 @@ fn a_stop_interrupts_the_task_which_costs_it_nothing_and_loses_nothing() {
     assert_eq!(kept, "half");
     let again = crew.project.run(["worker", "stop", "ann"]).exits(0);
     assert!(
-        again.stdout.contains("ann does not run"),
+        again.stdout.contains("ann is not running"),
         "{}",
         again.stdout
     );
@@ -166,7 +166,7 @@ fn a_drain_lets_the_current_task_be_finished_and_no_other_begun() {
     assert_eq!(ran["workers"][0]["how"], "confirmed", "{ran}");
     assert_eq!(crew.shown(&first)["status"], "completed");
     assert_eq!(crew.shown(&second)["status"], "pending");
-    // A wish from then is not one for whoever begins now.
+    // An old request does not apply to a worker that starts now.
     crew.start("ann", "echo ok");
     crew.until_status(&second, "completed");
 }
@@ -186,7 +186,7 @@ fn what_we_did_not_start_is_not_ours_to_end() {
     beat["pid"] = process.pid.into();
     beat["processStartTime"] = process.process_start_time.into();
     let folder = crew.project.folder().join(".omc/state/team-bridge/crew");
-    // Neither a heartbeat without a launch, nor one that claims the launch of somebody else.
+    // Neither a heartbeat without a launch, nor one that claims another worker's launch.
     for launch in [serde_json::Value::Null, "0123456789abcdef".into()] {
         beat["launch"] = launch;
         std::fs::write(folder.join("ben.heartbeat.json"), beat.to_string()).unwrap();

@@ -1,11 +1,11 @@
-//! Trouble that is not the task's: the model's server, the way to it.
+//! Failures that are not caused by the task: the model's server, the network.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use super::Crew;
 
-/// Puts a program into the project's own `bin` that says what the real client once said, and then ends as it did.
+/// Puts a program into the project's own `bin` that prints a recording of the real client, and ends with this code.
 pub fn recorded(crew: &Crew, client: &str, stream: &str, code: i32) -> String {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/workers");
     let stream = fixtures.join(client).join(format!("{stream}.jsonl"));
@@ -43,7 +43,7 @@ fn a_rate_limit_pauses_the_worker_and_costs_the_task_nothing() {
     );
     assert_eq!(crew.events("task.failed").len(), 0);
     assert_eq!(crew.worker("ann")["consecutiveErrors"], 0);
-    // Better times.
+    // The failure is over.
     recorded(&crew, "codex", "ok", 0);
     crew.until_status(&id, "completed");
     let usage = crew.events("usage");

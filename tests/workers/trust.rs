@@ -1,4 +1,4 @@
-//! What comes with a repository runs only after the user accepted it.
+//! Commands from a repository run only after the user has accepted them.
 
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -45,7 +45,7 @@ fn nothing_of_a_project_runs_before_it_was_accepted_and_a_change_asks_again() {
     assert_eq!(mode & 0o777, 0o600);
     let id = crew.task("go");
     crew.until_status(&id, "completed");
-    // Once is enough.
+    // Accepting once is enough.
     crew.start_provider("ben", "theirs", &[], &[]).succeeds();
 
     crew.project.write(
@@ -58,7 +58,7 @@ fn nothing_of_a_project_runs_before_it_was_accepted_and_a_change_asks_again() {
         "{}",
         changed.stderr
     );
-    // Its process looks again, whoever starts it, and so does whoever starts it anew.
+    // The worker's process checks again, whoever starts it, and so does a restart.
     let bridge = [
         "worker",
         "bridge",
@@ -102,7 +102,7 @@ fn what_is_not_used_needs_no_trust() {
     crew.start_with("cyn", "echo hi", &[], &[("TEAMSTER_WORKTREE_SETUP", "[]")]);
     crew.start_provider("dan", "command:echo hi", &[], &[])
         .fails(6);
-    // A project does not loosen by itself what agents may do.
+    // A project cannot loosen the permissions of agents by itself.
     crew.project.write(
         ".teamster/config.toml",
         "[permissions]\nother = \"allow\"\n",
@@ -118,7 +118,7 @@ fn what_is_not_used_needs_no_trust() {
     crew.project
         .write(".teamster/config.toml", "[permissions]\nother = \"ask\"\n");
     crew.start("dan", "echo hi");
-    // Nor does it hand credentials to a command of the user's.
+    // It cannot give credentials to the user's commands either.
     crew.project.write(
         ".teamster/config.toml",
         "[providers.command]\ncommand = \"x\"\nsecrets = [\"OPENAI_API_KEY\"]\n",
@@ -137,7 +137,7 @@ fn a_worker_can_never_accept() {
     }
     let call = crew.project.call(["trust", "--show"]);
     call.env("TEAMSTER_WORKER", "ann").run().succeeds();
-    // An agent may forget who it is, but not whose child it is.
+    // An agent may drop its identity from the environment, but not its parent processes.
     let id = crew.task("try");
     let out = crew.project.home().join("tried");
     let command = format!(
@@ -219,7 +219,7 @@ fn a_command_of_a_projects_role_or_team_does_not_run_by_its_own_name_either() {
         assert!(refused.stderr.contains(setting), "{}", refused.stderr);
         assert!(!refused.stderr.contains("verify"), "{}", refused.stderr);
     }
-    // A command of the user's own needs nobody's trust.
+    // The user's own command needs no trust.
     crew.start_provider("ann", "command:echo mine", &[], &[])
         .succeeds();
 }

@@ -1,4 +1,4 @@
-//! Tasks that are done: where, by whom, and what is left of them.
+//! Completed tasks: where and by whom they are done, and what is left of them.
 
 use super::Crew;
 
@@ -39,7 +39,7 @@ fn tasks_are_done_once_in_worktrees_and_kept_as_commits() {
         "each was claimed once"
     );
     assert_eq!(crew.events("task.completed").len(), 6);
-    // The user's own tree is as it was.
+    // The user's own work tree is unchanged.
     assert_eq!(crew.git(&["rev-parse", "HEAD"]), head);
     assert_eq!(crew.git(&["status", "--porcelain"]), "");
     assert_eq!(crew.git(&["branch", "--show-current"]), "main");
@@ -115,7 +115,7 @@ fn an_agent_gets_its_prompt_its_mail_and_no_foreign_secret() {
     );
     let files = crew.git(&["ls-tree", "--name-only", "refs/teamster/crew/task-1"]);
     assert!(!files.contains("planted"), "{files}");
-    // What the agent was told is acknowledged.
+    // The messages that the agent got are acknowledged.
     let list = crew
         .project
         .run(["message", "list", "--json"])
@@ -174,7 +174,7 @@ fn a_task_that_another_program_opened_again_in_place_is_found_by_who_has_nothing
     let id = crew.task("again");
     crew.start("ann", "echo did it");
     crew.until_status(&id, "completed");
-    // Two beats later it has looked at everything that came of its own work, and only waits.
+    // Two heartbeats later it has processed all effects of its own work, and only waits.
     let mut beats = std::collections::BTreeSet::new();
     crew.until("ann waits", || {
         let beat = crew.heartbeat("ann");
@@ -187,7 +187,7 @@ fn a_task_that_another_program_opened_again_in_place_is_found_by_who_has_nothing
         serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
     task["status"] = "pending".into();
     task.as_object_mut().unwrap().remove("owner");
-    // Written in place, so that nothing shows in the folder.
+    // Written in place, so that the folder does not change.
     std::fs::write(&file, task.to_string()).unwrap();
     crew.until("it is done again", || {
         crew.events("task.completed").len() == 2
@@ -240,7 +240,7 @@ fn tasks_whose_paths_overlap_are_not_at_work_at_once() {
         .iter()
         .map(|path| crew.project.task("change", &["--path", path]))
         .collect();
-    // Whoever changes src leaves a mark while at it; two marks at once would be two at work at once.
+    // A task that changes src leaves a mark meanwhile; two marks at once would mean two at the same time.
     let command = format!(
         r#"echo up; case "$TEAMSTER_TASK_ID" in 4) ;; *) mkdir {0}/busy || {{ echo clash > {0}/clash; exit 1; }}; sleep 1; rmdir {0}/busy ;; esac; echo ok"#,
         marks.display()

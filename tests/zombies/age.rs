@@ -1,4 +1,4 @@
-//! `createdAt` in every shape.
+//! `createdAt` in every form.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ fn json_of(text: &str) -> Value {
 fn each_shape_is_kept_or_reaped_by_its_age() {
     let seconds = |ago| millis(ago) / 1000;
     let old = 3 * DAY;
-    // The shape, whether a team without a change for three days is kept, whether something is odd about it.
+    // The value, whether a team without a change for three days is kept, whether it is reported as odd.
     let table: Vec<(&str, Value, bool, bool)> = vec![
         ("now-ms", json!(millis(Duration::ZERO)), true, false),
         ("old-ms", json!(millis(old)), false, false),

@@ -1,4 +1,4 @@
-//! Killed at any step: a team is whole in its place or whole in the trash.
+//! Killed at any step: a team is complete in its place or complete in the trash.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -32,7 +32,7 @@ fn scan_options<'a>(layout: &'a Layout, machine: &'a Machine, ttl: Duration) -> 
     }
 }
 
-/// How often the team is whole in the trash.
+/// Returns how often the team is complete in the trash.
 fn in_trash(project: &TestProject, name: &str) -> usize {
     let entries = std::fs::read_dir(project.claude(".teamster-trash"));
     let paths: Vec<PathBuf> = entries
@@ -79,7 +79,7 @@ fn a_reaper_that_is_killed_leaves_every_team_whole() {
             ReapOptions::default(),
         );
         let died = fail::revive();
-        // Whatever comes next finishes it: here a reaper for whom nothing is old.
+        // The next call finishes it: here a reaper for which nothing is old.
         let next = scan_options(&layout, &machine, 1000 * DAY);
         zombies::reap(&next, ReapOptions::default()).unwrap();
         is_whole_once(&project, "old", steps);
@@ -166,12 +166,12 @@ fn half_a_removal_is_listed_until_it_is_finished() {
         .map(|entry| entry.unwrap().path())
         .find(|path| path.is_dir())
         .unwrap();
-    // As a process leaves it that is killed between the two moves.
+    // The state after a process was killed between the two moves.
     std::fs::rename(entry.join("tasks"), project.claude("tasks/old")).unwrap();
     let found = super::listed(&project, "old");
     assert_eq!(
         found["evidence"][0],
-        "its removal was begun and not finished"
+        "its removal was started but not finished"
     );
     project.run(["zombies", "reap"]).succeeds();
     assert!(is_gone(&project, "old"));

@@ -1,4 +1,4 @@
-//! `zombies reap --kill`: workers of ours that nobody waits for are ended, and nobody else ever is.
+//! `zombies reap --kill` ends teamster's abandoned workers, and never any other process.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -13,7 +13,7 @@ use teamster_types::process::ProcessId;
 use super::{DAY, evidence, scanned};
 use crate::kit::{TestProject, living, skip};
 
-/// A process that runs until it is ended, as a worker would.
+/// A process that runs until it is ended, like a worker.
 struct Worker {
     child: Child,
     record: ProcessId,
@@ -46,7 +46,7 @@ impl Worker {
         self.child.try_wait().unwrap().is_none()
     }
 
-    /// Writes its heartbeat, with everything that proves who it is.
+    /// Writes its heartbeat, with everything that proves its identity.
     fn beats(&self, project: &TestProject, name: &str) {
         let whole = json!({"pidNs": self.record.pid_ns});
         project.beat(name, DAY, &self.record, &whole);
@@ -66,7 +66,7 @@ fn without_team() -> TestProject {
     project
 }
 
-/// What became of one thing.
+/// Returns the result for one entry.
 #[track_caller]
 fn done<'a>(outcome: &'a Value, name: &str) -> &'a Value {
     let list = outcome["zombies"].as_array().unwrap();
@@ -105,7 +105,7 @@ fn a_worker_without_a_team_is_ended_only_when_that_is_asked_for() {
         "{lost}"
     );
     assert!(!worker.runs(), "it must be gone when that is said");
-    // What is left of it is its heartbeat, which the next one removes.
+    // Its heartbeat is left, which the next call removes.
     project.run(["zombies", "reap"]).succeeds();
     assert_eq!(scanned(&project, "worker", "lost"), None);
 }
@@ -151,7 +151,7 @@ fn a_stranger_with_the_pid_of_a_dead_worker_is_not_touched() {
         ..stranger.record.clone()
     };
     project.beat("before", DAY, &other_boot, &whole);
-    // Half a record: another container of this machine has the same boot.
+    // An incomplete record: another container of this machine has the same boot id.
     project.beat("half", DAY, &stranger.record, &json!({}));
     project.beat(
         "elsewhere",
@@ -205,7 +205,7 @@ fn a_worker_whose_run_lost_its_host_is_ended_and_the_journal_tells() {
             .filter(|event| event.kind == kind)
             .collect::<Vec<_>>()
     };
-    // As long as somebody holds the host's lock, the run goes on.
+    // As long as the host's lock is held, the run is alive.
     let lock = std::fs::File::create(project.claude("teams/fix-auth/host.lock")).unwrap();
     lock.lock().unwrap();
     project.run(["zombies", "reap", "--kill"]).succeeds();
@@ -239,7 +239,7 @@ struct Servers {
 }
 
 impl Servers {
-    /// `None` where there is no tmux.
+    /// Starts both servers; `None` where tmux is not installed.
     fn start(project: &TestProject) -> Option<Self> {
         let state = project.folder().join(".omc/state");
         let others = project.home().join("t");
@@ -327,7 +327,7 @@ fn a_link_in_the_place_of_our_server_leads_nowhere() {
 }
 
 impl TestProject {
-    /// A session of Claude Code begins in this project.
+    /// Calls the hook of a new Claude Code session in this project.
     fn hook_session_start(&self) {
         let payload = json!({"session_id": "s1", "source": "startup"});
         let call = self.call(["hook", "SessionStart"]);

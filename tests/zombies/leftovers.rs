@@ -14,7 +14,7 @@ fn age(project: &TestProject, path: &str, ago: Duration) {
         .unwrap();
 }
 
-/// A pid that nobody has.
+/// Returns a pid that is not in use.
 fn no_pid() -> u32 {
     let mut child = std::process::Command::new("true").spawn().unwrap();
     let pid = child.id();
@@ -101,7 +101,7 @@ fn a_dead_workers_heartbeat_goes_when_no_task_is_in_its_name() {
         held["command"],
         "teamster task release 1 --force --team fix-auth"
     );
-    assert!(evidence(&held).contains("task 1 is still in its name"));
+    assert!(evidence(&held).contains("task 1 is still assigned to it"));
     assert_eq!(
         scanned(&project, "worker", "worker-2").unwrap()["action"],
         "reap"
@@ -135,10 +135,11 @@ fn what_a_removed_team_left_in_the_project_is_listed() {
             .contains("worktree remove"),
         "{tree}"
     );
-    // This very process is recorded as a worker: nothing may end it.
+    // This process itself is recorded as a worker: it must not be ended.
     let said = project.run(["zombies", "reap", "--kill"]).exits(0);
     assert!(
-        said.stderr.contains("ends only what is proven ours"),
+        said.stderr
+            .contains("ends only what provably belongs to teamster"),
         "{}",
         said.stderr
     );

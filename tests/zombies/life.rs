@@ -17,7 +17,7 @@ fn old(mut config: Value) -> Value {
     config
 }
 
-/// Whatever is done, the team is still there and the words say why.
+/// Asserts that nothing removes the team, and that the output says why.
 #[track_caller]
 fn stays(project: &TestProject, name: &str, why: &str) {
     let found = listed(project, name);
@@ -87,7 +87,7 @@ fn the_key_beside_a_session_is_never_opened() {
         .set_modified(long_ago);
     std::fs::File::open(&key).unwrap().set_times(times).unwrap();
     project.run(["zombies", "reap"]).succeeds();
-    // A read would have moved the time of the last access, which is behind that of the last change.
+    // A read would have changed the access time, because it is not newer than the modification time.
     assert_eq!(
         std::fs::metadata(&key).unwrap().accessed().unwrap(),
         long_ago
@@ -195,7 +195,11 @@ fn a_claim_whose_process_runs_keeps_a_team() {
         touch(&project, name, YEAR);
     }
     stays(&project, "runs", "worker-1 (pid");
-    stays(&project, "leased", "the claim of worker-1 on task 1 runs");
+    stays(
+        &project,
+        "leased",
+        "the claim of worker-1 on task 1 is still valid",
+    );
     assert!(is_gone(&project, "dead"));
 }
 
@@ -230,7 +234,7 @@ fn open_tasks_wait_for_a_session_that_may_be_resumed() {
     put(&project, "tasks/over/1.json", &open);
     let found = listed(&project, "over");
     assert_eq!(found["action"], "keep");
-    assert!(evidence(&found).contains("1 open task, which a resumed session would go on with"));
+    assert!(evidence(&found).contains("1 open task, which a resumed session would continue"));
     project.run(["zombies", "reap"]).succeeds();
     assert!(is_there(&project, "over"));
     let mut config = led_by("over", &gone());
@@ -260,7 +264,7 @@ fn every_recorded_registry_of_every_client_is_judged() {
             let config = old(serde_json::from_str(&text).unwrap());
             let far = format!("{version}-{file}");
             team(&project, &far, &config, 3 * DAY);
-            // Newer clients say on which machine their lead runs: it is not this one.
+            // Newer clients record the machine of their lead: it is not this one.
             let is_recorded = config.get("leadProcess").is_some();
             expected.push((far, if is_recorded { "keep" } else { "reap" }));
             if is_recorded {

@@ -1,4 +1,4 @@
-//! What is over but still there: what goes, what stays, and that nothing is lost on the way.
+//! Teams, processes and worktrees left behind: what is removed, what stays, and that nothing is lost on the way.
 
 mod age;
 mod crash;
@@ -23,7 +23,7 @@ use crate::kit::{TestProject, now};
 const HOUR: Duration = Duration::from_secs(60 * 60);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// A moment `ago` in milliseconds.
+/// Returns the time `ago` in milliseconds.
 fn millis(ago: Duration) -> i64 {
     now().as_millis() - i64::try_from(ago.as_millis()).unwrap()
 }
@@ -35,7 +35,7 @@ fn put(project: &TestProject, path: &str, content: &str) {
     std::fs::write(path, content).unwrap();
 }
 
-/// A team of Claude Code with one task that is done, last changed `ago`.
+/// Makes a team of Claude Code with one completed task, last changed `ago`.
 fn team(project: &TestProject, name: &str, config: &Value, ago: Duration) {
     put(
         project,
@@ -47,13 +47,13 @@ fn team(project: &TestProject, name: &str, config: &Value, ago: Duration) {
     touch(project, name, ago);
 }
 
-/// A registry without anything that tells of life.
+/// Returns a registry without any sign of life.
 fn registry(name: &str, created_at: impl Into<Value>) -> Value {
     json!({"name": name, "createdAt": created_at.into(), "leadAgentId": format!("team-lead@{name}"),
         "leadSessionId": "", "members": []})
 }
 
-/// The same, led by a process, with a teammate inside it.
+/// Returns the same, led by a process, with a teammate inside it.
 fn led_by(name: &str, process: &ProcessId) -> Value {
     json!({
         "name": name, "createdAt": millis(Duration::ZERO), "leadAgentId": format!("team-lead@{name}"),
@@ -88,7 +88,7 @@ fn touch_tree(path: &Path, time: SystemTime) {
         .unwrap();
 }
 
-/// Whether a team is in its place, with its task.
+/// Returns whether a team is in its place, with its task.
 fn is_there(project: &TestProject, name: &str) -> bool {
     let files = ["teams/{}/config.json", "tasks/{}/1.json"];
     files
@@ -96,7 +96,7 @@ fn is_there(project: &TestProject, name: &str) -> bool {
         .all(|file| project.claude(&file.replace("{}", name)).exists())
 }
 
-/// Whether nothing of a team is in its place.
+/// Returns whether nothing of a team is in its place.
 fn is_gone(project: &TestProject, name: &str) -> bool {
     let folders = ["teams", "tasks"];
     folders
@@ -104,7 +104,7 @@ fn is_gone(project: &TestProject, name: &str) -> bool {
         .all(|folder| !project.claude(folder).join(name).exists())
 }
 
-/// What `scan` says about one thing.
+/// Returns the entry of `scan` for one thing.
 #[track_caller]
 fn scanned(project: &TestProject, kind: &str, name: &str) -> Option<Value> {
     let found = project.run(["zombies", "scan", "--json"]).succeeds().json();
@@ -113,13 +113,13 @@ fn scanned(project: &TestProject, kind: &str, name: &str) -> Option<Value> {
         .find(|zombie| zombie["kind"] == kind && zombie["name"] == name)
 }
 
-/// The same for a team that must be listed.
+/// Returns the entry of a team, which must be listed.
 #[track_caller]
 fn listed(project: &TestProject, name: &str) -> Value {
     scanned(project, "team", name).unwrap_or_else(|| panic!("{name} is not listed"))
 }
 
-/// Everything that is said as evidence, in one text.
+/// Returns all evidence in one text.
 fn evidence(zombie: &Value) -> String {
     let list = zombie["evidence"].as_array().unwrap();
     let words: Vec<&str> = list.iter().map(|word| word.as_str().unwrap()).collect();

@@ -1,4 +1,4 @@
-//! Links, foreign owners, damaged files: they stay, are named, and hide nobody.
+//! Symlinks, foreign owners, damaged files: they stay, are reported, and hide no others.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -160,7 +160,7 @@ fn without_a_claude_folder_there_is_nothing_and_nothing_is_made() {
     let project = TestProject::new();
     for command in ["scan", "reap"] {
         let said = project.run(["zombies", command]).succeeds();
-        assert_eq!(said.stdout, "nothing is left over\n");
+        assert_eq!(said.stdout, "nothing is left behind\n");
     }
     assert!(project.files().is_empty());
     project.run(["zombies", "restore", "x"]).fails(3);
@@ -208,7 +208,7 @@ fn a_name_that_is_not_utf_8_is_listed_readably_and_hides_nobody() {
             .join("config.json")
             .exists()
     );
-    // The command that is shown is one that a shell understands, and it removes just that.
+    // The shown command is valid for a shell, and removes exactly that.
     let command = found["command"].as_str().unwrap();
     let done = std::process::Command::new("bash")
         .args(["-c", command])

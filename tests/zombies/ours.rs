@@ -1,4 +1,4 @@
-//! A team of ours goes only when its run has finished and nothing is left to do.
+//! A team of teamster is removed only when its run has finished and nothing is left to do.
 
 use teamster_store::Store;
 use teamster_testkit::recorded;
@@ -6,7 +6,7 @@ use teamster_testkit::recorded;
 use super::{DAY, evidence, is_gone, listed, scanned, touch};
 use crate::kit::{TestProject, gone, living};
 
-/// The team `fix-auth`, made long ago, with these events in its journal.
+/// Makes the team `fix-auth`, created long ago, with these events in its journal.
 fn aged(events: &[&'static str]) -> TestProject {
     let project = TestProject::with_team();
     let store = project.store(3 * DAY);
@@ -47,7 +47,7 @@ fn a_finished_run_goes_and_leaves_its_journal() {
     project.run(["zombies", "restore", "fix-auth"]).succeeds();
     let kept = std::fs::read_to_string(project.claude("teams/fix-auth/events.jsonl")).unwrap();
     assert_eq!(kept, journal);
-    // The journal can be gone on with.
+    // The journal can be continued.
     project.task("One more", &[]);
     let events = project.run(["journal", "--json"]).succeeds().json();
     assert!(events.to_string().contains("zombie.reaped"), "{events}");
@@ -105,12 +105,14 @@ fn a_lock_that_is_held_keeps_its_team() {
         "{found}"
     );
     file.unlock().unwrap();
-    // Somebody is changing the team at this moment.
+    // Another process is changing the team at this moment.
     let writer = std::fs::File::open(project.claude("tasks/fix-auth/.teamster.lock")).unwrap();
     writer.lock().unwrap();
     let failed = project.run(["zombies", "reap", "--json"]).exits(1);
     assert!(
-        failed.stdout.contains("somebody is changing it right now"),
+        failed
+            .stdout
+            .contains("another process is changing it right now"),
         "{}",
         failed.stdout
     );

@@ -1,4 +1,4 @@
-//! Panes: open ones keep a team, and teammates without a lead are named.
+//! Panes: open ones keep a team, and teammates without a lead are reported.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -8,13 +8,13 @@ use serde_json::{Value, json};
 use super::{DAY, evidence, is_gone, is_there, led_by, team, touch};
 use crate::kit::{TestProject, gone, living, skip};
 
-/// A tmux server of its own, gone when dropped.
+/// A separate tmux server, ended on drop.
 struct Tmux {
     folder: PathBuf,
 }
 
 impl Tmux {
-    /// `None` where there is no tmux.
+    /// Starts the server; `None` where tmux is not installed.
     fn start(project: &TestProject) -> Option<Self> {
         let server = Self {
             folder: project.home().join("t"),
@@ -121,7 +121,7 @@ fn a_dead_pane_is_listed_and_keeps_nothing() {
             .succeeds()
             .json()
     };
-    // The server has to notice the end of the program first.
+    // The server has to notice the exit of the program first.
     let mut found = scan();
     while found["zombies"][0]["action"] != "reap" {
         found = scan();

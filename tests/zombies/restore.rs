@@ -1,4 +1,4 @@
-//! Removed teams come back as they were.
+//! Removed teams are restored as they were.
 
 use std::thread;
 use std::time::{Duration, SystemTime};
@@ -31,7 +31,7 @@ fn a_reaped_team_comes_back_byte_for_byte_and_stays() {
     assert_eq!(project.read("teams/old/config.json"), before);
     let left = std::fs::read_dir(project.claude(".teamster-trash")).unwrap();
     assert_eq!(left.count(), 1, "only the lock is left");
-    // Whoever brings a team back wants it: the next sweep leaves it alone, proof or not.
+    // A restored team is wanted: the next sweep leaves it alone, with or without proof of death.
     project.run(["zombies", "reap"]).succeeds();
     assert!(is_there(&project, "old"));
     assert!(is_there(&project, "over"));

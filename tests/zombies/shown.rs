@@ -1,11 +1,11 @@
-//! What people read.
+//! The output for people.
 
 use std::time::Duration;
 
 use super::{DAY, led_by, put, registry, team, touch};
 use crate::kit::{TestProject, gone};
 
-/// One of each that looks the same in every run.
+/// Makes one entry of each kind, the same in every run.
 fn mixed() -> TestProject {
     let project = TestProject::new();
     team(&project, "old", &registry("old", "yesterday"), 3 * DAY);
@@ -42,10 +42,10 @@ fn a_scan_says_what_and_why() {
     KIND  NAME    TEAM    AGE     ACTION  EVIDENCE
     team  broken  broken  3 days  keep    config.json cannot be read: not valid JSON: EOF while parsing an object at line 1 column 1
     team  busy    busy    3 days  keep    old, alive, 1 unread message in inboxes/team-lead.json
-    team  old     old     3 days  reap    createdAt is "yesterday", which is no time: the newest change of its files counts, no change for 3 days, no sign of life
+    team  old     old     3 days  reap    createdAt is "yesterday", which is not a time: its newest file change is used instead, no change for 3 days, no sign of life
     team  over    over    10 min  reap    its lead (pid [pid]) is gone, every other member is proven stopped
 
-    what can be done about what is kept:
+    how to deal with what is kept:
       rm -r -- [root]/home/.claude/teams/broken
       rm -r -- [root]/home/.claude/teams/busy [root]/home/.claude/tasks/busy
     "#);
@@ -62,10 +62,10 @@ fn a_reap_says_what_it_did() {
     KIND  NAME    TEAM    AGE     DONE        EVIDENCE
     team  broken  broken  3 days  kept        config.json cannot be read: not valid JSON: EOF while parsing an object at line 1 column 1
     team  busy    busy    3 days  kept        old, alive, 1 unread message in inboxes/team-lead.json
-    team  old     old     3 days  would reap  createdAt is "yesterday", which is no time: the newest change of its files counts, no change for 3 days, no sign of life
+    team  old     old     3 days  would reap  createdAt is "yesterday", which is not a time: its newest file change is used instead, no change for 3 days, no sign of life
     team  over    over    10 min  would reap  its lead (pid [pid]) is gone, every other member is proven stopped
 
-    what can be done about what is kept:
+    how to deal with what is kept:
       rm -r -- [root]/home/.claude/teams/broken
       rm -r -- [root]/home/.claude/teams/busy [root]/home/.claude/tasks/busy
     "#);
@@ -74,12 +74,12 @@ fn a_reap_says_what_it_did() {
     KIND  NAME    TEAM    AGE     DONE    EVIDENCE
     team  broken  broken  3 days  kept    config.json cannot be read: not valid JSON: EOF while parsing an object at line 1 column 1
     team  busy    busy    3 days  kept    old, alive, 1 unread message in inboxes/team-lead.json
-    team  old     old     3 days  reaped  createdAt is "yesterday", which is no time: the newest change of its files counts, no change for 3 days, no sign of life
+    team  old     old     3 days  reaped  createdAt is "yesterday", which is not a time: its newest file change is used instead, no change for 3 days, no sign of life
     team  over    over    10 min  reaped  its lead (pid [pid]) is gone, every other member is proven stopped
 
     teams are kept in the trash for 7 days; `teamster zombies restore TEAM` brings one back
 
-    what can be done about what is kept:
+    how to deal with what is kept:
       rm -r -- [root]/home/.claude/teams/broken
       rm -r -- [root]/home/.claude/teams/busy [root]/home/.claude/tasks/busy
     "#);
@@ -135,7 +135,7 @@ fn programs_get_every_field() {
         "team": "old",
         "age": "[seconds]",
         "evidence": [
-          "createdAt is \"yesterday\", which is no time: the newest change of its files counts",
+          "createdAt is \"yesterday\", which is not a time: its newest file change is used instead",
           "no change for 3 days, no sign of life"
         ],
         "action": "reap",

@@ -1,4 +1,4 @@
-//! At the start and the end of a session: quick, careful, without a signal.
+//! The sweep at the start and the end of a session: quick, careful, without sending signals.
 
 use std::time::{Duration, Instant};
 
@@ -91,7 +91,7 @@ fn a_hundred_teams_are_looked_at_in_a_moment() {
     let moved = moved.elapsed();
     assert_eq!(swept.moved.len(), 100);
     println!("100 old teams: {looked:?} when all live, {moved:?} when all go");
-    // Debug builds on a busy machine; the figure that counts is printed.
+    // The limits allow for debug builds on a busy machine; the measured time is printed.
     assert!(looked < Duration::from_secs(1) && moved < Duration::from_secs(2));
 }
 

@@ -1,7 +1,7 @@
-//! Ratios of speed, each measured in one interleaved run against something that does the least that is possible.
+//! Performance ratios, each measured in one interleaved run against a minimal baseline.
 //!
-//! A time on a shared machine means nothing; how many times longer than the floor, the raw loop or the same command on
-//! a small team, means something. Every row takes its two sides by turns and compares their medians.
+//! An absolute time on a shared machine means nothing; a multiple of the floor, of the raw loop or of the same
+//! command on a small team does. Every row samples its two sides alternately and compares their medians.
 
 mod commands;
 mod database;
@@ -22,13 +22,13 @@ use crate::product::{
 };
 use crate::{docs, fixture};
 
-/// How many times its limit a row may be before `--check` fails.
+/// How far a row may exceed its limit before `--check` fails, as a factor.
 const TOLERANCE: f64 = 1.5;
 /// Tasks and workers of a large team.
 const TASKS: usize = 1_000;
 const WORKERS: usize = 100;
 
-/// How much is measured: everything, or little to see that it works.
+/// How much is measured: everything, or only enough to see that it works.
 #[derive(Clone, Copy, Debug)]
 struct Size {
     quick: bool,
@@ -43,7 +43,7 @@ impl Size {
 
 type Group = (&'static str, fn(&Programs, Size) -> Result<Vec<Row>>);
 
-/// The rows, in groups that can be measured alone.
+/// The groups of rows, which can be measured separately.
 const GROUPS: [Group; 11] = [
     ("hooks", commands::hooks),
     ("commands", commands::commands),
@@ -85,7 +85,7 @@ pub(crate) fn run(quick: bool, check: bool, only: &[String], limits: &[String]) 
     Ok(())
 }
 
-/// Applies a `ROW=VALUE` of the command line.
+/// Applies a `ROW=VALUE` argument.
 fn tighten(rows: &mut [Row], limit: &str) -> Result<()> {
     let (key, value) = limit.split_once('=').context("a limit is ROW=VALUE")?;
     let value: f64 = value.parse().context("the value of a limit is a number")?;
@@ -100,17 +100,17 @@ fn tighten(rows: &mut [Row], limit: &str) -> Result<()> {
     Ok(())
 }
 
-/// The programs that are measured, all of them built for release.
+/// The programs that are measured, all of them release builds.
 struct Programs {
     product: Product,
-    /// One side of many rows, through the library.
+    /// The program with the workloads that use the library.
     workloads: PathBuf,
     floor: PathBuf,
 }
 
 impl Programs {
     fn build() -> Result<Self> {
-        // Static, as the product is; the flag reaches this one program only.
+        // Static, like the product; the flag applies only to this program.
         let floor = "rustc --quiet --release --package floor -- -C target-feature=+crt-static";
         must(&mut cargo(floor))?;
         Ok(Self {
@@ -146,7 +146,7 @@ fn median(values: &[f64]) -> f64 {
     percentile(values, 50)
 }
 
-/// Takes samples of both sides by turns and returns their medians.
+/// Samples both sides alternately and returns their medians.
 fn by_turns(
     samples: usize,
     mut one: impl FnMut() -> Result<f64>,
@@ -169,7 +169,7 @@ fn float(count: usize) -> f64 {
     u32::try_from(count).map_or(f64::NAN, f64::from)
 }
 
-/// What a ratio must be.
+/// The limit of a ratio.
 #[derive(Clone, Copy, Debug)]
 enum Limit {
     AtMost(f64),
@@ -185,12 +185,13 @@ struct Row {
     against: String,
     ratio: f64,
     limit: Option<Limit>,
-    /// Times behind the ratio, for a person at this machine.
+    /// The times behind the ratio, which are meaningful only on this machine.
     times: String,
 }
 
 impl Row {
-    /// Returns a row without a limit. A ratio that is not a number says that the other side is not on this machine.
+    /// Returns a row without a limit. A ratio that is not a number means that the other side is not installed on this
+    /// machine.
     fn new(
         key: &'static str,
         what: impl Into<String>,
@@ -230,7 +231,7 @@ impl Row {
         Self::new(key, what, against, one / other, times)
     }
 
-    /// Returns how much of a limit was used, both in the same unit, of which not more than all may be.
+    /// Returns the used part of a limit, both in the same unit; it may be at most 1.
     fn of_limit(
         key: &'static str,
         what: impl Into<String>,
@@ -241,7 +242,7 @@ impl Row {
         Self::new(key, what, format!("{limit} {unit}"), value / limit, times).at_most(1.0)
     }
 
-    /// Returns how much of a limit of memory was used, in MB.
+    /// Returns the used part of a memory limit, in MB.
     fn of_memory(key: &'static str, what: impl Into<String>, value: f64, limit: f64) -> Self {
         Self::of_limit(key, what, (value, limit), "MB", format!("{value:.1} MB"))
     }
@@ -255,7 +256,7 @@ impl Row {
     }
 
     fn cells(&self) -> [String; 6] {
-        // A small ratio needs more digits to be told from its limit.
+        // A small ratio needs more digits to be distinguished from its limit.
         let times = |ratio: f64| format!("{ratio:.0$} ×", if ratio < 0.5 { 3 } else { 2 });
         let (measured, wanted) = match self.limit {
             Some(Limit::AtLeast(limit)) => (

@@ -27,22 +27,22 @@ const PROGRAMS: [(&str, &str); 6] = [
     ("script", "bsdutils"),
     ("unshare", "util-linux"),
 ];
-/// Where files live in memory on Linux, and how much of it the tests need at most.
+/// The folder of the in-memory file system on Linux, and how much space the tests need at most.
 const MEMORY: &str = "/dev/shm";
 const ENOUGH_MEMORY: u64 = 4 << 30;
-/// What the steps after the tests are going to build, in their order.
+/// The release builds that the steps after the tests need, in order.
 const BACKGROUND_BUILD: &str = r#"for package in teamster workload; do
     "$CARGO" build --quiet --release --package "$package" || exit
 done"#;
-/// A file of the package pgbouncer.
+/// A file of the package pgbouncer, to see whether it is installed.
 const POOLER: &str = "/usr/sbin/pgbouncer";
-/// A file of the package fonts-noto-cjk.
+/// A file of the package fonts-noto-cjk, to see whether it is installed.
 const CJK_FONT: &str = "/usr/share/fonts/opentype/noto/NotoSansCJK-Regular.ttc";
 const LARGEST_BINARY: u64 = 25 * 1000 * 1000;
 
 type Step = (&'static str, fn() -> Result<()>);
 
-/// The steps, in the order in which a mistake is found soonest.
+/// The steps, ordered so that mistakes are found early.
 const STEPS: [Step; 15] = [
     ("tools", install_tools),
     ("format", || must(&mut cargo("fmt --all --check"))),
@@ -66,14 +66,14 @@ const STEPS: [Step; 15] = [
         judge(&inject::errors(&Product::build()?, Coverage::Sample)?)
     }),
     ("races", races),
-    // Only that it runs: its figures mean nothing on a shared machine.
+    // Only checks that it runs: the numbers mean nothing on a shared machine.
     ("bench", || bench::run(true, false, &[], &[])),
 ];
 
 /// Checks that were skipped, and why.
 static SKIPPED: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// Runs all steps, or only some; an error that lists those that failed.
+/// Runs all steps, or only some; the error lists those that failed.
 pub(crate) fn run(only: &[String]) -> Result<()> {
     check_names("step", only, &STEPS.map(|(name, _)| name))?;
     let start = Instant::now();
@@ -114,7 +114,7 @@ pub(crate) fn run(only: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Skips a check that this machine cannot make: an error when `CI` is set, otherwise a note now and in the summary.
+/// Skips a check that this machine cannot run: an error when `CI` is set, otherwise a note now and in the summary.
 pub(crate) fn skip(check: &str, why: &str) -> Result<()> {
     let note = format!("{check}: {why}");
     teamster_testkit::skip(&note).map_err(anyhow::Error::msg)?;
@@ -127,7 +127,7 @@ fn remember_skipped(note: String) {
     skipped.push(note);
 }
 
-/// Installs the programs that are missing, and nothing else.
+/// Installs only the programs that are missing.
 fn install_tools() -> Result<()> {
     let missing = || PROGRAMS.iter().filter(|(name, _)| on_path(name).is_none());
     let mut packages: Vec<&str> = missing().map(|(_, package)| *package).collect();
@@ -161,11 +161,11 @@ fn install_tools() -> Result<()> {
         return Ok(());
     }
     println!("  installing cargo-deny {CARGO_DENY}, once");
-    // It works for a second; a build for speed would take minutes.
+    // It runs for a second; an optimized build would take minutes.
     let mut install = cargo("install --quiet --locked --debug cargo-deny --version");
     let tools = target().join("tools");
     install.arg(CARGO_DENY).arg("--root").arg(&tools);
-    // The tool's own build must not mix with the project's.
+    // The tool's build must not mix with the project's.
     must(install.env("CARGO_TARGET_DIR", tools.join("build")))
 }
 
@@ -192,9 +192,11 @@ fn cargo_deny() -> PathBuf {
     target().join("tools/bin/cargo-deny")
 }
 
-/// Builds the tests, and begins with the release build, which goes on while the tests wait for something.
+/// Builds the tests, and starts the release build, which runs in the background while the tests wait for other
+/// processes.
 ///
-/// It has the lowest priority, so no test waits for it. The steps that need it wait for its end and report its errors.
+/// It has the lowest priority, so it does not slow down the tests. The steps that need it wait for it and report its
+/// errors.
 fn build() -> Result<()> {
     must(&mut cargo("test --quiet --workspace --locked --no-run"))?;
     let mut background = Command::new("nice");
@@ -216,9 +218,10 @@ fn run_tests() -> Result<()> {
     must(tests.env("RUST_TEST_THREADS", threads))
 }
 
-/// Tells whether a file system in memory is there that is large enough for the tests and lets them start programs.
+/// Returns whether there is an in-memory file system that is large enough for the tests and allows executing
+/// programs.
 ///
-/// Nothing that a test can see tells it from a disk, where the tests would wait for the disk most of their time.
+/// No test can tell it from a disk, on which the tests would mostly wait for the disk.
 fn is_good_for_tests(folder: &Path) -> bool {
     rustix::fs::statvfs(folder).is_ok_and(|found| {
         let is_large = found.f_bavail.saturating_mul(found.f_frsize) >= ENOUGH_MEMORY;
@@ -237,7 +240,7 @@ fn check_dependencies() -> Result<()> {
     must(&mut deny(&format!("{check} bans licenses sources")))?;
     match Finished::checked(&mut deny("fetch db")) {
         Ok(_) => must(&mut deny(&format!("{check} --disable-fetch advisories"))),
-        // What the network does not give is no tool that could be installed, so it is a note under CI, too.
+        // A failed download is not a missing tool, so it is only a note, even under CI.
         Err(error) => {
             remember_skipped(format!("advisories: {error:#}"));
             Ok(())
@@ -245,7 +248,7 @@ fn check_dependencies() -> Result<()> {
     }
 }
 
-/// Prints the figures and fails on any violation.
+/// Prints the results and fails on any violation.
 fn judge(tallies: &[Tally]) -> Result<()> {
     for tally in tallies {
         println!("{}", tally.line());
@@ -256,7 +259,7 @@ fn judge(tallies: &[Tally]) -> Result<()> {
     ensure!(count == 0, "{count} violations\n{}", violations.join("\n"));
     let tried: usize = tallies.iter().map(|tally| tally.tried).sum();
     let hit: usize = tallies.iter().map(|tally| tally.hit).sum();
-    // A fault that is never met proves nothing. A run may make a call less than the one that was counted.
+    // A fault that is never reached proves nothing. A run may make one call less than the counted one.
     let is_enough = tallies
         .iter()
         .all(|tally| tally.hit * 10 >= tally.tried * 9 && tally.hit > 0);

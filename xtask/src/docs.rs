@@ -1,4 +1,4 @@
-//! Documents that are generated, and the check that they are fresh.
+//! Generated documents, and the check that they are up to date.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use teamster_studio::api;
 use crate::product::{Finished, Product, TempProject, path_with, words, workspace};
 
 const CONTRACTS: &str = "docs/contracts.md";
-/// How the headings of a help text begin that no commands stand under.
+/// Prefixes of headings in a help text that have no commands below them.
 const NO_COMMANDS: [&str; 6] = [
     " ",
     "Arguments",
@@ -25,13 +25,13 @@ const HEAD: &str = "\
 
 Written by `cargo xtask docs` from what `--help` prints. Do not edit it by hand: `cargo xtask ci` compares.
 ";
-/// The picture of a demo, and the sizes of its text in pixels; a letter's width is in tenths.
+/// The picture of a demo, and its text sizes in pixels; the width of a letter is in tenths.
 const PICTURE: &str = "docs/demo.svg";
 const COLUMNS: usize = 104;
 const LINE: usize = 19;
 const MARGIN: usize = 18;
 const LETTER: usize = 84;
-/// Words in a line of the picture, and the colour of the line.
+/// Words that select the colour of a line in the picture.
 const COLOURS: [(&str, &str); 8] = [
     ("FAILED", "#ff7b72"),
     ("conflicts with", "#e3b341"),
@@ -44,7 +44,7 @@ const COLOURS: [(&str, &str); 8] = [
 ];
 
 /// Writes the command line's reference, the schema of plans, the API's document and its types for the page; with
-/// `check`, fails where one of them is not fresh.
+/// `check`, fails if one of them is out of date.
 pub(crate) fn run(product: &Product, check: bool) -> Result<()> {
     for (name, text) in [
         ("docs/cli.md", command_line(product)?),
@@ -67,7 +67,7 @@ pub(crate) fn run(product: &Product, check: bool) -> Result<()> {
     Ok(())
 }
 
-/// The formats, with every kind of event described from the types.
+/// Returns the document of the formats, with every kind of event described from the types.
 fn contracts() -> Result<String> {
     let written = std::fs::read_to_string(workspace().join(CONTRACTS))?;
     teamster_journal::contract::documented(&written)
@@ -87,10 +87,10 @@ fn command_line(product: &Product) -> Result<String> {
 
 fn describe(product: &Product, project: &TempProject, path: &str, text: &mut String) -> Result<()> {
     let mut command = product.command(project, words(path).into_iter().chain(["--help"]));
-    // The width that help is wrapped to when nobody knows the terminal's.
+    // The width to which help is wrapped when the terminal's is unknown.
     command.env("COLUMNS", "100").env_remove("TEAMSTER_TEAM");
     let finished = Finished::checked(&mut command)?;
-    // The copy that is run has a name of its own, which help shows.
+    // The executed copy has a different name, which help shows.
     let own_name = product.binary.file_name().unwrap_or_default();
     let own_name = own_name.to_string_lossy();
     let help = finished.stdout.replace(&*own_name, "teamster");
@@ -104,7 +104,7 @@ fn describe(product: &Product, project: &TempProject, path: &str, text: &mut Str
     Ok(())
 }
 
-/// Returns the words below the headings of commands.
+/// Returns the command names below the headings of commands.
 fn subcommands(help: &str) -> Vec<&str> {
     help.split("\n\n")
         .filter_map(|section| section.split_once('\n'))
@@ -117,7 +117,7 @@ fn subcommands(help: &str) -> Vec<&str> {
         .collect()
 }
 
-/// Replaces what stands between two marks in a document.
+/// Replaces the text between two marks in a document.
 pub(crate) fn put_between(file: &str, mark: &str, content: &str) -> Result<PathBuf> {
     let path = workspace().join(file);
     let text = std::fs::read_to_string(&path)
@@ -132,7 +132,7 @@ pub(crate) fn put_between(file: &str, mark: &str, content: &str) -> Result<PathB
     Ok(path)
 }
 
-/// Returns the date and the commit, for documents with figures.
+/// Returns the date and the commit, for documents with measurements.
 pub(crate) fn stamp() -> String {
     let printed = |line: &str| {
         let line = words(line);
@@ -152,20 +152,20 @@ pub(crate) fn stamp() -> String {
     format!("{date}, commit {commit}{changes}")
 }
 
-/// Runs the demo and draws what it prints, as a terminal shows it.
+/// Runs the demo and draws its output, as a terminal shows it.
 pub(crate) fn draw(product: &Product) -> Result<()> {
     let project = TempProject::new()?;
     let bin = project.root().join("bin");
     std::fs::create_dir_all(&bin)?;
     std::os::unix::fs::symlink(&product.binary, bin.join("teamster"))?;
     let mut command = product.command(&project, ["demo"]);
-    // The picture shows the demo's folder, so it is made where everybody's is.
+    // The picture shows the demo's folder, so it is made in the usual place.
     command.env("PATH", path_with(&bin)?).env("TMPDIR", "/tmp");
     let finished = Finished::checked(&mut command)?;
     let folder = finished
         .stdout
         .lines()
-        .find_map(|line| line.strip_prefix("A till whose tests fail is in "))
+        .find_map(|line| line.strip_prefix("A small project with failing tests is in "))
         .and_then(|project| project.strip_suffix("/project"))
         .context("the demo does not say where it is")?;
     std::fs::remove_dir_all(folder)?;

@@ -1,8 +1,8 @@
-//! Runs the commands of the documents as they stand there, and compares what they print with what is shown.
+//! Runs the commands in the documents, and compares their output with the shown one.
 //!
-//! A block of `sh` below [`RUN`] is run. The blocks of one section are one session of a shell, as for somebody who types
-//! one after the other. A block of `text` below [`PRINTED`] shows lines that the block before it prints, in their order;
-//! `…` stands for anything, in a line or instead of lines.
+//! A block of `sh` below [`RUN`] is run. The blocks of one section are one shell session, as if typed one after the
+//! other. A block of `text` below [`PRINTED`] shows lines that the block before it prints, in order; `…` stands for
+//! anything, in a line or instead of lines.
 
 use std::path::Path;
 use std::process::Command;
@@ -13,17 +13,17 @@ use crate::product::{Finished, TempProject, cargo, must, path_with, target, work
 
 /// The line above a block that is run.
 const RUN: &str = "<!-- run by `cargo xtask ci` -->\n```sh\n";
-/// The line above what the block before it prints.
+/// The line above the expected output of the block before it.
 const PRINTED: &str = "<!-- printed -->\n```text\n";
-/// Separates what two blocks print.
+/// Separates the outputs of two blocks.
 const BORDER: &str = "@@@ the next block\n";
-/// Each document, and whether its commands are typed in the folder of the source or in a new one.
+/// Each document, and whether its commands are run in the source folder or in a new one.
 const DOCUMENTS: [(&str, bool); 2] = [("README.md", true), ("docs/guide.md", false)];
 
 /// The commands of a block, and the lines that they must print.
 type Block<'a> = (&'a str, Vec<&'a str>);
 
-/// Runs every marked block of every document, each section with a home of its own.
+/// Runs every marked block of every document, each section with a separate home.
 pub(crate) fn run() -> Result<()> {
     must(&mut cargo("build --quiet --release --package teamster"))?;
     for (name, in_source) in DOCUMENTS {
@@ -41,7 +41,7 @@ pub(crate) fn run() -> Result<()> {
             let shown = blocks.iter().filter(|(_, shown)| !shown.is_empty());
             count += blocks.len() + shown.count();
         }
-        // A mark that no block follows would be a command that nobody runs.
+        // A mark without a block would be a command that is never run.
         let marks = text.matches("<!-- run by").count() + text.matches("<!-- printed").count();
         let is_all = count == marks && count > 0;
         ensure!(
@@ -52,7 +52,7 @@ pub(crate) fn run() -> Result<()> {
     Ok(())
 }
 
-/// Splits a document at its headings of the second level. Lines inside of a fence are no headings.
+/// Splits a document at its second-level headings. Lines inside a fence are not headings.
 fn sections(text: &str) -> Vec<&str> {
     let (mut found, mut begin, mut at, mut in_fence) = (Vec::new(), 0, 0, false);
     for line in text.split_inclusive('\n') {
@@ -105,7 +105,7 @@ fn run_section(blocks: &[Block<'_>], in_source: bool) -> Result<()> {
 
 /// Gives the shell a home, a folder and a PATH, and no variable for another team or project.
 fn set_up(shell: &mut Command, project: &TempProject, in_source: bool) -> Result<()> {
-    // The toolchain stays where it is although HOME does not.
+    // The toolchain stays in its place although HOME changes.
     let home = std::env::var_os("HOME").unwrap_or_default();
     for (name, folder) in [("CARGO_HOME", ".cargo"), ("RUSTUP_HOME", ".rustup")] {
         let usual = || Path::new(&home).join(folder).into_os_string();
@@ -134,7 +134,7 @@ fn set_up(shell: &mut Command, project: &TempProject, in_source: bool) -> Result
     Ok(())
 }
 
-/// Tells whether a line is what is shown, where `…` stands for anything.
+/// Returns whether a line matches the shown one, in which `…` stands for anything.
 fn fits(shown: &str, line: &str) -> bool {
     let Some((before, after)) = shown.split_once('…') else {
         return shown == line;

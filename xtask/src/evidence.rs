@@ -1,4 +1,4 @@
-//! The figures behind the guarantees, written to a document by this command and never by hand.
+//! The measurements behind the guarantees, written to a document by this command and never by hand.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -17,9 +17,9 @@ use crate::product::{
 };
 use crate::race::{self, Races};
 
-/// Variables with the sizes of test suites: histories, sequences of operations, the distance of the events at which a
-/// host is killed, random histories of merges, sizes of a full disk, the seconds of a long task, and the tasks of a run on
-/// several machines; each with its nightly and its quick value.
+/// The variables with the sizes of test suites: histories, sequences of operations, the step between the events at
+/// which a host is killed, random histories of merges, sizes of a full disk, the seconds of a long task, and the
+/// tasks of a run on several machines; each with its nightly and its quick value.
 const SUITE_SIZES: [(&str, [&str; 2]); 7] = [
     ("TEAMSTER_HISTORIES", ["10000", "100"]),
     ("TEAMSTER_CASES", ["5000", "50"]),
@@ -196,7 +196,7 @@ impl Evidence {
         let _ = writeln!(self.text, "{line}");
     }
 
-    /// Writes a line that the terminal shows, too.
+    /// Writes a line to the document and to the terminal.
     fn show(&mut self, line: &str) {
         println!("{line}");
         self.write(line);
@@ -244,12 +244,12 @@ impl Evidence {
         Ok(())
     }
 
-    /// Runs the tests of a name, writes down what they print, and returns whether all passed.
+    /// Runs the tests of a name, records their output, and returns whether all passed.
     fn suite(&mut self, arguments: &[&str]) -> Result<bool> {
         let sizes = SUITE_SIZES.map(|(name, [nightly, quick])| (name, self.size(nightly, quick)));
         let finished = Finished::of(tests(arguments).arg("--show-output").envs(sizes))?;
         print!("{}", finished.stdout);
-        // Hundreds of tests print this line, which says the same each time.
+        // Hundreds of tests print this same line.
         let (compared, others): (Vec<&str>, Vec<&str>) = (finished.stdout.lines())
             .partition(|line| line.starts_with("a clone of what landed is what the gate showed"));
         let told = others.join("\n");
@@ -260,7 +260,7 @@ impl Evidence {
                 compared.len()
             ));
         }
-        // A name that no test has would pass.
+        // A name that matches no test would pass.
         let is_good = finished.success() && !finished.stdout.contains("running 0 tests");
         if !is_good {
             print!("{}", finished.stderr);
@@ -270,11 +270,11 @@ impl Evidence {
         Ok(is_good)
     }
 
-    /// Runs the tests of these names and judges every line of a list by those that it names.
+    /// Runs the tests of these names, and judges every line of a list by the tests that it names.
     fn findings(&mut self, list: &str, names: &[&str]) -> Result<()> {
         let findings = toml::from_str::<Findings>(list)?.finding;
         let listed = list_tests(names)?;
-        // One exit code tells that all passed. Where it does not, each test is judged by its own.
+        // One exit code shows that all passed. Otherwise each test is judged separately.
         let all_passed = self.suite(names)?;
         let passes = |test: &str| {
             let alone = || Finished::of(&mut tests(&["--exact", test]));
@@ -296,7 +296,7 @@ impl Evidence {
     }
 }
 
-/// Returns the test runner with these arguments, built for speed but with the fail-points that a release does not have.
+/// Returns the test runner with these arguments, optimized but with the fail points that a release does not have.
 fn tests(arguments: &[&str]) -> Command {
     let mut command = cargo("test --quiet --profile evidence --package teamster --test runner --");
     command.args(arguments);
@@ -325,7 +325,8 @@ struct Finding {
 }
 
 impl Finding {
-    /// Returns how many tests of it there are, how many pass, and what is wrong unless every named one ran and passed.
+    /// Returns how many tests the finding has, how many pass, and what is wrong unless every named one ran and
+    /// passed.
     fn judge(
         &self,
         listed: &BTreeSet<String>,

@@ -1,9 +1,9 @@
-//! Figures about the source: lines, files, names that stand for several types, doc comments that are fragments, and the files that
-//! the journeys of ARCHITECTURE.md pass through.
+//! Statistics about the source: lines, files, names shared by several types, doc comments that are fragments, and the
+//! files that the journeys of ARCHITECTURE.md pass through.
 //!
-//! The source is read line by line as rustfmt writes it, so an item ends at the brace with the indentation of its first
-//! line. Test modules of a crate, inline or in files of their own, count as tests, and so do the test kit and the folder `tests` of a
-//! crate.
+//! The source is read line by line as formatted by rustfmt, so an item ends at the brace with the indentation of its
+//! first line. Test modules of a crate, inline or in separate files, count as tests, and so do the test kit and the
+//! `tests` folder of a crate.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,10 +15,10 @@ use crate::product::{Finished, TempProject, files, must, workspace};
 
 /// A file with fewer lines is short.
 const SHORT: usize = 60;
-/// Derives whose doc comments are help contents, which have no full stop.
+/// Derives whose doc comments are help texts, which have no full stop.
 const HELP: [&str; 4] = ["Args", "Parser", "Subcommand", "ValueEnum"];
 
-/// The figures of one part of the source.
+/// The statistics of one part of the source.
 #[derive(Debug, Default)]
 struct Figures {
     lines: usize,
@@ -32,7 +32,7 @@ struct Figures {
     fragments: Vec<String>,
 }
 
-/// Prints the figures of the source, and those of an earlier commit before them; with `list` each place.
+/// Prints the statistics of the source, after those of an earlier commit if one is given; with `list` each place.
 pub(crate) fn run(list: bool, before: Option<&str>) -> Result<()> {
     if let Some(commit) = before {
         let place = TempProject::new()?;
@@ -137,7 +137,7 @@ fn show(tree: &Path, list: bool) -> Result<()> {
     Ok(())
 }
 
-/// Returns the journeys of the architecture's page, each with the number of files that it passes through.
+/// Returns the journeys in ARCHITECTURE.md, each with the number of files that it passes through.
 fn journeys(architecture: &str) -> Vec<(&str, usize)> {
     let section = architecture.split_once("\n## Three journeys\n");
     let section = section.map_or("", |(_, rest)| rest.split("\n## ").next().unwrap_or(rest));
@@ -164,7 +164,7 @@ impl Figures {
         }
     }
 
-    /// Counts the lines of a file and notes its types and doc comments.
+    /// Counts the lines of a file and records its types and doc comments.
     fn read(&mut self, file: &str, code: &[(usize, &str)]) {
         self.count(code.iter().map(|(_, line)| *line));
         let (mut comment, mut help_until) = (Vec::new(), None::<String>);
@@ -203,7 +203,7 @@ impl Figures {
     }
 }
 
-/// Tells whether the first paragraph of a comment is no sentence. A help text needs no full stop.
+/// Returns whether the first paragraph of a comment is not a sentence. A help text needs no full stop.
 fn is_fragment(comment: &[&str], is_help: bool) -> bool {
     let paragraph = comment.split(|line| line.is_empty()).next();
     let text = paragraph.unwrap_or_default().join(" ");

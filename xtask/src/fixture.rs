@@ -18,11 +18,11 @@ use teamster_types::team::{NewMember, NewTeam};
 use crate::product::{Finished, Product, TEAM, TempProject, list, text, wait_for, words};
 pub(crate) use workload::{claim, receive, send, team, worker};
 
-/// Tasks that one import makes.
+/// How many tasks one import creates.
 const CHUNK: usize = 250;
-/// The size at which a writer begins a new segment of the journal.
+/// The size at which the store begins a new segment of the journal.
 const SEGMENT: usize = 64 * 1024 * 1024;
-/// The longest that workers are waited for.
+/// The timeout for workers.
 const LONG: Duration = Duration::from_secs(900);
 
 /// Returns the current time.
@@ -30,14 +30,14 @@ pub(crate) fn now() -> teamster_types::Time {
     teamster_store::Clock::now(&teamster_store::SystemClock)
 }
 
-/// Creates a team of so many workers in a project and returns its store.
+/// Creates a team of this many workers in a project and returns its store.
 pub(crate) fn create_team(project: &TempProject, workers: usize) -> Result<FileStore> {
     let store = project.store(Sync::Fast)?;
     create_team_in(&store, project, workers)?;
     Ok(store)
 }
 
-/// Creates a team of so many workers in a store.
+/// Creates a team of this many workers in a store.
 pub(crate) fn create_team_in(
     store: &dyn Store,
     project: &TempProject,
@@ -76,7 +76,7 @@ pub(crate) fn create_repository(project: &TempProject) -> Result<()> {
     Ok(())
 }
 
-/// Creates tasks that depend on nothing.
+/// Creates tasks without dependencies.
 pub(crate) fn create_tasks(store: &dyn Store, count: usize) -> Result<()> {
     let plan: Vec<_> = (1..=count)
         .map(|number| planned(&format!("task {number}"), &[]))
@@ -104,7 +104,7 @@ pub(crate) fn planned(subject: &str, after: &[usize]) -> PlannedTask {
     }
 }
 
-/// Returns a workload, not started yet.
+/// Returns the command of a workload, not started yet.
 pub(crate) fn workload(workloads: &Path, project: &TempProject, words: &[&str]) -> Command {
     let mut command = Command::new(workloads);
     command.args(words);
@@ -114,8 +114,8 @@ pub(crate) fn workload(workloads: &Path, project: &TempProject, words: &[&str]) 
     command
 }
 
-/// Lets several processes claim through the library, all beginning at once, until nothing is left. Returns every id that
-/// a process was given, as often as it was, and the time from the common start to the last end.
+/// Lets several processes claim through the library, all starting at once, until nothing is left. Returns every id
+/// that a process was given, with repetitions, and the time from the common start to the last end.
 pub(crate) fn drain(
     workloads: &Path,
     project: &TempProject,
@@ -151,7 +151,7 @@ pub(crate) fn drain(
     Ok((ids, start.elapsed()))
 }
 
-/// A team of real worker processes in a repository of its own. All of them are stopped when it is dropped.
+/// A team of real worker processes in a separate repository. All of them are stopped on drop.
 pub(crate) struct WorkerTeam<'a> {
     product: &'a Product,
     pub(crate) project: TempProject,
@@ -164,7 +164,7 @@ pub(crate) struct WorkerTeam<'a> {
 }
 
 impl<'a> WorkerTeam<'a> {
-    /// Makes a repository in which there is no team yet.
+    /// Makes a repository without a team.
     pub(crate) fn new(product: &'a Product) -> Result<Self> {
         let project = TempProject::on_disk()?;
         create_repository(&project)?;
@@ -192,7 +192,7 @@ impl<'a> WorkerTeam<'a> {
         Ok(format!("scripted:{}", script.display()))
     }
 
-    /// Starts workers until there are so many.
+    /// Starts workers until there are this many.
     pub(crate) fn grow(&mut self, workers: usize, provider: &str) -> Result<()> {
         for number in self.pids.len() + 1..=workers {
             let line = format!("worker start --json --name {} --provider", worker(number)?);
@@ -205,7 +205,7 @@ impl<'a> WorkerTeam<'a> {
         Ok(())
     }
 
-    /// Waits until so many tasks are completed.
+    /// Waits until this many tasks are completed.
     pub(crate) fn until_done(&self, tasks: usize) -> Result<()> {
         self.until("all tasks are done", |team| {
             let (progress, _) = team.store.progress(&self::team()?)?;
@@ -240,7 +240,7 @@ impl<'a> WorkerTeam<'a> {
     }
 
     fn stop(&mut self, by_force: bool) -> Result<Duration> {
-        // No worker is to be started again by a host that sees its workers end.
+        // The host must not restart workers that it sees ending.
         if let Some(mut host) = self.host.take() {
             host.kill()?;
             host.wait()?;
@@ -268,7 +268,7 @@ pub(crate) fn journal(store: &FileStore) -> Result<Vec<Event>> {
     Ok(store.events(&team()?, 1, usize::MAX)?.events)
 }
 
-/// Lengthens the journal to so many events, as the store writes them, but all at once. `event` returns the actor, the
+/// Extends the journal to this many events, as the store writes them, but all at once. `event` returns the actor, the
 /// kind and the data of the event at a position.
 pub(crate) fn fill_journal(
     project: &TempProject,
@@ -302,7 +302,7 @@ pub(crate) fn fill_journal(
     Ok(std::fs::write(&file, text)?)
 }
 
-/// Waits until the journal of the team has got no new event for so long.
+/// Waits until the journal of the team has had no new event for this long.
 pub(crate) fn until_quiet(store: &dyn Store, span: Duration) -> Result<()> {
     let team = team()?;
     let mut last = (store.position(&team)?, Instant::now());

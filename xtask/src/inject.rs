@@ -1,9 +1,9 @@
-//! Kills the release binary, or fails one of its system calls, at every place where that can happen.
+//! Kills the release binary, or fails one of its system calls, at every possible place.
 //!
-//! strace runs a call of the binary and interferes with one system call: the N-th one of a name, because that is how
-//! strace counts. One undisturbed run tells which names occur and how often; [`kills`] and [`errors`] then go through
-//! all of them. What is tried is a table of operations on the store ([`store`]) and a table of hook calls ([`hook`]);
-//! each knows how to prepare a project, and what must hold after the fault.
+//! strace runs a call of the binary and injects a fault into one system call: the N-th one of a name, because that is
+//! how strace counts. An undisturbed run shows which names occur and how often; [`kills`] and [`errors`] then go
+//! through all of them. The tested operations are a table of operations on the store ([`store`]) and a table of hook
+//! calls ([`hook`]); each entry prepares a project, and knows what must hold after the fault.
 
 mod hook;
 mod store;
@@ -23,8 +23,9 @@ use crate::product::{Finished, Product, TempProject, check, words};
 /// The errors that are injected into each call.
 const ERRORS: [&str; 4] = ["ENOSPC", "EIO", "EACCES", "EINTR"];
 
-/// Calls that set the process up or give it memory. The kernel does not answer them with these errors; where it is
-/// made to, the process may die, as it may when memory runs out. What it leaves must then be as whole as after a kill.
+/// System calls that set the process up or allocate memory. The kernel does not return these errors for them; if it
+/// is forced to, the process may die, as it may when memory runs out. Its files must then be as intact as after a
+/// kill.
 const RUNTIME_CALLS: &str = "arch_prctl brk exit_group futex getrandom madvise mmap mprotect mremap munmap poll \
     prlimit64 rseq rt_sigaction rt_sigprocmask sched_getaffinity set_robust_list set_tid_address sigaltstack";
 
@@ -33,11 +34,11 @@ const RUNTIME_CALLS: &str = "arch_prctl brk exit_group futex getrandom madvise m
 pub(crate) enum Coverage {
     /// Every call of every operation, and every error at each of them.
     Every,
-    /// Every call of the central operations and every third of the others, with one of the errors by turns.
+    /// Every call of the central operations and every third of the others, with one of the errors in turn.
     Sample,
 }
 
-/// What happens instead of, or before, a system call.
+/// The fault that is injected at a system call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     /// The process is killed before the call is made.
@@ -46,7 +47,7 @@ enum Fault {
     Error(&'static str),
 }
 
-/// One place to interfere: the `n`-th call of a name.
+/// One place for a fault: the `n`-th call of a name.
 #[derive(Clone, Debug)]
 struct Point {
     call: String,
@@ -94,24 +95,24 @@ struct Struck<'a> {
 
 /// One entry of a table.
 trait Target: Sync {
-    /// Returns the operation, as a person types it, and whether even a sample goes through every call.
+    /// Returns the operation as a command line, and whether even a sample goes through every call.
     fn name(&self) -> (&'static str, bool);
 
-    /// Makes a project in which the operation can be done once.
+    /// Makes a project in which the operation can be performed once.
     fn prepare(&self, product: &Product) -> Result<Case>;
 
     /// Applies the rules to a call that got a fault.
     fn judge(&self, struck: &Struck<'_>, run: &mut Run) -> Result<()>;
 }
 
-/// The figures of one operation.
+/// The results of one operation.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
-    /// The operation, as a person types it.
+    /// The operation, as a command line.
     pub(crate) operation: &'static str,
-    /// Names of system calls it uses.
+    /// How many names of system calls it uses.
     pub(crate) names: usize,
-    /// System calls of one undisturbed run.
+    /// How many system calls an undisturbed run makes.
     pub(crate) calls: usize,
     /// Runs with a fault.
     pub(crate) tried: usize,
@@ -125,7 +126,7 @@ pub(crate) struct Tally {
     pub(crate) late: usize,
     /// The longest time that the next operation took.
     pub(crate) slowest_next: Duration,
-    /// Broken rules, with the place where each was seen.
+    /// Broken rules, each with the place of the fault.
     pub(crate) violations: Vec<String>,
 }
 
@@ -230,7 +231,7 @@ fn inject_into(
     if faults != [Fault::Kill] {
         return Ok(tally);
     }
-    // A run may make a call more than the first one did. Those are tried too, until there are none left.
+    // A run may make more calls than the first one. Those are tried too, until there are none left.
     for (call, count) in counts {
         let mut point = Point { call, n: count + 1 };
         loop {
@@ -286,13 +287,13 @@ fn count_calls(product: &Product, case: &Case) -> Result<BTreeMap<String, usize>
             *counts.entry(call.to_owned()).or_insert(0) += 1;
         }
     }
-    // strace counts for each thread, so a second one would need a loop of its own.
+    // strace counts for each thread, so a second thread would need a separate loop.
     let forks = ["clone", "clone3", "fork", "vfork"];
     ensure!(
         !forks.iter().any(|call| counts.contains_key(*call)),
         "the operation starts a thread or a process, which this harness does not follow"
     );
-    // It starts the program; before it there is nothing to interfere with.
+    // It starts the program; before it there is nothing to inject a fault into.
     counts.remove("execve");
     Ok(counts)
 }
@@ -349,7 +350,7 @@ fn run_traced(
     Ok((finished, trace))
 }
 
-/// Works on all items with so many threads and returns the results in the order of the items.
+/// Processes all items with this many threads and returns the results in the order of the items.
 pub(crate) fn in_parallel<T: Sync, R: Send>(
     threads: usize,
     items: &[T],

@@ -1,15 +1,15 @@
-//! Checks, evidence and benchmarks: everything that is run on the product and is no part of it.
+//! Checks, evidence and benchmarks: everything that runs on the product and is not part of it.
 //!
-//! - `ci` is what a change must pass ([`ci`]);
-//! - `evidence` makes the figures behind the guarantees and writes them to `docs/evidence.md` ([`evidence`]);
+//! - `ci` runs everything that a change must pass ([`ci`]);
+//! - `evidence` measures the guarantees and writes the results to `docs/evidence.md` ([`evidence`]);
 //! - `bench` measures ratios and writes them to `docs/performance.md` ([`bench`]);
-//! - `real-clients` runs the real clients with teamster installed and compares ([`real_clients`]);
-//! - `docs` writes what is generated from the command line ([`docs`]);
+//! - `real-clients` runs the real clients with teamster installed and compares the results ([`real_clients`]);
+//! - `docs` writes the generated documents ([`docs`]);
 //! - `web` builds the page of Studio, tests it in a browser, and makes its screenshots ([`web`]);
 //! - `figures` counts lines, files, names and doc comments ([`figures`]).
 //!
-//! Killing and failing the binary at every system call is in [`inject`], processes that race in [`race`], the commands of
-//! the documents in [`documents`].
+//! Killing and failing the binary at every system call is in [`inject`], races between processes in [`race`], the
+//! commands of the documents in [`documents`].
 
 #![allow(
     clippy::disallowed_methods,
@@ -56,7 +56,7 @@ enum Command {
         #[arg(long, value_name = "STEP", value_delimiter = ',')]
         only: Vec<String>,
     },
-    /// Make the figures behind the guarantees, at nightly size, and write them into a document
+    /// Measure the guarantees at nightly size, and write the results into a document
     Evidence {
         /// Use small sizes, to see that it works
         #[arg(long)]
@@ -68,7 +68,7 @@ enum Command {
         #[arg(long, value_name = "FILE", default_value = "docs/evidence.md")]
         out: PathBuf,
     },
-    /// Measure ratios of speed in one run and write them to docs/performance.md
+    /// Measure performance ratios in one run and write them to docs/performance.md
     Bench {
         /// Take few samples, to see that it works, and write nothing
         #[arg(long)]
@@ -83,7 +83,7 @@ enum Command {
         #[arg(long, value_name = "ROW=VALUE")]
         limit: Vec<String>,
     },
-    /// Run real clients with the hooks and as workers, judged by their own files; needs the lab folder
+    /// Run real clients with the hooks and as workers, and judge them by their own files; needs the lab folder
     RealClients {
         /// Run only these
         #[arg(long, value_name = "NAME", value_delimiter = ',')]
@@ -92,9 +92,9 @@ enum Command {
         #[arg(long, value_name = "DIR")]
         lab: Option<PathBuf>,
     },
-    /// Write the documents that are generated from the command line
+    /// Write the generated documents
     Docs {
-        /// Check that they are fresh
+        /// Check that they are up to date
         #[arg(long)]
         check: bool,
         /// Draw the picture of a demo from a real run, and nothing else
@@ -103,7 +103,8 @@ enum Command {
     },
     /// Build the page of Studio, which is committed
     Web(web::WebOptions),
-    /// Count lines, files, names that stand for several types, doc comments that are fragments, and the files of three journeys
+    /// Count lines, files, names shared by several types, doc comments that are fragments, and the files of three
+    /// journeys
     Figures {
         /// List each place
         #[arg(long)]

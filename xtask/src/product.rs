@@ -14,7 +14,7 @@ use teamster_store::FileStore;
 use teamster_testkit::wait::poll;
 pub(crate) use workload::TEAM;
 
-/// Notes a difference in a list unless something holds.
+/// Adds a difference to a list unless a condition holds.
 macro_rules! check {
     ($found:expr, $holds:expr => $($otherwise:tt)+) => {
         if !$holds {
@@ -57,12 +57,12 @@ pub(crate) fn must(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Returns the elements of a JSON array, and none where it is no array.
+/// Returns the elements of a JSON array; none for any other value.
 pub(crate) fn list(value: &Value) -> impl Iterator<Item = &Value> + Clone {
     value.as_array().into_iter().flatten()
 }
 
-/// Returns a JSON string, which is empty where it is none.
+/// Returns a JSON string; empty for any other value.
 pub(crate) fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
@@ -116,12 +116,12 @@ pub(crate) fn wait_for<T>(
     found.unwrap_or_else(|| bail!("waited {} s in vain: {what}", limit.as_secs()))
 }
 
-/// Tells whether a name is among those that were asked for, or everything was.
+/// Returns whether a name was selected, or everything was.
 pub(crate) fn is_wanted(name: &str, only: &[String]) -> bool {
     only.is_empty() || only.iter().any(|wanted| wanted == name)
 }
 
-/// Fails unless every name is among those that are known.
+/// Fails unless every name is known.
 pub(crate) fn check_names(kind: &str, only: &[String], known: &[&str]) -> Result<()> {
     match only.iter().find(|name| !known.contains(&name.as_str())) {
         Some(unknown) => bail!(
@@ -132,20 +132,21 @@ pub(crate) fn check_names(kind: &str, only: &[String], known: &[&str]) -> Result
     }
 }
 
-/// Returns a number that no other call of this process returns.
+/// Returns a number that is unique in this process.
 fn next_number() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// The release binary, in a copy of its own, so that a build during the run does not replace what is judged.
+/// The release binary, in a separate copy, so that a build during the run does not replace it.
 #[derive(Debug)]
 pub(crate) struct Product {
     pub(crate) binary: PathBuf,
 }
 
 impl Product {
-    /// Builds the release binary and copies it. `TEAMSTER_BINARY` names another one, for trying a change without waiting.
+    /// Builds the release binary and copies it. `TEAMSTER_BINARY` names another one, for testing a change without the
+    /// build.
     pub(crate) fn build() -> Result<Self> {
         let built = if let Some(built) = std::env::var_os("TEAMSTER_BINARY") {
             PathBuf::from(built)
@@ -174,7 +175,7 @@ impl Product {
         command
     }
 
-    /// Calls the binary with a line of words and waits for its end.
+    /// Calls the binary with a command line and waits until it ends.
     pub(crate) fn call(&self, project: &TempProject, line: &str) -> Result<Finished> {
         Finished::of(&mut self.command(project, words(line)))
     }
@@ -186,7 +187,7 @@ impl Drop for Product {
     }
 }
 
-/// Builds the workloads, which go through the library, as the product is built.
+/// Builds the workloads, which use the library, like the product.
 pub(crate) fn build_workloads() -> Result<PathBuf> {
     must(&mut cargo("build --quiet --release --package workload"))?;
     Ok(target().join("release/workload"))
@@ -202,12 +203,12 @@ pub(crate) struct Finished {
 }
 
 impl Finished {
-    /// Runs a command that reads nothing.
+    /// Runs a command without input.
     pub(crate) fn of(command: &mut Command) -> Result<Self> {
         Self::reading(command, Stdio::null())
     }
 
-    /// Runs a command that reads nothing; an error unless it succeeds.
+    /// Runs a command without input; an error unless it succeeds.
     pub(crate) fn checked(command: &mut Command) -> Result<Self> {
         let finished = Self::of(command)?;
         let is_good = finished.success();
@@ -244,7 +245,7 @@ impl Finished {
         self.status.signal()
     }
 
-    /// Returns the output as JSON, or `None` when it is no complete value.
+    /// Returns the output as JSON, or `None` when it is not a complete value.
     pub(crate) fn json(&self) -> Option<Value> {
         serde_json::from_str(self.stdout.trim()).ok()
     }
@@ -262,21 +263,21 @@ impl Finished {
     }
 }
 
-/// A temporary folder with a home and a project, removed when it is dropped.
+/// A temporary folder with a home and a project, removed on drop.
 #[derive(Debug)]
 pub(crate) struct TempProject {
     root: PathBuf,
-    /// The address of the database that its teams are in, if they are in one.
+    /// The URL of the database with its teams, if they are in one.
     database: Option<String>,
 }
 
 impl TempProject {
-    /// Makes one in the system's folder for temporary files.
+    /// Makes one in the system's temporary folder.
     pub(crate) fn new() -> Result<Self> {
         Self::below(&std::env::temp_dir())
     }
 
-    /// Makes one in memory where the machine has such a file system, for checks that do not concern the disk.
+    /// Makes one in memory where the machine has such a file system, for checks that do not depend on the disk.
     pub(crate) fn in_memory() -> Result<Self> {
         match Path::new("/dev/shm") {
             memory if memory.is_dir() => Self::below(memory),
@@ -309,12 +310,12 @@ impl TempProject {
         self
     }
 
-    /// Returns the name of the database that its teams are in.
+    /// Returns the name of the database with its teams.
     pub(crate) fn database_name(&self) -> Option<&str> {
         self.database.as_ref()?.rsplit('/').next()
     }
 
-    /// Removes nothing when this is dropped, so that somebody can look into the folder.
+    /// Keeps the folder on drop, so that it can be inspected.
     pub(crate) fn keep(self) -> PathBuf {
         let root = self.root.clone();
         std::mem::forget(self);
@@ -347,7 +348,7 @@ impl TempProject {
         self.claude().join("teams").join(TEAM)
     }
 
-    /// Runs a command in this project with its home, and with no other variable of the caller than PATH.
+    /// Makes a command run in this project with its home, and with no other variable of the caller than PATH.
     pub(crate) fn enter(&self, command: &mut Command) {
         command
             .env_clear()

@@ -1,4 +1,5 @@
-//! Processes that race for tasks: through the command line as real workers do, and through the library for numbers.
+//! Processes that race for tasks: through the command line like real workers, and through the library for large
+//! numbers.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,12 +15,12 @@ use crate::fixture;
 use crate::inject::in_parallel;
 use crate::product::{Finished, Product, TempProject, text};
 
-/// Processes that race at a time.
+/// The number of processes in a race.
 const RACERS: usize = 4;
-/// Locks in a stale-lock race that nobody may touch: half of them fresh and empty, half of them old but alive.
+/// Locks in a stale-lock race that must not be taken: half of them fresh and empty, half of them old but alive.
 const LIVE_LOCKS: usize = 20;
 
-/// The figures of several runs of one race.
+/// The results of several runs of one race.
 #[derive(Debug, Default)]
 pub(crate) struct Races {
     pub(crate) runs: usize,
@@ -28,9 +29,9 @@ pub(crate) struct Races {
     pub(crate) claimed_twice: usize,
     /// Tasks that were not completed exactly once.
     pub(crate) not_completed_once: usize,
-    /// Tasks that nobody was given.
+    /// Tasks that no process was given.
     pub(crate) left_over: usize,
-    /// Live locks that were taken for stale.
+    /// Live locks that were considered stale.
     pub(crate) live_taken: usize,
     pub(crate) took: Duration,
 }
@@ -61,14 +62,14 @@ impl Races {
         is_bad.then(|| self.line(what).trim().to_owned())
     }
 
-    /// Counts tasks that were given twice or never, by what the processes were told.
+    /// Counts tasks that were given twice or never, by the processes' own output.
     fn count(&mut self, given: &BTreeMap<String, usize>) {
         self.claimed_twice += given.values().filter(|count| **count > 1).count();
         let is_left = |number: &usize| !given.contains_key(&number.to_string());
         self.left_over += (1..=self.tasks).filter(is_left).count();
     }
 
-    /// Counts, too, the live locks that were taken.
+    /// Also counts the live locks that were taken.
     fn count_locked(&mut self, given: &BTreeMap<String, usize>, store: &FileStore) -> Result<()> {
         self.count(given);
         let live = self.tasks + 1..=self.tasks + LIVE_LOCKS;
@@ -100,7 +101,7 @@ pub(crate) fn for_tasks(product: &Product, runs: usize, tasks: usize) -> Result<
     })
 }
 
-/// Lets four workers claim tasks whose locks were left by a process that is gone, among locks that are alive.
+/// Lets four workers claim tasks whose locks were left by a dead process, among locks that are alive.
 pub(crate) fn for_stale_locks(product: &Product, runs: usize, tasks: usize) -> Result<Races> {
     repeat(runs, tasks, |races| {
         let project = TempProject::new()?;
@@ -110,7 +111,7 @@ pub(crate) fn for_stale_locks(product: &Product, runs: usize, tasks: usize) -> R
     })
 }
 
-/// Does the same through the library, in memory, by processes that do nothing else: many more races.
+/// Does the same through the library, in memory, with processes that do nothing else: many more races.
 pub(crate) fn for_stale_locks_at_speed(
     workloads: &Path,
     runs: usize,
@@ -137,7 +138,7 @@ fn repeat(runs: usize, tasks: usize, run: impl Fn(&mut Races) -> Result<()>) -> 
     Ok(races)
 }
 
-/// Creates tasks with a stale lock each, and some more whose locks are alive.
+/// Creates tasks with a stale lock each, and some more with live locks.
 fn plant_locks(project: &TempProject, store: &FileStore, tasks: usize) -> Result<()> {
     fixture::create_tasks(store, tasks + LIVE_LOCKS)?;
     let mut ended = Command::new("true").spawn()?;

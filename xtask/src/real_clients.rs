@@ -1,14 +1,14 @@
 //! Sessions of real clients with teamster installed, judged by the clients' own files.
 //!
-//! A lab folder beside the project starts the unmodified clients against scripted model servers on the loopback.
-//! This command installs the clients through it, gives them what `teamster install` writes, lets them run, and compares
-//! what teamster showed with what they left: payloads, file history, debug log, transcripts. It is no part of `ci`,
-//! because the clients have to be fetched once.
+//! A lab folder beside the project starts the unmodified clients against scripted model servers on the loopback. This
+//! command installs the clients through it, gives them what `teamster install` writes, lets them run, and compares
+//! what teamster showed with what they left: payloads, file history, debug log, transcripts. It is not part of `ci`,
+//! because the clients have to be downloaded once.
 //!
-//! [`claude`] has sessions of Claude Code with the hooks, [`native`] such in which somebody dies or fails, [`workers`] the
-//! clients as workers, [`whole_run`] a run with two clients, [`quiet`] one whose worker says nothing, [`team`] what the members
-//! of a team tell each other. Another client joins by one more entry in [`all`]. What
-//! the model servers were asked lies in the folder `out` of a run, which is `LAB_OUT` inside the lab.
+//! [`claude`] has sessions of Claude Code with the hooks, [`native`] sessions with deaths and failures, [`workers`]
+//! the clients as workers, [`whole_run`] a run with two clients, [`quiet`] a run whose worker is silent, [`team`] the
+//! communication of a team's members. Another client is added by one more entry in [`all`]. The requests to the model
+//! servers are in the folder `out` of a run, which is `LAB_OUT` inside the lab.
 
 mod claude;
 mod model_server;
@@ -29,11 +29,11 @@ use crate::product::{
     Finished, Product, TempProject, check, check_names, is_wanted, must, workspace,
 };
 
-/// Where the lab is looked for, from the project, and the script that shows that it is one.
+/// Where the lab is searched, relative to the project, and the script by which it is recognised.
 const LABS: [&str; 2] = ["../lab", "../shared/lab"];
 const INSTALL: &str = "install-clients";
 
-/// Groups of runs that have one name on the command line, with which the name of each of them begins.
+/// Groups of runs with a common name on the command line, which is the prefix of their own names.
 const GROUPS: [&str; 2] = [native::NAME, team::NAME];
 
 /// One run of real clients.
@@ -45,22 +45,22 @@ struct RealRun {
     run: Box<Play>,
 }
 
-/// Lets the clients run and judges what came out.
+/// Runs the clients and judges the results.
 type Play = dyn Fn(&Lab) -> Result<Report>;
 
-/// What a run has shown.
+/// The results of a run.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Report {
-    /// What was seen, by topic.
+    /// Observations, by topic.
     seen: Vec<(String, String)>,
-    /// What was claimed, in the order in which it was judged.
+    /// The claims, in the order in which they were judged.
     #[serde(default)]
     claims: Vec<Claim>,
     /// Where teamster and the client disagree.
     differences: Vec<String>,
 }
 
-/// Something that must hold, and what was seen of it.
+/// Something that must hold, and what was observed.
 #[derive(Debug, Serialize, Deserialize)]
 struct Claim {
     what: String,
@@ -73,7 +73,7 @@ impl Report {
         self.seen.push((topic.to_owned(), what.into()));
     }
 
-    /// Notes a claim with what was seen; one that does not hold is a difference.
+    /// Adds a claim with what was observed; one that does not hold is a difference.
     fn claim(&mut self, claim: &str, holds: bool, seen: impl Into<String>) {
         let seen = seen.into();
         if !holds {
@@ -94,7 +94,7 @@ fn all() -> Vec<RealRun> {
     runs.chain(team::runs()).collect()
 }
 
-/// Runs all, or those that are named; an error when teamster and a client disagree.
+/// Runs all, or the named ones; an error when teamster and a client disagree.
 pub(crate) fn run(only: &[String], lab: Option<&Path>) -> Result<()> {
     let mut runs = all();
     let mut names: Vec<&str> = runs.iter().map(|run| run.name.as_str()).collect();
@@ -152,7 +152,7 @@ pub(crate) fn run(only: &[String], lab: Option<&Path>) -> Result<()> {
     Ok(())
 }
 
-/// Returns the lab folder that was named, or one beside the project.
+/// Returns the named lab folder, or one beside the project.
 fn find_lab(named: Option<&Path>) -> Result<PathBuf> {
     let places = match named {
         Some(folder) => vec![folder.to_owned()],
@@ -167,7 +167,7 @@ fn find_lab(named: Option<&Path>) -> Result<PathBuf> {
 /// The lab folder, and a folder for the results of one run with the binary in it.
 struct Lab {
     folder: PathBuf,
-    /// Sockets lie below it, so its path is short.
+    /// Sockets are created below it, so its path is short.
     files: TempProject,
 }
 
@@ -193,7 +193,8 @@ impl Lab {
         Finished::of(command.env("XPATH", self.path("bin")))
     }
 
-    /// Plays a [`LabScene`] inside the surroundings of a client, started by the words `before` it, and returns its report.
+    /// Plays a [`LabScene`] inside the environment of a client, started by the words `before` it, and returns its
+    /// report.
     fn play(
         &self,
         client: &str,

@@ -1,7 +1,8 @@
-//! The page of Studio: its committed build, the checks that it is the build of these sources, and its tests in a browser.
+//! The page of Studio: its committed build, the check that it is the build of these sources, and its tests in a
+//! browser.
 //!
-//! `web/dist.sha256` has two sums, of the sources and of what was built from them. Both can be checked on a machine
-//! without Node, so nobody can change one without the other. Where Node is there, the page is built again and compared
+//! `web/dist.sha256` has two checksums, of the sources and of the build. Both can be checked on a machine without
+//! Node, so that neither can change without the other. Where Node is installed, the page is built again and compared
 //! byte for byte.
 
 use std::fmt::Write as _;
@@ -14,12 +15,12 @@ use sha2::{Digest, Sha256};
 use crate::ci::skip;
 use crate::product::{Finished, cargo, files, must, on_path, target, text, words, workspace};
 
-/// The sums, beside the build: a file inside of it would be embedded in the binary.
+/// The file with the checksums, beside the build: a file inside it would be embedded in the binary.
 const SUMS: &str = "dist.sha256";
-/// Everything that the build is made from.
+/// All sources of the build.
 const SOURCES: &str = "index.html package.json package-lock.json .npmrc svelte.config.js tsconfig.json vite.config.ts \
     public src";
-/// The most bytes that the whole page may have as it is sent, compressed.
+/// The size limit of the whole page as it is sent, compressed.
 const LARGEST: usize = 150_000;
 /// The names of the browser on different systems.
 const CHROMIUM: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
@@ -39,7 +40,7 @@ pub(crate) struct WebOptions {
     screenshots: bool,
 }
 
-/// Builds the page, or does what the options say.
+/// Builds the page, or does what the options select.
 pub(crate) fn run(options: WebOptions) -> Result<()> {
     if options.check {
         return check();
@@ -53,7 +54,7 @@ pub(crate) fn run(options: WebOptions) -> Result<()> {
         check_sums()?;
         let chromium = browser()?;
         must(&mut cargo("build --quiet --package teamster"))?;
-        // Logs show where the program is, so pictures are made with a copy that lies in a place like anybody's.
+        // Logs show the program's path, so pictures are made with a copy in a neutral place.
         let folder = std::env::temp_dir().join("teamster-pictures");
         std::fs::create_dir_all(&folder)?;
         let copy = folder.join("teamster");
@@ -79,7 +80,7 @@ fn dist() -> PathBuf {
     web().join("dist")
 }
 
-/// Checks the committed build: its sums always, its bytes where Node is.
+/// Checks the committed build: its checksums always, its bytes where Node is installed.
 pub(crate) fn check() -> Result<()> {
     check_sums()?;
     check_size()?;
@@ -110,7 +111,7 @@ pub(crate) fn test_in_browser() -> Result<()> {
         Ok(chromium) => chromium,
         Err(why) => return skip("browser", &format!("{why:#}")),
     };
-    // What the tests have built already is not built again; alone, this step builds it the same way.
+    // This reuses what the tests have built; if the step runs alone, it builds the same way.
     must(&mut cargo("test --quiet --workspace --locked --no-run"))?;
     run_in_browser("e2e", &chromium, &target().join("debug/teamster"))
 }
@@ -123,7 +124,7 @@ fn run_in_browser(script: &str, chromium: &Path, binary: &Path) -> Result<()> {
     must(&mut command)
 }
 
-/// Returns the browser, with all that is needed to drive it; an error that says what is missing.
+/// Returns the browser, with everything that is needed to drive it; the error says what is missing.
 pub(crate) fn browser() -> Result<PathBuf> {
     check_node()?;
     install()?;
@@ -135,14 +136,14 @@ pub(crate) fn chromium() -> Option<PathBuf> {
     CHROMIUM.iter().find_map(|name| on_path(name))
 }
 
-/// Returns a script of the page's that is no test.
+/// Returns a script of the page that is not a test.
 pub(crate) fn script(name: &str) -> Command {
     let mut command = Command::new("node");
     command.arg(web().join("e2e").join(name)).current_dir(web());
     command
 }
 
-/// Fails unless Node is as new as the page's tools need it.
+/// Fails unless Node is new enough for the page's tools.
 pub(crate) fn check_node() -> Result<()> {
     let package = std::fs::read(web().join("package.json"))?;
     let package: serde_json::Value = serde_json::from_slice(&package)?;
@@ -181,10 +182,10 @@ fn check_sources() -> Result<()> {
     npm("test")
 }
 
-/// Fetches the packages, unless those of this lock file were fetched before.
+/// Downloads the packages, unless those of this lock file are already there.
 fn install() -> Result<()> {
     let lock = sum(&web(), &["package-lock.json".to_owned()])?;
-    // In the folder itself, which `npm ci` removes before it fetches anything.
+    // The mark is in the folder itself, which `npm ci` removes before it downloads anything.
     let mark = web().join("node_modules/.fetched");
     if std::fs::read_to_string(&mark).is_ok_and(|fetched| fetched == lock) {
         return Ok(());
@@ -195,7 +196,7 @@ fn install() -> Result<()> {
     std::fs::write(&mark, lock).with_context(|| format!("cannot write {}", mark.display()))
 }
 
-/// Checks that the page, compressed as a browser gets it, is small.
+/// Checks that the page, compressed as a browser gets it, is within its size limit.
 fn check_size() -> Result<()> {
     let mut total = 0;
     for file in files(&dist(), &[""])? {
@@ -222,14 +223,14 @@ fn check_sums() -> Result<()> {
     Ok(())
 }
 
-/// Returns both sums, as they are written down.
+/// Returns both checksums, as they are written to the file.
 fn sums() -> Result<String> {
     let sources = sum(&web(), &files(&web(), &words(SOURCES))?)?;
     let built = sum(&dist(), &files(&dist(), &[""])?)?;
     Ok(format!("{sources}  sources\n{built}  dist\n"))
 }
 
-/// Returns one sum over the names and contents of many files.
+/// Returns one checksum over the names and contents of many files.
 fn sum(root: &Path, files: &[String]) -> Result<String> {
     let mut all = Sha256::new();
     for name in files {

@@ -1,12 +1,12 @@
 //! Claude Code: a dialogue of JSON lines on both streams.
 //!
-//! `-p` with `stream-json` both ways: the prompt is the first line of its input, its permission requests come as lines
-//! of its output and are answered by our policy, and an interrupt is a line as well. After its result the input is
-//! closed, and it ends.
+//! `-p` with `stream-json` in both directions: the prompt is the first line of its input, permission requests are lines of
+//! its output that the policy answers, and an interrupt is a line as well. After its result the input is closed, and it
+//! exits.
 //!
-//! Its traps: an API error is a result with the subtype `success` and `is_error` true; the usage of a result is that
-//! of its turn while `total_cost_usd` is the sum of the session, earlier processes included; the usage of a message is
-//! told with each of its blocks, its output being counted only at the end.
+//! Pitfalls: an API error is a result with the subtype `success` and `is_error` true; the usage of a result is that of its
+//! turn, while `total_cost_usd` is the sum of the session, including earlier processes; the usage of a message is repeated
+//! with each of its blocks, and its output tokens are counted only at the end.
 
 mod mail;
 mod requests;
@@ -35,7 +35,7 @@ use requests::Requests;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ClaudeDriver;
 
-/// The variables that hold its credentials, in whichever way it reaches its model.
+/// The variables that hold the credentials of Claude Code, for every way in which it reaches its model.
 const SECRETS: [&str; 6] = [
     "ANTHROPIC_API_KEY",
     "ANTHROPIC_AUTH_TOKEN",
@@ -45,13 +45,13 @@ const SECRETS: [&str; 6] = [
     "CLAUDE_CODE_OAUTH_TOKEN",
 ];
 
-/// The variables with which it needs no login of its own.
+/// The variables with which Claude Code needs no login of its own.
 const SIGN_IN: [&str; 3] = [
     "ANTHROPIC_API_KEY",
     "ANTHROPIC_AUTH_TOKEN",
     "CLAUDE_CODE_OAUTH_TOKEN",
 ];
-/// The variables that make it use a cloud, which has a login of its own.
+/// The variables that make Claude Code use a cloud, which has its own login.
 const CLOUDS: [&str; 3] = [
     "CLAUDE_CODE_USE_BEDROCK",
     "CLAUDE_CODE_USE_VERTEX",
@@ -59,7 +59,7 @@ const CLOUDS: [&str; 3] = [
 ];
 
 impl ClaudeDriver {
-    /// Returns whether the environment alone lets it reach its model, so that it does not need the user's own folder.
+    /// Returns whether the environment alone lets the client reach its model, without the user's own folder.
     pub fn has_credentials(var: impl Fn(&str) -> Option<OsString>) -> bool {
         let is_set = |name: &&str| var(name).is_some_and(|value| !value.is_empty());
         let is_on = |name: &&str| {
@@ -87,14 +87,14 @@ impl Driver for ClaudeDriver {
             "--output-format",
             "stream-json",
             "--verbose",
-            // Every edit is asked for, so that every edit is decided by our policy.
+            // Every edit is asked for, so that the policy decides about every edit.
             "--permission-mode",
             "default",
             "--permission-prompt-tool",
             "stdio",
-            // It shows each line of its input when it takes it, which is the receipt for words of others.
+            // The client replays each line of its input when it accepts it, which confirms the delivery of a message.
             "--replay-user-messages",
-            // The user's own servers would be started for every worker, only to have their tools denied.
+            // The user's own servers would be started for every worker, although their tools are denied.
             "--strict-mcp-config",
         ]
         .map(Into::into)
@@ -139,7 +139,7 @@ fn interrupt_line() -> Vec<u8> {
     }))
 }
 
-/// Returns the line of its input that says something to the agent. It is shown again with the same id when it is taken.
+/// Returns the input line with a text for the agent. The client replays it with the same id when it accepts it.
 fn user_line(text: &str, uuid: Option<&str>) -> Vec<u8> {
     let mut value = json!({
         "type": "user",
@@ -151,10 +151,10 @@ fn user_line(text: &str, uuid: Option<&str>) -> Vec<u8> {
     line(&value)
 }
 
-/// The rule that allows every tool of our own server.
+/// The rule that allows every tool of teamster's own server.
 const OWN_TOOLS: &str = "mcp__teamster";
 
-/// Returns the server of our own tools as the client is told of it. Without `alwaysLoad` it would look for the tools only
+/// Returns the client's configuration of teamster's own server. Without `alwaysLoad` the client would load the tools only
 /// when it believes that it needs one.
 fn server_config(job: &Job<'_>, tools: &AgentTools<'_>) -> String {
     let server = json!({
@@ -174,32 +174,32 @@ fn line(value: &Value) -> Vec<u8> {
     bytes
 }
 
-/// The most edits that are remembered until their results come.
+/// The most edits that are remembered until their results arrive.
 const MOST_PENDING: usize = 1000;
 
-/// Understands the event stream of Claude Code.
+/// Parses the event stream of Claude Code.
 struct ClaudeReader {
     outcome: OutcomeBuilder,
     requests: Requests,
     mail: MailDelivery,
     resumed: bool,
-    /// What the session had cost before this run, if that is known.
+    /// The cost of the session before this run, if it is known.
     cost_before: Option<f64>,
-    /// The total cost that the client told last.
+    /// The total cost that the client reported last.
     cost_told: Option<f64>,
-    /// The sum of the costs that results told about themselves.
+    /// The sum of the costs that the results reported for themselves.
     cost_of_results: Option<f64>,
-    /// The usage that events told so far.
+    /// The usage that events have reported so far.
     told: Usage,
-    /// The usage that results told.
+    /// The usage that results reported.
     settled: Usage,
     /// The usage of messages since the last result, each message counted once.
     open: Usage,
     last_message: Option<(String, Usage)>,
     results: u32,
-    /// What the last turn came to, when one more may follow.
+    /// The result of the last turn, when another turn may follow.
     said_before: Option<String>,
-    /// The files that calls want to change, by call.
+    /// The files that tool calls want to change, by call.
     pending: HashMap<String, PathBuf>,
 }
 
@@ -235,7 +235,7 @@ impl ClaudeReader {
             Some("api_retry") => {
                 let status = value.get("error_status").and_then(Value::as_u64);
                 let word = text(value, "error").unwrap_or("unknown");
-                // Without a status there was no answer at all.
+                // Without a status there was no response at all.
                 let trouble = status.map_or(Trouble::Outage, trouble::of_status);
                 let message = match status {
                     Some(status) => format!("the model's server answers {status} ({word})"),
@@ -309,7 +309,7 @@ impl ClaudeReader {
         }
     }
 
-    /// Tells what a message has used as soon as it is known: a budget cannot wait for the end of a turn.
+    /// Reports the usage of a message as soon as it is known: a budget cannot wait for the end of a turn.
     fn message_usage(&mut self, message: &Value) -> Option<AgentEvent> {
         let id = text(message, "id")?;
         let usage = usage_of(message.get("usage")?);
@@ -323,7 +323,7 @@ impl ClaudeReader {
         self.tell(self.settled.plus(self.open))
     }
 
-    /// Returns the event that brings the usage told up to `sum`.
+    /// Returns the event that brings the reported usage up to `sum`.
     fn tell(&mut self, sum: Usage) -> Option<AgentEvent> {
         let rest = sum.minus(self.told);
         self.told = self.told.plus(rest);
@@ -357,7 +357,7 @@ impl ClaudeReader {
         self.results += 1;
         let of_models = of_models(value.get("model_usage_since_last_result"));
         let turn = match (&of_models, value.get("usage")) {
-            // Newer versions count what subagents used as well.
+            // Newer versions include the usage of subagents.
             (Some((usage, _)), _) => *usage,
             (None, Some(usage)) => usage_of(usage),
             (None, None) => self.open,
@@ -423,7 +423,7 @@ impl ClaudeReader {
         } else {
             self.outcome.trouble().unwrap_or(Trouble::Task)
         };
-        // Its own words for an answer that never became whole tell a person nothing.
+        // The client's own words for an incomplete response do not help a person.
         if trouble.pauses() && (reason.is_empty() || reason.starts_with("[ede_diagnostic]")) {
             "the model's server gave no whole answer".clone_into(&mut reason);
         }
@@ -431,11 +431,11 @@ impl ClaudeReader {
     }
 
     fn spent(&self) -> AgentSpending {
-        // A run without any result has told a part, or nothing that means anything.
+        // A run without a result has reported only a part of its usage, or none.
         let whole = self.results > 0 && self.open.is_zero();
         let used = self.settled.plus(self.open);
         let difference = self.cost_told.zip(self.cost_before).map(|(told, before)| {
-            // Less than before: the client began to count anew.
+            // A smaller total than before means that the client started to count again.
             if told >= before { told - before } else { told }
         });
         AgentSpending {
@@ -474,7 +474,7 @@ impl OutputReader for ClaudeReader {
             "result" => {
                 let events = self.result(&value);
                 let effects = self.mail.turn_ended();
-                // Words of others may begin one more turn: what this one came to is not to be lost by that.
+                // A message may start another turn: the result of this one must not be lost.
                 self.said_before = (!effects.close_input)
                     .then(|| text(&value, "result").map(str::to_owned))
                     .flatten();
@@ -544,7 +544,7 @@ fn usage_of(usage: &Value) -> Usage {
     }
 }
 
-/// Returns the sum over all models of what a turn used and cost.
+/// Returns the sum of the usage and the cost of a turn over all models.
 fn of_models(models: Option<&Value>) -> Option<(Usage, f64)> {
     let models = models?.as_object()?;
     let mut sum = (Usage::default(), 0.0);

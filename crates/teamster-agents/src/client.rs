@@ -1,21 +1,21 @@
-//! The one table of clients that have a driver: what other crates must know of each by its name.
+//! The table of clients that have a driver, with the facts that other crates need about each.
 
 use crate::provider::ProviderKind;
 
 /// A client that has a driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Client {
-    /// Its driver.
+    /// The client's driver.
     pub kind: ProviderKind,
-    /// Other words that mean it, such as `mcp-codex`.
+    /// Other names of the client, such as `mcp-codex`.
     pub aliases: &'static [&'static str],
-    /// How to install it, as a hint for a person.
+    /// How to install the client, as a hint for a person.
     pub install: &'static str,
-    /// What stands before the names of our tools where its model sees them.
+    /// The prefix of teamster's tools as the client's model sees them.
     pub tool_prefix: &'static str,
 }
 
-/// Every client, the one that is preferred where nobody named one first.
+/// Every client; the first is the default.
 pub static CLIENTS: [Client; 3] = [
     Client {
         kind: ProviderKind::Claude,
@@ -38,13 +38,13 @@ pub static CLIENTS: [Client; 3] = [
 ];
 
 impl Client {
-    /// Returns the client that a word means.
+    /// Returns the client with this name or alias.
     pub fn find(word: &str) -> Option<&'static Self> {
         let is_meant = |client: &&Self| client.name() == word || client.aliases.contains(&word);
         CLIENTS.iter().find(is_meant)
     }
 
-    /// Returns its name, which is its program's.
+    /// Returns the client's name, which is also its program's name.
     pub fn name(&self) -> &'static str {
         self.kind.word()
     }
@@ -63,7 +63,7 @@ impl Client {
         }
     }
 
-    /// Returns every word that means a client.
+    /// Returns every name and alias of a client.
     pub fn words() -> impl Iterator<Item = &'static str> {
         let aliases = CLIENTS.iter().flat_map(|client| client.aliases);
         Self::names().chain(aliases.copied())
@@ -80,7 +80,7 @@ mod tests {
     fn every_word_of_a_client_is_found_and_has_abilities_of_its_own() {
         for word in Client::words() {
             assert!(Client::find(word).is_some(), "{word}");
-            // A client that routing does not know would be taken for a program that can do anything half.
+            // A client that is unknown to routing would get the weak capabilities of a generic command.
             let abilities = default_capabilities(word);
             assert_ne!(abilities, default_capabilities("command"), "{word}");
         }

@@ -1,14 +1,14 @@
 //! Codex: a sandbox around its commands, and two ways to run it.
 //!
-//! [`app_server`] is the way of versions that have it: others can talk to the agent while it works, and it can ask. Older
-//! ones run by `exec --json`, with the prompt on their standard input and no way to be told anything later. Which one it is
-//! is decided by the version before the first launch, never by a run that failed.
+//! [`app_server`] is for versions that have it: it accepts messages while it works, and it can ask for permission. Older
+//! versions run `exec --json`, with the prompt on their standard input and no further input. The version decides before
+//! the first launch, never a failed run.
 //!
-//! The npm package's `codex` is a Node program that starts the real one; killing it leaves that one behind. So the
-//! real one is looked for and started itself.
+//! The npm package's `codex` is a Node program that starts the native one; killing it leaves the native one behind. So the
+//! native program is located and started directly.
 //!
-//! The traps of `exec`: the usage of a turn is the sum of the whole thread, earlier processes included; `error` comes for every
-//! lost connection that it makes again; a command that the sandbox refuses leaves no item at all.
+//! Pitfalls of `exec`: the usage of a turn is the sum of the whole thread, including earlier processes; `error` is reported
+//! for every lost connection that it then restores; a command that the sandbox refuses leaves no item at all.
 
 mod app_server;
 
@@ -33,7 +33,7 @@ use app_server::AppServerReader;
 /// The driver of Codex.
 #[derive(Debug, Default)]
 pub struct CodexDriver {
-    /// How it is run, once that is known: what is launched and what is read must be the same.
+    /// How Codex is run, once that is known: the launch and the reader must use the same protocol.
     protocol: OnceLock<CodexProtocol>,
 }
 
@@ -47,7 +47,7 @@ pub enum CodexProtocol {
 }
 
 impl CodexDriver {
-    /// Creates a driver that runs Codex in this way, whatever its version is.
+    /// Creates a driver that uses this protocol, whatever the version of Codex is.
     pub fn with_protocol(protocol: CodexProtocol) -> Self {
         Self {
             protocol: OnceLock::from(protocol),
@@ -62,13 +62,13 @@ impl CodexDriver {
             Ok(program) => *self
                 .protocol
                 .get_or_init(|| detect::codex_protocol(&detect::native_codex(&program))),
-            // It may be installed later.
+            // Not stored, because Codex may be installed later.
             Err(_) => CodexProtocol::Exec,
         }
     }
 }
 
-/// The variables that hold its credentials.
+/// The variables that hold the credentials of Codex.
 const SECRETS: [&str; 4] = [
     "AZURE_OPENAI_API_KEY",
     "CODEX_ACCESS_TOKEN",
@@ -92,7 +92,7 @@ impl Driver for CodexDriver {
         args.push(job.worktree.into());
         args.extend(["-s".into(), sandbox(job.permissions.shell).into()]);
         if let Some(git_dir) = job.git_dir {
-            // In its sandbox `.git` is read-only: without these an agent could not commit in a worktree.
+            // In its sandbox `.git` is read-only: without these folders an agent could not commit in a worktree.
             for folder in git_folders(git_dir, job.worktree) {
                 args.extend(["--add-dir".into(), folder]);
             }
@@ -125,11 +125,11 @@ impl Driver for CodexDriver {
     }
 }
 
-/// Returns the settings for this launch that do not depend on how it is run.
+/// Returns the settings of a launch that do not depend on the protocol.
 fn settings(job: &Job<'_>) -> Result<Vec<OsString>, CannotLaunch> {
     let mut settings = Vec::new();
     if job.temp.is_some() {
-        // It has a place for temp files, so it need not leave its traces in the one that all share.
+        // The agent has its own folder for temp files, so it must not leave files in the shared `/tmp`.
         settings.push("sandbox_workspace_write.exclude_slash_tmp=true".into());
     }
     settings.push(trust(job.worktree)?);
@@ -139,8 +139,8 @@ fn settings(job: &Job<'_>) -> Result<Vec<OsString>, CannotLaunch> {
     Ok(settings)
 }
 
-/// Returns the repository's `.git` and the part of it that belongs to this worktree, which git may have named otherwise than
-/// the folder: two teams can have a `worker-1`.
+/// Returns the repository's `.git` and its folder for this worktree, whose name may differ from the worktree's: two teams
+/// can each have a `worker-1`.
 fn git_folders(git_dir: &Path, worktree: &Path) -> Vec<OsString> {
     let named = worktree
         .file_name()
@@ -152,7 +152,7 @@ fn git_folders(git_dir: &Path, worktree: &Path) -> Vec<OsString> {
         .collect()
 }
 
-/// Returns the folder that the `.git` file of a linked worktree names: `gitdir: …`.
+/// Returns the folder that the `.git` file of a linked worktree points to: `gitdir: …`.
 fn own_git_dir(worktree: &Path) -> Option<PathBuf> {
     let dir = teamster_fs::Dir::open_root(worktree).ok()??;
     let (bytes, _) = dir.read(".git").ok()??;
@@ -161,8 +161,8 @@ fn own_git_dir(worktree: &Path) -> Option<PathBuf> {
     (!path.is_empty()).then(|| worktree.join(path))
 }
 
-/// Returns the setting `projects={"DIR"={trust_level="trusted"}}`: a folder that nobody has vouched for yet would change its settings. A
-/// dotted key would be cut at the dots of the path.
+/// Returns the setting `projects={"DIR"={trust_level="trusted"}}`: Codex changes its settings in a folder that is not trusted
+/// yet. A dotted key would be split at the dots of the path.
 fn trust(worktree: &Path) -> Result<OsString, CannotLaunch> {
     let Some(path) = worktree.to_str() else {
         return Err(CannotLaunch::Unfit(format!(
@@ -170,14 +170,14 @@ fn trust(worktree: &Path) -> Result<OsString, CannotLaunch> {
             worktree.display()
         )));
     };
-    // A text is quoted in JSON as it is in TOML.
+    // A string has the same quoting in JSON and in TOML.
     let key = Value::String(path.to_owned());
     Ok(format!("projects={{{key}={{trust_level=\"trusted\"}}}}").into())
 }
 
-/// Returns the setting that makes the client start the server of our own tools. The client gives its servers hardly any of
-/// its environment, asks about each call unless told otherwise, and waits for a minute at most by itself. Without the
-/// server it works all the same, so the server is not `required`.
+/// Returns the setting that makes the client start teamster's MCP server. The client passes its servers almost none of its
+/// environment, asks about each call unless configured otherwise, and by default waits for at most a minute. The server is
+/// not `required`, so the client works without it as well.
 pub(crate) fn own_server(job: &Job<'_>, tools: &AgentTools<'_>) -> String {
     let text = |path: &Path| Value::String(path.to_string_lossy().into_owned());
     format!(
@@ -189,11 +189,11 @@ pub(crate) fn own_server(job: &Job<'_>, tools: &AgentTools<'_>) -> String {
     )
 }
 
-/// Understands the event stream of Codex.
+/// Parses the event stream of `codex exec`.
 struct CodexReader {
     outcome: OutcomeBuilder,
     resumed: bool,
-    /// What the thread had used before this run, or `None` for a thread that somebody else began.
+    /// The usage of the thread before this run, or `None` for a resumed thread whose usage is unknown.
     before: Option<Usage>,
     used: Option<Usage>,
     turns_open: bool,
@@ -339,7 +339,7 @@ impl OutputReader for CodexReader {
     }
 }
 
-/// The server's answer is passed on as it came; its message is what a person can read.
+/// Returns the readable message in an error of the model's server, which Codex passes on unchanged.
 fn plain(message: &str) -> String {
     let inner = serde_json::from_str::<Value>(message).ok();
     let inner = inner
@@ -360,7 +360,7 @@ fn usage_of(usage: &Value) -> Usage {
         count(usage, "cache_write_input_tokens"),
     );
     Usage {
-        // Its input includes what came from the cache.
+        // The input count includes cached tokens.
         input: count(usage, "input_tokens")
             .saturating_sub(cached_input.saturating_add(cache_write)),
         cached_input,
@@ -369,7 +369,7 @@ fn usage_of(usage: &Value) -> Usage {
         reasoning: count(usage, "reasoning_output_tokens"),
     }
 }
-/// Returns the sandbox that Codex puts around its commands.
+/// Returns the sandbox in which Codex runs its commands.
 const fn sandbox(shell: Rule) -> &'static str {
     match shell {
         Rule::Read => "read-only",

@@ -1,8 +1,8 @@
-//! `command:…`: any program, by a shell, with the task in its environment and the prompt on its standard input.
+//! `command:…`: any program, run by a shell, with the task in its environment and the prompt on its standard input.
 //!
-//! Nothing of the task is pasted into the command. That it was executed is its first event; exit
-//! code 0 is success, because there is no terminal event that could say otherwise. Messages that come while it works are
-//! appended to the file that `TEAMSTER_INBOX` names.
+//! No part of the task is inserted into the command. Its execution is its first event. Exit code 0 means success, because
+//! there is no terminal event that could say otherwise. Messages that arrive while it works are appended to the file that
+//! `TEAMSTER_INBOX` names.
 
 use std::path::PathBuf;
 
@@ -73,7 +73,7 @@ impl Driver for CommandDriver {
     }
 }
 
-/// Understands what a program of the user prints.
+/// Parses the output of a program of the user's own.
 #[derive(Debug, Default)]
 struct CommandReader {
     has_inbox: bool,
@@ -83,8 +83,8 @@ struct CommandReader {
     redactor: LineRedactor,
 }
 
-/// The last block of a program's output that reports about its task: from a line that begins with a fence and the name
-/// `teamster` to the line that closes it.
+/// The last report block in a program's output: from a line that begins with a fence and the name `teamster` to the line
+/// that closes it.
 #[derive(Debug, Default)]
 struct CommandReport {
     text: String,
@@ -92,7 +92,7 @@ struct CommandReport {
 }
 
 impl CommandReport {
-    /// Takes in a line; returns whether it is part of a report.
+    /// Reads a line; returns whether it is part of a report.
     fn line(&mut self, line: &str) -> bool {
         let mark = line.trim();
         let is_fence = mark.starts_with("```") || mark.starts_with("~~~");
@@ -168,7 +168,9 @@ impl OutputReader for CommandReader {
                 reason: with_said("it printed nothing for too long and was stopped".to_owned()),
             },
             (_, Some(Stopped::Late)) => AgentVerdict::Failed {
-                reason: with_said("it took longer than a task may and was stopped".to_owned()),
+                reason: with_said(
+                    "it exceeded the time limit of a task and was stopped".to_owned(),
+                ),
             },
             (exit, None) => AgentVerdict::Failed {
                 reason: with_said(describe_exit(exit)),
@@ -177,7 +179,7 @@ impl OutputReader for CommandReader {
         AgentOutcome {
             limit: None,
             verdict,
-            // Its exit is an event, too: a command may well have nothing to say.
+            // The exit counts as a first event as well: a command may have no output.
             started: true,
             session: None,
             spent: AgentSpending::default(),

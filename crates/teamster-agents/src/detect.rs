@@ -1,4 +1,4 @@
-//! Finding the clients that are installed on this machine.
+//! Finds the clients that are installed on this machine.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -11,37 +11,37 @@ use crate::client::Client;
 use crate::codex::CodexProtocol;
 use crate::driver::CannotLaunch;
 
-/// Clients that are known by name and have no driver of their own yet.
+/// Known clients without a driver.
 const OTHERS: [&str; 2] = ["opencode", "qwen"];
 
-/// The oldest Codex that is run by its app-server. It can be told something in the middle of a turn since 0.99; tried were
-/// 0.144.1 and 0.166.0.
+/// The oldest Codex that is run with its app-server. Since 0.99 it accepts messages in the middle of a turn; 0.144.1 and
+/// 0.166.0 were tested.
 const OLDEST_APP_SERVER: (u32, u32) = (0, 144);
-/// How long Codex may take to tell its version before a launch.
+/// How long Codex may take to report its version before a launch.
 const VERSION_PATIENCE: Duration = Duration::from_secs(5);
 
 /// The oldest Node that runs Gemini.
 const OLDEST_NODE: u32 = 20;
 
-/// The variable that names the folder which Gemini takes for the user's home.
+/// The variable that names the folder that Gemini uses as the user's home.
 pub(crate) const GEMINI_HOME: &str = "GEMINI_CLI_HOME";
-/// The folder in that home with all that Gemini keeps.
+/// The folder in that home with all of Gemini's files.
 pub(crate) const GEMINI_FOLDER: &str = ".gemini";
 
 /// A client that is installed on this machine.
 #[derive(Clone, Debug, Serialize)]
 pub struct InstalledClient {
-    /// Its name, which is its provider's.
+    /// The client's name, which is also its provider's name.
     pub name: &'static str,
-    /// Where its command is.
+    /// The path of its command.
     pub path: PathBuf,
-    /// What is really started for it, where that is another file.
+    /// The program that is really started, which may be another file.
     pub program: PathBuf,
-    /// What it says its version is.
+    /// The version that the client reports.
     pub version: Option<String>,
     /// Whether teamster can run it.
     pub driver: bool,
-    /// What keeps it from working, in words with what to do.
+    /// What keeps the client from working, each with a remedy.
     pub missing: Vec<String>,
 }
 
@@ -53,7 +53,7 @@ pub(crate) fn program(name: &'static str, path: &OsStr) -> Result<PathBuf, Canno
     })
 }
 
-/// Returns the folder in which Gemini has its settings and its sign-in.
+/// Returns the folder with Gemini's settings and sign-in.
 pub(crate) fn gemini_folder() -> Option<PathBuf> {
     let home = std::env::var_os(GEMINI_HOME).or_else(|| std::env::var_os("HOME"))?;
     Some(PathBuf::from(home).join(GEMINI_FOLDER))
@@ -64,7 +64,7 @@ pub fn how_to_install(name: &str) -> Option<&'static str> {
     Client::find(name).map(|client| client.install)
 }
 
-/// Returns every client found in the folders of `path`, asked for their versions all at once; none is waited for longer than
+/// Returns every client in the folders of `path`. All are asked for their versions at the same time, each for at most
 /// `patience`.
 pub fn clients(path: &OsStr, patience: Duration) -> Vec<InstalledClient> {
     let with_driver = Client::names().map(|name| (name, true));
@@ -162,7 +162,8 @@ fn node_is_missing(path: &OsStr, patience: Duration) -> Option<String> {
     })
 }
 
-/// Returns how a Codex is run, by its version. One that does not tell it is run in the way that every version knows.
+/// Returns the protocol for a Codex by its version. A Codex that does not report its version uses the protocol that every
+/// version has.
 pub(crate) fn codex_protocol(program: &Path) -> CodexProtocol {
     let version = version_of(program, "codex", VERSION_PATIENCE).ok();
     match version.as_deref().and_then(codex_version) {
@@ -171,20 +172,21 @@ pub(crate) fn codex_protocol(program: &Path) -> CodexProtocol {
     }
 }
 
-/// `codex-cli 0.166.0` → (0, 166).
+/// Parses a version: `codex-cli 0.166.0` → (0, 166).
 fn codex_version(text: &str) -> Option<(u32, u32)> {
     let number = text.strip_prefix("codex-cli ")?;
     let mut parts = number.split('.');
     Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
 }
 
-/// Returns the real Codex behind the Node program of the npm package; the same file when it is none, or when there is none.
+/// Returns the native Codex behind the Node program of the npm package, or the same path when there is none.
 pub(crate) fn native_codex(command: &Path) -> PathBuf {
     native_beside(command).unwrap_or_else(|| command.to_owned())
 }
 
-/// `…/@openai/codex/bin/codex.js` → `…/@openai/codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex`, and
-/// the places where other package managers and older versions put it.
+/// Finds the native program: `…/@openai/codex/bin/codex.js` →
+/// `…/@openai/codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex`, and the places where other package managers and
+/// older versions put it.
 fn native_beside(command: &Path) -> Option<PathBuf> {
     let script = command.canonicalize().ok()?;
     if script.extension() != Some(OsStr::new("js")) {
@@ -204,7 +206,7 @@ fn native_beside(command: &Path) -> Option<PathBuf> {
         .find(|file| teamster_isolate::is_program(file))
 }
 
-/// Returns npm's name and Rust's name of this platform.
+/// Returns the names of this platform in npm and in Rust.
 fn platform() -> Option<(&'static str, &'static str)> {
     Some(match (std::env::consts::OS, std::env::consts::ARCH) {
         ("linux", "x86_64") => ("linux-x64", "x86_64-unknown-linux-musl"),

@@ -1,5 +1,5 @@
-//! What a client must implement: [`Driver`], which says what to start for a job, and [`OutputReader`], which understands
-//! one run of it.
+//! The traits that a client must implement: [`Driver`], which says what to start for a job, and [`OutputReader`], which
+//! parses one run of it.
 
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
@@ -16,13 +16,13 @@ use crate::text::object;
 
 /// One kind of coding agent.
 ///
-/// A driver starts nothing. It says what to start ([`Driver::launch`]), understands what that prints
-/// ([`Driver::reader`]) and knows how to ask it to stop ([`Driver::interrupt`]).
+/// A driver starts nothing. It describes what to start ([`Driver::launch`]), parses its output ([`Driver::reader`]) and
+/// knows how to ask it to stop ([`Driver::interrupt`]).
 pub trait Driver: Send + Sync {
     /// Returns the provider's word: `claude`, `codex`, `gemini`, `command`, `scripted`.
     fn provider(&self) -> &'static str;
 
-    /// Returns what its workers can do unless the configuration says otherwise.
+    /// Returns the capabilities of its workers unless the configuration says otherwise.
     fn capabilities(&self) -> &'static [&'static str] {
         teamster_types::routing::default_capabilities(self.provider())
     }
@@ -30,89 +30,88 @@ pub trait Driver: Send + Sync {
     /// Returns what to start for this job.
     fn launch(&self, job: &Job<'_>) -> Result<Launch, CannotLaunch>;
 
-    /// Returns a reader for one run of what `launch` gave for the same job.
+    /// Returns a reader for one run of the launch for the same job.
     fn reader(&self, job: &Job<'_>) -> Box<dyn OutputReader>;
 
-    /// Returns the script that this agent plays, as it was read, or `None` for agents that play none. What is accepted of it must be
-    /// these bytes.
+    /// Returns the script that this agent plays, as it was read, or `None` for agents that play none. The user's trust must be
+    /// checked against exactly these bytes.
     fn script(&self) -> Option<&[u8]> {
         None
     }
 
-    /// Returns whether each [`Text`](crate::AgentEvent::Text) is one by itself; otherwise they are pieces of one.
+    /// Returns whether each [`Text`](crate::AgentEvent::Text) is a whole message; otherwise they are pieces of one.
     fn says_whole_texts(&self) -> bool {
         true
     }
 
-    /// Returns whether words of others that came during a turn are told by one more turn of the same session. It is for clients
-    /// that take nothing while they work, and that find a session again.
+    /// Returns whether messages that arrived during a turn are delivered in one more turn of the same session. This is for
+    /// clients that accept no input while they work and that can resume a session.
     fn has_turns_for_mail(&self) -> bool {
         false
     }
 
-    /// Returns how a running agent is asked to end its turn. Whether it obeys is for its process to show.
+    /// Returns how a running agent is asked to end its turn. Only the end of its process shows whether it complies.
     fn interrupt(&self) -> Interrupt;
 }
 
-/// Understands one run of a client.
+/// Parses one run of a client.
 ///
-/// Whatever the lines hold, a reader neither fails nor takes for a success what is none.
+/// Whatever the lines contain, a reader never fails and never mistakes a failure for a success.
 pub trait OutputReader: Send {
-    /// Takes in one line of the client's standard output, with or without its line end.
+    /// Parses one line of the client's standard output, with or without its line end.
     fn line(&mut self, line: &[u8]) -> LineEffects;
 
-    /// Takes in a person's answer to a request that was [`PermissionDecision::Asked`](crate::PermissionDecision::Asked): what to write to the
-    /// client's input, or `None` when nobody waits for it any more.
+    /// Handles a person's answer to a request that was [`PermissionDecision::Asked`](crate::PermissionDecision::Asked).
+    /// Returns the bytes for the client's input, or `None` when the client no longer waits for the answer.
     fn answer(&mut self, request: &str, answer: PermissionReply) -> Option<Vec<u8>> {
         let _ = (request, answer);
         None
     }
 
-    /// Takes in what became of a question of the client ([`QuestionAsked`](crate::AgentEvent::QuestionAsked)): what to write to the
-    /// client's input, or `None` when nobody waits for it any more.
+    /// Handles the outcome of a question of the client ([`QuestionAsked`](crate::AgentEvent::QuestionAsked)). Returns the
+    /// bytes for the client's input, or `None` when the client no longer waits for the answer.
     fn answer_question(&mut self, request: &str, answer: &QuestionReply) -> Option<Vec<u8>> {
         let _ = (request, answer);
         None
     }
 
-    /// Returns the way on which a message of others reaches the agent while it works.
+    /// Returns how a message reaches the agent while it works.
     ///
-    /// `delivery` names the attempt to deliver; [`LineEffects::taken`] and [`LineEffects::refused`] have the same name. There
-    /// is one delivery at a time.
+    /// `delivery` identifies the attempt to deliver; [`LineEffects::taken`] and [`LineEffects::refused`] refer to it. There is
+    /// one delivery at a time.
     fn deliver(&mut self, delivery: &str, text: &str) -> MessageRoute {
         let _ = (delivery, text);
         MessageRoute::Never
     }
 
-    /// Returns how this run is asked to end its turn, where that depends on what it said; else [`Driver::interrupt`] tells.
+    /// Returns how this run is asked to end its turn, if that depends on its output; otherwise [`Driver::interrupt`] applies.
     fn interrupt(&self) -> Option<Interrupt> {
         None
     }
 
-    /// Ends the run. `stderr_tail` is the end of its error stream, for the reason.
+    /// Ends the run. `stderr_tail` is the end of its error stream, which may explain a failure.
     fn end(self: Box<Self>, ending: AgentEnd, stderr_tail: &str) -> AgentOutcome;
 }
 
-/// What one line led to.
+/// The effects of one line.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LineEffects {
     /// What the agent did, in order.
     pub events: Vec<AgentEvent>,
-    /// What to write to its input now, each with its line end.
+    /// The bytes to write to its input now, each with its line end.
     pub replies: Vec<Vec<u8>>,
-    /// Whether to close its input after that: it has nothing more to wait for.
+    /// Whether to close its input after that, because it needs no more input.
     pub close_input: bool,
-    /// Whether it may be at its end: its input is to be closed if it says nothing more for a moment.
+    /// Whether it may be finished: its input is closed if no further line follows within a moment.
     pub may_be_over: bool,
-    /// The deliveries that the client has taken: the model has the text with its next request.
+    /// The deliveries that the client accepted: the model gets the text with its next request.
     pub taken: Vec<String>,
-    /// The deliveries that the client did not take. They can be tried again.
+    /// The deliveries that the client rejected. They can be retried.
     pub refused: Vec<String>,
 }
 
 impl LineEffects {
-    /// Reads a line that is an object with a type, and gives what it means to `events`. A line that is none is an event of
-    /// its own.
+    /// Parses a line as an object with a type, and passes it to `events`. Any other line becomes an event of its own.
     pub(crate) fn of_object(
         line: &[u8],
         events: impl FnOnce(&str, &Value) -> Vec<AgentEvent>,
@@ -135,7 +134,7 @@ impl LineEffects {
     }
 }
 
-/// What a person says to a request.
+/// A person's decision about a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PermissionReply {
     /// The agent may do it.
@@ -144,110 +143,109 @@ pub enum PermissionReply {
     Deny(String),
 }
 
-/// What became of a question that a client asked.
+/// The outcome of a question that a client asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum QuestionReply {
-    /// Somebody answered it, in these words.
+    /// The question was answered, in these words.
     Answered(String),
-    /// Nobody did; this tells the agent so, and what to do.
+    /// The question was not answered; this text tells the agent so, and what to do.
     Unanswered(String),
 }
 
-/// How a message of others reaches an agent that works.
+/// How a message reaches a working agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MessageRoute {
-    /// These bytes go to its input. A later line of the client shows whether it took them.
+    /// Write these bytes to its input. A later line of the client shows whether it accepted them.
     Input(Vec<u8>),
-    /// It is appended to the file of [`Job::inbox`], for the program to look at.
+    /// Append the message to the file of [`Job::inbox`], which the program polls.
     InboxFile,
-    /// The client could not take it now, but may after its next line.
+    /// The client cannot accept the message now, but may after its next line.
     Later,
-    /// The client takes nothing while it works, or nothing any more.
+    /// The client accepts no messages while it works, or no more of them.
     Never,
 }
 
-/// What an agent is to do, and where.
+/// A job for an agent: what to do, and where.
 #[derive(Clone, Copy, Debug)]
 pub struct Job<'a> {
-    /// What it is told. It never becomes part of a command line.
+    /// The prompt. It never becomes part of a command line.
     pub prompt: &'a str,
-    /// The folder it works in: absolute, links resolved. The process is to be started there.
+    /// The folder the agent works in, an absolute path with links resolved. The process is started there.
     pub worktree: &'a Path,
-    /// The repository's own `.git`, when `worktree` is a linked one and the agent itself is to commit. Where the
-    /// agent is in a sandbox this opens the repository's hooks and settings to it as well, so leave it out when
-    /// somebody else commits.
+    /// The repository's own `.git`, when `worktree` is a linked one and the agent itself is to commit. For an agent in a
+    /// sandbox this also opens the repository's hooks and settings, so leave it out when the bridge commits.
     pub git_dir: Option<&'a Path>,
-    /// Which model; else the client's own choice.
+    /// The model, or `None` for the client's own choice.
     pub model: Option<&'a str>,
-    /// An earlier session to go on with.
+    /// An earlier session to resume.
     pub resume: Option<ResumeSession<'a>>,
-    /// What it may do.
+    /// What the agent may do.
     pub permissions: &'a Permissions,
-    /// Which team it works for.
+    /// The team that the agent works for.
     pub team: &'a str,
-    /// As which worker.
+    /// The name of the agent's worker.
     pub worker: &'a str,
-    /// On which task.
+    /// The task that the agent works on.
     pub task: Option<JobTask<'a>>,
-    /// A folder of its own for temp files, short enough for the path of a socket. Whoever gives it removes it after the
-    /// run: an interrupted Codex leaves empty `.git`, `.codex` and other folders wherever it may write, and in a `/tmp`
-    /// that all share an empty `.git` makes every program there believe in a repository.
+    /// A private folder for temp files, short enough for the path of a socket. The caller removes it after the run: an
+    /// interrupted Codex leaves empty `.git`, `.codex` and other folders wherever it may write, and an empty `.git` in a shared
+    /// `/tmp` makes every program there believe that it is in a repository.
     pub temp: Option<&'a Path>,
-    /// The file to which messages of others are appended, one JSON object a line, for programs that have no other way.
+    /// The file to which messages are appended, one JSON object per line, for programs that can receive them in no other way.
     pub inbox: Option<&'a Path>,
-    /// Where programs are looked for, as in `PATH`.
+    /// The search path for programs, as in `PATH`.
     pub path: &'a OsStr,
-    /// Our own program: a script is played by it.
+    /// The path of teamster's own program, which plays scripts.
     pub teamster: &'a Path,
-    /// How it reaches its team while it works; `None` when it cannot.
+    /// How the agent reaches its team while it works; `None` when it cannot.
     pub tools: Option<AgentTools<'a>>,
 }
 
-/// How an agent reaches its team: by tools that our own program serves, which speaks to the worker's bridge.
+/// How an agent reaches its team: through tools served by teamster's own program, which connects to the worker's bridge.
 #[derive(Clone, Copy, Debug)]
 pub struct AgentTools<'a> {
-    /// The socket of the bridge. Whoever speaks through it is the worker.
+    /// The socket of the bridge. A caller on this socket acts as the worker.
     pub socket: &'a Path,
-    /// How long a tool may wait for an answer of somebody else.
+    /// How long a tool may wait for another member's answer.
     pub patience: Duration,
 }
 
 impl AgentTools<'_> {
-    /// Returns how long a client has to wait for a tool: a moment longer than the tool itself waits.
+    /// Returns the client's timeout for a tool: slightly longer than the tool itself waits.
     pub(crate) fn client_patience(&self) -> Duration {
         self.patience.saturating_add(MOMENT)
     }
 }
 
-/// The name of our server among those of a client; the names of its tools begin with it.
+/// The name of teamster's MCP server in a client; the names of its tools begin with it.
 pub(crate) const TOOL_SERVER: &str = "teamster";
-/// The argument of our own program that makes it serve tools.
+/// The argument with which teamster's own program serves tools.
 pub(crate) const SERVE_TOOLS: &str = "mcp";
 /// The variable with the path of the bridge's socket.
 pub(crate) const SOCKET: &str = "TEAMSTER_SOCKET";
 /// How much longer than a tool its client waits.
 const MOMENT: Duration = Duration::from_secs(30);
 
-/// A session of the client to go on with.
+/// A session of the client to resume.
 #[derive(Clone, Copy, Debug)]
 pub struct ResumeSession<'a> {
-    /// Its name, from [`AgentOutcome::session`](crate::AgentOutcome::session).
+    /// The session's id, from [`AgentOutcome::session`](crate::AgentOutcome::session).
     pub session: &'a str,
-    /// The sum of what all earlier runs of this session spent, made with [`AgentSpending::then`]. Some clients count on from
-    /// there, so without it the cost of the new run is unknown.
+    /// The total spending of all earlier runs of this session, computed with [`AgentSpending::then`]. Some clients report
+    /// cumulative amounts, so without it the cost of the new run is unknown.
     pub spent: Option<AgentSpending>,
 }
 
-/// What is told to any program about its task.
+/// The facts about its task that every program gets.
 #[derive(Clone, Copy, Debug)]
 pub struct JobTask<'a> {
     /// The number of the task.
     pub id: &'a str,
-    /// What it is about.
+    /// The subject of the task.
     pub subject: &'a str,
     /// A file with the whole task as JSON.
     pub file: &'a Path,
-    /// 1 for the first try.
+    /// The number of the attempt, counted from 1.
     pub attempt: u32,
 }
 
@@ -258,19 +256,19 @@ pub struct Launch {
     pub program: PathBuf,
     /// Its arguments. They hold no secret and no prompt.
     pub args: Vec<OsString>,
-    /// Variables it gets.
+    /// Variables that the program gets.
     pub set: Vec<(OsString, OsString)>,
-    /// Variables it must not inherit, whatever they hold: they belong to a session around us.
+    /// Variables that the program must not inherit, whatever they hold: they belong to a session in which teamster runs.
     pub unset: Vec<&'static str>,
-    /// The credentials it may inherit. All others of [`CREDENTIALS`] are to be taken out of its environment.
+    /// The credentials that the program may inherit. All others of [`CREDENTIALS`] are removed from its environment.
     pub secrets: Vec<String>,
-    /// What goes to its standard input.
+    /// The program's standard input.
     pub input: AgentInput,
 }
 
 impl Launch {
-    /// Starts a client for a job, with what every client gets: what is known about the task, no trace of a session around
-    /// us, its own credentials, and the prompt on its standard input.
+    /// Creates the launch of a client for a job, with what every client gets: the facts about the task, none of the variables of
+    /// an outer session, its own credentials, and the prompt on its standard input.
     pub(crate) fn of_client(
         job: &Job<'_>,
         program: PathBuf,
@@ -287,7 +285,7 @@ impl Launch {
         }
     }
 
-    /// Names of variables that this program must not see, out of a whole environment's names.
+    /// Returns those of the given variable names that this program must not see.
     pub fn withheld<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
         names
             .into_iter()
@@ -299,7 +297,7 @@ impl Launch {
             .collect()
     }
 
-    /// The command line as a person would type it, redacted.
+    /// Returns the command line as a person would type it, redacted.
     pub fn command_line(&self) -> String {
         let line = std::iter::once(self.program.as_os_str())
             .chain(self.args.iter().map(OsString::as_os_str))
@@ -319,14 +317,14 @@ fn quoted(word: &str) -> String {
     }
 }
 
-/// What goes to the standard input. It is never left open with nobody to feed it.
+/// The standard input of an agent. It is never left open without a writer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AgentInput {
     /// The agent gets no input: `/dev/null`.
     Nothing,
-    /// This, and then its end.
+    /// The agent gets this text, and then the end of its input.
     Text(Vec<u8>),
-    /// This first; then what the reader replies, until a step says that the input is to be closed.
+    /// The agent gets this text, then the reader's replies, until a [`LineEffects`] closes the input.
     Dialogue(Vec<u8>),
 }
 
@@ -339,7 +337,7 @@ pub enum Interrupt {
     Line(Vec<u8>),
 }
 
-/// A signal that asks and does not force.
+/// A signal that asks a process to exit without forcing it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SoftSignal {
     /// The signal SIGINT.
@@ -351,7 +349,7 @@ pub enum SoftSignal {
 /// Why a job cannot be started at all.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum CannotLaunch {
-    /// The client is not on this machine.
+    /// The client is not installed on this machine.
     #[error("`{program}` is not on PATH; {hint}")]
     NotInstalled {
         /// The name of its program.
@@ -359,7 +357,7 @@ pub enum CannotLaunch {
         /// What to do.
         hint: &'static str,
     },
-    /// The job asks for something that this client cannot do.
+    /// The client cannot do this job.
     #[error("{0}")]
     Unfit(String),
 }
@@ -395,8 +393,8 @@ pub const CREDENTIALS: &[&str] = &[
     "ZAI_API_KEY",
 ];
 
-/// What Claude Code tells the programs it starts about itself. When teamster was started by such a session, an agent
-/// of ours must not take itself for a part of it.
+/// The variables by which Claude Code describes itself to the programs that it starts. When such a session started
+/// teamster, an agent must not mistake itself for a part of it.
 pub const OUTER_SESSION_VARS: &[&str] = &[
     "AI_AGENT",
     "CLAUDECODE",
@@ -412,7 +410,7 @@ pub const OUTER_SESSION_VARS: &[&str] = &[
     "CLAUDE_PROJECT_DIR",
 ];
 
-/// The variables that tell any program whose work it does, and where its temp files go.
+/// Returns the variables that tell any program its team, worker and task, and where its temp files go.
 pub(crate) fn task_variables(job: &Job<'_>) -> Vec<(OsString, OsString)> {
     let mut set: Vec<(OsString, OsString)> = vec![
         ("TEAMSTER_TEAM".into(), job.team.into()),
@@ -438,8 +436,8 @@ pub(crate) fn task_variables(job: &Job<'_>) -> Vec<(OsString, OsString)> {
     set
 }
 
-/// The prompt as a client takes it for words. One that begins with `/` or the like would be a command of the client's
-/// own: Claude Code answers `/help …` by itself, asks no model, and calls that a success.
+/// Returns the prompt in a form that a client takes as plain text. A prompt that begins with `/` or the like would be a
+/// command of the client: Claude Code answers `/help …` itself, asks no model, and reports success.
 pub(crate) fn as_plain_text(prompt: &str) -> Cow<'_, str> {
     if prompt.trim_start().starts_with(['/', '!', '#', '@', '?']) {
         Cow::Owned(format!("Task:\n{prompt}"))
@@ -448,7 +446,7 @@ pub(crate) fn as_plain_text(prompt: &str) -> Cow<'_, str> {
     }
 }
 
-/// A variable cannot hold the byte 0, and a subject from a foreign writer may.
+/// Returns a text without zero bytes, which a variable cannot hold but another program's subject may contain.
 fn without_nul(text: &str) -> OsString {
     text.replace('\0', " ").into()
 }

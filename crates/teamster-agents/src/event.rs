@@ -1,4 +1,4 @@
-//! What an agent did, in our words, whichever client it is.
+//! What an agent did, in the same terms for every client.
 
 use std::path::PathBuf;
 
@@ -7,97 +7,97 @@ pub use teamster_types::usage::Usage;
 
 /// One thing that an agent did or said.
 ///
-/// Texts are as the client sent them, cut where they are very long and not redacted: whoever shows or keeps them
-/// does that.
+/// Texts are as the client sent them: very long ones are cut, and nothing is redacted. Code that shows or stores them must
+/// redact them.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AgentEvent {
-    /// The agent is there: the proof of start.
+    /// The agent runs: the proof of start.
     Started {
-        /// What it calls its session; [`ResumeSession`](crate::ResumeSession) continues it.
+        /// The client's id of the session; [`ResumeSession`](crate::ResumeSession) continues it.
         session: Option<String>,
-        /// The model it says it uses.
+        /// The model that the client reports.
         model: Option<String>,
     },
-    /// It said something.
+    /// The agent wrote a text.
     Text(String),
-    /// It calls a tool.
+    /// The agent calls a tool.
     ToolUse {
-        /// The client's name of this call; the result has the same.
+        /// The client's id of this call; the result has the same id.
         call: String,
         /// The name of the tool.
         tool: String,
-        /// What it is called with, in one line: the command, the path.
+        /// The arguments in one line, such as the command or the path.
         detail: String,
     },
-    /// A tool answered.
+    /// A tool returned a result.
     ToolResult {
-        /// The call that is answered.
+        /// The id of the call.
         call: String,
-        /// Whether the tool failed. For some clients a command that failed is no failure of the tool.
+        /// Whether the tool failed. For some clients, a failed command is not a failure of the tool.
         failed: bool,
-        /// The beginning of what came back.
+        /// The beginning of the result.
         detail: String,
     },
-    /// It changed files, as far as the client tells. What really changed is for git to say.
+    /// The agent changed files, as far as the client reports it. Only git knows what really changed.
     FileChange {
         /// The paths of the files.
         paths: Vec<PathBuf>,
     },
-    /// It used tokens since the last such event. All of a run's added up are what the run used.
+    /// The agent used tokens since the last such event. The sum over a run is the usage of the run.
     Usage(Usage),
-    /// It asked whether it may do something.
+    /// The agent asked for permission.
     PermissionAsked {
-        /// The client's name of the request, for [`OutputReader::answer`](crate::OutputReader::answer).
+        /// The client's id of the request, for [`OutputReader::answer`](crate::OutputReader::answer).
         request: String,
-        /// With which tool.
+        /// The tool that the agent wants to use.
         tool: String,
-        /// What it wants to do, in one line.
+        /// What the agent wants to do, in one line.
         detail: String,
-        /// What it was told.
+        /// The decision.
         decision: PermissionDecision,
     },
-    /// Its client asks the person something in words, and waits for the answer.
+    /// The client asks the person a question in words, and waits for the answer.
     QuestionAsked {
-        /// The client's name of the question, for [`OutputReader::answer_question`](crate::OutputReader::answer_question).
+        /// The client's id of the question, for [`OutputReader::answer_question`](crate::OutputReader::answer_question).
         request: String,
         /// The question, with the answers that the client proposes.
         question: String,
     },
-    /// Its client waits no more for the answer to a question.
+    /// The client no longer waits for the answer to a question.
     QuestionWithdrawn {
-        /// The client's name of the question.
+        /// The client's id of the question.
         request: String,
     },
-    /// It wants its work committed now, with this message.
+    /// The agent wants its work committed now, with this message.
     CommitAsked {
         /// The message of the commit.
         message: String,
     },
-    /// Something went wrong.
+    /// An error occurred.
     Error {
-        /// What, in the client's words.
+        /// The error in the client's words.
         message: String,
-        /// Whose trouble it is.
+        /// The kind of the error.
         trouble: Trouble,
-        /// The client tries again by itself: nothing is decided yet.
+        /// Whether the client retries by itself, so that the error is not final.
         retrying: bool,
     },
-    /// The client remarks on something that stops nothing.
+    /// A remark of the client that does not stop the work.
     Notice(String),
-    /// The client says that its turn is over. The verdict needs its exit code as well.
+    /// The client reports the end of its turn. The verdict also needs its exit code.
     Finished {
-        /// Whether it calls that a success.
+        /// Whether the client reports success.
         success: bool,
-        /// What it says at the end.
+        /// The client's last message.
         summary: String,
     },
-    /// A line that nobody understands, or its beginning. It is a sign of life and nothing else.
+    /// A line that is not understood, or its beginning. It is only a sign of life.
     Unknown(String),
 }
 
 impl AgentEvent {
-    /// Takes in the sum of all that a run has used, where its client told one, and returns what is new in it. A sum that
-    /// is smaller than what was told before changes nothing.
+    /// Updates the total usage of a run, if its client reported one, and returns the increase. A total that is smaller than the
+    /// one before changes nothing.
     pub(crate) fn usage_since(used: &mut Option<Usage>, total: Option<Usage>) -> Vec<Self> {
         let Some(total) = total else {
             return Vec::new();
@@ -112,12 +112,11 @@ impl AgentEvent {
         vec![Self::Usage(rest)]
     }
 
-    /// Returns the event as a line for a person who reads along, empty where there is nothing to read, or `None` where only
-    /// the client's own line tells.
+    /// Returns the event as a line for a person who follows the run: empty when there is nothing to show, or `None` when only
+    /// the client's own line can be shown.
     pub fn shown(&self) -> Option<String> {
         Some(match self {
-            // A program that has no session says by its first line that it is there; and what something costs is shown
-            // elsewhere, in sums.
+            // A program without a session shows by its first line that it runs, and usage is shown elsewhere, in totals.
             Self::Started {
                 session: None,
                 model: None,
@@ -149,11 +148,11 @@ impl AgentEvent {
                 PermissionDecision::Asked => format!("asks a person: {tool} {detail}"),
             },
             Self::QuestionAsked { question, .. } => format!("asks: {question}"),
-            Self::QuestionWithdrawn { .. } => "asks that no more".to_owned(),
+            Self::QuestionWithdrawn { .. } => "withdraws its question".to_owned(),
             Self::CommitAsked { message } => format!("commits: {message}"),
             Self::Error {
                 message, retrying, ..
-            } if *retrying => format!("error, it tries again: {message}"),
+            } if *retrying => format!("error, retrying: {message}"),
             Self::Error { message, .. } => format!("error: {message}"),
             Self::Finished { success, summary } if *success => format!("finished: {summary}"),
             Self::Finished { summary, .. } => format!("finished without success: {summary}"),
@@ -162,41 +161,41 @@ impl AgentEvent {
     }
 }
 
-/// What an agent that asked was told, and why.
+/// The reply to an agent that asked for permission.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PermissionDecision {
     /// The agent may do it.
     Allowed,
     /// The agent may not do it.
     Denied {
-        /// Why the agent may not do it.
+        /// Why it was denied.
         reason: String,
     },
-    /// A person has to say; [`OutputReader::answer`](crate::OutputReader::answer) passes the answer on.
+    /// A person has to decide; [`OutputReader::answer`](crate::OutputReader::answer) passes on the answer.
     Asked,
 }
 
-/// Whose trouble an error is, which decides what it costs.
+/// The kind of an error, which decides whether it counts as a failed attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Trouble {
     /// Too many requests, or a quota is used up.
     RateLimit,
-    /// The model's server or the way to it is out of order.
+    /// The model's server or the connection to it does not work.
     Outage,
     /// The client is not signed in.
     SignIn,
-    /// The attempt itself.
+    /// The attempt itself failed.
     Task,
 }
 
 impl Trouble {
-    /// Returns whether the trouble would have hit any task: then the worker waits and the task loses no attempt.
+    /// Returns whether the error would have hit any task: then the worker waits, and no failed attempt is counted.
     pub fn pauses(self) -> bool {
         self != Self::Task
     }
 
-    /// Returns the trouble in words.
+    /// Returns the kind in words.
     pub fn words(self) -> &'static str {
         match self {
             Self::RateLimit => "rate limit",
@@ -207,20 +206,20 @@ impl Trouble {
     }
 }
 
-/// What a run of a client cost. Unknown is `None`, never 0.
+/// The spending of a client's run. Unknown amounts are `None`, never 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AgentSpending {
     /// The tokens that were used.
     pub usage: Option<Usage>,
-    /// Money, in US dollars, as the client itself reckons it.
+    /// The cost in US dollars, as the client computes it.
     pub cost_usd: Option<f64>,
-    /// The client ended before it told everything: it was at least this much.
+    /// Whether the client ended before it reported everything, so that the amounts are lower bounds.
     pub at_least: bool,
 }
 
 impl AgentSpending {
-    /// Returns the sum of both. What is unknown on one side is unknown in the sum.
+    /// Returns the sum of both. An amount that is unknown on one side is unknown in the sum.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self {
@@ -236,8 +235,9 @@ impl AgentSpending {
         }
     }
 
-    /// Returns the sum of a session after one more run, for [`ResumeSession::spent`](crate::ResumeSession::spent). A run that was cut short
-    /// and told nothing leaves the last known sum standing: a client that counts on from there tells it with the next.
+    /// Returns the total of a session after one more run, for [`ResumeSession::spent`](crate::ResumeSession::spent). A run
+    /// that was cut short without any report keeps the last known total: a client with cumulative amounts includes that run in
+    /// its next report.
     #[must_use]
     pub fn then(self, run: Self) -> Self {
         let told_nothing = run.usage.is_none() && run.cost_usd.is_none() && run.at_least;

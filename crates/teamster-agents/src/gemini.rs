@@ -1,8 +1,7 @@
 //! Gemini: `stream-json`, the prompt on its standard input.
 //!
-//! Its traps: it ends with exit code 0 after a signal and after an answer that was no answer, so only its result
-//! counts; while it tries again it says nothing for minutes, except on the error stream; API errors end it with the
-//! HTTP status modulo 256.
+//! Pitfalls: it exits with code 0 after a signal and after an invalid answer, so only its result counts; while it retries it
+//! is silent for minutes, except on the error stream; after API errors its exit code is the HTTP status modulo 256.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -26,7 +25,7 @@ use crate::trouble;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct GeminiDriver;
 
-/// The variables that hold its credentials.
+/// The variables that hold the credentials of Gemini.
 const SECRETS: [&str; 2] = ["GEMINI_API_KEY", "GOOGLE_API_KEY"];
 
 impl Driver for GeminiDriver {
@@ -36,11 +35,11 @@ impl Driver for GeminiDriver {
 
     fn launch(&self, job: &Job<'_>) -> Result<Launch, CannotLaunch> {
         let program = detect::program("gemini", job.path)?;
-        // It asks nobody when it runs by itself. Without `yolo` it does not offer commands to the model at all.
+        // A non-interactive Gemini asks nobody. Without `yolo` it does not offer commands to the model at all.
         let approval = match job.permissions.shell {
             Rule::Allow => "yolo",
             Rule::Deny | Rule::Ask => "auto_edit",
-            // What would have to be asked about, which is every edit too, is not offered then.
+            // Tools that would need approval, including every edit, are not offered in this mode.
             Rule::Read => "default",
         };
         let mut args: Vec<OsString> = [
@@ -64,7 +63,7 @@ impl Driver for GeminiDriver {
         {
             launch.set.push((detect::GEMINI_HOME.into(), home.into()));
         }
-        // Else it starts itself a second time, and a signal would reach the first only.
+        // Otherwise it starts itself a second time, and a signal would reach only the first process.
         let no_relaunch = ("GEMINI_CLI_NO_RELAUNCH".into(), "true".into());
         launch.set.push(no_relaunch);
         Ok(launch)
@@ -87,21 +86,21 @@ impl Driver for GeminiDriver {
     }
 }
 
-/// The name of a home for the client, in the folder for temp files.
+/// The name of the client's home in the temp folder.
 const OWN_HOME: &str = "gemini";
-/// The client's settings in its folder.
+/// The settings file in the client's folder.
 const SETTINGS: &str = "settings.json";
 
-/// Makes a home for the client in which its settings name the server of our own tools, and returns it; `None` when that
-/// cannot be done, and then the client works without the tools. Everything else in it is a link to what the user has, so
-/// that a sign-in stays one. The client takes settings of another place only from the machine's administrator.
+/// Creates a home for the client whose settings include teamster's MCP server, and returns it; `None` when that fails, and
+/// then the client works without the tools. All other entries link to the user's own, so that the sign-in is shared. The
+/// client accepts settings from other places only from the machine's administrator.
 fn home_with_tools(job: &Job<'_>, tools: &AgentTools<'_>, temp: &Path) -> Option<PathBuf> {
     let home = Dir::open_root(temp).ok()??.child_or_create(OWN_HOME).ok()?;
     let folder = home.child_or_create(detect::GEMINI_FOLDER).ok()?;
     let theirs = detect::gemini_folder()?;
     let mut settings = match UserFile::find(&theirs.join(SETTINGS)).ok()? {
         Some(file) => match file.read().ok()? {
-            // Without understanding them we would take them away.
+            // Settings that cannot be parsed would be lost.
             Some(there) => serde_json::from_slice(&there.bytes).ok()?,
             None => json!({}),
         },
@@ -116,7 +115,7 @@ fn home_with_tools(job: &Job<'_>, tools: &AgentTools<'_>, temp: &Path) -> Option
         "args": [SERVE_TOOLS],
         "env": { SOCKET: tools.socket.to_string_lossy() },
         "timeout": u64::try_from(tools.client_patience().as_millis()).unwrap_or(u64::MAX),
-        // Its tools are not asked about.
+        // Calls of its tools need no approval.
         "trust": true,
     });
     servers
@@ -136,20 +135,20 @@ fn home_with_tools(job: &Job<'_>, tools: &AgentTools<'_>, temp: &Path) -> Option
     Some(home.path().to_owned())
 }
 
-/// The most edits that are remembered until their results come.
+/// The most edits that are remembered until their results arrive.
 const MOST_PENDING: usize = 1000;
 
-/// The exit code that means that it is not signed in.
+/// The exit code of a client that is not signed in.
 const SIGN_IN: i32 = 41;
-/// The exit code that means that its arguments or its session cannot be used.
+/// The exit code for invalid arguments or an invalid session.
 const WRONG_INPUT: i32 = 42;
 
-/// Understands the event stream of Gemini CLI.
+/// Parses the event stream of Gemini CLI.
 struct GeminiReader {
     outcome: OutcomeBuilder,
     resumed: bool,
     used: Option<Usage>,
-    /// What the agent said since it last called a tool; it comes in pieces.
+    /// The agent's text since its last tool call; it arrives in pieces.
     said: String,
     error: Option<String>,
     pending: HashMap<String, PathBuf>,
@@ -246,7 +245,7 @@ impl GeminiReader {
         events
     }
 
-    /// Takes in what only the exit code or the error stream tells.
+    /// Derives an outcome from the exit code or the error stream when there is no result.
     fn without_result(&mut self, ending: AgentEnd, stderr: &str) {
         let reason = || last_line(stderr).unwrap_or_default();
         let resumed = self.resumed;
@@ -263,7 +262,7 @@ impl GeminiReader {
             }
             _ => {}
         }
-        // Stopped while it was trying again: it told that to the error stream only.
+        // It was stopped while it retried, which it reports only on the error stream.
         let tried = stderr.lines().rfind(|line| line.starts_with("Attempt "));
         let waited = matches!(ending.stopped, Some(Stopped::Silent | Stopped::Late));
         if let (true, Some(tried)) = (waited && !self.outcome.is_finished(), tried) {
@@ -306,7 +305,7 @@ impl OutputReader for GeminiReader {
 fn usage_of(stats: &Value) -> Usage {
     let (read, written) = (count(stats, "input_tokens"), count(stats, "output_tokens"));
     let cached_input = count(stats, "cached").min(read);
-    // Its output leaves out the thoughts; its total does not.
+    // The output count excludes thoughts; the total includes them.
     let reasoning = count(stats, "total_tokens").saturating_sub(read.saturating_add(written));
     Usage {
         input: read - cached_input,

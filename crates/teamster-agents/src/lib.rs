@@ -2,8 +2,11 @@
 //!
 //! # What it owns
 //!
-//! One file for each client, with how it is run and what it says: [`ClaudeDriver`], [`CodexDriver`], [`GeminiDriver`], any program ([`CommandDriver`]) and our own agent that plays a script
-//! ([`ScriptedDriver`]).
+//! One file for each client, with its command line and its output format: [`ClaudeDriver`], [`CodexDriver`],
+//! [`GeminiDriver`], any program ([`CommandDriver`]) and teamster's own agent that plays a script ([`ScriptedDriver`]).
+//!
+//! A *client* is an agent program such as Claude Code; a *provider* is the name by which a user asks for one, with its
+//! settings; a *driver* is this crate's code for one client.
 //!
 //! # How it works
 //!
@@ -12,33 +15,38 @@
 //!                                   └─────reader(job)───▶ OutputReader
 //!                                                          ├ line(bytes) ─▶ LineEffects   events, replies, "close its input"
 //!                                                          ├ answer(…)   ─▶ bytes         a person's decision, for its input
-//!                                                          ├ deliver(…)  ─▶ MessageRoute  how words of others reach it now
+//!                                                          ├ deliver(…)  ─▶ MessageRoute  how a message reaches the running agent
 //!                                                          └ end(exit)   ─▶ AgentOutcome  verdict, session, what it spent
 //! ```
 //!
 //! Three rules decide everything here, and `OutcomeBuilder` applies them for every client:
-//! 1. Success is what the client's terminal event says AND exit code 0. Either alone lies for some client.
-//! 2. Rate limits, outages and a lost sign-in are nobody's failed attempt: they pause the worker.
-//! 3. What is unknown stays unknown: a line, a cost, a session. It never turns into a success or a 0.
+//! 1. Success requires both the client's terminal event AND exit code 0. For some clients, either alone is misleading.
+//! 2. Rate limits, outages and a lost sign-in do not count as failed attempts: they pause the worker.
+//! 3. Unknown lines, costs and sessions stay unknown. They never turn into a success or a 0.
 //!
 //! # Adding a client
 //!
-//! `gemini.rs` is the smallest complete example.
-//! 1. In a file of its own, implement [`Driver`] (what to start, how it is asked to end) and [`OutputReader`] (its lines to
-//!    [`AgentEvent`]s). Keep an `OutcomeBuilder` in the reader and tell it of the start, of errors and of the terminal
-//!    event; `trouble` classifies errors of the model's server, `text` cuts what is long.
+//! A program that reads its prompt from standard input needs no driver: `--provider NAME=command:…`, or `[providers.NAME]`
+//! in the settings, is enough. For a client whose output is to be parsed, `gemini.rs` is the smallest complete example:
+//! 1. In a file of its own, implement [`Driver`] (what to start, how it is asked to exit) and [`OutputReader`] (its lines to
+//!    [`AgentEvent`]s). Keep an `OutcomeBuilder` in the reader and notify it of the start, of errors and of the terminal
+//!    event; `trouble` classifies errors of the model's server, `text` shortens long texts.
 //! 2. Add it to [`ProviderKind`] and its driver to [`Provider::driver`], its names and how to install it to [`CLIENTS`], its
-//!    credentials to [`CREDENTIALS`], and what its workers can do to `teamster_types::routing`. Whoever chooses a client, a
-//!    leader or a reviewer goes by [`CLIENTS`]. A name that [`detect`] lists as one without a driver is taken out there.
-//! 3. Record runs of the real client into `tests/fixtures/workers/NAME` (done, failed, limited, interrupted, killed) and add
-//!    the name to the lists in `tests/agents/mod.rs`: every recording is then a test, whole and cut off at any line.
-//! 4. If a person's own client of this kind is to have our tools, add it to `tool_server` of `teamster-app`.
+//!    credentials to [`CREDENTIALS`], and what its workers can do to `teamster_types::routing`. Code that chooses a client,
+//!    a leader or a reviewer uses [`CLIENTS`]. If [`detect`] lists the client among those without a driver, remove it there.
+//!    `check_agent` in `teamster-app` decides whether it is ready to start; the compiler asks for the missing arm.
+//! 3. Record runs of the real client into `tests/fixtures/workers/NAME` of the repository (done, failed, limited,
+//!    interrupted, killed) and add the name to the lists in `tests/agents/mod.rs`: every recording is then a test, both
+//!    complete and cut off at any line.
+//! 4. To offer teamster's tools to a person's own client of this kind, add it to `tool_server` of `teamster-app` and to
+//!    `install` and `uninstall` in `teamster`.
 //!
 //! # What it refuses
 //!
-//! The crate starts no process (that is `teamster-isolate`), reads no clock and keeps no state between runs. A prompt never
-//! becomes part of a command line, and a client sees no credentials but its own. Only [`detect`] looks at the machine, and the
-//! driver of Gemini, which makes a home for each launch; [`scripted::play`] is what a scripted worker's process runs.
+//! The crate does not start agents (that is `teamster-isolate`), reads no clock and keeps no state between runs. A prompt
+//! never becomes part of a command line, and a client sees only its own credentials. There are three exceptions: [`detect`]
+//! searches the machine and asks programs for their version, by which the driver of Codex chooses its protocol; the driver
+//! of Gemini creates a home folder for each launch; and [`scripted::play`] runs inside a scripted worker's process.
 
 mod claude;
 mod client;

@@ -1,23 +1,23 @@
-//! Limits of a provider, as its client tells them: which window is used up, and when it is lifted.
+//! Limits of a provider, as its client reports them: which window is used up, and when it resets.
 
 use serde_json::Value;
 use teamster_types::Time;
 
 use crate::text::text;
 
-/// A moment that counts milliseconds has a larger number than this; in seconds it lies in the year 5138.
+/// A time above this number is in milliseconds; as seconds, the number would lie in the year 5138.
 const IN_MILLISECONDS: i64 = 100_000_000_000;
 
-/// A limit that is reached.
+/// A limit that was reached.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReachedLimit {
-    /// The window in words, such as `5-hour window`, where the client names it.
+    /// The window in words, such as `5-hour window`, if the client names it.
     pub window: Option<String>,
-    /// When it is lifted, where the client tells.
+    /// When the limit resets, if the client reports it.
     pub resets_at: Option<Time>,
 }
 
-/// Returns the moment that a client means, in seconds or in milliseconds since 1970: versions of the same client tell either.
+/// Parses a time in seconds or in milliseconds since 1970: versions of the same client use either.
 fn moment(value: Option<&Value>) -> Option<Time> {
     let value = value?;
     #[expect(
@@ -38,7 +38,7 @@ fn moment(value: Option<&Value>) -> Option<Time> {
     Some(Time::from_millis(millis))
 }
 
-/// Returns the limit that Claude Code tells of in its `rate_limit_info`, or `None` when none is reached.
+/// Returns the limit that Claude Code reports in its `rate_limit_info`, or `None` when none is reached.
 pub(crate) fn of_claude(info: &Value) -> Option<ReachedLimit> {
     if text(info, "status") != Some("rejected") {
         return None;
@@ -59,7 +59,8 @@ pub(crate) fn of_claude(info: &Value) -> Option<ReachedLimit> {
     })
 }
 
-/// Returns the limit that Codex tells of in its `rateLimits`, or `None` when none is reached: the window that is lifted last.
+/// Returns the limit that Codex reports in its `rateLimits`, or `None` when none is reached. Of several windows, the one
+/// that resets last counts.
 pub(crate) fn of_codex(limits: &Value) -> Option<ReachedLimit> {
     let windows = ["primary", "secondary"].map(|window| limits.get(window));
     let reached = windows.into_iter().flatten().filter(|window| {

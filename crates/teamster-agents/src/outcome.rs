@@ -1,4 +1,4 @@
-//! How a run of a client ended, and how a verdict is made of it: one rule for every client.
+//! How a run of a client ended, and how the verdict is derived from it, by one rule for every client.
 
 use crate::event::{AgentEvent, AgentSpending, Trouble};
 use crate::limit::ReachedLimit;
@@ -7,9 +7,9 @@ use crate::text::{describe_exit, last_line, reason, summary};
 /// How a client's process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AgentEnd {
-    /// By itself or by a signal.
+    /// The exit code or the signal.
     pub exit: Exit,
-    /// Whether we made it end.
+    /// Why teamster ended the process, if it did.
     pub stopped: Option<Stopped>,
 }
 
@@ -22,7 +22,7 @@ impl AgentEnd {
         }
     }
 
-    /// Describes a process that was ended by a signal which we did not send.
+    /// Describes a process that was ended by a signal that teamster did not send.
     pub fn signal(signal: i32) -> Self {
         Self {
             exit: Exit::Signal(signal),
@@ -30,7 +30,7 @@ impl AgentEnd {
         }
     }
 
-    /// Adds that we made the process end.
+    /// Adds that teamster ended the process.
     #[must_use]
     pub fn stopped(self, stopped: Stopped) -> Self {
         Self {
@@ -40,80 +40,80 @@ impl AgentEnd {
     }
 }
 
-/// What the kernel says about a process's end.
+/// The exit status of a process, as the kernel reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// It ended with this code.
+    /// The process ended with this code.
     Code(i32),
-    /// This signal ended it.
+    /// The process was ended by this signal.
     Signal(i32),
-    /// Nobody knows: somebody else's child, or it was lost.
+    /// The status is unknown: another process collected it, or it was lost.
     Unknown,
 }
 
-/// Why we made a client end.
+/// Why teamster ended a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stopped {
-    /// It was asked to: shutdown, budget, a person.
+    /// The worker was asked to stop: by a shutdown, a budget or a person.
     Interrupted,
-    /// It sent no event for too long.
+    /// The client sent no event for too long.
     Silent,
-    /// It took longer than a task may.
+    /// The client exceeded the time limit of a task.
     Late,
 }
 
-/// How a run ended, all in all.
+/// The outcome of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AgentOutcome {
     /// Whether the work is done.
     pub verdict: AgentVerdict,
-    /// Whether the agent itself ever showed that it was there. If not, the launch failed.
+    /// Whether the agent itself ever showed that it was running. If not, the launch failed.
     pub started: bool,
-    /// The client's session, to go on with.
+    /// The client's session, to resume it later.
     pub session: Option<String>,
-    /// What this run spent.
+    /// The spending of this run.
     pub spent: AgentSpending,
-    /// The limit that the client says is reached, when that is why it is [`AgentVerdict::Paused`].
+    /// The limit that the client reports, when it is the reason for [`AgentVerdict::Paused`].
     pub limit: Option<ReachedLimit>,
 }
 
 /// Whether the work is done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AgentVerdict {
-    /// The client said so at its end and exited with 0.
+    /// The client reported success and exited with code 0.
     Done {
-        /// What it said.
+        /// The client's last message.
         summary: String,
     },
-    /// The attempt failed and counts.
+    /// The attempt failed, and counts as a failure.
     Failed {
         /// Why the attempt failed.
         reason: String,
     },
-    /// Something that would have hit any task. The worker waits; the task loses no attempt.
+    /// An error that would have hit any task. The worker waits, and no failed attempt is counted.
     Paused {
-        /// What: never [`Trouble::Task`].
+        /// The kind of the error, never [`Trouble::Task`].
         trouble: Trouble,
-        /// In the client's words.
+        /// The error in the client's words.
         reason: String,
     },
-    /// We interrupted it, and it had not finished.
+    /// Teamster interrupted the client before it had finished.
     Interrupted,
-    /// The session to go on with is not there. The job can be launched again without it; no attempt is lost.
+    /// The session to resume does not exist. The job can be launched again without it; no failed attempt is counted.
     SessionGone {
-        /// In the client's words.
+        /// The error in the client's words.
         reason: String,
     },
 }
 
 impl AgentVerdict {
-    /// Whether the work is done.
+    /// Returns whether the work is done.
     pub fn is_done(&self) -> bool {
         matches!(self, Self::Done { .. })
     }
 }
 
-/// Collects what decides about a run, and makes the verdict of it.
+/// Collects the facts that decide about a run, and derives its verdict.
 #[derive(Debug, Default)]
 pub(crate) struct OutcomeBuilder {
     started: bool,
@@ -121,23 +121,24 @@ pub(crate) struct OutcomeBuilder {
     end: Option<TerminalEvent>,
     /// The last error since the agent last made progress.
     trouble: Option<(Trouble, String)>,
-    /// The limit that is reached, by what the client last told.
+    /// The limit that is reached, by the client's latest report.
     limit: Option<ReachedLimit>,
 }
 
-/// What the client's terminal event said.
+/// The client's terminal event.
 #[derive(Clone, Debug)]
 pub(crate) enum TerminalEvent {
-    /// The client says that the work is done.
+    /// The client reports that the work is done.
     Success { summary: String },
-    /// The client says that the work is not done.
+    /// The client reports that the work is not done.
     Failure { trouble: Trouble, reason: String },
-    /// The session that was to go on is not there.
+    /// The session to resume does not exist.
     SessionGone { reason: String },
 }
 
 impl OutcomeBuilder {
-    /// Notes the agent's first event, and returns it. Later ones begin a new turn, so an earlier end is none.
+    /// Notes that the agent has started, and returns the event the first time. A later start begins a new turn, so an earlier
+    /// terminal event no longer counts.
     pub(crate) fn start(
         &mut self,
         session: Option<&str>,
@@ -153,7 +154,7 @@ impl OutcomeBuilder {
         })
     }
 
-    /// Notes that the agent made progress: an earlier error was overcome.
+    /// Notes that the agent made progress, so an earlier error is resolved.
     pub(crate) fn note_progress(&mut self) {
         self.trouble = None;
     }
@@ -179,12 +180,12 @@ impl OutcomeBuilder {
         self.limit.as_ref()
     }
 
-    /// Returns the kind of the error that is not overcome.
+    /// Returns the kind of the last unresolved error.
     pub(crate) fn trouble(&self) -> Option<Trouble> {
         self.trouble.as_ref().map(|(trouble, _)| *trouble)
     }
 
-    /// Notes that a new turn begins: what ended before is not the end.
+    /// Notes that a new turn begins, so an earlier terminal event no longer counts.
     pub(crate) fn turn(&mut self) {
         self.end = None;
     }
@@ -207,19 +208,19 @@ impl OutcomeBuilder {
         AgentEvent::Finished { success, summary }
     }
 
-    /// Returns whether a terminal event came.
+    /// Returns whether there was a terminal event.
     pub(crate) fn is_finished(&self) -> bool {
         self.end.is_some()
     }
 
-    /// Puts an end in the place of a missing terminal event, for exit codes that mean something to a client.
+    /// Substitutes a missing terminal event, for clients whose exit codes have a meaning.
     pub(crate) fn stand_in(&mut self, end: impl FnOnce() -> Option<TerminalEvent>) {
         if self.end.is_none() {
             self.end = end();
         }
     }
 
-    /// Returns the outcome: success needs the terminal event and exit code 0, both.
+    /// Returns the outcome: success requires both a successful terminal event and exit code 0.
     pub(crate) fn outcome(
         self,
         ending: AgentEnd,
@@ -265,7 +266,7 @@ fn judge(
         Some(stopped) => {
             let what = match stopped {
                 Stopped::Silent => "it sent no event for too long and was stopped",
-                _ => "it took longer than a task may and was stopped",
+                _ => "it exceeded the time limit of a task and was stopped",
             };
             return match trouble {
                 Some((trouble, message)) => failed_by(trouble, &format!("{message} ({what})")),
@@ -282,10 +283,10 @@ fn judge(
         (Some(TerminalEvent::Success { .. }), _) => failed_by(
             Trouble::Task,
             &with_last_words(format!(
-                "it said that it was done, but ended otherwise ({how})"
+                "it reported success, but did not end cleanly ({how})"
             )),
         ),
-        // A client that gave up trying says so with an exit code; one that was killed did not give up.
+        // A client that gives up exits with a code; a client that was killed did not give up.
         (None, Some((trouble, message))) if matches!(ending.exit, Exit::Code(_)) => {
             failed_by(trouble, &format!("{message} ({how})"))
         }

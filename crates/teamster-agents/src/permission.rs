@@ -1,16 +1,16 @@
-//! What an agent may do: one policy, whatever client asks.
+//! What an agent may do: one policy for all clients.
 //!
-//! File tools are allowed inside the worktree and denied outside it and on the paths that are always denied. A shell
-//! is a setting. Everything else is denied unless a setting forwards it to a person. This keeps an honest agent on
-//! its own ground; an agent with a shell is held by its sandbox, if it has one, and by the check of what it changed.
+//! File tools are allowed inside the worktree, but denied outside of it and on the paths that are always denied. Shell access
+//! is a setting. Everything else is denied unless a setting forwards it to a person. This keeps an honest agent within its
+//! worktree; an agent with a shell is confined by its sandbox, if it has one, and by the check of its changes.
 
 use std::path::{Component, Path, PathBuf};
 
 use crate::event::PermissionDecision;
 
-/// Programs that only read, and start nothing, whatever their arguments are; `find` is one but for [`ACTIONS`].
+/// Programs that only read and start nothing, whatever their arguments are; `find` is one except with [`ACTIONS`].
 const READERS: [&str; 7] = ["cat", "find", "grep", "head", "ls", "tail", "wc"];
-/// How options begin that write, start something or follow links out of the folder.
+/// Prefixes of options that write, start a process or follow links out of the folder.
 const ACTIONS: [&str; 9] = [
     "-exec",
     "-ok",
@@ -22,7 +22,7 @@ const ACTIONS: [&str; 9] = [
     "-H",
     "--dereference",
 ];
-/// What a shell makes something of. A command that has any of it is not one program with plain words.
+/// Characters with a meaning for the shell. A command with any of them is not a single program with plain words.
 const SHELL_SIGNS: &str = "|&;<>()$`\\\"'{}!#*?[\n\r";
 
 /// What an agent may do.
@@ -32,7 +32,7 @@ pub struct Permissions {
     pub shell: Rule,
     /// The rule for everything that is neither a file of the worktree nor a command.
     pub other: Rule,
-    /// Returns where a path really leads, links followed, the last parts possibly not there yet; `None`: nobody can tell.
+    /// Resolves all links in a path whose last parts need not exist yet; `None` when that is not possible.
     pub real: fn(&Path) -> Option<PathBuf>,
 }
 
@@ -46,31 +46,31 @@ impl Default for Permissions {
     }
 }
 
-/// What happens to a request of one kind.
+/// The rule for requests of one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Rule {
-    /// It is granted.
+    /// Requests are granted.
     Allow,
-    /// It is not.
+    /// Requests are denied.
     Deny,
-    /// It is granted where it only reads files of the worktree. Of commands these are a few programs with plain words; a client
-    /// with a sandbox of its own runs any command in one that is read-only. Files are not changed either. No setting has this
-    /// rule.
+    /// Requests are granted if they only read files of the worktree. Commands are limited to a few programs with plain words; a
+    /// client with its own sandbox runs any command in a read-only one. Edits of files are denied as well. The configuration
+    /// cannot set this rule.
     Read,
-    /// A person is asked. A client that cannot wait for one takes it for a denial.
+    /// A person decides. A client that cannot wait for a decision treats this as a denial.
     Ask,
 }
 
 impl Rule {
-    /// The rule that a word stands for.
+    /// Returns the rule with this name in the configuration.
     pub fn of(word: &str) -> Option<Self> {
         [Self::Allow, Self::Deny, Self::Ask]
             .into_iter()
             .find(|rule| rule.word() == word)
     }
 
-    /// Its word in settings.
+    /// Returns the rule's name in the configuration.
     pub fn word(self) -> &'static str {
         match self {
             Self::Allow => "allow",
@@ -81,16 +81,16 @@ impl Rule {
     }
 }
 
-/// What an agent wants to do.
+/// A request of an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ToolRequest {
-    /// Read these files, relative ones as seen from the worktree.
+    /// Read these files; relative paths start at the worktree.
     Files(Vec<PathBuf>),
     /// Change these files.
     Edit(Vec<PathBuf>),
-    /// Run a command, which is empty where the client does not tell it.
+    /// Run a command, which is empty when the client does not report it.
     Shell(String),
-    /// Something else, by the name of its tool.
+    /// Use another tool, given by its name.
     Other(String),
 }
 
@@ -123,7 +123,7 @@ impl Permissions {
         }
     }
 
-    /// Returns why a command is not one that only reads files of the worktree.
+    /// Returns why a command may do more than read files of the worktree, or `None` when it only reads.
     fn not_reading(&self, worktree: &Path, command: &str) -> Option<String> {
         let programs = READERS.join(", ");
         let refused = |what: &str| {
@@ -145,9 +145,9 @@ impl Permissions {
             if follows_links || ACTIONS.iter().any(|action| word.starts_with(action)) {
                 return refused("this command may do more than read");
             }
-            // An option may name a file, in more ways than anybody knows.
+            // An option may contain a file name in ways that cannot all be known.
             if word.starts_with('-') && word.contains(['/', '~', '.']) || word.starts_with('~') {
-                return refused("it names a file in a way that is not looked through");
+                return refused("it names a file in a way that cannot be checked");
             }
             if let Some(reason) = self.objection(worktree, Path::new(word)) {
                 return Some(reason);
@@ -156,7 +156,7 @@ impl Permissions {
         None
     }
 
-    /// Why a file may not be touched.
+    /// Returns why a file may not be touched, or `None` when it may.
     fn objection(&self, worktree: &Path, path: &Path) -> Option<String> {
         let whole = worktree.join(path);
         let outside = || {
@@ -166,7 +166,7 @@ impl Permissions {
                 worktree.display()
             )
         };
-        // Both ways to read `a/../b` must stay inside: as text, as a tool may, and as the kernel follows links.
+        // Both interpretations of `a/../b` must stay inside: as text, as a tool may read it, and with links, as the kernel does.
         let Some(as_text) = lexical(&whole) else {
             return Some(outside());
         };
@@ -193,7 +193,7 @@ fn follow(rule: Rule, reason: impl FnOnce() -> String) -> PermissionDecision {
     }
 }
 
-/// The path without `.` and `..`, as text; `None` when it climbs above the root.
+/// Returns the path without `.` and `..`, resolved as text, or `None` when it climbs above the root.
 fn lexical(path: &Path) -> Option<PathBuf> {
     let mut plain = PathBuf::new();
     for part in path.components() {

@@ -1,5 +1,5 @@
-//! What a user calls an agent: `claude`, `mcp-codex`, `command:make check`, `scripted:demo.toml`, or a name of the
-//! configuration.
+//! The names by which users choose an agent: `claude`, `mcp-codex`, `command:make check`, `scripted:demo.toml`, or a name
+//! from the configuration.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::client::Client;
 use crate::driver::{CREDENTIALS, Driver};
 use crate::{ClaudeDriver, CodexDriver, CommandDriver, GeminiDriver, ScriptedDriver};
 
-/// Which driver, with its argument.
+/// The driver of a provider, with its argument.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProviderKind {
     /// The client Claude Code.
@@ -28,7 +28,7 @@ pub enum ProviderKind {
 }
 
 impl ProviderKind {
-    /// Returns its word: `claude`, `codex`, `gemini`, `command`, `scripted`.
+    /// Returns the driver's name: `claude`, `codex`, `gemini`, `command`, `scripted`.
     pub fn word(&self) -> &'static str {
         match self {
             Self::Claude => "claude",
@@ -39,7 +39,7 @@ impl ProviderKind {
         }
     }
 
-    /// Returns whether it is an agent of a vendor, which can lead and review, and no program or script.
+    /// Returns whether it is a vendor's agent, which can lead and review, and not a program or a script.
     pub fn is_client(&self) -> bool {
         Client::find(self.word()).is_some()
     }
@@ -73,20 +73,20 @@ impl ProviderKind {
 /// A provider that a worker can be started with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Provider {
-    /// What the user called it.
+    /// The name that the user gave.
     pub name: String,
     /// The driver that runs it.
     pub kind: ProviderKind,
-    /// Which model, unless a worker is given another.
+    /// The model of its workers, unless a worker has its own.
     pub model: Option<String>,
-    /// What its workers can do.
+    /// The capabilities of its workers.
     pub capabilities: Vec<String>,
     /// Credentials that a command may see.
     pub secrets: Vec<String>,
 }
 
 impl Provider {
-    /// Returns the driver for it.
+    /// Returns the driver of the provider.
     pub fn driver(&self) -> Box<dyn Driver> {
         match &self.kind {
             ProviderKind::Claude => Box::new(ClaudeDriver),
@@ -104,7 +104,7 @@ impl Provider {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ProviderConfig {
-    /// The driver's word; the name itself when it is one.
+    /// The driver's name; `None` when the section's name is one.
     pub kind: Option<String>,
     /// The shell command, for `kind = "command"`.
     pub command: Option<String>,
@@ -112,13 +112,13 @@ pub struct ProviderConfig {
     pub file: Option<PathBuf>,
     /// The model of its agents.
     pub model: Option<String>,
-    /// What its workers can do.
+    /// The capabilities of its workers.
     pub capabilities: Option<Vec<String>>,
     /// Names of variables with credentials that a command may see.
     pub secrets: Vec<String>,
 }
 
-/// Everything that can be named as a provider here.
+/// All known providers.
 #[derive(Clone, Debug, Default)]
 pub struct Providers {
     base: PathBuf,
@@ -126,7 +126,7 @@ pub struct Providers {
 }
 
 impl Providers {
-    /// Creates the built-in providers. Files are named relative to `base`.
+    /// Creates the built-in providers. Relative file names are resolved against `base`.
     pub fn new(base: &Path) -> Self {
         Self {
             base: base.to_owned(),
@@ -134,11 +134,11 @@ impl Providers {
         }
     }
 
-    /// Adds a provider of the configuration. A later one of the same name replaces an earlier one.
+    /// Adds a provider from the configuration. A later one of the same name replaces an earlier one.
     pub fn configure(&mut self, name: &str, section: ProviderConfig) -> Result<(), ProviderError> {
         is_name(name)?;
         let before = self.configured.insert(name.to_owned(), section);
-        // A section that makes no sense is found now and not when the first worker is started.
+        // An invalid section is reported now, and not when the first worker is started.
         self.find(name).map(drop).inspect_err(|_| {
             match before {
                 Some(before) => self.configured.insert(name.to_owned(), before),
@@ -147,7 +147,7 @@ impl Providers {
         })
     }
 
-    /// Adds a provider of the command line: `NAME=command:…`.
+    /// Adds a provider from the command line: `NAME=command:…`.
     pub fn define(&mut self, definition: &str) -> Result<(), ProviderError> {
         let (name, word) = definition
             .split_once('=')
@@ -163,13 +163,13 @@ impl Providers {
         self.configure(name, section)
     }
 
-    /// Returns the provider that a word stands for.
+    /// Returns the provider that a name denotes.
     pub fn find(&self, word: &str) -> Result<Provider, ProviderError> {
         if let Some(section) = self.configured.get(word) {
             return self.of_section(word, section);
         }
         let kind = ProviderKind::parse(word, &self.base)?.ok_or_else(|| self.unknown(word))?;
-        // What is said about a kind holds for all that carry an argument, too.
+        // The settings of a kind apply to all its providers with an argument as well.
         let section = self.configured.get(kind.word());
         let section = section.cloned().unwrap_or_default();
         Ok(Provider {
@@ -181,11 +181,11 @@ impl Providers {
         })
     }
 
-    /// Returns the provider that a word of the command line stands for: what [`Self::find`] knows, or a definition and its use
+    /// Returns the provider that an argument of the command line denotes: a name for [`Self::find`], or a definition that is used
     /// at once, `NAME=command:…`.
     pub fn named(&mut self, word: &str) -> Result<Provider, ProviderError> {
         match word.split_once('=') {
-            // `command:A=1 make` is a command and no definition.
+            // `command:A=1 make` is a command and not a definition.
             Some((name, _)) if !name.contains(':') => {
                 self.define(word)?;
                 self.find(name)
@@ -237,7 +237,7 @@ impl Providers {
             .find(|secret| !CREDENTIALS.contains(&secret.as_str()))
         {
             return Err(wrong(&format!(
-                "`{secret}` is not withheld from anybody, so it need not be named in `secrets`"
+                "`{secret}` is not withheld from agents, so it need not be named in `secrets`"
             )));
         }
         Ok(Provider {
@@ -272,30 +272,30 @@ fn is_name(name: &str) -> Result<(), ProviderError> {
     }
 }
 
-/// Why a word is no provider.
+/// Why a word does not denote a provider.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ProviderError {
-    /// Nobody knows it.
-    #[error("nobody knows the provider `{0}`; there are {1}, command:… and scripted:…")]
+    /// No provider has this name.
+    #[error("unknown provider `{0}`; known are {1}, command:… and scripted:…")]
     Unknown(String, String),
-    /// It takes no argument.
+    /// The provider takes no argument.
     #[error("the provider `{0}` takes nothing after a colon")]
     NoArgument(String),
-    /// It takes one.
+    /// The provider needs an argument.
     #[error("the provider `{0}` needs its argument after a colon, as in `command:make check`")]
     NeedsArgument(String),
-    /// It cannot be started by us.
+    /// Teamster cannot start the provider.
     #[error(
         "`claude-native` workers are started by the user's own session, never by teamster; use `claude`"
     )]
     Native,
-    /// It is no name.
-    #[error("`{0}` is no name for a provider: letters, digits, `-` and `_`, at most 64")]
+    /// The name is invalid.
+    #[error("`{0}` is not a valid name for a provider: letters, digits, `-` and `_`, at most 64")]
     Name(String),
-    /// It is no definition.
+    /// The definition is invalid.
     #[error("`{0}` defines no provider; write NAME=command:…")]
     Definition(String),
-    /// Its section makes no sense.
+    /// The section is invalid.
     #[error("[providers.{0}]: {1}")]
     Section(String, String),
 }
@@ -349,7 +349,7 @@ mod tests {
         );
         assert_eq!(
             kind("codec").unwrap_err().to_string(),
-            "nobody knows the provider `codec`; there are claude, codex, gemini, command:… and scripted:…"
+            "unknown provider `codec`; known are claude, codex, gemini, command:… and scripted:…"
         );
     }
 

@@ -1,7 +1,7 @@
 //! `scripted:…`: an agent without a model, which plays a script.
 //!
-//! It is a process like any other agent: our own binary with the hidden command `play`, which gets the script and what
-//! the agent is told on its standard input. What it prints are JSON lines, and they are read as strictly as any client's.
+//! It is a process like any other agent: teamster's own binary with the hidden command `play`, which gets the script and the
+//! prompt on its standard input. It prints JSON lines, which are parsed as strictly as any client's.
 
 mod play;
 mod script;
@@ -21,12 +21,12 @@ use crate::event::{AgentEvent, AgentSpending, Trouble, Usage};
 use crate::outcome::{AgentEnd, AgentOutcome, OutcomeBuilder, TerminalEvent};
 use crate::text::{LONGEST_TEXT, clip, one_line, text};
 
-/// The variable by which commands of a script find our own program, to ask and to write to others.
+/// The variable by which commands of a script find teamster's own program, to ask questions and send messages.
 const PROGRAM: &str = "TEAMSTER_PROGRAM";
-/// Stands between the script and what the agent is told. No script can hold it.
+/// Separates the script from the prompt. No script can contain it.
 const PROMPT_MARK: char = '\0';
 
-/// Parts what a play gets on its standard input into the script and what the agent is told.
+/// Splits the standard input of a play into the script and the prompt.
 pub fn script_and_prompt(input: &str) -> (&str, &str) {
     input.split_once(PROMPT_MARK).unwrap_or((input, ""))
 }
@@ -39,7 +39,7 @@ pub struct ScriptedDriver {
 }
 
 impl ScriptedDriver {
-    /// Reads the script of this file, once: what was read is what is played, whatever becomes of the file.
+    /// Reads the script from this file once: the script is played as it was read, even if the file changes later.
     pub fn new(file: &Path) -> Self {
         Self {
             file: file.to_owned(),
@@ -54,7 +54,7 @@ impl Driver for ScriptedDriver {
     }
 
     fn launch(&self, job: &Job<'_>) -> Result<Launch, CannotLaunch> {
-        // A script with a mistake is found here, where its line can be told.
+        // A mistake in the script is reported here, where its line is known.
         let unfit = |error: &ScriptError| CannotLaunch::Unfit(error.to_string());
         let text = self.text.as_ref().map_err(unfit)?;
         Script::parse(&self.file, text).map_err(|error| unfit(&error))?;
@@ -83,7 +83,7 @@ impl Driver for ScriptedDriver {
     }
 }
 
-/// Understands what `teamster play` prints.
+/// Parses the output of `teamster play`.
 #[derive(Debug, Default)]
 struct ScriptedReader {
     outcome: OutcomeBuilder,

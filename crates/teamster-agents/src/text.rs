@@ -1,21 +1,21 @@
-//! What every reader does with lines and texts: parse, cut, and put into one line.
+//! Functions that all readers share: parsing lines, shortening texts, and putting them into one line.
 
 use serde_json::Value;
 
 use crate::event::AgentEvent;
 use crate::outcome::Exit;
 
-/// The longest text that an event carries, in bytes: a plan of a thousand tasks is said in one. The whole of it is in the
-/// log.
+/// The longest text that an event carries, in bytes, which must be enough for a plan of a thousand tasks. The log has the
+/// whole text.
 pub(crate) const LONGEST_TEXT: usize = 1024 * 1024;
-/// The longest one-line detail.
+/// The longest one-line detail, in bytes.
 const LONGEST_DETAIL: usize = 500;
-/// The longest reason.
+/// The longest reason, in bytes.
 const LONGEST_REASON: usize = 4 * 1024;
-/// The longest last message of an agent. Its report stands at the end of it.
+/// The longest last message of an agent, in bytes. Its report is at its end.
 const LONGEST_SUMMARY: usize = 256 * 1024;
 
-/// Parses a line as an object with its type; a line that is none is returned as an event of its own.
+/// Parses a line as an object with its type; any other line is returned as an event of its own.
 pub(crate) fn object(line: &[u8]) -> Result<Option<(String, Value)>, AgentEvent> {
     let trimmed = line.trim_ascii();
     if trimmed.is_empty() {
@@ -30,7 +30,7 @@ pub(crate) fn object(line: &[u8]) -> Result<Option<(String, Value)>, AgentEvent>
     }
 }
 
-/// Returns the event for a line that nobody understands.
+/// Returns the event for a line that is not understood.
 pub(crate) fn unknown(line: &[u8]) -> AgentEvent {
     let start = &line[..line.len().min(LONGEST_DETAIL)];
     AgentEvent::Unknown(one_line(&String::from_utf8_lossy(start)))
@@ -41,7 +41,7 @@ pub(crate) fn text<'a>(value: &'a Value, key: &str) -> Option<&'a str> {
     value.get(key).and_then(Value::as_str)
 }
 
-/// Returns the number under a key; what is none counts as 0.
+/// Returns the number under a key; a missing or invalid number counts as 0.
 pub(crate) fn count(value: &Value, key: &str) -> u64 {
     value.get(key).and_then(Value::as_u64).unwrap_or(0)
 }
@@ -55,7 +55,7 @@ pub(crate) fn clip(text: &str, limit: usize) -> String {
     format!("{}…", &text[..end.unwrap_or(0)])
 }
 
-/// Returns a text in one line: line ends and control characters become spaces, colours are left out.
+/// Returns a text in one line: line ends and control characters become spaces, colour codes are removed.
 pub(crate) fn one_line(text: &str) -> String {
     let start = clip(text, LONGEST_DETAIL);
     let mut plain = String::with_capacity(start.len());
@@ -63,7 +63,7 @@ pub(crate) fn one_line(text: &str) -> String {
     while let Some(c) = rest.next() {
         match c {
             '\u{1b}' => {
-                // `ESC [ … m`: up to the first letter. Anything else loses the escape itself only.
+                // This is `ESC [ … m`: skip to the first letter. In any other sequence only the escape character is removed.
                 let mut ahead = rest.clone();
                 if ahead.next() == Some('[') {
                     rest = ahead;
@@ -82,12 +82,12 @@ pub(crate) fn summary(text: &str) -> String {
     clip(text.trim(), LONGEST_SUMMARY)
 }
 
-/// Returns a reason of a bearable length.
+/// Returns a reason, shortened if necessary.
 pub(crate) fn reason(text: &str) -> String {
     clip(text.trim(), LONGEST_REASON)
 }
 
-/// Returns what a tool is called with in one line: the field that says most, else all of it.
+/// Returns the arguments of a tool in one line: the most informative field, or else all of them.
 pub(crate) fn tool_detail(input: &Value) -> String {
     const TELLING: [&str; 9] = [
         "command",
@@ -106,7 +106,7 @@ pub(crate) fn tool_detail(input: &Value) -> String {
         .map_or_else(|| one_line(&input.to_string()), one_line)
 }
 
-/// Returns the last line of an error stream that says something.
+/// Returns the last line of an error stream that contains a letter or a digit.
 pub(crate) fn last_line(stderr: &str) -> Option<String> {
     stderr
         .lines()
@@ -114,7 +114,7 @@ pub(crate) fn last_line(stderr: &str) -> Option<String> {
         .rfind(|line| line.chars().any(char::is_alphanumeric))
 }
 
-/// Returns the last few such lines, as one.
+/// Returns the last lines of an error stream that contain a letter or a digit, joined.
 pub(crate) fn last_lines(stderr: &str, most: usize) -> String {
     let telling = stderr.lines().map(one_line);
     let telling: Vec<String> = telling
@@ -128,7 +128,7 @@ pub(crate) fn describe_exit(exit: Exit) -> String {
     match exit {
         Exit::Code(code) => format!("exit code {code}"),
         Exit::Signal(signal) => format!("killed by signal {signal}"),
-        Exit::Unknown => "nobody saw how".to_owned(),
+        Exit::Unknown => "exit status unknown".to_owned(),
     }
 }
 

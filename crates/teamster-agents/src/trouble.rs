@@ -1,11 +1,11 @@
-//! Whose trouble an API error is: by its HTTP status where the client tells it, by its words otherwise.
+//! Classifies API errors: by their HTTP status if the client reports it, by their words otherwise.
 //!
-//! Only texts that a client marks as errors of the API are judged by their words. What an agent says or a tool prints
-//! is never looked at, or a task about rate limits would pause its worker.
+//! Only texts that a client marks as API errors are classified by their words. The agent's own words and the output of tools
+//! are never examined, or a task about rate limits would pause its worker.
 
 use crate::event::Trouble;
 
-/// Words of the clients and of the servers behind them, lower case, most telling first.
+/// Words of the clients and of the servers behind them, in lower case, the most specific first.
 const WORDS: &[(Trouble, &[&str])] = &[
     (
         Trouble::RateLimit,
@@ -78,11 +78,11 @@ pub(crate) fn of_status(status: u64) -> Trouble {
     }
 }
 
-/// Classifies an API error by its words. A status that it names counts first.
+/// Classifies an API error by its words. An HTTP status in it takes precedence.
 pub(crate) fn of_message(message: &str) -> Trouble {
     if let Some(status) = status_in(message) {
         let trouble = of_status(status);
-        // A 400 can still say that the account is out of money.
+        // An error with status 400 can still mean that the account is out of credit.
         if trouble != Trouble::Task {
             return trouble;
         }
@@ -94,7 +94,7 @@ pub(crate) fn of_message(message: &str) -> Trouble {
         .map_or(Trouble::Task, |(trouble, _)| *trouble)
 }
 
-/// Returns the HTTP status that a message names, as in `unexpected status 401 Unauthorized`, `API Error: 500 …`,
+/// Returns the HTTP status in a message, as in `unexpected status 401 Unauthorized`, `API Error: 500 …`,
 /// `rejected (429)` and `"code":500`.
 pub(crate) fn status_in(message: &str) -> Option<u64> {
     const BEFORE: [&str; 6] = [

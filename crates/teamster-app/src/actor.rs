@@ -1,4 +1,4 @@
-//! Who asks, and what that allows.
+//! The caller of a use case, and what it may do.
 
 use std::sync::OnceLock;
 
@@ -12,26 +12,26 @@ use crate::error::{AppError, Result};
 
 /// The name of a person in messages and events.
 const USER: &str = "user";
-/// The name of a program that is no worker's, which changes nothing.
+/// The name of a program that belongs to no worker and may change nothing.
 const PROGRAM: &str = "program";
-/// The name of whoever leads the team.
+/// The name of the team's lead.
 const LEAD: &str = "lead";
 
-/// Who asks.
+/// The caller of a use case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Actor {
-    /// A person at a terminal, or a script of theirs.
+    /// A person at a terminal, or a script that they run.
     Person,
-    /// The same person, by the page that they opened.
+    /// The same person, through the web page that they opened.
     Page,
-    /// The agent of a worker: it runs below that worker's bridge, or `TEAMSTER_WORKER` says so. It acts in no other name
-    /// and removes nothing.
+    /// The agent of a worker: it runs below that worker's bridge, or `TEAMSTER_WORKER` names it. It may act only in its
+    /// own name, and may not remove anything.
     Worker(WorkerName),
-    /// A program that runs below an agent, a leader or a check, and that is no worker's. It looks, and changes nothing.
+    /// A program that runs below an agent, a leader or a check, but belongs to no worker. It may only read.
     Program,
 }
 
-/// The worker whose bridge the caller runs below, whatever the caller's own variables say.
+/// The worker whose bridge the caller runs below, regardless of the caller's own environment variables.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct BridgeIdentity {
     /// The team of the worker.
@@ -41,14 +41,14 @@ pub(crate) struct BridgeIdentity {
 }
 
 impl BridgeIdentity {
-    /// Finds the bridge above this process; `None` when there is none. It is looked for once.
+    /// Finds the bridge above this process; `None` when there is none. The result is cached.
     pub(crate) fn find() -> Option<&'static Self> {
         static FOUND: OnceLock<Option<BridgeIdentity>> = OnceLock::new();
         FOUND.get_or_init(Self::look).as_ref()
     }
 
     fn look() -> Option<Self> {
-        // A bridge carries its own identity; what it starts is below it.
+        // A bridge carries its own identity in its environment; its descendants are below it.
         let parent = processes::parent_of(std::process::id())?;
         let carried = processes::carried_by_outermost(parent, env_vars::BRIDGE)?;
         let (team, worker) = carried.to_str()?.split_once('/')?;
@@ -60,7 +60,8 @@ impl BridgeIdentity {
 }
 
 impl Actor {
-    /// Finds out who asks: by the processes above this one, which nobody below them can change, then by the environment.
+    /// Determines the caller: first by its ancestor processes, which descendants cannot change, then by the
+    /// environment.
     pub fn find() -> Result<Self> {
         let bridge = BridgeIdentity::find();
         let named: Option<WorkerName> = match env_vars::text(env_vars::WORKER) {
@@ -75,14 +76,14 @@ impl Actor {
                 Err(not_you(&bridge.worker, name.as_str(), env_vars::WORKER))
             }
             (Some(bridge), _) => Ok(Self::Worker(bridge.worker.clone())),
-            // A check, a leader or an orphan can say that it is any worker, and is none.
+            // A check, a leader or an orphaned process can claim to be any worker, so its variables are not trusted.
             (None, _) if is_launched() => Ok(Self::Program),
             (None, Some(name)) => Ok(Self::Worker(name)),
             (None, None) => Ok(Self::Person),
         }
     }
 
-    /// Returns the actor for what is asked by the page of this process.
+    /// Returns the actor for requests from the page that this process serves.
     #[must_use]
     pub fn at_page(self) -> Self {
         match self {
@@ -91,7 +92,7 @@ impl Actor {
         }
     }
 
-    /// Returns the word in the journal for the way by which a decision came.
+    /// Returns the name of the channel through which a decision came, for the journal.
     pub const fn via(&self) -> &'static str {
         match self {
             Self::Page => "studio",
@@ -108,7 +109,7 @@ impl Actor {
         }
     }
 
-    /// Returns the actor of the events that record what is asked.
+    /// Returns the actor for the events that record a request.
     pub fn recorded_as(&self) -> EventActor {
         match self {
             Self::Person | Self::Page => EventActor::Person,
@@ -117,7 +118,7 @@ impl Actor {
         }
     }
 
-    /// Refuses what only a person may do.
+    /// Refuses an action that only a person may perform.
     pub fn must_be_person(&self, what: &str) -> Result {
         match self {
             Self::Person | Self::Page => Ok(()),
@@ -136,14 +137,14 @@ impl Actor {
         }
     }
 
-    /// Returns the worker to act for: the one that was asked for, else the caller itself.
+    /// Returns the worker to act for: the requested one, otherwise the caller itself.
     pub fn worker(&self, asked: Option<&str>, flag: &str) -> Result<WorkerName> {
         match (self, asked) {
             (Self::Program, _) => Err(below_a_worker("acting for a worker")),
             (Self::Worker(me), None) => Ok(me.clone()),
             (Self::Worker(me), Some(asked)) if asked == me.as_str() => Ok(me.clone()),
             (Self::Worker(me), Some(asked)) => {
-                // A bad name is named as such, whoever asks.
+                // An invalid name is reported as such to every caller.
                 let other: WorkerName = asked.parse()?;
                 Err(not_you(me, other.as_str(), flag))
             }
@@ -153,7 +154,7 @@ impl Actor {
         }
     }
 
-    /// Returns whose mail to read.
+    /// Returns the owner of the mailbox to read.
     pub fn reader(&self, asked: Option<&str>) -> Result<Reader> {
         match (self, asked) {
             (Self::Person | Self::Page, Some(LEAD)) => Ok(Reader::Lead),
@@ -162,7 +163,7 @@ impl Actor {
         }
     }
 
-    /// Returns the name in which a message is sent. A person speaks as the lead, and to the lead as themselves.
+    /// Returns the sender of a message. A person sends as the lead, but as themselves to the lead.
     pub fn sender(&self, asked: Option<&str>, to_lead: bool) -> Result<String> {
         match (self, asked) {
             (Self::Person | Self::Page, None) => Ok(if to_lead { USER } else { LEAD }.to_owned()),
@@ -173,7 +174,8 @@ impl Actor {
     }
 }
 
-/// Refuses what is for people to a program that a worker, a leader or a check has started.
+/// Returns the error for an action that is reserved for people, called by a descendant of a worker, a leader or a
+/// check.
 pub(crate) fn below_a_worker(what: &str) -> AppError {
     AppError::refused(format!(
         "{what} is for people, and this runs below a worker"
@@ -181,8 +183,8 @@ pub(crate) fn below_a_worker(what: &str) -> AppError {
     .hint("call it from a terminal of your own")
 }
 
-/// Returns whether a process above this one carries the number of a launch. What carries one itself may be a bridge. It is
-/// looked for once.
+/// Returns whether an ancestor process carries a launch number. This process itself is not considered, because it may
+/// be a bridge. The result is cached.
 fn is_launched() -> bool {
     static LAUNCHED: OnceLock<bool> = OnceLock::new();
     *LAUNCHED.get_or_init(|| {

@@ -1,4 +1,4 @@
-//! What a use case works with: where things are, who asks, the settings, the store, and the team that is meant.
+//! The context of a use case: paths, the caller, the settings, the store, and the selected team.
 
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
@@ -15,30 +15,30 @@ use crate::config::Config;
 use crate::env_vars;
 use crate::error::{AppError, ErrorKind, Result};
 
-/// The store that the command line of this process names.
+/// The store given on the command line of this process.
 static NAMED_STORE: OnceLock<String> = OnceLock::new();
 
-/// A function that shows a person a text with a question below it, and returns whether they clearly said yes.
+/// A function that shows a person a text followed by a question, and returns whether they clearly said yes.
 pub type Confirm = fn(text: &str, question: &'static str) -> bool;
 
-/// What a use case works with. Making one touches nothing but settings files.
+/// The context of a use case. Creating one accesses nothing but settings files.
 pub struct App {
-    /// Where things are.
+    /// The paths of the project and the user.
     pub layout: Layout,
     /// The settings.
     pub config: Config,
-    /// Who asks.
+    /// The caller.
     pub actor: Actor,
-    /// How the actor is asked something; `None` when nobody sits at a terminal.
+    /// How to ask the caller something; `None` when no person is at a terminal.
     pub confirm: Option<Confirm>,
     current: PathBuf,
-    /// The only team that there is for an agent: that of the bridge it runs below.
+    /// The only team that an agent may use: that of the bridge it runs below.
     own_team: Option<TeamName>,
     store: OnceCell<Arc<dyn Store>>,
 }
 
 impl App {
-    /// Finds everything from the environment and the current folder. What is wrong with the settings is among
+    /// Creates the context from the environment and the current folder. Invalid settings are listed in
     /// [`Config::problems`].
     pub fn find() -> Result<Self> {
         let current = std::env::current_dir().map_err(|error| {
@@ -59,20 +59,20 @@ impl App {
             current,
             store: OnceCell::new(),
         };
-        // A store that cannot be chosen is told when it is needed.
+        // An invalid store is reported when it is needed.
         let chosen = app.choose_store().ok();
         app.layout.database = chosen.and_then(|chosen| chosen.database());
         Ok(app)
     }
 
-    /// Finds the same for the page, which is answered by this process for the person who opened it.
+    /// Creates the context for the page, which this process serves to the person who opened it.
     pub fn find_for_page() -> Result<Self> {
         let mut app = Self::find()?;
         app.actor = app.actor.at_page();
         Ok(app)
     }
 
-    /// Returns the same for another project.
+    /// Returns the context for another project.
     #[must_use]
     pub fn in_project(&self, project: &Path) -> Self {
         let layout = self.layout.of_project(project);
@@ -87,13 +87,13 @@ impl App {
         }
     }
 
-    /// Returns whether somebody can be shown something and asked.
+    /// Returns whether a person can be asked.
     pub const fn can_ask(&self) -> bool {
         self.confirm.is_some()
     }
 
-    /// Refuses what only a person may do. The variable that names a worker can be unset by any agent, but not what its
-    /// bridge and the agent itself were started with.
+    /// Refuses an action that only a person may perform. An agent can unset the variable that names its worker, but not
+    /// the environment that its bridge and the agent itself were started with.
     pub fn must_be_a_person(&self, what: &str) -> Result {
         self.actor.must_be_person(what)?;
         if teamster_fs::processes::is_below_carrier(std::process::id(), env_vars::LAUNCH) {
@@ -107,7 +107,7 @@ impl App {
         Ok(self.opened_store()?.as_ref())
     }
 
-    /// Returns the store for somebody who outlives this, opening it at the first call.
+    /// Returns the store for a user that outlives this context, opening it at the first call.
     pub fn shared_store(&self) -> Result<Arc<dyn Store>> {
         Ok(Arc::clone(self.opened_store()?))
     }
@@ -120,41 +120,41 @@ impl App {
         Ok(self.store.get_or_init(|| store))
     }
 
-    /// Notes the store that the command line of this process names, before any application is found.
+    /// Records the store given on the command line of this process, before any context is created.
     pub fn name_store(store: String) {
-        // The command line is read once.
+        // The command line is parsed only once.
         let _ = NAMED_STORE.set(store);
     }
 
-    /// Returns the store that the command line names.
+    /// Returns the store given on the command line.
     pub(crate) fn named_store() -> Option<&'static str> {
         NAMED_STORE.get().map(String::as_str)
     }
 
-    /// Checks that there is a home to keep teams in. A folder for teams may be missing; what it would be made in may not.
-    /// Without this a home that is not mounted would look like one without teams.
+    /// Checks that the home folder for teams is reachable. The folder for teams may be missing, but not its parent.
+    /// Without this check, a home that is not mounted would look like one without teams.
     pub fn check_home(&self) -> Result {
         match self.layout.claude.parent() {
             Some(home) if !home.is_dir() => Err(AppError::new(
                 ErrorKind::Unreachable,
                 format!("there is no folder {} to keep teams in", home.display()),
             )
-            .hint("check HOME, or set TEAMSTER_CLAUDE_DIR to a folder you may write")),
+            .hint("check HOME, or set TEAMSTER_CLAUDE_DIR to a writable folder")),
             _ => Ok(()),
         }
     }
 
-    /// Returns the store, for looking only.
+    /// Returns the store, for reading only.
     pub fn read(&self) -> Result<&dyn Read> {
         Ok(self.store()?)
     }
 
-    /// Returns a path that the user named, made absolute.
+    /// Returns an absolute path for a path that the user gave.
     pub fn absolute(&self, path: &Path) -> PathBuf {
         self.current.join(path)
     }
 
-    /// Returns the team to act on: the one that is named, else `TEAMSTER_TEAM`, else the only one of this project.
+    /// Returns the team to act on: the given one, otherwise `TEAMSTER_TEAM`, otherwise the only team of this project.
     pub fn team(&self, named: Option<&str>) -> Result<TeamName> {
         if let Some(name) = named {
             return self.must_be_own(name.parse()?);
@@ -172,14 +172,14 @@ impl App {
         }
     }
 
-    /// Returns a team that was named, or refuses it to the agent of another team.
+    /// Returns the given team, or refuses it to an agent of another team.
     pub fn must_be_own(&self, team: TeamName) -> Result<TeamName> {
         match &self.own_team {
             Some(own) if *own != team => Err(AppError::refused(format!(
-                "{} is of team {own}, and team {team} is none of its business",
+                "{} belongs to team {own} and cannot act on team {team}",
                 self.actor.name()
             ))
-            .hint("leave the team out: your own is meant")),
+            .hint("leave the team out; the default is your own")),
             _ => Ok(team),
         }
     }
@@ -189,7 +189,7 @@ impl App {
         self.own_team.is_some()
     }
 
-    /// Returns every team that the caller may see, readable or not, by name: all of them, or an agent's own.
+    /// Returns every team that the caller may see, readable or not, by name: all teams, or only an agent's own.
     pub fn visible_teams(&self) -> Result<Vec<TeamEntry>> {
         let mut teams = self.read()?.teams()?;
         if let Some(own) = &self.own_team {
@@ -207,7 +207,7 @@ impl App {
             .collect())
     }
 
-    /// Returns the sessions of this project that are known by their state files only, and by none of these teams.
+    /// Returns the sessions of this project that are known only by their state files and belong to none of these teams.
     pub fn sessions_besides(&self, teams: &[TeamEntry]) -> Result<Vec<TeamView>> {
         if self.own_team.is_some() {
             return Ok(Vec::new());
@@ -216,14 +216,14 @@ impl App {
         let sessions = Sessions::of(&self.layout, &self.layout.project);
         let now = self.read()?.now();
         let rows = sessions.rows_besides(&teams, now).into_iter();
-        // A file that cannot be understood has a row, and nothing to look at.
+        // A file that cannot be parsed has a row, but no content to show.
         Ok(rows
             .filter(|row| row.problem.is_none())
             .filter_map(|row| sessions.view(&row.id, now))
             .collect())
     }
 
-    /// Returns what the state file of a session tells of this team, if it is one of Claude Code.
+    /// Returns the session from the state files that belongs to this team, if it is a team of Claude Code.
     pub fn session_of(&self, entry: &TeamEntry) -> Result<Option<TeamView>> {
         let config = entry.config.as_ref().ok();
         let native = config.filter(|config| config.kind() == TeamOrigin::Claude);
@@ -245,12 +245,12 @@ impl App {
                 .filter_map(|entry| entry.name.parse().ok())
                 .collect()
         };
-        // Claude Code leaves a team behind for every session. They count only where there is none of ours.
+        // Claude Code leaves a team behind for every session. Those count only if there is no team of teamster.
         let mut candidates = of_kind(TeamOrigin::Teamster);
         if candidates.is_empty() {
             candidates = of_kind(TeamOrigin::Claude);
         }
-        // A run that is over is looked at by name; what is typed now is about what is still to be done.
+        // A finished run must be named explicitly; a command without a name is about unfinished work.
         if candidates.len() > 1 {
             let read = self.read()?;
             let is_over = |team: &TeamName| run_now(read, team).is_ok_and(|run| run.finished);
@@ -264,7 +264,7 @@ impl App {
                 "no team works on {}",
                 self.layout.project.display()
             ))
-            .hint("`teamster team create NAME` makes one; `teamster team list` shows those of other projects")),
+            .hint("`teamster team create NAME` creates one; `teamster team list` shows those of other projects")),
             several => {
                 let names: Vec<&str> = several.iter().map(TeamName::as_str).collect();
                 Err(AppError::usage(format!(
@@ -287,19 +287,19 @@ impl App {
     }
 }
 
-/// Returns a path as the text that records keep of it, or refuses one that no text stands for: what is read back would be
-/// another path.
+/// Returns a path as text for records, or refuses a path that is not valid UTF-8: reading it back would yield another
+/// path.
 pub fn recordable<'a>(path: &'a Path, what: &str) -> Result<&'a str> {
     path.to_str().ok_or_else(|| {
         AppError::refused(format!(
             "the path of {what}, {}, is not UTF-8",
             path.display()
         ))
-        .hint("rename it, or the folder above it whose name is not UTF-8: records of a team could not name it")
+        .hint("rename it, or the parent folder whose name is not UTF-8: records of a team cannot contain such a path")
     })
 }
 
-/// Whether two paths lead to one folder, links or not.
+/// Returns whether two paths lead to the same folder, after resolving links.
 fn same_folder(one: &Path, other: &Path) -> bool {
     let real = |path: &Path| {
         path.canonicalize()

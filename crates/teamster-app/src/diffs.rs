@@ -1,4 +1,4 @@
-//! What the branches and the tasks of a team changed.
+//! The changes of a team's branches and tasks.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -14,25 +14,25 @@ use crate::error::{AppError, ErrorKind, Result};
 use crate::workers::project_of;
 
 const INTEGRATION: &str = "integration";
-/// What is decided about at the gate. No worker can be called so.
+/// The name for the commit at the gate. It is not a valid worker name.
 const AT_GATE: &str = "@gate";
-/// The longest diff that is passed on, in bytes.
+/// The maximum length of a diff in a response, in bytes.
 const LONGEST: usize = 1024 * 1024;
-/// So much more is looked at for secrets: none is longer.
+/// How many more bytes are searched for secrets; no secret is longer.
 const MARGIN: usize = 64 * 1024;
 
-/// What one branch of a team changed.
+/// The changes of one branch of a team.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Branch {
-    /// A worker's name, `integration`, or `@gate` for what was last asked about at the gate.
+    /// A worker's name, `integration`, or `@gate` for the commit that was last presented at the gate.
     pub name: String,
     /// The branch.
     pub branch: String,
     /// Its commit.
     pub commit: String,
-    /// What it is compared with.
+    /// The commit that it is compared with.
     pub base: String,
-    /// The files it changed, with how many lines came and went, at most 2,000.
+    /// The changed files, with the numbers of added and removed lines, at most 2,000.
     pub files: Vec<ChangedFile>,
 }
 
@@ -41,51 +41,50 @@ pub struct Branch {
 pub struct ChangedFile {
     /// Its path.
     pub path: String,
-    /// Lines that came; `null` when it is no text.
+    /// The number of added lines; `null` for a binary file.
     pub added: Option<u64>,
-    /// Lines that went; `null` when it is no text.
+    /// The number of removed lines; `null` for a binary file.
     pub removed: Option<u64>,
 }
 
-/// What the branches of a team changed.
+/// The changes of a team's branches.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Changes {
-    /// Integration first, then the workers by name. Empty when the project is no git repository.
+    /// The integration branch first, then the workers by name. Empty when the project is not a git repository.
     pub branches: Vec<Branch>,
     /// Why there is nothing to show.
     pub problem: Option<String>,
 }
 
-/// What a branch or a task changed, as text.
+/// The changes of a branch or a task, as text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Diff {
-    /// A worker's name, `integration`, or of a task `task-3` for what came of it and `task-3.attempt-7` for an attempt
-    /// that did not end well.
+    /// A worker's name, `integration`, `task-3` for the result of a task, or `task-3.attempt-7` for a failed attempt.
     pub name: String,
     /// The commit that is shown.
     pub commit: String,
-    /// What it is compared with.
+    /// The commit that it is compared with.
     pub base: String,
-    /// The files that were changed, with how many lines came and went, at most 2,000.
+    /// The changed files, with the numbers of added and removed lines, at most 2,000.
     pub files: Vec<ChangedFile>,
     /// The unified diff, redacted, at most 1 MiB.
     pub text: String,
-    /// Whether it is longer than that.
+    /// Whether it was truncated.
     pub cut: bool,
 }
 
-/// What one task has brought, as the model knows it.
+/// The recorded work on one task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskWork {
     /// The task.
     pub task: TaskId,
-    /// The commit that it ended with.
+    /// The commit with its result.
     pub commit: Option<String>,
-    /// Where the work began.
+    /// The commit where the work began.
     pub base: Option<String>,
-    /// The merge that brought it into the team's work.
+    /// The merge commit that brought it into the team's branch.
     pub merge: Option<String>,
-    /// Who is at it now.
+    /// The worker that currently works on it.
     pub at_work: Option<String>,
 }
 
@@ -95,11 +94,11 @@ fn repo(app: &App, team: &TeamName) -> Result<Repo> {
     Ok(Repo::find(&git, &project)?.repo)
 }
 
-/// Returns every branch of a team with the files it changed.
+/// Returns every branch of a team with its changed files.
 pub fn changes(app: &App, team: &TeamName) -> Result<Changes> {
     let repo = match repo(app, team) {
         Ok(repo) => repo,
-        // No repository is nothing wrong: then there are no branches.
+        // A project without a repository is not an error: it has no branches.
         Err(error) if error.kind() == ErrorKind::NotFound && app.read()?.team(team).is_ok() => {
             return Ok(Changes {
                 branches: Vec::new(),
@@ -131,7 +130,7 @@ pub fn changes(app: &App, team: &TeamName) -> Result<Changes> {
     })
 }
 
-/// Returns what one branch changed, as text.
+/// Returns the diff of one branch.
 pub fn of_branch(app: &App, team: &TeamName, name: &str, path: Option<&str>) -> Result<Diff> {
     let repo = repo(app, team)?;
     let (tip, base) = tip_of(app, team, &repo, name)?
@@ -139,7 +138,7 @@ pub fn of_branch(app: &App, team: &TeamName, name: &str, path: Option<&str>) -> 
     between(&repo, tip.name, &base, &tip.commit, path)
 }
 
-/// Returns what one task changed, as text.
+/// Returns the diff of one task.
 pub fn of_task(app: &App, team: &TeamName, work: &TaskWork, path: Option<&str>) -> Result<Diff> {
     let repo = repo(app, team)?;
     let id = &work.task;
@@ -163,7 +162,7 @@ pub fn of_task(app: &App, team: &TeamName, work: &TaskWork, path: Option<&str>) 
     }
     let attempts = repo.attempts(team, id)?;
     let Some((name, commit)) = attempts.into_iter().next_back() else {
-        let message = format!("task {id} has brought no commit yet");
+        let message = format!("task {id} has no commit yet");
         return Err(AppError::not_found(message));
     };
     let base = began_at(app, team, &repo, work, &commit)?;
@@ -175,7 +174,7 @@ fn tip_of(app: &App, team: &TeamName, repo: &Repo, name: &str) -> Result<Option<
     Ok(tips.into_iter().find(|(tip, _)| tip.name == name))
 }
 
-/// The tips of a team's branches, each with what it is compared with.
+/// Returns the tips of a team's branches, each with the commit that it is compared with.
 fn all_tips(app: &App, team: &TeamName, repo: &Repo) -> Result<Vec<(Tip, CommitId)>> {
     let mut all = Vec::new();
     all.extend(at_gate(app, team, repo)?);
@@ -186,8 +185,8 @@ fn all_tips(app: &App, team: &TeamName, repo: &Repo) -> Result<Vec<(Tip, CommitI
     Ok(all)
 }
 
-/// What a person was last asked about: exactly this commit, wherever branches are by now. A run that is over has removed
-/// them; the commit stays.
+/// Returns the commit that a person was last asked about, even if the branches have moved on. A finished run has
+/// removed them, but the commit remains.
 fn at_gate(app: &App, team: &TeamName, repo: &Repo) -> Result<Option<(Tip, CommitId)>> {
     let kind = EventType::ApprovalRequested.name();
     let asked = app.read()?.last_of(team, &[kind])?;
@@ -209,18 +208,18 @@ fn at_gate(app: &App, team: &TeamName, repo: &Repo) -> Result<Option<(Tip, Commi
     Ok(Some((tip, from)))
 }
 
-/// Returns the commit with this id, if the repository has it. Any other name in a record means nothing.
+/// Returns the commit with this id, if the repository has it. Any other kind of name in a record is ignored.
 fn known(repo: &Repo, id: &str) -> Result<Option<CommitId>> {
     match id.parse::<CommitId>() {
         Ok(id) => repo.resolve(id.as_str()).map_err(AppError::from),
         Err(error) => {
-            tracing::debug!("a record names no commit: {error}");
+            tracing::debug!("a record has an invalid commit id: {error}");
             Ok(None)
         }
     }
 }
 
-/// The difference between two commits, for people.
+/// Returns the diff between two commits.
 fn between(
     repo: &Repo,
     name: String,
@@ -240,7 +239,8 @@ fn between(
     })
 }
 
-/// The beginning of a long text. What is cut is cut after it was redacted: half a secret is no longer seen as one.
+/// Returns the beginning of a long text. It is redacted before it is truncated, because half a secret would not be
+/// recognised.
 fn shortened(bytes: &[u8]) -> (String, bool) {
     let looked_at = &bytes[..bytes.len().min(LONGEST + MARGIN)];
     let text = String::from_utf8_lossy(looked_at);
@@ -248,7 +248,7 @@ fn shortened(bytes: &[u8]) -> (String, bool) {
     if text.len() <= LONGEST && looked_at.len() == bytes.len() {
         return (text, false);
     }
-    // A line that is not there to its end tells little, unless it is most of what there is.
+    // A truncated last line is dropped, unless it is longer than the margin.
     let mut end = text.len().min(LONGEST);
     while !text.is_char_boundary(end) {
         end -= 1;
@@ -270,8 +270,8 @@ fn counted(repo: &Repo, base: &CommitId, commit: &CommitId) -> Result<Vec<Change
         .collect())
 }
 
-/// Where the work of a task began: what the others had brought by then is no part of it, even if its agent has brought
-/// that in itself.
+/// Returns the commit where the work of a task began. Earlier work of others is not part of it, even if the agent
+/// merged that work itself.
 fn began_at(
     app: &App,
     team: &TeamName,
@@ -304,12 +304,13 @@ fn began_at(
     if base != *commit {
         return Ok(base);
     }
-    // The user has it already, so all that is known is the commit itself.
+    // It has already landed, so only the commit itself is known.
     let parent = repo.resolve(&format!("{commit}^1"))?;
     Ok(parent.unwrap_or(base))
 }
 
-/// Where a commit left the team's merged work; `None` when there is none, or when it is part of it.
+/// Returns where a commit branched off the team's merged work; `None` when there is none, or when the commit is part of
+/// it.
 fn began_with_others(team: &TeamName, repo: &Repo, commit: &CommitId) -> Result<Option<CommitId>> {
     let merged = tips(repo, team)?;
     let Some(merged) = merged.into_iter().find(|tip| tip.name == INTEGRATION) else {
@@ -319,7 +320,7 @@ fn began_with_others(team: &TeamName, repo: &Repo, commit: &CommitId) -> Result<
     Ok(fork.filter(|fork| fork != commit))
 }
 
-/// What a branch is compared with: where it left what the team began from.
+/// Returns what a branch is compared with: the point where it left the base of the team.
 fn base_of(app: &App, team: &TeamName, repo: &Repo, tip: &Tip) -> Result<CommitId> {
     let config = app.read()?.team(team)?;
     let ours = config.as_object().get("teamster");

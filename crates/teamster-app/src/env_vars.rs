@@ -8,68 +8,68 @@ use std::ffi::OsString;
 /// The team to act on when `--team` is not given.
 pub const TEAM: &str = "TEAMSTER_TEAM";
 
-/// The worker that the caller is. Set by a bridge for its agent; whoever has it can act for nobody else.
+/// The caller's worker name. A bridge sets it for its agent, which can then act only as this worker.
 pub const WORKER: &str = "TEAMSTER_WORKER";
 
 /// The session whose state `state-file` changes when `--session` is not given.
 pub const SESSION: &str = "TEAMSTER_SESSION";
 
-/// The socket of the caller's bridge. Set by a bridge for its agent: whoever speaks through it is that worker.
+/// The socket of the caller's bridge. A bridge sets it for its agent: requests through it are made as that worker.
 pub const SOCKET: &str = teamster_workers::socket::SOCKET;
 
 /// The task that the caller works on. Set by a bridge for its agent, like the three below.
 pub const TASK_ID: &str = "TEAMSTER_TASK_ID";
-/// What that task is about.
+/// The subject of that task.
 pub const TASK_SUBJECT: &str = "TEAMSTER_TASK_SUBJECT";
-/// A copy of that task's file, without the proof of the claim.
+/// A copy of that task's file, without the claim token.
 pub const TASK_FILE: &str = "TEAMSTER_TASK_FILE";
-/// 1 for the first try.
+/// The number of the attempt, starting at 1.
 pub const TASK_ATTEMPT: &str = "TEAMSTER_TASK_ATTEMPT";
 
-/// Any value but an empty one turns colours off (<https://no-color.org>).
+/// Any non-empty value turns colours off (<https://no-color.org>).
 pub const NO_COLOR: &str = "NO_COLOR";
 
-/// How many columns a frame that is printed once may have.
+/// The number of columns of a frame that is printed once.
 pub const COLUMNS: &str = "COLUMNS";
-/// How many lines a frame that is printed once may have.
+/// The number of lines of a frame that is printed once.
 pub const LINES: &str = "LINES";
 
-/// Where programs are looked for.
+/// The search path for programs.
 pub const PATH: &str = "PATH";
 
-/// The person's editor for a whole screen, with arguments if there are any.
+/// The user's full-screen editor, with optional arguments.
 pub const VISUAL: &str = "VISUAL";
-/// The person's editor, where no other one is named.
+/// The user's editor, if `VISUAL` is not set.
 pub const EDITOR: &str = "EDITOR";
 
-/// Set by tmux for what runs in it: `socket,pid,session`.
+/// Set by tmux for its descendants: `socket,pid,session`.
 pub const TMUX: &str = "TMUX";
-/// Where tmux keeps the sockets of its servers.
+/// The folder in which tmux keeps its sockets.
 pub const TMUX_TMPDIR: &str = "TMUX_TMPDIR";
 
-/// Where a desktop draws: set where a browser can open.
+/// The X11 display; if it is set, a browser can be opened.
 pub const DISPLAY: &str = "DISPLAY";
-/// The same for desktops of the newer kind.
+/// The Wayland display; if it is set, a browser can be opened.
 pub const WAYLAND_DISPLAY: &str = "WAYLAND_DISPLAY";
 
-/// Where a user's sockets may lie.
+/// The folder for the user's sockets.
 pub const RUN_FOLDER: &str = "XDG_RUNTIME_DIR";
 
 /// Builds for tests only: the host of a run dies by SIGKILL as soon as the journal has this event.
 #[cfg(debug_assertions)]
 pub const DIE_AT_EVENT: &str = "TEAMSTER_TEST_DIE_AT_EVENT";
 
-/// Builds for tests only: the host does not look whether what it calls merged is merged.
+/// Builds for tests only: the host does not verify that merged work is really in the branch.
 #[cfg(debug_assertions)]
 pub const UNCHECKED_MERGES: &str = "TEAMSTER_TEST_UNCHECKED_MERGES";
 
-/// Builds for tests only: a file with the number of milliseconds by which the wall clock is moved.
+/// Builds for tests only: a file with the number of milliseconds by which the wall clock is shifted.
 #[cfg(debug_assertions)]
 pub const CLOCK_OFFSET: &str = "TEAMSTER_TEST_CLOCK_OFFSET";
 
 /// Setting `claim.lease`.
 pub const CLAIM_LEASE: &str = "TEAMSTER_CLAIM_LEASE";
-/// Setting `store.url`: the address of the store, which may have a password in it. No program that we start inherits it.
+/// Setting `store.url`: the URL of the store, which may contain a password. It is not passed on to started programs.
 pub const STORE: &str = teamster_isolate::STORE;
 /// Setting `store.url_file`.
 pub const STORE_URL_FILE: &str = "TEAMSTER_STORE_URL_FILE";
@@ -122,21 +122,22 @@ pub const WORKTREE_LINK: &str = "TEAMSTER_WORKTREE_LINK";
 /// Setting `worktree.link_writable`.
 pub const WORKTREE_LINK_WRITABLE: &str = "TEAMSTER_WORKTREE_LINK_WRITABLE";
 
-/// The number of the launch that a bridge belongs to.
+/// The launch number that a bridge belongs to.
 pub const LAUNCH: &str = teamster_isolate::process_tree::LAUNCH;
 
-/// The team and the worker of a bridge, joined by a slash. Set by whoever starts a bridge: what runs below one is known by it.
+/// The team and the worker of a bridge, joined by a slash. Set when a bridge is started, so that its descendants can be
+/// identified.
 pub const BRIDGE: &str = teamster_workers::launch::BRIDGE;
 
-/// The number of the launch that a guard belongs to: the process above a bridge, which ends its agent when it is killed.
+/// The launch number that a guard belongs to: the process above a bridge, which ends the agent if the bridge is killed.
 pub const GUARD: &str = teamster_isolate::process_tree::GUARD;
 /// The team and the worker of the bridge below a guard, joined by a slash.
 pub const GUARDED: &str = teamster_workers::guard::GUARDED;
 
-/// Any value but an empty one and `0` makes hooks say what they do.
+/// Any value other than an empty one and `0` makes hooks log what they do.
 pub const DEBUG: &str = "TEAMSTER_DEBUG";
-/// What the trace of a host or a bridge tells, by module and level: `teamster_run=debug,info`, `off`. An absolute path is
-/// the file in which hooks say what they do, besides the error stream.
+/// What the trace of a host or a bridge contains, by module and level: `teamster_run=debug,info`, `off`. An absolute
+/// path is the file in which hooks log what they do, in addition to stderr.
 pub const LOG: &str = "TEAMSTER_LOG";
 /// Set by tmux: the pane that the client runs in.
 pub const TMUX_PANE: &str = "TMUX_PANE";
@@ -147,24 +148,24 @@ pub const CLAUDE_PID: &str = "CLAUDE_PID";
 pub const HELP: &str = "\
 Environment:
   TEAMSTER_TEAM        the team to act on when --team is not given
-  TEAMSTER_WORKER      the worker that the caller is; it can then act for nobody else
-  TEAMSTER_SOCKET      where the caller reaches its worker's bridge; commands of agents go there
+  TEAMSTER_WORKER      the calling worker; it can act only for itself
+  TEAMSTER_SOCKET      the socket of the worker's bridge, which handles commands of agents
   TEAMSTER_PROJECT     the project folder (else CLAUDE_PROJECT_DIR, else the git work tree)
   TEAMSTER_CLAUDE_DIR  where teams are kept (else CLAUDE_CONFIG_DIR, else ~/.claude)
   TEAMSTER_STORE       the database in which teams are kept, instead of files
-  TEAMSTER_DEBUG       makes hooks say what they do, on the error stream and in TEAMSTER_LOG
+  TEAMSTER_DEBUG       makes hooks log what they do, to standard error and to TEAMSTER_LOG
                        (else .bkit/hook.log)
-  TEAMSTER_LOG         what traces of runs and workers tell: teamster_run=debug,info, or off
+  TEAMSTER_LOG         log filter for runs and workers: teamster_run=debug,info, or off
   VISUAL, EDITOR       the editor for plans (else vi)
-  NO_COLOR             no colours
-  Settings have variables of their own: see `teamster config show`";
+  NO_COLOR             disables colours
+  Settings have their own variables: see `teamster config show`";
 
-/// The value of a variable; an empty one counts as not set.
+/// Returns the value of a variable; an empty value counts as unset.
 pub fn get(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
 }
 
-/// The same as text. What is not UTF-8 is no valid name or setting, and its replacement will be refused as such.
+/// Returns the value as text. Invalid UTF-8 is replaced, which the caller then rejects as an invalid name or setting.
 pub fn text(name: &str) -> Option<String> {
     get(name).map(|value| value.to_string_lossy().into_owned())
 }

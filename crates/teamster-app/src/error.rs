@@ -1,4 +1,4 @@
-//! How a use case fails: what happened, to what, what to do.
+//! The error of a use case: what happened, to what, and what to do about it.
 
 use teamster_claude::state::StateError;
 use teamster_fs::FsError;
@@ -12,16 +12,16 @@ use teamster_types::NameError;
 use teamster_workers::tools::{FailureKind, ToolFailure};
 use teamster_workers::workplace::NotTrusted;
 
-/// The sort of failure. The exit code of a command and the status of an HTTP answer follow from it.
+/// The kind of an error. The exit code of a command and the HTTP status follow from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// For a reason that none of the others names.
+    /// No more specific kind applies.
     Failed,
-    /// Arguments, variables or settings that make no sense.
+    /// Invalid arguments, variables or settings.
     Usage,
     /// It does not exist.
     NotFound,
-    /// Taken, stale token, illegal step, still alive.
+    /// A conflict: already taken, stale token, illegal transition, still alive.
     Conflict,
     /// There is nothing to do.
     Nothing,
@@ -29,14 +29,14 @@ pub enum ErrorKind {
     Refused,
     /// The store cannot be read or written.
     Unreachable,
-    /// A run ended otherwise than well; with the code that says how.
+    /// A run ended unsuccessfully, with this exit code.
     Ended(u8),
-    /// Whoever read our output has gone, as `head` does. Nobody is left to tell.
+    /// The reader of our output has closed it, as `head` does, so nothing can be reported.
     Unheard,
 }
 
 impl ErrorKind {
-    /// Returns the word for it in JSON.
+    /// Returns its name in JSON.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Failed | Self::Unheard => "failed",
@@ -51,7 +51,7 @@ impl ErrorKind {
     }
 }
 
-/// Something that was asked for and not done.
+/// Why a use case was not carried out.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct AppError {
@@ -83,7 +83,7 @@ impl AppError {
         Self::new(ErrorKind::Refused, message)
     }
 
-    /// Returns the error of a run that ended otherwise than well.
+    /// Returns the error of a run that ended unsuccessfully.
     pub fn ended(code: u8, message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Ended(code), message)
     }
@@ -93,14 +93,14 @@ impl AppError {
         Self::new(ErrorKind::NotFound, message)
     }
 
-    /// Returns the error with a hint on what to do.
+    /// Adds a hint on what to do.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
-    /// Returns the sort of failure.
+    /// Returns the kind of the error.
     pub const fn kind(&self) -> ErrorKind {
         self.kind
     }
@@ -126,7 +126,7 @@ impl From<StoreError> for AppError {
             Kind::Failed => ErrorKind::Failed,
         };
         let fallback = match kind {
-            _ if error.busy => "somebody else is at it; try again in a moment",
+            _ if error.busy => "another process is using it; try again in a moment",
             ErrorKind::NotFound => {
                 "`teamster team list` shows the teams, `teamster task list` the tasks"
             }
@@ -204,7 +204,7 @@ impl From<StateError> for AppError {
             StateError::NoProject(_) => Self::new(ErrorKind::Unreachable, error.to_string())
                 .hint("check TEAMSTER_PROJECT and CLAUDE_PROJECT_DIR"),
             StateError::Corrupt { .. } => Self::new(ErrorKind::Failed, error.to_string())
-                .hint("the next change keeps it aside and begins a fresh one"),
+                .hint("the next change moves it aside and starts a new file"),
         }
     }
 }

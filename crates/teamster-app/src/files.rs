@@ -1,4 +1,4 @@
-//! Files that the user names.
+//! Reads and writes files that the user names.
 
 use std::path::Path;
 
@@ -22,12 +22,12 @@ pub fn refuse_longer(bytes: &[u8], path: &Path, limit: usize) -> Result {
             path.display(),
             limit / 1024
         ))
-        .hint("keep it in the project, and name it here in a few words"));
+        .hint("keep it in the project, and refer to it in a short text"));
     }
     Ok(())
 }
 
-/// Links on the way to a file that the user named are the user's own; they are resolved first.
+/// Reads a file. Links in a path that the user gave are the user's own, so they are resolved first.
 fn read_whole(path: &Path) -> Result<Vec<u8>> {
     let missing = || {
         AppError::not_found(format!("there is no file {}", path.display()))
@@ -44,7 +44,7 @@ fn read_whole(path: &Path) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Writes a new file that nobody but the user may read, whole or not at all. One that is there is not replaced.
+/// Writes a new file that only the user may read, atomically. An existing file is not replaced.
 pub fn write_new(path: &Path, bytes: &[u8]) -> Result {
     let (folder, name) = (path.parent(), path.file_name());
     let missing = || {
@@ -66,7 +66,7 @@ pub fn write_new(path: &Path, bytes: &[u8]) -> Result {
     }
     Err(AppError::new(
         ErrorKind::Conflict,
-        format!("{} is there already", path.display()),
+        format!("{} already exists", path.display()),
     )
     .hint("choose another name, or remove it first; nothing was written"))
 }

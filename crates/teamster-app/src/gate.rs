@@ -1,8 +1,8 @@
 //! Deciding at the gate: a person approves, rejects or revises the work of a run.
 //!
-//! The decision is the host's. Where one waits at the gate, it is told through the journal and judges the answer. Where
-//! none does, [`decide`] takes the host's lock for the caller, who goes on from there, and [`submit`] begins a host in a
-//! process of its own. It is the same code either way.
+//! The host validates the decision. If one waits at the gate, it receives the answer through the journal. If there is
+//! none, [`decide`] takes the host's lock for the caller, which then hosts the run, and [`submit`] starts a host in a
+//! separate process. The same code runs either way.
 
 use std::time::{Duration, Instant};
 
@@ -17,49 +17,51 @@ use crate::error::{AppError, ErrorKind, Result};
 use crate::runs;
 use crate::trust::Unknown;
 
-/// How long a living host may take to judge an answer.
+/// How long a running host may take to validate an answer.
 const PATIENCE: Duration = Duration::from_secs(30);
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 const PAGE: usize = 1_000;
 
-/// What came of a decision.
+/// The result of a decision.
 pub enum DecisionOutcome {
-    /// Nobody hosts the run, and its lock is the caller's now, who hosts it with this reply.
+    /// The run has no host, so the caller now holds its lock and must host it with this reply.
     Host {
-        /// What the run is to do.
+        /// The specification of the run.
         spec: Box<RunSpec>,
         /// The lock of its host.
         lock: Box<ExclusiveLock>,
         /// The reply for the gate.
         reply: GateReply,
     },
-    /// The host of the run has judged it.
+    /// The host of the run has validated it.
     Judged(Judged),
 }
 
-/// A decision that the host of a run has carried out, or goes on with.
+/// A decision that the host of a run has carried out, or is carrying out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Judged {
-    /// The commit that was decided on.
+    /// The commit that was decided about.
     pub commit: Option<String>,
-    /// The word for the decision: `approved`, `rejected` or `to be revised`.
+    /// The decision, as text: `approved`, `rejected` or `to be revised`.
     pub word: &'static str,
-    /// The word for the end of the run; `None` when it goes on.
+    /// The outcome of the run; `None` when it continues.
     pub outcome: Option<String>,
 }
 
-/// Returns the answer that asks for a change, or refuses one that does not say what to change.
+/// Returns the answer that requests a revision, or refuses one without a description of the changes.
 pub fn revise(text: &str) -> Result<GateAnswer> {
     if text.trim().is_empty() {
-        return Err(AppError::usage("what is to be changed?"));
+        return Err(AppError::usage(
+            "a revision needs a text that says what to change",
+        ));
     }
     Ok(GateAnswer::Revise {
         text: text.to_owned(),
     })
 }
 
-/// Decides at the gate that a team waits at. Whoever can be asked may take what is there; everybody else must name the
-/// commit. Waits for the host's judgement where there is a host.
+/// Decides at the gate that a team waits at. A caller that can be asked may accept the current commit; any other caller
+/// must name the commit. Waits for the host's validation if there is a host.
 pub fn decide(
     app: &App,
     team: &TeamName,
@@ -77,7 +79,7 @@ pub fn decide(
         runs::require_trust(app, team, &spec, Unknown::Ask)?;
     }
     if let Some(lock) = runs::lock(app, team)? {
-        // Nobody else decides while the lock is ours, but until it was they could.
+        // The lock excludes other decisions from now on, but not those made before it was taken.
         let (state, _) = runs::state_of(app.read()?, team)?;
         must_be_open(team, &state, &gate, &answer)?;
         let reply = GateReply {
@@ -92,18 +94,19 @@ pub fn decide(
         });
     }
     if !runs::is_hosted(app, team)? {
-        // Another run works in the project, so nobody would judge the answer.
+        // Another run works in the project, so no host would validate the answer.
         return Err(runs::busy());
     }
-    // Somebody hosts it: they are told.
+    // The run has a host, which receives the answer.
     if state.decision.is_none() {
         tell(app, team, &gate, &answer)?;
     }
     wait(app, team, state, seen, &answer).map(DecisionOutcome::Judged)
 }
 
-/// Hands a decision to the run without waiting for what comes of it, and returns its place in the journal. Whoever decides
-/// has seen this opening of the gate and this commit. Where no host waits, one is begun that judges the answer.
+/// Submits a decision to the run without waiting for the result, and returns its position in the journal. `seen` is the
+/// opening of the gate and the commit that the caller was shown. If no host waits, one is started to validate the
+/// answer.
 pub fn submit(app: &App, team: &TeamName, seen: (&str, &str), answer: &GateAnswer) -> Result<u64> {
     app.must_be_a_person("deciding at the gate")?;
     let (mut state, seen_up_to) = runs::state_of(app.read()?, team)?;
@@ -118,8 +121,8 @@ pub fn submit(app: &App, team: &TeamName, seen: (&str, &str), answer: &GateAnswe
     }
     must_be_first(&state, &gate, answer)?;
     let place = tell(app, team, &gate, answer)?;
-    // Of two that came at once the host takes the one that is first in the journal; the other one must not hear that
-    // it was taken.
+    // Of two concurrent answers the host accepts the first in the journal; the other caller must not be told that its
+    // answer was accepted.
     for event in app.read()?.events(team, seen_up_to + 1, PAGE)?.events {
         if event.seq < place {
             state.apply(&event);
@@ -132,7 +135,7 @@ pub fn submit(app: &App, team: &TeamName, seen: (&str, &str), answer: &GateAnswe
     Ok(place)
 }
 
-/// Checks that the run still waits at the gate that was seen, and that nobody has given another answer there.
+/// Checks that the run still waits at the gate that was shown, and that it has no different answer.
 fn must_be_open(team: &TeamName, state: &RunState, seen: &Gate, answered: &GateAnswer) -> Result {
     if present_gate(team, state)?.id != seen.id {
         return Err(not_what_was_seen());
@@ -143,12 +146,12 @@ fn must_be_open(team: &TeamName, state: &RunState, seen: &Gate, answered: &GateA
 fn not_what_was_seen() -> AppError {
     AppError::new(
         ErrorKind::Conflict,
-        "the gate is not what it was when you looked",
+        "the work at the gate has changed since you looked",
     )
     .hint("look at it again before you decide")
 }
 
-/// An answer counts only if nobody has given another one.
+/// Checks that no different answer has been given.
 fn must_be_first(state: &RunState, gate: &Gate, answered: &GateAnswer) -> Result {
     let given = state.decision.iter().chain(&state.answers);
     let mut given = given.filter(|given| given.gate == gate.id && given.commit == gate.commit);
@@ -165,29 +168,29 @@ fn was_slower(first: &GateAnswer) -> AppError {
     };
     AppError::new(
         ErrorKind::Conflict,
-        format!("somebody else was faster: it is {}{how}", word(first)),
+        format!("another decision came first: it is {}{how}", word(first)),
     )
-    .hint("`teamster status` shows what came of it; `teamster run --resume` carries it out, if nobody does")
+    .hint("`teamster status` shows the result; `teamster run --resume` carries it out if no process does")
 }
 
-/// Where everybody works in the project's own folder, nothing is there to go back to.
+/// Refuses a rollback if all workers work in the project's own folder: there is no earlier state to return to.
 fn refuse_rollback_in_place(spec: &RunSpec, answered: &GateAnswer) -> Result {
     if spec.in_place && matches!(answered, GateAnswer::Reject { rollback: true, .. }) {
         return Err(AppError::refused(
             "the team works in your own folder, so nothing can be rolled back",
         )
-        .hint("`teamster reject` without --rollback; what was changed is for you to undo"));
+        .hint("use `teamster reject` without --rollback, and undo the changes yourself"));
     }
     Ok(())
 }
 
-/// Returns the gate that a run is at, whether it waits there (`RunState::open_gate`) or somebody has just decided: the same
-/// decision twice is one.
+/// Returns the gate of a run, whether it waits there (`RunState::open_gate`) or was just decided, so that repeating the
+/// same decision succeeds.
 fn present_gate(team: &TeamName, state: &RunState) -> Result<Gate> {
     let none = |why: &str| {
         AppError::new(
             ErrorKind::Conflict,
-            format!("team {team} does not wait at the gate: {why}"),
+            format!("team {team} is not waiting at the gate: {why}"),
         )
         .hint("`teamster status` shows where it is")
     };
@@ -209,7 +212,8 @@ fn present_gate(team: &TeamName, state: &RunState) -> Result<Gate> {
     }
 }
 
-/// What is decided on is what was seen: whoever sits at a terminal may take what is there, everybody else must name it.
+/// Checks that the decision is about the commit that was seen: a person at a terminal may accept the current one; any
+/// other caller must name it.
 pub(crate) fn check_commit(app: &App, commit: &str, named: Option<&str>) -> Result {
     match named {
         Some(named) if named.len() >= 7 && commit.starts_with(named) => Ok(()),
@@ -217,7 +221,7 @@ pub(crate) fn check_commit(app: &App, commit: &str, named: Option<&str>) -> Resu
             ErrorKind::Conflict,
             format!("the gate is open for {commit}, not for {named}"),
         )
-        .hint("look at what it is now before you decide")),
+        .hint("look at that commit before you decide")),
         None if app.can_ask() || commit.is_empty() => Ok(()),
         None => Err(AppError::usage("without a terminal --commit SHA is needed")
             .hint(format!("the gate is open for --commit {commit}"))),
@@ -231,7 +235,7 @@ fn tell(app: &App, team: &TeamName, gate: &Gate, answered: &GateAnswer) -> Resul
     Ok(app.store()?.record(team, event)?)
 }
 
-/// Waits for the host to judge the answer, and for what comes of it.
+/// Waits for the host to validate the answer, and for the result.
 fn wait(
     app: &App,
     team: &TeamName,
@@ -246,7 +250,7 @@ fn wait(
     while start.elapsed() < PATIENCE {
         for event in app.read()?.events(team, seen + 1, PAGE)?.events {
             seen = event.seq;
-            // What the run goes on with, or how it ended.
+            // How the run continues, or how it ended.
             let (is_over, outcome, why) = match event.payload() {
                 EventKind::RunFinished(finished) => (true, Some(finished.outcome), finished.reason),
                 EventKind::RunStage(entered) => (true, None, entered.reason),
@@ -287,11 +291,11 @@ fn wait(
     }
     Err(
         AppError::new(ErrorKind::Failed, "the host of the run does not answer")
-            .hint("`teamster status` shows it; what was said is in the journal and will be judged"),
+            .hint("your decision is in the journal and the host will process it; `teamster status` shows the run"),
     )
 }
 
-/// Returns the word for a decision.
+/// Returns the decision as text.
 pub(crate) fn word(answer: &GateAnswer) -> &'static str {
     match answer {
         GateAnswer::Approve => "approved",

@@ -15,13 +15,13 @@ use crate::app::App;
 use crate::env_vars;
 use crate::error::Result;
 
-/// Returns teams, processes, panes, locks and heartbeats that nobody uses any more. A team without a sign of life is over
+/// Returns leftover teams, processes, panes, locks and heartbeats. A team without signs of life counts as a leftover
 /// from the age `ttl` on.
 pub fn scan(app: &App, ttl: Duration) -> Result<Vec<Zombie>> {
     Ok(zombies::scan(&scan_options(app, &Machine::read(), ttl)?)?)
 }
 
-/// Removes what [`scan`] finds, and worktrees of teams that are gone and hold nothing.
+/// Removes what [`scan`] finds, and empty worktrees of removed teams.
 pub fn reap(app: &App, ttl: Duration, options: ReapOptions) -> Result<ReapReport> {
     let machine = Machine::read();
     let mut report = zombies::reap(&scan_options(app, &machine, ttl)?, options)?;
@@ -29,7 +29,7 @@ pub fn reap(app: &App, ttl: Duration, options: ReapOptions) -> Result<ReapReport
     Ok(report)
 }
 
-/// Brings a removed team back from the trash.
+/// Restores a removed team from the trash.
 pub fn restore(app: &App, team: &str) -> Result<Restored> {
     let machine = Machine::read();
     Ok(zombies::restore(
@@ -38,7 +38,7 @@ pub fn restore(app: &App, team: &str) -> Result<Restored> {
     )?)
 }
 
-/// Returns the project of the current folder as something that can be cleaned up.
+/// Returns the project of the current folder, for cleaning up.
 pub fn project(app: &App) -> ProjectGc<'_> {
     ProjectGc {
         layout: &app.layout,
@@ -48,7 +48,7 @@ pub fn project(app: &App) -> ProjectGc<'_> {
     }
 }
 
-/// Returns options for a person, who has the time for everything.
+/// Returns the options for a scan that a person requested, which may take its time.
 fn scan_options<'a>(app: &'a App, machine: &'a Machine, ttl: Duration) -> Result<ScanOptions<'a>> {
     app.check_home()?;
     Ok(ScanOptions {

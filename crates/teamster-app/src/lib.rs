@@ -1,5 +1,9 @@
 //! The application layer: what a person, the page or a worker can ask of teamster, each as a function.
 //!
+//! # What it owns
+//!
+//! One function for each thing that a user can do. No surface does any of it by itself.
+//!
 //! # How it works
 //!
 //! An [`App`] holds what every use case needs: where things are, the settings, the store, and the [`Actor`] who asks. A
@@ -7,22 +11,22 @@
 //! The command line, Studio and other surfaces parse requests, call these functions and show the answers, so that they
 //! cannot disagree.
 //!
-//! - [`config`], [`env_vars`]: settings with their sources, and every variable that is read.
-//! - [`trust`], [`presets`], [`prompts`]: what comes with a project, and what of it the user accepts.
+//! - [`config`], [`env_vars`]: settings with their sources, and every environment variable that is read.
+//! - [`trust`], [`presets`], [`prompts`]: files that come with a project, and which of them the user accepts.
 //! - [`runs`], [`gate`]: preparing, starting and hosting a run, and deciding about its work.
-//! - [`workers`], [`messages`]: starting, being and stopping workers, and writing to them.
-//! - [`questions`], [`permissions`], [`plans`]: answering what agents ask, what they want to be allowed, and the plan of a
-//!   run.
-//! - [`logs`], [`diffs`]: what agents sent, and what they changed.
-//! - [`trace_log`]: what a host or a bridge did, for whoever looks for the reason of something.
-//! - [`tool_server`]: our tools in the settings of a person's own client.
-//! - [`stores`]: which store is meant, making one, looking at it, and taking teams from one to another.
-//! - [`gc`]: what is left behind.
+//! - [`workers`], [`messages`]: starting, running and stopping workers, and sending them messages.
+//! - [`questions`], [`permissions`], [`plans`]: answering questions and permission requests of agents, and deciding
+//!   about the plan of a run.
+//! - [`logs`], [`diffs`]: the output of agents, and their changes.
+//! - [`trace_log`]: the trace of a host or a bridge, for debugging.
+//! - [`tool_server`]: installing teamster's MCP server in the settings of the user's own client.
+//! - [`stores`]: choosing, creating and inspecting a store, and moving teams between stores.
+//! - [`gc`]: finding and removing what dead teams and old runs left behind.
 //!
 //! # What it refuses
 //!
-//! It prints nothing, draws nothing and knows no exit codes. Where a person has to be asked, the surface brings a function
-//! that asks ([`App::confirm`]); where nobody can be asked, the answer is no.
+//! It prints nothing, draws nothing and knows no exit codes. To ask a person, it calls a function that the surface
+//! provides ([`App::confirm`]); if no person can be asked, the answer is no.
 
 mod actor;
 mod app;

@@ -10,17 +10,17 @@ use teamster_workers::tools;
 use crate::app::App;
 use crate::error::{AppError, Result};
 
-/// The name that means whoever leads the team.
+/// The recipient name of the team's lead.
 pub const LEAD: &str = "lead";
-/// The name that means every member.
+/// The recipient name of all members.
 pub const ALL: &str = "all";
 
-/// Returns whether a name means whoever leads the team, in our words or in those of Claude Code.
+/// Returns whether a name denotes the team's lead, as teamster or Claude Code calls it.
 pub fn is_lead(name: &str) -> bool {
     matches!(name, LEAD | CLIENT_LEAD)
 }
 
-/// Sends a plain message to whom a name means: a worker, [`LEAD`] or [`ALL`]. Returns who that is, and the messages.
+/// Sends a plain message to a worker, to [`LEAD`] or to [`ALL`]. Returns the recipient and the messages.
 pub fn send(
     app: &App,
     team: &TeamName,
@@ -34,7 +34,7 @@ pub fn send(
     Ok((to, sent))
 }
 
-/// A plain message.
+/// Creates a plain message.
 fn outgoing(from: String, to: Recipient, content: String) -> Result<Outgoing> {
     if content.is_empty() {
         return Err(AppError::refused("the message is empty").hint("say something"));

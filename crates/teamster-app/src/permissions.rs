@@ -1,4 +1,4 @@
-//! Answering what an agent wants to do and a person has to decide.
+//! Answers permission requests of agents.
 
 use serde_json::{Value, json};
 use teamster_journal::payload::MessageSent;
@@ -13,24 +13,24 @@ use teamster_view::requests;
 use crate::app::App;
 use crate::error::{AppError, ErrorKind, Result};
 
-/// The type of the message that holds a person's decision.
+/// The type of the message that contains a person's decision.
 const ANSWER: &str = "permission_answer";
-/// The number of events that are searched for an earlier answer.
+/// The number of recent events that are searched for an earlier answer.
 const LOOKED_THROUGH: usize = 20_000;
-/// The longest text of others in a message of ours, in characters.
+/// The maximum length of quoted text in a message, in characters.
 const SHOWN: usize = 200;
 
-/// What a person decides about a request of an agent.
+/// A person's decision about a permission request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PermissionAnswer {
-    /// Whether it may.
+    /// Whether it is allowed.
     pub allow: bool,
-    /// Why not, in words for the agent.
+    /// Why it is denied, for the agent.
     pub reason: String,
 }
 
 impl PermissionAnswer {
-    /// Returns the decision that a line means: `allow`, `deny`, or `deny` and why.
+    /// Parses a decision: `allow`, `deny`, or `deny` and the reason.
     pub fn read(line: &str) -> Option<Self> {
         let line = line.trim();
         let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
@@ -46,9 +46,9 @@ impl PermissionAnswer {
     }
 }
 
-/// Tells an agent whether it may do what it asked for. Only the first answer counts; whoever is late is told. `seen` is the
-/// position of the event that asks, where the caller has shown the request: one of the same name that was asked later is
-/// another one.
+/// Tells an agent whether its request is allowed. Only the first answer counts; a late caller gets an error. `seen` is
+/// the position of the request's event, if the caller has shown the request: a later request with the same id is a
+/// different one.
 pub fn answer(
     app: &App,
     team: &TeamName,
@@ -92,8 +92,8 @@ pub fn answer(
     }
 }
 
-/// Returns the first answer that was sent to a worker about a request. One from before it was asked is about an earlier
-/// request of the same name.
+/// Returns the first answer to a request. An answer from before the request belongs to an earlier request with the same
+/// id.
 fn first_answer(
     app: &App,
     team: &TeamName,
@@ -126,7 +126,7 @@ fn is_late(worker: &WorkerName, request: &str, first: &MessageSent) -> AppError 
     };
     AppError::new(
         ErrorKind::Conflict,
-        format!("somebody was faster: {worker} was told that it {may} ({request})"),
+        format!("another decision came first: {worker} was told that it {may} ({request})"),
     )
 }
 
@@ -135,12 +135,13 @@ fn not_waiting(worker: &WorkerName, request: &str, waiting: &[PermissionRequest]
         .iter()
         .map(|open| format!("{} ({})", open.request, shown_line(&open.what, SHOWN)))
         .collect();
-    AppError::not_found(format!("{worker} does not wait for an answer to {request}")).hint(
-        match open.as_slice() {
-            [] => "it waits for none".to_owned(),
-            open => format!("it waits for {}", open.join(", ")),
-        },
-    )
+    AppError::not_found(format!(
+        "{worker} is not waiting for an answer to {request}"
+    ))
+    .hint(match open.as_slice() {
+        [] => "it has no open requests".to_owned(),
+        open => format!("it is waiting for {}", open.join(", ")),
+    })
 }
 
 #[cfg(test)]

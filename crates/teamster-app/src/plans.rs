@@ -1,7 +1,7 @@
 //! Deciding about the plan of a run before it is carried out.
 //!
-//! The plan that is proposed and the answer are in the journal, so the host follows whoever answers first, wherever that
-//! is: at the run's own terminal, by a command, or on the page.
+//! The proposed plan and the answer are in the journal, so the host follows the first answer, wherever it is given: at
+//! the run's own terminal, by a command, or on the page.
 
 use std::path::Path;
 
@@ -16,25 +16,25 @@ use crate::app::App;
 use crate::error::{AppError, ErrorKind, Result};
 use crate::runs;
 
-/// The longest text of what to change, in characters.
+/// The maximum length of a revision request, in characters.
 const LONGEST: usize = 10_000;
-/// The longest text of others in a message of ours, in characters.
+/// The maximum length of quoted text in a message, in characters.
 const SHOWN: usize = 200;
 
-/// What a person says to a plan.
+/// A person's answer to a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PlanInput {
     /// The plan is carried out.
     Accept,
     /// The run ends without work, for this reason if there is one.
     Reject(String),
-    /// The leader makes another plan; these words say what to change.
+    /// The leader makes another plan; the text says what to change.
     Revise(String),
-    /// This text takes the place of the plan: a plan file in TOML, YAML or JSON. It is asked about in turn.
+    /// This text replaces the plan: a plan file in TOML, YAML or JSON. It needs approval in turn.
     Edit(String),
 }
 
-/// An answer that counts.
+/// An answer that took effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AnsweredPlan {
     /// The revision that was answered.
@@ -43,19 +43,20 @@ pub struct AnsweredPlan {
     pub answer: PlanAnswer,
     /// The position of its event.
     pub seq: u64,
-    /// Whether a host goes on with it. Without one the answer waits until the run is taken up.
+    /// Whether a host continues with it. Without one the answer waits until the run is resumed.
     pub is_hosted: bool,
 }
 
-/// Returns the plan that the run of a team waits with, and what the run is to do; or an error that says where it is.
+/// Returns the plan that the run of a team waits with, and the run's specification; or an error that says where the run
+/// is.
 pub fn open_plan(app: &App, team: &TeamName) -> Result<(PlanProposal, RunSpec)> {
     let spec = runs::spec_of(app, team)?;
     let (state, _) = runs::state_of(app.read()?, team)?;
     Ok((must_be_open(team, &state)?.clone(), spec))
 }
 
-/// Returns the plan that the run of a team waits with, like [`open_plan`], if it is the revision that is named. Whoever can be
-/// asked may name none.
+/// Returns the plan that the run of a team waits with, like [`open_plan`], if it is the given revision. A caller that
+/// can be asked need not give one.
 pub fn open_revision(
     app: &App,
     team: &TeamName,
@@ -72,8 +73,8 @@ pub fn open_revision(
     }
 }
 
-/// Answers for a person the plan that a run waits with. Whoever can be asked may take the present revision; everybody else
-/// must name it. Only the first answer to a revision counts; whoever is late is told.
+/// Answers the plan that a run waits with, for a person. A caller that can be asked may accept the current revision;
+/// any other caller must name it. Only the first answer to a revision counts; a late caller gets an error.
 pub fn answer_plan(
     app: &App,
     team: &TeamName,
@@ -90,10 +91,10 @@ pub fn answer_plan(
     let (state, _) = runs::state_of(app.read()?, team)?;
     must_count(&state, present, seq)?;
     let is_hosted = match runs::lock(app, team)? {
-        // Another run of the project may have kept the lock from us.
+        // Another run of the project may hold the lock.
         None => runs::is_hosted(app, team)?,
         Some(lock) if app.actor == Actor::Page => {
-            // It is for the one who goes on.
+            // The lock is released for the process that continues the run.
             drop(lock);
             runs::begin_detached(app, team, &[])?;
             true
@@ -108,7 +109,7 @@ pub fn answer_plan(
     })
 }
 
-/// Returns the answer that is recorded, or refuses one that nothing could come of.
+/// Returns the answer to record, or refuses one that cannot be carried out.
 fn answer_of(input: PlanInput, spec: &RunSpec) -> Result<PlanAnswer> {
     Ok(match input {
         PlanInput::Accept => PlanAnswer::Accept,
@@ -116,11 +117,13 @@ fn answer_of(input: PlanInput, spec: &RunSpec) -> Result<PlanAnswer> {
             why: not_too_long(why)?,
         },
         PlanInput::Revise(words) if words.trim().is_empty() => {
-            return Err(AppError::usage("what is to be changed?"));
+            return Err(AppError::usage(
+                "a revision needs a text that says what to change",
+            ));
         }
         PlanInput::Revise(_) if spec.leading_agent().is_none() => {
             return Err(AppError::refused(
-                "no agent leads this run, so nobody could change the plan",
+                "no agent leads this run, so no agent can change the plan",
             )
             .hint("edit it yourself: `teamster plan edit`"));
         }
@@ -128,7 +131,7 @@ fn answer_of(input: PlanInput, spec: &RunSpec) -> Result<PlanAnswer> {
             words: not_too_long(words)?,
         },
         PlanInput::Edit(text) => {
-            // Without an end of its name the text itself tells the format.
+            // The name has no extension, so the format is detected from the text.
             let plan = read_edited(Path::new("plan"), &text, spec).map_err(|faults| {
                 AppError::refused(faults.to_string())
                     .hint("nothing was changed; correct these lines")
@@ -174,19 +177,19 @@ fn must_be_open<'a>(team: &TeamName, state: &'a RunState) -> Result<&'a PlanProp
 fn is_replaced(named: u32, present: u32) -> AppError {
     AppError::new(
         ErrorKind::Conflict,
-        format!("revision {named} of the plan is not the present one, which is {present}"),
+        format!("revision {named} of the plan is not the current one, which is {present}"),
     )
     .hint("look at it again before you decide: `teamster plan show`")
 }
 
-/// Makes sure that the answer at this position is the one that counts.
+/// Checks that the answer at this position is the one that counts.
 fn must_count(state: &RunState, revision: u32, seq: u64) -> Result {
     match state.planning.reply_to(revision) {
         Some(first) if first.seq == seq => Ok(()),
         Some(first) => Err(AppError::new(
             ErrorKind::Conflict,
             format!(
-                "somebody else was faster: the plan is {}{}",
+                "another decision came first: the plan is {}{}",
                 first.answer.words(),
                 match &first.answer {
                     PlanAnswer::Revise { words } => format!(" ({})", shown_line(words, SHOWN)),

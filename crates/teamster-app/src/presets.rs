@@ -1,7 +1,7 @@
 //! Presets from files: `teams/*.md` beside the user's settings and in the project's `.teamster`.
 //!
-//! A project's preset replaces the user's of the same name, and that the one that teamster comes with. The bytes are
-//! kept, so that what is trusted is what was read.
+//! A project's preset replaces the user's preset of the same name, which replaces the built-in one. The bytes are kept,
+//! so that exactly what was read is trusted.
 
 use std::path::{Path, PathBuf};
 
@@ -13,9 +13,9 @@ use crate::config::{Config, seen_from};
 use crate::error::{AppError, Result};
 use crate::prompts::PromptFiles;
 
-/// More than this is no preset.
+/// The maximum size of a preset file, in bytes.
 const LONGEST: usize = 256 * 1024;
-/// More than this is no folder of presets.
+/// The maximum number of presets in a folder.
 const MOST: usize = 500;
 
 /// A preset and the file it was read from.
@@ -23,7 +23,7 @@ const MOST: usize = 500;
 pub struct PresetFile {
     /// The file.
     pub path: PathBuf,
-    /// What it says.
+    /// Its content.
     pub preset: Preset,
     is_of_project: bool,
 }
@@ -31,18 +31,18 @@ pub struct PresetFile {
 /// Presets that were read from files.
 #[derive(Clone, Debug, Default)]
 pub struct Presets {
-    /// The user's first, then the project's, each in the order of names.
+    /// The user's first, then the project's, each in name order.
     pub files: Vec<PresetFile>,
-    /// What is wrong, each with file and line.
+    /// The problems, each with file and line.
     pub faults: Vec<String>,
-    /// The project's files as they were read, by their names seen from the project.
+    /// The project's files as they were read, by their paths relative to the project.
     bytes: Vec<(String, Vec<u8>)>,
-    /// The project's templates of what agents are told.
+    /// The project's prompt templates.
     prompts: PromptFiles,
 }
 
 impl PresetFile {
-    /// Whose it is: the word in `--json`.
+    /// Returns the source of the preset, for `--json`.
     pub fn source(&self) -> &'static str {
         if self.is_of_project {
             "project"
@@ -51,7 +51,7 @@ impl PresetFile {
         }
     }
 
-    /// Every word in it that could name a program, and whose it is.
+    /// Returns every name in it that could denote a program, and where it comes from.
     pub fn agent_names(&self) -> impl Iterator<Item = (&str, &str)> {
         let leader = self.preset.leader.iter();
         let leader = leader.map(|one| ("leader", Some(&one.agent), one.provider.as_ref()));
@@ -66,12 +66,12 @@ impl PresetFile {
 }
 
 impl Presets {
-    /// Those of the user and of the project.
+    /// Reads the presets of the user and of the project.
     pub fn load(layout: &Layout, config: &Config) -> Result<Self> {
         let mut presets = Self::default();
         let agents = agents(config);
         let folder = layout.user_folder().join(TEAMS);
-        // The user may keep links there; a project comes from elsewhere.
+        // The user may use links there; a project is not trusted.
         let real = folder.canonicalize().unwrap_or(folder);
         if let Some(dir) = Dir::open_root(&real)? {
             presets.take(&dir, &agents, Some(layout.user_folder()))?;
@@ -80,34 +80,34 @@ impl Presets {
         Ok(presets)
     }
 
-    /// Those of the project only.
+    /// Reads only the presets of the project.
     pub fn of_project(layout: &Layout, config: &Config) -> Result<Self> {
         let mut presets = Self::default();
         presets.take_project(layout, &agents(config))?;
         Ok(presets)
     }
 
-    /// All that there are, in the order in which a later one replaces an earlier one.
+    /// Returns all presets, in the order in which a later one replaces an earlier one.
     pub fn all(&self) -> Vec<Preset> {
         let own = self.files.iter().map(|file| file.preset.clone());
         builtin().into_iter().chain(own).collect()
     }
 
-    /// An error when one of them cannot be read.
+    /// Returns an error when one of them cannot be read.
     pub fn check(&self) -> Result {
         if self.faults.is_empty() {
             return Ok(());
         }
         Err(AppError::refused(self.faults.join("\n"))
-            .hint("mend the file, or take it out of its folder"))
+            .hint("fix the file, or move it out of its folder"))
     }
 
-    /// Those of the project.
+    /// Returns the presets of the project.
     pub fn of_the_project(&self) -> impl Iterator<Item = &PresetFile> {
         self.files.iter().filter(|file| file.is_of_project)
     }
 
-    /// The project's files as they were read, its templates of what agents are told among them.
+    /// Returns the project's files as they were read, including its prompt templates.
     pub fn read(&self) -> impl Iterator<Item = (String, &[u8])> {
         let files = self.bytes.iter();
         let files = files.map(|(name, bytes)| (name.as_str(), bytes.as_slice()));
@@ -115,7 +115,7 @@ impl Presets {
         files.map(|(name, bytes)| (name.to_owned(), bytes))
     }
 
-    /// The project's templates of what agents are told.
+    /// Returns the project's prompt templates.
     pub fn prompts(&self) -> &PromptFiles {
         &self.prompts
     }
@@ -133,7 +133,7 @@ impl Presets {
         match folder {
             Ok(Some(folder)) => self.take(&folder, agents, None),
             Ok(None) => Ok(()),
-            // Something else in that place: then there are no presets of the project.
+            // It is not a folder, so the project has no presets.
             Err(error) => {
                 tracing::debug!("no presets of the project are read: {error}");
                 Ok(())
@@ -141,7 +141,7 @@ impl Presets {
         }
     }
 
-    /// Takes every preset of a folder: the user's, whose files lie in `base`, or the project's.
+    /// Adds every preset of a folder: the user's, whose files are in `base`, or the project's.
     fn take(&mut self, folder: &Dir, agents: &Agents, base: Option<&Path>) -> Result {
         let mut names: Vec<String> = folder.entries()?.into_iter().map(|e| e.name).collect();
         names.retain(|name| is_preset(name));
@@ -180,14 +180,15 @@ impl Presets {
         Ok(())
     }
 
-    /// Two files of one folder that name one preset would leave it to the alphabet which of them counts.
+    /// Adds a preset. Two files of one folder with the same preset are an error, because their order would decide which
+    /// one counts.
     fn add(&mut self, path: PathBuf, mut preset: Preset, base: Option<&Path>, first: usize) {
         let same = self.files[first..]
             .iter()
             .find(|file| file.preset.name == preset.name);
         if let Some(same) = same {
             self.faults.push(format!(
-                "{}:1: {} is called {:?}, too; give one of them another name",
+                "{}:1: {} is also called {:?}; give one of them another name",
                 path.display(),
                 same.path.display(),
                 preset.name
@@ -220,7 +221,7 @@ fn is_preset(name: &str) -> bool {
             .is_some_and(|end| end.eq_ignore_ascii_case("md"))
 }
 
-/// What a file holds; `None` when it is something else, such as a folder, or is gone.
+/// Returns the content of a file; `None` when it is something else, such as a folder, or is gone.
 pub(crate) fn content(
     folder: &Dir,
     name: &str,
@@ -231,7 +232,7 @@ pub(crate) fn content(
             let real = folder
                 .join(name)
                 .canonicalize()
-                .inspect_err(|error| tracing::debug!("{name} leads nowhere: {error}"))
+                .inspect_err(|error| tracing::debug!("{name} is a broken link: {error}"))
                 .ok();
             let parts = real
                 .as_deref()
@@ -244,7 +245,7 @@ pub(crate) fn content(
                 None => None,
             }
         }
-        // Reading what is no file says what it is.
+        // Reading something that is not a file yields the appropriate error.
         Some(FileKind::File | FileKind::Other | FileKind::Link) => folder.read(name)?,
         Some(FileKind::Folder) | None => None,
     };
@@ -261,7 +262,7 @@ fn text(bytes: &[u8]) -> std::result::Result<&str, String> {
     std::str::from_utf8(bytes).map_err(|_| "it is not UTF-8 text".to_owned())
 }
 
-/// What a preset may name here.
+/// Returns the agents that a preset may name.
 fn agents(config: &Config) -> Agents {
     let roles = config.roles.iter();
     let agents = roles.fold(Agents::default(), |all, role| all.with_role(&role.name));

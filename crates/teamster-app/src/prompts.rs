@@ -1,8 +1,7 @@
-//! Templates of what agents are told, from files: `prompts/*.md` beside the user's settings and in the project's
-//! `.teamster`.
+//! Prompt templates from files: `prompts/*.md` beside the user's settings and in the project's `.teamster`.
 //!
-//! A project's template replaces the user's of the same name, and that the one that teamster comes with. Those of a project
-//! count only after the user accepted them. The bytes are kept, so that what is trusted is what was read.
+//! A project's template replaces the user's template of the same name, which replaces the built-in one. Those of a
+//! project count only after the user accepted them. The bytes are kept, so that exactly what was read is trusted.
 
 use teamster_fs::Dir;
 use teamster_fs::layout::{Layout, PROJECT_SETTINGS, PROMPTS};
@@ -11,7 +10,7 @@ use teamster_prompts::{Override, PromptError, PromptKind, Prompts};
 use crate::error::{AppError, Result};
 use crate::presets::content;
 
-/// The largest template, in bytes.
+/// The maximum size of a template, in bytes.
 const LARGEST: usize = 256 * 1024;
 
 /// Templates that were read from files.
@@ -19,18 +18,18 @@ const LARGEST: usize = 256 * 1024;
 pub struct PromptFiles {
     /// The user's first, then the project's.
     overrides: Vec<Override>,
-    /// The project's files as they were read, by their names seen from the project.
+    /// The project's files as they were read, by their paths relative to the project.
     of_project: Vec<(String, Vec<u8>)>,
-    /// A file that is no text.
+    /// The error of a file that is not text.
     fault: Option<PromptError>,
 }
 
 impl PromptFiles {
-    /// Reads those of the user and of the project.
+    /// Reads the templates of the user and of the project.
     pub fn load(layout: &Layout) -> Result<Self> {
         let mut files = Self::default();
         let folder = layout.user_folder().join(PROMPTS);
-        // The user may keep links there; a project comes from elsewhere.
+        // The user may use links there; a project is not trusted.
         let real = folder.canonicalize().unwrap_or(folder);
         if let Some(dir) = Dir::open_root(&real)? {
             files.take(&dir, false)?;
@@ -39,7 +38,7 @@ impl PromptFiles {
         Ok(files)
     }
 
-    /// Reads those of the project only.
+    /// Reads only the templates of the project.
     pub fn of_project(layout: &Layout) -> Result<Self> {
         let mut files = Self::default();
         files.take_project(layout)?;
@@ -52,7 +51,7 @@ impl PromptFiles {
         files.map(|(name, bytes)| (name.as_str(), bytes.as_slice()))
     }
 
-    /// Makes the templates ready. The error names file, line and reason.
+    /// Compiles the templates. The error names file, line and reason.
     pub fn prompts(self) -> std::result::Result<Prompts, PromptError> {
         match self.fault {
             Some(fault) => Err(fault),
@@ -60,10 +59,10 @@ impl PromptFiles {
         }
     }
 
-    /// Makes the templates ready, or says what has to be mended before anything starts.
+    /// Compiles the templates, or returns what has to be fixed before anything starts.
     pub fn check(self) -> Result<Prompts> {
         self.prompts().map_err(|error| {
-            AppError::refused(error.to_string()).hint("mend the file, or take it out of its folder")
+            AppError::refused(error.to_string()).hint("fix the file, or move it out of its folder")
         })
     }
 
@@ -71,7 +70,7 @@ impl PromptFiles {
         let Some(project) = Dir::open_root(&layout.project)? else {
             return Ok(());
         };
-        // Something else in that place: then there are no templates of the project.
+        // It is not a folder, so the project has no templates.
         if let Ok(Some(settings)) = project.child(PROJECT_SETTINGS)
             && let Ok(Some(folder)) = settings.child(PROMPTS)
         {

@@ -1,4 +1,4 @@
-//! Answering what agents ask, and how an agent reaches its own bridge.
+//! Answers questions of agents, and finds the bridge of the calling agent.
 
 use std::path::PathBuf;
 
@@ -15,32 +15,32 @@ use crate::env_vars;
 use crate::error::{AppError, ErrorKind, Result};
 use crate::runs;
 
-/// The longest answer, in characters.
+/// The maximum length of an answer, in characters.
 const LONGEST: usize = 10_000;
-/// The longest text of others in a message of ours, in characters.
+/// The maximum length of quoted text in a message, in characters.
 const SHOWN: usize = 200;
 
-/// What a person says to a question.
+/// A person's reply to a question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
-    /// These words.
+    /// An answer.
     Words(String),
-    /// Yes to a proposal, with more words if there are some: the task is made.
+    /// Acceptance of a proposal, with an optional comment: the task is created.
     Accept(String),
 }
 
 /// A question that was answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AnsweredQuestion {
-    /// The question, as it was before.
+    /// The question, as it was before the answer.
     pub question: Question,
     /// The answer that was recorded.
     pub answer: String,
-    /// The task that was made of a proposal.
+    /// The task that was created from a proposal.
     pub task: Option<TaskId>,
 }
 
-/// Returns the question that a word names: `q17`, or the number of a task whose worker cannot go on.
+/// Parses a question: `q17`, or the number of a blocked task.
 pub fn named(app: &App, team: &TeamName, word: &str) -> Result<QuestionId> {
     let Ok(task) = word.parse::<TaskId>() else {
         return Ok(word.parse()?);
@@ -51,12 +51,12 @@ pub fn named(app: &App, team: &TeamName, word: &str) -> Result<QuestionId> {
     };
     let found = open.iter().find(is_its).and_then(|it| it.id.parse().ok());
     found.ok_or_else(|| {
-        AppError::not_found(format!("task {task} waits for no answer"))
+        AppError::not_found(format!("task {task} is not waiting for an answer"))
             .hint("`teamster status` lists the open questions")
     })
 }
 
-/// Answers a question of an agent for a person. Only the first answer to a question counts; whoever is late is told.
+/// Answers a question of an agent, for a person. Only the first answer counts; a late caller gets an error.
 pub fn answer(
     app: &App,
     team: &TeamName,
@@ -82,7 +82,7 @@ fn answer_in_words(
         answer,
         task: None,
     };
-    // What unblocks a task is the answer to its worker. There is nobody else who could be faster.
+    // Unblocking a task is itself the answer to its worker, so no other event is needed.
     if unblock(app, team, &answered)? {
         return Ok(answered);
     }
@@ -102,7 +102,7 @@ fn answer_in_words(
     Ok(answered)
 }
 
-/// Makes the task that a question proposes, and answers the question with it.
+/// Creates the task that a question proposes, and answers the question with it.
 fn accept(
     app: &App,
     team: &TeamName,
@@ -130,7 +130,7 @@ fn accept(
     })
 }
 
-/// Makes changes that answer a question, all of them or none. The store makes them only while the question is open.
+/// Commits changes that answer a question, atomically. The store accepts them only while the question is open.
 fn change(
     app: &App,
     team: &TeamName,
@@ -141,7 +141,7 @@ fn change(
     made.or_else(|error| Err(late(app, team, question.id, error)?))
 }
 
-/// Returns what became of a question if that is why the store refused an answer; else what the store said.
+/// Returns the state of a question if that is why the store refused an answer; otherwise the error of the store.
 fn late(app: &App, team: &TeamName, id: QuestionId, error: StoreError) -> Result<AppError> {
     if error.busy || error.kind != Kind::Conflict {
         return Ok(error.into());
@@ -153,7 +153,7 @@ fn late(app: &App, team: &TeamName, id: QuestionId, error: StoreError) -> Result
     })
 }
 
-/// Answers the worker of a blocked task. The task can be claimed again, and whoever claims it is told.
+/// Answers the worker of a blocked task. The task can be claimed again, and its next worker gets the answer.
 pub fn answer_block(app: &App, team: &TeamName, task: &TaskId, text: &str) -> Result<Task> {
     app.actor.must_be_person("answering for the person")?;
     let store = app.store()?;
@@ -165,7 +165,7 @@ fn fate(app: &App, team: &TeamName, id: QuestionId) -> Result<Option<QuestionFat
     Ok(found.map(|question| question.fate))
 }
 
-/// Returns a question that waits for an answer, or an error that says what became of it.
+/// Returns an open question, or an error that describes its state.
 fn open_question(app: &App, team: &TeamName, id: QuestionId) -> Result<Question> {
     match questions::find(app.read()?, team, id.seq())? {
         Some(question) if question.is_open() => Ok(question),
@@ -189,7 +189,7 @@ fn is_over(id: QuestionId, fate: &QuestionFate) -> AppError {
     };
     AppError::new(
         ErrorKind::Conflict,
-        format!("nobody waits for an answer to {id} any more: {what}"),
+        format!("{id} no longer waits for an answer: {what}"),
     )
     .hint("`teamster message send` reaches the worker")
 }
@@ -208,7 +208,7 @@ fn words(text: String) -> Result<String> {
     Ok(text)
 }
 
-/// Lets the task of a worker that could not go on be claimed again. Returns whether that was the answer to the question.
+/// Makes a blocked task claimable again. Returns whether that was the answer to the question.
 fn unblock(app: &App, team: &TeamName, answered: &AnsweredQuestion) -> Result<bool> {
     let question = &answered.question;
     let Some(task) = question
@@ -225,7 +225,7 @@ fn unblock(app: &App, team: &TeamName, answered: &AnsweredQuestion) -> Result<bo
         Ok(_) => Ok(true),
         Err(error) if matches!(error.kind, Kind::Conflict | Kind::NotFound) && !error.busy => {
             tracing::debug!("task {task} does not wait for the answer: {error}");
-            // Somebody was faster, or only the question was asked and the task never waited.
+            // Another answer came first, or the question was asked without blocking the task.
             match fate(app, team, question.id)? {
                 Some(QuestionFate::Open) => Ok(false),
                 Some(fate) => Err(is_over(question.id, &fate)),
@@ -236,7 +236,7 @@ fn unblock(app: &App, team: &TeamName, answered: &AnsweredQuestion) -> Result<bo
     }
 }
 
-/// Returns the task that was proposed.
+/// Returns the proposed task.
 fn proposed(app: &App, team: &TeamName, question: &Question) -> Result<PlannedTask> {
     let Some(proposed) = question
         .proposal
@@ -269,7 +269,7 @@ fn proposed(app: &App, team: &TeamName, question: &Question) -> Result<PlannedTa
     })
 }
 
-/// Returns the socket of the bridge that the caller runs below, if there is one: its variable may have been taken away on
+/// Returns the socket of the bridge that the caller runs below, if there is one. The variable may have been removed on
 /// the way, but not from the agent that the bridge started.
 pub fn socket_of_caller() -> Option<PathBuf> {
     let named = env_vars::get(env_vars::SOCKET).or_else(|| {

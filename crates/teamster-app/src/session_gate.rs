@@ -1,5 +1,4 @@
-//! The gate of a session that people lead by hand: the same decisions, the same rules and the same record as at the gate of
-//! a run.
+//! The gate of a session that people lead by hand, with the same decisions, rules and records as the gate of a run.
 
 use teamster_fs::Dir;
 use teamster_isolate::git::{Git, Repo};
@@ -14,19 +13,19 @@ use crate::error::{AppError, ErrorKind, Result};
 use crate::gate;
 use crate::runs;
 
-/// A decision about a session, and the steps that it took.
+/// A decision about a session, and the transitions that it caused.
 #[derive(Debug)]
 pub struct SessionDecided {
     /// The session afterwards.
     pub session: PartySession,
-    /// The commit that was decided on; empty without a repository.
+    /// The commit that was decided about; empty without a repository.
     pub commit: String,
-    /// The word for the decision: `approved`, `rejected` or `to be revised`.
+    /// The decision, as text: `approved`, `rejected` or `to be revised`.
     pub word: &'static str,
 }
 
-/// Decides about the project's session, if it waits for that and no run of its team does; `None` otherwise. Whoever can be
-/// asked may take what is checked out; everybody else must name the commit.
+/// Decides about the project's session, if it waits for a decision and no run of its team does; `None` otherwise. A
+/// caller that can be asked may accept the checked-out commit; any other caller must name the commit.
 pub fn decide(
     app: &App,
     team: Option<&str>,
@@ -57,8 +56,8 @@ pub fn decide(
     }))
 }
 
-/// Takes a step of the project's session. One that decides at the gate is a person's, has its record, and is refused while
-/// the run of the session's team asks.
+/// Performs a transition of the project's session. A decision at the gate is reserved for a person, is recorded, and is
+/// refused while the run of the session's team waits at its own gate.
 pub fn transition(app: &App, party: &Party, to: &str, reason: &str) -> Result<TakenStep> {
     let Some(decision) = ApprovalDecision::of_phase(to) else {
         return Ok(party.transition(to, reason, SystemClock.now())?);
@@ -70,7 +69,7 @@ pub fn transition(app: &App, party: &Party, to: &str, reason: &str) -> Result<Ta
     {
         return Err(AppError::new(
             ErrorKind::Conflict,
-            format!("the work of team {team} waits at its gate, and is decided on there"),
+            format!("the work of team {team} is waiting at its gate; decide on it there"),
         )
         .hint(format!(
             "`teamster approve --team {team} --commit {commit}`, or `teamster reject`, `teamster revise TEXT`"
@@ -80,7 +79,7 @@ pub fn transition(app: &App, party: &Party, to: &str, reason: &str) -> Result<Ta
     step(app, party, &session, decision, reason, head)
 }
 
-/// Takes the step of a decision and records the decision.
+/// Performs the transition of a decision and records the decision.
 fn step(
     app: &App,
     party: &Party,
@@ -109,7 +108,7 @@ fn step(
     Ok(stepped)
 }
 
-/// Returns the project's session, if it waits for a decision that is not a run's to ask for.
+/// Returns the project's session, if it waits for a decision that does not belong to a run.
 fn waiting(app: &App, named: Option<&str>) -> Result<Option<(Party, PartySession)>> {
     let Some(project) = Dir::open_root(&app.layout.project)? else {
         return Ok(None);
@@ -134,7 +133,7 @@ fn waiting(app: &App, named: Option<&str>) -> Result<Option<(Party, PartySession
     Ok(Some((party, session)))
 }
 
-/// Returns the commit that a run of a team asks about; `None` when there is no such run, or it does not ask.
+/// Returns the commit that a run of a team waits for a decision about; `None` when there is none.
 fn asks(app: &App, team: &TeamName) -> Result<Option<String>> {
     if app.read()?.team(team).is_err() {
         return Ok(None);
@@ -143,7 +142,7 @@ fn asks(app: &App, team: &TeamName) -> Result<Option<String>> {
     Ok(state.open_gate().map(|gate| gate.commit.clone()))
 }
 
-/// Returns the commit that is checked out in the project; empty where there is none.
+/// Returns the checked-out commit of the project; empty if there is none.
 fn checked_out(app: &App) -> String {
     let path = env_vars::get(env_vars::PATH).unwrap_or_default();
     let found = Git::find(&path).and_then(|git| Repo::find(&git, &app.layout.project));

@@ -1,13 +1,12 @@
-//! Which store is meant, and what is done with a store as a whole: making it, looking at it, and taking teams from one to another.
+//! Chooses the store, and operates on whole stores: creating, inspecting, and moving teams between them.
 //!
-//! [`App::choose_store`] is the one place that tells files from a database; everything else works with the trait. Who names a
-//! store is, in this order: an argument, the variable `TEAMSTER_STORE`, and the user's own settings (`store.url`, or a file that
-//! `store.url_file` names). A project's settings never do.
+//! [`App::choose_store`] is the one place that distinguishes files from a database; all other code uses the trait. A
+//! store is selected by, in this order: an argument, the variable `TEAMSTER_STORE`, and the user's own settings
+//! (`store.url`, or a file that `store.url_file` names). A project's settings cannot select one.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde::Serialize;
 use teamster_fs::{FileSnapshot, Owner, UserFile};
@@ -20,7 +19,7 @@ use crate::app::App;
 use crate::config::{SettingSource, StoreText};
 use crate::error::{AppError, ErrorKind, Result};
 
-/// How the ways to name a store are told to somebody who chose a wrong one.
+/// The hint that describes how to select a store.
 const WAYS: &str = "put it into the variable TEAMSTER_STORE, or into a file that only you may read and name that file as \
     `url_file` in section [store] of your own settings";
 
@@ -31,7 +30,7 @@ enum StorePlace {
     Database(Box<StoreUrl>),
 }
 
-/// The store that is meant, and who said so.
+/// The selected store, and the source of the selection.
 #[derive(Clone, Debug)]
 pub struct ChosenStore {
     place: StorePlace,
@@ -39,7 +38,7 @@ pub struct ChosenStore {
 }
 
 impl ChosenStore {
-    /// Returns where it is, without a password.
+    /// Returns its address, without a password.
     pub fn address(&self) -> String {
         match &self.place {
             StorePlace::Files(folder) => folder.display().to_string(),
@@ -47,7 +46,7 @@ impl ChosenStore {
         }
     }
 
-    /// Returns the word for its kind.
+    /// Returns the name of its kind.
     pub const fn kind(&self) -> &'static str {
         match self.place {
             StorePlace::Files(_) => StoreText::FILES,
@@ -63,29 +62,32 @@ impl ChosenStore {
         }
     }
 
-    /// Returns who said that this one is meant.
+    /// Returns the source of the selection.
     pub fn source(&self) -> &str {
         &self.source
     }
 
-    /// Opens it, or says why it cannot be used.
+    /// Opens it, or returns why it cannot be used.
     pub fn open(&self, app: &App) -> Result<Arc<dyn Store>> {
-        let patience = PgSettings::default().patience;
-        self.open_with(app, app.config.store_settings(), patience)
+        self.open_with(app, app.config.store_settings(), PgSettings::default())
     }
 
-    /// Opens it for a worker, with the settings of its project. While a database is away the worker waits as long as the lease of its
-    /// task lasts: until then the task is its own, and nothing that it tells may be lost.
+    /// Opens it for a worker, with the settings of its project. While a database is unreachable, the worker waits up to the
+    /// lease of its task: until then it owns the task, and none of its reports may be lost.
     pub(crate) fn open_for_worker(&self, app: &App, settings: Settings) -> Result<Arc<dyn Store>> {
-        let patience = settings.lease;
-        self.open_with(app, settings, patience)
+        let worker = PgSettings {
+            patience: settings.lease,
+            polls: true,
+            ..PgSettings::default()
+        };
+        self.open_with(app, settings, worker)
     }
 
     fn open_with(
         &self,
         app: &App,
         settings: Settings,
-        patience: Duration,
+        database: PgSettings,
     ) -> Result<Arc<dyn Store>> {
         Ok(match &self.place {
             StorePlace::Files(_) => {
@@ -99,16 +101,15 @@ impl ChosenStore {
             StorePlace::Database(url) => {
                 let settings = PgSettings {
                     lease: settings.lease,
-                    patience,
                     reservations: settings.reservations,
-                    ..PgSettings::default()
+                    ..database
                 };
                 Arc::new(PgStore::open((**url).clone(), settings)?)
             }
         })
     }
 
-    /// Makes it ready for use. Any number of machines may do so at once.
+    /// Initialises the store. Any number of machines may do so concurrently.
     pub fn init(&self) -> Result<MadeStore> {
         let StorePlace::Database(url) = &self.place else {
             return Err(AppError::new(
@@ -124,13 +125,13 @@ impl ChosenStore {
         Ok(MadeStore { made, version })
     }
 
-    /// Lets a role of the server work for a team.
+    /// Grants a role of the server access to a team.
     pub fn let_work(&self, app: &App, role: &str, team: &TeamName) -> Result {
         app.must_be_a_person("giving a role rights")?;
         Ok(teamster_postgres::let_work(self.url()?, role, team)?)
     }
 
-    /// Takes that from a role again, and returns whether it had it.
+    /// Revokes a role's access, and returns whether it had it.
     pub fn let_work_no_more(&self, app: &App, role: &str, team: &TeamName) -> Result<bool> {
         app.must_be_a_person("taking rights from a role")?;
         Ok(teamster_postgres::let_work_no_more(
@@ -145,13 +146,13 @@ impl ChosenStore {
             StorePlace::Database(url) => Ok(url),
             StorePlace::Files(_) => Err(AppError::new(
                 ErrorKind::Nothing,
-                "teams are kept in files, which belong to one user and know no roles",
+                "teams are kept in files, which belong to one user and have no roles",
             )
             .hint("name a database with TEAMSTER_STORE or --store")),
         }
     }
 
-    /// Looks at the server, if there is one.
+    /// Returns the status of the server, if there is one.
     fn server(&self) -> Result<Option<StoreStatus>> {
         match &self.place {
             StorePlace::Files(_) => Ok(None),
@@ -160,17 +161,17 @@ impl ChosenStore {
     }
 }
 
-/// What was made of a database.
+/// The result of initialising a database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MadeStore {
-    /// The numbers of the migrations that were made now.
+    /// The numbers of the migrations that were applied now.
     pub made: Vec<usize>,
-    /// The version that the store has now.
+    /// The current schema version of the store.
     pub version: usize,
 }
 
 impl App {
-    /// Returns the store that is meant. A password behind `--store` could be read by every user of the machine, so it is refused.
+    /// Returns the selected store. A password in `--store` is refused, because every user of the machine could read it.
     pub fn choose_store(&self) -> Result<ChosenStore> {
         if let Some(text) = Self::named_store() {
             let place = self.place(text)?;
@@ -184,7 +185,7 @@ impl App {
         }
         let (url, file) = (&self.config.store_url, &self.config.store_url_file);
         match (&url.value, &file.value) {
-            // The variable counts more than any file.
+            // The variable takes precedence over every file.
             (Some(text), _) if matches!(url.source, SettingSource::Variable(_)) => {
                 Ok(chosen(self.place(text.reveal())?, &url.source.to_string()))
             }
@@ -207,7 +208,8 @@ impl App {
         }
     }
 
-    /// Returns the address of the store for a process of ours that is started now, where the user's settings do not tell it.
+    /// Returns the URL of the store for a teamster process that is about to be started, if the user's settings do not
+    /// contain it.
     pub fn store_address(&self) -> Result<Option<OsString>> {
         let chosen = self.choose_store()?;
         Ok(match &chosen.place {
@@ -235,7 +237,8 @@ impl App {
         )?)))
     }
 
-    /// Reads the address from a file that nobody else may read. A path that is not absolute begins beside the user's settings.
+    /// Reads the URL from a file that only the user may read. A relative path is resolved from the folder of the user's
+    /// settings.
     fn place_in_file(&self, path: &Path, source: &SettingSource) -> Result<ChosenStore> {
         let beside = self.layout.user_config.parent().unwrap_or(Path::new("/"));
         let path = beside.join(path);
@@ -271,23 +274,23 @@ fn read_own(path: &Path) -> Result<Option<FileSnapshot>> {
     }
 }
 
-/// Refuses a file with a password that others may read or have written.
+/// Refuses a file with a password that other users may read or may have written.
 fn refuse_shared(path: &Path, file: Option<&FileSnapshot>) -> Result {
     let shown = path.display();
     match file {
         Some(file) if matches!(file.owner, Owner::Other(_)) => Err(AppError::refused(format!(
-            "{shown} names the store, and belongs to somebody else"
+            "{shown} names the store, but belongs to another user"
         ))
-        .hint("make it yours, or name the store with TEAMSTER_STORE")),
+        .hint("change its owner, or name the store with TEAMSTER_STORE")),
         Some(file) if file.is_open_to_others() => Err(AppError::refused(format!(
-            "{shown} has the address of the store in it, and others may read it"
+            "{shown} contains the address of the store, and other users may read it"
         ))
         .hint(format!("chmod 600 {shown}"))),
         _ => Ok(()),
     }
 }
 
-/// What a store has, as far as it can be told.
+/// The contents of a store, as far as they can be determined.
 #[derive(Debug)]
 pub struct StoreReport {
     /// The server, if there is one and it answered.
@@ -305,23 +308,23 @@ impl StoreReport {
     }
 }
 
-/// How much a team has.
+/// The counts of a team.
 #[derive(Clone, Debug, Serialize)]
 pub struct TeamCounts {
     /// The name of the team.
     pub name: String,
     /// How many members it has.
     pub members: usize,
-    /// How far its tasks are.
+    /// The progress of its tasks.
     pub progress: Progress,
-    /// The position of its journal.
+    /// The last position of its journal.
     pub events: u64,
-    /// What of it cannot be read.
+    /// What cannot be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }
 
-/// Looks at a store: the server, and the teams in it. What keeps it from being used is in the report.
+/// Inspects a store: the server, and its teams. Problems that prevent its use are in the report.
 pub fn look(app: &App, store: &ChosenStore) -> StoreReport {
     let mut report = StoreReport {
         server: None,
@@ -373,11 +376,11 @@ pub struct MovedTeam {
     pub team: TeamName,
     /// How many tasks it has.
     pub tasks: usize,
-    /// How many messages lie in its mailboxes.
+    /// How many messages are in its mailboxes.
     pub messages: usize,
     /// How many events its journal has.
     pub events: usize,
-    /// The tasks that somebody worked on: they are free again where they are imported.
+    /// The tasks that were in progress: they are claimable again after the import.
     pub released: Vec<TaskId>,
 }
 
@@ -393,7 +396,7 @@ impl MovedTeam {
     }
 }
 
-/// Takes everything of a team out of a store, as JSON lines. The team itself stays as it is.
+/// Exports all data of a team from a store, as JSON lines. The team itself is not changed.
 pub fn export(app: &App, store: &ChosenStore, team: &TeamName) -> Result<(MovedTeam, Vec<u8>)> {
     app.must_be_a_person("exporting a team")?;
     let (export, released) = store.open(app)?.export_team(team)?;
@@ -401,7 +404,7 @@ pub fn export(app: &App, store: &ChosenStore, team: &TeamName) -> Result<(MovedT
     Ok((MovedTeam::of(&export, released), lines))
 }
 
-/// Makes a team of an export, whole or not at all.
+/// Creates a team from an export, atomically.
 pub fn import(app: &App, store: &ChosenStore, lines: &[u8]) -> Result<MovedTeam> {
     app.must_be_a_person("importing a team")?;
     let export = TeamExport::from_lines(lines)?;

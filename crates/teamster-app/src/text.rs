@@ -1,11 +1,11 @@
-//! Text from files, made fit for a terminal.
+//! Makes text from files safe for a terminal.
 
 use teamster_types::text::{clean, one_line};
 
-/// No text is cut for its length here; whoever shows it cuts by columns where that is needed.
+/// Texts are not shortened here; the caller cuts them to the available columns.
 const WHOLE: usize = usize::MAX;
 
-/// Returns a text as it was written, without what would drive a terminal. Its lines stay.
+/// Returns a text without terminal control characters, keeping its lines.
 pub fn plain(text: &str) -> String {
     let lines: Vec<String> = text
         .split('\n')
@@ -14,7 +14,7 @@ pub fn plain(text: &str) -> String {
     lines.join("\n")
 }
 
-/// Returns a text on one line, without what would drive a terminal.
+/// Returns a text on one line, without terminal control characters.
 pub fn line(text: &str) -> String {
     clean(&one_line(text), WHOLE).into_owned()
 }

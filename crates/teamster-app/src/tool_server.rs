@@ -1,7 +1,7 @@
-//! Our server of tools in the settings of a person's own client: put in, and taken out again to the byte.
+//! Installs teamster's MCP server in the settings of the user's own client, and removes it again to the byte.
 //!
-//! Every byte of the settings that is not ours stays. What they were is kept beside them, and proves at removal how they
-//! were before where the text alone cannot tell (was `mcpServers` missing, or empty?).
+//! Every other byte of the settings is preserved. A backup is kept beside them, which shows at removal what they were
+//! before if the text alone does not (was `mcpServers` missing, or empty?).
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,19 +14,19 @@ use crate::app::App;
 use crate::env_vars;
 use crate::error::{AppError, ErrorKind, Result};
 
-/// How long another install is waited for.
+/// How long to wait for another installation to finish.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How often an edit is tried again because somebody else wrote the settings meanwhile.
+/// How often an edit is retried because another process wrote the settings meanwhile.
 const TRIES: usize = 16;
 /// The mode of new settings, which may hold secrets.
 const PRIVATE: u32 = 0o600;
 
-/// A client that can start our server.
+/// A client that can start teamster's MCP server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ToolClient {
     /// Claude Code, for every project or for this one.
     Claude {
-        /// Whether only this project's settings are meant.
+        /// Whether only the project's settings are changed.
         in_project: bool,
     },
     /// Codex CLI.
@@ -35,21 +35,21 @@ pub enum ToolClient {
     Gemini,
 }
 
-/// What was done, or with a dry run would be done.
+/// What was done, or would be done without a dry run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServerInstall {
-    /// The settings.
+    /// The path of the settings.
     pub settings: PathBuf,
     /// Whether anything was changed.
     pub changed: bool,
     /// The change of the text.
     pub diff: String,
-    /// Where the settings are kept as they were.
+    /// The path of the backup.
     pub backup: Option<PathBuf>,
 }
 
 impl ToolClient {
-    /// Returns the settings of the client that name its servers.
+    /// Returns the path of the settings in which the client lists its servers.
     fn settings(self, app: &App) -> Result<PathBuf> {
         let home = || {
             env_vars::get("HOME")
@@ -83,7 +83,7 @@ impl ToolClient {
         }
     }
 
-    /// Returns the settings without our server; `None` when nothing else is in them.
+    /// Returns the settings without teamster's server; `None` when nothing else is in them.
     fn take_out(self, text: &str) -> std::result::Result<Option<String>, String> {
         match self {
             Self::Codex => Ok(toml_server::take_out(text)),
@@ -94,7 +94,7 @@ impl ToolClient {
     }
 }
 
-/// Puts our server into the settings of a client, which will start `program mcp`. Doing it again changes nothing.
+/// Adds teamster's server to the settings of a client, which will start `program mcp`. Repeating it changes nothing.
 pub fn install(
     app: &App,
     client: ToolClient,
@@ -143,7 +143,7 @@ pub fn install(
     Err(busy(&settings))
 }
 
-/// Takes our server out of the settings of a client, and nothing else.
+/// Removes teamster's server from the settings of a client, and nothing else.
 pub fn uninstall(app: &App, client: ToolClient, dry_run: bool) -> Result<ServerInstall> {
     app.must_be_a_person("removing tools from a client")?;
     let settings = client.settings(app)?;
@@ -206,7 +206,7 @@ fn unfit(settings: &Path, why: &str) -> AppError {
 fn busy(settings: &Path) -> AppError {
     AppError::new(
         ErrorKind::Conflict,
-        format!("somebody else writes {}", settings.display()),
+        format!("another program keeps writing {}", settings.display()),
     )
     .hint("nothing was changed; try again in a moment")
 }
@@ -215,7 +215,7 @@ fn place(settings: &Path) -> Option<(&Path, &str)> {
     Some((settings.parent()?, settings.file_name()?.to_str()?))
 }
 
-/// Keeps what the settings are now beside them.
+/// Backs up the current settings beside them.
 fn keep(settings: &Path, text: &str, now: Time) -> Result<Option<PathBuf>> {
     let Some((folder, name)) = place(settings) else {
         return Ok(None);
@@ -228,7 +228,7 @@ fn keep(settings: &Path, text: &str, now: Time) -> Result<Option<PathBuf>> {
     Ok(Some(dir.join(&backup)))
 }
 
-/// Returns the backup that proves what the settings were: with our server in it, it is what they are now.
+/// Returns the backup that shows what the settings were: adding the server to it yields the current settings.
 fn original(client: ToolClient, settings: &Path, text: &str) -> Result<Option<(PathBuf, String)>> {
     let Some((folder, name)) = place(settings) else {
         return Ok(None);
@@ -255,7 +255,7 @@ fn original(client: ToolClient, settings: &Path, text: &str) -> Result<Option<(P
     Ok(None)
 }
 
-/// Returns the program that our server in these settings is started by.
+/// Returns the program that these settings start teamster's server with.
 fn program_in(client: ToolClient, text: &str) -> Option<String> {
     let text = text.trim_start_matches('\u{feff}');
     match client {
@@ -281,17 +281,17 @@ fn remove(backup: &Path) -> Result {
     Ok(())
 }
 
-/// Our server in settings that are TOML: one table at the end.
+/// Teamster's server in settings in TOML: one table at the end.
 mod toml_server {
     const HEADER: &str = "[mcp_servers.teamster]";
 
     fn table(program: &str) -> String {
-        // A text is quoted in JSON as it is in TOML.
+        // JSON strings are quoted like TOML strings.
         let program = serde_json::Value::from(program);
         format!("{HEADER}\ncommand = {program}\nargs = [\"mcp\"]\n")
     }
 
-    /// Returns the settings with our server as their last table.
+    /// Returns the settings with teamster's server as their last table.
     pub(super) fn put_in(text: &str, program: &str) -> Result<String, String> {
         let settings: toml::Table =
             toml::from_str(text).map_err(|error| format!("it is not TOML: {}", error.message()))?;
@@ -302,7 +302,7 @@ mod toml_server {
             let without = take_out(text).unwrap_or_default();
             if without == text {
                 return Err(
-                    "`mcp_servers.teamster` is there and was not made by `teamster install`"
+                    "`mcp_servers.teamster` exists and was not created by `teamster install`"
                         .to_owned(),
                 );
             }
@@ -320,11 +320,14 @@ mod toml_server {
         let new = format!("{text}{gap}{}", table(program));
         match toml::from_str::<toml::Table>(&new) {
             Ok(_) => Ok(new),
-            Err(error) => Err(format!("our table has no place in it: {}", error.message())),
+            Err(error) => Err(format!(
+                "teamster's table cannot be added to it: {}",
+                error.message()
+            )),
         }
     }
 
-    /// Returns the settings without our table; `None` when nothing else is in them.
+    /// Returns the settings without teamster's table; `None` when nothing else is in them.
     pub(super) fn take_out(text: &str) -> Option<String> {
         let Some(start) = text
             .match_indices(HEADER)

@@ -1,8 +1,8 @@
-//! The trace of a host, a bridge or Studio: one file for each, in which whoever looks for the reason of something finds every call
-//! of git, every step, and every error that stopped nothing.
+//! The trace of a host, a bridge or Studio: one file for each, for debugging, with every call of git, every step, and
+//! every error that was not fatal.
 //!
-//! `TEAMSTER_LOG` says what is written, by module and level: `debug`, `teamster_run=debug,info`, `off`. Secrets are redacted,
-//! and the file does not grow without end. Other commands, hooks among them, write no trace.
+//! `TEAMSTER_LOG` selects what is written, by module and level: `debug`, `teamster_run=debug,info`, `off`. Secrets are
+//! redacted, and the size of the file is limited. Other commands, including hooks, write no trace.
 
 use std::ffi::OsStr;
 use std::io;
@@ -23,17 +23,17 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::env_vars;
 
-/// A trace of this size is put aside, and a new one begun.
+/// The size in bytes at which a trace is rotated.
 const LIMIT: u64 = 8 * 1024 * 1024;
 
-/// Begins the trace of a host, or of the bridge of a worker.
+/// Starts the trace of a host, or of the bridge of a worker.
 ///
-/// A trace that cannot be written stops nothing: the run matters more.
+/// A trace that cannot be written is not an error: the run matters more.
 pub(crate) fn begin(project: &Path, team: &TeamName, worker: Option<&WorkerName>) {
     begin_in(|| open(project, team, worker));
 }
 
-/// Begins the trace of Studio, under the same rules.
+/// Starts the trace of Studio, under the same rules.
 pub fn begin_studio(layout: &Layout) {
     begin_in(|| {
         let dir = Dir::open_or_create_root(layout.user_folder())?;
@@ -53,14 +53,14 @@ fn begin_in(open: impl FnOnce() -> Result<LogFile, FsError>) {
         .with_ansi(false)
         .with_timer(TraceTime)
         .with_writer(TraceFile(Arc::new(log)));
-    // A process hosts one run, is one worker or serves one page; a second trace would be that of the same.
+    // A process hosts one run, is one worker or serves one page, so a second subscriber would be the same.
     let _ = tracing_subscriber::registry()
         .with(targets)
         .with(layer)
         .try_init();
 }
 
-/// Returns where the trace of a team's host lies in its project; `None` when there is none.
+/// Returns the path of the trace of a team's host in its project; `None` when there is none.
 pub fn of_host(project: &Path, team: &TeamName) -> Option<String> {
     wanted()?;
     let folders = layout::host_log_folders(team).join("/");
@@ -68,7 +68,7 @@ pub fn of_host(project: &Path, team: &TeamName) -> Option<String> {
     project.join(&path).exists().then_some(path)
 }
 
-/// Returns where traces lie and what they tell, in words.
+/// Returns a description of the traces and their locations.
 pub fn described(layout: &Layout) -> String {
     let Some(targets) = wanted() else {
         return format!("off, by {}", env_vars::LOG);
@@ -83,16 +83,16 @@ pub fn described(layout: &Layout) -> String {
     )
 }
 
-/// Returns what is to be written; `None` when nothing is.
+/// Returns the filter for the trace; `None` when nothing is written.
 fn wanted() -> Option<Targets> {
     let filter = env_vars::get(env_vars::LOG);
     let targets = targets(filter.as_deref().and_then(OsStr::to_str));
     (targets != Targets::new().with_default(LevelFilter::OFF)).then_some(targets)
 }
 
-/// Reads a filter. One that cannot be read is taken for the usual one: a typing error must not hide what happens.
+/// Parses a filter. An invalid one falls back to the default, because a typo must not hide what happens.
 fn targets(filter: Option<&str>) -> Targets {
-    // A name alone would turn everything else off; an absolute path is the file for what hooks say.
+    // A bare name would turn everything else off; an absolute path is the log file of hooks.
     let is_directive = |part: &str| match part.split_once('=') {
         Some((module, level)) => !module.contains('/') && level.parse::<LevelFilter>().is_ok(),
         None => !part.is_empty() && part.parse::<LevelFilter>().is_ok(),
@@ -123,7 +123,7 @@ fn open(project: &Path, team: &TeamName, worker: Option<&WorkerName>) -> Result<
     Ok(LogFile::new(dir, name, old, LIMIT))
 }
 
-/// The time of a line, as in the journal.
+/// Formats the time of a line, as in the journal.
 struct TraceTime;
 
 impl FormatTime for TraceTime {
@@ -143,13 +143,13 @@ impl<'a> MakeWriter<'a> for TraceFile {
     }
 }
 
-/// One line: the subscriber writes each with one call.
+/// One line of the trace; the subscriber writes each line with one call.
 struct TraceLine(Arc<LogFile>);
 
 impl io::Write for TraceLine {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let text = String::from_utf8_lossy(bytes);
-        // A full disk is told by the run itself.
+        // A full disk is reported by the run itself.
         let _ = self.0.append(redact(&text).as_bytes());
         Ok(bytes.len())
     }

@@ -1,12 +1,12 @@
-//! Installs our hooks in the client's settings, behind those of others, and removes exactly ours again.
+//! Installs teamster's hooks in the client's settings, after those of other tools, and removes exactly these again.
 //!
-//! The settings are the user's own text. A change is an edit of that text (`merge`, `edit`) at places that a strict reader
-//! finds (`json`): every byte that is not ours stays, whatever indentation, line ends or order it has. What is no plain
-//! JSON is not edited; the refusal shows what to paste.
+//! The settings are the user's own text. A change is an edit of that text (`merge`, `edit`) at positions found by a
+//! strict parser (`json`): every other byte is kept, whatever its indentation, line endings or order. Settings that are
+//! not plain JSON are not edited; the error shows what to paste.
 //!
-//! Removing is the inverse of installing, to the byte. Where the text alone cannot tell (was `hooks` missing or
-//! `{}`?), the backup can: it is what the settings were, if putting our hooks into it gives what they are now. A
-//! backup that has nothing the settings do not have is removed with the hooks, so nothing is left behind.
+//! Removal is the exact inverse of installation, to the byte. Where the text alone is ambiguous (was `hooks` missing or
+//! `{}`?), the backup decides: it is the original if adding the hooks to it results in the current settings. A backup
+//! that contains nothing beyond the settings is removed with the hooks, so nothing is left behind.
 
 mod backup;
 mod diff;
@@ -32,10 +32,10 @@ pub use ignore::{FOLDERS, HEADING};
 pub use servers::{UnfitSettings, put_server, take_server};
 pub use settings::{install, is_installed, uninstall};
 
-/// Limits how long we wait for another install.
+/// How long to wait for another installation.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Names whose settings are meant.
+/// Which settings to change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// The user's, for every project.
@@ -67,12 +67,12 @@ impl Scope {
     }
 }
 
-/// Holds what to install or remove, and where.
+/// What to install or remove, and where.
 #[derive(Clone, Debug)]
 pub struct InstallRequest<'a> {
     /// The folders of the client and of the project.
     pub layout: &'a Layout,
-    /// The settings that are changed.
+    /// Which settings to change.
     pub scope: Scope,
     /// The absolute path of the binary that the client will call.
     pub program: &'a str,
@@ -84,23 +84,23 @@ pub struct InstallRequest<'a> {
     pub now: Time,
 }
 
-/// Tells what was done, or with `dry_run` would be done.
+/// The result of an installation or removal, or with `dry_run` what it would be.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InstallOutcome {
-    /// The settings, as they are named.
+    /// The path of the settings file.
     pub settings: PathBuf,
-    /// The real file, when a link led to it.
+    /// The real file, if the path is a symbolic link.
     pub real: Option<PathBuf>,
     /// Whether anything was changed.
     pub changed: bool,
-    /// The events that our hooks stand for, or stood for.
+    /// The events for which hooks were added or removed.
     pub events: Vec<String>,
-    /// The settings as they were.
+    /// The backup of the previous settings.
     pub backup: Option<PathBuf>,
-    /// Backups that hold something the settings do not have any more.
+    /// Backups with content that the settings no longer have.
     pub kept_backups: Vec<PathBuf>,
-    /// Every change of a text.
+    /// A diff of every changed file.
     pub diff: String,
-    /// What else a person should know.
+    /// Further remarks for the user.
     pub remarks: Vec<String>,
 }

@@ -5,7 +5,8 @@
 //! - [`hook`] handles the client's hooks: a payload becomes a change of the state and a response;
 //! - [`state`] keeps `agent-state.json`, the file that any viewer may poll;
 //! - [`native`] reads the client's registry of teams, its tasks, inboxes and sessions;
-//! - [`install`] adds our hooks to the client's settings and removes exactly them; [`plugin`] writes them as a plugin.
+//! - [`install`] adds teamster's hooks to the client's settings and removes exactly these; [`plugin`] writes them as a
+//!   plugin.
 //!
 //! # How it works
 //!
@@ -16,15 +17,17 @@
 //!                                         └─ locked for too long: one line in pending.jsonl for the next holder
 //! ```
 //!
-//! Everything is synchronous, because it runs inside a hook and the client waits for it. A change of the state is a list
-//! of operations that is applied as a whole by one [`States::apply`](state::States::apply); what operations do is pure.
+//! Everything is synchronous, because it runs inside a hook and the client waits for it. A change of the state is a
+//! list of operations that is applied as a whole by one [`States::apply`](state::States::apply); the operations
+//! themselves are pure.
 //!
 //! # What it refuses
 //!
-//! - A hook never fails and never waits longer than [`hook::LONGEST`]: an error goes to the log, and the agent goes on.
-//! - Of the client's own files only its settings are changed, and only by [`install`]; a name found in them is never used as a path unless it is one plain
-//!   component.
-//! - Settings that are not plain JSON are not edited, and nothing in them changes but our own entries.
+//! - A hook never fails and never waits longer than [`hook::LONGEST`]: an error goes to the log, and the agent
+//!   continues.
+//! - Of the client's own files only its settings are changed, and only by [`install`]; a name found in them is used in
+//!   a path only if it is one plain component.
+//! - Settings that are not plain JSON are not edited, and nothing in them changes but teamster's own entries.
 
 pub mod hook;
 pub mod install;

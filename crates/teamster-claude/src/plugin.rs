@@ -1,9 +1,10 @@
-//! A plugin for the client: our hooks, our tools, three commands and a skill, in one folder that can be copied or shared.
+//! A plugin for the client: teamster's hooks, tools, three commands and a skill, in one folder that can be copied or
+//! shared.
 //!
-//! The hooks and the server of tools call a launcher in the plugin, not the binary: a folder that is shared must not name a place on one
-//! machine. It takes the `teamster` on `PATH`, else the one that exported it. It is run by `sh` with arguments of its
-//! own, so neither its path nor its mode matters. The client calls a tool of a plugin by the names of both, the plugin and
-//! the server: `mcp__plugin_teamster_teamster__run_start`.
+//! The hooks and the MCP server call a launcher in the plugin, not the binary: a shared folder must not contain a path
+//! of one machine. The launcher uses the `teamster` on `PATH`, else the one that exported the plugin. It is run by `sh`
+//! with arguments, so neither its path nor its mode matters. The client calls a plugin's tool by the names of both the
+//! plugin and the server: `mcp__plugin_teamster_teamster__run_start`.
 
 use std::path::{Path, PathBuf};
 
@@ -21,7 +22,7 @@ const LAUNCHER: &str = "${CLAUDE_PLUGIN_ROOT}/bin/teamster";
 const READABLE: u32 = 0o666;
 const RUNNABLE: u32 = 0o777;
 
-/// Holds what to export, and where to.
+/// What to export, and where to.
 #[derive(Clone, Copy, Debug)]
 pub struct ExportRequest<'a> {
     /// The plugin's folder.
@@ -30,16 +31,16 @@ pub struct ExportRequest<'a> {
     pub program: &'a str,
     /// The version of that binary.
     pub version: &'a str,
-    /// Write into a folder that holds something else.
+    /// Whether to write into a folder that contains other files.
     pub force: bool,
 }
 
-/// Tells what was written.
+/// The result of an export.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exported {
     /// The plugin's folder.
     pub folder: PathBuf,
-    /// Its files, from there.
+    /// Its files, relative to that folder.
     pub files: Vec<String>,
 }
 
@@ -49,15 +50,15 @@ struct File {
     mode: u32,
 }
 
-/// Writes the plugin. A folder that is new appears whole or not at all; in one that is there each file is replaced at
-/// once, and the manifest, without which it is no plugin, comes last.
+/// Writes the plugin. A new folder appears completely or not at all; in an existing one each file is replaced
+/// atomically, and the manifest, without which it is no plugin, is written last.
 pub fn export(request: &ExportRequest<'_>) -> Result<Exported, StoreError> {
     let files = files(request)?;
     match Dir::open_root(request.folder)? {
         Some(dir) => {
             if !request.force && !is_ours_to_write(&dir)? {
                 return Err(StoreError::refused(format!(
-                    "{} holds something else than a plugin of ours",
+                    "{} holds something other than a plugin that teamster created",
                     request.folder.display()
                 ))
                 .hint(
@@ -117,7 +118,7 @@ fn manifest(version: &str) -> Value {
     })
 }
 
-/// Returns what tells the client to start our server of tools.
+/// Returns the file that makes the client start teamster's MCP server.
 fn servers_file() -> Value {
     json!({ "mcpServers": { NAME: { "command": "sh", "args": [LAUNCHER, "mcp"] } } })
 }
@@ -150,7 +151,7 @@ fn single_quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\\''"))
 }
 
-/// Returns whether a folder is empty or holds an earlier export.
+/// Returns whether a folder is empty or contains an earlier export.
 fn is_ours_to_write(dir: &Dir) -> Result<bool, StoreError> {
     if dir.entries()?.is_empty() {
         return Ok(true);
@@ -163,10 +164,10 @@ fn is_ours_to_write(dir: &Dir) -> Result<bool, StoreError> {
     Ok(manifest.is_some_and(|manifest| manifest["name"] == NAME))
 }
 
-/// Beside where it will be, then renamed.
+/// Writes the files to a temporary folder beside the target, which is then renamed.
 fn write_new(folder: &Path, files: &[File]) -> Result<(), StoreError> {
     let unnamed = || {
-        StoreError::refused(format!("{} cannot be made", folder.display()))
+        StoreError::refused(format!("{} cannot be created", folder.display()))
             .hint("name a folder, such as ./teamster-plugin")
     };
     let parent = folder.parent().ok_or_else(unnamed)?;
@@ -174,7 +175,7 @@ fn write_new(folder: &Path, files: &[File]) -> Result<(), StoreError> {
     let name = name.ok_or_else(unnamed)?;
     let beside = Dir::open_root(parent)?.ok_or_else(|| {
         StoreError::not_found(format!("there is no folder {}", parent.display()))
-            .hint("make it first; only the last folder is made")
+            .hint("create it first; only the last folder is created")
     })?;
     let temp = format!(".{name}.{}.{}.tmp", std::process::id(), random_hex());
     let written = beside
@@ -186,7 +187,7 @@ fn write_new(folder: &Path, files: &[File]) -> Result<(), StoreError> {
                 return Ok(());
             }
             Err(StoreError::conflict(format!(
-                "{} was made by somebody else in this moment",
+                "another process has just created {}",
                 folder.display()
             )))
         });
@@ -220,7 +221,7 @@ fn write(dir: &Dir, files: &[File]) -> Result<(), StoreError> {
 mod tests {
     use super::*;
 
-    /// The events that every client of the recordings knows: an unknown one makes older ones drop all hooks.
+    /// The events that every recorded client version knows: an unknown one makes older clients drop all hooks.
     const KNOWN: [&str; 30] = [
         "PreToolUse",
         "PostToolUse",

@@ -1,4 +1,5 @@
-//! JSON as a tree with lines: `serde_json` gives each value as the text it was written with, whose place is its line.
+//! JSON as a tree with lines: `serde_json` yields each value as a slice of the original text, whose offset gives its
+//! line.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -14,10 +15,10 @@ pub(super) fn parse(text: &str) -> Result<DocumentNode, Fault> {
     Source { text, lines }.node(root, 0)
 }
 
-/// Returns what is wrong with a part of the text that begins in this line.
+/// Returns the fault for a part of the text that begins on this line.
 fn invalid(error: &serde_json::Error, first_line: usize) -> Fault {
     let said = error.to_string();
-    // The line is said beside it.
+    // The fault states the line separately.
     let said = said.split(" at line ").next().unwrap_or_default();
     Fault::new(
         first_line + error.line().max(1) - 1,
@@ -79,7 +80,7 @@ impl<'a> Source<'a> {
     }
 }
 
-/// Takes every entry of an object as it is written, also those whose key is there twice.
+/// Collects every entry of an object as it is written, including duplicate keys.
 struct RawEntries;
 
 impl<'de> Visitor<'de> for RawEntries {

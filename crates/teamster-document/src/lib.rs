@@ -1,15 +1,23 @@
 //! Files that people write: plans, presets, scripts and settings, in TOML, YAML or JSON.
 //!
-//! It owns the way from such a file to typed values. The three formats become one tree ([`DocumentNode`]) that knows the
-//! line of everything in it, and [`DocumentNode::read`] reads a type from that tree by serde. So a format of ours is a
-//! struct that derives `Deserialize`: a new key is a new field.
+//! # What it owns
 //!
-//! A reader names everything that is wrong with a file at once, each [`Fault`] with its line: an unknown key, a value of
-//! another kind, a value that its type refuses. A field that is [`Lined`] knows its line and lets reading go on when it
-//! is wrong; any other field ends its struct.
+//! The parsing of such files into typed values.
 //!
-//! It refuses whatever would make a value depend on where a reader looks: a key that is there twice, an alias, a tag, a
-//! second document, a file that is nested without end. It touches no files.
+//! # How it works
+//!
+//! The three formats become one tree ([`DocumentNode`]) that records the line of every value, and
+//! [`DocumentNode::read`] deserialises a type from that tree with serde. A file format is therefore a struct that
+//! derives `Deserialize`: a new key is a new field.
+//!
+//! A reader reports all problems of a file at once, each [`Fault`] with its line: an unknown key, a value of the wrong
+//! type, a value that its type rejects. A field that is [`Lined`] records its line, and reading continues when it is
+//! invalid; an error in any other field ends the reading of its struct.
+//!
+//! # What it refuses
+//!
+//! Ambiguous input: duplicate keys, YAML aliases and tags, several documents in one file, excessive nesting. It touches no
+//! files.
 
 use std::fmt;
 use std::path::Path;
@@ -22,22 +30,22 @@ mod yaml;
 
 pub use values::{Lined, TextOr, Word};
 
-/// Nobody nests a plan deeper; a reader that follows a file without end would end with the file's author deciding how.
+/// The maximum nesting depth. No plan is nested deeper, and without a limit a malicious file could overflow the stack.
 const DEEPEST: usize = 32;
 
-/// One thing that is wrong, and where.
+/// One problem, and its line.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Fault {
     /// The line, counted from 1.
     pub line: usize,
     /// What is wrong, and what to do.
     pub message: String,
-    /// Whether it is only that nobody knows a key, which a newer teamster may know.
+    /// Whether the problem is only an unknown key, which a newer version of teamster may know.
     pub is_unknown_key: bool,
 }
 
 impl Fault {
-    /// Makes a fault in a line.
+    /// Creates a fault on a line.
     pub fn new(line: usize, message: impl Into<String>) -> Self {
         Self {
             line,
@@ -47,17 +55,17 @@ impl Fault {
     }
 }
 
-/// All that is wrong with one file.
+/// All problems of one file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct Faults {
-    /// The file, as it was named.
+    /// The file, as the user named it.
     pub file: String,
-    /// What is wrong, in the order of lines; never empty.
+    /// The problems, in line order; never empty.
     pub list: Vec<Fault>,
 }
 
 impl Faults {
-    /// Puts the faults of a file in order, each once.
+    /// Sorts the faults of a file and removes duplicates.
     pub fn new(file: &Path, mut list: Vec<Fault>) -> Self {
         list.sort();
         list.dedup();
@@ -80,7 +88,7 @@ impl fmt::Display for Faults {
     }
 }
 
-/// The format that a file is written in.
+/// The format of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DocumentFormat {
     /// The file is TOML.
@@ -92,7 +100,7 @@ pub enum DocumentFormat {
 }
 
 impl DocumentFormat {
-    /// Returns the format by the end of the file's name, else by how the text begins.
+    /// Returns the format by the file extension, otherwise by how the text begins.
     pub fn of(file: &Path, text: &str) -> Self {
         match file.extension().and_then(|ext| ext.to_str()) {
             Some("toml") => Self::Toml,
@@ -127,18 +135,18 @@ impl DocumentFormat {
 pub struct DocumentNode {
     /// The line, counted from 1.
     pub line: usize,
-    /// What stands there.
+    /// The value.
     pub value: DocumentValue,
 }
 
-/// What can stand in such a file.
+/// A value in a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DocumentValue {
-    /// Nothing stands there.
+    /// No value.
     Null,
-    /// It is true or false.
+    /// A boolean.
     Bool(bool),
-    /// A number, by its digits.
+    /// A number, as its digits.
     Number(String),
     /// A text, without its quotes.
     Text(String),
@@ -153,12 +161,12 @@ pub enum DocumentValue {
 pub struct DocumentKey {
     /// The line, counted from 1.
     pub line: usize,
-    /// What the key is called.
+    /// The name of the key.
     pub name: String,
 }
 
 impl DocumentNode {
-    /// Returns what sort of value it is, in words.
+    /// Returns the type of the value, for messages.
     pub fn kind(&self) -> &'static str {
         match self.value {
             DocumentValue::Null => "nothing",
@@ -170,7 +178,7 @@ impl DocumentNode {
         }
     }
 
-    /// Returns the value of a key; `None` when it is missing or nothing, or when this is no map.
+    /// Returns the value of a key; `None` when it is missing or null, or when this is not a map.
     pub fn get(&self, name: &str) -> Option<&DocumentNode> {
         let DocumentValue::Map(entries) = &self.value else {
             return None;
@@ -183,7 +191,7 @@ impl DocumentNode {
     }
 }
 
-/// Reads the tree of a file; what is wrong with its syntax is one fault.
+/// Parses a file into a tree; a syntax error is one fault.
 pub fn parse_file(file: &Path, bytes: &[u8]) -> Result<DocumentNode, Faults> {
     let text = std::str::from_utf8(bytes).map_err(|error| {
         let before = bytes.get(..error.valid_up_to()).unwrap_or_default();
@@ -194,7 +202,7 @@ pub fn parse_file(file: &Path, bytes: &[u8]) -> Result<DocumentNode, Faults> {
     parse(DocumentFormat::of(file, text), text).map_err(|fault| Faults::new(file, vec![fault]))
 }
 
-/// Reads the tree of a text in a known format.
+/// Parses a text in a known format into a tree.
 pub fn parse(format: DocumentFormat, text: &str) -> Result<DocumentNode, Fault> {
     match format {
         DocumentFormat::Toml => toml::parse(text),
@@ -203,7 +211,7 @@ pub fn parse(format: DocumentFormat, text: &str) -> Result<DocumentNode, Fault> 
     }
 }
 
-/// Where each line of a text begins, but for the first.
+/// The offsets at which the lines of a text begin, except for the first.
 struct LineStarts(Vec<usize>);
 
 impl LineStarts {
@@ -212,18 +220,18 @@ impl LineStarts {
         Self(ends.map(|(end, _)| end + 1).collect())
     }
 
-    /// Returns the line of a place in the text.
+    /// Returns the line of an offset in the text.
     fn at(&self, offset: usize) -> usize {
         self.0.partition_point(|begin| *begin <= offset) + 1
     }
 
-    /// Returns how many lines there are.
+    /// Returns the number of lines.
     fn lines(&self) -> usize {
         self.0.len() + 1
     }
 }
 
-/// Adds an entry; a key that is there already is a fault.
+/// Adds an entry; a duplicate key is a fault.
 fn add(
     entries: &mut Vec<(DocumentKey, DocumentNode)>,
     seen: &mut std::collections::HashSet<String>,
@@ -233,7 +241,7 @@ fn add(
     if !seen.insert(key.name.clone()) {
         return Err(Fault::new(
             key.line,
-            format!("`{}` is there twice; keep one", key.name),
+            format!("`{}` is given twice; keep one", key.name),
         ));
     }
     entries.push((key, node));

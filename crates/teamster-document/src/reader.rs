@@ -1,9 +1,9 @@
-//! Reads types from a document's tree by serde.
+//! Deserialises types from a document's tree with serde.
 //!
-//! What serde calls a type error is made here, with the line and the words of whoever writes such a file. Two things
-//! differ from other deserializers. A [`Lined`](crate::Lined) value that is wrong is noted and left out instead of ending everything.
-//! And an enum whose serde name is `do` is told by the key `do` of its map, beside the other keys, which keep their lines:
-//! serde's own `tag` would lose them.
+//! Type errors are worded here, with the line and in terms that authors of such files understand. Two things differ
+//! from other deserializers. An invalid [`Lined`](crate::Lined) value is recorded and left out instead of aborting. And
+//! an enum whose serde name is `do` is selected by the key `do` of its map, beside the other keys, which keep their
+//! lines: serde's own `tag` would lose them.
 
 mod access;
 
@@ -21,7 +21,8 @@ use access::{Entries, Items, LinedParts, SharedMap, TaggedMap};
 const TABLE: &str = "a table of keys and values";
 
 impl DocumentNode {
-    /// Reads a `T`, which messages call `who`. What is wrong is added to the faults; without a `T` there is at least one.
+    /// Reads a `T`, which messages call `who`. Problems are added to the faults; if no `T` is returned, there is at
+    /// least one.
     pub fn read<'de, T: Deserialize<'de>>(
         &'de self,
         who: &str,
@@ -41,19 +42,19 @@ impl DocumentNode {
     }
 }
 
-/// Why something could not be read.
+/// Why a value could not be read.
 #[derive(Debug)]
 enum ReadError {
-    /// It is known where it stands.
+    /// A problem with a known line.
     Located(Fault),
     /// A key is missing.
     Missing(&'static str),
-    /// A type refuses its value.
+    /// A type rejects its value.
     Refused(String),
 }
 
 impl ReadError {
-    /// Says where an error is that does not know it itself.
+    /// Adds the line to an error that does not contain it.
     fn at(self, line: usize, who: &str) -> Fault {
         match self {
             Self::Located(fault) => fault,
@@ -85,14 +86,14 @@ impl de::Error for ReadError {
     }
 }
 
-/// Where a node stands, for messages.
+/// The position of a node in the document, for messages.
 #[derive(Clone, Copy)]
 enum NodePlace<'a> {
-    /// All that is read, and what it is called.
+    /// The root value, and its name.
     Root(&'a str),
     /// The value of a key.
     Key { who: &'a str, key: &'a str },
-    /// An item of a list, counted from 1, and the place of the list.
+    /// An item of a list, counted from 1, and the position of the list.
     Item {
         who: &'a str,
         key: &'a str,
@@ -106,9 +107,9 @@ struct NodeReader<'de, 'a> {
     node: &'de DocumentNode,
     place: NodePlace<'a>,
     faults: &'a RefCell<Vec<Fault>>,
-    /// A key that has been read already, because it told which variant this is.
+    /// A key that has already been read, because it selected the variant.
     tag: Option<&'static str>,
-    /// Where keys are collected that are known to one of several readers of the same map.
+    /// Collects the keys that are known to any of several readers of the same map.
     known: Option<&'a RefCell<Vec<&'static str>>>,
 }
 
@@ -123,12 +124,12 @@ impl<'de, 'a> NodeReader<'de, 'a> {
         }
     }
 
-    /// Returns what a map of the type `name` is called in messages.
+    /// Returns the name of a map of the type `name`, for messages.
     fn who(&self, name: &str, fields: &[&str]) -> String {
         let NodePlace::Item { number, .. } = self.place else {
             return self.whose();
         };
-        // An item is best known by what its author calls it.
+        // An item is best identified by the name that its author gave it.
         let label = ["id", "name"]
             .iter()
             .find(|key| fields.contains(key))
@@ -138,7 +139,7 @@ impl<'de, 'a> NodeReader<'de, 'a> {
                 DocumentValue::Number(text) => Some(text),
                 _ => None,
             });
-        // The last word of a type's name, as in `FlowEdge`.
+        // The last word of the type's name, such as `Edge` in `FlowEdge`.
         let word = name.rfind(char::is_uppercase).unwrap_or(0);
         let noun = name[word..].to_lowercase();
         match label {
@@ -147,7 +148,7 @@ impl<'de, 'a> NodeReader<'de, 'a> {
         }
     }
 
-    /// Returns what it is called by its place alone.
+    /// Returns the name that follows from its position alone.
     fn whose(&self) -> String {
         match self.place {
             NodePlace::Root(who) => who.to_owned(),
@@ -189,7 +190,8 @@ impl<'de, 'a> NodeReader<'de, 'a> {
         ReadError::Located(self.fault(error))
     }
 
-    /// A misspelt `blockedBy` would quietly let a task run too early, so every key must be known.
+    /// Reports unknown keys: a misspelt `blockedBy` would silently let a task run too early, so every key must be
+    /// known.
     fn note_unknown(&self, who: &str, known: &[&str]) {
         let DocumentValue::Map(entries) = &self.node.value else {
             return;
@@ -210,7 +212,7 @@ impl<'de, 'a> NodeReader<'de, 'a> {
         }
     }
 
-    /// Reads a map whose keys are known.
+    /// Reads a map with known keys.
     fn fields<V: Visitor<'de>>(
         self,
         who: &str,
@@ -263,7 +265,7 @@ impl<'de, 'a> NodeReader<'de, 'a> {
     }
 }
 
-/// Reads whole numbers, each within the limits of its type.
+/// Reads integers, each within the limits of its type.
 macro_rules! whole_numbers {
     ($($method:ident $visit:ident $number:ty),*) => {$(
         fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
@@ -363,7 +365,7 @@ impl<'de> Deserializer<'de> for NodeReader<'de, '_> {
         }
     }
 
-    /// Reads several types from one map, whose keys they share, or a list.
+    /// Reads several types from one map, whose keys they share, or reads a list.
     fn deserialize_tuple<V: Visitor<'de>>(
         self,
         len: usize,
@@ -404,7 +406,7 @@ impl<'de> Deserializer<'de> for NodeReader<'de, '_> {
         self.fields(&self.who(name, fields), fields, visitor)
     }
 
-    /// Reads a variant from a text, or from a map in which the key `name` tells it.
+    /// Reads a variant from a text, or from a map in which the key `name` selects it.
     fn deserialize_enum<V: Visitor<'de>>(
         self,
         name: &'static str,

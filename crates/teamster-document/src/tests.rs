@@ -10,7 +10,7 @@ fn text(node: &DocumentNode, key: &str) -> (usize, String) {
     }
 }
 
-/// The tree without its lines.
+/// Returns the tree without its lines.
 fn bare(node: &DocumentNode) -> serde_json::Value {
     use serde_json::Value as Json;
     match &node.value {
@@ -52,7 +52,7 @@ fn what_could_mean_two_things_is_refused_where_it_stands() {
     for (format, text, line, said) in [
         (DocumentFormat::Toml, "a = 1\na = 2", 2, "not valid TOML"),
         (DocumentFormat::Toml, "\n\na = ", 3, "not valid TOML"),
-        (DocumentFormat::Yaml, "a: 1\na: 2", 2, "`a` is there twice"),
+        (DocumentFormat::Yaml, "a: 1\na: 2", 2, "`a` is given twice"),
         (DocumentFormat::Yaml, "a: &x 1\nb: *x", 1, "an anchor"),
         (DocumentFormat::Yaml, "a: !x 1", 1, "a tag"),
         (
@@ -67,7 +67,7 @@ fn what_could_mean_two_things_is_refused_where_it_stands() {
             DocumentFormat::Json,
             "{\"a\":1,\n\"a\":2}",
             2,
-            "`a` is there twice",
+            "`a` is given twice",
         ),
         (DocumentFormat::Json, "{\n\"a\":\n}", 3, "not valid JSON"),
     ] {
@@ -129,7 +129,7 @@ fn a_file_is_taken_by_its_name_and_else_by_how_it_begins() {
     assert_eq!(text(&tree, "a").1, "x");
 }
 
-/// Any tree that JSON can hold, without two keys alike.
+/// Generates trees that JSON can represent, without duplicate keys.
 fn trees() -> impl Strategy<Value = serde_json::Value> {
     use serde_json::Value as Json;
     let leaf = prop_oneof![
@@ -147,7 +147,7 @@ fn trees() -> impl Strategy<Value = serde_json::Value> {
     })
 }
 
-/// The same with numbers as this reader keeps them.
+/// Returns the same tree with numbers as this reader keeps them.
 fn marked(value: &serde_json::Value) -> serde_json::Value {
     use serde_json::Value as Json;
     match value {

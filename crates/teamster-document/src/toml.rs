@@ -30,7 +30,7 @@ impl LineStarts {
                 (start, key, value)
             })
             .collect();
-        // The parser sorts by name; people and messages go by the file.
+        // The parser sorts by name, but messages follow the order of the file.
         places.sort_by_key(|(start, ..)| *start);
         let (mut entries, mut seen) = (Vec::new(), HashSet::new());
         for (_, key, value) in places {
@@ -50,7 +50,7 @@ impl LineStarts {
         }
         let value = match value.get_ref() {
             DeValue::String(text) => DocumentValue::Text(text.to_string()),
-            // In decimal digits, however it is written; what no number of ours can hold stays as it is.
+            // Integers are normalised to decimal digits; one that is too large for our types is kept as written.
             DeValue::Integer(number) => DocumentValue::Number(
                 i128::from_str_radix(number.as_str(), number.radix())
                     .map_or_else(|_| number.to_string(), |number| number.to_string()),

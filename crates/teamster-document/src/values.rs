@@ -1,6 +1,6 @@
-//! Types for the fields of whatever is read from a document: [`Lined`], [`TextOr`] and [`Word`].
+//! Field types for documents: [`Lined`], [`TextOr`] and [`Word`].
 //!
-//! Each asks its reader for a newtype by a name that no other type has, and the reader answers with what the type needs.
+//! Each requests a newtype with a reserved name from its reader, which responds with what the type needs.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -8,17 +8,17 @@ use std::marker::PhantomData;
 use serde::Deserialize;
 use serde::de::{self, Deserializer, SeqAccess, Visitor};
 
-/// The names by which a reader knows [`Lined`], [`TextOr`] and [`Word`].
+/// The reserved names by which a reader recognises [`Lined`], [`TextOr`] and [`Word`].
 pub(super) const LINED: &str = "$lined";
 pub(super) const TEXT_OR: &str = "$text-or";
 pub(super) const WORD: &str = "$word";
 
-/// A value and its line. It is `None` where it is missing or wrong; what is wrong with it is among the faults.
+/// A value and its line. The value is `None` if it is missing or invalid; the problem is then among the faults.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lined<T> {
     /// The line, counted from 1; 0 when it is missing.
     pub line: usize,
-    /// The value, when there is one that could be read.
+    /// The value, if it could be read.
     pub value: Option<T>,
 }
 
@@ -32,7 +32,7 @@ impl<T> Default for Lined<T> {
 }
 
 impl<T> Lined<T> {
-    /// Returns whether nothing was written.
+    /// Returns whether the value was missing.
     pub fn is_missing(&self) -> bool {
         self.line == 0
     }
@@ -54,7 +54,7 @@ impl Lined<Vec<Lined<Word>>> {
     }
 }
 
-/// A text that says something; a number counts as its digits, because planners like to number things.
+/// A non-empty text; a number counts as its digits, because planners like to number things.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Word(pub String);
 
@@ -76,12 +76,12 @@ impl<'de> Deserialize<'de> for Word {
     }
 }
 
-/// A text that stands for the most common form of a table, or the table itself.
+/// A table, or a text as shorthand for its most common form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TextOr<T> {
-    /// It is a text.
+    /// The shorthand.
     Text(String),
-    /// It is a table.
+    /// The full table.
     Table(T),
 }
 
@@ -135,7 +135,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Lined<T> {
                 })
             }
         }
-        // A key that is missing is an option to serde, and no error.
+        // Serde treats a missing key as an option, and not as an error.
         source.deserialize_option(LinedVisitor(PhantomData))
     }
 }

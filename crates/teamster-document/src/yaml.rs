@@ -1,7 +1,7 @@
 //! YAML as a tree with lines.
 //!
-//! What JSON has and nothing more: no aliases and anchors, no tags, one document. A word without quotes is `null`, a
-//! boolean or a number only where YAML 1.2 says so; `yes` and `on` are texts.
+//! Only what JSON can express: no aliases and anchors, no tags, one document. An unquoted word is `null`, a boolean or
+//! a number only where YAML 1.2 says so; `yes` and `on` are texts.
 
 use std::collections::HashSet;
 
@@ -40,7 +40,7 @@ pub(super) fn parse(text: &str) -> Result<DocumentNode, Fault> {
 
 struct Events<'a> {
     parser: Parser<'a, StrInput<'a>>,
-    /// Where the last event began.
+    /// The line on which the last event began.
     line: usize,
 }
 
@@ -139,7 +139,7 @@ fn scalar(text: &str, style: ScalarStyle) -> DocumentValue {
     }
 }
 
-/// A number as JSON writes it; a version such as 1.2.3 or a name such as 1e is none.
+/// Returns whether this is a number in JSON syntax; a version such as 1.2.3 or a name such as 1e is not.
 fn is_number(text: &str) -> bool {
     let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
     digits.starts_with(|c: char| c.is_ascii_digit())

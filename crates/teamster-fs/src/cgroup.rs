@@ -1,24 +1,23 @@
-//! Groups of processes that the kernel keeps together: whatever a member starts is in the group too, and one write ends
-//! all of them. Where the system gives us no right to make one, there is none, and the caller finds its processes
-//! itself.
+//! Control groups (cgroup v2): every process that a member starts joins the group, and one write kills all of them.
+//! Without permission to create a group there is none, and the caller has to find the descendant processes itself.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-/// A group of our own.
+/// A control group that teamster created.
 #[derive(Debug)]
 pub struct Cgroup {
     folder: PathBuf,
 }
 
 impl Cgroup {
-    /// Makes a group below the one this process is in; `None` where that is not permitted, or not possible.
+    /// Creates a group below the one this process is in; `None` where that is not permitted or not supported.
     pub fn make(name: &str) -> Option<Self> {
         let (mount, own) = here()?;
         Self::make_at(mount, own, name)
     }
 
-    /// Returns the group of that name that an earlier process made.
+    /// Returns the existing group `name`, created earlier, below the one this process is in.
     pub fn find(name: &str) -> Option<Self> {
         let (mount, own) = here()?;
         let folder = place(mount, own, name)?;
@@ -29,7 +28,7 @@ impl Cgroup {
         let folder = place(mount, own, name)?;
         std::fs::create_dir(&folder).ok()?;
         let group = Self { folder };
-        // Without this file the kernel is too old to end a group at once, and there is no use for one.
+        // Kernels without this file cannot kill a group at once, which is the only purpose of the group.
         if group.folder.join("cgroup.kill").exists() {
             Some(group)
         } else {
@@ -38,12 +37,12 @@ impl Cgroup {
         }
     }
 
-    /// Puts a process into it. Children that it has already stay where they are.
+    /// Moves a process into the group. Children that it has already started stay where they are.
     pub fn add(&self, pid: u32) -> bool {
         std::fs::write(self.folder.join("cgroup.procs"), pid.to_string()).is_ok()
     }
 
-    /// Puts a process back into the group around this one.
+    /// Moves a process out of this group into its parent group.
     pub fn let_go(&self, pid: u32) -> bool {
         let around = self.folder.parent();
         around.is_some_and(|around| {
@@ -51,25 +50,25 @@ impl Cgroup {
         })
     }
 
-    /// Returns the pids of its members.
+    /// Returns the pids of the group's members.
     pub fn members(&self) -> Vec<u32> {
         let text = std::fs::read_to_string(self.folder.join("cgroup.procs")).unwrap_or_default();
         text.lines().filter_map(|line| line.parse().ok()).collect()
     }
 
-    /// Kills every member, and what they start meanwhile.
+    /// Kills every member, including those that are forked meanwhile.
     pub fn kill(&self) -> bool {
         std::fs::write(self.folder.join("cgroup.kill"), "1").is_ok()
     }
 
-    /// Takes it away, if it is empty.
+    /// Removes the group if it is empty, and returns whether it was removed.
     pub fn remove(&self) -> bool {
         std::fs::remove_dir(&self.folder).is_ok()
     }
 }
 
-/// Returns where groups are mounted, and which one this process is in. That is looked up once: while a program is
-/// started in a group, this process is in that one for a moment, and another thread must not take it for ours.
+/// Returns where cgroup v2 is mounted and which group this process is in. Both are looked up once: while another thread
+/// starts a program in a group, this process is in that group for a moment, and must not be taken to belong to it.
 fn here() -> Option<(&'static Path, &'static str)> {
     static HERE: OnceLock<Option<(PathBuf, String)>> = OnceLock::new();
     let here = HERE.get_or_init(|| {
@@ -88,13 +87,14 @@ fn place(mount: &Path, own: &str, name: &str) -> Option<PathBuf> {
     (is_plain && !name.is_empty()).then(|| mount.join(own.trim_start_matches('/')).join(name))
 }
 
-/// Returns where the second version of groups is mounted; that need not be `/sys/fs/cgroup`.
+/// Returns the mount point of cgroup v2, which need not be `/sys/fs/cgroup`.
 fn unified(mountinfo: &str) -> Option<PathBuf> {
     mountinfo.lines().find_map(|line| {
         let (before, after) = line.split_once(" - ")?;
         let kind = after.split(' ').next()?;
         let mut fields = before.split(' ').skip(3);
-        // Only a mount of the whole tree: in a part of it our own group would lie elsewhere.
+        // Only a mount of the whole hierarchy counts: below a partial mount the path of this process's group would
+        // differ.
         let root = fields.next()?;
         let point = fields.next()?;
         (kind == "cgroup2" && root == "/").then(|| PathBuf::from(unescaped(point)))

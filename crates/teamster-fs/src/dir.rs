@@ -1,4 +1,4 @@
-//! An open folder, and what may be done with one plain name in it.
+//! An open folder, and the operations on a single plain name in it.
 
 mod write;
 
@@ -13,19 +13,20 @@ use rustix::io::Errno;
 use crate::error::{FsError, FsProblem};
 use crate::fail;
 
-/// No file of ours is larger; one that is was not written by us and is not read into memory.
+/// The size limit for reading a file: teamster writes no larger one, so a larger file is foreign and is not read into
+/// memory.
 const LARGEST: u64 = 128 * 1024 * 1024;
 
 /// Whether a write must have reached the disk before it counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sync {
-    /// It is on the disk before the call returns.
+    /// The data is on disk before the call returns.
     Durable,
-    /// It survives the death of the process, not of the machine.
+    /// The data survives a crash of the process, but not of the machine.
     Fast,
 }
 
-/// What stands under a name.
+/// The kind of file that a name refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileKind {
     /// A plain file.
@@ -38,23 +39,24 @@ pub enum FileKind {
     Other,
 }
 
-/// What tells one state of a file from another.
+/// The metadata that distinguishes one state of a file from another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
-    /// What it is.
+    /// The kind of file.
     pub kind: FileKind,
-    /// Its inode.
+    /// The inode number.
     pub inode: u64,
-    /// Its size in bytes.
+    /// The size in bytes.
     pub size: u64,
-    /// Its modification time in nanoseconds since 1970.
+    /// The modification time in nanoseconds since 1970.
     pub modified: i64,
 }
 
-/// One name in a folder.
+/// One entry of a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DirEntry {
-    /// The name. Names that are not UTF-8 are none of ours and are left out of listings; [`Dir::odd_names`] has them.
+    /// The name. Names that are not UTF-8 are left out of listings, since teamster creates none; [`Dir::odd_names`]
+    /// returns them.
     pub name: String,
 }
 
@@ -74,7 +76,7 @@ const PLAIN: OFlags = OFlags::NOFOLLOW
     .union(OFlags::NONBLOCK);
 
 impl Dir {
-    /// Opens a folder that the user named; links on the way are the user's own.
+    /// Opens a folder that the user named. Symbolic links in the path are followed: they are the user's own.
     pub fn open_root(path: &Path) -> Result<Option<Self>, FsError> {
         step("open", path)?;
         match retry(|| rustix::fs::open(path, FOLDER, Mode::empty())) {
@@ -88,8 +90,8 @@ impl Dir {
         }
     }
 
-    /// Opens the folder like [`Self::open_root`], and makes it if it is missing. Its parent must be there: a missing
-    /// home is not invented.
+    /// Opens the folder like [`Self::open_root`], and creates it if it is missing. Its parent must exist: a missing
+    /// home folder is not created.
     pub fn open_or_create_root(path: &Path) -> Result<Self, FsError> {
         if let Some(dir) = Self::open_root(path)? {
             return Ok(dir);
@@ -102,7 +104,7 @@ impl Dir {
         Self::open_root(path)?.ok_or_else(|| FsError::io("open", path, Errno::NOENT))
     }
 
-    /// Returns where it is, for messages.
+    /// Returns the path of the folder, for messages.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -111,12 +113,12 @@ impl Dir {
         &self.fd
     }
 
-    /// Returns the path of a name in it, for messages and for watching.
+    /// Returns the path of a name in the folder, for messages and for file watchers.
     pub fn join(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }
 
-    /// Returns a folder in it; `None` when there is none.
+    /// Opens a subfolder; `None` when it does not exist.
     pub fn child(&self, name: &str) -> Result<Option<Self>, FsError> {
         let path = self.checked("open", name)?;
         match retry(|| rustix::fs::openat(&self.fd, name, FOLDER | OFlags::NOFOLLOW, Mode::empty()))
@@ -131,7 +133,8 @@ impl Dir {
         }
     }
 
-    /// Opens the folder that [`Self::descend`] finds from a folder that the user named; `None` when one is missing.
+    /// Opens the folder that [`Self::descend`] finds below a folder that the user named; `None` when one of them is
+    /// missing.
     pub fn open_at(root: &Path, names: &[&str]) -> Result<Option<Self>, FsError> {
         match Self::open_root(root)? {
             Some(dir) => dir.descend(names),
@@ -139,7 +142,7 @@ impl Dir {
         }
     }
 
-    /// Returns a folder in it, made (0700) if it is missing.
+    /// Opens a subfolder, creating it (0700) if it is missing.
     pub fn child_or_create(&self, name: &str) -> Result<Self, FsError> {
         if let Some(dir) = self.child(name)? {
             return Ok(dir);
@@ -150,7 +153,7 @@ impl Dir {
             .ok_or_else(|| FsError::io("open", &path, Errno::NOENT))
     }
 
-    /// Returns the folder that a path of plain names leads to, one below the other; `None` when one of them is missing.
+    /// Opens the nested folder that a path of plain names leads to; `None` when one of them is missing.
     pub fn descend(&self, names: &[&str]) -> Result<Option<Self>, FsError> {
         if let Ok(found) = self.open_path(names) {
             return Ok(found);
@@ -165,7 +168,7 @@ impl Dir {
         Ok(Some(dir))
     }
 
-    /// Returns the folder that a path of plain names leads to, one below the other. Those that are missing are made (0700).
+    /// Opens the nested folder that a path of plain names leads to, creating missing ones (0700).
     pub fn descend_or_create(&self, names: &[&str]) -> Result<Self, FsError> {
         if let Ok(Some(dir)) = self.open_path(names) {
             return Ok(dir);
@@ -177,8 +180,8 @@ impl Dir {
         Ok(dir)
     }
 
-    /// Opens the folder that a path of plain names leads to with one call, which follows no link either. An error means
-    /// that the path has to be walked, which also tells what is wrong with it.
+    /// Opens the nested folder with a single call, which follows no symbolic link either. An error means that the path
+    /// has to be walked name by name, which also finds out what is wrong with it.
     #[cfg(target_os = "linux")]
     fn open_path(&self, names: &[&str]) -> Result<Option<Self>, FsError> {
         use rustix::fs::{ResolveFlags, openat2};
@@ -209,7 +212,7 @@ impl Dir {
         Ok(Self { fd, path })
     }
 
-    /// Makes a folder (0700), and returns false when the name is taken.
+    /// Creates a subfolder (0700), and returns false when the name is taken.
     pub fn make_dir(&self, name: &str) -> Result<bool, FsError> {
         let path = self.checked("create", name)?;
         match retry(|| rustix::fs::mkdirat(&self.fd, name, Mode::RWXU)) {
@@ -219,12 +222,12 @@ impl Dir {
         }
     }
 
-    /// Removes an empty folder, and returns false when there is none.
+    /// Removes an empty subfolder, and returns false when there is none.
     pub fn remove_dir(&self, name: &str) -> Result<bool, FsError> {
         self.unlink(name, AtFlags::REMOVEDIR)
     }
 
-    /// Removes a file or a link (never what it points at), and returns false when there is none.
+    /// Removes a file or a symbolic link (never its target), and returns false when there is none.
     pub fn remove(&self, name: &str) -> Result<bool, FsError> {
         self.unlink(name, AtFlags::empty())
     }
@@ -238,7 +241,7 @@ impl Dir {
         }
     }
 
-    /// Returns the stamp of what stands under a name; links are not followed.
+    /// Returns the stamp of a name without following a symbolic link.
     pub fn stamp(&self, name: &str) -> Result<Option<Stamp>, FsError> {
         let path = self.checked("look at", name)?;
         match retry(|| rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW)) {
@@ -256,7 +259,7 @@ impl Dir {
         Ok(stamp_of(&stat))
     }
 
-    /// Returns the whole of a plain file with the stamp it had; `None` when there is none.
+    /// Returns the whole content of a plain file with its stamp; `None` when there is no such file.
     pub fn read(&self, name: &str) -> Result<Option<(Vec<u8>, Stamp)>, FsError> {
         self.read_from(name, 0)
     }
@@ -274,7 +277,7 @@ impl Dir {
                 FsProblem::TooLarge(LARGEST / 1024 / 1024),
             ));
         }
-        // One byte more than expected: the read that fills it proves that the end was seen in one call.
+        // One byte more than expected: a short read then proves that the end of the file was reached in one call.
         let expected = usize::try_from(stamp.size.saturating_sub(offset)).unwrap_or(0);
         let mut bytes = vec![0; expected + 1];
         let mut filled = 0;
@@ -299,7 +302,7 @@ impl Dir {
         Ok(Some((bytes, stamp)))
     }
 
-    /// Opens a plain file, and nothing but a plain file.
+    /// Opens a plain file, and refuses every other kind of file.
     pub(crate) fn open_plain(
         &self,
         action: &'static str,
@@ -327,7 +330,7 @@ impl Dir {
         }
     }
 
-    /// Returns every name in it, in no order.
+    /// Returns every name in the folder, in no particular order.
     pub fn entries(&self) -> Result<Vec<DirEntry>, FsError> {
         let mut entries = Vec::new();
         self.each_name(|name| {
@@ -343,8 +346,8 @@ impl Dir {
         Ok(entries)
     }
 
-    /// Returns the names in it that are not UTF-8, in order. Nothing of ours has one; a person may want to know of
-    /// them.
+    /// Returns the names in the folder that are not UTF-8, sorted. teamster creates none, but a user may want to know
+    /// of them.
     pub fn odd_names(&self) -> Result<Vec<OsString>, FsError> {
         let mut names = Vec::new();
         self.each_name(|name| {
@@ -366,7 +369,7 @@ impl Dir {
         Ok(())
     }
 
-    /// Returns a folder in it whose name is not UTF-8; `None` when it is something else, or nothing.
+    /// Opens a subfolder whose name is not UTF-8; `None` when it is missing or not a folder.
     pub(crate) fn odd_child(&self, name: &OsStr) -> Result<Option<Self>, FsError> {
         let path = self.path.join(name);
         step("open", &path)?;
@@ -378,7 +381,7 @@ impl Dir {
         }
     }
 
-    /// Removes what stands under a name that is not UTF-8: a file, a link, or an empty folder.
+    /// Removes an entry whose name is not UTF-8: a file, a symbolic link, or an empty folder.
     pub(crate) fn remove_odd(&self, name: &OsStr, is_folder: bool) -> Result<(), FsError> {
         let path = self.path.join(name);
         step("remove", &path)?;
@@ -393,7 +396,7 @@ impl Dir {
         }
     }
 
-    /// Reads `buffer.len()` bytes at `offset` of a plain file, and returns how many there were.
+    /// Reads up to `buffer.len()` bytes at `offset` of a plain file, and returns how many were read.
     pub fn read_at(
         &self,
         name: &str,
@@ -407,7 +410,7 @@ impl Dir {
         read_full(&fd, buffer, offset, &path).map(Some)
     }
 
-    /// Opens a file of ours for reads and writes at an offset, made if it is missing.
+    /// Opens a file for reads and writes at offsets, creating it if it is missing.
     pub fn open_in_place(&self, name: &str) -> Result<crate::InPlaceFile, FsError> {
         let path = self.checked("open", name)?;
         let flags = OFlags::RDWR | OFlags::CREATE;
@@ -417,7 +420,7 @@ impl Dir {
         }
     }
 
-    /// Sets the modification time of a name, in nanoseconds since 1970.
+    /// Sets the modification time of an entry, in nanoseconds since 1970.
     pub fn set_modified(&self, name: &str, nanoseconds: i64) -> Result<(), FsError> {
         let path = self.checked("touch", name)?;
         let time = Timespec {
@@ -440,14 +443,14 @@ impl Dir {
         Ok(stat.st_uid)
     }
 
-    /// Returns the device the folder is on; a removal never crosses to another.
+    /// Returns the device that the folder is on; a removal never crosses to another device.
     pub(crate) fn device(&self) -> Result<u64, FsError> {
         let stat = retry(|| rustix::fs::fstat(&self.fd))
             .map_err(|error| FsError::io("look at", &self.path, error))?;
         Ok(stat.st_dev)
     }
 
-    /// Lets us remove what is in a folder that its maker has made read-only. Where that fails, removing says why.
+    /// Makes a read-only folder writable so that its content can be removed. A failure shows up in the removal itself.
     pub(crate) fn make_writable(&self) {
         if let Ok(stat) = rustix::fs::fstat(&self.fd)
             && stat.st_mode & 0o300 != 0o300
@@ -457,8 +460,8 @@ impl Dir {
         }
     }
 
-    /// Returns the path of a name, and refuses one that is not a plain component: this keeps every path beneath its
-    /// folder.
+    /// Returns the path of a name, and refuses a name that is not a single plain component: this keeps every path
+    /// beneath its folder.
     fn checked(&self, action: &'static str, name: &str) -> Result<PathBuf, FsError> {
         let path = self.path.join(name);
         if !is_plain(name) {

@@ -1,33 +1,31 @@
-//! What the system says about a path: where it leads, and how much room its disk has.
+//! Where a path really leads, and how much free space its disk has.
 
 use std::path::{Component, Path, PathBuf};
 
-/// With less than this a disk counts as full: what programs do could not be written down.
+/// The free space below which a disk counts as full: the state of a run could no longer be recorded.
 pub const LEAST_ROOM: u64 = 64 * 1024;
 
-/// Returns how many bytes can still be written where a path lies; `None` when that cannot be told.
+/// Returns the free space of the file system that a path is on; `None` when it is unknown.
 pub fn free_bytes(path: &Path) -> Option<u64> {
-    // A file system that counts no blocks has no answer.
+    // A file system that reports no blocks has no meaningful answer.
     let found = rustix::fs::statvfs(path)
         .ok()
         .filter(|found| found.f_blocks > 0)?;
     Some(found.f_bavail.saturating_mul(found.f_frsize))
 }
 
-/// Returns how many bytes are left where a path lies, when its disk is full.
+/// Returns the remaining free bytes if the disk that a path is on is full; `None` otherwise.
 pub fn left_on_full_disk(path: &Path) -> Option<u64> {
     free_bytes(path).filter(|free| *free < LEAST_ROOM)
 }
 
-/// Returns the path with every link followed, although its last parts may not be there yet; `None` when nobody can
-/// tell: a link that leads nowhere, a loop, a `..` behind something that is not there, a folder that may not be
-/// entered.
+/// Returns the path with every symbolic link resolved; its last components need not exist. Returns `None` when it
+/// cannot be resolved: a dangling link, a loop, a `..` behind a missing component, a folder that may not be entered.
 pub fn real_path(path: &Path) -> Option<PathBuf> {
     if let Ok(real) = path.canonicalize() {
         return Some(real);
     }
-    // Something stands there that cannot be followed. Writing to a link that leads nowhere would make a file
-    // wherever it points.
+    // The entry exists but cannot be resolved. Writing to a dangling link would create a file wherever it points.
     if path.symlink_metadata().is_ok() {
         return None;
     }

@@ -1,16 +1,16 @@
-//! What can go wrong with a file, where it went wrong, and the trace of errors that stop nothing.
+//! Errors of file operations, and the trace for errors that are not fatal.
 
 use std::fmt::Display;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// An operation on a file that failed.
+/// A file operation that failed.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {action} {}: {problem}", path.display())]
 pub struct FsError {
-    /// What was being done, as a verb such as `read` or `create`.
+    /// The attempted operation, as a verb such as `read` or `create`.
     pub action: &'static str,
-    /// The file or folder it was done to.
+    /// The affected file or folder.
     pub path: PathBuf,
     /// Why it failed.
     pub problem: FsProblem,
@@ -19,22 +19,22 @@ pub struct FsError {
 /// Why an operation failed.
 #[derive(Debug, thiserror::Error)]
 pub enum FsProblem {
-    /// The system said so.
+    /// The system call failed.
     #[error("{}", words(.0))]
     Io(io::Error),
-    /// A symbolic link stands where a file or folder of ours should be.
+    /// A symbolic link is in the place of a file or folder of teamster's.
     #[error("it is a symbolic link, and links are not followed here")]
     Link,
-    /// Something else stands there: a folder, a pipe, a device.
+    /// Another kind of file is in its place: a folder, a pipe, a device.
     #[error("it is not a {0}")]
     NotA(&'static str),
-    /// The file is larger than anything we write.
+    /// The file is larger than anything teamster writes.
     #[error("it is larger than {0} MiB")]
     TooLarge(u64),
-    /// A folder holds more than may be copied.
-    #[error("the folder holds too much to be copied")]
+    /// A folder exceeds the limits for a copy.
+    #[error("the folder is too large to be copied")]
     TooMuch,
-    /// A name that is not one plain path component.
+    /// The name is not a single plain path component.
     #[error("its name is not a plain file name")]
     Name,
 }
@@ -71,7 +71,7 @@ impl FsError {
         !matches!(self.problem, FsProblem::Io(_))
     }
 
-    /// Returns the kind of I/O failure, where it is one.
+    /// Returns the kind of the I/O error; `None` for any other problem.
     pub fn io_kind(&self) -> Option<io::ErrorKind> {
         match &self.problem {
             FsProblem::Io(error) => Some(error.kind()),
@@ -80,12 +80,12 @@ impl FsError {
     }
 }
 
-/// A result whose error stops nothing.
+/// A result whose error is not fatal.
 pub trait OrTrace<T> {
-    /// Goes on whatever came of it; an error is noted in the trace with what was being done.
+    /// Ignores the result; an error is written to the trace together with the attempted operation.
     fn or_trace(self, doing: &str);
 
-    /// Returns the value, or `None` after an error, which is noted like that of [`OrTrace::or_trace`].
+    /// Returns the value, or `None` after an error, which is traced like that of [`OrTrace::or_trace`].
     fn ok_or_trace(self, doing: &str) -> Option<T>;
 }
 

@@ -1,10 +1,10 @@
-//! Fail-points: a thread that "dies" before the n-th file operation, for tests. Compiled out of release builds.
+//! Fail-points for tests: a thread "dies" before its n-th file operation. Compiled out of release builds.
 //!
-//! After the n-th operation every later one of that thread fails too, so clean-up code cannot run: what is left on
-//! disk is what a killed process leaves. A write that is hit may leave a part of its bytes.
+//! From the n-th operation on every file operation of that thread fails, so that clean-up code cannot run and the disk
+//! is left as after a killed process. A write that is hit may leave a part of its bytes.
 //!
-//! A whole process can be made to die as well, by SIGKILL and of its own hand: as soon as a journal has got so far.
-//! And its clock can be moved while it runs.
+//! A whole process can also be made to kill itself with SIGKILL once a journal has reached a given event, and its wall
+//! clock can be shifted while it runs.
 
 #[cfg(debug_assertions)]
 mod armed {
@@ -16,12 +16,12 @@ mod armed {
 
     static LAST_EVENT: AtomicU64 = AtomicU64::new(u64::MAX);
 
-    /// Lets this process die as soon as it has written or read the event of this number, or a later one.
+    /// Makes this process kill itself once it has written or read the event with this number or a later one.
     pub fn die_at_event(seq: u64) {
         LAST_EVENT.store(seq, Ordering::SeqCst);
     }
 
-    /// Notes that the journal has reached this event, and dies where [`die_at_event`] said so.
+    /// Records that the journal has reached this event, and kills the process if [`die_at_event`] asked for it.
     pub fn reached_event(seq: u64) {
         if seq >= LAST_EVENT.load(Ordering::SeqCst) {
             let _ = rustix::process::kill_process(
@@ -33,25 +33,26 @@ mod armed {
 
     static IS_MERGE_UNCHECKED: AtomicBool = AtomicBool::new(false);
 
-    /// Switches off that a host looks whether what it calls merged is merged, so that a test can see what that is for.
+    /// Disables the host's verification that a task reported as merged really is merged, so that a test can show why it
+    /// is needed.
     pub fn leave_merges_unchecked() {
         IS_MERGE_UNCHECKED.store(true, Ordering::SeqCst);
     }
 
-    /// Returns whether a host looks whether what it calls merged is merged.
+    /// Returns whether a host verifies that a task reported as merged really is merged.
     pub fn are_merges_checked() -> bool {
         !IS_MERGE_UNCHECKED.load(Ordering::SeqCst)
     }
 
     static CLOCK_OFFSET: OnceLock<PathBuf> = OnceLock::new();
 
-    /// Moves this process's wall clock by the number of milliseconds in a file, which is read at every look at the
+    /// Shifts this process's wall clock by the number of milliseconds in a file, which is read on every use of the
     /// clock.
     pub fn move_clock_by(file: PathBuf) {
         let _ = CLOCK_OFFSET.set(file);
     }
 
-    /// Returns by how many milliseconds the wall clock is moved; 0 when the file is missing or holds no number.
+    /// Returns the shift of the wall clock in milliseconds; 0 when the file is missing or holds no number.
     pub fn clock_offset() -> i64 {
         let text = CLOCK_OFFSET
             .get()
@@ -63,12 +64,12 @@ mod armed {
         static LEFT: Cell<Option<u64>> = const { Cell::new(None) };
     }
 
-    /// Lets this thread do `steps` more file operations and then die.
+    /// Makes this thread fail after `steps` more file operations.
     pub fn die_after(steps: u64) {
         LEFT.set(Some(steps));
     }
 
-    /// Brings this thread back to life. True when it had died.
+    /// Ends the simulated death of this thread, and returns whether it had died.
     pub fn revive() -> bool {
         LEFT.take() == Some(0)
     }
@@ -84,13 +85,13 @@ mod armed {
         }
     }
 
-    /// Returns how many bytes of a write get through when the thread dies in it.
+    /// Returns how many bytes of a write get through when the thread dies during it.
     pub(crate) fn torn(length: usize) -> Option<usize> {
         (LEFT.get() == Some(0)).then_some(length / 2)
     }
 
-    /// Returns how many bytes of a write in place get through: the kernel copies it page by page, and a process is
-    /// killed between two pages.
+    /// Returns how many bytes of an in-place write get through: the kernel copies page by page, and a process is killed
+    /// between two pages.
     pub(crate) fn torn_in_place(offset: u64, length: usize) -> Option<usize> {
         const PAGE: u64 = 4096;
         let half = offset + length as u64 / 2;
@@ -129,19 +130,19 @@ pub(crate) fn torn_in_place(_offset: u64, _length: usize) -> Option<usize> {
     None
 }
 
-/// Returns whether a host looks whether what it calls merged is merged: always.
+/// Returns whether a host verifies that a task reported as merged really is merged: always in a release build.
 #[cfg(not(debug_assertions))]
 #[inline]
 pub fn are_merges_checked() -> bool {
     true
 }
 
-/// Notes that the journal has reached this event. A release never dies of it.
+/// Does nothing: a release build has no fail-points.
 #[cfg(not(debug_assertions))]
 #[inline]
 pub fn reached_event(_seq: u64) {}
 
-/// Returns by how many milliseconds the wall clock is moved, which only tests do.
+/// Returns the shift of the wall clock in milliseconds: none in a release build.
 #[cfg(not(debug_assertions))]
 #[inline]
 pub const fn clock_offset() -> i64 {

@@ -1,5 +1,5 @@
-//! Whole folders: removed without ever leaving them, or copied so that whoever gets the copy can change nothing of the
-//! user's.
+//! Whole folders: removed without following a link out of them, or copied so that changes to the copy cannot affect the
+//! original.
 
 use std::fs::{self, File};
 use std::io;
@@ -10,22 +10,22 @@ use std::time::Instant;
 use crate::dir::{Dir, FileKind};
 use crate::error::{FsError, FsProblem};
 
-/// How much is copied at most, and until when.
+/// The limits of a copy.
 #[derive(Clone, Copy, Debug)]
 pub struct CopyLimits {
-    /// Files, folders and links.
+    /// The maximum number of files, folders and links.
     pub entries: u64,
-    /// Bytes of all files.
+    /// The maximum total size of all files, in bytes.
     pub bytes: u64,
-    /// When the copy is given up.
+    /// The time at which the copy is abandoned.
     pub deadline: Instant,
 }
 
 /// Copies the folder `from` to the new folder `to`, within `limits`.
 ///
-/// File systems that can share the content of two files do so, which takes no space. Times and modes are kept, except
-/// that the owner may always write. A link stays a link, with the target that `relink` gives for its folder and its
-/// target. Pipes, sockets and devices are left out.
+/// Where the file system supports it, both files share their content, which takes no space. Times and modes are kept,
+/// except that the owner may always write. A symbolic link stays one, with the target that `relink` returns for its
+/// folder and its target. Pipes, sockets and devices are left out.
 pub fn copy_folder(
     from: &Path,
     to: &Path,
@@ -79,7 +79,7 @@ fn make_folder(from: &Path, to: &Path) -> Result<(), FsError> {
     made.map_err(|error| FsError::io("copy", from, error))
 }
 
-/// Returns the system shares the content of both files where the file system can.
+/// Copies a file with its mode and modification time; the owner may always write to the copy.
 fn copy_file(from: &Path, to: &Path, about: &fs::Metadata) -> io::Result<()> {
     fs::copy(from, to)?;
     let mode = about.permissions().mode() & 0o777 | 0o600;
@@ -90,13 +90,14 @@ fn copy_file(from: &Path, to: &Path, about: &fs::Metadata) -> io::Result<()> {
         .set_modified(about.modified()?)
 }
 
-/// Removes the folder `name` in `dir` and everything beneath it. Links are removed, not followed; another device
-/// mounted inside is left alone.
+/// Removes the folder `name` in `dir` and everything beneath it. Symbolic links are removed, not followed; a file
+/// system mounted inside is left alone.
 pub fn remove_tree(dir: &Dir, name: &str) -> Result<(), FsError> {
     remove_tree_while(dir, name, &|| true).map(drop)
 }
 
-/// Removes the folder like [`remove_tree`] for as long as `go_on` says so, and returns false when something is left.
+/// Removes the folder like [`remove_tree`] for as long as `go_on` returns true, and returns false when something is
+/// left.
 pub fn remove_tree_while(dir: &Dir, name: &str, go_on: &dyn Fn() -> bool) -> Result<bool, FsError> {
     let Some(folder) = dir.child(name)? else {
         return Ok(true);
@@ -108,7 +109,7 @@ pub fn remove_tree_while(dir: &Dir, name: &str, go_on: &dyn Fn() -> bool) -> Res
     Ok(true)
 }
 
-/// Removes everything in a folder, and returns false when `go_on` ended it early.
+/// Removes everything in a folder, and returns false when `go_on` stopped it early.
 fn clear(folder: &Dir, go_on: &dyn Fn() -> bool) -> Result<bool, FsError> {
     folder.make_writable();
     for entry in folder.entries()? {
@@ -124,7 +125,7 @@ fn clear(folder: &Dir, go_on: &dyn Fn() -> bool) -> Result<bool, FsError> {
             return Ok(false);
         }
     }
-    // Foreign programs may have put anything there; what is not UTF-8 would keep the folder for ever.
+    // Other programs may have created anything there; an entry whose name is not UTF-8 would keep the folder for ever.
     for name in folder.odd_names()? {
         if !go_on() {
             return Ok(false);

@@ -1,4 +1,5 @@
-//! Keeps folders of ours out of `git status` without a git process: the client waits for whoever makes such a folder.
+//! Keeps teamster's folders out of `git status` without starting a git process: hooks create such folders while the
+//! client waits.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -8,17 +9,17 @@ use crate::error::FsError;
 use crate::layout::{GITIGNORE, git_exclude};
 use crate::user_file::UserFile;
 
-/// What stands above our lines.
+/// The comment line above the added patterns.
 const HEADING: &str = "# teamster: the state of its sessions and runs";
-/// How long another writer of ours is waited for.
+/// How long to wait for another teamster process that is writing the file.
 const PATIENCE: Duration = Duration::from_millis(200);
-/// How often a file that others write too is read anew.
+/// How often the update is retried when another program changes the file meanwhile.
 const TRIES: usize = 5;
-/// A file that others read too.
+/// The mode of a new exclude file, restricted by the umask.
 const SHARED: u32 = 0o666;
 
-/// Adds to `.git/info/exclude` of the work tree that `project` lies in those of `patterns` about which neither that file
-/// nor the project's `.gitignore` says anything. Does nothing outside a work tree. Returns whether something was added.
+/// Adds `patterns` to `.git/info/exclude` of the work tree that contains `project`, except those that this file or the
+/// project's `.gitignore` already mentions. Does nothing outside a work tree. Returns whether a pattern was added.
 pub fn exclude_from_git(project: &Path, patterns: &[&str]) -> Result<bool, FsError> {
     let Some(path) = exclude_of(project) else {
         return Ok(false);
@@ -32,7 +33,7 @@ pub fn exclude_from_git(project: &Path, patterns: &[&str]) -> Result<bool, FsErr
     let Some(file) = UserFile::find(&path)? else {
         return Ok(false);
     };
-    // A link leads to a file that may belong to other repositories too.
+    // The target of a symbolic link may be shared with other repositories.
     if file.is_link() {
         return Ok(false);
     }
@@ -59,7 +60,7 @@ pub fn exclude_from_git(project: &Path, patterns: &[&str]) -> Result<bool, FsErr
     Ok(false)
 }
 
-/// Returns the exclude file of the work tree around a folder. A folder `.git` that is no repository has none.
+/// Returns the exclude file of the work tree around a folder; `None` where `.git` is not a repository.
 fn exclude_of(project: &Path) -> Option<PathBuf> {
     let tree = project
         .ancestors()
@@ -69,7 +70,7 @@ fn exclude_of(project: &Path) -> Option<PathBuf> {
     repository.join("HEAD").exists().then_some(path)
 }
 
-/// Returns whether a list of patterns has an opinion on a folder, with or without a slash, for or against.
+/// Returns whether a list of patterns mentions a folder, with or without a slash, as a pattern or its negation.
 fn speaks_of(list: &[u8], folder: &str) -> bool {
     let bare = folder.trim_matches('/');
     let list = String::from_utf8_lossy(list);
@@ -82,7 +83,7 @@ fn speaks_of(list: &[u8], folder: &str) -> bool {
     })
 }
 
-/// Returns a text with a heading and `lines` at its end, in its own line ends.
+/// Returns a text with a heading and `lines` appended, in the text's own line-ending style.
 pub fn with_lines(old: &[u8], heading: &str, lines: &[&str]) -> Vec<u8> {
     let crlf = old.windows(2).any(|two| two == b"\r\n");
     let newline: &[u8] = if crlf { b"\r\n" } else { b"\n" };

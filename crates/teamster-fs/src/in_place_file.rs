@@ -1,4 +1,4 @@
-//! A file that is read and written in place, at offsets: state that only the holder of a lock touches.
+//! A file that is read and written in place, at offsets: state that only the holder of a lock accesses.
 
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -7,10 +7,9 @@ use crate::dir::{Stamp, read_full, retry};
 use crate::error::FsError;
 use crate::fail;
 
-/// An open file of ours whose bytes are changed in place.
+/// An open file whose bytes are changed in place.
 ///
-/// Nothing that must survive a crash half-way may live in one: a write can be torn. It is for caches and marks whose
-/// owner knows how to doubt them.
+/// A write can be torn by a crash, so it is only for caches and marks whose owner validates them on reading.
 #[derive(Debug)]
 pub struct InPlaceFile {
     fd: OwnedFd,
@@ -27,12 +26,12 @@ impl InPlaceFile {
         &self.fd
     }
 
-    /// Returns what the file was when it was opened.
+    /// Returns the stamp that the file had when it was opened.
     pub fn stamp(&self) -> Stamp {
         self.stamp
     }
 
-    /// Fills `buffer` from `offset` on, and returns how many bytes there were.
+    /// Fills `buffer` from `offset` on, and returns how many bytes were read.
     pub fn read(&self, buffer: &mut [u8], offset: u64) -> Result<usize, FsError> {
         fail::step().map_err(|error| FsError::io("read", &self.path, error))?;
         read_full(&self.fd, buffer, offset, &self.path)
@@ -53,7 +52,7 @@ impl InPlaceFile {
         fail::step().map_err(|error| FsError::io("write", &self.path, error))
     }
 
-    /// Cuts or extends the file to `size` bytes.
+    /// Truncates or extends the file to `size` bytes.
     pub fn resize(&self, size: u64) -> Result<(), FsError> {
         fail::step().map_err(|error| FsError::io("cut", &self.path, error))?;
         retry(|| rustix::fs::ftruncate(&self.fd, size))

@@ -1,4 +1,4 @@
-//! A file that another program reads while we append to it, and that tells whether it was read.
+//! A file that teamster appends to while another program reads it, and that shows whether it was read.
 
 use std::path::PathBuf;
 
@@ -9,9 +9,9 @@ use crate::error::FsError;
 
 /// A file that lines are appended to for another program.
 ///
-/// Whether the program has read them is known from the file's time of access: it is set back before each append, and the
-/// kernel sets it at the next read. A program that empties or removes the file has had it, too. Where the kernel keeps no
-/// times of access (`noatime`) and the file stays, nothing is ever known to be read.
+/// The file's access time shows whether the program has read them: it is set back before each append, and the kernel
+/// updates it at the next read. A program that truncates or removes the file has read it, too. Where the kernel keeps
+/// no access times (`noatime`) and the file stays, no line ever counts as read.
 #[derive(Debug)]
 pub struct InboxFile {
     dir: Dir,
@@ -21,7 +21,7 @@ pub struct InboxFile {
 }
 
 impl InboxFile {
-    /// Creates the file, empty and for its owner alone, in place of an older one.
+    /// Creates the file, empty and accessible to its owner only, replacing an older one.
     pub fn create(dir: Dir, name: &str) -> Result<Self, FsError> {
         dir.remove(name)?;
         dir.create_new(name, b"", Sync::Fast)?;
@@ -37,7 +37,7 @@ impl InboxFile {
         self.dir.join(&self.name)
     }
 
-    /// Appends a line, and forgets that earlier ones were read.
+    /// Appends a line, which resets the read status.
     pub fn append(&mut self, line: &[u8]) -> Result<(), FsError> {
         let file = self.dir.open_append(&self.name)?;
         let times = Timestamps {

@@ -1,6 +1,6 @@
-//! Every path, in one place. Nothing else builds one.
+//! Every path in one place; no other module builds one.
 //!
-//! A constant is the name of a file or folder and says in its comment where it lies. [`Layout`] finds the roots.
+//! A constant is the name of a file or folder, and its comment says which folder it is in. [`Layout`] finds the roots.
 
 mod state_files;
 mod worktrees;
@@ -16,54 +16,54 @@ pub use worktrees::*;
 
 /// Folder of all teams, below the Claude folder.
 pub const TEAMS: &str = "teams";
-/// For each database that teams are kept in, a folder with one for each team, below the Claude folder. It has locks of this
-/// machine.
+/// Folders for teams kept in databases, one for each database with a subfolder for each team, below the Claude folder.
+/// They hold locks that are local to this machine.
 pub const DATABASES: &str = ".teamster-databases";
 /// How the address of a database begins.
 pub const DATABASE_SCHEME: &str = "postgres";
 /// Folder of all task lists, below the Claude folder.
 pub const TASKS: &str = "tasks";
-/// Removed teams, kept for seven days.
+/// Removed teams, kept for seven days, below the Claude folder.
 pub const TRASH: &str = ".teamster-trash";
-/// Whoever moves teams into the trash or out of it holds this, in the trash.
+/// The lock for moving teams into or out of the trash, in [`TRASH`].
 pub const TRASH_LOCK: &str = ".lock";
-/// What an entry of the trash was, beside the folders in it.
+/// The note in a trash entry that describes the team, beside its folders.
 pub const TRASH_NOTE: &str = "reaped.json";
-/// In a team that was taken out of the trash: somebody wants it, whoever of it is dead.
+/// Marks a team that a user restored from the trash: dead members alone are then no reason to remove it again.
 pub const RESTORED: &str = ".teamster-restored";
 
 /// A team's registry.
 pub const CONFIG: &str = "config.json";
 /// The journal's live segment.
 pub const JOURNAL: &str = "events.jsonl";
-/// Long texts of the journal.
+/// Folder of long texts that the journal refers to.
 pub const BLOBS: &str = "blobs";
-/// Lead to worker.
+/// Folder of messages from the lead to workers.
 pub const INBOX: &str = "inbox";
-/// Worker to lead.
+/// Folder of messages from workers to the lead.
 pub const OUTBOX: &str = "outbox";
-/// Claude Code's own inboxes.
+/// Folder of Claude Code's own inboxes.
 pub const NATIVE_INBOXES: &str = "inboxes";
-/// Stop signals.
+/// Folder of stop signals.
 pub const SIGNALS: &str = "signals";
-/// Lock folders of ours, waiting to be moved to where Claude Code looks for them.
+/// Staging folder for teamster's lock folders, which are then moved to where Claude Code looks for them.
 pub const LOCK_FOLDERS: &str = ".teamster-locks";
 
-/// The stage of a project's run, for others, in its state folder.
+/// The stage of a project's run, for external readers, in its state folder.
 pub const TEAM_STATE: &str = "team-state.json";
-/// Held by the process that hosts a run, in the state folder of its project: there is one at a time.
+/// The lock of the process that hosts a project's run, in the project's state folder: there is one run at a time.
 pub const RUN_LOCK: &str = "run.lock";
 
-/// Held by the process that hosts a team's run, in the team's folder.
+/// The lock of the process that hosts a team's run, in the team's folder.
 pub const HOST_LOCK: &str = "host.lock";
 
 /// The team's write lock, in its task folder.
 pub const TEAM_LOCK: &str = ".teamster.lock";
-/// The cache of what the task files say, in the task folder.
+/// The cache of parsed task files, in the task folder.
 pub const INDEX: &str = ".teamster.index";
-/// In the task folder of a team that is being imported: its team may not be there yet.
+/// Marks the task folder of a team that is being imported: the team itself may not exist yet.
 pub const IMPORTING: &str = ".teamster.importing";
-/// The highest task id that was ever handed out, shared with Claude Code.
+/// The highest task id ever assigned, shared with Claude Code, in the task folder.
 pub const HIGH_WATER_MARK: &str = ".highwatermark";
 
 /// Returns the name of a task's file.
@@ -71,7 +71,7 @@ pub fn task_file(id: &TaskId) -> String {
     format!("{id}.json")
 }
 
-/// Returns the name of the lock that exists while a claim is being made.
+/// Returns the name of a task's claim lock, which exists while a claim is being made.
 pub fn claim_lock(id: &TaskId) -> String {
     format!("{id}.lock")
 }
@@ -81,7 +81,7 @@ pub fn failure_file(id: &TaskId) -> String {
     format!("{id}.failure.json")
 }
 
-/// Returns the name of the folder by which Claude Code locks a file.
+/// Returns the name of the folder with which Claude Code locks a file.
 pub fn native_lock(file: &str) -> String {
     format!("{file}.lock")
 }
@@ -91,7 +91,7 @@ pub fn task_of_file(name: &str) -> Option<TaskId> {
     name.strip_suffix(".json")?.parse().ok()
 }
 
-/// Returns the name of the file with the new content of `name` that the event `seq` will make real.
+/// Returns the name of the staged new content of `name`, which takes effect with the event `seq`.
 pub fn next_file(name: &str, seq: u64) -> String {
     format!(".{name}.{seq}.next")
 }
@@ -101,8 +101,7 @@ pub fn gone_file(name: &str, seq: u64) -> String {
     format!(".{name}.{seq}.gone")
 }
 
-/// Returns what a name made by [`next_file`] or [`gone_file`] stands for: the file, the event, and whether it is
-/// removed.
+/// Parses a name made by [`next_file`] or [`gone_file`]: returns the file, the event, and whether the file is removed.
 pub fn staged(name: &str) -> Option<(&str, u64, bool)> {
     let rest = name.strip_prefix('.')?;
     let (rest, gone) = match rest.strip_suffix(".next") {
@@ -113,7 +112,7 @@ pub fn staged(name: &str) -> Option<(&str, u64, bool)> {
     Some((file, seq.parse().ok()?, gone))
 }
 
-/// Returns the process that left a temp file of [`crate::Dir::replace`], if it is one.
+/// Returns the process that created a temp file of [`crate::Dir::replace`]; `None` for any other name.
 pub fn temp_owner(name: &str) -> Option<u32> {
     let rest = name.strip_prefix('.')?.strip_suffix(".tmp")?;
     let (rest, _nonce) = rest.rsplit_once('.')?;
@@ -136,14 +135,14 @@ pub const SETTINGS: &str = "settings.json";
 pub const LOCAL_SETTINGS: &str = "settings.local.json";
 /// Claude Code's folder in a project.
 pub const PROJECT_CLAUDE: &str = ".claude";
-/// What git leaves alone, in a project.
+/// Git's ignore file of a project.
 pub const GITIGNORE: &str = ".gitignore";
-/// What a backup's name has between the name of the file and the time.
+/// The part of a backup's name between the name of the file and the time.
 const BACKUP: &str = ".teamster-backup-";
-/// Every backup of settings, as git writes it.
+/// The git ignore pattern for all backups of settings.
 pub const BACKUPS_IGNORED: &str = ".claude/settings*.teamster-backup-*";
 
-/// Returns the name of a copy of `file` as it was at `time`.
+/// Returns the name of the backup of `file` made at `time`.
 pub fn backup_file(file: &str, time: Time) -> String {
     let time: String = time
         .to_string()
@@ -153,7 +152,7 @@ pub fn backup_file(file: &str, time: Time) -> String {
     format!("{file}{BACKUP}{time}")
 }
 
-/// Returns whether a name is that of a copy of `file`.
+/// Returns whether a name is that of a backup of `file`.
 pub fn is_backup_of(name: &str, file: &str) -> bool {
     name.strip_prefix(file)
         .is_some_and(|rest| rest.starts_with(BACKUP))
@@ -169,7 +168,7 @@ pub fn mail_segment(mailbox: &Mailbox, number: u64) -> String {
     format!("{}.{number}.jsonl", mailbox.owner())
 }
 
-/// Returns the name of the file that tells how far the reader of a mailbox has acknowledged.
+/// Returns the name of the file that records how far the reader of a mailbox has acknowledged.
 pub fn mail_cursor(mailbox: &Mailbox) -> String {
     match mailbox {
         Mailbox::Inbox(_) | Mailbox::Lead => format!("{}.offset", mailbox.owner()),
@@ -201,7 +200,7 @@ pub fn worker_of_heartbeat(name: &str) -> Option<WorkerName> {
     name.strip_suffix(".heartbeat.json")?.parse().ok()
 }
 
-/// Returns the name of the file that tells how a worker was started, beside its heartbeat.
+/// Returns the name of the file that records how a worker was started, beside its heartbeat.
 pub fn launch_file(worker: &WorkerName) -> String {
     format!("{worker}.launch.json")
 }
@@ -211,12 +210,12 @@ pub fn worker_of_launch(name: &str) -> Option<WorkerName> {
     name.strip_suffix(".launch.json")?.parse().ok()
 }
 
-/// What a bridge without a terminal prints, beside the logs of its tasks.
+/// The output of a bridge that has no terminal, beside the logs of its tasks.
 pub const BRIDGE_LOG: &str = "bridge.log";
-/// The part before that, once the file grew too large.
+/// The previous part of [`BRIDGE_LOG`], which is rotated when it grows too large.
 pub const OLD_BRIDGE_LOG: &str = "bridge.old.log";
 
-/// Returns whether a file is held by the bridge of a worker.
+/// Returns whether a file name is that of a lock held by a worker's bridge.
 pub fn is_bridge_lock(name: &str) -> bool {
     let worker = name.strip_prefix("bridge-");
     worker.is_some_and(|worker| worker.strip_suffix(".lock").is_some())
@@ -235,40 +234,40 @@ pub fn worker_of_signal(name: &str) -> Option<WorkerName> {
     worker.parse().ok()
 }
 
-/// Folders on the way from a project to the heartbeats of all its teams.
+/// Path from a project to the heartbeats of all its teams.
 pub const BRIDGES: [&str; 3] = [".omc", "state", "team-bridge"];
 
-/// Everything of a project's runs, in the project.
+/// The folder of all files of a project's runs, in the project.
 pub const OMC: &str = ".omc";
 
-/// Returns the folders on the way from [`OMC`] to the logs of one worker.
+/// Returns the path from [`OMC`] to the logs of one worker.
 pub fn log_folders<'a>(team: &'a TeamName, worker: &'a WorkerName) -> [&'a str; 3] {
     ["logs", team.as_str(), worker.as_str()]
 }
 
-/// Returns the folders on the way from [`OMC`] to the trace of a team's host. No worker has a name with a dot, so none has its logs
-/// under the name of this file.
+/// Returns the path from [`OMC`] to the trace of a team's host. Worker names contain no dot, so no worker's log folder
+/// can have the name of this file.
 pub fn host_log_folders(team: &TeamName) -> [&str; 2] {
     ["logs", team.as_str()]
 }
 
-/// The trace of a team's host.
+/// The trace log of a team's host.
 pub const HOST_LOG: &str = "host.log";
-/// The part of that trace before the present one.
+/// The previous part of [`HOST_LOG`].
 pub const OLD_HOST_LOG: &str = "host.old.log";
-/// The trace of a worker's bridge, beside the logs of its tasks.
+/// The trace log of a worker's bridge, beside the logs of its tasks.
 pub const BRIDGE_TRACE: &str = "trace.log";
-/// The part of that trace before the present one.
+/// The previous part of [`BRIDGE_TRACE`].
 pub const OLD_BRIDGE_TRACE: &str = "trace.old.log";
 
-/// Returns the folders on the way from [`OMC`] to what the checks of a team's work printed. A worker of the name
-/// `verify` has its logs there too; no file of either has a name of the other's.
+/// Returns the path from [`OMC`] to the output of the checks of a team's work. A worker named `verify` has its logs
+/// there too; the file names do not collide.
 pub fn verify_folders(team: &TeamName) -> [&str; 3] {
     ["logs", team.as_str(), "verify"]
 }
 
-/// Returns the name of the log of one check: `on` which commit (`base`, `integration`), in which round, as which of the
-/// checks. A file that is there already stays, and the next try counts on: `again` is 0 for the first.
+/// Returns the name of the log of one check: `on` is the commit (`base`, `integration`), followed by the round and the
+/// number of the check. An existing log is kept: `again` is 0 for the first attempt and counts up with each later one.
 pub fn verify_log(on: &str, round: u32, number: usize, again: u32) -> String {
     match again {
         0 => format!("{on}-{round}-{number}.log"),
@@ -276,17 +275,17 @@ pub fn verify_log(on: &str, round: u32, number: usize, again: u32) -> String {
     }
 }
 
-/// Returns the name of the log of what the agent sent while it worked on a task.
+/// Returns the name of the log of the agent's output while it worked on a task.
 pub fn task_log(task: &TaskId) -> String {
     format!("{task}.jsonl")
 }
 
-/// Returns the name of the part before [`task_log`], once that grew too large.
+/// Returns the name of the previous part of [`task_log`], which is rotated when it grows too large.
 pub fn old_task_log(task: &TaskId) -> String {
     format!("{task}.old.jsonl")
 }
 
-/// Returns whether a file in the folder of a worker's logs is one of them: an agent may put others there.
+/// Returns whether a file in a worker's log folder is one of its logs: an agent may put other files there.
 pub fn is_worker_log(name: &str) -> bool {
     let task = name.strip_suffix(".jsonl");
     let task = task.map(|task| task.strip_suffix(".old").unwrap_or(task));
@@ -294,89 +293,89 @@ pub fn is_worker_log(name: &str) -> bool {
         || [BRIDGE_LOG, OLD_BRIDGE_LOG, BRIDGE_TRACE, OLD_BRIDGE_TRACE].contains(&name)
 }
 
-/// Returns the folders on the way from [`OMC`] to what a worker's bridge keeps for its agent.
+/// Returns the path from [`OMC`] to the folder that a worker's bridge keeps for its agent.
 pub fn agent_folders<'a>(team: &'a TeamName, worker: &'a WorkerName) -> [&'a str; 4] {
     ["state", "agents", team.as_str(), worker.as_str()]
 }
 
-/// The task that an agent works on, without the proof of its claim.
+/// The task that an agent works on, without its claim token.
 pub const AGENT_TASK: &str = "task.json";
 
-/// The messages that came for a program while it works, in the folder of its temp files.
+/// The messages that arrive for an agent while it works, in the folder of its temp files.
 pub const AGENT_INBOX: &str = "inbox.jsonl";
 
-/// Returns the folder for temp files of everything that one launch starts, in the system's folder for such: paths of
-/// sockets must be short.
+/// Returns the name of the temp folder for all processes of one launch, in the system's temp folder: socket paths must
+/// be short.
 pub fn launch_temp(launch: &str) -> String {
     format!("teamster-{}", launch.get(..12).unwrap_or(launch))
 }
 
-/// Returns the folder of the socket on which a launch of a worker listens for its agent. It is none of the agent's own
-/// folders, which go with each task.
+/// Returns the name of the folder of the socket on which a worker's launch listens for its agent. It is separate from
+/// the agent's own folders, which are removed with each task.
 pub fn launch_socket(launch: &str) -> String {
     format!("{}.s", launch_temp(launch))
 }
 
-/// The environment of a bridge in a pane, until it has read it.
+/// The environment of a bridge in a pane, until the bridge has read it.
 pub const AGENT_ENVIRONMENT: &str = "environment";
 
-/// Returns the folders on the way from a project to its heartbeats of one team.
+/// Returns the path from a project to the heartbeats of one team.
 pub fn heartbeat_folders(team: &TeamName) -> [&str; 4] {
     [".omc", "state", "team-bridge", team.as_str()]
 }
 
-/// The path of the store that a team lives in, in [`heartbeat_folders`].
+/// The path or address of the store that a team is kept in, in [`heartbeat_folders`].
 pub const TEAM_STORE: &str = "store";
 
-/// Folders on the way from a project to the state of our runs.
+/// Path from a project to the state of its runs.
 pub const OUR_STATE: [&str; 2] = [".omc", "state"];
-/// The socket of our own tmux server, in [`OUR_STATE`].
+/// The socket of teamster's own tmux server, in [`OUR_STATE`].
 pub const TMUX_SOCKET: &str = "tmux.sock";
 
-/// Returns the folders on the way from a project to the kept journal and report of one team.
+/// Returns the path from a project to the kept journal and report of one team.
 pub fn report_folders(team: &TeamName) -> [&str; 3] {
     [".omc", "reports", team.as_str()]
 }
 
-/// Returns the folder beside the last of [`report_folders`] that keeps what an earlier team of the same name left; the first is
-/// number 1. No team can have such a name.
+/// Returns the name of a folder beside the last of [`report_folders`] with the files of an earlier team of the same
+/// name; numbers start at 1. No team can have such a name.
 pub fn earlier_report(team: &TeamName, number: u32) -> String {
     format!("{team}.{number}")
 }
 
-/// Returns the folders on the way from a project to the files of one team that must not get into a commit.
+/// Returns the path from a project to the files of one team that must not be committed.
 pub fn private_folders(team: &TeamName) -> [&str; 3] {
     [".omc", "private", team.as_str()]
 }
 
-/// What a run came to, in [`report_folders`].
+/// The report on a run's result, in [`report_folders`].
 pub const REPORT: &str = "report.md";
 
-/// The folder of logs, in the folder of ours in a project.
+/// The folder of logs, in [`OMC`].
 pub const LOGS: &str = "logs";
-/// What the host of a run without a terminal printed.
+/// The output of a run's host that has no terminal.
 pub const RUN_LOG: &str = "run.log";
 
-/// The folder of a project's settings, presets and whatever else teamster reads from the repository.
+/// The folder of a project's settings, presets and other files that teamster reads from the repository.
 pub const PROJECT_SETTINGS: &str = ".teamster";
-/// Folder of templates of what agents are told, beside the user's settings and in a project's own.
+/// Folder of prompt templates, beside the user's settings and in [`PROJECT_SETTINGS`].
 pub const PROMPTS: &str = "prompts";
-/// What the user accepted of which project, beside the user's settings.
+/// The commands that the user trusts, by project, beside the user's settings.
 pub const TRUST: &str = "trust.json";
-/// The lock that whoever changes the accepted commands holds.
+/// The lock for changes to [`TRUST`].
 pub const TRUST_LOCK: &str = ".trust.lock";
 
-/// What Studio remembers, beside the user's settings: the key of browsers, and recent projects.
+/// Studio's persistent state, beside the user's settings: the access key for browsers, and recent projects.
 pub const STUDIO: &str = "studio.json";
-/// The trace of Studio, beside what it remembers: it shows every project, and belongs to none.
+/// The trace log of Studio, beside its state: it shows every project, and belongs to none.
 pub const STUDIO_LOG: &str = "studio.log";
-/// The part of that trace before the present one.
+/// The previous part of [`STUDIO_LOG`].
 pub const OLD_STUDIO_LOG: &str = "studio.old.log";
 
-/// Claude Code's own folder of one agent, in [`agent_folders`].
+/// Claude Code's configuration folder for one agent, in [`agent_folders`].
 pub const AGENT_CLAUDE: &str = "claude";
 
-/// The roots that everything lies under.
+/// The root folders of all paths.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
     /// `$TEAMSTER_CLAUDE_DIR`, else `$CLAUDE_CONFIG_DIR`, else `~/.claude`.
@@ -391,7 +390,7 @@ pub struct Layout {
     pub database: Option<String>,
 }
 
-/// There is no home to keep teams in.
+/// There is no home folder to keep teams in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no home folder: HOME is not set")]
 pub struct NoHome;
@@ -426,8 +425,8 @@ impl Layout {
         })
     }
 
-    /// Returns the folders on the way from the Claude folder to the one in which each team has one on this machine, for locks and
-    /// what else only this machine needs. For teams in files it is where they are kept.
+    /// Returns the path from the Claude folder to the parent of the per-team folders on this machine, which hold locks
+    /// and other local files. For teams kept in files it is the folder of the teams themselves.
     pub fn team_folders(&self) -> Vec<String> {
         match &self.database {
             None => vec![TEAMS.to_owned()],
@@ -438,7 +437,7 @@ impl Layout {
         }
     }
 
-    /// Returns what a project notes about where its teams are kept: a folder, or the address of a database.
+    /// Returns the location of the store that is recorded in a project: a folder, or the address of a database.
     pub fn store_note(&self) -> OsString {
         match &self.database {
             None => self.claude.clone().into_os_string(),
@@ -466,14 +465,14 @@ fn project_config(project: &Path) -> PathBuf {
     project.join(PROJECT_SETTINGS).join("config.toml")
 }
 
-/// Returns the file in which git keeps what it leaves alone in `project` without telling others; `None` outside a work
-/// tree.
+/// Returns git's local, unshared ignore file (`info/exclude`) of `project`; `None` outside a work tree.
 pub fn git_exclude(project: &Path) -> Option<PathBuf> {
     let dot_git = project.join(".git");
     let repository = if dot_git.is_dir() {
         dot_git
     } else {
-        // In a linked work tree it is a file that says where the rest is, and that says what all of them share.
+        // In a linked work tree `.git` is a file with the path of its own git folder, where `commondir` names the
+        // shared one.
         let text = std::fs::read_to_string(&dot_git).ok()?;
         let own = project.join(text.strip_prefix("gitdir:")?.trim());
         match std::fs::read_to_string(own.join("commondir")) {
@@ -484,8 +483,8 @@ pub fn git_exclude(project: &Path) -> Option<PathBuf> {
     Some(repository.join("info").join("exclude"))
 }
 
-/// Returns the git work tree that `current` lies in, or `current` itself. A worktree of one of our workers belongs to
-/// the main work tree; a user's own worktree keeps its own state.
+/// Returns the git work tree that contains `current`, or `current` itself. A worker's worktree belongs to the main work
+/// tree; a user's own linked worktree has its own state.
 fn project_of(current: &Path) -> PathBuf {
     let tree = current
         .ancestors()

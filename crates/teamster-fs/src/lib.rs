@@ -4,39 +4,39 @@
 //!
 //! Every path, file, lock and look at `/proc` goes through here; `clippy.toml` refuses `std::fs` in all other crates.
 //!
-//! - [`Dir`] is an open folder; everything below a folder of ours is reached through it and one plain name at a time.
-//! - [`layout`] is the one table of paths. [`team_store`] tells which home a team of a project belongs to.
+//! - [`Dir`] is an open folder; everything below it is reached through it and one plain name at a time.
+//! - [`layout`] is the one table of paths. [`team_store`] finds the store that a project's team is kept in.
 //! - [`Lock`] is held by one process at a time and freed by the kernel when that process dies.
-//! - [`UserFile`] is a file that is the user's own, such as the client's settings: it keeps its mode and its owner.
-//! - [`InboxFile`] is a file that another program reads, and tells whether it did.
-//! - [`ProjectFiles`] are the files of a project that an agent of ours changes.
-//! - [`proc`] decides whether a process is alive; [`processes`] tells who started whom, and [`cgroup`] keeps processes that
-//!   belong together in one control group.
-//! - [`socket`] makes sockets that only this user can reach, and tells who connects to them.
-//! - [`stdin`] and [`terminal`] read what a program or a person sends us, without being kept waiting.
-//! - [`OrTrace`] notes errors that stop nothing, for every crate. Nothing is noted while all goes well, so hooks lose no time.
-//! - [`fail`] makes a test's process die between any two operations, and moves its clock.
+//! - [`UserFile`] is a file that belongs to the user, such as the client's settings: it keeps its mode and its owner.
+//! - [`InboxFile`] is a file that another program reads, and shows whether it did.
+//! - [`ProjectFiles`] are the files of a project that an agent changes.
+//! - [`proc`] decides whether a process is alive; [`processes`] finds descendant processes, and [`cgroup`] keeps
+//!   related processes in one control group.
+//! - [`socket`] makes sockets that only this user can reach, and identifies the processes that connect to them.
+//! - [`stdin`] and [`terminal`] read input from a program or a user without blocking for ever.
+//! - [`OrTrace`] traces errors that are not fatal, for every crate. Success writes nothing, so hooks lose no time.
+//! - [`fail`] makes a test's process die between any two operations, and shifts its clock.
 //!
 //! # How it works
 //!
-//! A name can hold no `/`, and no symbolic link is followed, so a path cannot lead anywhere else, whoever plants what
-//! while we work. The first folder ([`Dir::open_root`]) is the one that the user named, links and all. A writer may
-//! rely on this:
+//! A name cannot contain `/`, and no symbolic link is followed, so a path cannot lead anywhere else, even if another
+//! process replaces files meanwhile. The first folder ([`Dir::open_root`]) is the one that the user named, and links in
+//! its path are followed. A writer may rely on this:
 //!
 //! - [`Dir::replace`] gives readers the old file or the new one, never a part;
 //! - [`Dir::append`] puts one whole line at the end of a file with one `write`;
-//! - with [`Sync::Durable`] what was written is on the disk before the call returns.
+//! - with [`Sync::Durable`] the data is on disk before the call returns.
 //!
 //! # Who is alive
 //!
 //! Whether a *process* is alive is decided in one function, [`proc::Machine::life`], for every crate: by its pid
-//! together with its start time, boot and pid namespace, and "gone" is only said on proof. Whether a *worker* is dead
-//! is decided by `teamster_types::health::judge`, from that answer and the worker's heartbeat.
+//! together with its start time, boot and pid namespace, and "gone" is only reported on proof. Whether a *worker* is
+//! dead is decided by `teamster_types::health::judge`, from that answer and the worker's heartbeat.
 //!
 //! # What it refuses
 //!
-//! It follows no link, opens no pipe or device in place of a file, reads no file that is larger than anything of ours,
-//! and starts no program.
+//! It follows no symbolic link below a root folder, opens no pipe or device in place of a file, reads no file beyond a
+//! size limit, and starts no program.
 
 #![allow(
     clippy::disallowed_methods,
@@ -78,8 +78,8 @@ pub use log_file::LogFile;
 pub use project_files::ProjectFiles;
 pub use user_file::{FileSnapshot, FolderLock, Owner, UserFile};
 
-/// Returns a name that no other temp file has. Nobody needs to be kept from guessing it, so a machine without a random
-/// source still gets one.
+/// Returns a unique name for a temp file. It need not be unguessable, so a machine without a random source still gets
+/// one.
 pub(crate) fn unique_name() -> String {
     use std::sync::atomic::{AtomicU64, Ordering};
     static COUNT: AtomicU64 = AtomicU64::new(0);
@@ -96,7 +96,7 @@ pub fn random_hex() -> String {
     use std::fmt::Write as _;
     let mut bytes = [0_u8; 16];
     if !fill(&mut bytes) {
-        // Without a random source there is no safe way on: a token that can be guessed is no token.
+        // Without a random source there is no safe way to continue: a guessable token protects nothing.
         std::process::abort();
     }
     bytes
@@ -107,7 +107,7 @@ pub fn random_hex() -> String {
         })
 }
 
-/// Fills the bytes straight from the kernel: a library that looks for the C function at run time finds none in a static
+/// Fills the bytes by a direct system call: a library that resolves the C function at run time finds none in a static
 /// binary and falls back to reading `/dev/urandom`, which may be missing or fail.
 #[cfg(target_os = "linux")]
 fn fill(bytes: &mut [u8; 16]) -> bool {

@@ -12,24 +12,24 @@ use crate::in_place_file::InPlaceFile;
 const FIRST_PAUSE: Duration = Duration::from_micros(60);
 const LONGEST_PAUSE: Duration = Duration::from_millis(4);
 
-/// A held lock. Dropping it lets the next one in.
+/// A held lock, released on drop.
 #[derive(Debug)]
 pub struct Lock {
     file: InPlaceFile,
 }
 
-/// How waiting for a lock ended.
+/// The result of waiting for a lock.
 #[derive(Debug)]
 pub enum Waited {
-    /// It is ours.
+    /// The lock was acquired.
     Held(Lock),
-    /// Somebody else had it all the time.
+    /// Another process held it until the timeout.
     TimedOut,
 }
 
 impl Drop for Lock {
-    /// Closing the file is not enough: a program that another thread is starting at this moment has a copy of it until
-    /// it runs, and would keep the lock for so long.
+    /// Unlocks explicitly: closing the file is not enough, because a child process that another thread is forking at
+    /// this moment inherits a copy, and would keep the lock until it executes its program.
     fn drop(&mut self) {
         let _ = retry(|| flock(self.file.fd(), FlockOperation::Unlock));
     }
@@ -38,8 +38,8 @@ impl Drop for Lock {
 impl Lock {
     /// Waits up to `patience` for the lock file `name` in `dir`.
     ///
-    /// A lock file that was removed or replaced while we waited locks nobody out any more, so the inode is compared
-    /// after locking, and the new file is tried instead.
+    /// A lock file that was removed or replaced meanwhile excludes nobody, so the inode is compared after locking, and
+    /// on a mismatch the new file is locked instead.
     pub fn wait(
         dir: &Dir,
         name: &str,
@@ -75,7 +75,7 @@ impl Lock {
         }
     }
 
-    /// Returns whether a process holds the lock file `name`. A file that is missing is held by nobody, and is not made.
+    /// Returns whether a process holds the lock file `name`. A missing file counts as not held, and is not created.
     pub fn is_held(dir: &Dir, name: &str) -> Result<bool, FsError> {
         let is_file = dir
             .stamp(name)?
@@ -87,7 +87,7 @@ impl Lock {
             ))
     }
 
-    /// Returns the lock file itself, in which the holder leaves its notes.
+    /// Returns the lock file itself, in which the holder can keep notes.
     pub fn notes(&self) -> &InPlaceFile {
         &self.file
     }

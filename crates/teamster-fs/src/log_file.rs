@@ -1,23 +1,23 @@
-//! A log file that does not grow without end.
+//! A log file with a size limit.
 
 use std::sync::{Mutex, PoisonError};
 
 use crate::{Dir, FsError, Sync};
 
-/// A file that is written to line by line. Once it has reached its limit it is renamed, in place of the part that was
-/// renamed before, and begun anew. Where it cannot be renamed, nothing more is written.
+/// A log that is written line by line. Once it has reached its limit it is rotated, replacing the previous part. If
+/// that fails, nothing more is written.
 #[derive(Debug)]
 pub struct LogFile {
     dir: Dir,
     name: String,
     old: String,
     limit: u64,
-    /// Held while a line is written: two threads would rename each other's file.
+    /// Held while a line is written, so that two threads do not both rotate the file.
     writing: Mutex<()>,
 }
 
 impl LogFile {
-    /// Returns the log `name` in a folder. The part before the present one is kept as `old`.
+    /// Returns the log `name` in a folder, whose previous part is kept as `old`.
     pub fn new(dir: Dir, name: &str, old: &str, limit: u64) -> Self {
         Self {
             dir,
@@ -28,7 +28,7 @@ impl LogFile {
         }
     }
 
-    /// Appends a line, with its end, in one write.
+    /// Appends a line, including its newline, in one write.
     pub fn append(&self, line: &[u8]) -> Result<(), FsError> {
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let size = self.dir.stamp(&self.name)?.map_or(0, |stamp| stamp.size);
@@ -59,7 +59,7 @@ mod tests {
         };
         assert_eq!(read("host.old.log"), "line 1\nline 2\nline 3\n");
         assert_eq!(read("host.log"), "line 4\nline 5\n");
-        // Where the part before cannot be replaced, the log stays as it is.
+        // If the previous part cannot be replaced, the log stays as it is.
         std::fs::remove_file(root.join("host.old.log")).unwrap();
         std::fs::create_dir_all(root.join("host.old.log/in-the-way")).unwrap();
         for _ in 0..5 {

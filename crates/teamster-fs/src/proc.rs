@@ -1,11 +1,10 @@
-//! Who this process is, and whether another one is alive.
+//! The identity of this process, and whether another process is alive.
 //!
-//! [`Machine::life`] is the only place that decides whether a process is alive. A pid alone proves nothing, because it
-//! is given to another process as soon as its holder is gone, so a record also has the start time, the boot and the pid
-//! namespace. What cannot be seen from here (another machine, another container) is [`Life::Unknown`], and nothing may
-//! be done because of that.
+//! [`Machine::life`] is the only function that decides whether a process is alive. A pid alone proves nothing, because
+//! the kernel reuses it, so a record also has the start time, the boot and the pid namespace. A process that cannot be
+//! seen from here (another machine, another container) is [`Life::Unknown`], and no action may be based on that.
 //!
-//! Whether a worker is dead is decided one step further up, by `teamster_types::health::judge`, which asks this.
+//! Whether a worker is dead is decided one level above, by `teamster_types::health::judge`, which uses this answer.
 
 use std::fmt::Write as _;
 use std::io::Read as _;
@@ -14,16 +13,16 @@ use std::path::Path;
 
 use teamster_types::process::{Life, ProcessId};
 
-/// What this process knows about its machine; read once.
+/// The identity of this process and its machine, read once.
 #[derive(Clone, Debug)]
 pub struct Machine {
     me: ProcessId,
-    /// Whether the system tells about processes in /proc.
+    /// Whether `/proc` is available.
     has_proc: bool,
 }
 
 impl Machine {
-    /// Reads which process this is.
+    /// Reads the identity of this process and its machine.
     pub fn read() -> Self {
         let pid = std::process::id();
         let boot_id = text("/proc/sys/kernel/random/boot_id");
@@ -54,13 +53,14 @@ impl Machine {
         &self.me
     }
 
-    /// Returns the record of the process that has this pid now; `None` when there is none. It outlives the pid.
+    /// Returns the record of the process that has this pid now; `None` when there is none. The record stays unambiguous
+    /// when the pid is reused.
     pub fn process(&self, pid: u32) -> Option<ProcessId> {
         let stat = stat_of(pid)?;
         Some(self.record(pid, stat.start_time))
     }
 
-    /// Makes the record of a process of this machine.
+    /// Returns the record of a process on this machine.
     pub(crate) fn record(&self, pid: u32, process_start_time: u64) -> ProcessId {
         ProcessId {
             pid,
@@ -69,20 +69,21 @@ impl Machine {
         }
     }
 
-    /// Returns the id of this boot of the machine.
+    /// Returns the boot id of the machine.
     pub fn boot_id(&self) -> &str {
         &self.me.boot_id
     }
 
-    /// Returns whether `process` is alive. It is only called gone when that is proven.
+    /// Returns whether `process` is alive. It is only reported as gone on proof.
     pub fn life(&self, process: &ProcessId) -> Life {
         let same_boot = process.boot_id.is_empty() || process.boot_id == self.me.boot_id;
         if !same_boot {
-            // The same machine was started anew; about another machine we cannot know.
+            // The same machine has rebooted since; the processes of another machine cannot be seen.
             let same_host = process.host.is_empty() || process.host == self.me.host;
             return if same_host { Life::Gone } else { Life::Unknown };
         }
-        // Without a boot its machine is told by name only; what runs here under its number is somebody else.
+        // Without a boot id the machine is known by its host name only; a local process with the same pid is a
+        // different one.
         let elsewhere = !process.host.is_empty() && process.host != self.me.host;
         if process.boot_id.is_empty() && elsewhere {
             return Life::Unknown;
@@ -110,7 +111,7 @@ impl Machine {
     }
 }
 
-/// Returns whether this process has a connection from one of its ports to a place.
+/// Returns whether this process has a TCP connection from the local port `from` to the address `to`.
 pub fn is_connected(from: u16, to: SocketAddr) -> bool {
     let table = match to.ip() {
         IpAddr::V4(_) => ["/proc/self/net/tcp", "/proc/self/net/tcp6"],
@@ -140,8 +141,8 @@ pub fn is_connected(from: u16, to: SocketAddr) -> bool {
         })
 }
 
-/// Returns how the kernel writes an address in its tables of connections: each four bytes as one number of this machine. A socket of
-/// version 6 can have an address of version 4.
+/// Returns an address as the kernel writes it in its connection tables: each group of four bytes as one number in
+/// native byte order. An IPv6 socket can have an IPv4 address.
 fn table_entries(place: SocketAddr) -> Vec<String> {
     let hex = |bytes: &[u8]| {
         let words = bytes.chunks_exact(4).filter_map(|it| it.try_into().ok());
@@ -163,25 +164,25 @@ fn table_entries(place: SocketAddr) -> Vec<String> {
     }
 }
 
-/// Returns the user who runs this process.
+/// Returns the id of the user who runs this process.
 pub fn user() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// Returns when a process started, in the ticks of [`ProcessId::process_start_time`]; `None` when it is gone or cannot
-/// be seen.
+/// Returns when a process started, in the ticks of [`ProcessId::process_start_time`]; `None` when it is gone or not
+/// visible.
 pub fn start_time(pid: u32) -> Option<u64> {
     stat_of(pid).map(|stat| stat.start_time)
 }
 
-/// Returns the user whose rights a process has; `None` when it is gone or cannot be seen.
+/// Returns the effective user of a process; `None` when it is gone or not visible.
 pub fn user_of(pid: u32) -> Option<u32> {
     use std::os::unix::fs::MetadataExt as _;
     let folder = std::fs::metadata(format!("/proc/{pid}")).ok()?;
     Some(folder.uid())
 }
 
-/// Returns the words that a process was started with; `None` when they cannot be seen.
+/// Returns the command-line arguments of a process; `None` when they are not visible.
 pub fn arguments(pid: u32) -> Option<Vec<String>> {
     let bytes = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
     let words = bytes.split(|byte| *byte == 0);
@@ -192,8 +193,8 @@ pub fn arguments(pid: u32) -> Option<Vec<String>> {
     )
 }
 
-/// Returns the other processes of this user that are in a folder or were started with its path as a word; `None` where
-/// the system does not tell.
+/// Returns the other processes of this user that have their working directory in a folder or its path as an argument;
+/// `None` without `/proc`.
 pub fn at_work_in(folder: &Path) -> Option<Vec<u32>> {
     use std::os::unix::ffi::OsStrExt;
     let folder_bytes = folder.as_os_str().as_bytes();
@@ -204,17 +205,17 @@ pub fn at_work_in(folder: &Path) -> Option<Vec<u32>> {
     })
 }
 
-/// Returns whether a process has ended and its parent has not noticed yet.
+/// Returns whether a process has ended but was not yet reaped by its parent.
 pub fn has_ended(pid: u32) -> bool {
     stat_of(pid).is_some_and(|stat| stat.is_over())
 }
 
-/// Returns the other processes that were started with all of these words; `None` where the system does not tell.
+/// Returns the other processes whose arguments include all of these; `None` without `/proc`.
 pub fn started_with(wanted: &[&str]) -> Option<Vec<u32>> {
     others(|_, words| wanted.iter().all(|word| words.contains(&word.as_bytes())))
 }
 
-/// Returns the living processes but this one that `is` says yes to, by pid and the words they were started with.
+/// Returns the pids of the other live processes that match `is`, which gets the pid and the arguments.
 fn others(is: impl Fn(u32, &[&[u8]]) -> bool) -> Option<Vec<u32>> {
     let me = std::process::id();
     let all = std::fs::read_dir("/proc").ok()?.flatten();
@@ -228,7 +229,7 @@ fn others(is: impl Fn(u32, &[&[u8]]) -> bool) -> Option<Vec<u32>> {
     Some(found.collect())
 }
 
-/// Returns the milliseconds since the machine started, by a clock that nobody sets.
+/// Returns the milliseconds since the machine booted, by a clock that cannot be set.
 pub fn uptime() -> i64 {
     #[cfg(target_os = "linux")]
     let clock = rustix::time::ClockId::Boottime;
@@ -238,8 +239,8 @@ pub fn uptime() -> i64 {
     time.tv_sec * 1000 + time.tv_nsec / 1_000_000
 }
 
-/// Asks for a pid with signal 0. Without /proc (macOS) a pid can be asked for, but not told from a later one: alive is
-/// then the careful answer.
+/// Probes a pid with signal 0. Without `/proc` (macOS) a reused pid cannot be detected, so the conservative answer is
+/// "alive".
 fn signal_zero(pid: u32) -> Life {
     let pid = i32::try_from(pid)
         .ok()
@@ -251,7 +252,7 @@ fn signal_zero(pid: u32) -> Life {
     }
 }
 
-/// The fields of `/proc/PID/stat` that matter.
+/// The fields of `/proc/PID/stat` that are used.
 pub(crate) struct Stat {
     pub(crate) state: char,
     pub(crate) parent: u32,
@@ -259,15 +260,15 @@ pub(crate) struct Stat {
 }
 
 impl Stat {
-    /// Returns whether it has ended and only waits to be looked at by its parent.
+    /// Returns whether the process has ended and only waits to be reaped by its parent.
     pub(crate) fn is_over(&self) -> bool {
         matches!(self.state, 'Z' | 'X' | 'x')
     }
 }
 
-/// Reads the fields of `/proc/PID/stat` that matter, behind the command name, which may hold anything.
+/// Reads the used fields of `/proc/PID/stat`, which follow the command name; that may contain any character.
 pub(crate) fn stat_of(pid: u32) -> Option<Stat> {
-    // The command name has at most 64 bytes, so what matters lies well within the first 512.
+    // The command name has at most 64 bytes, so all used fields are well within the first 512.
     let mut bytes = [0; 512];
     let mut file = std::fs::File::open(format!("/proc/{pid}/stat")).ok()?;
     let filled = file.read(&mut bytes).ok()?;
@@ -275,7 +276,7 @@ pub(crate) fn stat_of(pid: u32) -> Option<Stat> {
     let mut fields = text[text.rfind(')')? + 1..].split_ascii_whitespace();
     let state = fields.next()?.chars().next()?;
     let parent = fields.next()?.parse().ok()?;
-    // Field 22, and the next one is field 5.
+    // The next field is field 5; the start time is field 22.
     let start_time = fields.nth(17)?.parse().ok()?;
     Some(Stat {
         state,

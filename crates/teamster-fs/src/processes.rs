@@ -1,4 +1,4 @@
-//! All processes that can be seen, and who started whom.
+//! All visible processes, their parents and their environments.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsString;
@@ -7,18 +7,18 @@ use teamster_types::process::ProcessId;
 
 use crate::proc::{Machine, stat_of};
 
-/// A process at the moment it was looked at.
+/// A process at the moment of the scan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProcessEntry {
-    /// Its record.
+    /// The record of the process.
     pub id: ProcessId,
-    /// The pid of its parent. An orphan's is that of whoever adopted it.
+    /// The pid of its parent; for an orphan, of the process that adopted it.
     pub parent: u32,
-    /// Whether it has ended, and only waits for its parent to look.
+    /// Whether it has ended and only waits to be reaped by its parent.
     pub over: bool,
 }
 
-/// Returns every process there is. One that comes or goes meanwhile may be missing.
+/// Returns every visible process. A process that starts or ends meanwhile may be missing.
 pub fn all(machine: &Machine) -> Vec<ProcessEntry> {
     let Ok(entries) = std::fs::read_dir("/proc") else {
         return Vec::new();
@@ -55,13 +55,13 @@ pub fn descendants(all: &[ProcessEntry], roots: &BTreeSet<u32>) -> BTreeSet<u32>
     found
 }
 
-/// Returns whether a process was started with the variable `name` of this value. Of a process of another user nobody
-/// can tell.
+/// Returns whether a process was started with the environment variable `name` set to `value`; false for a process whose
+/// environment is not visible, such as another user's.
 pub fn carries(pid: u32, name: &str, value: &str) -> bool {
     carries_one_of(pid, &[name], value)
 }
 
-/// Returns whether a process was started with this value of one of the variables `names`.
+/// Returns whether a process was started with one of the environment variables `names` set to `value`.
 pub fn carries_one_of(pid: u32, names: &[&str], value: &str) -> bool {
     let Ok(environment) = std::fs::read(format!("/proc/{pid}/environ")) else {
         return false;
@@ -77,16 +77,16 @@ pub fn carries_one_of(pid: u32, names: &[&str], value: &str) -> bool {
     })
 }
 
-/// Returns whether a process, or one of those above it, was started with the variable `name`.
+/// Returns whether a process or one of its ancestors was started with the environment variable `name`.
 pub fn is_below_carrier(pid: u32, name: &str) -> bool {
     carried(pid, name).is_some()
 }
 
-/// Returns the value of the variable `name` that a process, or the nearest of those above it that has one, was started
-/// with.
+/// Returns the value of the environment variable `name` that a process, or else its nearest ancestor that has it, was
+/// started with.
 pub fn carried(pid: u32, name: &str) -> Option<OsString> {
     let mut pid = pid;
-    // No tree is so deep; a number that comes back must not keep us.
+    // The depth is bounded in case reused pids form a cycle.
     for _ in 0..1_000 {
         if let Some(value) = variable_of(pid, name) {
             return Some(value);
@@ -96,12 +96,12 @@ pub fn carried(pid: u32, name: &str) -> Option<OsString> {
     None
 }
 
-/// Returns the value of the variable `name` of the outermost process at or above `pid` that was started with one. What is
-/// started below a process can change its own variables, but not those of the processes above it.
+/// Returns the value of the environment variable `name` of the outermost process that was started with it, among `pid`
+/// and its ancestors. A descendant process can change its own environment, but not that of its ancestors.
 pub fn carried_by_outermost(pid: u32, name: &str) -> Option<OsString> {
     let mut outermost = None;
     let mut pid = Some(pid);
-    // No tree is so deep; a number that comes back must not keep us.
+    // The depth is bounded in case reused pids form a cycle.
     for _ in 0..1_000 {
         let Some(looked_at) = pid else { break };
         outermost = variable_of(looked_at, name).or(outermost);
@@ -110,14 +110,14 @@ pub fn carried_by_outermost(pid: u32, name: &str) -> Option<OsString> {
     outermost
 }
 
-/// Returns the parent of a process; `None` for the first one, and for one that is gone.
+/// Returns the parent of a process; `None` for the init process and for a process that is gone.
 pub fn parent_of(pid: u32) -> Option<u32> {
     stat_of(pid)
         .map(|stat| stat.parent)
         .filter(|parent| *parent > 0)
 }
 
-/// Returns the value of a variable that a process was started with.
+/// Returns the value of an environment variable that a process was started with.
 fn variable_of(pid: u32, name: &str) -> Option<OsString> {
     use std::os::unix::ffi::OsStringExt as _;
     let environment = std::fs::read(format!("/proc/{pid}/environ")).ok()?;
@@ -128,7 +128,7 @@ fn variable_of(pid: u32, name: &str) -> Option<OsString> {
     Some(OsString::from_vec(value.to_vec()))
 }
 
-/// Returns whether a process descends from the process `ancestor`. An orphan descends from whoever adopted it.
+/// Returns whether a process is a descendant of `ancestor`. An orphan is a descendant of the process that adopted it.
 pub fn is_below(pid: u32, ancestor: u32) -> bool {
     let mut pid = pid;
     for _ in 0..1_000 {
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn a_circle_of_parents_ends() {
-        // Pids that were reused between two reads may look like this.
+        // Pids that were reused between two reads can form such a cycle.
         let all = [seen(2, 3), seen(3, 2)];
         assert_eq!(descendants(&all, &BTreeSet::from([2])), BTreeSet::from([3]));
     }
@@ -188,7 +188,7 @@ mod tests {
         assert!(all.iter().any(|seen| seen.id == *machine.me()));
         let me = BTreeSet::from([machine.me().pid]);
         assert!(descendants(&all, &me).contains(&child.id()));
-        // Until the program is loaded it still has our own environment.
+        // Until it executes the program, the child still has this process's environment.
         while !carries(child.id(), "TEAMSTER_TEST_MARK", &value) {
             assert!(child.try_wait().unwrap().is_none());
             std::thread::yield_now();

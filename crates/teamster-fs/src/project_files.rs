@@ -1,6 +1,6 @@
-//! Files of a project, changed as a program of the user's own would: the usual modes, no temp files, no locks.
+//! Files of a project, changed like a user's program would: default modes, no temp files, no locks.
 //!
-//! What is reached lies beneath one folder. A path is plain names only, and no link on the way is followed.
+//! All paths are beneath one folder. A path consists of plain names, and no symbolic link in it is followed.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -10,11 +10,11 @@ use rustix::io::Errno;
 use crate::dir::{Dir, FileKind, retry};
 use crate::error::{FsError, FsProblem};
 
-/// What a program asks for; the user's mask takes its part away.
+/// The requested mode of new files, restricted by the umask.
 const FILE_MODE: Mode = Mode::from_raw_mode(0o666);
 const FOLDER_MODE: Mode = Mode::from_raw_mode(0o777);
 
-/// A folder, and everything beneath it.
+/// A folder and everything beneath it.
 #[derive(Debug)]
 pub struct ProjectFiles {
     root: Dir,
@@ -35,8 +35,8 @@ impl ProjectFiles {
         }
     }
 
-    /// Writes a file, with the folders it needs. It is written in place: a temp file beside it could end up in
-    /// somebody's commit if we were killed.
+    /// Writes a file, creating missing parent folders. It is written in place: a temp file left by a killed process
+    /// could end up in a commit.
     pub fn write(&self, path: &Path, bytes: &[u8]) -> Result<(), FsError> {
         let (folders, name) = self.split("write", path)?;
         let whole = self.root.path().join(path);
@@ -47,7 +47,7 @@ impl ProjectFiles {
             | OFlags::CREATE
             | OFlags::NOFOLLOW
             | OFlags::CLOEXEC
-            // A pipe in its place must not keep us waiting.
+            // Opening a pipe in its place must not block.
             | OFlags::NONBLOCK;
         let failed = |error: Errno| match error {
             Errno::NXIO | Errno::ISDIR => {
@@ -96,7 +96,7 @@ impl ProjectFiles {
         Ok(kind == Some(FileKind::Folder))
     }
 
-    /// Removes a folder in which there is nothing, and returns false when there is none.
+    /// Removes an empty folder, and returns false when there is none.
     pub fn remove_empty_folder(&self, path: &Path) -> Result<bool, FsError> {
         let (folders, name) = self.split("remove", path)?;
         match self.walk(&folders, false)? {
@@ -105,7 +105,7 @@ impl ProjectFiles {
         }
     }
 
-    /// Returns the folders on the way and the last name. The repository's own `.git` is not a file of the project.
+    /// Splits a path into its folders and the last name. Paths into the repository's own `.git` are refused.
     fn split<'p>(
         &self,
         action: &'static str,

@@ -16,12 +16,12 @@ use crate::processes::is_below;
 
 /// The name of the socket in its folder.
 const SOCKET: &str = "s";
-/// The longest path of a socket, in bytes: macOS takes three less than Linux.
+/// The maximum length of a socket path, in bytes, that both macOS and Linux accept.
 const LONGEST_PATH: usize = 103;
-/// Where a socket lies when the folder for temporary files has too long a path.
+/// The parent of the socket folder when the path of the temp folder is too long.
 const SHORT_FOLDER: &str = "/tmp";
 
-/// The file of a socket, in a folder that only this user can enter. Dropping it removes both.
+/// A socket file in a folder that only this user can enter. Both are removed on drop.
 #[derive(Debug)]
 pub struct SocketFile {
     parent: PathBuf,
@@ -39,13 +39,13 @@ impl SocketFile {
 impl Drop for SocketFile {
     fn drop(&mut self) {
         if let Ok(Some(parent)) = Dir::open_root(&self.parent) {
-            // Whoever is started anew takes another name, so what stays here is in nobody's way.
+            // A later process uses another name, so a leftover folder does no harm.
             let _ = remove_tree(&parent, &self.folder);
         }
     }
 }
 
-/// Returns the folder that the socket folder `folder` lies in: `parent`, unless the path would be too long for a socket.
+/// Returns the parent of the socket folder `folder`: `parent`, unless the socket path would be too long.
 pub fn socket_parent(parent: &Path, folder: &str) -> PathBuf {
     let path = parent.join(folder).join(SOCKET);
     if path.as_os_str().len() <= LONGEST_PATH {
@@ -55,8 +55,8 @@ pub fn socket_parent(parent: &Path, folder: &str) -> PathBuf {
     }
 }
 
-/// Listens on a new socket in the folder `folder` below `parent`. What a killed process left there is replaced; a folder
-/// of somebody else is refused.
+/// Listens on a new socket in the folder `folder` below `parent`. A folder left by a killed process is replaced; one of
+/// another user is refused.
 pub fn listen_privately(
     parent: &Path,
     folder: &str,
@@ -91,8 +91,8 @@ pub fn connect(path: &Path) -> Result<UnixStream, FsError> {
     UnixStream::connect(path).map_err(|error| FsError::io("connect to", path, error))
 }
 
-/// Returns whether whoever connected runs as this user and below this process, so that nobody but what we started can
-/// speak to us. Where the system does not tell, the folder alone keeps others out.
+/// Returns whether the peer runs as this user and is a descendant of this process, so that only agents started here can
+/// connect. Where the system does not report the peer, the permissions of the folder are the only protection.
 pub fn is_from_below(stream: &UnixStream) -> bool {
     #[cfg(target_os = "linux")]
     {
@@ -109,8 +109,8 @@ pub fn is_from_below(stream: &UnixStream) -> bool {
     }
 }
 
-/// Returns whether the other side has closed the connection. One that only says that it will send nothing more is still
-/// there.
+/// Returns whether the peer has closed the connection. A peer that has only shut down its sending side is still
+/// connected.
 pub fn is_hung_up(stream: &UnixStream) -> bool {
     let mut watched = [PollFd::new(stream, PollFlags::HUP)];
     let at_once = Timespec {

@@ -1,4 +1,4 @@
-//! The standard input of a program that must not be kept waiting.
+//! Reading the standard input with a limit on size and time.
 
 use std::time::{Duration, Instant};
 
@@ -8,25 +8,25 @@ use crate::dir::retry;
 
 const CHUNK: usize = 16 * 1024;
 
-/// What was read, and why reading ended.
+/// The input that was read, and why reading ended.
 #[derive(Debug)]
 pub struct StdinInput {
-    /// Everything up to the end, the cap or the limit.
+    /// The bytes up to the end of the input, the size cap or the time limit.
     pub bytes: Vec<u8>,
-    /// How it ended.
+    /// Why reading ended.
     pub end: InputEnd,
 }
 
 /// Why reading ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InputEnd {
-    /// The end was seen.
+    /// The end of the input was reached.
     Whole,
-    /// There is more than was allowed.
+    /// There is more input than the size cap.
     TooLong,
-    /// Whoever holds the other side neither writes nor closes it.
+    /// The writer neither wrote nor closed its end within the time limit.
     TimedOut,
-    /// It cannot be read.
+    /// The input cannot be read.
     Unreadable,
 }
 

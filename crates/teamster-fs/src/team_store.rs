@@ -1,7 +1,7 @@
-//! Which store a team of a project lives in, told in the project itself.
+//! Which store a team of a project is kept in, as recorded in the project itself.
 //!
-//! Worktrees, heartbeats and the lock of a run are in the project; teams are in a store, which is another one for
-//! another home. Whoever finds the first and not the second must not take the team for gone.
+//! Worktrees, heartbeats and the lock of a run are in the project; teams are in a store, which differs between home
+//! folders. A team that is missing from one store must not be taken for gone while the project still has its files.
 
 use std::ffi::OsStr;
 use std::io::ErrorKind;
@@ -16,8 +16,8 @@ use crate::error::FsError;
 use crate::layout::{self, Layout};
 use crate::lock::{Lock, Waited};
 
-/// Returns the folder that a team has on this machine; `None` when there is no such team. A team in a database has one from now
-/// on, whether it is there or not.
+/// Returns the folder of a team on this machine; `None` when there is no such team. For a team in a database the folder
+/// is created, whether or not the team exists.
 pub fn team_folder(layout: &Layout, team: &TeamName) -> Result<Option<Dir>, FsError> {
     let folders = layout.team_folders();
     let folders: Vec<&str> = folders.iter().map(String::as_str).collect();
@@ -28,7 +28,7 @@ pub fn team_folder(layout: &Layout, team: &TeamName) -> Result<Option<Dir>, FsEr
     }
 }
 
-/// Notes in a project where a team of it lives: [`layout::Layout::store_note`].
+/// Records in a project which store one of its teams is kept in: [`layout::Layout::store_note`].
 pub fn note_store(project: &Dir, team: &TeamName, store: &OsStr) -> Result<(), FsError> {
     let dir = project.descend_or_create(&layout::heartbeat_folders(team))?;
     let path = store.as_bytes();
@@ -38,8 +38,8 @@ pub fn note_store(project: &Dir, team: &TeamName, store: &OsStr) -> Result<(), F
     }
 }
 
-/// Returns the store in which a team of a project is, if that is not `own`. A store that cannot be looked into counts
-/// as one that has the team.
+/// Returns the store that a project's team is kept in, if it is not `own`. A store that cannot be read counts as
+/// containing the team.
 pub fn other_store(project: &Path, team: &TeamName, own: &Path) -> Option<PathBuf> {
     let store = noted(project, team)?;
     if is_same(&store, own) {
@@ -65,24 +65,24 @@ pub fn other_store(project: &Path, team: &TeamName, own: &Path) -> Option<PathBu
     (!is_gone).then_some(store)
 }
 
-/// Returns whether a team that is not in the store `own` may be in another one: because the project says so, or because
-/// a run is going on there and nothing says that it is not this team's.
+/// Returns whether a team that is not in the store `own` may be in another one: because the project's record says so,
+/// or because a run that may be this team's is active in the project.
 pub fn may_be_elsewhere(project: &Path, team: &TeamName, own: &Path) -> bool {
     other_store(project, team, own).is_some() || may_be_run(project, team, own)
 }
 
-/// Returns whether a run is going on in a project that may be one of a team which is not in the store `own`.
+/// Returns whether a run is active in a project that may belong to a team which is not in the store `own`.
 pub fn may_be_run(project: &Path, team: &TeamName, own: &Path) -> bool {
     let is_own = noted(project, team).is_some_and(|store| is_same(&store, own));
     !is_own && is_run_in(project)
 }
 
-/// Returns whether a project notes that a team of it lives in a store: [`layout::Layout::store_note`].
+/// Returns whether the project's record says that a team is kept in `store`: [`layout::Layout::store_note`].
 pub fn is_noted(project: &Path, team: &TeamName, store: &OsStr) -> bool {
     noted(project, team).is_some_and(|noted| noted.as_os_str() == store)
 }
 
-/// Returns the store that a project names for a team.
+/// Returns the store recorded in a project for a team.
 fn noted(project: &Path, team: &TeamName) -> Option<PathBuf> {
     let dir = Dir::open_root(project).ok()??;
     let dir = dir.descend(&layout::heartbeat_folders(team)).ok()??;
@@ -95,7 +95,7 @@ fn is_same(one: &Path, other: &Path) -> bool {
     one == other || real(one).is_some_and(|one| Some(one) == real(other))
 }
 
-/// Keeps runs from beginning in a project for as long as the lock is held; `None` when a run is going on.
+/// Prevents runs from starting in a project while the lock is held; `None` when a run is active.
 pub fn hold_off_runs(project: &Path) -> Result<Option<Lock>, FsError> {
     let Some(project) = Dir::open_root(project)? else {
         return Ok(None);
@@ -109,7 +109,7 @@ pub fn hold_off_runs(project: &Path) -> Result<Option<Lock>, FsError> {
     )
 }
 
-/// Returns whether somebody, from whatever home, runs something in a project. What cannot be told counts as yes.
+/// Returns whether a run is active in a project, from any home folder. An error counts as yes.
 fn is_run_in(project: &Path) -> bool {
     let find = || -> Result<bool, FsError> {
         let Some(dir) = Dir::open_root(project)? else {
@@ -118,7 +118,7 @@ fn is_run_in(project: &Path) -> bool {
         let Some(state) = dir.descend(&layout::OUR_STATE)? else {
             return Ok(false);
         };
-        // Asking must not make the file.
+        // Checking must not create the file.
         if state.stamp(layout::RUN_LOCK)?.is_none() {
             return Ok(false);
         }

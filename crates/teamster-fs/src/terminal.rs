@@ -1,8 +1,8 @@
-//! A question at the terminal, which only what is typed after it was shown can answer.
+//! A question at the terminal that can only be answered by input typed after it was shown.
 //!
-//! A terminal keeps what is typed while nobody reads: whole lines, and the beginning of one. All of it was typed by
-//! somebody who had not seen the question. So a [`TerminalQuestion`] is made when its text is on the screen, throws
-//! away what is there until nothing more arrives, and only then lets its caller show the prompt and reads.
+//! A terminal buffers what is typed while no program reads: whole lines, and the beginning of one. All of that was
+//! typed before the question was seen. So a [`TerminalQuestion`] is created when its text is on the screen, discards
+//! pending input until no more arrives, and only then lets its caller show the prompt and starts reading.
 
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -17,28 +17,30 @@ use rustix::termios::{
 
 use crate::dir::retry;
 
-/// A long paste arrives in parts, so what was typed early is gone only when nothing has arrived for this long.
+/// A long paste arrives in parts, so early input counts as fully discarded only after nothing has arrived for this
+/// long.
 const QUIET: Duration = Duration::from_millis(100);
-/// More than a terminal gives for one line.
+/// The read size, larger than a terminal's maximum line length.
 const CHUNK: usize = 8 * 1024;
 
-/// What a person has done at the terminal since they were last looked at.
+/// The input from the terminal since the last call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Typed {
-    /// Nothing that counts.
+    /// No input that counts.
     Nothing,
-    /// From now on input counts, so the prompt is to be shown. This comes once, before any line.
+    /// Input counts from now on, so the prompt is to be shown. This is returned once, before any line.
     Ready {
-        /// Whether something was typed before and thrown away.
+        /// Whether earlier input was discarded.
         discarded: bool,
     },
-    /// A line, without its end.
+    /// A line, without its newline.
     Line(String),
-    /// The input is at its end: Ctrl-D, or the terminal is gone. Nothing follows.
+    /// The end of the input: Ctrl-D, or the terminal is gone. Nothing follows.
     Ended,
 }
 
-/// Returns how many columns the terminal of the error stream has, or `None` when there is no terminal or it does not say.
+/// Returns the width of the terminal that standard error is connected to; `None` when there is no terminal or it does
+/// not report its width.
 pub fn columns() -> Option<usize> {
     let size = tcgetwinsize(std::io::stderr()).ok()?;
     Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
@@ -46,18 +48,18 @@ pub fn columns() -> Option<usize> {
 
 #[derive(Debug)]
 enum ReadingState {
-    /// What was typed early is thrown away; the time is when that was last done.
+    /// Early input is being discarded; the time is when that was last done.
     Discarding(Option<Instant>),
     Reading,
     Ended,
 }
 
-/// A question that is on the screen of the terminal of the standard input.
+/// A question shown on the terminal of the standard input.
 #[derive(Debug)]
 pub struct TerminalQuestion {
-    /// A descriptor of our own, which never blocks, where the terminal can be opened again.
+    /// A separate non-blocking descriptor, where the terminal can be opened again.
     own: Option<File>,
-    /// The terminal's modes before the question.
+    /// The terminal's modes before the question was asked.
     modes: Option<Termios>,
     state: ReadingState,
     discarded: bool,
@@ -65,7 +67,7 @@ pub struct TerminalQuestion {
 }
 
 impl TerminalQuestion {
-    /// Returns a question whose text is shown in full. Nothing that was typed until now answers it.
+    /// Returns a question whose text is fully shown. Input typed before this call does not answer it.
     pub fn shown() -> Self {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let own = rustix::fs::open("/dev/fd/0", flags, Mode::empty());
@@ -78,10 +80,11 @@ impl TerminalQuestion {
         }
     }
 
-    /// Returns what has been typed since the last call; waits for it up to `limit`.
+    /// Returns the input since the last call, waiting up to `limit` for it.
     pub fn typed(&mut self, limit: Duration) -> Typed {
         if is_in_background() {
-            // Touching the terminal would stop the process, and whoever types there types for somebody else.
+            // Accessing the terminal from the background would stop the process, and input there is meant for another
+            // job.
             std::thread::sleep(limit.min(QUIET));
             return Typed::Nothing;
         }
@@ -98,7 +101,7 @@ impl TerminalQuestion {
     fn discard(&mut self, since: Option<Instant>, limit: Duration) -> Typed {
         if since.is_none() {
             self.modes = tcgetattr(self.terminal()).ok();
-            // Otherwise a line that has only begun cannot be seen.
+            // In canonical mode a line that was only begun is not visible.
             self.change_modes(OptionalActions::Now, |modes| {
                 modes.local_modes.remove(LocalModes::ICANON);
                 modes.special_codes[SpecialCodeIndex::VMIN] = 1;
@@ -118,7 +121,7 @@ impl TerminalQuestion {
             self.is_readable(limit.min(QUIET.saturating_sub(silent)));
             return Typed::Nothing;
         }
-        // Whatever a program before us has left: lines, and what is typed is seen.
+        // Enables line editing and echo, which an earlier program may have switched off.
         self.change_modes(OptionalActions::Flush, |modes| {
             modes.input_modes.insert(InputModes::ICRNL);
             modes
@@ -147,7 +150,7 @@ impl TerminalQuestion {
         match retry(|| rustix::io::read(self.terminal(), &mut bytes)) {
             Ok(0) => self.state = ReadingState::Ended,
             Ok(count) => self.line.extend_from_slice(&bytes[..count]),
-            // Somebody else was faster to read it.
+            // Another process has read the input first.
             Err(rustix::io::Errno::AGAIN) => {}
             Err(_) => self.state = ReadingState::Ended,
         }
@@ -197,7 +200,7 @@ impl Drop for TerminalQuestion {
     }
 }
 
-/// Returns whether the terminal is another job's at the moment.
+/// Returns whether another job is in the terminal's foreground.
 fn is_in_background() -> bool {
     tcgetpgrp(rustix::stdio::stdin()).is_ok_and(|group| group != rustix::process::getpgrp())
 }

@@ -1,4 +1,4 @@
-//! What a writer may rely on, tried on a real folder.
+//! Tests of the guarantees to writers, on a real folder.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -212,7 +212,7 @@ fn a_tree_is_removed_without_following_what_leads_out() {
     std::fs::write(outside.0.join("precious"), "x").unwrap();
     std::fs::create_dir_all(temp.0.join("tree/deep/deeper")).unwrap();
     std::fs::write(temp.0.join("tree/deep/file"), "x").unwrap();
-    // Names that are not UTF-8 are in no listing of ours, and must not keep a folder for ever.
+    // Names that are not UTF-8 are left out of listings, and must not keep a folder for ever.
     let odd = temp.0.join("tree").join(OsStr::from_bytes(b"\xff"));
     std::fs::create_dir(&odd).unwrap();
     std::fs::write(odd.join(OsStr::from_bytes(b"\xfe")), "x").unwrap();

@@ -1,11 +1,11 @@
-//! A file that is the user's own and that others write too: the client's settings, a `.gitignore`.
+//! A file that belongs to the user and that other programs write too: the client's settings, a `.gitignore`.
 //!
-//! It differs from a file of ours in three ways. A link in its place is the user's own and is resolved once, when the
-//! file is found; what is written is always the real file. Its mode and its owner stay as they are. And since its
-//! other writers know nothing of our locks, a replacement goes ahead only if the file is still the one that was read.
+//! It differs from teamster's own files in three ways. A symbolic link in its place is the user's own and is resolved
+//! once, when the file is found; writes always go to the real file. Its mode and its owner are kept. And since its
+//! other writers know nothing of teamster's locks, it is replaced only if it has not changed since it was read.
 //!
-//! Our own writers keep each other out by locking the folder that holds it: that needs no lock file, so nothing is
-//! left behind in a folder that is not ours.
+//! teamster processes exclude each other by locking the folder that contains the file: that needs no lock file, so
+//! nothing is left behind in a folder of the user's.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -18,25 +18,25 @@ use crate::error::{FsError, FsProblem};
 use crate::layout::is_temp_of;
 
 const PAUSE: Duration = Duration::from_millis(2);
-/// The bits that let anybody write.
+/// The write permission bits.
 const WRITABLE: u32 = 0o222;
 const PERMISSIONS: u32 = 0o7777;
 
-/// Whose file it is.
+/// The owner of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owner {
     /// The caller owns it.
     Me,
-    /// Somebody else's, by number.
+    /// Another user owns it, with this id.
     Other(u32),
 }
 
-/// What a file was when it was read.
+/// The state of a file when it was read.
 #[derive(Clone, Debug)]
 pub struct FileSnapshot {
-    /// Its content.
+    /// The content.
     pub bytes: Vec<u8>,
-    /// Whose it is.
+    /// The owner.
     pub owner: Owner,
     stamp: Stamp,
     mode: u32,
@@ -45,23 +45,23 @@ pub struct FileSnapshot {
 }
 
 impl FileSnapshot {
-    /// Returns whether the caller can replace it and leave it its owner.
+    /// Returns whether the caller can replace the file without changing its owner.
     pub fn can_keep_owner(&self) -> bool {
         self.owner == Owner::Me || rustix::process::geteuid().is_root()
     }
 
-    /// Returns whether anybody but its owner may read or write it.
+    /// Returns whether anybody but its owner may read or write the file.
     pub fn is_open_to_others(&self) -> bool {
         self.mode & 0o077 != 0
     }
 
-    /// Returns whether nobody may write it: somebody wants it to stay as it is, although a rename would get past that.
+    /// Returns whether nobody may write the file: it is meant to stay as it is, although a rename would replace it.
     pub fn is_read_only(&self) -> bool {
         self.mode & WRITABLE == 0
     }
 }
 
-/// A file of the user's, which may be missing. Its folder is there.
+/// A file of the user's, which may be missing. Its folder exists.
 #[derive(Debug)]
 pub struct UserFile {
     dir: Dir,
@@ -69,7 +69,7 @@ pub struct UserFile {
     is_link: bool,
 }
 
-/// A locked folder. Dropping it lets the next one in.
+/// A locked folder, unlocked on drop.
 #[derive(Debug)]
 pub struct FolderLock<'a> {
     dir: &'a Dir,
@@ -82,8 +82,8 @@ impl Drop for FolderLock<'_> {
 }
 
 impl UserFile {
-    /// Finds the real file behind `path`; `None` when its folder is missing. A link that leads nowhere is an error:
-    /// where a file should be made is for its owner to say.
+    /// Finds the real file behind `path`; `None` when its folder is missing. A dangling link is an error: it is up to
+    /// the owner where the file should be created.
     pub fn find(path: &Path) -> Result<Option<Self>, FsError> {
         let is_link = match std::fs::symlink_metadata(path) {
             Ok(there) => there.is_symlink(),
@@ -103,23 +103,23 @@ impl UserFile {
         Ok(Dir::open_root(folder)?.map(|dir| Self { dir, name, is_link }))
     }
 
-    /// Returns where the real file is.
+    /// Returns the path of the real file.
     pub fn path(&self) -> PathBuf {
         self.dir.join(&self.name)
     }
 
-    /// Returns whether a link led here.
+    /// Returns whether the path was a symbolic link.
     pub fn is_link(&self) -> bool {
         self.is_link
     }
 
-    /// Keeps other writers of ours out; `None` when one of them was at it all the time. Where folders cannot be
-    /// locked (some network file systems) the check at the replacement must do.
+    /// Excludes other teamster processes; `None` when one of them held the lock until the timeout. Where folders cannot
+    /// be locked (some network file systems), the comparison in [`Self::replace`] is the only protection.
     pub fn lock(&self, patience: Duration) -> Result<Option<FolderLock<'_>>, FsError> {
         self.dir.lock_folder(patience)
     }
 
-    /// Returns what it holds and whose it is; `None` when it is missing.
+    /// Returns the content, owner and stamp of the file; `None` when it is missing.
     pub fn read(&self) -> Result<Option<FileSnapshot>, FsError> {
         let Some((bytes, stamp)) = self.dir.read(&self.name)? else {
             return Ok(None);
@@ -129,7 +129,7 @@ impl UserFile {
             .open_plain("read", &self.name, OFlags::RDONLY)?
             .filter(|(_, now)| *now == stamp)
         else {
-            // Replaced in this moment; what it holds now has yet to be read.
+            // The file was replaced during the read; read the new one.
             return self.read();
         };
         let stat = retry(|| rustix::fs::fstat(&fd))
@@ -149,8 +149,8 @@ impl UserFile {
         }))
     }
 
-    /// Replaces it, if it is still what it was: readers see the old file or the new one. A new file gets `mode`, less
-    /// what the caller's mask takes away. False when somebody else has written meanwhile, and nothing was changed.
+    /// Replaces the file atomically if it is unchanged since `was`. A new file gets `mode`, restricted by the umask.
+    /// Returns false, without any change, when another program has written it meanwhile.
     pub fn replace(
         &self,
         was: Option<&FileSnapshot>,
@@ -176,7 +176,7 @@ impl UserFile {
         Ok(true)
     }
 
-    /// Removes it, if it is still what it was.
+    /// Removes the file if it is unchanged since `was`.
     pub fn remove(&self, was: &FileSnapshot) -> Result<bool, FsError> {
         if !self.is_still(Some(was))? {
             return Ok(false);
@@ -186,7 +186,8 @@ impl UserFile {
         Ok(true)
     }
 
-    /// Removes what killed writers of ours left beside it. The folder must be locked: every writer holds the lock.
+    /// Removes temp files that killed teamster processes left beside the file. The folder must be locked: every writer
+    /// holds the lock.
     pub fn sweep(&self) -> Result<(), FsError> {
         for entry in self.dir.entries()? {
             if is_temp_of(&entry.name, &self.name) {
@@ -213,20 +214,20 @@ impl UserFile {
             return Ok(());
         };
         let path = self.dir.join(temp);
-        let failed = |error: Errno| FsError::io("give its rights to", &path, error);
+        let failed = |error: Errno| FsError::io("copy its permissions to", &path, error);
         let Some((fd, _)) = self.dir.open_plain("open", temp, OFlags::RDONLY)? else {
             return Err(failed(Errno::NOENT));
         };
         let stat = retry(|| rustix::fs::fstat(&fd)).map_err(failed)?;
         if (stat.st_uid, stat.st_gid) != (was.uid, was.gid) {
             let owner = (stat.st_uid != was.uid).then(|| Uid::from_raw(was.uid));
-            // A group that the caller is not in cannot be given; the file is the user's all the same.
+            // The caller may not be allowed to set the group; the file still belongs to the user.
             let changed = retry(|| rustix::fs::fchown(&fd, owner, Some(Gid::from_raw(was.gid))));
             if owner.is_some() {
                 changed.map_err(failed)?;
             }
         }
-        // After the owner: changing that takes some bits away.
+        // The mode is set after the owner, because a change of owner clears some mode bits.
         retry(|| rustix::fs::fchmod(&fd, Mode::from_raw_mode(was.mode))).map_err(failed)
     }
 }
@@ -242,10 +243,10 @@ fn create_with_mode(dir: &Dir, name: &str, bytes: &[u8], mode: u32) -> Result<()
     Ok(())
 }
 
-/// Writing what is made for others to read: a plugin, a project's settings.
+/// Writing files that others may read: a plugin, a project's settings.
 impl Dir {
-    /// Locks the folder itself among processes of ours; `None` when one of them had it all the time. Where folders cannot be locked
-    /// (some network file systems) nobody is kept out.
+    /// Locks the folder itself against other teamster processes; `None` when one of them held it until the timeout.
+    /// Where folders cannot be locked (some network file systems), no process is excluded.
     pub fn lock_folder(&self, patience: Duration) -> Result<Option<FolderLock<'_>>, FsError> {
         let start = Instant::now();
         loop {
@@ -260,7 +261,8 @@ impl Dir {
         }
     }
 
-    /// Returns the folder `name`, made if it is missing, open to others as far as the caller's mask allows.
+    /// Opens the subfolder `name`, creating it if it is missing, with permissions for others as far as the umask
+    /// allows.
     pub fn shared_child_or_create(&self, name: &str) -> Result<Self, FsError> {
         if let Some(dir) = self.child(name)? {
             return Ok(dir);
@@ -275,7 +277,7 @@ impl Dir {
             .ok_or_else(|| FsError::io("open", &path, Errno::NOENT))
     }
 
-    /// Replaces a file like [`Dir::replace`], with `mode` less what the caller's mask takes away.
+    /// Replaces a file like [`Dir::replace`], with `mode` restricted by the umask.
     pub fn replace_shared(&self, name: &str, bytes: &[u8], mode: u32) -> Result<(), FsError> {
         if let Some(stamp) = self.stamp(name)?
             && stamp.kind != FileKind::File

@@ -1,28 +1,28 @@
-//! Finds and removes what teams, workers and runs left behind.
+//! Finds and removes teams, processes, worktrees and files left behind by earlier runs.
 //!
 //! # What it owns
 //!
-//! - [`zombies`] lists teams, processes, panes, locks and heartbeats that nobody uses any more and removes them on proof.
-//!   Removed teams go to the trash, where they stay for seven days.
-//! - [`worktrees`] lists the worktrees of workers and removes those that hold nothing.
-//! - [`old_runs`] removes what runs left in a project after the time that such things are kept.
+//! - [`zombies`] lists abandoned teams, processes, panes, locks and heartbeats and removes those that are proven
+//!   abandoned. Removed teams go to the trash, where they stay for seven days.
+//! - [`worktrees`] lists the worktrees of workers and removes those without unsaved work.
+//! - [`old_runs`] removes references, reports and logs of runs once their retention time is over.
 //! - [`zombies::session_hooks`] runs a hook of Claude Code together with the sweep at the start and the end of a session.
 //!
 //! # How it works
 //!
-//! Everything is found first and judged by durable facts: records of processes, heartbeats, locks, commits. What cannot
-//! be judged from here stays. What goes is judged once more under the lock that keeps others from changing it. A dry
-//! run is the same without the last step.
+//! Everything is found first and judged by durable facts: records of processes, heartbeats, locks, commits. Anything
+//! that cannot be judged from here stays. Before an item is removed it is judged again, under the lock that keeps other
+//! processes from changing it. A dry run does all of this but the removal.
 //!
 //! Whether a process is alive is decided in one place, [`teamster_fs::proc::Machine::life`]; whether a worker is, by
-//! [`teamster_types::health`]. This crate asks them and is only more careful: a heartbeat from the future counts as a sign
-//! of life.
+//! [`teamster_types::health`]. This crate uses both and is only more conservative: a heartbeat from the future counts
+//! as a sign of life.
 //!
 //! # What it refuses
 //!
-//! It ends no process unless a person asked for it, and only those that a whole record, or the launch in their environment,
-//! proves to be ours. It removes no commit that is nowhere else. Nothing here is asynchronous, because the hooks of Claude
-//! Code call it.
+//! It ends no process unless a user asked for it, and only processes that a complete record, or the launch id in their
+//! environment, proves to be teamster's. It removes no commit that exists nowhere else. Nothing here is asynchronous,
+//! because Claude Code's hooks call it.
 
 pub mod old_runs;
 pub mod shell;
@@ -40,10 +40,10 @@ pub enum GcError {
     /// The store or a file could not be read or changed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// A call of git failed.
+    /// A git command failed.
     #[error(transparent)]
     Git(#[from] GitError),
-    /// A text is no valid name of a team.
+    /// The text is not a valid team name.
     #[error(transparent)]
     Name(#[from] NameError),
 }

@@ -1,7 +1,8 @@
-//! What runs that are over leave in a project: references, reports, logs and records.
+//! Leftovers of finished runs in a project: references, reports, logs and records.
 //!
-//! A run is over for good when it landed, was rejected or rolled back, or when its team is gone. References go whose
-//! commits a branch of the user's has, and then the folders; a commit that is nowhere else keeps everything about it.
+//! A run is over for good when it landed, was rejected or rolled back, or when its team is gone. First the references
+//! are removed whose commits are on a branch of the user's, and then the folders; a commit that exists nowhere else
+//! keeps everything about its run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -15,33 +16,33 @@ use teamster_types::{TeamName, Time};
 use crate::Result;
 use crate::worktrees::{ProjectGc, RUN_GOES_ON};
 
-/// Whether a run may still need what it left.
+/// How much of a run's leftovers may still be needed.
 enum Need {
-    /// It goes on, or can be taken up again.
+    /// Everything: the run is active or can be resumed.
     All,
-    /// It is over, and people may still look at the team.
+    /// The logs: the run is over, but users may still look at the team.
     Logs,
-    /// Its team is gone.
+    /// Nothing: the team is gone.
     Nothing,
 }
 
-/// What is left of a run that ended longer ago than such things are kept.
+/// The leftovers of a run that ended longer ago than the retention time.
 #[derive(Debug)]
 pub struct OldRun {
-    /// The team whose run it was.
+    /// The team of the run.
     pub team: TeamName,
-    /// How long ago anything of it was last changed.
+    /// The time since any of the leftovers last changed.
     pub age: Duration,
-    /// References whose commits a branch of the user's has. They go.
+    /// References whose commits are on a branch of the user's. They are removed.
     pub landed: Vec<KeptRef>,
-    /// References whose commits are nowhere else. They stay, and so does what tells about them.
+    /// References whose commits exist nowhere else. They are kept, and so is everything that documents them.
     pub unlanded: Vec<KeptRef>,
-    /// Folders that go, by their names from the project on.
+    /// Folders to remove, as path components below the project.
     pub folders: Vec<Vec<String>>,
 }
 
 impl OldRun {
-    /// Finds everything of runs that is older than `keep`.
+    /// Finds all leftovers of runs that are older than `keep`.
     pub fn find(
         gc: &ProjectGc<'_>,
         repo: &Repo,
@@ -90,7 +91,7 @@ impl OldRun {
         Ok(found)
     }
 
-    /// Returns what is left of one team's run; `None` when nothing tells how old it is.
+    /// Returns the leftovers of one team's run; `None` when nothing shows how old they are.
     fn of_team(
         project: &Dir,
         team: TeamName,
@@ -116,7 +117,7 @@ impl OldRun {
         let (landed, unlanded): (Vec<_>, Vec<_>) =
             refs.into_iter().partition(|kept| kept.is_landed);
         Ok(Some(Self {
-            // A moment that is still to come, because the clock was set back, is no age.
+            // A time in the future, after the clock was set back, counts as no age.
             age: now.since(newest),
             team,
             landed,
@@ -125,12 +126,12 @@ impl OldRun {
         }))
     }
 
-    /// Returns whether anything of it can go.
+    /// Returns whether any of the leftovers can be removed.
     pub fn goes(&self) -> bool {
         !self.landed.is_empty() || !self.folders.is_empty()
     }
 
-    /// Returns why some of it stays, and the command that removes that all the same.
+    /// Returns why some of the leftovers are kept, and the command that removes them anyway.
     pub fn kept(&self) -> Option<(String, String)> {
         let first = self.unlanded.first()?;
         let more = match self.unlanded.len() - 1 {
@@ -141,7 +142,7 @@ impl OldRun {
         Some((why, format!("git update-ref -d {}", first.name)))
     }
 
-    /// Removes what can go, the references first, and returns why it stays otherwise. No run begins meanwhile. With
+    /// Removes the leftovers, references first, or returns why they are kept. No run can start meanwhile. With
     /// `dry_run` nothing is removed.
     pub fn remove(&self, repo: &Repo, dry_run: bool) -> Result<Option<String>> {
         let Some(_held) = team_store::hold_off_runs(repo.project())? else {
@@ -167,7 +168,7 @@ impl OldRun {
     }
 }
 
-/// Returns every place of a team's in a project, by names from the project on.
+/// Returns every folder of a team in a project, as path components below the project.
 fn places(team: &str) -> Vec<Vec<String>> {
     let [state, agents] = ["state", "agents"];
     let bridges = layout::BRIDGES;
@@ -185,13 +186,13 @@ fn places(team: &str) -> Vec<Vec<String>> {
     .collect()
 }
 
-/// Returns whether a place tells what a run came to, instead of how.
+/// Returns whether a folder documents the result of a run, as opposed to its course.
 fn is_report(place: &[String]) -> bool {
     place.first().is_some_and(|name| name == layout::PARTY)
         || place.get(1).is_some_and(|name| name == "reports")
 }
 
-/// Returns what earlier teams of the same name left with the reports.
+/// Returns the report folders of earlier teams of the same name.
 fn earlier_reports(project: &Dir, team: &TeamName) -> Result<Vec<Vec<String>>> {
     let [ours, reports, _] = layout::report_folders(team);
     let above = [ours.to_owned(), reports.to_owned()];
@@ -211,7 +212,7 @@ fn earlier_reports(project: &Dir, team: &TeamName) -> Result<Vec<Vec<String>>> {
         .collect())
 }
 
-/// Returns the sessions of a team's runs that made room for later ones.
+/// Returns the archived sessions of a team's runs, which were replaced by later ones.
 fn archived(project: &Dir, team: &TeamName) -> Result<Vec<Vec<String>>> {
     let above = [layout::PARTY.to_owned(), layout::PARTY_ARCHIVE.to_owned()];
     let Some(dir) = opened(project, &above)? else {
@@ -225,7 +226,7 @@ fn archived(project: &Dir, team: &TeamName) -> Result<Vec<Vec<String>>> {
         .collect())
 }
 
-/// Returns whether a team or its run may still need what is there.
+/// Returns how much of the leftovers the team or its run may still need.
 fn need(
     gc: &ProjectGc<'_>,
     repo: &Repo,
@@ -241,7 +242,7 @@ fn need(
                 || layout::worker_of_launch(&entry.name).is_some()
         })
     {
-        // A worker lives, or somebody has to see to what a dead one left.
+        // A worker is alive, or the leftovers of a dead one have to be cleaned up first.
         return Ok(Need::All);
     }
     let is_left = !git::list(repo, team)?.is_empty();
@@ -264,7 +265,7 @@ fn need(
     })
 }
 
-/// Returns a folder below the project; `None` when it is missing, or when a link or a file stands in its place.
+/// Opens a folder below the project; `None` when it is missing, or when a symbolic link or a file is in its place.
 fn opened(project: &Dir, place: &[String]) -> Result<Option<Dir>> {
     let child = |dir: &Dir, name: &str| match dir.child(name) {
         Err(error) if error.is_unsafe() => Ok(None),
@@ -283,7 +284,7 @@ fn opened(project: &Dir, place: &[String]) -> Result<Option<Dir>> {
     Ok(dir)
 }
 
-/// Returns when anything in a folder was last changed.
+/// Returns the latest modification time of any file in a folder.
 fn changed(dir: &Dir) -> Result<Option<Time>> {
     let mut newest = None;
     for entry in dir.entries()? {

@@ -1,4 +1,4 @@
-//! Paths and names as a shell takes them, harmless to a terminal.
+//! Quoting of paths and names for a shell, safe to print to a terminal.
 
 use std::ffi::OsStr;
 use std::fmt::Write as _;
@@ -7,7 +7,7 @@ use std::path::Path;
 
 use teamster_types::text::clean;
 
-/// Returns a path as a word that a shell reads as this path; its bytes need not be UTF-8.
+/// Quotes a path for a shell; its bytes need not be UTF-8.
 fn path_word(path: &Path) -> String {
     let bytes = path.as_os_str().as_bytes();
     match std::str::from_utf8(bytes) {
@@ -16,7 +16,7 @@ fn path_word(path: &Path) -> String {
     }
 }
 
-/// Returns a word that a shell reads as this text and nothing else.
+/// Quotes a text for a shell as a single word.
 pub fn word(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@%+,=".contains(c);
     if !text.is_empty() && text.chars().all(plain) {
@@ -44,7 +44,7 @@ fn quoted_bytes(bytes: &[u8]) -> String {
     word
 }
 
-/// Returns a name as text, with the bytes that are not UTF-8 as `\xff`.
+/// Returns a name as text, with bytes that are not UTF-8 escaped as `\xff`.
 pub fn readable(name: &OsStr) -> String {
     let mut text = String::new();
     for chunk in name.as_bytes().utf8_chunks() {
@@ -56,7 +56,7 @@ pub fn readable(name: &OsStr) -> String {
     text
 }
 
-/// Returns the command by which a person removes files and folders.
+/// Returns the shell command that removes files and folders.
 pub(crate) fn remove(paths: &[&Path]) -> String {
     paths.iter().fold("rm -r --".to_owned(), |mut line, path| {
         let _ = write!(line, " {}", path_word(path));

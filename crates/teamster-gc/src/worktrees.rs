@@ -1,7 +1,7 @@
-//! Worktrees of workers: which hold nothing any more, and whether somebody is at work in one.
+//! Worktrees of workers: which of them have no unsaved work, and which are in use.
 //!
-//! A worktree goes when it is clean, all its commits are elsewhere, and nobody uses it. Whether somebody does is never
-//! inferred from a missing file: a team that is not in this home's store may live in another one.
+//! A worktree is removed when it is clean, all its commits are elsewhere, and it is not in use. A missing file is never
+//! taken as proof that it is unused: a team that is not in this home's store may be in another one.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -21,10 +21,10 @@ use teamster_view::workers::{self, WorkerRow};
 use crate::Result;
 use crate::shell;
 
-/// Why everything that a run may need stays while one is going on.
+/// The reason why everything that a run may need is kept while one is active.
 pub(crate) const RUN_GOES_ON: &str = "a run is going on in this project";
 
-/// The project that is cleaned up, and how its store is read.
+/// The project to clean up, and how its store is read.
 #[derive(Clone, Debug)]
 pub struct ProjectGc<'a> {
     /// Where the project and the store are.
@@ -33,16 +33,16 @@ pub struct ProjectGc<'a> {
     pub path: OsString,
     /// How the store is opened.
     pub settings: Settings,
-    /// The limits by which the health of workers is judged.
+    /// The limits for judging the health of workers.
     pub limits: Limits,
 }
 
-/// A worktree, and whether somebody is at work in it.
+/// A worktree, and whether it is in use.
 #[derive(Debug)]
 pub struct WorktreeStatus {
     /// What git knows about it.
     pub listed: ListedWorktree,
-    /// Why it is said to be in use; `None` when nothing speaks for it.
+    /// Why it counts as in use; `None` when nothing indicates that it is.
     pub in_use: Option<String>,
 }
 
@@ -53,7 +53,7 @@ impl ProjectGc<'_> {
         Ok(Repo::find(&git, &self.layout.project)?.repo)
     }
 
-    /// Returns the worktrees of one team, or of all.
+    /// Returns the worktrees of one team, or of all teams.
     pub fn worktrees(&self, repo: &Repo, team: Option<&str>) -> Result<Vec<WorktreeStatus>> {
         let teams: Vec<TeamName> = match team {
             Some(name) => vec![name.parse()?],
@@ -72,8 +72,8 @@ impl ProjectGc<'_> {
         Ok(found)
     }
 
-    /// Removes the worktree of this name if it holds nothing and nobody is at work in it, and returns why it stays
-    /// otherwise. With `dry_run` nothing is removed.
+    /// Removes the worktree of this name if it has no unsaved work and is not in use; otherwise returns why it is kept.
+    /// With `dry_run` nothing is removed.
     pub(crate) fn remove_worktree(
         &self,
         repo: &Repo,
@@ -95,7 +95,7 @@ impl ProjectGc<'_> {
         })
     }
 
-    /// Opens the store of a home, for looking only.
+    /// Opens the store of a home folder for reading.
     pub(crate) fn store(&self, layout: &Layout) -> Result<FileStore> {
         Ok(FileStore::open(
             layout,
@@ -106,12 +106,13 @@ impl ProjectGc<'_> {
 }
 
 impl WorktreeStatus {
-    /// Returns why it stays; `None` when it may go.
+    /// Returns why the worktree is kept; `None` when it can be removed.
     pub fn kept_because(&self) -> Option<String> {
         self.in_use.clone().or_else(|| self.listed.holds())
     }
 
-    /// Removes it, if it still holds nothing. No run begins in the project while a worktree of a run goes.
+    /// Removes the worktree if it still has no unsaved work. No run can start in the project while a run's worktree is
+    /// being removed.
     pub fn remove(&self, repo: &Repo) -> Result<Removal> {
         let mut held = None;
         if matches!(
@@ -129,7 +130,7 @@ impl WorktreeStatus {
         Ok(removal?)
     }
 
-    /// Returns the command that removes it all the same, for a shell. Whoever uses it has to be stopped before.
+    /// Returns the shell command that removes the worktree anyway. A process that uses it has to be stopped first.
     pub fn removal_command(&self) -> String {
         let listed = &self.listed;
         let path = shell::word(&listed.path.to_string_lossy());
@@ -149,17 +150,17 @@ impl WorktreeStatus {
 /// What is known about the workers of one team.
 struct TeamWorkers {
     rows: Vec<WorkerRow>,
-    /// The team's folder, in whichever store it lives.
+    /// The team's folder, in the store that the team is kept in.
     team: Option<Dir>,
-    /// The store that it lives in, where that is not ours.
+    /// The store that the team is kept in, if it is not this home's.
     store: Option<PathBuf>,
-    /// Whether a run is going on in the project that may be its.
+    /// Whether an active run in the project may be this team's.
     is_run: bool,
 }
 
 impl TeamWorkers {
-    /// Looks at the registry and the heartbeats, in the store that the project names if the team is not in ours. A team
-    /// that is gone has no workers.
+    /// Reads the registry and the heartbeats, from the store recorded in the project if the team is not in this home's.
+    /// A removed team has no workers.
     fn read(gc: &ProjectGc<'_>, team: &TeamName) -> Result<Self> {
         let ours = gc.layout;
         if let Some(folder) = team_folder(ours, team)? {
@@ -181,7 +182,7 @@ impl TeamWorkers {
                 claude: store,
                 ..ours.clone()
             };
-            // A store of another user's cannot be read; then everything of the team stays.
+            // Another user's store cannot be read; then everything of the team is kept.
             found.team = team_folder(&theirs, team).ok().flatten();
             if found.team.is_some() {
                 found.rows = rows(&gc.store(&theirs)?, gc, team)?;
@@ -190,7 +191,7 @@ impl TeamWorkers {
         Ok(found)
     }
 
-    /// Returns why a worktree is said to be in use; `None` when nothing speaks for it.
+    /// Returns why a worktree counts as in use; `None` when nothing indicates that it is.
     fn use_of(&self, listed: &ListedWorktree) -> Option<String> {
         let why = match &listed.kind {
             WorktreeKind::Worker(worker) => self.worker(worker),
@@ -224,7 +225,7 @@ impl TeamWorkers {
         }
         let team = self.team.as_ref()?;
         let lock = layout::bridge_lock(worker);
-        // Asking must not make the file.
+        // Checking must not create the file.
         team.stamp(&lock).ok()??;
         match Lock::wait(team, &lock, Duration::ZERO, true) {
             Ok(Waited::Held(_)) => None,
@@ -234,7 +235,7 @@ impl TeamWorkers {
     }
 }
 
-/// Returns whether a run may need it.
+/// Returns whether a run may need the worktree.
 fn is_of_a_run(listed: &ListedWorktree) -> bool {
     matches!(
         listed.kind,

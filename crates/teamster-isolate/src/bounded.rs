@@ -1,7 +1,7 @@
-//! Running a program to its end, within a time and with an output that both have a limit.
+//! Runs a program to its end, with a time limit and an output limit.
 //!
-//! Everything that the program itself has written is read, however busy the machine is: an answer that was lost would
-//! look like an empty one, and an empty answer of git means that nothing has changed. Only what it leaves behind is not
+//! All output of the program itself is read, however busy the machine is: lost output would look like empty output, and
+//! empty output of git means that nothing has changed. Only the output of processes that outlive the program is not
 //! waited for.
 
 use std::io;
@@ -16,34 +16,34 @@ use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
-/// How long the pipes of a program that has ended may stay open in the hands of what it started.
+/// How long to wait for the pipes to close once the program has ended: its descendants may keep them open.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 const FIRST_PAUSE: Duration = Duration::from_micros(300);
 const LONGEST_PAUSE: Duration = Duration::from_millis(10);
-/// What is read at once. A pipe holds as much.
+/// The read size, which is the capacity of a pipe.
 const BUFFER: usize = 64 * 1024;
 
-/// How a program ended.
+/// The result of a program.
 #[derive(Debug)]
 pub(crate) struct BoundedOutput {
-    /// What it said about itself.
+    /// The exit status.
     pub(crate) status: ExitStatus,
-    /// What it printed, up to the limit.
+    /// The standard output, up to the limit.
     pub(crate) stdout: Vec<u8>,
-    /// What it complained about, up to the limit.
+    /// The standard error, up to the limit.
     pub(crate) stderr: Vec<u8>,
-    /// Whether there was more than the limit.
+    /// Whether output beyond the limit was discarded.
     pub(crate) cut: bool,
-    /// Whether it was ended because its time was up.
+    /// Whether it was killed because its time limit was exceeded.
     pub(crate) timed_out: bool,
 }
 
-/// Runs it without input, in a process group of its own that is ended when the time is up.
+/// Runs a program without input, in its own process group, which is killed when the time limit is exceeded.
 pub(crate) fn run(command: Command, patience: Duration, limit: u64) -> io::Result<BoundedOutput> {
     run_unless(command, patience, limit, &|| false)
 }
 
-/// Runs it like [`run`], and ends it early once `stopped` says so, as if its time was up.
+/// Runs a program like [`run`], and also kills it, as if its time limit was exceeded, once `stopped` returns true.
 pub(crate) fn run_unless(
     mut command: Command,
     patience: Duration,
@@ -61,7 +61,7 @@ pub(crate) fn run_unless(
     let mut stderr = Pipe::new(child.stderr.take(), limit)?;
     let mut pause = FIRST_PAUSE;
     let in_time = loop {
-        // Looked at first: what is read after its end is all that it has written.
+        // Checked before reading, so that the reads after its end return everything that it has written.
         let has_ended = has_ended(&child);
         let is_news = stdout.read()? | stderr.read()?;
         if has_ended {
@@ -88,7 +88,7 @@ pub(crate) fn run_unless(
             }
         }
         if !is_last && (stdout.is_open() || stderr.is_open()) {
-            // It has not been waited for yet, so that its number still means its own group and nobody else.
+            // The child has not been reaped yet, so its pid still refers to its own group.
             end_group(&child);
         }
     }
@@ -102,9 +102,9 @@ pub(crate) fn run_unless(
     })
 }
 
-/// One stream of a program, read without waiting.
+/// One output stream of a program, read without blocking.
 struct Pipe<P> {
-    /// `None` once its end was reached.
+    /// The pipe; `None` once its end was reached.
     open: Option<P>,
     bytes: Vec<u8>,
     limit: usize,
@@ -129,15 +129,15 @@ impl<P: AsFd> Pipe<P> {
         self.open.is_some()
     }
 
-    /// Reads what is there now, as much as a pipe can hold, and returns whether that was anything. What is beyond the
-    /// limit is read to nowhere, so that a talkative program can end.
+    /// Reads what is available now, at most as much as a pipe can hold, and returns whether there was anything. Output
+    /// beyond the limit is discarded, so that the program is not blocked.
     fn read(&mut self) -> io::Result<bool> {
         let Some(pipe) = &self.open else {
             return Ok(false);
         };
         let mut buffer = vec![0; BUFFER];
         let mut is_news = false;
-        // Once more than a full pipe needs: a program that has ended writes nothing between two reads.
+        // One read more than a full pipe needs: a program that has ended writes nothing between two reads.
         for _ in 0..=16 {
             match rustix::io::read(pipe, &mut buffer) {
                 Ok(0) => {
@@ -159,7 +159,7 @@ impl<P: AsFd> Pipe<P> {
     }
 }
 
-/// Rests until one of the streams has something to say, but not longer than `pause`.
+/// Waits until one of the streams is readable, but not longer than `pause`.
 fn wait_for_news<A: AsFd, B: AsFd>(stdout: &Pipe<A>, stderr: &Pipe<B>, pause: Duration) {
     let mut fds: Vec<PollFd<'_>> = Vec::new();
     fds.extend(
@@ -180,7 +180,7 @@ fn wait_for_news<A: AsFd, B: AsFd>(stdout: &Pipe<A>, stderr: &Pipe<B>, pause: Du
     }
 }
 
-/// Returns whether the child has ended. It is not reaped: its number stays its own.
+/// Returns whether the child has ended, without reaping it: its pid cannot be reused before that.
 fn has_ended(child: &Child) -> bool {
     let look = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
     pid_of(child).is_some_and(|pid| matches!(waitid(WaitId::Pid(pid), look), Ok(Some(_))))

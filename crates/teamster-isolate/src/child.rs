@@ -1,4 +1,4 @@
-//! A program that runs under watch: its output comes line by line, it is ended with everything it started.
+//! A supervised program: its output arrives line by line, and it is ended together with its descendants.
 
 use std::collections::HashSet;
 use std::ffi::OsString;
@@ -20,22 +20,23 @@ use crate::guard::exit_of;
 use crate::process_tree::{LAUNCH, group_name};
 use crate::spawn::spawn_in;
 
-/// A line longer than this is handed out in parts: a program that never ends its line must not fill the memory.
+/// The maximum length of a line; a longer one is delivered in parts, so that a program that prints no newline cannot
+/// fill the memory.
 pub const LINE_LIMIT: usize = 16 * 1024 * 1024;
 
-/// What a pipe of the system holds, and so what can be read at once.
+/// The capacity of a pipe, and so the read size.
 const PIPE: usize = 64 * 1024;
 
-/// How many bytes of lines are on their way at most; one line alone may be longer. A program that prints faster than it
-/// is heard waits, as it would for a full pipe.
+/// The limit for buffered output lines, in bytes; a single line may be longer. A program that prints faster than its
+/// output is consumed is blocked, as by a full pipe.
 pub const ON_THE_WAY: usize = 1024 * 1024;
-/// Whoever waits for room is woken when there is this much again: to wake them for every line would cost more than the
-/// line itself.
+/// The fill level at which a blocked reader thread is woken: to wake it for every consumed line would cost more than
+/// the line itself.
 const ROOM_AGAIN: usize = ON_THE_WAY / 2;
-/// What a line takes up besides its bytes.
+/// The memory overhead of a line, in bytes.
 const EACH: usize = 128;
 
-/// Children that somebody waits for, so that the search for orphans leaves them alone.
+/// Children that a thread waits for, so that [`crate::process_tree::reap_adopted`] leaves them alone.
 static WAITED_FOR: Mutex<Option<HashSet<u32>>> = Mutex::new(None);
 
 pub(crate) fn is_waited_for(pid: u32) -> bool {
@@ -53,38 +54,38 @@ pub(crate) fn wait_for(pid: u32, begins: bool) {
     }
 }
 
-/// What is to be started.
+/// What to start, and how.
 #[derive(Debug)]
 pub struct ChildSpec<'a> {
     /// The program.
     pub program: &'a Path,
     /// Its arguments.
     pub args: &'a [OsString],
-    /// Where it runs.
+    /// The working directory.
     pub folder: &'a Path,
-    /// Variables that are set for it.
+    /// Environment variables to set.
     pub set: &'a [(OsString, OsString)],
-    /// Variables that it must not inherit.
+    /// Environment variables that it must not inherit.
     pub unset: &'a [OsString],
-    /// The number of its launch, by which everything it starts is found again.
+    /// The launch id, by which all its descendants are found again.
     pub number: &'a str,
-    /// Whether something will be written to it.
+    /// Whether it gets a pipe as its standard input.
     pub has_input: bool,
 }
 
-/// Where a line came from.
+/// The stream that a line came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OutputStream {
-    /// Its standard output.
+    /// The standard output.
     Output,
-    /// Its standard error.
+    /// The standard error.
     Error,
 }
 
-/// What a running program does.
+/// An event of a running program.
 #[derive(Debug, PartialEq, Eq)]
 pub enum ChildEvent {
-    /// It printed a line, given without its end.
+    /// It printed a line, without its newline.
     Line(OutputStream, OutputLine),
     /// It closed a stream.
     Closed(OutputStream),
@@ -95,15 +96,15 @@ pub enum ChildEvent {
 /// How a program ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChildExit {
-    /// By itself, with this code.
+    /// It exited with this code.
     Code(i32),
-    /// By a signal.
+    /// It was killed by this signal.
     Signal(i32),
-    /// Nobody can tell.
+    /// The exit status is unknown.
     Unknown,
 }
 
-/// A program that runs.
+/// A running program.
 #[derive(Debug)]
 pub struct RunningChild {
     id: ProcessId,
@@ -113,7 +114,7 @@ pub struct RunningChild {
 }
 
 impl RunningChild {
-    /// Starts a program. What it says comes through `said`, made into whatever the receiver takes.
+    /// Starts a program. Each of its events is converted with `wrap` and sent to `said`.
     pub fn start<T, F>(
         machine: &Machine,
         start: &ChildSpec<'_>,
@@ -135,7 +136,7 @@ impl RunningChild {
             } else {
                 Stdio::null()
             })
-            // A group of its own: Ctrl-C at our terminal is for us to pass on, not for the agent to see.
+            // Its own process group: Ctrl-C at the terminal is handled by teamster, not seen by the agent.
             .process_group(0);
         for name in start.unset {
             command.env_remove(name);
@@ -187,22 +188,23 @@ impl RunningChild {
         &self.id
     }
 
-    /// Returns the command line, as a person could type it.
+    /// Returns the command line, quoted for a shell.
     pub fn command(&self) -> &str {
         &self.command
     }
 
-    /// Returns whether the kernel keeps it and what it starts in a group.
+    /// Returns whether it runs in a control group of its own, together with its descendants.
     pub fn is_in_group(&self) -> bool {
         self.in_group
     }
 
-    /// Takes its standard input, for a thread that writes to it: a program that does not read must stop nobody else.
+    /// Takes its standard input, for a thread that writes to it: a program that does not read must not block any other
+    /// thread.
     pub fn take_input(&mut self) -> Option<ChildStdin> {
         self.input.take()
     }
 
-    /// Sends a signal to the program and its group. Its pid is not given to another one before its end was seen.
+    /// Sends a signal to the program and its process group. Its pid cannot be reused before it was reaped.
     pub fn signal(&self, signal: Signal) {
         let pid = i32::try_from(self.id.pid).ok();
         if let Some(pid) = pid.and_then(rustix::process::Pid::from_raw)
@@ -213,15 +215,15 @@ impl RunningChild {
     }
 }
 
-/// The memory for one program's lines on their way.
+/// The memory budget for one program's buffered lines.
 #[derive(Debug, Default)]
 struct Room {
     taken: Mutex<usize>,
     freed: Condvar,
 }
 
-/// A line of output without its end, on its way from a program to whoever hears it. It gives its memory back when it is
-/// dropped.
+/// A line of output without its newline, on its way from a program to its receiver. Dropping it frees its share of the
+/// memory budget.
 #[derive(Debug)]
 pub struct OutputLine {
     bytes: Vec<u8>,
@@ -229,7 +231,7 @@ pub struct OutputLine {
 }
 
 impl OutputLine {
-    /// Waits until there is room for the line, and makes it.
+    /// Waits until the budget has room for the line, and creates it.
     fn new(bytes: Vec<u8>, room: &Arc<Room>) -> Self {
         let size = bytes.len() + EACH;
         let taken = room.taken.lock().unwrap_or_else(PoisonError::into_inner);
@@ -249,7 +251,7 @@ impl Drop for OutputLine {
         let mut taken = taken.unwrap_or_else(PoisonError::into_inner);
         let before = *taken;
         *taken = before.saturating_sub(self.bytes.len() + EACH);
-        // A line that is longer than that waits until it is alone.
+        // A line larger than the budget waits until no other line is buffered.
         if *taken == 0 || before > ROOM_AGAIN && *taken <= ROOM_AGAIN {
             self.room.freed.notify_all();
         }
@@ -272,7 +274,7 @@ impl PartialEq for OutputLine {
 
 impl Eq for OutputLine {}
 
-/// Hands out lines from a pipe until it is closed.
+/// Delivers lines from a pipe until it is closed.
 fn listen<T, F>(
     pipe: impl Read + Send + 'static,
     stream: OutputStream,
@@ -300,7 +302,7 @@ fn listen<T, F>(
                     }
                     let line = OutputLine::new(line, &room);
                     if said.send(wrap(ChildEvent::Line(stream, line))).is_err() {
-                        // Nobody listens any more. Read on, so that the program can end.
+                        // The receiver is gone. Read on, so that the program is not blocked.
                         let _ = io::copy(&mut pipe, &mut io::sink());
                         return;
                     }
@@ -311,12 +313,12 @@ fn listen<T, F>(
     });
 }
 
-/// Feeds a program on a thread of its own, and closes its input when there is no more to say.
+/// Writes to a program's input on a thread of its own, and closes the input when the sender is dropped.
 pub fn feed(mut input: ChildStdin, texts: std::sync::mpsc::Receiver<Vec<u8>>) {
     thread::spawn(move || {
         for text in texts {
             if input.write_all(&text).and_then(|()| input.flush()).is_err() {
-                // It closed its input. What it says about that comes through its output.
+                // The program closed its input. If that is an error, its output says so.
                 return;
             }
         }

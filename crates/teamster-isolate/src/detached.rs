@@ -1,4 +1,5 @@
-//! Programs that outlive us, and what this process does to itself: a session of its own, another program, a sudden end.
+//! Programs that outlive this process, and operations on this process itself: a new session, another program, a sudden
+//! end.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -13,23 +14,23 @@ use rustix::process::{Signal, getpid, kill_process};
 
 use crate::spawn::{is_of_git, spawn, without_callers_git};
 
-/// What is started.
+/// What to start, and how.
 #[derive(Debug)]
 pub struct Detached<'a> {
     /// The program.
     pub program: &'a Path,
     /// Its arguments.
     pub args: &'a [OsString],
-    /// Where it runs.
+    /// The working directory.
     pub folder: &'a Path,
-    /// Variables that are set for it.
+    /// Environment variables to set.
     pub set: &'a [(OsString, OsString)],
-    /// Variables that it must not inherit from us.
+    /// Environment variables that it must not inherit.
     pub unset: &'a [&'a str],
 }
 
 impl Detached<'_> {
-    /// Starts it. It is to make a session of its own with [`own_session`], which nobody can do for it.
+    /// Starts the program. It has to create its own session with [`own_session`], which only the process itself can do.
     pub fn start(&self, output: File) -> io::Result<Child> {
         let errors = output.try_clone()?;
         let mut command = Command::new(self.program);
@@ -47,14 +48,14 @@ impl Detached<'_> {
     }
 }
 
-/// Gives this process a session of its own, so that the end of a terminal is not its end. One that leads a session or a
-/// group already, as in a pane, has no need of it.
+/// Moves this process into a new session, so that it survives its terminal. A process that already leads a session or
+/// group, as in a pane, does not need one.
 pub fn own_session() -> bool {
     rustix::process::setsid().is_ok()
 }
 
-/// Becomes another program, with this environment and no other, and without its variables of git. Our own program may have the
-/// address of a store in it, nobody else. It only returns when that fails.
+/// Replaces this process by another program, with exactly this environment except git's variables. Only teamster's own
+/// program may be given the address of a store. It returns only on failure.
 pub fn become_program(
     program: &Path,
     args: &[OsString],
@@ -70,8 +71,8 @@ pub fn become_program(
     command.exec()
 }
 
-/// Runs a program that is to start another one and end, and gives what it prints. It gets no input, and inherits
-/// nothing else of ours that whatever it leaves behind could hold open.
+/// Runs a program that starts another one and exits, and returns its output. It gets no input, and no other open stream
+/// of this process that the program it leaves behind could keep open.
 pub fn start_and_leave(program: &Path, args: &[OsString]) -> io::Result<String> {
     let mut command = Command::new(program);
     command
@@ -87,7 +88,7 @@ pub fn start_and_leave(program: &Path, args: &[OsString]) -> io::Result<String> 
     }
 }
 
-/// Starts a program that nobody waits for, and returns its pid.
+/// Starts a program without waiting for it, and returns its pid.
 pub fn leave(program: &Path, args: &[OsString]) -> io::Result<u32> {
     let mut command = Command::new(program);
     command
@@ -98,18 +99,18 @@ pub fn leave(program: &Path, args: &[OsString]) -> io::Result<u32> {
     Ok(spawn(&mut command)?.id())
 }
 
-/// Dies at once, like a process that the system kills for its memory: no clean-up, no core file. It returns only in a
-/// process that may not signal itself.
+/// Kills this process at once, like the kernel when it is out of memory: no clean-up, no core file. It returns only if
+/// the process may not signal itself.
 pub fn die() -> ExitCode {
     let _ = kill_process(getpid(), Signal::KILL);
     ExitCode::FAILURE
 }
 
-/// Makes this process survive SIGINT and SIGTERM from now on. Programs that it starts do not.
+/// Makes this process survive SIGINT and SIGTERM from now on. Programs that it starts do not inherit that.
 pub fn ignore_soft_signals() -> io::Result<()> {
     use signal_hook::consts::{SIGINT, SIGTERM};
     for signal in [SIGINT, SIGTERM] {
-        // Whoever sets a flag does nothing else; nobody reads it.
+        // The handler only sets a flag, which is never read.
         signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))?;
     }
     Ok(())

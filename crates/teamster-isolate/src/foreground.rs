@@ -1,4 +1,4 @@
-//! A program of the person's own at their terminal, such as an editor.
+//! A program of the user's choice at their terminal, such as an editor.
 
 use std::ffi::OsStr;
 use std::io;
@@ -13,19 +13,19 @@ use crate::child::wait_for;
 use crate::process_tree::ProcessTree;
 use crate::spawn::spawn;
 
-/// How long the program may take to leave the terminal as it was.
+/// How long the program may take to restore the terminal.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// A program that has the terminal of this process. A person decides how long that takes.
+/// A program that controls the terminal of this process. The user decides when it ends.
 #[derive(Debug)]
 pub struct TerminalProgram {
     child: Child,
 }
 
 impl TerminalProgram {
-    /// Starts a command line of the person's own with a file as its last argument.
+    /// Starts the user's command line with a file as its last argument.
     ///
-    /// The command line goes through the shell, as with git: it may have arguments of its own.
+    /// The command line is run by the shell, as git does: it may contain arguments.
     pub fn start(command_line: &OsStr, file: &Path) -> io::Result<Self> {
         let mut script = command_line.to_owned();
         script.push(" \"$@\"");
@@ -36,14 +36,14 @@ impl TerminalProgram {
         Ok(Self { child })
     }
 
-    /// Waits for its end, and returns whether it ended well.
+    /// Waits for its end, and returns whether it succeeded.
     pub fn wait(&mut self) -> io::Result<bool> {
         let status = self.child.wait()?;
         wait_for(self.child.id(), false);
         Ok(status.success())
     }
 
-    /// Returns whether it ended well, or `None` while it runs.
+    /// Returns whether it succeeded, or `None` while it runs.
     pub fn poll(&mut self) -> io::Result<Option<bool>> {
         let status = self.child.try_wait()?;
         if status.is_some() {
@@ -52,7 +52,7 @@ impl TerminalProgram {
         Ok(status.map(|status| status.success()))
     }
 
-    /// Ends it and all that it started, because the terminal is needed for something else.
+    /// Ends it and its descendants, because the terminal is needed for something else.
     pub fn end(&mut self) {
         if !matches!(self.poll(), Ok(None)) {
             return;

@@ -1,4 +1,4 @@
-//! A process that stands above another one, and ends what that one leaves running when it is killed.
+//! A process that supervises another one, and ends its descendants when it is killed.
 //!
 //! ```text
 //! guard ─starts─► guarded program ─starts─► agent ─starts─► tools …
@@ -6,9 +6,9 @@
 //!   └───── adopts them ───────────────────────┘  and ends them
 //! ```
 //!
-//! Whoever is killed cannot clean up, and nobody else need be there to see it. The guard only waits, so there is nothing that
-//! could end it but a signal of its own. Orphans of the guarded program become its children, so they are found even if they made
-//! sessions of their own and forgot their environment.
+//! A killed process cannot clean up, and no other process may be there to notice. The guard only waits, so nothing but
+//! a signal to the guard itself could end it. Orphans of the guarded program become its children, so they are found
+//! even if they created their own sessions and cleared their environment.
 
 use std::ffi::OsString;
 use std::io;
@@ -28,26 +28,26 @@ use crate::process_handle::ProcessHandle;
 use crate::process_tree::{ProcessTree, adopt_orphans};
 use crate::spawn::spawn;
 
-/// What is guarded. It runs in the folder of the guard and has the same streams.
+/// The program to guard. It runs in the guard's working directory and shares its streams.
 #[derive(Debug)]
 pub struct GuardedProgram<'a> {
     /// The program.
     pub program: &'a Path,
     /// Its arguments.
     pub args: &'a [OsString],
-    /// Variables that are set for it.
+    /// Environment variables to set.
     pub set: &'a [(OsString, OsString)],
-    /// Variables that it must not inherit.
+    /// Environment variables that it must not inherit.
     pub unset: &'a [&'a str],
-    /// The number of its launch, by which everything it starts is found again.
+    /// The launch id, by which all its descendants are found again.
     pub number: &'a str,
 }
 
 impl GuardedProgram<'_> {
-    /// Runs the program and returns how it ended, once nothing that it started is left. Processes that it left are asked to
-    /// end, and killed after `grace`.
+    /// Runs the program and returns how it ended, once none of its descendants is left. Those that outlive it are asked
+    /// to end, and killed after `grace`.
     ///
-    /// The guard makes a session of its own, and survives every signal that can be survived. Those that are sent to it alone
+    /// The guard creates its own session, and survives every signal that can be caught. Those that are sent to it alone
     /// (SIGTERM, and SIGHUP from a terminal that is closed) are passed on.
     pub fn run(&self, machine: &Machine, grace: Duration) -> io::Result<ChildExit> {
         crate::detached::own_session();
@@ -70,7 +70,7 @@ impl GuardedProgram<'_> {
                 let passed_on = match signal {
                     SIGHUP => Signal::HUP,
                     SIGTERM => Signal::TERM,
-                    // The keys of a terminal reach the whole group.
+                    // Signals from the terminal's keys reach the whole process group anyway.
                     _ => continue,
                 };
                 if let Some(held) = &held {

@@ -1,34 +1,34 @@
-//! Everything that starts, watches and stops other programs.
+//! Starts, supervises and stops other programs.
 //!
 //! # What it owns
 //!
 //! No other crate starts a process or sends a signal; `clippy.toml` refuses `std::process::Command` elsewhere.
 //!
 //! - [`git`] is the repository: worktrees of workers, what they changed, the integration branch and the landing.
-//! - [`child`] runs an agent or a check under watch and hands out its output line by line.
-//! - [`detached`] starts programs that outlive us.
-//! - [`guard`] stands above a program, and ends what it leaves running when it is killed.
-//! - [`foreground`] runs a program of the person's own at their terminal, such as an editor.
-//! - [`probe()`] asks a program a short question, such as its version, and never waits longer than the caller said.
-//! - [`process_tree`] finds and ends everything that one launch started, however it tried to get away.
-//! - [`terminate()`] ends one process that was recorded, and no other one that has its pid by now.
-//! - [`tmux`] is our own terminal server, which shows workers in panes.
+//! - [`child`] supervises an agent or a check and delivers its output line by line.
+//! - [`detached`] starts programs that outlive this process.
+//! - [`guard`] supervises a program, and ends its descendants when it is killed.
+//! - [`foreground`] runs a program of the user's choice at their terminal, such as an editor.
+//! - [`probe()`] asks a program a short question, such as for its version, within a time limit.
+//! - [`process_tree`] finds and ends all processes of one launch, even those that try to escape.
+//! - [`terminate()`] ends one recorded process, and never another one with the same pid.
+//! - [`tmux`] is teamster's own terminal server, which shows workers in panes.
 //!
 //! # How it works
 //!
 //! Every program starts through one function, which removes the caller's variables of git and keeps two threads from
-//! starting programs at once. A launch has a number; its processes are found again by their parents, by that number in
-//! their environment and by their cgroup. A signal goes through a pidfd, which stays with the
-//! process it was opened for, so it reaches that process or nobody.
+//! starting programs at once. A launch has an id; its processes are found again by their parents, by that id in their
+//! environment and by their cgroup. A signal goes through a pidfd, which stays bound to the process it was opened for,
+//! so it reaches that process or none.
 //!
-//! Whether a process is alive is not decided here but in [`teamster_fs::proc::Machine::life`], which every crate asks;
+//! Whether a process is alive is not decided here but in [`teamster_fs::proc::Machine::life`], which every crate uses;
 //! whether a worker is dead, in [`teamster_types::health::judge`].
 //!
 //! # What it refuses
 //!
-//! It signals no process that a whole record (pid, start time, boot, pid namespace) does not prove to be ours, waits
-//! for no program without a limit, forces nothing in git, and throws no work away: what stands in the way of a worktree
-//! is moved to another name.
+//! It signals only processes that one of its launches started (by descent, launch id or cgroup), or that a complete
+//! record names (pid, start time, boot, pid namespace). It waits for no program without a limit, forces nothing in git,
+//! and throws no work away: anything in the way of a worktree is moved to another name.
 
 #![allow(
     clippy::disallowed_methods,

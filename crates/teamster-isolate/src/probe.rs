@@ -1,4 +1,4 @@
-//! A short question to a program.
+//! Short queries of a program, such as for its version.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -13,22 +13,22 @@ use std::time::{Duration, Instant};
 use rustix::fs::Access;
 use rustix::process::{Pid, Signal, kill_process_group};
 
-/// More than this is not an answer to a short question.
+/// The limit for the output of a query, in bytes.
 const ANSWER_LIMIT: u64 = 16 * 1024;
-/// A program that closed its output is asked this often whether it has ended.
+/// The poll interval for the end of a program that has closed its output.
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
 
-/// What a program answered.
+/// The answer of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProbeOutput {
-    /// Whether it ended with exit code 0.
+    /// Whether it exited with code 0.
     pub ok: bool,
-    /// What it printed on its standard output, cut at 16 KiB; what is not UTF-8 is replaced.
+    /// Its standard output, truncated at 16 KiB; invalid UTF-8 is replaced.
     pub text: String,
 }
 
 impl ProbeOutput {
-    /// Returns the first line that says something.
+    /// Returns the first line that is not empty.
     pub fn first_line(&self) -> Option<&str> {
         self.text
             .lines()
@@ -40,9 +40,9 @@ impl ProbeOutput {
 /// Why there is no answer.
 #[derive(Debug)]
 pub enum ProbeError {
-    /// It could not be started.
+    /// The program could not be started.
     NotStarted(std::io::Error),
-    /// It did not end in time, and was ended.
+    /// The program did not end in time, and was killed.
     TimedOut(Duration),
 }
 
@@ -57,7 +57,7 @@ impl fmt::Display for ProbeError {
     }
 }
 
-/// Returns the file that `name` stands for in the folders of `path`, a list as in `PATH`.
+/// Returns the path of the program `name` in the folders of `path`, a list like `PATH`.
 pub fn find_program(name: &str, path: &OsStr) -> Option<PathBuf> {
     std::env::split_paths(path)
         // An empty entry means the current folder, where a project could plant a program of that name.
@@ -66,12 +66,12 @@ pub fn find_program(name: &str, path: &OsStr) -> Option<PathBuf> {
         .find(|file| is_program(file))
 }
 
-/// Returns whether a file is there that we may run.
+/// Returns whether a file is an executable program.
 pub fn is_program(file: &Path) -> bool {
     file.is_file() && rustix::fs::access(file, Access::EXEC_OK).is_ok()
 }
 
-/// Runs `program` without input and gives it `patience` to answer and end.
+/// Runs `program` without input, and gives it `patience` to answer and end.
 pub fn probe<I, S>(program: &Path, args: I, patience: Duration) -> Result<ProbeOutput, ProbeError>
 where
     I: IntoIterator<Item = S>,
@@ -84,7 +84,7 @@ where
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
-        // A group of its own, so that what it starts can be ended with it.
+        // Its own process group, so that its descendants can be killed with it.
         .process_group(0);
     let mut child = crate::spawn::spawn(&mut command).map_err(ProbeError::NotStarted)?;
     let heard = listen(&mut child);
@@ -102,8 +102,8 @@ where
     }
 }
 
-/// Reads the output on a thread of its own: a grandchild may keep the pipe open long after the child has ended, and
-/// only a thread can be left behind.
+/// Reads the output on a separate thread: a grandchild may keep the pipe open long after the child has ended, and only
+/// a thread can be abandoned.
 fn listen(child: &mut Child) -> mpsc::Receiver<String> {
     let (say, heard) = mpsc::channel();
     let output = child.stdout.take();
@@ -111,7 +111,7 @@ fn listen(child: &mut Child) -> mpsc::Receiver<String> {
         let mut bytes = Vec::new();
         if let Some(mut output) = output {
             let _ = output.by_ref().take(ANSWER_LIMIT).read_to_end(&mut bytes);
-            // Read on to nowhere, so that a talkative program can end instead of waiting for a reader.
+            // Discard the rest, so that a program with much output is not blocked.
             let _ = std::io::copy(&mut output, &mut std::io::sink());
         }
         let _ = say.send(String::from_utf8_lossy(&bytes).into_owned());
@@ -129,7 +129,7 @@ fn wait_until(child: &mut Child, deadline: Instant) -> bool {
     }
 }
 
-/// Ends the child and its group. It has not been waited for yet, so its pid cannot mean anybody else.
+/// Kills the child and its group. It has not been reaped yet, so its pid cannot be reused.
 fn end(child: &mut Child) {
     let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     if let Some(group) = group {
@@ -178,7 +178,7 @@ mod tests {
             .parse()
             .unwrap();
         let started = Pid::from_raw(pid).unwrap();
-        // Its new parent has to notice the death first.
+        // Its new parent has to reap it first.
         while rustix::process::test_kill_process(started).is_ok() && !is_zombie(pid) {
             assert!(start.elapsed() < LONG, "process {pid} was left behind");
             thread::yield_now();

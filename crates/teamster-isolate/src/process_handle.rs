@@ -1,5 +1,5 @@
-//! A handle of the kernel's on one process (a pidfd). A signal through it reaches that process or nobody, never another
-//! one that was given the same pid meanwhile.
+//! A kernel handle of one process (a pidfd). A signal through it reaches that process or none, never another one to
+//! which the same pid was assigned meanwhile.
 
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
@@ -10,17 +10,17 @@ use rustix::process::Signal;
 use teamster_fs::proc::Machine;
 use teamster_types::process::{Life, ProcessId};
 
-/// A process that was there when the handle was made.
+/// A handle of a process that existed when the handle was opened.
 #[derive(Debug)]
 pub(crate) struct ProcessHandle {
     handle: OwnedFd,
 }
 
 impl ProcessHandle {
-    /// Takes hold of a process; `None` when it is gone.
+    /// Opens a handle of a process; `None` when it is gone.
     ///
-    /// The recorded process was there before the handle was opened. If it still has its pid afterwards, it had it all
-    /// the time, and the handle is its own.
+    /// The recorded process existed before the handle was opened. If it still has its pid afterwards, it had it all the
+    /// time, and the handle is the right one.
     pub(crate) fn open(machine: &Machine, process: &ProcessId) -> Result<Option<Self>, Errno> {
         let handle = match kernel::open(process.pid) {
             Ok(handle) => handle,
@@ -31,7 +31,7 @@ impl ProcessHandle {
         Ok(is_it.then_some(Self { handle }))
     }
 
-    /// Sends a signal. A process that ended meanwhile needs none.
+    /// Sends a signal. It is no error if the process has ended meanwhile.
     pub(crate) fn signal(&self, signal: Signal) -> Result<(), Errno> {
         match kernel::send(&self.handle, signal) {
             Ok(()) | Err(Errno::SRCH) => Ok(()),
@@ -39,7 +39,7 @@ impl ProcessHandle {
         }
     }
 
-    /// Waits up to `patience` for its end, and returns whether it has ended.
+    /// Waits up to `patience` for the end of the process, and returns whether it has ended.
     pub(crate) fn is_over(&self, patience: Duration) -> Result<bool, Errno> {
         let deadline = Instant::now() + patience;
         loop {
@@ -75,7 +75,8 @@ mod kernel {
     }
 }
 
-/// Refuses to open a handle. Without one a signal may reach whoever got the pid meanwhile, so none is sent.
+/// Always fails: without pidfds a signal may reach another process to which the pid was assigned meanwhile, so none is
+/// sent.
 #[cfg(not(target_os = "linux"))]
 mod kernel {
     use std::os::fd::OwnedFd;

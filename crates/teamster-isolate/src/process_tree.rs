@@ -1,13 +1,13 @@
-//! Everything that one launch started, however it tried to get away.
+//! All processes of one launch, even those that try to escape.
 //!
-//! Agents start their tools in sessions of their own, tools leave children behind, and a child whose parent ended
-//! belongs to somebody else. So a process counts as one of ours when any of these holds:
+//! Agents start their tools in separate sessions, tools leave children behind, and an orphan gets another parent. So a
+//! process counts as part of the launch when any of these holds:
 //!
-//! - it descends from the launched process, or from another member;
-//! - it carries the launch's number in its environment, which every child inherits;
-//! - it is in the launch's group of the kernel's, where the system gave us one.
+//! - it is a descendant of the launched process, or of another member;
+//! - it has the launch id in its environment, which every child inherits;
+//! - it is in the launch's control group, where the system permits one.
 //!
-//! Nobody else is ever signalled, and every signal goes through a handle that cannot reach a stranger
+//! No other process is ever signalled, and every signal goes through a handle that cannot reach the wrong process
 //! (`ProcessHandle`).
 
 use std::collections::BTreeSet;
@@ -23,20 +23,21 @@ use teamster_types::process::{Life, ProcessId};
 
 use crate::process_handle::ProcessHandle;
 
-/// The variable that carries a launch's number.
+/// The environment variable with the launch id.
 pub const LAUNCH: &str = "TEAMSTER_LAUNCH";
 
-/// The variable of a process that guards a launch ([`crate::guard`]): the launch's number. A launch is over when its guard is.
+/// The environment variable with the launch id in the process that guards the launch ([`crate::guard`]). A launch is
+/// over when its guard has ended.
 pub const GUARD: &str = "TEAMSTER_GUARD";
 
-/// Killed processes are looked for again this often.
+/// The poll interval for the end of killed processes.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
-/// Killed processes are given up after this time: the kernel itself holds them.
+/// How long to wait for killed processes, which only the kernel can still delay.
 const TAKING_DOWN: Duration = Duration::from_secs(10);
-/// How often children are looked for that were started while their parents were being stopped.
+/// How many times to search for children that were started while their parents were being stopped.
 const ROUNDS: usize = 20;
 
-/// Everything that one launch started.
+/// All processes of one launch.
 #[derive(Clone, Debug)]
 pub struct ProcessTree<'a> {
     machine: &'a Machine,
@@ -45,10 +46,10 @@ pub struct ProcessTree<'a> {
     spared: Option<u32>,
 }
 
-/// Processes that did not end, though they were killed.
+/// Processes that did not end although they were killed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SurvivingProcesses {
-    /// The processes.
+    /// The records of the processes.
     pub processes: Vec<ProcessId>,
 }
 
@@ -59,12 +60,12 @@ impl fmt::Display for SurvivingProcesses {
             .iter()
             .map(|process| process.pid.to_string())
             .collect();
-        write!(f, "killed, but still there: {}", pids.join(", "))
+        write!(f, "killed, but still running: {}", pids.join(", "))
     }
 }
 
 impl<'a> ProcessTree<'a> {
-    /// Makes the tree of what the launch with this number started, and `root` with its descendants if one is known.
+    /// Returns the tree of the launch with this id, including `root` and its descendants if it is known.
     pub fn of_launch(machine: &'a Machine, number: &'a str, root: Option<&'a ProcessId>) -> Self {
         Self {
             machine,
@@ -74,7 +75,7 @@ impl<'a> ProcessTree<'a> {
         }
     }
 
-    /// Makes the tree of what this process started, without this process itself.
+    /// Returns the tree of this process's descendants, without this process itself.
     pub fn below_me(machine: &'a Machine, number: &'a str) -> Self {
         Self {
             machine,
@@ -84,7 +85,7 @@ impl<'a> ProcessTree<'a> {
         }
     }
 
-    /// Returns the processes of the tree that live now.
+    /// Returns the live processes of the tree.
     pub fn members(&self) -> Vec<ProcessId> {
         let all = processes::all(self.machine);
         let roots = self.roots(&all);
@@ -104,7 +105,7 @@ impl<'a> ProcessTree<'a> {
         let in_group: BTreeSet<u32> = group_of(self.number)
             .map(|group| group.members().into_iter().collect())
             .unwrap_or_default();
-        // Who looks at what is below itself has its guard above.
+        // For the tree below this process, the guard is an ancestor and not part of it.
         let signs: &[&str] = match self.spared {
             Some(_) => &[LAUNCH],
             None => &[LAUNCH, GUARD],
@@ -118,24 +119,24 @@ impl<'a> ProcessTree<'a> {
         all.iter().filter(is_root).map(|seen| seen.id.pid).collect()
     }
 
-    /// Sends a signal to everyone.
+    /// Sends a signal to every member.
     pub fn ask(&self, signal: Signal) {
         for member in self.members() {
             if let Ok(Some(held)) = ProcessHandle::open(self.machine, &member) {
                 held.signal(signal).or_trace("send a signal");
-                // One that is stopped hears nothing before it goes on.
+                // A stopped process does not handle a signal before it is continued.
                 held.signal(Signal::CONT).or_trace("wake a process");
             }
         }
     }
 
-    /// Waits up to `patience` until nobody is left, and returns whether that is so.
+    /// Waits up to `patience` until no member is left, and returns whether that is so.
     pub fn is_over(&self, patience: Duration) -> bool {
         self.are_over(&mut BTreeSet::new(), patience)
     }
 
-    /// Waits like [`Self::is_over`] for the processes in `known` as well, to which those that are found are added. A
-    /// process that ends has lost the signs of its tree before it has closed its files, so it is waited for by its id.
+    /// Waits like [`Self::is_over`], also for the processes in `known`, to which newly found ones are added. An exiting
+    /// process loses its environment before it has closed its files, so it is waited for by its record.
     fn are_over(&self, known: &mut BTreeSet<ProcessId>, patience: Duration) -> bool {
         let deadline = Instant::now() + patience;
         loop {
@@ -157,7 +158,7 @@ impl<'a> ProcessTree<'a> {
         }
     }
 
-    /// Ends everyone: asks, waits up to `grace`, then kills, and looks until nobody is left.
+    /// Ends every member: asks, waits up to `grace`, then kills, until none is left.
     pub fn end(&self, grace: Duration) -> Result<(), SurvivingProcesses> {
         if !grace.is_zero() {
             let mut known: BTreeSet<ProcessId> = self.members().into_iter().collect();
@@ -171,18 +172,18 @@ impl<'a> ProcessTree<'a> {
         self.kill()
     }
 
-    /// Kills everyone, and looks until nobody is left.
+    /// Kills every member, until none is left.
     pub fn kill(&self) -> Result<(), SurvivingProcesses> {
         self.kill_all(BTreeSet::new())
     }
 
-    /// Kills like [`Self::kill`], and the processes in `known` as well: one that has lost the signs of the tree is
-    /// still known by its id.
+    /// Kills like [`Self::kill`], and also the processes in `known`: a process that can no longer be recognized as a
+    /// member is still known by its record.
     fn kill_all(&self, mut known: BTreeSet<ProcessId>) -> Result<(), SurvivingProcesses> {
         let deadline = Instant::now() + TAKING_DOWN;
         self.stop();
         loop {
-            // Whoever could not leave the group again must not end itself with it.
+            // If this process could not leave the group again, it must not kill itself with it.
             let me = self.machine.me().pid;
             if let Some(group) = group_of(self.number)
                 && !group.members().contains(&me)
@@ -210,7 +211,8 @@ impl<'a> ProcessTree<'a> {
         }
     }
 
-    /// Stops everyone first: who is stopped starts nobody, so a tree that grows as fast as it is cut is caught whole.
+    /// Stops every member first: a stopped process cannot fork, so even a tree that grows as fast as it is killed is
+    /// caught completely.
     fn stop(&self) {
         let mut stopped: BTreeSet<u32> = BTreeSet::new();
         for _ in 0..ROUNDS {
@@ -229,14 +231,14 @@ impl<'a> ProcessTree<'a> {
         }
     }
 
-    /// Only who is below this process can be a child of it.
+    /// Reaps adopted orphans, if this is the tree below this process: only then can members be its children.
     fn reap(&self) {
         if self.spared == Some(self.machine.me().pid) {
             reap_adopted(self.machine);
         }
     }
 
-    /// Takes the launch's group away, if it is empty.
+    /// Removes the launch's control group, if it is empty.
     pub fn forget(&self) {
         if let Some(group) = group_of(self.number) {
             group.remove();
@@ -244,11 +246,11 @@ impl<'a> ProcessTree<'a> {
     }
 }
 
-/// Looks at the ended children of this process that nobody waits for. Orphans of an agent become children of the
-/// process that adopts them, and stay in the system's table until it looks.
+/// Reaps the ended children of this process that no thread waits for. Orphans of an agent become children of the
+/// process that adopts them, and stay in the process table until it reaps them.
 ///
-/// To be called where no other thread starts programs but through [`crate::child`]: their end would be taken from
-/// whoever waits for it.
+/// Call this only where all other threads start programs through [`crate::child`]; otherwise it would take the exit
+/// status from a thread that waits for it.
 pub fn reap_adopted(machine: &Machine) {
     let me = machine.me().pid;
     for seen in processes::all(machine) {
@@ -263,17 +265,17 @@ pub fn reap_adopted(machine: &Machine) {
     }
 }
 
-/// Returns the group of a launch.
+/// Returns the control group of a launch.
 fn group_of(number: &str) -> Option<Cgroup> {
     Cgroup::find(&group_name(number))
 }
 
-/// Returns the name of a launch's group.
+/// Returns the name of a launch's control group.
 pub(crate) fn group_name(number: &str) -> String {
     format!("teamster-{number}")
 }
 
-/// Orphans below this process become its children from now on, instead of the system's first process's.
+/// Makes this process adopt its orphaned descendants from now on, instead of the init process.
 pub fn adopt_orphans() -> bool {
     #[cfg(target_os = "linux")]
     {

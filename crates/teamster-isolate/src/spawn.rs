@@ -1,11 +1,12 @@
 //! Starting programs, one at a time.
 //!
-//! To start a program inside a group of the kernel's, this process goes into the group for a moment. Whatever another
-//! thread started meanwhile would be in it too, and would be ended with it. So nobody starts anything but through here.
+//! To start a program inside a control group, this process enters the group for a moment. A program that another thread
+//! started meanwhile would be in it too, and would be killed with it. So all programs are started through this module.
 //!
-//! What the caller's environment says about git (`GIT_DIR`, `GIT_INDEX_FILE`, `GIT_CONFIG_…`) was said about another
-//! repository: a program that inherits it would change the user's own tree. So it is removed here, for every program. The same goes
-//! for the address of a store, which may have a password in it: no agent is to read it.
+//! The caller's environment variables for git (`GIT_DIR`, `GIT_INDEX_FILE`, `GIT_CONFIG_…`) refer to another
+//! repository: a program that inherits them would change the user's own work tree. So they are removed here, for every
+//! program. The same goes for the address of a store, which may contain a password and must not be readable by an
+//! agent.
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
@@ -18,23 +19,23 @@ use teamster_fs::cgroup::Cgroup;
 
 static STARTING: Mutex<()> = Mutex::new(());
 
-/// Makes every git read the objects that a commit really has, never those of `refs/replace`.
+/// Makes every git process read the stored objects, never those of `refs/replace`.
 const NO_REPLACED_OBJECTS: (&str, &str) = ("GIT_NO_REPLACE_OBJECTS", "1");
 
-/// The address of the store, which may have a password in it.
+/// The environment variable with the address of the store, which may contain a password.
 pub const STORE: &str = "TEAMSTER_STORE";
 
-/// Returns whether a variable is one of git's.
+/// Returns whether an environment variable is one of git's.
 pub(crate) fn is_of_git(name: &OsStr) -> bool {
     name.as_bytes().starts_with(b"GIT_")
 }
 
-/// Returns whether a variable is one of git's, or has the address of a store: nobody inherits those.
+/// Returns whether an environment variable must not be inherited: one of git's, or the address of a store.
 fn stays_behind(name: &OsStr) -> bool {
     is_of_git(name) || name == STORE
 }
 
-/// Removes what stays behind from what a program inherits; those that `command` sets itself stay.
+/// Keeps a program from inheriting these variables, except those that `command` sets itself.
 pub(crate) fn without_callers_git(command: &mut Command) {
     let own: HashSet<OsString> = command
         .get_envs()
@@ -56,8 +57,8 @@ pub(crate) fn spawn(command: &mut Command) -> io::Result<Child> {
     command.spawn()
 }
 
-/// Starts a program in a group. What a process starts is in its own group, so we go in before and out after: a program
-/// that is put in later may have started others by then.
+/// Starts a program in a control group. A child starts in its parent's group, so this process enters the group before
+/// and leaves it afterwards: a program that is moved later may have started others by then.
 pub(crate) fn spawn_in(
     command: &mut Command,
     group: Option<&Cgroup>,

@@ -1,15 +1,15 @@
-//! Ending one recorded process, and proving that it is gone.
+//! Ends one recorded process, and proves that it is gone.
 //!
-//! A pid alone names nobody: it is given to another process as soon as its holder is gone. So a process is ended only
-//! by a whole record (pid, start time, boot, pid namespace), and only through a handle of the kernel's that stays with
-//! the process it was made for:
+//! A pid alone does not identify a process, because the kernel reuses it. So a process is ended only by a complete
+//! record (pid, start time, boot, pid namespace), and only through a kernel handle that stays bound to the process it
+//! was opened for:
 //!
 //! ```text
 //! record whole? ─► open the handle ─► does the record still fit? ─► TERM, up to the grace ─► KILL ─► seen to end
 //! ```
 //!
-//! The order matters. The recorded process was there before the handle was opened; if it still has its pid afterwards,
-//! it had it all the time, and the handle is its own. From then on a signal reaches it or nobody.
+//! The order matters. The recorded process existed before the handle was opened; if it still has its pid afterwards, it
+//! had it all the time, and the handle is the right one. From then on a signal reaches this process or none.
 
 use std::fmt;
 use std::time::Duration;
@@ -21,15 +21,15 @@ use teamster_types::process::{Life, ProcessId};
 
 use crate::process_handle::ProcessHandle;
 
-/// How long a process may take to end by itself.
+/// How long a process may take to end after SIGTERM.
 pub const GRACE: Duration = Duration::from_secs(5);
 
-/// How it came to its end.
+/// How the process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Termination {
-    /// It was gone before; nobody got a signal.
+    /// It was already gone; no signal was sent.
     Before,
-    /// It ended when it was asked to.
+    /// It ended after SIGTERM.
     Asked,
     /// It did not, and was killed.
     Killed,
@@ -38,13 +38,13 @@ pub enum Termination {
 /// Why a process was not ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TerminateError {
-    /// The record does not tell it from another process, and why. Nobody got a signal.
+    /// The record does not identify the process unambiguously, for this reason. No signal was sent.
     Unproven(&'static str),
-    /// It belongs to another user, or to the caller itself. Nobody got a signal.
+    /// It belongs to another user, or is the caller itself. No signal was sent.
     NotOurs(&'static str),
-    /// The system refused, in its words.
+    /// The system refused, with this message.
     Refused(String),
-    /// It got every signal and is still there.
+    /// It was killed but still exists.
     Survived,
 }
 
@@ -53,12 +53,12 @@ impl fmt::Display for TerminateError {
         match self {
             Self::Unproven(why) | Self::NotOurs(why) => f.write_str(why),
             Self::Refused(why) => write!(f, "the system refuses to end it: {why}"),
-            Self::Survived => f.write_str("it was killed and does not end"),
+            Self::Survived => f.write_str("it was killed but is still running"),
         }
     }
 }
 
-/// Ends the recorded process: it is asked, given `grace`, then killed, and seen to be gone.
+/// Ends the recorded process: asks it, waits up to `grace`, kills it, and checks that it is gone.
 pub fn terminate(
     machine: &Machine,
     process: &ProcessId,
@@ -71,7 +71,7 @@ pub fn terminate(
     terminate_held(machine, process, grace)
 }
 
-/// Returns whether the record tells its process from every other one, here and now.
+/// Fails unless the record identifies its process unambiguously at this moment.
 fn prove(machine: &Machine, process: &ProcessId) -> Result<(), TerminateError> {
     let me = machine.me();
     if process.boot_id.is_empty() || process.process_start_time == 0 || process.pid_ns.is_empty() {
@@ -79,7 +79,7 @@ fn prove(machine: &Machine, process: &ProcessId) -> Result<(), TerminateError> {
             "its record has no start time, boot or pid namespace, so its pid may mean another process",
         ));
     }
-    // The same number in another container, or after another start of the machine, is another process.
+    // The same pid in another container, or after a reboot, is another process.
     if process.boot_id != me.boot_id || process.pid_ns != me.pid_ns {
         return Err(TerminateError::Unproven(
             "it was recorded on another machine, boot or pid namespace",
@@ -97,7 +97,7 @@ fn is_of_this_user(process: &ProcessId) -> bool {
     proc::user_of(process.pid).is_some_and(|user| user == proc::user())
 }
 
-/// The kernel needs a moment to take a killed process down.
+/// How long to wait for the end of a killed process.
 const TAKING_DOWN: Duration = Duration::from_secs(5);
 
 fn terminate_held(
@@ -112,7 +112,7 @@ fn terminate_held(
         return Err(TerminateError::NotOurs("it belongs to another user"));
     }
     held.signal(Signal::TERM).map_err(refused)?;
-    // One that is stopped hears nothing before it goes on.
+    // A stopped process does not handle a signal before it is continued.
     held.signal(Signal::CONT).map_err(refused)?;
     if held.is_over(grace).map_err(refused)? {
         return Ok(Termination::Asked);
@@ -140,7 +140,7 @@ mod tests {
 
     const SHORT: Duration = Duration::from_millis(300);
 
-    /// A shell that has said that it is ready, and its record.
+    /// A shell that is ready, and its record.
     struct ShellProcess {
         child: Child,
         record: ProcessId,

@@ -1,8 +1,8 @@
-//! Our own tmux server, on a socket of our own, where a person can watch workers.
+//! teamster's own tmux server, on its own socket, where a user can watch workers.
 //!
-//! It shows and does not carry: nothing is ever typed into a pane. A worker is a window of its team's session, and
-//! its program is the pane's own process. A pane stays when its program ends, so that its last words can be read and
-//! its exit is known. Only panes of our own socket are ever touched, because no other is ever talked to.
+//! It is only for display: nothing is ever typed into a pane. A worker is a window of its team's session, and its
+//! program is the pane's own process. A pane stays when its program ends, so that its last output can be read and its
+//! exit status is known. Only panes on this socket are ever touched, because no other server is contacted.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -18,64 +18,64 @@ use teamster_types::{TeamName, WorkerName};
 use crate::bounded::{self, BoundedOutput};
 use crate::find_program;
 
-/// A server that does not answer in this time hangs.
+/// The timeout for an answer from the server.
 const PATIENCE: Duration = Duration::from_secs(10);
 const OUTPUT_LIMIT: u64 = 4 * 1024 * 1024;
-/// What one message to the server can hold, less what tmux adds.
+/// The limit for one message to the server, less tmux's overhead.
 const LONGEST_COMMAND: usize = 16_000;
-/// All fields are numbers or names without this character.
+/// The separator in tmux's output: all fields are numbers or names without this character.
 const SEPARATOR: char = '|';
 const FORMAT: &str = "#{session_name}|#{window_name}|#{pane_id}|#{pane_pid}|#{pane_dead}|#{pane_dead_status}|#{pane_dead_signal}";
-/// What the server itself needs of the environment; everything else is a worker's own and must not reach another.
+/// The environment variables that the server needs; all others belong to a worker and must not reach another one.
 const SERVER_NEEDS: [&str; 6] = ["PATH", "HOME", "USER", "LANG", "LC_ALL", "LC_CTYPE"];
-/// The window that a session is made with; no worker can have this name.
+/// The initial window of a session; no worker can have this name.
 const PLACEHOLDER: &str = "_";
-/// A screen that nobody looks at yet.
+/// The size of a window that is not yet displayed.
 const SIZE: [&str; 4] = ["-x", "200", "-y", "50"];
 
-/// What went wrong with tmux.
+/// An error of tmux.
 #[derive(Debug, thiserror::Error)]
 pub enum TmuxError {
-    /// It is not installed.
+    /// tmux is not installed.
     #[error("there is no tmux on PATH")]
     NoProgram,
-    /// The folder of its socket cannot be used.
+    /// The folder of the socket cannot be used.
     #[error(transparent)]
     Folder(#[from] FsError),
-    /// The folder of its socket is somebody else's.
+    /// The folder of the socket belongs to another user.
     #[error("{} belongs to another user", .0.display())]
     NotOurs(PathBuf),
-    /// The worker has a pane already.
+    /// The worker already has a pane.
     #[error("worker {worker} of team {team} has a pane already ({pane})")]
     Taken {
-        /// Its team.
+        /// The worker's team.
         team: TeamName,
-        /// Its name.
+        /// The worker's name.
         worker: WorkerName,
-        /// The pane.
+        /// The existing pane.
         pane: String,
     },
-    /// More than tmux can pass on.
+    /// The command and environment exceed the limit of tmux.
     #[error(
-        "the command and the environment of a pane are {0} bytes long, and tmux takes at most 16000"
+        "the command and the environment of a pane are {0} bytes long; tmux accepts at most 16000"
     )]
     TooLong(usize),
-    /// It could not be run, or said no.
+    /// tmux could not be run, or reported an error.
     #[error("`tmux {what}` failed: {why}")]
     Failed {
-        /// What it was asked.
+        /// The command.
         what: String,
-        /// What it said.
+        /// The error message.
         why: String,
     },
 }
 
 impl TmuxError {
-    /// Returns what to do now.
+    /// Returns a hint on how to continue.
     pub fn hint(&self) -> &'static str {
         match self {
             Self::NoProgram => "install tmux to watch workers, or start them without it",
-            Self::Folder(_) | Self::NotOurs(_) => "look at that folder; it must be yours alone",
+            Self::Folder(_) | Self::NotOurs(_) => "check that folder; it must belong to you alone",
             Self::Taken { .. } => "stop the worker first, or attach to it",
             Self::TooLong(_) => "start the worker without tmux",
             Self::Failed { .. } => "`teamster doctor` checks tmux",
@@ -88,32 +88,32 @@ impl TmuxError {
 pub struct Pane {
     /// Its team.
     pub team: TeamName,
-    /// Its worker.
+    /// The worker that it shows.
     pub worker: WorkerName,
-    /// The name that tmux gives it, such as `%3`.
+    /// The tmux id of the pane, such as `%3`.
     pub id: String,
-    /// The process in it, or the one that was.
+    /// The process in the pane, which may have ended.
     pub pid: u32,
-    /// Whether that has ended.
+    /// Whether the process has ended.
     pub dead: bool,
-    /// With which exit code, if it ended by itself.
+    /// The exit code, if it exited.
     pub status: Option<i32>,
-    /// By which signal, if one ended it.
+    /// The signal, if one killed it.
     pub signal: Option<i32>,
 }
 
-/// What runs in a pane.
+/// The program to run in a pane.
 #[derive(Clone, Debug)]
 pub struct PaneCommand<'a> {
-    /// The program and its arguments. No shell sees them.
+    /// The program and its arguments, which are not interpreted by a shell.
     pub argv: &'a [OsString],
-    /// Its environment, besides what every program needs (`PATH`, `HOME`, the language) and what tmux sets.
+    /// Its environment, besides basic variables (`PATH`, `HOME`, the language) and those that tmux sets.
     pub env: &'a [(OsString, OsString)],
-    /// Where it starts.
+    /// The working directory.
     pub folder: &'a Path,
 }
 
-/// Our own server, whether it runs or not.
+/// teamster's own server, whether it is running or not.
 #[derive(Clone, Debug)]
 pub struct Tmux {
     program: PathBuf,
@@ -121,7 +121,7 @@ pub struct Tmux {
 }
 
 impl Tmux {
-    /// Finds tmux in the folders of `path`, a list as in `PATH`, for the server on `socket`.
+    /// Finds tmux in the folders of `path`, a list like `PATH`, for the server on `socket`.
     pub fn find(path: &OsStr, socket: &Path) -> Result<Self, TmuxError> {
         Ok(Self {
             program: find_program("tmux", path).ok_or(TmuxError::NoProgram)?,
@@ -129,7 +129,7 @@ impl Tmux {
         })
     }
 
-    /// Returns its socket.
+    /// Returns the socket of the server.
     pub fn socket(&self) -> &Path {
         &self.socket
     }
@@ -150,11 +150,11 @@ impl Tmux {
                     pane: pane.id,
                 });
             }
-            // Its successor takes its place, and its last words are in its log.
+            // The new pane replaces the dead one, whose output is in the worker's log.
             Some(dead) => self.close_pane(&dead)?,
             None => {}
         }
-        // Another worker may begin or end the session at the same moment; then the other way is right.
+        // Another worker may create or end the session at the same moment; then the other variant is tried.
         let first = self.has_session(team)?;
         let started = self.new_window(team, worker, command, first);
         match started {
@@ -166,7 +166,7 @@ impl Tmux {
         self.pane_of(team, worker)?
             .ok_or_else(|| TmuxError::Failed {
                 what: "new-window".to_owned(),
-                why: format!("the pane of {worker} is not there"),
+                why: format!("there is no pane of {worker}"),
             })
     }
 
@@ -179,7 +179,7 @@ impl Tmux {
     ) -> Result<(), TmuxError> {
         let mut words: Vec<OsString> = Vec::new();
         let mut say = |list: &[&str]| words.extend(list.iter().map(OsString::from));
-        // Before the program starts, or one that ends at once would take its pane with it.
+        // Set before the program starts: otherwise the pane of a program that ends at once would disappear.
         say(&[
             "start-server",
             ";",
@@ -192,12 +192,13 @@ impl Tmux {
         say(&["set-option", "-g", "allow-rename", "off", ";"]);
         say(&["set-option", "-g", "automatic-rename", "off", ";"]);
         if !session_exists {
-            // What a session is made with, every later window of it would get; so it is made with a window that goes.
+            // Every later window would inherit the environment of a new session, so it is created with a temporary
+            // window.
             say(&["new-session", "-d", "-s", team.as_str(), "-n", PLACEHOLDER]);
             say(&SIZE);
             say(&["--", "cat", "-", ";"]);
         }
-        // The colon and nothing behind it: the next free place in exactly this session.
+        // A colon with nothing after it means the next free index in exactly this session.
         let target = format!("={team}:");
         say(&["new-window", "-d", "-t", &target, "-n", worker.as_str()]);
         for (name, value) in command.env {
@@ -208,7 +209,7 @@ impl Tmux {
             words.push(escaped(&pair));
         }
         words.push("--".into());
-        // One word alone would be given to a shell, and would be split there.
+        // A single word would be passed to a shell, and be split there.
         if command.argv.len() == 1 {
             words.extend(["/bin/sh", "-c", r#"exec "$0""#].map(OsString::from));
         }
@@ -221,11 +222,11 @@ impl Tmux {
         if length > LONGEST_COMMAND {
             return Err(TmuxError::TooLong(length));
         }
-        // The start folder is that of the call: an argument for it would be expanded like a format.
+        // The working directory is that of the call itself: tmux would expand an argument for it like a format.
         self.ask(&words, command.folder).map(drop)
     }
 
-    /// Returns the pane of a worker; `None` when it has none, or no server runs.
+    /// Returns the pane of a worker; `None` when it has none, or the server is not running.
     pub fn pane_of(&self, team: &TeamName, worker: &WorkerName) -> Result<Option<Pane>, TmuxError> {
         let panes = self.panes()?;
         Ok(panes
@@ -233,10 +234,10 @@ impl Tmux {
             .find(|pane| pane.team == *team && pane.worker == *worker))
     }
 
-    /// Returns every pane of a worker on our server.
+    /// Returns the panes of all workers on the server.
     pub fn panes(&self) -> Result<Vec<Pane>, TmuxError> {
         let panes = self.listed()?;
-        // A busy tmux can miss the end of a program, and looks at all its programs when the next one ends.
+        // A busy tmux can miss the end of a program; it checks all of them when the next one ends.
         if panes
             .iter()
             .any(|pane| !pane.dead && proc::has_ended(pane.pid))
@@ -253,7 +254,7 @@ impl Tmux {
         Ok(text.unwrap_or_default().lines().filter_map(parse).collect())
     }
 
-    /// Closes a pane, if it is still the one that was seen. What runs in it is hung up on.
+    /// Closes a pane, if it is still the same one. A program that runs in it gets a hangup.
     pub fn close_pane(&self, pane: &Pane) -> Result<(), TmuxError> {
         let same = self
             .panes()?
@@ -266,7 +267,7 @@ impl Tmux {
         Ok(())
     }
 
-    /// Returns the words that show a pane to a person, to be executed in a terminal.
+    /// Returns the command that shows a pane to a user, to be executed in a terminal.
     pub fn attach_command(&self, pane: &Pane) -> Vec<OsString> {
         let target = format!("={}:={}", pane.team, pane.worker);
         let mut words: Vec<OsString> = vec![self.program.clone().into(), "-S".into()];
@@ -275,15 +276,14 @@ impl Tmux {
         words
     }
 
-    /// Returns the process of our server; `None` when none runs.
+    /// Returns the process of the server; `None` when it is not running.
     pub fn server_pid(&self) -> Result<Option<u32>, TmuxError> {
         let words = ["display-message", "-p", "#{pid}"].map(OsString::from);
         let text = self.ask_if_running(&words)?;
         Ok(text.and_then(|text| text.trim().parse().ok()))
     }
 
-    /// Ends our server if no pane is left on it, not even one of a program that has ended, and returns whether none
-    /// runs now.
+    /// Ends the server if it has no pane, not even a dead one, and returns whether it is not running any more.
     pub fn end_if_empty(&self) -> Result<bool, TmuxError> {
         let words = ["list-panes", "-a", "-F", "#{pane_id}"].map(OsString::from);
         let Some(text) = self.ask_if_running(&words)? else {
@@ -300,7 +300,7 @@ impl Tmux {
         Ok(self.panes()?.iter().any(|pane| pane.team == *team))
     }
 
-    /// Whoever can write to the folder could put a server of their own in our place.
+    /// Makes sure that only this user can write to the folder: another user could put their own server in its place.
     fn secure_folder(&self) -> Result<(), TmuxError> {
         let Some(folder) = self.socket.parent() else {
             return Ok(());
@@ -314,7 +314,7 @@ impl Tmux {
         }
     }
 
-    /// Returns the answer of a running server; `None` when none runs.
+    /// Returns the answer of a running server; `None` when it is not running.
     fn ask_if_running(&self, words: &[OsString]) -> Result<Option<String>, TmuxError> {
         if !self.socket.exists() {
             return Ok(None);
@@ -369,14 +369,14 @@ impl Tmux {
     }
 }
 
-/// Returns the folder of a socket: our own below a project, or one in the user's run folder.
+/// Opens the folder of a socket: in a project's state folder, or in the user's runtime folder.
 fn open_folder(folder: &Path) -> Result<Dir, FsError> {
     let names: Vec<_> = folder.iter().rev().take(2).collect();
     if names == ["state", ".omc"]
         && let Some(project) = folder.ancestors().nth(2)
         && let Some(project) = Dir::open_root(project)?
     {
-        // No link is followed below the project.
+        // No symbolic link is followed below the project.
         return project.child_or_create(".omc")?.child_or_create("state");
     }
     Dir::open_or_create_root(folder)
@@ -390,7 +390,7 @@ fn failed(words: &[OsString], why: &str) -> TmuxError {
     }
 }
 
-/// Returns a word as tmux must get it: one that ends with `;` would end the command.
+/// Escapes a word for tmux: a trailing `;` would end the command.
 fn escaped(word: &OsStr) -> OsString {
     match word.as_bytes() {
         [start @ .., b';'] => {
@@ -402,7 +402,7 @@ fn escaped(word: &OsStr) -> OsString {
     }
 }
 
-/// Reads one line of tmux's list; `None` for what is no worker's.
+/// Parses one line of tmux's list; `None` for a pane that is not a worker's.
 fn parse(line: &str) -> Option<Pane> {
     let mut fields = line.split(SEPARATOR);
     let mut pane = Pane {
@@ -414,8 +414,8 @@ fn parse(line: &str) -> Option<Pane> {
         status: fields.next()?.parse().ok(),
         signal: fields.next()?.parse().ok(),
     };
-    // tmux calls a pane dead once its terminal is closed, which is before it knows how the program ended, and even when
-    // the program goes on without a terminal.
+    // tmux reports a pane as dead once its terminal is closed, which is before it knows how the program ended, and even
+    // when the program continues without a terminal.
     if pane.status.is_none() && pane.signal.is_none() && exists(pane.pid) {
         pane.dead = false;
     }

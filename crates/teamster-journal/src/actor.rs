@@ -1,33 +1,33 @@
-//! Who did what an event tells.
+//! The actor of an event.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use teamster_types::WorkerName;
 
-/// The one that did what an event tells. In the journal it is a word; one that is none of ours is kept as it was.
+/// The actor of an event. The journal stores it as a string; an unrecognised string is kept unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(from = "String", into = "String")]
 #[schemars(with = "String")]
 pub enum EventActor {
-    /// Whoever leads the team: the host of its run, or a person who speaks in its name.
+    /// The lead of the team: the host of its run, or a person who acts on the lead's behalf.
     Lead,
     /// The agent that plans for the team.
     Leader,
     /// A person.
     Person,
-    /// The rules of the store and the supervision of workers.
+    /// The rules of the store, and the supervision of workers.
     System,
-    /// A program that is not ours.
+    /// A program other than teamster.
     Foreign,
-    /// A worker, or an agent of Claude Code, by its name.
+    /// A worker, or an agent of Claude Code, by name.
     Worker(WorkerName),
-    /// Somebody of whom this version knows only the word.
+    /// An actor that this version does not recognise, with its string from the journal.
     Unknown(String),
 }
 
 impl EventActor {
-    /// The actors that have a word of their own.
+    /// The actors with a fixed string in the journal.
     const NAMED: [Self; 5] = [
         Self::Lead,
         Self::Leader,
@@ -36,7 +36,7 @@ impl EventActor {
         Self::Foreign,
     ];
 
-    /// Returns the word in the journal.
+    /// Returns the string that is stored in the journal.
     pub fn as_str(&self) -> &str {
         match self {
             Self::Lead => "lead",

@@ -1,11 +1,11 @@
-//! How a change of a task is written into an event, and how a task is rebuilt from its events.
+//! How a change to a task is stored in an event, and how a task is rebuilt from its events.
 
 use serde_json::{Value, json};
 use teamster_types::TaskId;
 use teamster_types::json::{Object, apply_patch, merge_patch};
 use teamster_types::task::{Status, Task};
 
-/// Fields of a task that stand in `data` under their own name; others stand under `other`.
+/// The fields of a task that are stored in `data` under their own names; all others are stored under `other`.
 const FIELDS: [&str; 7] = [
     "subject",
     "description",
@@ -16,7 +16,8 @@ const FIELDS: [&str; 7] = [
     "metadata",
 ];
 
-/// What changed from `before` to `after`: changed fields, `from` and `to` for the status, never a token.
+/// Returns what changed from `before` to `after`: the changed fields, and `from` and `to` for the status. Tokens are
+/// never included.
 pub fn changes(before: Option<&Task>, after: Option<&Task>) -> Object {
     let (old, new) = (public(before), public(after));
     let mut data = Object::new();
@@ -49,7 +50,7 @@ fn public(task: Option<&Task>) -> Object {
     task.map(Task::public).unwrap_or_default()
 }
 
-/// Rebuilds a task by applying the changes of one event. `None`: it does not exist.
+/// Rebuilds a task by applying the changes of one event. `None` means that the task does not exist.
 pub fn apply(task: Option<Task>, id: &TaskId, data: &Object) -> Result<Option<Task>, String> {
     let status = match data.get("to") {
         Some(Value::Null) => return Ok(None),
@@ -107,7 +108,7 @@ mod tests {
         assert_eq!(apply(Some(before), &"1".parse().unwrap(), &data), Ok(None));
     }
 
-    /// Small task files that share keys, so that a patch adds, changes and removes.
+    /// Generates small tasks that share keys, so that patches add, change and remove fields.
     fn any_task() -> impl Strategy<Value = Task> {
         let status = prop_oneof![Just("pending"), Just("in_progress"), Just("completed")];
         let owner = prop::option::of("[a-c]");

@@ -1,5 +1,5 @@
-//! What the agents of a run said to each other and to the person, for whoever looks at it: the leader's wakes, what was
-//! found, and which of several results was chosen.
+//! The communication between the agents of a run and with the person: the leader's wakes, the findings, and which of
+//! several candidate results was chosen.
 
 use teamster_types::phrase::Wording;
 use teamster_types::{TaskId, Time};
@@ -12,21 +12,22 @@ use crate::payload::{
     LeaderWoken, QuestionId, WakeReason,
 };
 
-/// Findings that are kept, the first ones: a reviewer or a person has seen them by then.
+/// The maximum number of findings that are kept. Later ones are dropped: by then a reviewer or a person has seen the
+/// first.
 const MOST_FINDINGS: usize = 500;
-/// Actions of one wake that are kept. The host takes fewer.
+/// The maximum number of actions kept per wake. The host accepts fewer than that.
 const MOST_ACTIONS: usize = 200;
 
-/// What the agents of a run said to each other and to the person.
+/// The communication between the agents of a run and with the person.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Collaboration {
     /// Every turn of the leader after the plan, in order.
     pub wakes: Vec<WakeRecord>,
-    /// What workers and the leader found wrong, in order.
+    /// The problems that workers and the leader reported, in order.
     pub findings: Vec<FindingRecord>,
-    /// Why an agent that was to choose one of several results chose none.
+    /// Why the judge chose none of several candidate results.
     pub judge_failed: Option<JudgeFailed>,
-    /// Which of several results of the same work was chosen.
+    /// Which of several candidate results was chosen.
     pub choice: Option<ChoiceRecord>,
 }
 
@@ -43,65 +44,65 @@ pub struct WakeRecord {
     pub reasons: Vec<WakeReason>,
     /// What it did, in order.
     pub actions: Vec<LeaderActionRecord>,
-    /// What came of it.
+    /// The outcome of a turn of the leader.
     pub outcome: WakeOutcome,
 }
 
-/// What came of a turn of the leader.
+/// The outcome of a turn of the leader.
 #[derive(Clone, Debug, PartialEq)]
 pub enum WakeOutcome {
-    /// It is under way, or a killed host has left it.
+    /// The turn is in progress, or was abandoned by a killed host.
     UnderWay,
     /// The leader decided.
     Acted {
-        /// When it was carried out.
+        /// When the decision was carried out.
         at: Time,
         /// How many actions it took.
         actions: usize,
         /// Tasks that it cancelled.
         cancelled: Vec<CancelledTask>,
-        /// What it wrote down.
+        /// The notes that it wrote.
         notes: Vec<String>,
-        /// Findings of a review that it decided to leave.
+        /// Review findings that it decided not to have fixed.
         dismissed: Vec<DismissedFinding>,
     },
-    /// It came to nothing.
+    /// The turn produced no decision.
     Failed {
-        /// When that was clear.
+        /// When the failure was recorded.
         at: Time,
-        /// Why, in words.
+        /// The reason, as text.
         reason: Wording,
     },
-    /// What the leader decided could not be carried out, so that it was asked again.
+    /// The leader's decision could not be carried out, so the leader was asked again.
     Refused {
         /// When it was asked again.
         at: Time,
-        /// Why it could not be carried out; empty when its host was killed before it could be.
+        /// Why it could not be carried out; empty when the host was killed before it could be.
         reason: String,
     },
 }
 
-/// What a leader does in one action.
+/// The kind of one action of the leader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeaderActionKind {
     /// It makes a task.
     Create,
-    /// It changes a task, or who is to do it.
+    /// It changes a task or its assignment.
     Update,
     /// It removes a task.
     Cancel,
     /// It answers a question.
     Answer,
-    /// It lets the person answer a question.
+    /// It forwards a question to the person.
     AskPerson,
-    /// It writes to somebody.
+    /// It sends a message.
     Message,
-    /// It tells what it found.
+    /// It reports a finding.
     Finding,
 }
 
 impl LeaderActionKind {
-    /// Returns the word for it.
+    /// Returns the name of the kind.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Create => "create",
@@ -122,17 +123,17 @@ pub struct LeaderActionRecord {
     pub seq: u64,
     /// What it does.
     pub kind: LeaderActionKind,
-    /// The task that it is about.
+    /// The task that the action concerns.
     pub task: Option<TaskId>,
-    /// The question that it is about.
+    /// The question that the action concerns.
     pub question: Option<QuestionId>,
-    /// Whom it writes to.
+    /// The recipient of a message.
     pub to: Option<String>,
-    /// Its words: the subject of a task, an answer, a message, a finding.
+    /// The text: the subject of a task, an answer, a message, or a finding.
     pub text: String,
 }
 
-/// Something that was found wrong with the work.
+/// A problem that was found in the work.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FindingRecord {
     /// The position of the event.
@@ -141,25 +142,25 @@ pub struct FindingRecord {
     pub at: Time,
     /// Who found it.
     pub by: EventActor,
-    /// The task that its finder was at.
+    /// The task that the reporter was working on.
     pub task: Option<TaskId>,
     /// What was found.
     pub finding: FindingAdded,
 }
 
-/// Which of several results of the same work was chosen.
+/// Which of several candidate results was chosen.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ChoiceRecord {
     /// When it was chosen.
     pub at: Time,
-    /// The task whose result it is.
+    /// The task whose result was chosen.
     pub task: Option<TaskId>,
-    /// What the event tells.
+    /// The payload of the event.
     pub chosen: CandidateChosen,
 }
 
 impl Collaboration {
-    /// Takes one event further.
+    /// Applies one event.
     pub(crate) fn apply(&mut self, event: &Event, what: &EventKind) {
         match what {
             EventKind::LeaderWoken(woken) => self.woken(event, woken),
@@ -230,7 +231,7 @@ impl Collaboration {
         last.filter(|wake| wake.outcome == WakeOutcome::UnderWay)
     }
 
-    /// Takes in what the leader does in its turn. All of it is told before the turn's end, by the leader itself.
+    /// Records an action of the leader during its turn. The leader's events all precede the event that ends the turn.
     fn action(&mut self, event: &Event, what: &EventKind) {
         if event.actor != EventActor::Leader {
             return;
@@ -256,7 +257,7 @@ impl Collaboration {
 
 type ActionParts = (LeaderActionKind, Option<QuestionId>, Option<String>, String);
 
-/// Returns what an event of the leader's says that it did, or `None` when that is nothing.
+/// Returns the action that an event of the leader describes, or `None` when it describes none.
 fn action_of(what: &EventKind) -> Option<ActionParts> {
     let plain = |kind, text: &str| Some((kind, None, None, text.to_owned()));
     match what {
@@ -340,7 +341,7 @@ mod tests {
                 EventActor::Leader,
                 EventKind::QuestionAnswered(answered.clone()),
             ),
-            // What others do meanwhile is none of its actions.
+            // Events of other actors are not actions of the leader.
             (
                 EventActor::Person,
                 EventKind::MessageSent(MessageSent::default()),
@@ -353,7 +354,7 @@ mod tests {
                     ..LeaderActed::default()
                 }),
             ),
-            // Nor what it is said to do when nobody woke it.
+            // Neither are the leader's own events outside a wake.
             (EventActor::Leader, EventKind::QuestionAnswered(answered)),
         ]);
         let wake = &told.wakes[0];

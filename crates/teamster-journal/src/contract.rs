@@ -1,4 +1,4 @@
-//! The documentation of every kind of event, made from the types.
+//! The documentation of every kind of event, generated from the types.
 
 use std::fmt::Write as _;
 
@@ -7,14 +7,14 @@ use serde_json::Value;
 
 use crate::kind::EventType;
 
-/// Stands before the generated part of `docs/contracts.md`.
+/// The marker before the generated part of `docs/contracts.md`.
 pub const BEGIN: &str =
     "<!-- Written by `cargo xtask docs` from the types. Do not edit it by hand. -->";
-/// Stands behind it.
+/// The marker after the generated part.
 pub const END: &str = "<!-- End of what is written from the types. -->";
 
-/// Returns `document` with every kind of event and its payload described between the two marks, or `None` when it has no
-/// such marks.
+/// Returns `document` with the descriptions of every kind of event and its payload between the two markers, or `None`
+/// when it has no such markers.
 pub fn documented(document: &str) -> Option<String> {
     let (before, rest) = document.split_once(BEGIN)?;
     let (_, after) = rest.split_once(END)?;
@@ -59,7 +59,7 @@ fn fields(schema: &Value, definitions: &serde_json::Map<String, Value>) -> Strin
     rows
 }
 
-/// Names the type of a field as people do: `string`, `list of string`, `number or null`.
+/// Returns a readable name for the type of a field: `string`, `list of string`, `number or null`.
 fn type_words(field: &Value, definitions: &serde_json::Map<String, Value>) -> String {
     if let Some(name) = field.get("$ref").and_then(Value::as_str) {
         let name = name.rsplit('/').next().unwrap_or(name);

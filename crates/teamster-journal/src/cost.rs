@@ -1,8 +1,8 @@
-//! What a run has cost so far, from its journal alone, and whether that is still within its budget.
+//! The cost of a run so far, computed from its journal alone, and whether it is still within budget.
 //!
-//! Clients tell what they used in `usage` events. Some tell tokens and no money, some nothing at all, and one that is
-//! killed tells nothing any more. So a sum has two parts: what is known, and whether that is all. What is not known is
-//! never taken for 0.
+//! Clients report what they used in `usage` events. Some report tokens but no money, some report nothing, and a killed
+//! client reports nothing more. A sum therefore has two parts: the known amount, and whether that is all of it. An
+//! unknown amount is never counted as 0.
 
 mod budget;
 
@@ -17,12 +17,12 @@ use crate::payload::UsageReported;
 
 pub use budget::Exceeded;
 
-/// Money, in billionths of a US dollar: sums do not depend on the order in which they are made.
+/// An amount of money in billionths of a US dollar. Integer sums do not depend on the order of addition.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Money(u64);
 
 impl Money {
-    /// So many dollars. What is no amount (negative, not a number) is `None`.
+    /// Converts from dollars. Returns `None` when the amount is negative or not finite.
     #[allow(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -32,7 +32,7 @@ impl Money {
         (usd.is_finite() && usd >= 0.0).then(|| Self((usd * 1e9).round() as u64))
     }
 
-    /// In dollars.
+    /// Returns the amount in dollars.
     #[allow(
         clippy::cast_precision_loss,
         reason = "exact up to nine million dollars"
@@ -46,21 +46,21 @@ impl Money {
     }
 }
 
-/// What something cost.
+/// The cost of a run, a worker or a task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
-    /// The tokens that are known; `None` when nobody ever told.
+    /// The known tokens; `None` when none were ever reported.
     pub tokens: Option<Usage>,
-    /// It was at least that: something of it nobody told.
+    /// Whether `tokens` is a lower bound, because some usage was not reported.
     pub tokens_at_least: bool,
-    /// The money that is known; `None` when nobody ever told.
+    /// The known money; `None` when none was ever reported.
     pub money: Option<Money>,
-    /// It was at least that.
+    /// Whether `money` is a lower bound.
     pub money_at_least: bool,
 }
 
 impl Cost {
-    /// What an agent used that told nothing.
+    /// The cost of an agent that reported nothing.
     pub const UNKNOWN: Self = Self {
         tokens: None,
         tokens_at_least: true,
@@ -68,7 +68,7 @@ impl Cost {
         money_at_least: true,
     };
 
-    /// Both together. What is known of either stays known, and the sum says that it is not all.
+    /// Adds two costs. The known parts are summed; the result is a lower bound if either operand is.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self {
@@ -79,12 +79,12 @@ impl Cost {
         }
     }
 
-    /// All tokens that are known: what a budget counts.
+    /// Returns the total of all known tokens, which is what a budget counts.
     pub fn total(&self) -> Option<u64> {
         self.tokens.map(|tokens| tokens.total())
     }
 
-    /// Tokens for people: `12,345`, `at least 12,345`, `unknown`.
+    /// Formats the tokens for people: `12,345`, `at least 12,345`, `unknown`.
     pub fn say_tokens(&self) -> String {
         say(
             self.total().map(with_commas),
@@ -93,13 +93,13 @@ impl Cost {
         )
     }
 
-    /// Money for people: `$1.23`, `at least $1.23`, `unknown`.
+    /// Formats the money for people: `$1.23`, `at least $1.23`, `unknown`.
     pub fn say_money(&self) -> String {
         let money = self.money.map(|money| say_usd(money.usd()));
         say(money, self.money_at_least, "$0.00".to_owned())
     }
 
-    /// Returns what a client told.
+    /// Returns the cost that a client reported.
     pub fn told(used: &UsageReported) -> Self {
         let tokens = used.tokens();
         let money = used.usd.and_then(Money::from_usd);
@@ -124,12 +124,12 @@ fn say(known: Option<String>, at_least: bool, nothing: String) -> String {
         (Some(known), true) => format!("at least {known}"),
         (Some(known), false) => known,
         (None, true) => "unknown".to_owned(),
-        // Nobody worked, so nothing was used: that is known.
+        // No agent worked, so the usage is known to be zero.
         (None, false) => nothing,
     }
 }
 
-/// Dollars with cents, and more digits where cents would show nothing.
+/// Formats dollars with two decimals, or four for amounts below one cent.
 pub fn say_usd(usd: f64) -> String {
     if usd > 0.0 && usd < 0.01 {
         format!("${usd:.4}")
@@ -138,7 +138,7 @@ pub fn say_usd(usd: f64) -> String {
     }
 }
 
-/// A number as people read it.
+/// Formats a number with thousands separators.
 pub fn with_commas(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
@@ -151,35 +151,35 @@ pub fn with_commas(number: u64) -> String {
     text
 }
 
-/// What everything cost: the fold of a journal.
+/// All costs of a run, folded from its journal.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Costs {
-    /// The whole run.
+    /// The cost of the whole run.
     pub run: Cost,
-    /// Each worker.
+    /// The cost of each worker.
     pub workers: BTreeMap<String, Cost>,
-    /// Each task, all attempts together.
+    /// The cost of each task, summed over all attempts.
     pub tasks: BTreeMap<TaskId, Cost>,
-    /// What clients told, all together.
+    /// What clients reported, in total.
     pub reported: Reported,
-    /// What clients told, by worker.
+    /// What clients reported, by worker.
     pub reported_by_worker: BTreeMap<String, Reported>,
-    /// What clients told, by task; what belongs to none is under `None`.
+    /// What clients reported, by task; usage outside any task is under `None`.
     pub reported_by_task: BTreeMap<Option<TaskId>, Reported>,
-    /// Tokens that are set aside for attempts that run.
+    /// The tokens that are reserved for running attempts.
     pub reserved_tokens: u64,
-    /// Attempts that are over, and what is known of them.
+    /// Totals over the finished attempts.
     finished: FinishedAttempts,
-    /// Attempts that go on.
+    /// The running attempts.
     open: BTreeMap<TaskId, Attempt>,
 }
 
-/// What clients told, summed up. What they did not tell is not in it.
+/// The sum of what clients reported. Unreported usage is not included.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Reported {
     /// The sum.
     pub cost: Cost,
-    /// How many times a client told what it used.
+    /// The number of usage reports.
     pub reports: u64,
 }
 
@@ -190,17 +190,17 @@ impl Reported {
     }
 }
 
-/// An attempt at a task that goes on.
+/// A running attempt at a task.
 #[derive(Clone, Debug, PartialEq)]
 struct Attempt {
     worker: String,
-    /// Its agent has shown that it was there, and so may have used something.
+    /// Whether its agent has started, and so may have used something.
     started: bool,
-    /// What it has told so far.
+    /// What it has reported so far.
     told: Option<Cost>,
 }
 
-/// Sums over finished attempts.
+/// Totals over finished attempts.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct FinishedAttempts {
     tokens: u64,
@@ -210,7 +210,7 @@ struct FinishedAttempts {
 }
 
 impl Costs {
-    /// The fold of these events.
+    /// Folds these events.
     pub fn of<'a>(events: impl IntoIterator<Item = &'a Event>) -> Self {
         let mut costs = Self::default();
         for event in events {
@@ -219,7 +219,7 @@ impl Costs {
         costs
     }
 
-    /// Takes one event further. Events that say nothing about cost change nothing.
+    /// Applies one event. Events that are unrelated to cost are ignored.
     pub fn apply(&mut self, event: &Event, what: &EventKind) {
         if let EventKind::Usage(used) = what {
             let cost = Cost::told(used);
@@ -232,7 +232,7 @@ impl Costs {
             let by_task = &mut self.reported_by_task;
             by_task.entry(event.task_id.clone()).or_default().add(cost);
             self.add(event.actor.as_str(), event.task_id.as_ref(), cost);
-            // Whoever plans has no task, and costs all the same.
+            // The planner has no task, but its cost counts all the same.
             if let Some(task) = &event.task_id
                 && let Some(attempt) = self.attempt(task, event.actor.as_str())
             {
@@ -248,7 +248,7 @@ impl Costs {
         };
         match what {
             EventKind::TaskClaimed(_) => {
-                // Claimed again without an end in between: whoever had it told nothing more.
+                // The task was claimed again without an end in between: the previous holder reports nothing more.
                 self.close(task, true);
                 let attempt = Attempt {
                     worker: event.actor.to_string(),
@@ -272,12 +272,12 @@ impl Costs {
         }
     }
 
-    /// How many attempts run now.
+    /// Returns the number of running attempts.
     pub fn running(&self) -> usize {
         self.open.len()
     }
 
-    /// What the next task is to be given in advance: the mean of the attempts so far, and nothing before the first.
+    /// Returns what to reserve for the next task: the mean of the finished attempts, or nothing before the first.
     pub fn reservation(&self) -> Reservation {
         let FinishedAttempts {
             tokens,
@@ -306,8 +306,8 @@ impl Costs {
         attempt.filter(|attempt| attempt.worker == worker)
     }
 
-    /// An attempt is over. One that told nothing has used nobody knows what, unless it was given back before an agent
-    /// was there.
+    /// Closes an attempt. If it reported nothing, its cost is unknown, unless the task was given back before an agent
+    /// started.
     fn close(&mut self, task: &TaskId, worked: bool) {
         let Some(attempt) = self.open.remove(task) else {
             return;
@@ -329,7 +329,7 @@ impl Costs {
     }
 }
 
-/// What tasks that run, or are to start, are given in advance.
+/// What is reserved for tasks that run or are about to start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reservation {
     /// The number of tokens.
@@ -339,7 +339,7 @@ pub struct Reservation {
 }
 
 impl Reservation {
-    /// The same for so many tasks.
+    /// Returns the reservation for this many tasks.
     #[must_use]
     pub fn times(self, tasks: usize) -> Self {
         let tasks = tasks as u64;

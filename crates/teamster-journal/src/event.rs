@@ -12,10 +12,10 @@ use teamster_types::{TaskId, Time};
 use crate::actor::EventActor;
 use crate::kind::{EventKind, EventType};
 
-/// The longest line, in bytes; longer texts go to blobs beside the journal.
+/// The maximum length of a line, in bytes; longer texts go to blobs beside the journal.
 pub const LINE_LIMIT: usize = 8 * 1024;
 
-/// How the names of related kinds begin, for searches in a journal.
+/// The name prefixes of related kinds, for searching a journal.
 pub mod family {
     /// The kinds that change tasks.
     pub const TASK: &str = "task.";
@@ -29,7 +29,7 @@ pub mod family {
     pub const APPROVAL: &str = "approval.";
     /// The kinds about messages.
     pub const MESSAGE: &str = "message.";
-    /// The kinds about who is in the team.
+    /// The kinds about members of the team.
     pub const MEMBER: &str = "member.";
     /// The kinds about workers.
     pub const WORKER: &str = "worker.";
@@ -43,10 +43,10 @@ pub mod family {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Event {
-    /// Grows by one for each event of a team.
+    /// The position of the event: it increases by one for each event of a team.
     #[serde(deserialize_with = "position")]
     pub seq: u64,
-    /// Unique among all teams.
+    /// The id of the event, unique across all teams.
     pub id: String,
     /// When it happened.
     pub ts: Time,
@@ -55,15 +55,15 @@ pub struct Event {
     /// What happened, such as `task.claimed` or `message.sent`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// Who did it; `foreign` for a program that is not ours.
+    /// The actor; `foreign` for a program other than teamster.
     pub actor: EventActor,
-    /// The task that it is about.
+    /// The task that it concerns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_id: Option<TaskId>,
-    /// The commit goes on in the next line; both count, or neither.
+    /// Whether the transaction continues on the next line; either all of its lines count, or none.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub more: bool,
-    /// What changed.
+    /// The payload.
     #[serde(default)]
     pub data: Object,
 }
@@ -74,23 +74,23 @@ impl Event {
         EventType::parse(&self.kind)
     }
 
-    /// Returns whether it is of this kind.
+    /// Returns whether the event is of this kind.
     pub fn is(&self, kind: EventType) -> bool {
         self.kind == kind.name()
     }
 
-    /// Returns whether it may change tasks: an unknown kind of a newer version counts, too.
+    /// Returns whether it may change tasks. Unknown `task.` and `merge.` kinds of a newer version count, too.
     pub fn is_about_tasks(&self) -> bool {
         self.kind.starts_with(family::TASK) || self.kind.starts_with(family::MERGE)
     }
 
-    /// Reads what happened, with everything that is told about it.
+    /// Parses the kind and the payload of the event.
     pub fn payload(&self) -> EventKind {
         EventKind::parse(&self.kind, &self.data)
     }
 
-    /// Replaces the places in a mailbox that it tells of, each given with the name of the mailbox: stores count them in
-    /// different ways.
+    /// Maps the mailbox positions in the event with `place`, which gets the name of the mailbox and the position.
+    /// Stores count positions in different ways.
     pub fn map_mail_places(&mut self, place: impl Fn(&str, u64) -> u64) {
         let keys: &[&str] = match self.known_kind() {
             Some(EventType::MessageDelivered | EventType::MessageAcked) => &["from", "upTo"],
@@ -111,7 +111,7 @@ impl Event {
     }
 }
 
-/// An event that has no place in the journal yet.
+/// An event that has no position in the journal yet.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewEvent {
     kind: Cow<'static, str>,
@@ -121,7 +121,7 @@ pub struct NewEvent {
 }
 
 impl NewEvent {
-    /// Returns an event about something that `actor` did.
+    /// Creates an event about something that `actor` did.
     pub fn new(actor: impl Into<EventActor>, what: EventKind) -> Self {
         let (kind, data) = what.write();
         Self {
@@ -132,14 +132,14 @@ impl NewEvent {
         }
     }
 
-    /// Returns the event for this task.
+    /// Sets the task of the event.
     #[must_use]
     pub fn task(mut self, id: &TaskId) -> Self {
         self.task_id = Some(id.clone());
         self
     }
 
-    /// Returns the event with the process that hosts the run.
+    /// Records the process that hosts the run.
     #[must_use]
     pub fn hosted_by(mut self, host: &ProcessId) -> Self {
         self.data.insert("host".to_owned(), json!(host));
@@ -151,27 +151,27 @@ impl NewEvent {
         &self.kind
     }
 
-    /// Returns who did it.
+    /// Returns the actor.
     pub fn actor(&self) -> &EventActor {
         &self.actor
     }
 
-    /// Returns the task that it is about.
+    /// Returns the task that the event concerns.
     pub fn task_id(&self) -> Option<&TaskId> {
         self.task_id.as_ref()
     }
 
-    /// Reads what happened, with everything that is told about it.
+    /// Parses the kind and the payload of the event.
     pub fn payload(&self) -> EventKind {
         EventKind::parse(&self.kind, &self.data)
     }
 
-    /// Returns what is written as `data`.
+    /// Returns the payload that is written as `data`.
     pub fn data(&self) -> &Object {
         &self.data
     }
 
-    /// Gives it a place in a journal. Secrets are redacted before anybody can write them down.
+    /// Assigns a position in a journal. Secrets are redacted here, before the event can be written.
     pub fn placed(self, seq: u64, id: String, ts: Time, team: String) -> Event {
         let mut data = Value::Object(self.data);
         redact_json(&mut data);
@@ -186,20 +186,20 @@ impl NewEvent {
             more: false,
             data: match data {
                 Value::Object(data) => data,
-                // Redaction keeps an object an object.
+                // Redacting an object yields an object.
                 _ => Object::new(),
             },
         }
     }
 }
 
-/// The largest position: JSON of other languages has no larger whole numbers. No team gets there.
+/// The largest position: JSON numbers are exact only up to this in other languages. No team reaches it.
 const LARGEST: u64 = (1 << 53) - 1;
 
 fn position<'de, D: serde::Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
     let seq = u64::deserialize(from)?;
     if seq > LARGEST {
-        let error = format!("{seq} is no position of a journal");
+        let error = format!("{seq} is not a position in a journal");
         return Err(serde::de::Error::custom(error));
     }
     Ok(seq)

@@ -22,7 +22,7 @@ use crate::payload::{
     ZombieSeen,
 };
 
-/// An event as it stands in the journal, of which this version understands nothing. Only reading makes one.
+/// An event that this version cannot parse, as it stands in the journal. Only parsing creates one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Unread {
     name: String,
@@ -42,7 +42,7 @@ impl Unread {
         &self.name
     }
 
-    /// Returns what is told about it.
+    /// Returns its payload.
     pub fn data(&self) -> &Object {
         &self.data
     }
@@ -57,7 +57,7 @@ macro_rules! kinds {
             $($(#[doc = $doc])+ $variant,)+
         }
 
-        /// What happened, with everything that is told about it.
+        /// The kind of an event, with its payload.
         #[derive(Clone, Debug, PartialEq)]
         pub enum EventKind {
             $($(#[doc = $doc])+ $variant($payload),)+
@@ -76,7 +76,7 @@ macro_rules! kinds {
                 }
             }
 
-            /// Returns the kind with this name, or `None` when this version knows none.
+            /// Returns the kind with this name, or `None` when this version does not know it.
             pub fn parse(name: &str) -> Option<Self> {
                 match name {
                     $($name => Some(Self::$variant),)+
@@ -84,7 +84,7 @@ macro_rules! kinds {
                 }
             }
 
-            /// Returns what it means, in one sentence or two.
+            /// Returns its meaning in one or two sentences.
             pub const fn meaning(self) -> &'static str {
                 match self {
                     $(Self::$variant => concat!($($doc,)+),)+
@@ -100,7 +100,7 @@ macro_rules! kinds {
         }
 
         impl EventKind {
-            /// Reads the payload of an event of this name. What cannot be read is kept as it is.
+            /// Parses the payload of an event with this name. A payload that cannot be parsed is kept as it is.
             pub fn parse(name: &str, data: &Object) -> Self {
                 match name {
                     $($name => read::<$payload>(data)
@@ -109,7 +109,7 @@ macro_rules! kinds {
                 }
             }
 
-            /// Returns the name and what is written as the payload.
+            /// Returns the name and the payload to write.
             pub(crate) fn write(self) -> (Cow<'static, str>, Object) {
                 match self {
                     $(Self::$variant(payload) => ($name.into(), write(&payload)),)+
@@ -155,21 +155,21 @@ kinds! {
     TaskDeleted(TaskChange) = "task.deleted",
     /// A task is completed and has changed no file, so there is nothing to merge.
     TaskUnchanged(TaskChange) = "task.unchanged",
-    /// The worker of a task cannot go on without somebody's words. Nobody can claim the task until they come.
+    /// The worker of a task needs an answer to continue. The task cannot be claimed until it is answered.
     TaskBlocked(TaskChange) = "task.blocked",
-    /// Somebody answered the worker of a blocked task, and it can be claimed again.
+    /// The worker of a blocked task got its answer, and the task can be claimed again.
     TaskUnblocked(TaskChange) = "task.unblocked",
     /// A message was sent.
     MessageSent(MessageSent) = "message.sent",
-    /// A reader was given messages.
+    /// Messages were delivered to a reader.
     MessageDelivered(CursorMoved) = "message.delivered",
     /// A reader acknowledged messages.
     MessageAcked(CursorMoved) = "message.acked",
-    /// A line of a mailbox cannot be read, and is skipped.
+    /// A line of a mailbox cannot be parsed, and is skipped.
     MessageMalformed(MalformedMessage) = "message.malformed",
     /// The process of a worker has started and looks for tasks.
     WorkerSpawned(WorkerSpawned) = "worker.spawned",
-    /// The agent of a worker has shown that it is there.
+    /// The agent of a worker has started.
     WorkerStarted(WorkerStarted) = "worker.started",
     /// The agent of a worker could not be started.
     WorkerLaunchFailed(WorkerLaunchFailed) = "worker.launch_failed",
@@ -185,29 +185,29 @@ kinds! {
     WorkerStopped(WorkerStopped) = "worker.stopped",
     /// A worker is proven dead.
     WorkerDead(WorkerVerdict) = "worker.dead",
-    /// A worker lives and does nothing.
+    /// A worker is alive but makes no progress.
     WorkerHung(WorkerVerdict) = "worker.hung",
-    /// The agent of a worker has said nothing for long.
+    /// The agent of a worker has produced no output for a long time.
     WorkerSilent(WorkerVerdict) = "worker.silent",
     /// A worker cannot write its heartbeat.
     WorkerBeatLost(WorkerVerdict) = "worker.beat_lost",
     /// The supervisor started a dead worker again.
     WorkerRestarted(WorkerRestarted) = "worker.restarted",
-    /// The agent of a worker says how far it is.
+    /// The agent of a worker reports its progress.
     WorkerProgress(WorkerProgress) = "worker.progress",
-    /// Somebody needs words of the leader or of a person: an answer, or a decision about a proposal.
+    /// An agent needs the leader or a person: an answer, or a decision about a proposal.
     QuestionAsked(QuestionAsked) = "question.asked",
-    /// Somebody else is to answer a question.
+    /// A question was forwarded to another addressee.
     QuestionForwarded(QuestionForwarded) = "question.forwarded",
     /// A question was answered. Only the first answer counts.
     QuestionAnswered(QuestionAnswered) = "question.answered",
-    /// Nobody waits for the answer to a question any more.
+    /// A question expired: no agent waits for the answer any more.
     QuestionExpired(QuestionExpired) = "question.expired",
-    /// Somebody found something wrong with the work.
+    /// A problem was found in the work.
     FindingAdded(FindingAdded) = "finding.added",
     /// The agent of a worker did something that a person may want to see, or asked for permission.
     AgentEvent(AgentEventRecorded) = "agent.event",
-    /// A client told what it used. What it did not tell is `null`, never 0.
+    /// A client reported its usage. Values that it did not report are `null`, never 0.
     Usage(UsageReported) = "usage",
     /// A hook of Claude Code was called.
     HookReceived(HookReceived) = "hook.received",
@@ -219,7 +219,7 @@ kinds! {
     RunStarted(RunStarted) = "run.started",
     /// Another host took the run over, or the same one went on.
     RunResumed(RunStarted) = "run.resumed",
-    /// What the run is to do has changed.
+    /// The specification of the run changed.
     RunOrdered(RunStarted) = "run.ordered",
     /// The user's branches and tags as they were when the run began.
     RunRefs(RefsRecorded) = "run.refs",
@@ -231,21 +231,22 @@ kinds! {
     FlowPhase(PhaseEntered) = "flow.phase",
     /// A leader was asked for a plan.
     RunAsked(LeaderAsked) = "run.asked",
-    /// A plan is proposed. Nothing is made of it yet.
+    /// A plan was proposed. No tasks are created from it yet.
     PlanProposed(PlanProposed) = "plan.proposed",
-    /// A person decided about a plan that was proposed. Only the first answer to the present revision counts.
+    /// A person decided about a proposed plan. Only the first answer to the current revision counts.
     PlanAnswered(PlanAnswered) = "plan.answered",
-    /// A leader was asked for a plan and made none that can be used.
+    /// A leader was asked for a plan and produced no usable one.
     PlanFailed(PlanFailed) = "plan.failed",
-    /// The plan was made and its tasks were created.
+    /// The plan is final and its tasks were created.
     RunPlan(PlanMade) = "run.plan",
     /// The leader was woken, because something needs its decision.
     LeaderWoken(LeaderWoken) = "leader.woken",
-    /// The leader decided. Everything that follows from it was done together with this event.
+    /// The leader decided. All resulting changes were committed together with this event.
     LeaderActed(LeaderActed) = "leader.acted",
     /// The leader was woken and came to no decision.
     LeaderFailed(LeaderFailed) = "leader.failed",
-    /// A person asked the run to stop from elsewhere than its terminal. Its host obeys; a run that goes on is asked anew.
+    /// A person requested that the run stop, from outside its terminal. The host complies; a resumed run needs a new
+    /// request.
     RunStopRequested(RunStopRequested) = "run.stop_requested",
     /// The run ended.
     RunFinished(RunFinished) = "run.finished",
@@ -261,9 +262,9 @@ kinds! {
     ReviewStarted(ReviewStarted) = "review.started",
     /// The merged work was reviewed.
     ReviewFinished(ReviewFinished) = "review.finished",
-    /// An agent was asked for a review and made none.
+    /// An agent was asked for a review and produced none.
     ReviewFailed(ReviewFailed) = "review.failed",
-    /// Nobody reviews the merged work.
+    /// The merged work is not reviewed.
     ReviewSkipped(ReviewSkipped) = "review.skipped",
     /// An agent was asked which of several results of the same work is the best.
     JudgeAsked(JudgeAsked) = "judge.asked",
@@ -275,19 +276,19 @@ kinds! {
     MergePredicted(MergePredicted) = "merge.predicted",
     /// The work of a task was merged into the team's branch.
     MergeMerged(Merged) = "merge.merged",
-    /// Work that was called merged is not in the team's branch; it is merged again.
+    /// Work that was recorded as merged is missing from the team's branch; it is merged again.
     MergeLost(MergeLost) = "merge.lost",
-    /// The work of a task conflicts with what is merged.
+    /// The work of a task conflicts with work that is already merged.
     MergeConflict(MergeConflict) = "merge.conflict",
     /// The team's branch was brought up to date with the user's.
     MergeCaughtUp(CaughtUp) = "merge.caught_up",
-    /// Commits that somebody else put on the team's branch were taken over.
+    /// Commits that were put on the team's branch from outside were adopted.
     MergeAdopted(MergeAdopted) = "merge.adopted",
-    /// What a person is shown at the gate, written down before the gate opens.
+    /// What a person is shown at the gate, recorded before the gate opens.
     ApprovalShown(GateShown) = "approval.shown",
-    /// The gate is open: somebody has to decide about a commit.
+    /// The gate is open: a decision about a commit is needed.
     ApprovalRequested(GateOpened) = "approval.requested",
-    /// Somebody answered at the gate; the host has not judged the answer yet.
+    /// The gate was answered; the host has not validated the answer yet.
     ApprovalAnswered(GateDecided) = "approval.answered",
     /// The work is approved.
     ApprovalGiven(GateDecided) = "approval.given",
@@ -295,29 +296,29 @@ kinds! {
     ApprovalRefused(GateDecided) = "approval.refused",
     /// A person asked for changes first.
     ApprovalRevised(GateDecided) = "approval.revised",
-    /// Tokens were set aside for attempts that run.
+    /// Tokens were reserved for running attempts.
     BudgetReserved(BudgetReserved) = "budget.reserved",
     /// A limit of the budget was reached, which ends the run.
     BudgetExhausted(BudgetExhausted) = "budget.exhausted",
 }
 
-/// How a payload is read.
+/// The parsing policy of a payload.
 trait Payload: DeserializeOwned {
-    /// Whether a part of it is better than nothing.
+    /// Whether invalid fields are dropped instead of rejecting the whole payload.
     const IS_LENIENT: bool = true;
 }
 
-/// What a person was shown, with something missing, would be something else than the person was shown.
+/// An incomplete record would differ from what the person was shown.
 impl Payload for GateShown {
     const IS_LENIENT: bool = false;
 }
 
-/// The same holds for a plan that a person decides about.
+/// An incomplete plan would differ from the one that a person decides about.
 impl Payload for PlanProposed {
     const IS_LENIENT: bool = false;
 }
 
-/// A decision with something missing would be another decision.
+/// An incomplete decision would be a different decision.
 impl Payload for PlanAnswered {
     const IS_LENIENT: bool = false;
 }
@@ -384,8 +385,8 @@ impl Payload for WorkerStopped {}
 impl Payload for WorkerVerdict {}
 impl Payload for ZombieSeen {}
 
-/// Reads a payload. A journal is a file that anybody may have written to: what is no value of its field counts as not
-/// told, and the rest is read all the same.
+/// Parses a payload. Other programs may write to a journal, so a field with an invalid value is treated as missing and
+/// the rest is still parsed.
 fn read<T: Payload>(data: &Object) -> Option<T> {
     if let Ok(payload) = T::deserialize(data) {
         return Some(payload);

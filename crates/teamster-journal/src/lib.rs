@@ -1,19 +1,26 @@
 //! The journal of a team: every kind of event with its payload, and the state that follows from them.
 //!
-//! **What it owns.** The names of the kinds ([`EventType`]), the payload of each ([`payload`]), the line in the file
+//! # What it owns
+//!
+//! The names of the kinds ([`EventType`]), the payload of each ([`payload`]), the line in the file
 //! ([`Event`]), the state of a team ([`TeamState`]), that of its run ([`RunState`]), and what it has cost ([`cost`]). No
 //! other crate spells the name of a kind; a test reads the sources to prove it.
 //!
-//! **How it works.** Whoever changes something makes a [`NewEvent`] from an [`EventKind`]; a store gives it its place in
-//! the journal. Whoever reads an [`Event`] asks for its [`payload`](Event::payload) and gets the same [`EventKind`] again.
-//! `RunState::apply` takes one event after the other and is what the host decides by; `TeamState` adds the workers and
-//! what became of each task. The host, `status`, `top`, Studio, replay, the gate and the report read these, so they
-//! cannot disagree. [`contract`] describes every kind from its type, for `docs/contracts.md`.
+//! # How it works
 //!
-//! **What it refuses.** Almost nothing: a journal is a file that older and newer versions and other programs write to. A kind
-//! that is not known becomes [`EventKind::Unknown`] and is written again as it was. A value that does not fit its field
-//! is treated as missing, and the rest of the event is read. What a person was shown and decided (the gate, a plan and the
-//! answer to it) counts whole or not at all. It reads no clock, no file and no environment.
+//! To record a change, code creates a [`NewEvent`] from an [`EventKind`], and a store assigns its position in the
+//! journal. To read an [`Event`], code calls [`payload`](Event::payload) and gets the same [`EventKind`] back.
+//! `RunState::apply` folds one event after the other, and the host decides by the result; `TeamState` adds the workers
+//! and the history of each task. The host, `status`, `top`, Studio, replay, the gate and the report read these, so they
+//! agree. (One difference is intended: the page counts only costs that a client reported, while budgets and the report
+//! add "at least" where a client did not.) [`contract`] describes every kind from its type, for `docs/contracts.md`.
+//!
+//! # What it refuses
+//!
+//! It tolerates unknown input, because older and newer versions and other programs also write to a journal. An unknown
+//! kind becomes [`EventKind::Unknown`] and is written back unchanged. A value that does not fit its field is treated as
+//! missing, and the rest of the event is read. What the gate showed, a proposed plan and the answer to it are each
+//! accepted whole or not at all. It reads no clock, no file and no environment.
 
 mod actor;
 mod changes;

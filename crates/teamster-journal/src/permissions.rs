@@ -1,6 +1,6 @@
-//! What agents wanted to do and were not allowed, folded from the journal.
+//! The permission requests of agents that were denied, folded from the journal.
 //!
-//! What counts is the last attempt at a task: another one may have asked again, and have been allowed.
+//! Only the last attempt at a task counts: a later attempt may have asked again, and been allowed.
 
 use std::collections::BTreeMap;
 
@@ -8,19 +8,20 @@ use crate::event::Event;
 use crate::kind::EventKind;
 use crate::payload::{AgentEventRecorded, DeniedBy, DeniedRequest};
 
-/// The most denials that are kept. Those of settings give way first: an agent may try the same thing in many ways.
+/// The maximum number of denials that are kept. Denials by settings are dropped first, because an agent may try the
+/// same thing in many ways.
 const MOST_DENIED: usize = 200;
 
-/// Requests of agents: those that wait for a person, and those that were denied.
+/// The permission requests of agents: those that wait for a person, and those that were denied.
 #[derive(Clone, Debug, Default)]
 pub struct PermissionHistory {
-    /// What is wanted, by worker and by the name of the request.
+    /// The open requests, by worker and request id.
     open: BTreeMap<(String, String), String>,
     denied: Vec<DeniedRequest>,
 }
 
 impl PermissionHistory {
-    /// Takes one event further.
+    /// Applies one event.
     pub fn apply(&mut self, event: &Event, what: &EventKind) {
         match what {
             EventKind::AgentEvent(agent) => self.agent_event(event, agent),
@@ -36,7 +37,7 @@ impl PermissionHistory {
             EventKind::WorkerDead(dead) => {
                 self.close(dead.worker.as_deref().unwrap_or(event.actor.as_str()));
             }
-            // Another attempt begins, or there will be none.
+            // A new attempt begins, or the task is gone.
             EventKind::TaskClaimed(_) | EventKind::TaskDeleted(_) if event.task_id.is_some() => {
                 self.denied.retain(|denied| denied.task_id != event.task_id);
             }
@@ -44,19 +45,20 @@ impl PermissionHistory {
         }
     }
 
-    /// Returns whether a worker's agent waits for a person to allow something.
+    /// Returns whether a worker's agent waits for a person's permission.
     pub fn is_waiting(&self, worker: &str) -> bool {
         self.open.keys().any(|(asking, _)| asking == worker)
     }
 
-    /// Returns what was denied: first what nobody answered, then what a person denied, then what the settings deny.
+    /// Returns the denied requests: the unanswered ones first, then those denied by a person, then those denied by
+    /// settings.
     pub fn denied(&self) -> Vec<DeniedRequest> {
         let mut denied = self.denied.clone();
         denied.sort_by_key(|denied| denied.by);
         denied
     }
 
-    /// Returns the first request that was denied only because nobody answered it.
+    /// Returns the first request that was denied only because no answer came in time.
     pub fn unanswered(&self) -> Option<&DeniedRequest> {
         self.denied
             .iter()
@@ -75,7 +77,7 @@ impl PermissionHistory {
             }
             ("answered", Some(request)) => {
                 let wanted = self.open.remove(&key(request));
-                // Older journals do not tell who decided.
+                // Older journals do not record who decided.
                 let by = agent.by.as_deref().filter(|_| agent.allowed == Some(false));
                 let Some(by) = by else { return };
                 let by = if by == AgentEventRecorded::NOBODY {

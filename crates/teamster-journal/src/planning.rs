@@ -1,7 +1,7 @@
-//! How the plan of a run came about, folded from its journal: every proposal, and what was said to it.
+//! How the plan of a run came about, folded from its journal: every proposal, and its reply.
 //!
-//! A proposal is answered once, and only while it is the last one. What comes after that changes nothing, so that whoever
-//! answers can read back whether it was in time.
+//! A proposal is answered once, and only while it is the last one. Later answers change nothing, so an answerer can
+//! read back whether its answer was in time.
 
 use teamster_types::Time;
 
@@ -10,19 +10,19 @@ use crate::event::Event;
 use crate::kind::EventKind;
 use crate::payload::{PlanAnswer, PlanDraft, PlanFailed, PlanProposed};
 
-/// The number of proposals that are kept; the oldest go first.
+/// The maximum number of proposals that are kept; the oldest are dropped first.
 const MOST_PROPOSALS: usize = 50;
 
-/// What was said to a proposal.
+/// A reply to a proposal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlanReply {
     /// The position of the event.
     pub seq: u64,
-    /// When it was said.
+    /// When it was given.
     pub at: Time,
-    /// Who said it.
+    /// Who gave it.
     pub by: EventActor,
-    /// How it was given: `terminal` or `studio`.
+    /// The channel of the reply: `terminal` or `studio`.
     pub via: String,
     /// The answer.
     pub answer: PlanAnswer,
@@ -35,9 +35,9 @@ pub struct PlanProposal {
     pub seq: u64,
     /// When it was proposed.
     pub at: Time,
-    /// What the event tells.
+    /// The payload of the event.
     pub proposed: PlanProposed,
-    /// What was said to it.
+    /// The reply to it.
     pub reply: Option<PlanReply>,
 }
 
@@ -53,9 +53,9 @@ impl PlanProposal {
 pub struct Planning {
     /// The proposals, the oldest first.
     pub proposals: Vec<PlanProposal>,
-    /// Turns of the leader that came to no plan.
+    /// Turns of the leader that produced no plan.
     pub failures: Vec<PlanFailed>,
-    /// Whether the tasks were made.
+    /// Whether the tasks were created.
     is_made: bool,
 }
 
@@ -71,20 +71,20 @@ impl Planning {
             .filter(|proposal| !self.is_made && proposal.is_open())
     }
 
-    /// Returns what was said to a revision, if something was that counts.
+    /// Returns the reply to a revision, if there is one that counts.
     pub fn reply_to(&self, revision: u32) -> Option<&PlanReply> {
         let mut proposals = self.proposals.iter().rev();
         let answered = proposals.find(|proposal| proposal.proposed.revision == revision)?;
         answered.reply.as_ref()
     }
 
-    /// Returns the plan that is carried out, once its tasks are made.
+    /// Returns the plan that is carried out, once its tasks have been created.
     pub fn carried_out(&self) -> Option<&PlanDraft> {
         let last = self.last().filter(|_| self.is_made);
         last.map(|proposal| &proposal.proposed.plan)
     }
 
-    /// Returns what whoever planned found out about the work; empty when nobody has said.
+    /// Returns the planner's analysis of the work; empty when there is none.
     pub fn analysis(&self) -> &str {
         let proposals = self.proposals.iter().rev();
         let mut said = proposals.map(|proposal| proposal.proposed.plan.analysis.as_str());
@@ -92,11 +92,11 @@ impl Planning {
             .unwrap_or_default()
     }
 
-    /// Takes one event further.
+    /// Applies one event.
     pub fn apply(&mut self, event: &Event, what: &EventKind) {
         match what {
             EventKind::RunStarted(_) => *self = Self::default(),
-            // Whoever takes up a run whose plan was rejected is asked about it again.
+            // When a run whose plan was rejected is resumed, the plan needs a new decision.
             EventKind::RunResumed(_) => {
                 if let Some(last) = self.proposals.last_mut() {
                     let is_rejection =

@@ -1,9 +1,9 @@
-//! The questions of a team, folded from its journal: which are open, and what became of the others.
+//! The questions of a team, folded from its journal: which are open, and how the others ended.
 //!
-//! A question ends once: by the first answer, or because nobody waits for one any more. What comes after that changes
-//! nothing, so that whoever answers can read back whether it was in time.
+//! A question ends once: by its first answer, or when it expires. Later answers change nothing, so an answerer can read
+//! back whether its answer was in time.
 //!
-//! A task whose worker cannot go on asks a question too, by the event that blocks it; what unblocks the task answers it.
+//! A blocked task also asks a question, through the event that blocks it; the event that unblocks the task answers it.
 
 use std::collections::BTreeMap;
 
@@ -15,10 +15,10 @@ use crate::event::Event;
 use crate::kind::EventKind;
 use crate::payload::{Addressee, ProposedTask, QuestionAsked, QuestionId, QuestionKind};
 
-/// The number of questions that are kept; the oldest that are over go first.
+/// The maximum number of questions that are kept; the oldest ended ones are dropped first.
 const MOST_QUESTIONS: usize = 1_000;
 
-/// What became of a question.
+/// The state of a question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum QuestionFate {
     /// It waits for an answer.
@@ -34,39 +34,39 @@ pub enum QuestionFate {
         /// The answer.
         answer: String,
     },
-    /// Nobody waits for an answer any more.
+    /// It expired: no agent waits for an answer any more.
     Expired {
         /// The position of the event that ended it.
         seq: u64,
         /// When it ended.
         at: Time,
-        /// Why nobody waits.
+        /// Why it expired.
         reason: Wording,
     },
 }
 
-/// A question, and what became of it.
+/// A question and its state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Question {
-    /// Its name.
+    /// Its id.
     pub id: QuestionId,
-    /// Who asks.
+    /// The actor that asked.
     pub asked_by: EventActor,
     /// When it was asked.
     pub asked_at: Time,
-    /// The task that it is about.
+    /// The task that it concerns.
     pub task: Option<TaskId>,
-    /// What is wanted.
+    /// The kind of the question.
     pub kind: QuestionKind,
-    /// The question in words.
+    /// The text of the question.
     pub text: String,
-    /// Who is to answer by now.
+    /// The current addressee.
     pub to: Addressee,
-    /// Why somebody else than the first addressee is to answer.
+    /// Why the question was forwarded from its first addressee.
     pub forwarded: Option<Wording>,
-    /// The task that is proposed.
+    /// The proposed task.
     pub proposal: Option<ProposedTask>,
-    /// What became of it.
+    /// Its state.
     pub fate: QuestionFate,
 }
 
@@ -76,7 +76,7 @@ impl Question {
         self.fate == QuestionFate::Open
     }
 
-    /// Returns whether a worker can do nothing until it is answered.
+    /// Returns whether a worker is waiting for its answer.
     fn is_waited_for_by(&self, worker: &str) -> bool {
         self.kind == QuestionKind::Ask && self.asked_by.as_str() == worker
     }
@@ -94,7 +94,7 @@ impl Question {
 #[derive(Clone, Debug, Default)]
 pub struct Questions {
     all: BTreeMap<QuestionId, Question>,
-    /// Whether an agent leads the run, so that it is asked before a person is.
+    /// Whether an agent leads the run and is therefore asked before a person.
     has_leader: bool,
 }
 
@@ -118,18 +118,18 @@ impl Questions {
         self.all.values().filter(|question| question.is_open())
     }
 
-    /// Returns the question with this name.
+    /// Returns the question with this id.
     pub fn get(&self, id: QuestionId) -> Option<&Question> {
         self.all.get(&id)
     }
 
-    /// Returns whether somebody waits for an answer to a question of theirs and can do nothing else meanwhile.
+    /// Returns whether the worker waits for the answer to one of its questions.
     pub fn is_waiting(&self, worker: &str) -> bool {
         self.open()
             .any(|question| question.is_waited_for_by(worker))
     }
 
-    /// Takes one event further. Returns who asked the question that it was about.
+    /// Applies one event. Returns the asker of the question that the event is about.
     pub fn apply(&mut self, event: &Event, what: &EventKind) -> Option<EventActor> {
         let id = match what {
             EventKind::QuestionAsked(asked) => self.ask(event, asked),
@@ -205,7 +205,7 @@ impl Questions {
                 self.has_leader = run.spec.leading_agent().is_some();
                 return None;
             }
-            // Nobody will work on what is answered after that.
+            // After the end of the run, no agent would act on an answer.
             EventKind::RunFinished(finished)
                 if finished.end().is_some_and(|end| !end.is_resumable()) =>
             {
@@ -251,7 +251,7 @@ impl Questions {
         id
     }
 
-    /// Ends what the worker of a blocked task asked. Returns the last question that ended by it.
+    /// Ends the question of a blocked task. Returns the last question that this ended.
     fn end_block(&mut self, event: &Event, fate: &QuestionFate) -> Option<QuestionId> {
         let mut ended = None;
         for question in self.all.values_mut() {
@@ -271,7 +271,7 @@ impl Questions {
         self.all.get_mut(&id).filter(|question| question.is_open())
     }
 
-    /// Ends what a worker waited for: the process that waited is gone.
+    /// Expires the questions that a worker waited for, because its process is gone.
     fn give_up(&mut self, worker: &str, event: &Event, reason: PhraseCode) {
         self.expire(event, reason, |question| question.is_waited_for_by(worker));
     }

@@ -1,7 +1,7 @@
-//! What happened in a run, for whoever looks at it: checks, merges, gates and decisions, in their order.
+//! The history of a run for viewers: checks, merges, gates and decisions, in order.
 //!
 //! [`RunState`](crate::RunState) keeps it beside the facts that the host decides by. The page, the report, replay and
-//! `status` are made from it, so that they tell the same.
+//! `status` are built from it, so they agree.
 
 use teamster_types::{TaskId, Time};
 
@@ -17,11 +17,11 @@ use crate::payload::{
 /// The history of a run.
 #[derive(Clone, Debug, Default)]
 pub struct RunHistory {
-    /// What was asked for, as it was told when the run began.
+    /// The specification of the run, as recorded when it began.
     pub spec: Option<RunSpec>,
     /// When the run began.
     pub started: Option<Time>,
-    /// When a host last took the run over from another.
+    /// When a host last took the run over.
     pub resumed: Option<Time>,
     /// How many times a host took the run over.
     pub resumptions: usize,
@@ -31,19 +31,19 @@ pub struct RunHistory {
     pub plan: Option<PlanMade>,
     /// Every check that was begun.
     pub checks: Vec<CheckRecord>,
-    /// Every commit that was to be merged.
+    /// Every commit that was considered for merging.
     pub merges: Vec<MergeRecord>,
     /// The gate that was opened last.
     pub gate: Option<GateRecord>,
-    /// What is shown at the gate: it is told before the gate opens.
+    /// What is shown at the gate; it is recorded before the gate opens.
     pub shown: Option<GateShown>,
     /// Every decision that counted.
     pub decisions: Vec<DecisionRecord>,
-    /// What the agents said to each other and to the person.
+    /// The communication between the agents and with the person.
     pub collaboration: Collaboration,
     /// The limit that ended the run.
     pub exhausted: Option<(Time, BudgetExhausted)>,
-    /// How the run ended; `None` while it goes on.
+    /// How the run ended; `None` while it is running.
     pub finished: Option<(Time, RunFinished)>,
 }
 
@@ -54,16 +54,16 @@ pub struct StageRecord {
     pub seq: u64,
     /// When it was entered.
     pub at: Time,
-    /// What the event tells.
+    /// The payload of the event.
     pub entered: StageEntered,
 }
 
 /// A check that was begun.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CheckRecord {
-    /// The position of the event that tells its beginning, or its end where nobody told the beginning.
+    /// The position of the event that records its start, or its end if the start was not recorded.
     pub seq: u64,
-    /// What came of it; `None` while it runs, and for ever when it was cut short.
+    /// The result; `None` while it runs, and permanently if it was interrupted.
     pub verdict: Option<CheckVerdict>,
     /// What was checked, and the result as far as it is known.
     pub result: CheckResult,
@@ -105,20 +105,20 @@ impl CheckRecord {
     }
 }
 
-/// How the merge of a commit stands.
+/// The state of a commit's merge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MergeStanding {
-    /// It was predicted, and not made yet.
+    /// It was predicted, but not performed yet.
     Predicted,
-    /// It was made.
+    /// It was performed.
     Merged,
     /// It conflicts.
     Conflict,
-    /// It was called made, and is not in the team's branch; it is made again.
+    /// It was recorded as performed, but is missing from the team's branch; it is performed again.
     Lost,
 }
 
-/// A commit that was to be merged.
+/// A commit that was considered for merging.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MergeRecord {
     /// The position of the first event about it.
@@ -127,17 +127,17 @@ pub struct MergeRecord {
     pub task: Option<TaskId>,
     /// The commit of the task.
     pub commit: String,
-    /// How it stands.
+    /// Its state.
     pub standing: MergeStanding,
-    /// When it came to stand so.
+    /// When it entered this state.
     pub at: Time,
-    /// How it was expected to come out.
+    /// The predicted result.
     pub predicted: Option<Prediction>,
-    /// Whose work it is.
+    /// The worker whose work it is.
     pub worker: Option<String>,
     /// The merge commit.
     pub merge: Option<String>,
-    /// The last conflict that it met.
+    /// The last conflict.
     pub conflict: Option<MergeConflict>,
 }
 
@@ -148,7 +148,7 @@ pub struct GateRecord {
     pub seq: u64,
     /// When it was opened.
     pub at: Time,
-    /// What the event tells.
+    /// The payload of the event.
     pub opened: GateOpened,
     /// What a person was shown.
     pub shown: Option<Shown>,
@@ -156,28 +156,28 @@ pub struct GateRecord {
     pub answer: Option<DecisionRecord>,
 }
 
-/// An answer at the gate.
+/// A decision at the gate.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DecisionRecord {
     /// When it was given.
     pub at: Time,
     /// Who wrote the event.
     pub actor: EventActor,
-    /// Whether the run has taken it. Until then somebody has only said it.
+    /// Whether the run has accepted it. Until then it is only a submitted answer.
     pub is_taken: bool,
-    /// What the event tells.
+    /// The payload of the event.
     pub decided: GateDecided,
 }
 
 impl RunHistory {
-    /// Returns the stages, each with its end: the beginning of the next one, or the end of the run.
+    /// Returns the stages, each with its end: the start of the next stage, or the end of the run.
     pub fn stage_spans(&self) -> impl Iterator<Item = (&StageRecord, Option<Time>)> {
         let last = self.finished.as_ref().map(|(at, _)| *at);
         let ends = self.stages.iter().skip(1).map(|next| Some(next.at));
         self.stages.iter().zip(ends.chain([last]))
     }
 
-    /// Takes one event further. `is_open` tells whether the gate waits for a decision before it.
+    /// Applies one event. `is_open` says whether the gate was waiting for a decision before it.
     pub(crate) fn apply(&mut self, event: &Event, what: &EventKind, is_open: bool) {
         match what {
             EventKind::RunStarted(started) => {
@@ -206,7 +206,7 @@ impl RunHistory {
             }
             EventKind::VerifyStarted(started) => {
                 let begun = CheckRecord::begun(event, started);
-                // One that was begun before and has no end was cut short with its host.
+                // An earlier check without an end was interrupted together with its host.
                 self.checks
                     .retain(|check| check.verdict.is_some() || !check.is_same(&begun.result));
                 self.checks.push(begun);
@@ -235,7 +235,7 @@ impl RunHistory {
             }
             EventKind::ApprovalShown(shown) => self.shown = Some(shown.clone()),
             EventKind::ApprovalRequested(opened) => self.open_gate(event, opened),
-            // What is said at a closed gate changes nothing.
+            // An answer at a closed gate changes nothing.
             EventKind::ApprovalAnswered(decided) if is_open => {
                 self.answer(event, decided, None);
             }
@@ -264,7 +264,7 @@ impl RunHistory {
         }
     }
 
-    /// Returns the merge of a commit, which now stands so.
+    /// Returns the merge record of a commit, after setting its state.
     fn merge(&mut self, event: &Event, standing: MergeStanding, commit: &str) -> &mut MergeRecord {
         let known = self.merges.iter().rposition(|merge| {
             merge.commit == commit && (event.task_id.is_none() || merge.task == event.task_id)
@@ -301,7 +301,7 @@ impl RunHistory {
         });
     }
 
-    /// Takes in an answer; `taken` is the word for one that the run has taken.
+    /// Records an answer; `taken` is its name if the run has accepted it.
     fn answer(&mut self, event: &Event, decided: &GateDecided, taken: Option<&str>) {
         let mut decided = decided.clone();
         if let Some(word) = taken.filter(|_| decided.answer.is_empty()) {

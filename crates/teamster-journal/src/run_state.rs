@@ -1,5 +1,5 @@
-//! The state of a run, folded from its journal alone. Whoever reads the same events knows the same, before a crash and
-//! after it.
+//! The state of a run, folded from its journal alone. Every reader of the same events derives the same state, before a
+//! crash and after it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -24,21 +24,21 @@ use crate::run_history::RunHistory;
 
 /// The actor of everything that a host does.
 pub const HOST: &EventActor = &EventActor::Lead;
-/// What checks before the work begins are run on, in their events.
+/// The `on` value of checks that run before the work begins.
 pub const ON_BASE: &str = "base";
 
-/// Why a run is in a stage again that it was in when it ended.
+/// The reason recorded when a resumed run re-enters the stage in which it ended.
 const RESUMED: &str = "the run was taken up again";
 
-/// The word before the number of a task, where the checks of its own result are told.
+/// The prefix of the `on` value for checks of a single task's result.
 const ON_TASK: &str = "task-";
 
-/// Returns the word for what is checked when the result of one task is checked by itself.
+/// Returns the `on` value for checks of a single task's result.
 pub fn on_candidate(task: &TaskId) -> String {
     format!("{ON_TASK}{task}")
 }
 
-/// Returns the task whose own result was checked.
+/// Returns the task whose result was checked, given the `on` value.
 fn candidate_of(on: &str) -> Option<TaskId> {
     on.strip_prefix(ON_TASK)?.parse().ok()
 }
@@ -50,7 +50,7 @@ pub struct StageEntry {
     pub stage: Stage,
     /// When it was entered.
     pub at: Time,
-    /// Why it was entered, in words.
+    /// Why it was entered.
     pub reason: String,
 }
 
@@ -59,20 +59,20 @@ pub struct StageEntry {
 pub struct PhaseEntry {
     /// The phase, as the flow calls it.
     pub phase: String,
-    /// The number of the round that it belongs to, counted from 1.
+    /// The round that it belongs to, counted from 1.
     pub round: u32,
     /// When it was entered.
     pub at: Time,
-    /// Why it was entered, in words.
+    /// Why it was entered.
     pub reason: String,
 }
 
 /// The gate, opened for one commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gate {
-    /// Names this opening of the gate. It is drawn when nobody of the team runs any more, so no agent can know it.
+    /// The id of this opening of the gate. It is generated after all workers have stopped, so no agent can know it.
     pub id: String,
-    /// What would land.
+    /// The commit that would land.
     pub commit: String,
     /// Whether checks ran on it and all passed.
     pub verified: bool,
@@ -81,18 +81,18 @@ pub struct Gate {
 /// A decision about one opening of the gate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GateDecision {
-    /// The opening of the gate that it is about.
+    /// The opening of the gate that it answers.
     pub gate: String,
-    /// The commit that it is about.
+    /// The commit that it refers to.
     pub commit: String,
-    /// What is wanted.
+    /// The answer.
     pub answer: GateAnswer,
-    /// How it was given: `terminal`, `studio`, `flag`.
+    /// The channel of the decision: `terminal`, `studio`, `command` or `flag`.
     pub via: String,
 }
 
 impl GateDecision {
-    /// Returns what an event tells, or `None` when this version does not know the answer.
+    /// Converts the payload of an event, or returns `None` when this version does not know the answer.
     pub fn told(event: &GateDecided) -> Option<Self> {
         Some(Self {
             gate: event.gate.clone(),
@@ -108,56 +108,56 @@ impl GateDecision {
 pub struct Finished {
     /// The end.
     pub end: RunEnd,
-    /// What the command exits with.
+    /// The exit code of the command.
     pub exit_code: u8,
-    /// Why it ended, in words.
+    /// Why it ended.
     pub reason: String,
 }
 
 impl Finished {
-    /// Returns whether the run had used up its rounds of fixing: with no more rounds it would only end the same way.
+    /// Returns whether the run used up its fix rounds: without more rounds it would only end the same way again.
     pub fn needs_more_rounds(&self) -> bool {
         self.end == RunEnd::FixRoundsUsedUp
     }
 
-    /// Returns whether the run can be taken up again.
+    /// Returns whether the run can be resumed.
     pub fn is_resumable(&self) -> bool {
         self.end.is_resumable()
     }
 }
 
-/// What is known about the agent that leads a run.
+/// The state of the agent that leads a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LeaderState {
     /// The number of times that it was woken.
     pub wakes: u32,
-    /// The reasons for which it was woken, and that it was done with.
+    /// The wake reasons that it has dealt with.
     pub handled: BTreeSet<WakeReason>,
-    /// The reasons of the wake that is under way, or that a killed host has left.
+    /// The reasons of the wake that is in progress, or that a killed host abandoned.
     pub open: Vec<WakeReason>,
-    /// The position of the last event before its last finished turn: everything after that is news to it.
+    /// The position of the last event before its last finished turn: all later events are new to it.
     pub knows_until: u64,
-    /// The position of the event that began the turn that is under way.
+    /// The position of the event that began the current turn.
     woken_at: u64,
-    /// When the turn that is under way began.
+    /// When the current turn began.
     woken_since: Option<Time>,
-    /// How long the turns that ended took, all together.
+    /// The total duration of its finished turns.
     pub thought: Duration,
-    /// What it wrote down when a phase of the run's flow ended, by what the reason was about.
+    /// The notes that it wrote at the end of a phase of the run's flow, by the subject of the wake reason.
     pub phase_notes: BTreeMap<String, Vec<String>>,
-    /// What it wrote down in its turns, in order.
+    /// The notes that it wrote in its turns, in order.
     pub notes: Vec<String>,
-    /// What people wrote to it: the position of each message's event, and its words.
+    /// The messages of people to it: the position of each event, and the text.
     pub messages: Vec<(u64, String)>,
-    /// The number of wakes in a row that came to nothing.
+    /// The number of consecutive wakes that failed.
     pub failures: u32,
-    /// The launch of a turn that was begun, and of whose end nothing is known. The host goes on meanwhile, so it is no part
-    /// of [`RunState::under_way`].
+    /// The launch id of a turn that has begun and not ended. The host continues meanwhile, so it is not part of
+    /// [`RunState::under_way`].
     pub launch: Option<String>,
 }
 
 impl LeaderState {
-    /// Keeps what the leader wrote down when it was woken because a phase ended.
+    /// Keeps the leader's notes from a wake at the end of a phase.
     fn note_phases(&mut self, notes: &[String]) {
         for reason in &self.open {
             if reason.kind == WakeKind::Phase {
@@ -177,29 +177,29 @@ impl LeaderState {
     }
 }
 
-/// What came of the review of one commit.
+/// The outcome of the review of one commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReviewOutcome {
-    /// It is under way, or a killed host has left it.
+    /// It is in progress, or was abandoned by a killed host.
     UnderWay,
-    /// The reviewer said this.
+    /// The reviewer finished it.
     Finished(ReviewFinished),
-    /// The reviewer made no review, for this reason.
+    /// The reviewer produced no review, for this reason.
     Failed(Wording),
-    /// Nobody was asked, for this reason.
+    /// No reviewer was asked, for this reason.
     Skipped(Wording),
 }
 
-/// How often in a row a task failed for the same reason.
+/// The number of consecutive failures of a task for the same reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RepeatedFailure {
-    /// The reason without its figures, which differ from one attempt to the next.
+    /// The reason without its numbers, which vary between attempts.
     kind: String,
-    /// The last reason, as it was told.
+    /// The last reason, as recorded.
     pub reason: String,
-    /// How often in a row it was the reason.
+    /// The number of consecutive failures.
     pub times: u32,
-    /// The position of the event that told it for the second time.
+    /// The position of the event that recorded the second of them.
     pub second: u64,
 }
 
@@ -208,20 +208,20 @@ pub struct RepeatedFailure {
 pub struct ReviewState {
     /// The commit.
     pub commit: String,
-    /// Who reviews it; empty when nobody does.
+    /// The reviewer; empty when there is none.
     pub reviewer: String,
-    /// The commit that was reviewed before: what changed since then is looked at.
+    /// The previously reviewed commit: only later changes are reviewed.
     pub since: Option<String>,
-    /// When this was last told of it.
+    /// The time of the last event about it.
     pub at: Time,
-    /// What came of it.
+    /// Its outcome.
     pub outcome: ReviewOutcome,
-    /// The findings that the leader decided not to have fixed, by their places, counted from 1; and why.
+    /// The findings that the leader decided not to have fixed, by number, counted from 1, with the reasons.
     pub dismissed: BTreeMap<usize, String>,
 }
 
 impl ReviewState {
-    /// Returns the findings with their places, counted from 1, that have to be fixed and that nobody has decided to leave.
+    /// Returns the findings that have to be fixed and were not dismissed, with their numbers, counted from 1.
     pub fn to_fix(&self) -> Vec<(usize, &ReviewFinding)> {
         let findings = self.finished().map(|finished| finished.findings.as_slice());
         let findings = (1..).zip(findings.unwrap_or_default());
@@ -232,7 +232,7 @@ impl ReviewState {
             .collect()
     }
 
-    /// Returns what the reviewer said, if there is a review.
+    /// Returns the finished review, if there is one.
     pub fn finished(&self) -> Option<&ReviewFinished> {
         match &self.outcome {
             ReviewOutcome::Finished(finished) => Some(finished),
@@ -244,116 +244,117 @@ impl ReviewState {
 /// The state of a run.
 #[derive(Clone, Debug, Default)]
 pub struct RunState {
-    /// What the run is to do.
+    /// The specification of the run.
     pub spec: Option<RunSpec>,
     /// When it began.
     pub begun: Option<Time>,
-    /// The start of the present host.
+    /// When the current host started.
     pub hosted_since: Option<Time>,
-    /// How long the hosts before the present one were at work.
+    /// How long the previous hosts worked.
     hosted_before: Duration,
-    /// The last sign of the team: as far as it tells, the present host was at work.
+    /// The time of the team's last activity, up to which the current host is known to have worked.
     last_sign: Option<Time>,
-    /// Where it is; `None` before it has begun.
+    /// The current stage; `None` before the run has begun.
     pub stage: Option<Stage>,
-    /// Where it was before it ended.
+    /// The stage before the run ended.
     before_end: Option<Stage>,
-    /// Every stage it was in.
+    /// Every stage that was entered.
     pub stages: Vec<StageEntry>,
-    /// Every phase of its flow that it was in; empty when the flow has stages only.
+    /// Every phase of its flow that was entered; empty when the flow has only stages.
     pub phases: Vec<PhaseEntry>,
     /// Replaced objects, grafts and shallow boundaries that the repository had when the run began.
     pub replacements: Vec<String>,
-    /// How it was planned: `file`, `leader`, `sentence`.
+    /// The source of the plan, such as `file`, `leader` or `sentence`.
     pub plan: Option<String>,
-    /// Where the host has left the integration branch.
+    /// The head of the integration branch, as the host left it.
     pub head: Option<String>,
-    /// Where the user's branch was when the work was last brought together with it.
+    /// The head of the user's branch when it was last merged into the work.
     pub tip: Option<String>,
-    /// Rounds of fixing that were begun.
+    /// The number of fix rounds that were begun.
     pub round: u32,
-    /// Revisions that were asked for.
+    /// The number of revisions that were requested.
     pub revisions: u32,
-    /// What the checks said before work began.
+    /// The results of the checks before the work began.
     pub base: Vec<Checked>,
-    /// What they say about the commit below.
+    /// The results of the checks on the commit in `checked`.
     pub checks: Vec<Checked>,
     /// The commit that was last checked.
     pub checked: Option<String>,
-    /// The reviews of the merged work, in order; each commit is in it at most once.
+    /// The reviews of the merged work, in order; each commit appears at most once.
     pub reviews: Vec<ReviewState>,
-    /// What the checks say about each of several results, of which one is chosen.
+    /// The results of the checks on each candidate result.
     pub candidates: BTreeMap<TaskId, Vec<Checked>>,
     /// The gate, while it is open.
     pub gate: Option<Gate>,
-    /// Answers that nobody has judged yet.
+    /// Answers that the host has not validated yet.
     pub answers: Vec<GateDecision>,
     /// The decision at the gate.
     pub decision: Option<GateDecision>,
-    /// What a person asked of the present host from elsewhere: to stop.
+    /// A person's request to the current host, from outside its terminal, to stop.
     pub stop_request: Option<RunStopRequested>,
     /// How it ended.
     pub finished: Option<Finished>,
-    /// What was used.
+    /// The costs so far.
     pub spent: Costs,
-    /// Why the agent that was to choose among the results chose none, if it was asked.
+    /// Why the judge chose none of the candidate results, if it was asked.
     pub judge_failed: Option<Wording>,
-    /// The launch of a check, a leader that plans, a reviewer or a judge that was begun, and of whose end nothing is known.
+    /// The launch id of a check, planner, reviewer or judge that has begun and not ended.
     pub under_way: Option<String>,
-    /// Every conflict that was met, with the task whose work it kept out.
+    /// Every merge conflict, with the task whose work was not merged.
     pub conflicts: Vec<(TaskId, MergeConflict)>,
-    /// How often the work of a task was called merged and was not where it should have been.
+    /// How often the work of a task was recorded as merged but was missing from the branch.
     pub lost: BTreeMap<TaskId, u32>,
-    /// The references of the user's when the run began, by their full names.
+    /// The user's refs when the run began, by their full names.
     pub refs: Option<BTreeMap<String, String>>,
-    /// The files of the project when the run began, as a tree of git; only where everybody works in them.
+    /// The files of the project when the run began, as a git tree; only if all workers work in them.
     pub files: Option<String>,
-    /// Tasks that others than the host have added since the run began, or let begin anew, in this order.
+    /// Tasks that were added or restarted by others than the host since the run began, in this order.
     pub added: Vec<TaskId>,
-    /// Tasks that had failed or were blocked, and that the leader cancelled in a turn in which it made no other task.
+    /// Failed or blocked tasks that the leader cancelled in a turn in which it created no other task.
     pub given_up: Vec<TaskId>,
-    /// Tasks that have failed or were blocked, and are not completed.
+    /// Tasks that have failed or were blocked, and have not been completed since.
     troubled: BTreeSet<TaskId>,
-    /// Tasks of those that the leader has cancelled in its present turn, and whether it has made one in it.
+    /// The troubled tasks that the leader has cancelled in its current turn, and whether it has created a task in that
+    /// turn.
     cancelling: (Vec<TaskId>, bool),
-    /// What workers and the leader found that must be fixed before the work lands, with who found it.
+    /// Findings of workers and the leader that must be fixed before the work lands, with the actor that reported each.
     pub found: Vec<(EventActor, FindingAdded)>,
     /// How its plan came about.
     pub planning: Planning,
-    /// Since when its plan waits for a person.
+    /// The time since which the plan has been waiting for a person.
     waiting_since: Option<Time>,
-    /// What agents ask.
+    /// The questions of agents.
     pub questions: Questions,
-    /// What agents want to do and a person decides about, and what they were denied.
+    /// The permission requests of agents: those that wait for a person, and those that were denied.
     pub permissions: PermissionHistory,
-    /// What is known about the agent that leads the run.
+    /// The state of the agent that leads the run.
     pub leader: LeaderState,
-    /// The tasks that failed, with the reason of the last time.
+    /// The tasks that failed, each with its last reason.
     pub failures: BTreeMap<TaskId, RepeatedFailure>,
-    /// What happened, for whoever looks at the run.
+    /// The history of the run, for viewers.
     pub history: RunHistory,
 }
 
 impl RunState {
-    /// The kinds of which the last event alone tells whether a run has finished, for whoever looks at nothing else of it.
+    /// The kinds whose last event alone shows whether a run has finished.
     pub const TURNING_POINTS: [EventType; 3] = [
         EventType::RunStarted,
         EventType::RunResumed,
         EventType::RunFinished,
     ];
 
-    /// Returns whether the run is over and will not be taken up again.
+    /// Returns whether the run has ended and cannot be resumed.
     pub fn is_over_for_good(&self) -> bool {
         let finished = self.finished.as_ref();
         finished.is_some_and(|finished| !finished.is_resumable())
     }
 
-    /// Takes one event further. What is not about the run changes nothing.
+    /// Applies one event. Events that are unrelated to the run are ignored.
     pub fn apply(&mut self, event: &Event) {
         self.apply_kind(event, &event.payload());
     }
 
-    /// Takes one event further whose payload was read already.
+    /// Applies one event whose payload is already parsed.
     pub fn apply_kind(&mut self, event: &Event, what: &EventKind) {
         if let EventKind::RunStarted(_) = what {
             self.forget_last_run();
@@ -456,8 +457,8 @@ impl RunState {
         self.note_sign(event);
     }
 
-    /// Notes when the team was last at work. What a person or another program does to a run that nobody hosts is no time that
-    /// the team has used.
+    /// Records when the team was last active. What a person or another program does to a run without a host does not
+    /// count as working time.
     fn note_sign(&mut self, event: &Event) {
         let is_outside = matches!(event.actor, EventActor::Person | EventActor::Foreign);
         if self.finished.is_none() && !is_outside {
@@ -465,8 +466,8 @@ impl RunState {
         }
     }
 
-    /// Forgets a run that is over when the same team begins another one. Merged work that neither landed nor was taken back is
-    /// still on its branch.
+    /// Discards a finished run when the same team begins another one. Merged work that neither landed nor was rolled
+    /// back is still on its branch.
     fn forget_last_run(&mut self) {
         if let Some(finished) = &self.finished {
             let head = self.head.take().filter(|_| finished.end.keeps_branch());
@@ -482,13 +483,13 @@ impl RunState {
         self.planning.open().filter(|_| self.finished.is_none())
     }
 
-    /// Returns what the leader asks before it plans, and nobody has answered, the oldest first.
+    /// Returns the leader's unanswered questions before planning, the oldest first.
     pub fn plan_questions(&self) -> impl Iterator<Item = &Question> {
         let questions = self.questions.open();
         questions.filter(|question| question.kind == QuestionKind::Plan)
     }
 
-    /// Takes the time in which the plan waits for a person out of the time at work.
+    /// Excludes the time in which the plan waits for a person from the working time.
     fn follow_waiting(&mut self, at: Time) {
         let is_planning = matches!(self.stage, Some(Stage::Plan | Stage::Requirements));
         if !is_planning && self.waiting_since.is_none() {
@@ -508,7 +509,7 @@ impl RunState {
         }
     }
 
-    /// Takes in what an event tells about the agents that lead the run and choose for it.
+    /// Applies an event about the leader or the judge.
     fn about_leader(&mut self, event: &Event, what: &EventKind) {
         match what {
             EventKind::JudgeAsked(asked) => self.under_way = Some(asked.launch.clone()),
@@ -547,7 +548,7 @@ impl RunState {
         }
     }
 
-    /// Notes which findings the leader leaves as they are.
+    /// Records which findings the leader dismisses.
     fn dismiss(&mut self, dismissed: &[DismissedFinding]) {
         for finding in dismissed {
             let mut reviews = self.reviews.iter_mut();
@@ -558,7 +559,7 @@ impl RunState {
         }
     }
 
-    /// Counts how often in a row a task fails for the same reason.
+    /// Counts consecutive failures of a task for the same reason.
     fn count_failures(&mut self, event: &Event, what: &EventKind) {
         let Some(task) = &event.task_id else {
             return;
@@ -591,7 +592,7 @@ impl RunState {
         }
     }
 
-    /// Follows which work the leader gives up: a task that was in trouble and that it cancels without making another one.
+    /// Tracks the work that the leader gives up: a troubled task that it cancels without creating another one.
     fn follow_cancelled(&mut self, event: &Event, what: &EventKind) {
         let is_leader = event.actor == EventActor::Leader;
         match (what, &event.task_id) {
@@ -649,7 +650,7 @@ impl RunState {
         self.reviews.iter().find(|review| review.commit == commit)
     }
 
-    /// Returns what the last review said that came to an end.
+    /// Returns the last finished review.
     pub fn last_review(&self) -> Option<&ReviewFinished> {
         self.reviews.iter().rev().find_map(ReviewState::finished)
     }
@@ -660,33 +661,33 @@ impl RunState {
         }
     }
 
-    /// Returns where the run is, in the words of the flow that it follows; `None` before it has begun.
+    /// Returns the current stage or phase, as the run's flow calls it; `None` before the run has begun.
     pub fn phase(&self) -> Option<&str> {
         let stage = self.stage?;
         let flow = self.spec.as_ref().map(RunSpec::flow_kind);
         let entered = self.phases.last().map(|entered| entered.phase.as_str());
         match (flow.unwrap_or_default(), entered) {
             (FlowKind::Party | FlowKind::Pdca, Some(phase)) => Some(phase),
-            // A journal of an earlier version tells stages only.
+            // A journal of an earlier version contains only stages.
             (FlowKind::Party, None) => stage.party().last().copied(),
             (FlowKind::Pdca, None) => Some(stage.pdca()),
             (FlowKind::Staged, _) => Some(stage.staged()),
         }
     }
 
-    /// Returns how long the run was at work when its present host has hosted it for `hosted`. The time between two
-    /// hosts is not counted. The host measures its own time itself: the wall clock may be set while it runs.
+    /// Returns how long the run has been worked on, given how long its current host has hosted it. The time between two
+    /// hosts is not counted. The host measures its own time, because the wall clock may be changed while it runs.
     pub fn worked(&self, hosted: Duration) -> Duration {
         self.hosted_before + hosted
     }
 
-    /// Returns whether somebody was asked at the gate and nobody has decided.
+    /// Returns whether the gate is open and undecided.
     pub fn is_at_gate(&self) -> bool {
         self.stage == Some(Stage::Approval) && self.open_gate().is_some()
     }
 
-    /// Returns the gate while it waits for a decision. This is the only rule for that: a decision closes it, and so does
-    /// whatever leads out of the stage or ends the run.
+    /// Returns the gate while it waits for a decision. This is the only rule for that: a decision closes it, and so
+    /// does leaving the stage or ending the run.
     pub fn open_gate(&self) -> Option<&Gate> {
         let is_closed = self.decision.is_some() || self.finished.is_some();
         self.gate.as_ref().filter(|_| !is_closed)
@@ -698,7 +699,7 @@ impl RunState {
         }
     }
 
-    /// Notes that a person wants the run to stop. A weaker request takes nothing back.
+    /// Records a person's request to stop. A weaker request does not revoke a stronger one.
     fn ask_to_stop(&mut self, request: &RunStopRequested) {
         if self.finished.is_some() {
             return;
@@ -711,13 +712,13 @@ impl RunState {
         });
     }
 
-    /// Returns how urgently a person wants the run to stop, who said so elsewhere than at its terminal.
+    /// Returns how urgently a person requested, from outside the run's terminal, that it stop.
     pub fn stop_level(&self) -> StopLevel {
         let request = self.stop_request.as_ref();
         request.map_or(StopLevel::GoOn, |request| request.level)
     }
 
-    /// Returns whether a person has cancelled the run from elsewhere, so that it ends wherever it is.
+    /// Returns whether a person cancelled the run from outside its terminal, so that it ends in any stage.
     pub fn is_cancelled_elsewhere(&self) -> bool {
         let request = self.stop_request.as_ref();
         request.is_some_and(|request| request.cancel)
@@ -752,7 +753,7 @@ impl RunState {
     }
 
     fn enter(&mut self, stage: Stage, at: Time, reason: &str) {
-        // A person who takes their time at the gate uses none of the team's.
+        // The time in which a person decides at the gate does not count as the team's.
         if self.stage == Some(Stage::Approval)
             && let (Some(since), Some(asked)) = (self.hosted_since, self.stages.last())
         {
@@ -762,16 +763,16 @@ impl RunState {
             Stage::Fix => self.round += 1,
             Stage::Revise => {
                 self.revisions += 1;
-                // What a person asked for is new work, and has its own rounds.
+                // A requested revision is new work, with its own fix rounds.
                 self.round = 0;
             }
             _ => {}
         }
         if matches!(stage, Stage::Fix | Stage::Revise) {
-            // What comes next is other work, even where no commit tells it apart.
+            // The next checks are about different work, even if the commit is the same.
             self.checked = None;
         }
-        // Nothing that was said before the gate is opened counts at it.
+        // An answer from before the gate opens does not count.
         self.gate = None;
         self.decision = None;
         self.answers.clear();
@@ -805,7 +806,7 @@ impl RunState {
         self.checks.push(checked);
     }
 
-    /// A decision counts for the opening of the gate that it names, and once.
+    /// Applies a decision. It counts only for the gate and the commit that it names, and only once.
     fn decide(&mut self, decided: &GateDecided) {
         let Some(decision) = GateDecision::told(decided) else {
             return;
@@ -849,7 +850,7 @@ mod tests {
     use crate::event::NewEvent;
     use crate::payload::TaskChange;
 
-    /// Folds events, each given as its kind and its data.
+    /// Folds events, each given as kind and data.
     fn fold(events: &[(&str, Value)]) -> RunState {
         let mut state = RunState::default();
         for (seq, (kind, data)) in (1..).zip(events) {

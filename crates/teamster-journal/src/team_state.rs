@@ -1,7 +1,8 @@
-//! The state of a team, folded from its journal alone: its run, its workers, and what became of each task.
+//! The state of a team, folded from its journal alone: its run, its workers, and the history of each task.
 //!
 //! This is the one place that interprets events for people. The page, `top`, `status`, replay and the report read the
-//! result. What the store knows better, such as the tasks themselves and who is alive, is not told here.
+//! result. Facts for which the store is authoritative, such as the tasks themselves and which workers are alive, are
+//! not part of it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -20,9 +21,9 @@ use crate::payload::{AgentEventRecorded, SecretKept, TaskChange, WorkerProgress}
 use crate::questions::Questions;
 use crate::run_state::RunState;
 
-/// Marks of a worker that are kept, the newest.
+/// The maximum number of marks kept per worker; the newest are kept.
 const MOST_MARKS: usize = 500;
-/// Stretches of work of a worker that are kept, the newest.
+/// The maximum number of work spans kept per worker; the newest are kept.
 const MOST_SPANS: usize = 5_000;
 
 /// The state of a team.
@@ -38,41 +39,41 @@ pub struct TeamState {
     pub run: RunState,
     /// Members in the order in which they joined.
     pub members: Vec<String>,
-    /// Everybody of whom the journal tells, by name. A person and the system act, too.
+    /// Every actor in the journal, by name. This includes people and the system.
     pub workers: BTreeMap<String, WorkerState>,
-    /// What became of each task.
+    /// The history of each task.
     pub tasks: BTreeMap<TaskId, TaskHistory>,
-    /// What somebody asked, and what became of it.
+    /// The questions and their states.
     pub questions: Questions,
     /// Files of workers that must not be committed, in the order in which they were found.
     pub secrets: Vec<SecretKept>,
 }
 
-/// What became of a task.
+/// The history of a task.
 #[derive(Clone, Debug, Default)]
 pub struct TaskHistory {
-    /// What it is about.
+    /// Its subject.
     pub subject: String,
-    /// How often it was begun.
+    /// The number of attempts.
     pub attempts: usize,
-    /// Who had it last.
+    /// The worker that had it last.
     pub last_worker: Option<String>,
-    /// Who has it now.
+    /// The worker that has it now.
     holder: Option<String>,
     /// Whether its work is in the team's branch.
     pub is_merged: bool,
     /// Whether it was completed without a change, so that there is nothing to merge.
     pub is_unchanged: bool,
-    /// How often merging it met a conflict.
+    /// How often merging it conflicted.
     pub conflicts: usize,
-    /// Whether a conflict of its was the last one that anybody tries to resolve.
+    /// Whether its last conflict will not be resolved any more.
     pub is_given_up: bool,
 }
 
-/// Where a worker stands by what the journal tells.
+/// The phase of a worker, according to the journal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WorkerPhase {
-    /// Nothing is told.
+    /// The journal does not say.
     #[default]
     Unknown,
     /// It is a member and was not started.
@@ -81,9 +82,9 @@ pub enum WorkerPhase {
     Spawning,
     /// It has a task.
     Working,
-    /// It has a task, and its agent asked somebody something.
+    /// It has a task, and its agent waits for an answer.
     Waiting,
-    /// It has none.
+    /// It has no task.
     Idle,
     /// It waits for something.
     Paused,
@@ -95,12 +96,12 @@ pub enum WorkerPhase {
     Stopped,
     /// It is dead.
     Dead,
-    /// It is no member any more.
+    /// It has left the team.
     Left,
 }
 
 impl WorkerPhase {
-    /// Returns the word for it; empty when nothing is told.
+    /// Returns its name; empty when the phase is unknown.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Unknown => "",
@@ -119,54 +120,54 @@ impl WorkerPhase {
     }
 }
 
-/// What the journal tells of one worker.
+/// The state of one worker, according to the journal.
 #[derive(Clone, Debug, Default)]
 pub struct WorkerState {
     /// The client that it drives.
     pub provider: String,
-    /// What it is for.
+    /// Its role.
     pub role: Option<String>,
     /// The model that it uses.
     pub model: Option<String>,
-    /// Where it stands.
+    /// Its phase.
     pub phase: WorkerPhase,
-    /// Since when it stands there.
+    /// When it entered that phase.
     pub since: Option<Time>,
-    /// When it or its agent last did anything.
+    /// When it or its agent was last active.
     pub last_event_at: Option<Time>,
     /// The task that it has.
     pub holds: Option<TaskId>,
-    /// What was last said against it, with the evidence and its codes; `None` while all is well.
+    /// The last verdict against it, with the evidence and its message codes; `None` while there is none.
     pub verdict: Option<(Verdict, Vec<String>, PhraseKeys)>,
     /// Attempts that it began.
     pub attempts: u64,
     /// Tasks that it completed.
     pub completed: u64,
-    /// Attempts of its that failed.
+    /// Attempts that failed.
     pub failed: u64,
-    /// Attempts that failed since the last one that did not.
+    /// The number of consecutive failed attempts.
     pub failed_in_a_row: u32,
-    /// How long it had a task, without the attempts that go on.
+    /// How long it has had tasks, without the running attempts.
     busy: Duration,
-    /// What its agent wants to do and a person has to decide.
+    /// Its agent's permission requests that wait for a person.
     pub requests: Vec<PermissionRequest>,
-    /// How far its agent says that it is with the task that it has.
+    /// Its agent's report of the progress of the current task.
     pub progress: Option<WorkerProgress>,
-    /// The limit of its provider that it waits for, while it is [`WorkerPhase::Limited`].
+    /// The provider limit that it waits for, while it is [`WorkerPhase::Limited`].
     pub limit: Option<ProviderLimit>,
     /// The signal that asked it to stop: `shutdown` or `drain`.
     pub asked_to: Option<&'static str>,
-    /// Its work, in order.
+    /// Its work spans, in order.
     pub spans: Vec<Span>,
     /// What happened to it, in order.
     pub marks: Vec<Mark>,
 }
 
-/// How a stretch of work ended.
+/// How a work span ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum SpanEnd {
-    /// It goes on.
+    /// It is still running.
     Open,
     /// The task was completed.
     Completed,
@@ -178,19 +179,19 @@ pub enum SpanEnd {
     Requeued,
 }
 
-/// A worker's stretch of work on one task.
+/// A worker's uninterrupted work on one task.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Span {
     /// The task.
     pub task_id: TaskId,
-    /// What the task is about.
+    /// The subject of the task.
     pub subject: String,
-    /// The position of the journal at which it began.
+    /// The position of the event at which it began.
     pub seq: u64,
     /// When it began.
     pub from: Time,
-    /// When it ended; `null` while it goes on.
+    /// When it ended; `null` while it is running.
     pub to: Option<Time>,
     /// How it ended.
     pub end: SpanEnd,
@@ -200,41 +201,41 @@ pub struct Span {
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Mark {
-    /// The position of the journal.
+    /// The position of the event.
     pub seq: u64,
     /// When it happened.
     pub at: Time,
     /// The name of the event's kind, such as `worker.spawned` or `worker.dead`.
     pub what: String,
-    /// More about it, in words.
+    /// Details, as text.
     pub words: String,
-    /// The codes of these words, for other languages; empty where somebody else wrote them.
+    /// The message codes of this text, for translation; empty if teamster did not write it.
     pub words_codes: Vec<PhraseKey>,
 }
 
-/// A request of an agent that waits for a person's answer.
+/// An agent's permission request that waits for a person's answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "Request")]
 pub struct PermissionRequest {
-    /// Its name, for the answer.
+    /// Its id, for the answer.
     pub request: String,
     /// What the agent wants to do.
     pub what: String,
     /// The task that it is for.
     pub task_id: Option<TaskId>,
-    /// Since when it waits.
+    /// When it was made.
     pub asked_at: Time,
     /// The command that allows it.
     pub command: String,
-    /// The position of the event that asks. It tells requests of the same name apart: a client may give the requests of each
-    /// of its processes the same names.
+    /// The position of the event that made the request. It distinguishes requests with the same id, because a client
+    /// may reuse ids across its processes.
     #[serde(skip)]
     pub seq: u64,
 }
 
 impl PermissionRequest {
-    /// Takes a request of an agent into `open`, or out of it when it was answered.
+    /// Adds an agent's request to `open`, or removes it when it was answered.
     pub fn follow(open: &mut Vec<Self>, event: &Event, agent: &AgentEventRecorded) {
         let Some(request) = &agent.request else {
             return;
@@ -267,7 +268,7 @@ impl TeamState {
         state
     }
 
-    /// Takes one event further.
+    /// Applies one event.
     pub fn apply(&mut self, event: &Event, what: &EventKind) {
         self.last = Some(event.ts);
         self.run.apply_kind(event, what);
@@ -281,12 +282,12 @@ impl TeamState {
         }
     }
 
-    /// Returns the merged task that resolved the conflict of a task, where there is one.
+    /// Returns the merged task that resolved the merge conflict of a task, if there is one.
     pub fn merged_by(&self, task: &TaskId) -> Option<&TaskId> {
         let mut conflicts = self.run.conflicts.iter();
         let fix = conflicts.find_map(|(id, conflict)| {
             let fix = conflict.fix_task.as_ref().filter(|_| id == task)?;
-            // A task that resolves comes after the conflict, so this ends.
+            // A task that resolves a conflict is created after it, so this terminates.
             let is_later = fix.number() > task.number();
             let is_in = self.tasks.get(fix).is_some_and(|fix| fix.is_merged)
                 || (is_later && self.merged_by(fix).is_some());
@@ -316,14 +317,14 @@ impl TeamState {
         }
     }
 
-    /// Somebody who is known did something.
+    /// Records activity of a known actor.
     fn is_active(&mut self, name: &str, event: &Event) {
         if let Some(worker) = self.workers.get_mut(name) {
             worker.last_event_at = Some(event.ts);
         }
     }
 
-    /// Takes in what an event tells about the team and its workers.
+    /// Applies an event about the team and its workers.
     fn team_event(&mut self, event: &Event, what: &EventKind) {
         match what {
             EventKind::TeamCreated(created) => {
@@ -396,7 +397,7 @@ impl TeamState {
         }
     }
 
-    /// Takes in what an event tells about a task, its merge, and the worker that has it.
+    /// Applies an event about a task, its merge, or the worker that has it.
     fn task_event(&mut self, event: &Event, what: &EventKind) {
         let Some(id) = &event.task_id else { return };
         let task = self.tasks.entry(id.clone()).or_default();
@@ -409,7 +410,7 @@ impl TeamState {
                 subject: Some(subject),
                 ..
             }) => task.subject.clone_from(subject),
-            // The first version called it merged, too, when there was no commit to merge.
+            // The first version also recorded a merge when there was no commit to merge.
             EventKind::MergeMerged(merged) => {
                 task.is_merged = merged.commit.is_some();
                 task.is_unchanged = !task.is_merged;
@@ -450,7 +451,7 @@ impl TeamState {
     }
 }
 
-/// Returns how an attempt at a task ends by an event, or `None` when it goes on.
+/// Returns how an event ends an attempt at a task, or `None` when the attempt continues.
 fn end_of_attempt(what: &EventKind) -> Option<SpanEnd> {
     match what {
         EventKind::TaskClaimed(_)
@@ -460,7 +461,7 @@ fn end_of_attempt(what: &EventKind) -> Option<SpanEnd> {
         EventKind::TaskCompleted(_) => Some(SpanEnd::Completed),
         EventKind::TaskFailed(_) => Some(SpanEnd::Failed),
         EventKind::TaskRequeued(_) => Some(SpanEnd::Requeued),
-        // A foreign program may have ended it without our words for it.
+        // Another program may have ended it with a plain update.
         EventKind::TaskUpdated(change) => match change.to {
             Some(Status::Completed) => Some(SpanEnd::Completed),
             Some(Status::Pending) => Some(SpanEnd::Released),
@@ -471,7 +472,7 @@ fn end_of_attempt(what: &EventKind) -> Option<SpanEnd> {
 }
 
 impl WorkerState {
-    /// Returns how long it had a task by this time.
+    /// Returns how long it has had a task up to this time.
     pub fn busy(&self, now: Time) -> Duration {
         let open = self.spans.iter().filter(|span| span.to.is_none());
         open.fold(self.busy, |busy, span| {
@@ -479,7 +480,7 @@ impl WorkerState {
         })
     }
 
-    /// Returns whether this is a worker at all: a person and the system act, too.
+    /// Returns whether this is a worker. People and the system are actors, too.
     pub fn is_worker(&self) -> bool {
         !self.spans.is_empty() || !self.marks.is_empty()
     }
@@ -507,7 +508,7 @@ impl WorkerState {
         shorten(&mut self.spans, MOST_SPANS);
     }
 
-    /// Takes in whether its agent waits for an answer.
+    /// Records whether its agent waits for an answer.
     fn wait_for_answer(&mut self, is_waiting: bool, event: &Event) {
         self.last_event_at = Some(event.ts);
         match (self.phase, is_waiting) {
@@ -548,7 +549,7 @@ impl WorkerState {
         }
     }
 
-    /// Takes in an event about the worker itself.
+    /// Applies an event about the worker itself.
     fn happened(&mut self, event: &Event, what: &EventKind, about: &AboutWorker<'_>) {
         let AboutWorker {
             evidence,
@@ -636,9 +637,9 @@ impl WorkerState {
     }
 }
 
-/// What an event about a worker tells.
+/// What an event says about a worker.
 struct AboutWorker<'a> {
-    /// The worker, where it is named; else it is the event's actor.
+    /// The worker, if it is named; otherwise it is the event's actor.
     worker: Option<&'a str>,
     evidence: &'a [String],
     codes: &'a PhraseKeys,
@@ -646,7 +647,7 @@ struct AboutWorker<'a> {
 }
 
 impl<'a> AboutWorker<'a> {
-    /// Returns what an event tells about a worker, or `None` when it is about something else.
+    /// Returns what an event says about a worker, or `None` when it is about something else.
     fn of(what: &'a EventKind) -> Option<Self> {
         const NONE: &PhraseKeys = &PhraseKeys::none();
         let about = |worker: Option<&'a str>, reason: &'a str| Self {
@@ -684,7 +685,7 @@ impl<'a> AboutWorker<'a> {
     }
 }
 
-/// Returns the name that an event gives, else that of its actor.
+/// Returns the given name, or that of the event's actor.
 fn or_actor<'a>(name: Option<&'a str>, event: &'a Event) -> &'a str {
     match name {
         Some(name) if !name.is_empty() => name,

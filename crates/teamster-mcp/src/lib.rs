@@ -1,5 +1,9 @@
 //! The MCP server: tools over standard input and output, for a client that runs an agent.
 //!
+//! # What it owns
+//!
+//! The tools that an agent, or a person's own client, can call over MCP.
+//!
 //! # How it works
 //!
 //! ```text
@@ -7,14 +11,14 @@
 //!                                  └─▶ person: use cases of teamster-app   tools of a person's own client
 //! ```
 //!
-//! Which tools there are is decided once, by where the server runs ([`ToolSource::find`]): below a worker's bridge it speaks
-//! for that worker and for nobody else, whatever a request says. Each call does its work on a thread that may wait, so that
-//! an agent that waits for an answer can call other tools meanwhile.
+//! The set of tools is decided once, by where the server runs ([`ToolSource::find`]): below a worker's bridge it acts for
+//! that worker only, whatever a request says. Each call runs on its own blocking thread, so an agent that waits for an
+//! answer can call other tools in the meantime.
 //!
 //! # What it refuses
 //!
-//! There is no tool that approves, rejects, trusts or deletes. Below a worker whose bridge cannot be reached there are no
-//! tools at all: an agent never becomes the person. Nothing but the protocol goes to standard output, and every answer is
+//! No tool approves, rejects, trusts or deletes. Below a worker whose bridge cannot be reached, the server offers no tools
+//! at all, so that an agent never acts as the person. Only the protocol goes to standard output, and every answer is
 //! redacted.
 
 mod person;
@@ -36,7 +40,7 @@ use teamster_app::{App, questions};
 use teamster_types::json::Object;
 use teamster_workers::tools::ToolFailure;
 
-/// For whom the tools are.
+/// The user of the tools.
 #[derive(Clone, Debug)]
 pub enum ToolSource {
     /// The worker whose bridge listens at this socket.
@@ -46,7 +50,7 @@ pub enum ToolSource {
 }
 
 impl ToolSource {
-    /// Finds out for whom the tools are, from where this process runs.
+    /// Determines the user of the tools from where this process runs.
     pub fn find() -> Result<Self> {
         if let Some(socket) = questions::socket_of_caller() {
             return Ok(Self::Worker(socket));
@@ -61,7 +65,7 @@ struct ToolEntry {
     name: &'static str,
     description: String,
     schema: Object,
-    /// Whether it changes nothing.
+    /// Whether the tool changes nothing.
     is_read_only: bool,
 }
 
@@ -70,7 +74,7 @@ pub fn serve(source: ToolSource) -> Result {
     let failed = |what: String| {
         AppError::new(
             ErrorKind::Failed,
-            format!("the MCP server cannot go on: {what}"),
+            format!("the MCP server cannot continue: {what}"),
         )
         .hint("a client starts it; `teamster mcp --help` shows how")
     };
@@ -82,14 +86,14 @@ pub fn serve(source: ToolSource) -> Result {
     let outcome = runtime.block_on(async {
         let running = match server.serve(rmcp::transport::stdio()).await {
             Ok(running) => running,
-            // A client may change its mind before it has said anything.
+            // A client may disconnect before it has sent anything.
             Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
             Err(error) => return Err(failed(error.to_string())),
         };
         let ended = running.waiting().await;
         ended.map(drop).map_err(|error| failed(error.to_string()))
     });
-    // A thread may still wait for an answer that nobody wants any more.
+    // A thread may still wait for an answer that is no longer needed.
     runtime.shutdown_background();
     outcome
 }
@@ -165,7 +169,7 @@ fn in_words(value: &Value) -> String {
     serde_json::to_string_pretty(value).unwrap_or_else(|_| value.to_string())
 }
 
-/// Returns the failure for a thread that ended without an answer.
+/// Returns the failure of a thread that ended without an answer.
 fn lost() -> ToolFailure {
     ToolFailure::new("the tool ended without an answer", "try again")
 }

@@ -1,4 +1,4 @@
-//! Records of what was decided at the gate. They are for people and auditors; no decision is ever read back from them.
+//! Records of decisions at the gate. They are for people and auditors; decisions are never read back from them.
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -8,10 +8,10 @@ use teamster_types::redact::redact;
 
 use crate::{Party, PartyError, Result};
 
-/// Decisions that may fall into one millisecond; nobody decides faster.
+/// The maximum number of decisions within one millisecond.
 const MOST_AT_ONCE: u32 = 1_000;
 
-/// What was decided.
+/// A decision at the gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ApprovalDecision {
@@ -19,7 +19,7 @@ pub enum ApprovalDecision {
     Approved,
     /// The work is not accepted.
     Rejected,
-    /// The work is to be changed first.
+    /// The work needs changes first.
     Revision,
 }
 
@@ -33,14 +33,14 @@ impl ApprovalDecision {
         }
     }
 
-    /// Returns the decision that leads to a phase; `None` when entering it decides nothing.
+    /// Returns the decision that leads to a phase; `None` when entering it is not a decision.
     pub fn of_phase(phase: &str) -> Option<Self> {
         let all = [Self::Approved, Self::Rejected, Self::Revision];
         all.into_iter().find(|decision| decision.phase() == phase)
     }
 }
 
-/// How the decision was told.
+/// The channel of a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Via {
@@ -48,54 +48,54 @@ pub enum Via {
     Terminal,
     /// By a person in Studio.
     Studio,
-    /// By an option with which the run was started.
+    /// By an option of the command that started the run.
     Flag,
 }
 
-/// A decision that is to be recorded.
+/// A decision to record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewApproval {
-    /// What was decided.
+    /// The decision.
     pub decision: ApprovalDecision,
-    /// The commit that was decided on.
+    /// The commit that was decided about.
     pub commit: String,
-    /// The commit that the work began at.
+    /// The commit where the work began.
     pub base: String,
     /// The session it belongs to.
     pub session_id: String,
-    /// How it was told.
+    /// The channel of the decision.
     pub via: Via,
-    /// Why, in the words of whoever decided; may be empty.
+    /// The reason, as the decider gave it; may be empty.
     pub reason: String,
 }
 
 /// The record of a decision.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ApprovalRecord {
-    /// The id, `approval-{timestamp}`, as its file is called.
+    /// The id, `approval-{timestamp}`, which is also the name of its file.
     pub id: String,
-    /// What was decided.
+    /// The decision.
     pub decision: ApprovalDecision,
-    /// The commit that was decided on.
+    /// The commit that was decided about.
     pub commit: String,
-    /// The commit that the work began at.
+    /// The commit where the work began.
     pub base: String,
     /// The session it belongs to.
     pub session_id: String,
-    /// How it was told.
+    /// The channel of the decision.
     pub via: Via,
-    /// Why, in the words of whoever decided.
+    /// The reason, as the decider gave it.
     pub reason: String,
     /// When it was decided.
     pub at: Time,
 }
 
 impl Party {
-    /// Records a decision in a file of its own; an earlier record is never replaced.
+    /// Records a decision in its own file; an earlier record is never replaced.
     pub fn record_approval(&self, new: &NewApproval, now: Time) -> Result<ApprovalRecord> {
         let _held = self.hold()?;
         let folder = self.folder(layout::APPROVALS)?;
-        // Colons are no part of a file's name everywhere.
+        // Colons are not allowed in file names on all systems.
         let time = now.to_string().replace([':', '.'], "-");
         for number in 1..=MOST_AT_ONCE {
             let stamp = match number {

@@ -1,14 +1,14 @@
-//! How an operation fails: what happened, and what to do.
+//! The error of an operation: what happened, and what to do about it.
 
 use teamster_fs::FsError;
 use teamster_types::flow::StepError;
 
-/// What sort of failure it is; the exit code follows from it.
+/// The kind of an error, which determines the exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PartyErrorKind {
     /// It does not exist.
     NotFound,
-    /// A step that may not be taken, or a session that is under way.
+    /// An illegal transition, or a session that is in progress.
     Conflict,
     /// The operation is not allowed.
     Refused,
@@ -18,15 +18,15 @@ pub enum PartyErrorKind {
     Damaged,
 }
 
-/// An operation that did not happen.
+/// Why an operation was not carried out.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct PartyError {
-    /// What sort of failure.
+    /// The kind of the error.
     pub kind: PartyErrorKind,
     /// A sentence that says what happened.
     pub message: String,
-    /// What to do now.
+    /// What to do about it.
     pub hint: String,
 }
 
@@ -55,7 +55,7 @@ impl PartyError {
         Self::new(
             PartyErrorKind::Damaged,
             format!("{file}: {error}"),
-            "mend or remove the file; nothing was changed",
+            "repair or remove the file; nothing was changed",
         )
     }
 }

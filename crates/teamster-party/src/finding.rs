@@ -1,4 +1,4 @@
-//! Findings: what a phase found out, as Markdown. A phase is left only when it has one.
+//! Findings: the results of a phase, as Markdown. A phase can be left only when it has one.
 
 use std::collections::BTreeSet;
 
@@ -8,9 +8,9 @@ use teamster_types::redact::redact;
 
 use crate::{Party, PartyError, Result, front_matter};
 
-/// Phases that are left with a finding.
+/// The phases that require a finding before they are left.
 pub const PHASES: [&str; 4] = ["analyzing", "planning", "executing", "reviewing"];
-/// A finding is read by people, so it is not larger than this.
+/// The maximum size of a finding in bytes, because people read it.
 const LONGEST: usize = 1024 * 1024;
 const MOST: u32 = 10_000;
 
@@ -25,7 +25,7 @@ impl Phase {
         match PHASES.iter().find(|phase| **phase == name) {
             Some(phase) => Ok(Self(phase)),
             None => Err(PartyError::refused(
-                format!("`{name}` is no phase with findings"),
+                format!("`{name}` is not a phase with findings"),
                 format!("phases are {}", PHASES.join(", ")),
             )),
         }
@@ -38,7 +38,7 @@ impl Phase {
 }
 
 impl Party {
-    /// Adds a finding, and returns the name of its file. Earlier ones of the phase stay.
+    /// Adds a finding, and returns the name of its file. Earlier findings of the phase are kept.
     pub fn add_finding(&self, phase: Phase, text: &str, author: &str, now: Time) -> Result<String> {
         if front_matter::body(text).trim().is_empty() {
             return Err(PartyError::refused(
@@ -76,7 +76,7 @@ impl Party {
         ))
     }
 
-    /// Returns the phases that have a finding which says something.
+    /// Returns the phases that have a non-empty finding.
     pub fn findings(&self) -> Result<BTreeSet<String>> {
         let mut found = BTreeSet::new();
         let Some(folder) = self.dir.child(layout::FINDINGS)? else {
@@ -98,7 +98,7 @@ impl Party {
         Ok(found)
     }
 
-    /// Returns every finding by the name of its file, without what is there for programs.
+    /// Returns every finding by the name of its file, without the front matter.
     pub fn finding_texts(&self) -> Result<Vec<(String, String)>> {
         let mut found = Vec::new();
         let Some(folder) = self.dir.child(layout::FINDINGS)? else {

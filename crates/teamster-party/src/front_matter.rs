@@ -1,4 +1,4 @@
-//! The block between two lines of `---` with which a finding begins: keys for programs, above a text for people.
+//! The front matter of a finding, between two lines of `---`: keys for programs, above a text for people.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ pub(crate) fn body(text: &str) -> &str {
     split(text).map_or(text, |(_, body)| body)
 }
 
-/// Returns the text with these keys in its front matter. A text that has some already keeps its other lines.
+/// Returns the text with these keys in its front matter. Existing front matter keeps its other lines.
 pub(crate) fn with(text: &str, keys: &[(&str, &str)]) -> String {
     let (old, body) = split(text).unwrap_or(("", text));
     let mut out = String::from("---\n");
@@ -30,7 +30,7 @@ pub(crate) fn with(text: &str, keys: &[(&str, &str)]) -> String {
     out
 }
 
-/// The lines of the front matter, and what follows it.
+/// Splits a text into the lines of the front matter, and what follows it.
 fn split(text: &str) -> Option<(&str, &str)> {
     let inner = text
         .strip_prefix("---\n")

@@ -14,15 +14,15 @@
 //!
 //! # How it works
 //!
-//! A session has a phase. The flow `party` of `teamster-types` says which phase may follow which and what must be there
-//! first: a finding of the phase that is left, tickets that are done. [`Party`] is the folder; every change is made under
-//! its one lock and is one atomic replacement of one file.
+//! A session has a phase. The flow `party` of `teamster-types` defines the allowed transitions and their conditions,
+//! such as a finding of the phase that is left, or completed tickets. [`Party`] is the folder; every change is made
+//! under its one lock and is one atomic replacement of one file.
 //!
 //! # What it refuses
 //!
-//! A step that may not be taken changes nothing. A record of a decision is never replaced, and no decision is ever read
-//! back from one. People read these files and pass them on, so every text is redacted before it is written. What other
-//! programs put into a file stays there.
+//! An illegal transition changes nothing. The record of a decision is never replaced, and no decision is ever read back
+//! from one. People read these files and share them, so every text is redacted before it is written. Data of other
+//! programs in a file is preserved.
 
 mod approval;
 mod error;
@@ -45,7 +45,7 @@ pub use ticket::{NewTicket, TaskTicket, Ticket, TicketStatus};
 /// The result of an operation.
 pub type Result<T, E = PartyError> = std::result::Result<T, E>;
 
-/// How long a change waits for somebody else's change of the same session.
+/// How long a change waits for another change of the same session.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A project's folder for sessions.
@@ -55,18 +55,18 @@ pub struct Party {
 }
 
 impl Party {
-    /// Returns the folder as it is, or `None` when the project has none.
+    /// Returns the existing folder, or `None` when the project has none.
     pub fn find(project: &Dir) -> Result<Option<Self>> {
         Ok(project.child(layout::PARTY)?.map(|dir| Self { dir }))
     }
 
-    /// Returns the folder, which is made if need be.
+    /// Returns the folder, creating it if necessary.
     pub fn make(project: &Dir) -> Result<Self> {
         Self::made(project.child_or_create(layout::PARTY)?)
     }
 
-    /// Returns the folder of a team's session, or `None` when there is none: the team's own, where it has one, else the
-    /// project's.
+    /// Returns the folder of a team's session, or `None` when there is none: the team's own if it has one, otherwise
+    /// the project's.
     pub fn find_for(project: &Dir, team: &TeamName) -> Result<Option<Self>> {
         let own = project.descend(&layout::own_party(team))?;
         match own.map(|dir| Self { dir }) {
@@ -75,8 +75,8 @@ impl Party {
         }
     }
 
-    /// Returns the folder for the session of a team, which is made if need be. It is the project's, unless that has the session
-    /// of another team under way: then the team has a folder of its own within, and keeps it.
+    /// Returns the folder for the session of a team, creating it if necessary. It is the project's, unless that holds
+    /// an unfinished session of another team: then the team gets its own folder within it, and keeps it.
     pub fn make_for(project: &Dir, team: &TeamName) -> Result<Self> {
         let shared = Self::make(project)?;
         let own = project.descend(&layout::own_party(team))?;
@@ -84,7 +84,7 @@ impl Party {
             Some(own) => own.has_session()?,
             None => false,
         };
-        // A damaged session is nobody's.
+        // A damaged session belongs to no team.
         let other = shared.session().ok().flatten();
         let is_taken = other.is_some_and(|other| other.is_active() && other.team != team.as_str());
         if has_own || is_taken {
@@ -93,7 +93,7 @@ impl Party {
         Ok(shared)
     }
 
-    /// Returns the sessions of teams that have a folder of their own, by the names of their teams.
+    /// Returns the sessions of teams that have their own folder, by team name.
     pub fn beside(project: &Dir) -> Result<Vec<(String, PartySession)>> {
         let Some(dir) = project.descend(&[layout::PARTY, layout::PARTY_SESSIONS])? else {
             return Ok(Vec::new());
@@ -122,12 +122,12 @@ impl Party {
         Ok(Self { dir })
     }
 
-    /// Takes the lock that whoever changes anything holds; the kernel frees it at their death.
+    /// Takes the lock that every change requires; the kernel releases it when the process dies.
     fn hold(&self) -> Result<Lock> {
         match Lock::wait(&self.dir, layout::PARTY_LOCK, PATIENCE, false)? {
             Waited::Held(lock) => Ok(lock),
             Waited::TimedOut => Err(PartyError::conflict(
-                "somebody else changes the session at this moment",
+                "another process is changing the session",
                 "try again",
             )),
         }

@@ -1,4 +1,4 @@
-//! The session: who works on what, and in which phase. A session that makes room for a later one is archived whole.
+//! The session: its team, its task and its phase. A session that is replaced by a later one is archived completely.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -12,12 +12,12 @@ use crate::{Party, PartyError, Result};
 
 mod stored;
 
-/// The size in bytes from which on events go to a new file; one older part is kept.
+/// The size in bytes at which the event log is rotated; one older part is kept.
 const MOST_EVENTS: u64 = 1024 * 1024;
-/// The longest reason of a step, in characters.
+/// The maximum length of a transition's reason, in characters.
 const REASON_LIMIT: usize = 2_000;
 
-/// A session, as its file holds it. What others put into the file stays there.
+/// A session, as stored in its file. Data of other programs in the file is preserved.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(from = "stored::Stored")]
 pub struct PartySession {
@@ -25,70 +25,70 @@ pub struct PartySession {
     pub id: String,
     /// The team of the session.
     pub team: String,
-    /// What the session is about.
+    /// The task of the session.
     pub task: String,
-    /// The phase that the session is in.
+    /// The current phase.
     pub phase: String,
-    /// Every step that the session took, the first one first.
+    /// Every transition of the session, the first one first.
     pub phase_history: Vec<PhaseChange>,
-    /// How often what was found wrong has been worked on.
+    /// The fix rounds of the session.
     pub fix_loop: FixLoop,
-    /// What the session made.
+    /// The artifacts of the session.
     pub artifacts: Vec<Value>,
-    /// Who takes part: `name`, `agent`, `role`, whether they were `spawned`, and what else was said of them.
+    /// The members: `name`, `agent`, `role`, whether they were `spawned`, and other keys.
     pub members: Vec<Value>,
     /// When the session began.
     pub created_at: Time,
     /// When the session was last changed.
     pub updated_at: Time,
-    /// What other programs put there.
+    /// Data of other programs.
     #[serde(flatten)]
     pub more: Object,
 }
 
-/// A step that was taken.
+/// A transition of a session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PhaseChange {
     /// The phase that was left.
     pub from: String,
     /// The phase that was entered.
     pub to: String,
-    /// Why the step was taken.
+    /// Why the transition was made.
     #[serde(default)]
     pub reason: String,
-    /// When the step was taken.
+    /// When the transition was made.
     pub at: Time,
 }
 
-/// How often what was found wrong has been worked on.
+/// The fix rounds of the session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FixLoop {
-    /// The number of attempts so far.
+    /// The number of fix rounds so far.
     pub attempt: u32,
-    /// The most attempts that are made.
+    /// The maximum number of fix rounds.
     pub max_attempts: u32,
 }
 
-/// What a new session is made of.
+/// The content of a new session.
 #[derive(Clone, Debug)]
 pub struct NewSession {
     /// The team of the session.
     pub team: TeamName,
-    /// What the session is about.
+    /// The task of the session.
     pub task: String,
-    /// Who takes part: objects with at least a `name`.
+    /// The members: objects with at least a `name`.
     pub members: Vec<Value>,
-    /// How often what is found wrong may be worked on.
+    /// The maximum number of fix rounds.
     pub max_attempts: u32,
 }
 
-/// How often what is found wrong may be worked on, unless somebody says otherwise.
+/// The default maximum number of fix rounds.
 pub const MAX_ATTEMPTS: u32 = 3;
 
-/// A step that was just taken.
+/// A transition that was just made.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TakenStep {
-    /// The step that was taken.
+    /// The transition.
     pub step: Step,
     /// The session afterwards.
     pub session: PartySession,
@@ -101,17 +101,17 @@ fn flow() -> Result<Flow> {
 }
 
 impl PartySession {
-    /// Returns whether work goes on, or a person is asked.
+    /// Returns whether the session is working, or waits for a person.
     pub fn is_active(&self) -> bool {
         flow().is_ok_and(|flow| flow.is_active(&self.phase))
     }
 
-    /// Returns whether a person is to decide about the work.
+    /// Returns whether a person has to decide about the work.
     pub fn is_awaiting_approval(&self) -> bool {
         self.phase == "AWAITING_APPROVAL"
     }
 
-    /// Returns the number of revisions that a person asked for so far.
+    /// Returns the number of revisions that were requested so far.
     fn revisions(&self) -> u32 {
         let asked = self
             .phase_history
@@ -138,12 +138,12 @@ impl Party {
         self.session()?.ok_or_else(|| {
             PartyError::not_found(
                 "there is no session here",
-                "`teamster session init --team TEAM --task TEXT` begins one",
+                "`teamster session init --team TEAM --task TEXT` starts one",
             )
         })
     }
 
-    /// Begins a session. One that is over is put aside; one that is under way only if `force` says so.
+    /// Starts a session. A finished session is archived first; an unfinished one only with `force`.
     pub fn begin(&self, new: &NewSession, now: Time, force: bool) -> Result<PartySession> {
         if new.task.trim().is_empty() {
             return Err(PartyError::refused(
@@ -191,7 +191,7 @@ impl Party {
         Ok(session)
     }
 
-    /// Takes a step, if the flow has it and everything it needs is there.
+    /// Makes a transition, if the flow allows it and its conditions are met.
     pub fn transition(&self, to: &str, reason: &str, now: Time) -> Result<TakenStep> {
         if reason.chars().count() > REASON_LIMIT {
             return Err(PartyError::refused(
@@ -231,7 +231,8 @@ impl Party {
         Ok(TakenStep { step, session })
     }
 
-    /// Returns what the guards of a step look at, as it is now. The rounds are those of a session that has begun none.
+    /// Returns the current facts that the conditions of a transition depend on. The rounds are those of a session that
+    /// has begun none.
     pub fn facts(&self) -> Result<Facts> {
         Ok(Facts {
             findings: self.findings()?,
@@ -240,7 +241,7 @@ impl Party {
         })
     }
 
-    /// Notes who of the members was started, and what the session made; nothing is written that stands there already.
+    /// Records which members were started, and the artifacts of the session; unchanged data is not written again.
     pub fn note_progress(&self, spawned: &[String], artifacts: &[Value], now: Time) -> Result<()> {
         let lock = self.hold()?;
         let before = self.must_session()?;
@@ -265,7 +266,7 @@ impl Party {
         self.save(&lock, &session)
     }
 
-    /// Ends a session as failed, from wherever it is: whoever drives it has given up. One that is over stays as it is.
+    /// Ends a session as failed from any phase, when its driver has given up. A finished session is not changed.
     pub fn fail(&self, reason: &str, now: Time) -> Result<()> {
         const FAILED: &str = "FAILED";
         let lock = self.hold()?;
@@ -304,7 +305,7 @@ impl Party {
         Ok(next.into_iter().map(str::to_owned).collect())
     }
 
-    /// Returns whether a session of this id was archived.
+    /// Returns whether a session with this id was archived.
     fn is_archived(&self, id: &str) -> Result<bool> {
         let Some(archive) = self.dir.child(layout::PARTY_ARCHIVE)? else {
             return Ok(false);
@@ -312,12 +313,12 @@ impl Party {
         Ok(archive.stamp(id)?.is_some())
     }
 
-    /// Archives the session with its findings, tickets and approvals. Nothing of it is thrown away.
+    /// Archives the session with its findings, tickets and approvals. Nothing is discarded.
     ///
-    /// The session's own file goes last: whoever is killed before that leaves a session that is still there and is put
-    /// aside again, into the same folder.
+    /// The session's own file is moved last: after a crash before that, the session still exists and is archived again,
+    /// into the same folder.
     fn archive(&self, _held: &Lock, id: &str) -> Result<()> {
-        // A file that somebody wrote by hand may have any id; it names no folder then.
+        // A file that was written by hand may have any id; an unsafe one is not used as a folder name.
         let is_plain = !id.is_empty()
             && !id.starts_with('.')
             && id
@@ -361,7 +362,7 @@ impl Party {
         Ok(())
     }
 
-    /// Returns an id that no session of this project had.
+    /// Returns an id that no session of this project has had.
     fn new_id(&self, team: &TeamName, now: Time) -> Result<String> {
         let digits: String = now
             .to_string()
@@ -379,7 +380,7 @@ impl Party {
     }
 }
 
-/// Returns the members with every key that readers look for: `name`, `agent`, `role`, `spawned`. Other keys stay.
+/// Returns the members with every key that readers expect: `name`, `agent`, `role`, `spawned`. Other keys are kept.
 fn checked_members(members: &[Value]) -> Result<Vec<Value>> {
     let mut names: Vec<&str> = Vec::new();
     let mut checked = Vec::with_capacity(members.len());

@@ -1,4 +1,4 @@
-//! Tickets: pieces of a session's work that must be done before it goes on.
+//! Tickets: pieces of a session's work that must be done before it continues.
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -9,20 +9,20 @@ use teamster_types::redact::redact;
 
 use crate::{Party, PartyError, Result};
 
-/// The longest title, in characters.
+/// The maximum length of a title, in characters.
 const TITLE_LIMIT: usize = 500;
-/// The longest description, in characters; as a task's.
+/// The maximum length of a description in characters, as for a task.
 const DESCRIPTION_LIMIT: usize = 10_000;
 
-/// Where a ticket stands.
+/// The status of a ticket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum TicketStatus {
     /// It waits for something else.
     Blocked,
-    /// Nobody has begun.
+    /// The work has not begun.
     Todo,
-    /// Somebody is at it.
+    /// The work is in progress.
     InProgress,
     /// The work is done.
     Done,
@@ -32,7 +32,7 @@ impl TicketStatus {
     /// Every status, in order of progress.
     pub const ALL: [Self; 4] = [Self::Blocked, Self::Todo, Self::InProgress, Self::Done];
 
-    /// Returns the word for it in files.
+    /// Returns its name in files.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Blocked => "BLOCKED",
@@ -42,7 +42,7 @@ impl TicketStatus {
         }
     }
 
-    /// Returns the status of this name, in any letter case.
+    /// Returns the status with this name, ignoring case.
     pub fn of(word: &str) -> Result<Self> {
         let wanted = word.to_uppercase();
         Self::ALL
@@ -50,43 +50,46 @@ impl TicketStatus {
             .find(|status| status.as_str() == wanted)
             .ok_or_else(|| {
                 let all = Self::ALL.map(Self::as_str).join(", ");
-                PartyError::refused(format!("`{word}` is no status"), format!("there are {all}"))
+                PartyError::refused(
+                    format!("`{word}` is not a status"),
+                    format!("statuses are {all}"),
+                )
             })
     }
 }
 
-/// A ticket, as its file holds it.
+/// A ticket, as stored in its file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ticket {
     /// The id, as in `TICKET-001`.
     pub id: String,
     /// What is to be done.
     pub title: String,
-    /// All that whoever does it needs to know. Older versions wrote none.
+    /// Everything that the assignee needs to know. Older versions did not write it.
     #[serde(default)]
     pub description: String,
-    /// Where it stands.
+    /// The status.
     pub status: TicketStatus,
-    /// Who is to do it.
+    /// The assignee.
     #[serde(default)]
     pub assignee: Option<String>,
-    /// When it was made.
+    /// When it was created.
     pub created_at: Time,
     /// When it was last changed.
     pub updated_at: Time,
-    /// What others put there.
+    /// Data of other programs.
     #[serde(flatten)]
     pub more: Object,
 }
 
-/// What a new ticket is made of.
+/// The content of a new ticket.
 #[derive(Clone, Debug)]
 pub struct NewTicket {
     /// What is to be done.
     pub title: String,
-    /// All that whoever does it needs to know.
+    /// Everything that the assignee needs to know.
     pub description: String,
-    /// Who is to do it.
+    /// The assignee.
     pub assignee: Option<String>,
 }
 
@@ -97,27 +100,27 @@ pub struct TaskTicket {
     pub task: String,
     /// What is to be done.
     pub title: String,
-    /// All that whoever does it needs to know.
+    /// Everything that the assignee needs to know.
     pub description: String,
-    /// Who is to do it, or does it.
+    /// The assignee or current worker.
     pub assignee: Option<String>,
-    /// Where it stands.
+    /// The status.
     pub status: TicketStatus,
 }
 
-/// The key under which a ticket names the task that it stands for.
+/// The key under which a ticket names its task.
 const TASK: &str = "task";
 
 impl Ticket {
-    /// Returns the number of the task that it stands for, or `None` when a person made it.
+    /// Returns the number of its task, or `None` when a person created the ticket.
     pub fn task(&self) -> Option<&str> {
         self.more.get(TASK)?.as_str()
     }
 }
 
 impl Party {
-    /// Brings the tickets of a run's tasks up to date. A task that has no ticket gets one if `may_create` says so, and the
-    /// ticket of a task that is gone is DONE. Tickets that people made are left alone.
+    /// Updates the tickets of a run's tasks. A task without a ticket gets one if `may_create` is set, and the ticket of
+    /// a removed task becomes DONE. Tickets that people created are not changed.
     pub fn follow_tasks(&self, tasks: &[TaskTicket], may_create: bool, now: Time) -> Result<()> {
         let _held = self.hold()?;
         let mut tickets = self.tickets()?;
@@ -157,7 +160,7 @@ impl Party {
         Ok(())
     }
 
-    /// Makes a ticket.
+    /// Creates a ticket.
     pub fn create_ticket(&self, new: &NewTicket, now: Time) -> Result<Ticket> {
         if new.title.trim().is_empty() || new.title.chars().count() > TITLE_LIMIT {
             return Err(PartyError::refused(
@@ -227,7 +230,7 @@ impl Party {
         Ok(found.into_iter().map(|(_, ticket)| ticket).collect())
     }
 
-    /// Changes where a ticket stands.
+    /// Changes the status of a ticket.
     pub fn update_ticket(&self, id: &str, status: TicketStatus, now: Time) -> Result<Ticket> {
         let _held = self.hold()?;
         let mut tickets = self.tickets()?.into_iter();
@@ -253,7 +256,7 @@ impl Party {
         )
     }
 
-    /// Returns the ids of tickets that are not done. One that cannot be read is not known to be done.
+    /// Returns the ids of tickets that are not done. An unreadable ticket counts as not done.
     pub(crate) fn open_tickets(&self) -> Result<Vec<String>> {
         let open = self.tickets()?.into_iter();
         let open = open.filter(|ticket| ticket.status != TicketStatus::Done);

@@ -1,4 +1,4 @@
-//! Plain reads, and the beats of workers.
+//! Plain reads, and the heartbeats of workers.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -26,44 +26,44 @@ use crate::session::Param;
 use crate::store::{PgStore, no_team, position, stored};
 use crate::watch::{PgListener, PgWatch};
 
-/// Writes the heartbeat of a worker, if there is its team.
+/// Writes the heartbeat of a worker, if its team exists.
 pub(crate) const WRITE_BEAT: &str = "INSERT INTO teamster.beats AS b (team, worker, body) \
     SELECT name, $2, $3 FROM teamster.teams WHERE name = $1 \
     ON CONFLICT (team, worker) DO UPDATE SET body = EXCLUDED.body, version = b.version + 1 RETURNING 1";
 
-/// Counts the tasks that are left, by the indexes alone.
+/// Counts the remaining tasks with index scans only.
 pub(crate) const WORK_LEFT: &str = "SELECT \
     (SELECT count(*) FROM teamster.tasks WHERE team = $1 AND status = 0 AND offered), \
     (SELECT count(*) FROM teamster.tasks WHERE team = $1 AND status = 1)";
 
-/// The longest answer with logs that is taken, in bytes. An honest worker sends less than half of it, escapes included.
+/// The maximum size of an answer with logs, in bytes. A regular worker sends less than half of it, escapes included.
 const LONGEST_ANSWER: i32 = 4 * 1024 * 1024;
 
-/// Returns the error for a record that cannot be understood.
+/// Returns the error for a record that cannot be parsed.
 pub(crate) fn damaged(what: &str, error: &str) -> StoreError {
     StoreError::new(Kind::Failed, format!("{what} in the database {error}"))
         .hint("`teamster store status` checks the store")
 }
 
-/// Reads a record that was kept as text.
+/// Parses a record that is stored as text.
 pub(crate) fn parsed<T: DeserializeOwned>(what: &str, body: &str) -> Result<T> {
     serde_json::from_str(body).map_err(|error| damaged(what, &format!("cannot be read: {error}")))
 }
 
-/// Reads a task.
+/// Parses a task.
 pub(crate) fn task(id: &str, body: &str) -> Result<Task> {
     let id: TaskId = id.parse()?;
     Task::parse(&id, body.as_bytes()).map_err(|error| damaged(&format!("task {id}"), &error))
 }
 
-/// Reads an event, whose position is the row's.
+/// Parses an event; its position comes from the row.
 pub(crate) fn event(seq: i64, body: &str) -> Result<Event> {
     let mut event: Event = parsed("an event", body)?;
     event.seq = position(seq);
     Ok(event)
 }
 
-/// Reads a signal; whether it is a drain is the row's to say.
+/// Parses a signal; the row says whether it is a drain.
 pub(crate) fn signal(drain: bool, body: &str) -> Result<Signal> {
     let mut signal: Signal = parsed("a signal", body)?;
     signal.drain = drain;
@@ -71,7 +71,7 @@ pub(crate) fn signal(drain: bool, body: &str) -> Result<Signal> {
 }
 
 impl PgStore {
-    /// Reads rows of one team. Nothing to be found may mean that there is no team.
+    /// Reads rows of one team. If there are none, checks that the team exists.
     fn of_team(&self, team: &TeamName, statement: &str, more: &[Param<'_>]) -> Result<Vec<Row>> {
         let name = team.as_str();
         let mut params: Vec<Param<'_>> = vec![(&name, Type::TEXT)];
@@ -298,7 +298,7 @@ impl Read for PgStore {
     fn take_seat(&self, heartbeat: &Heartbeat, seen: Option<&str>) -> Result<bool> {
         let team = &heartbeat.team_name;
         let body = serde_json::to_string(heartbeat).unwrap_or_default();
-        // Whoever sends this again after a lost answer finds its own launch there.
+        // A retry after a lost reply finds its own launch in the row and succeeds.
         let taken = self.of_team(
             team,
             "INSERT INTO teamster.beats AS b (team, worker, body) VALUES ($1, $2, $3) \
@@ -358,9 +358,9 @@ impl Read for PgStore {
             Some(answer) => parsed("an answer with logs", answer).map(Some),
             None => Err(StoreError::new(
                 Kind::Failed,
-                format!("a worker of team {team} answered with more of its logs than it may"),
+                format!("a worker of team {team} answered with more of its logs than allowed"),
             )
-            .hint("look at that worker and its machine; nothing of the answer was taken")),
+            .hint("check that worker and its machine; the answer was discarded")),
         }
     }
 
@@ -524,7 +524,7 @@ impl Read for PgStore {
     }
 
     fn last_of(&self, team: &TeamName, kinds: &[&str]) -> Result<Option<Event>> {
-        // The names of kinds are plain ASCII, so whatever begins with one of them lies before the same with a `~`.
+        // Event types are ASCII, so every type with such a prefix sorts before the prefix followed by `~`.
         let page = self.page(
             team,
             "SELECT e.seq, e.body FROM teamster.events e WHERE e.team = $1 AND e.seq = ( \
@@ -542,7 +542,7 @@ impl Read for PgStore {
     }
 }
 
-/// Reads a row of who hosts a team, by which process, and for how many milliseconds.
+/// Parses a row with the holder of the right to host a team, its process, and the remaining milliseconds.
 fn other_host(row: &Row) -> OtherHost {
     let left: i64 = row.get(2);
     OtherHost {

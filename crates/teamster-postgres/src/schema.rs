@@ -1,4 +1,4 @@
-//! The schema: numbered migrations, forward only, and what version a database has.
+//! The schema: its numbered, forward-only migrations, and the version of a database.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use crate::session::{Session, StatementError};
 use crate::store::no_team;
 use crate::url::StoreUrl;
 
-/// Every migration in its order. One that was released never changes; what comes after it is a new one.
+/// The migrations, in order. A released migration never changes; later changes are new migrations.
 const MIGRATIONS: [&str; 5] = [
     include_str!("../migrations/0001_store.sql"),
     include_str!("../migrations/0002_hosts.sql"),
@@ -19,39 +19,40 @@ const MIGRATIONS: [&str; 5] = [
     include_str!("../migrations/0005_claims.sql"),
 ];
 
-/// The oldest server whose SQL is enough, as the server tells its version.
+/// The oldest supported server, in the server's version format.
 const OLDEST_SERVER: u32 = 130_000;
 
-/// Keeps other migrations out. It is freed at the end of the transaction, so it works behind a pooler, too.
+/// Excludes concurrent migrations. The lock is released at the end of the transaction, so it also works behind a
+/// pooler.
 const MIGRATION_LOCK: &str = "SELECT pg_advisory_xact_lock(8314572964021)";
 
-/// What a database has.
+/// The status of a database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreStatus {
-    /// The version of the server, as `15.4`.
+    /// The version of the server, such as `15.4`.
     pub server: String,
-    /// The number of the last migration that was made; 0 when there is no store.
+    /// The number of the last applied migration; 0 when there is no store.
     pub schema: usize,
-    /// The number that this teamster needs.
+    /// The number of the migration that this teamster needs.
     pub needed: usize,
-    /// The role in whose name this teamster works there.
+    /// The database role that this teamster uses.
     pub role: String,
-    /// How long the server takes to answer, the way there and back included.
+    /// The round-trip time of a statement.
     pub latency: Duration,
-    /// Whether a notification of one connection wakes another. Behind a pooler that hands out connections for one transaction it does
-    /// not, and changes are looked for now and then instead.
+    /// Whether a notification from one connection wakes another. Behind a pooler in transaction mode it does not, and
+    /// changes are found by polling instead.
     pub wakes: bool,
 }
 
-/// How long a notification may take before it is said that none comes.
+/// How long to wait for a notification before concluding that none arrives.
 const WAKE: Duration = Duration::from_secs(1);
 
-/// Makes the schema, or brings it up to date. Any number of machines may do so at once. Returns the numbers of the migrations
-/// that were made here.
+/// Creates the schema, or updates it. Any number of machines may do so at once. Returns the numbers of the migrations
+/// that this call applied.
 pub fn init(url: &StoreUrl) -> Result<Vec<usize>> {
     let session = Session::connect(url)?;
     refuse_old_server(url, &session)?;
-    // A role that may not make anything can still be told that there is nothing to be made.
+    // A role without the privilege to migrate still learns that nothing is to be done.
     let found = version(url, &session)?;
     refuse_newer(url, found)?;
     if found == MIGRATIONS.len() {
@@ -83,12 +84,12 @@ pub fn init(url: &StoreUrl) -> Result<Vec<usize>> {
     migrated
 }
 
-/// Returns the number of the last migration that this teamster knows.
+/// Returns the number of the newest migration that this teamster knows.
 pub const fn schema_needed() -> usize {
     MIGRATIONS.len()
 }
 
-/// Looks at what a database has.
+/// Returns the status of a database.
 pub fn status(url: &StoreUrl) -> Result<StoreStatus> {
     let mut session = Session::connect(url)?;
     let asked = Instant::now();
@@ -105,8 +106,8 @@ pub fn status(url: &StoreUrl) -> Result<StoreStatus> {
     })
 }
 
-/// Lets a role of the server work for a team: read all of it, and change what workers change. Only the role that owns the store can
-/// do so.
+/// Grants a database role access to a team: it may read everything of the team, and change what workers change. Only
+/// the owner of the store can do so.
 pub fn let_work(url: &StoreUrl, role: &str, team: &TeamName) -> Result<()> {
     let session = Session::connect(url)?;
     check(url, &session)?;
@@ -126,7 +127,7 @@ pub fn let_work(url: &StoreUrl, role: &str, team: &TeamName) -> Result<()> {
     Ok(())
 }
 
-/// Takes that from a role again, and returns whether it had it.
+/// Revokes a role's access to a team, and returns whether it had it.
 pub fn let_work_no_more(url: &StoreUrl, role: &str, team: &TeamName) -> Result<bool> {
     let session = Session::connect(url)?;
     check(url, &session)?;
@@ -138,18 +139,18 @@ pub fn let_work_no_more(url: &StoreUrl, role: &str, team: &TeamName) -> Result<b
     Ok(!taken.is_empty())
 }
 
-/// Returns whether a notification of another connection wakes this one.
+/// Returns whether a notification from another connection wakes this one.
 pub(crate) fn is_woken(url: &StoreUrl, session: &mut Session, other: &Session) -> Result<bool> {
     let channel = format!("teamster_status_{}", teamster_fs::random_hex());
     session.execute(url, &format!("LISTEN \"{channel}\""))?;
     other.execute(url, &format!("NOTIFY \"{channel}\""))?;
     let woken = !session.wait_for_wakes(WAKE).is_empty();
-    // Behind a pooler the connection goes to others afterwards.
+    // Behind a pooler, another client gets the connection afterwards.
     let _ = session.execute(url, &format!("UNLISTEN \"{channel}\""));
     Ok(woken)
 }
 
-/// Refuses a server or a schema that this teamster cannot work with.
+/// Refuses a server or a schema that this teamster does not support.
 pub(crate) fn check(url: &StoreUrl, session: &Session) -> Result<()> {
     refuse_old_server(url, session)?;
     let found = version(url, session)?;
@@ -157,13 +158,13 @@ pub(crate) fn check(url: &StoreUrl, session: &Session) -> Result<()> {
     let needed = MIGRATIONS.len();
     if found < needed {
         let what = match found {
-            0 => format!("the database {url} has no store of teamster"),
+            0 => format!("the database {url} has no teamster store"),
             _ => {
-                format!("the store of {url} has version {found}, and this teamster needs {needed}")
+                format!("the store of {url} has version {found}, but this teamster needs {needed}")
             }
         };
         return Err(StoreError::new(Kind::Unreachable, what)
-            .hint("`teamster store init` makes it, and keeps what is there"));
+            .hint("`teamster store init` creates or upgrades it, and keeps its data"));
     }
     Ok(())
 }
@@ -174,7 +175,7 @@ fn refuse_old_server(url: &StoreUrl, session: &Session) -> Result<()> {
     }
     let found = session.version / 10_000;
     Err(StoreError::refused(format!(
-        "the server of {url} is PostgreSQL {found}, and teamster needs 13 or newer"
+        "the server of {url} is PostgreSQL {found}, but teamster needs 13 or newer"
     ))
     .hint("use a newer server; nothing was changed"))
 }
@@ -185,7 +186,7 @@ fn refuse_newer(url: &StoreUrl, found: usize) -> Result<()> {
         return Ok(());
     }
     Err(StoreError::refused(format!(
-        "the store of {url} has version {found}, which a newer teamster has made; this one knows {known}"
+        "the store of {url} has version {found}, which a newer teamster created; this one supports {known}"
     ))
     .hint("use the newer teamster; nothing was changed"))
 }

@@ -22,48 +22,48 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::url::{StoreUrl, Trust};
 
-/// A value of a statement with its type. Types are given, so that no statement has to be prepared on the server first: a pooler may hand
-/// every transaction to another connection.
+/// A parameter of a statement with its type. Types are explicit, so that no statement has to be prepared first: a
+/// pooler may use another server connection for every transaction.
 pub(crate) type Param<'a> = (&'a (dyn ToSql + Sync), Type);
 
-/// What was read by a change is not what is there any more.
+/// The SQLSTATE for a version conflict: something that the transaction read has changed.
 pub(crate) const STALE: &str = "TM409";
-/// Somebody else has the right to host the team.
+/// The SQLSTATE for a lost right to host the team.
 const NOT_HOST: &str = "TM423";
-/// There is no such team.
+/// The SQLSTATE for a team that does not exist.
 pub(crate) const NO_TEAM: &str = "TM404";
 
-/// Limits of every statement, in milliseconds. No change of a team takes a second; whoever holds a lock for longer is stuck. What the
-/// functions of the store do is planned once for a connection: no other plan would be better for other values.
+/// The session settings: timeouts in milliseconds (no regular change takes a second, so a process that holds a lock for
+/// longer is stuck), and generic plans, because other values would not need another plan.
 const LIMITS: &str = "SET statement_timeout = 20000; SET lock_timeout = 8000; \
     SET idle_in_transaction_session_timeout = 10000; SET client_min_messages = warning; \
     SET plan_cache_mode = force_generic_plan";
-/// Waits until the server's log, and with it every change that was committed before, is on its disk.
+/// Waits until the server's log is flushed to disk, and with it every earlier commit.
 pub(crate) const MAKE_DURABLE: &str = "SELECT pg_logical_emit_message(true, 'teamster', '')";
-/// Commits and does the same. The server answers once, so whoever waits is woken once.
+/// Commits and does the same. The server replies once, so the caller wakes up once.
 const COMMIT_DURABLY: &str = "COMMIT; SELECT pg_logical_emit_message(true, 'teamster', '')";
-/// A server that does not answer a statement for this long, its own limits notwithstanding, cannot be reached.
+/// How long a statement may go unanswered, despite the server's own timeouts, before the server counts as unreachable.
 const ANSWER: Duration = Duration::from_secs(25);
 
-/// A connection with its own small runtime, which runs only while somebody waits for an answer.
+/// A connection with its own small runtime, which runs only while a caller waits for an answer.
 pub(crate) struct Session {
     runtime: Runtime,
     client: Client,
     wakes: mpsc::UnboundedReceiver<String>,
-    /// Whether nobody is between us and the server, so that what is prepared there stays ours.
+    /// Whether there is no pooler in between, so that prepared statements stay on this connection.
     pub(crate) is_direct: bool,
-    /// Statements that the server has parsed and planned, by their text.
+    /// The prepared statements, by their text.
     prepared: OnceCell<Vec<(&'static str, Statement)>>,
-    /// The server's version, as 150004 for 15.4.
+    /// The server's version, such as 150004 for 15.4.
     pub(crate) version: u32,
 }
 
-/// A statement that was not carried out.
+/// A statement that failed.
 #[derive(Debug)]
 pub(crate) enum StatementError {
-    /// The connection is lost: whether the statement was carried out is not known.
+    /// The connection is lost: it is unknown whether the statement was executed.
     Lost(StoreError),
-    /// The server refused it.
+    /// The server rejected the statement.
     Refused(SqlState, StoreError),
 }
 
@@ -123,7 +123,7 @@ impl Session {
         self.client.is_closed()
     }
 
-    /// Carries out one statement.
+    /// Executes one statement.
     pub(crate) fn query(
         &self,
         url: &StoreUrl,
@@ -133,8 +133,8 @@ impl Session {
         self.wait(url, self.rows(statement, params))
     }
 
-    /// Has the server prepare what every change sends, once for this connection and always in the same order. Behind a pooler nothing is
-    /// prepared: the next statement may go through another connection.
+    /// Prepares the common statements on the server, once for this connection and always in the same order. Nothing is
+    /// prepared behind a pooler, where the next statement may use another connection.
     pub(crate) fn prepare(
         &self,
         url: &StoreUrl,
@@ -154,7 +154,7 @@ impl Session {
         Ok(())
     }
 
-    /// Sends a statement, as a prepared one where it is.
+    /// Sends a statement, prepared if it is.
     async fn rows(&self, statement: &str, params: &[Param<'_>]) -> Result<Vec<Row>, Error> {
         let prepared = self.prepared.get().into_iter().flatten();
         let mut prepared = prepared.filter(|(text, _)| *text == statement);
@@ -167,12 +167,13 @@ impl Session {
         }
     }
 
-    /// Carries out plain statements without parameters.
+    /// Executes plain statements without parameters.
     pub(crate) fn execute(&self, url: &StoreUrl, statements: &str) -> Result<(), StatementError> {
         self.wait(url, self.client.batch_execute(statements))
     }
 
-    /// Begins a transaction and carries out its first statement, sent together. Where that is refused there is no transaction.
+    /// Begins a transaction and executes its first statement, in one round trip. If the statement is rejected, no
+    /// transaction is open.
     pub(crate) fn begin_with(
         &self,
         url: &StoreUrl,
@@ -185,14 +186,14 @@ impl Session {
             opened.and(rows)
         });
         if matches!(begun, Err(StatementError::Refused(..))) {
-            // Whoever takes the connection next must not find a transaction in it that is over.
+            // The next user of the connection must not find an aborted transaction.
             self.execute(url, "ROLLBACK")?;
         }
         begun
     }
 
-    /// Carries out the last statement of a transaction, commits if one is open, and waits until that is on the server's disk; all of it
-    /// is sent together. A statement that is refused takes the transaction with it.
+    /// Executes the last statement of a transaction, commits if one is open, and waits for the flush to the server's
+    /// disk, in one round trip. A rejected statement aborts the transaction.
     pub(crate) fn commit_durably(
         &self,
         url: &StoreUrl,
@@ -213,7 +214,8 @@ impl Session {
         })
     }
 
-    /// Waits up to `patience` for a notification, and returns all that came: whom each is for, empty for everybody.
+    /// Waits up to `patience` for a notification, and returns the addressees of all that arrived; empty text means
+    /// everybody.
     pub(crate) fn wait_for_wakes(&mut self, patience: Duration) -> Vec<String> {
         let wakes = &mut self.wakes;
         self.runtime.block_on(async {
@@ -250,7 +252,7 @@ impl Session {
     }
 }
 
-/// Returns whether the connection that the server sees is one of this process: a pooler between would have its own.
+/// Returns whether the connection that the server sees belongs to this process; that of a pooler would not.
 fn is_direct(row: &Row) -> bool {
     let port = |place: usize| {
         let port: Option<i32> = row.get(place);
@@ -265,8 +267,8 @@ fn is_direct(row: &Row) -> bool {
     }
 }
 
-/// Returns whether the server says that the connection is over: it is shut down, restarted, or somebody ended the session. One with a
-/// transaction in it that nobody has ended is of no use to anybody either.
+/// Returns whether a server error means that the connection is unusable: the server shut down or restarted, the session
+/// was terminated, or the connection is stuck in an aborted transaction.
 fn ends_connection(state: &SqlState) -> bool {
     let class = &state.code()[..2];
     class == "08"
@@ -275,7 +277,7 @@ fn ends_connection(state: &SqlState) -> bool {
         || *state == SqlState::IN_FAILED_SQL_TRANSACTION
 }
 
-/// Returns the error that says that the server cannot be reached.
+/// Returns the error for an unreachable server.
 fn unreachable(url: &StoreUrl, why: &str) -> StoreError {
     StoreError::new(
         Kind::Unreachable,
@@ -284,7 +286,7 @@ fn unreachable(url: &StoreUrl, why: &str) -> StoreError {
     .hint("check the address and that the server runs; `teamster store status` tries again")
 }
 
-/// Returns the same error as one that may pass by itself.
+/// Returns the same error, marked as temporary.
 fn waited_for(error: StoreError) -> StoreError {
     StoreError {
         busy: true,
@@ -292,18 +294,18 @@ fn waited_for(error: StoreError) -> StoreError {
     }
 }
 
-/// Returns the error that says that server and address do not agree on TLS.
+/// Returns the error for a server and an address that disagree about TLS.
 fn no_tls(url: &StoreUrl, why: &str) -> StoreError {
     StoreError::new(
         Kind::Unreachable,
-        format!("the database {url} cannot be spoken to with TLS as its address asks for: {why}"),
+        format!("the database {url} cannot be reached with TLS as its address requires: {why}"),
     )
     .hint(
-        "check `sslmode` of the address and the server's certificate; `sslrootcert=FILE` names the authority that vouches for it",
+        "check `sslmode` of the address and the server's certificate; `sslrootcert=FILE` names the CA certificate to trust",
     )
 }
 
-/// Says what a server's refusal means for whoever asked.
+/// Translates a server error for the user.
 fn describe(url: &StoreUrl, error: &Error) -> StoreError {
     let Some(refusal) = error.as_db_error() else {
         let mut why = error.to_string();
@@ -312,7 +314,7 @@ fn describe(url: &StoreUrl, error: &Error) -> StoreError {
             let _ = write!(why, ": {cause}");
             source = cause.source();
         }
-        // The library tells it in words only.
+        // The library reports this only as text.
         return if why.starts_with("error performing TLS handshake") {
             no_tls(url, &why)
         } else {
@@ -328,14 +330,14 @@ fn describe(url: &StoreUrl, error: &Error) -> StoreError {
         STALE => StoreError::busy(said.to_owned()),
         NOT_HOST => new(
             Kind::Conflict,
-            format!("{said}, so this one changes nothing any more"),
-            "`teamster status` shows how it goes on",
+            format!("{said}, so this process makes no more changes"),
+            "`teamster status` shows its progress",
         ),
-        // No schema, no table, no function.
+        // The schema, a table or a function does not exist.
         "3F000" | "42P01" | "42883" => new(
             Kind::Unreachable,
-            format!("the database {url} has no store of teamster: {said}"),
-            "`teamster store init` makes one",
+            format!("the database {url} has no teamster store: {said}"),
+            "`teamster store init` creates one",
         ),
         "42704" => new(
             Kind::NotFound,
@@ -349,16 +351,16 @@ fn describe(url: &StoreUrl, error: &Error) -> StoreError {
         ),
         "3D000" => new(
             Kind::Unreachable,
-            format!("the database {url} is not there: {said}"),
-            "`createdb` makes a database",
+            format!("the database {url} does not exist: {said}"),
+            "`createdb` creates a database",
         ),
         "42501" => new(
             Kind::Refused,
-            format!("the role of {url} may not do that: {said}"),
-            "use the role that owns the store, or let the owner of the database grant this one the right: to make the store it \
-             needs `GRANT CREATE ON DATABASE`",
+            format!("the role of {url} lacks a privilege: {said}"),
+            "use the role that owns the store, or have the database owner grant this role the \
+             privilege: creating the store needs `GRANT CREATE ON DATABASE`",
         ),
-        // The server is just starting.
+        // The server is starting up.
         "57P03" => waited_for(unreachable(url, said)),
         _ if ends_connection(state) => unreachable(url, said),
         "53100" => new(
@@ -368,13 +370,13 @@ fn describe(url: &StoreUrl, error: &Error) -> StoreError {
         ),
         "53300" => waited_for(new(
             Kind::Unreachable,
-            format!("the server of {url} takes no more connections: {said}"),
-            "raise max_connections, or put a pooler before it",
+            format!("the server of {url} accepts no more connections: {said}"),
+            "raise max_connections, or put a connection pooler in front of it",
         )),
-        "55P03" | "57014" | "40001" | "40P01" => {
-            StoreError::busy(format!("somebody else holds what is needed: {said}"))
-                .hint("try again; `teamster store status` shows who holds locks")
-        }
+        "55P03" | "57014" | "40001" | "40P01" => StoreError::busy(format!(
+            "another session holds a lock that is needed: {said}"
+        ))
+        .hint("try again; `teamster store status` shows who holds locks"),
         code => new(
             Kind::Failed,
             format!("the database {url} says: {said} ({code})"),
@@ -383,7 +385,7 @@ fn describe(url: &StoreUrl, error: &Error) -> StoreError {
     }
 }
 
-/// Returns how the server is spoken to, as the address asks for.
+/// Returns the TLS configuration that the address asks for.
 fn tls(url: &StoreUrl) -> Result<MakeRustlsConnect> {
     let refused = |why: String| {
         StoreError::refused(why).hint("check `sslrootcert` of the address, or use another sslmode")
@@ -401,7 +403,7 @@ fn tls(url: &StoreUrl) -> Result<MakeRustlsConnect> {
         let roots = Arc::new(roots(url).map_err(refused)?);
         let strict = rustls::client::WebPkiServerVerifier::builder_with_provider(roots, provider)
             .build()
-            .map_err(|error| refused(format!("no certificate can be judged: {error}")))?;
+            .map_err(|error| refused(format!("certificates cannot be verified: {error}")))?;
         if url.trust == Trust::Host {
             builder.with_webpki_verifier(strict).with_no_client_auth()
         } else {
@@ -414,7 +416,7 @@ fn tls(url: &StoreUrl) -> Result<MakeRustlsConnect> {
     Ok(MakeRustlsConnect::new(config))
 }
 
-/// Returns the authorities that vouch for a server: those of the file that the address names, else the machine's.
+/// Returns the trusted root certificates: those of the file that the address names, else the machine's.
 fn roots(url: &StoreUrl) -> Result<RootCertStore, String> {
     let mut roots = RootCertStore::empty();
     match &url.root_certificate {
@@ -425,7 +427,7 @@ fn roots(url: &StoreUrl) -> Result<RootCertStore, String> {
             });
             let bytes = match file {
                 Ok(Some(file)) => file.bytes,
-                Ok(None) => return Err(format!("there is no certificate {}", path.display())),
+                Ok(None) => return Err(format!("certificate {} does not exist", path.display())),
                 Err(error) => return Err(error.to_string()),
             };
             for certificate in CertificateDer::pem_slice_iter(&bytes) {
@@ -435,7 +437,8 @@ fn roots(url: &StoreUrl) -> Result<RootCertStore, String> {
                         .and_then(|certificate| {
                             roots.add(certificate).map_err(|error| error.to_string())
                         });
-                added.map_err(|error| format!("{} is no certificate: {error}", path.display()))?;
+                added
+                    .map_err(|error| format!("{} is not a certificate: {error}", path.display()))?;
             }
         }
         None => {
@@ -443,16 +446,16 @@ fn roots(url: &StoreUrl) -> Result<RootCertStore, String> {
         }
     }
     if roots.is_empty() {
-        return Err("there is no certificate of an authority to judge the server by".to_owned());
+        return Err("there is no CA certificate to verify the server with".to_owned());
     }
     Ok(roots)
 }
 
-/// Takes any certificate, as `sslmode=require` does in libpq.
+/// Accepts any certificate, as `sslmode=require` does in libpq.
 #[derive(Debug)]
 struct AnyServer(Arc<CryptoProvider>);
 
-/// Takes any name in a certificate that comes from a known authority, as `sslmode=verify-ca` does in libpq.
+/// Accepts any host name in a certificate from a known authority, as `sslmode=verify-ca` does in libpq.
 #[derive(Debug)]
 struct AnyHost(Arc<rustls::client::WebPkiServerVerifier>);
 

@@ -1,4 +1,4 @@
-//! The store itself: connections that are kept, changes that are tried until they are made, and the server's clock.
+//! The store itself: the connection pool, retries, and the server's clock.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,30 +22,34 @@ use crate::txn::{AskedFor, PREPARED, PgTxn};
 use crate::url::StoreUrl;
 use crate::whole;
 
-/// Connections that are kept for the next one who needs one.
+/// The maximum number of idle connections in the pool.
 const KEPT: usize = 4;
-/// A connection that nobody has needed for so long is given back to the server when another one is: it has a limited number of them for everybody.
+/// How long a connection may be idle before it is closed, when another one is returned: the server's connections are
+/// limited.
 const IDLE: Duration = Duration::from_secs(10);
-/// How often a change is tried without the lock of the team before it takes that first.
+/// How often a transaction is tried before it takes the lock of the team first.
 const FREE_TRIES: u32 = 3;
-/// How long a process that is to end tries again.
+/// How long a process that is shutting down retries.
 const HURRIED_PATIENCE: Duration = Duration::from_secs(5);
-/// After this long the server is asked for the time again.
+/// How long the server's time is extrapolated before it is read again.
 const CLOCK_TRUST: Duration = Duration::from_secs(30);
 
-/// How long a worker that finds all tasks in the hands of other claimers waits for them before it is told that there is nothing to do.
+/// How long a claim waits while every suitable task is being claimed by others, before it reports that there is nothing
+/// to do.
 const CLAIM_WAIT: Duration = Duration::from_secs(1);
+/// The delay before such a claim is retried: it doubles from the first to the longest.
 const CLAIM_PAUSE: Duration = Duration::from_millis(1);
+const LONGEST_CLAIM_PAUSE: Duration = Duration::from_millis(64);
 
-/// How a try to make a change goes about it.
+/// How one attempt of a transaction proceeds.
 pub(crate) struct Manner {
-    /// What kind of change it is.
+    /// The operation, as the command line names it.
     pub(crate) what: &'static str,
-    /// What a change of this kind asked for last time, and is therefore opened with.
+    /// The search that the same operation made last time, which is sent along when the transaction is opened.
     pub(crate) question: Option<AskedFor>,
-    /// Takes the lock of the team before anything is read: slower, and nobody can disturb it.
+    /// Whether the lock of the team is taken before anything is read: slower, but without conflicts.
     pub(crate) locks_first: bool,
-    /// Waits for tasks that others are claiming, rather than say that there is nothing to do.
+    /// Whether to wait for tasks that are being claimed, instead of reporting that there is nothing to do.
     pub(crate) waits_for_claims: bool,
 }
 
@@ -54,12 +58,17 @@ pub(crate) struct Manner {
 pub struct PgSettings {
     /// How long a claim lasts.
     pub lease: Duration,
-    /// How long to try again when the server is away or somebody else is at it. A host tries for as long as a lease at least.
+    /// How long to retry when the server is unreachable or a conflict persists. A host retries at least as long as a
+    /// lease lasts.
     pub patience: Duration,
-    /// What becomes of tasks whose paths overlap.
+    /// Whether the caller polls, as a worker does: a claim that finds nothing is soon tried again anyway. Such a claim
+    /// does not wait for tasks that are being claimed by others, because a hundred workers that wait for one task would
+    /// slow its claimer down.
+    pub polls: bool,
+    /// How tasks with overlapping paths are handled.
     pub reservations: Reservations,
-    /// A clock in place of the server's, for tests. Changes then take the lock of the team first: a clock that somebody moves is
-    /// read in the order of the changes only under it.
+    /// A clock in place of the server's, for tests. Transactions then take the lock of the team first: only under it is
+    /// a clock that the test moves read in commit order.
     pub clock: Option<Arc<dyn Clock>>,
 }
 
@@ -68,13 +77,14 @@ impl Default for PgSettings {
         Self {
             lease: teamster_types::transitions::LEASE,
             patience: Duration::from_secs(15),
+            polls: false,
             reservations: Reservations::default(),
             clock: None,
         }
     }
 }
 
-/// Decides whether a process lives, in place of the machine.
+/// Decides whether a process is alive, in place of the machine.
 type Lives = dyn Fn(&ProcessId) -> Life + Send + Sync;
 
 /// Teams in a database.
@@ -83,26 +93,26 @@ pub struct PgStore {
     pub(crate) settings: PgSettings,
     /// The process in whose name tasks are claimed.
     pub(crate) me: ProcessId,
-    /// The holder of the right to host a team, in whose name changes are made; empty for everybody else.
+    /// The holder of the right to host a team, in whose name changes are made; empty when this process is not a host.
     pub(crate) host: String,
     lives: Arc<Lives>,
-    /// The connections that nobody uses, and since when. The last one that was used is the next one.
+    /// The idle connections, each with the time it was returned. The one used last is reused first.
     idle: Arc<Mutex<Vec<(Instant, Session)>>>,
     clock: Arc<Mutex<Option<ServerClock>>>,
-    /// The registries that were read last, each with its edition: that of a large team is long, and seldom another one.
+    /// A cache of registries, each with its edition: the registry of a large team is long and seldom changes.
     configs: Arc<Mutex<HashMap<TeamName, KnownConfig>>>,
-    /// The worker whose heartbeat was looked at last: a worker's own process looks at no other.
+    /// The worker whose heartbeat was read last: a worker's process reads no other.
     usual_worker: Arc<Mutex<Option<String>>>,
-    /// What was asked for last when a task was looked for, and by what kind of change: a worker asks for the same every time.
+    /// The last search for a task, and its operation: a worker searches for the same every time.
     question: Arc<Mutex<Option<(&'static str, AskedFor)>>>,
-    /// Whether this process is to end, and waits no longer than it must.
+    /// Whether this process is shutting down, and so retries only briefly.
     is_hurried: Arc<AtomicBool>,
 }
 
 /// A registry with its edition.
 type KnownConfig = (String, Arc<TeamConfig>);
 
-/// The server's time at a moment of this process.
+/// The server's time at a known instant of this process.
 #[derive(Clone, Copy)]
 struct ServerClock {
     server: Time,
@@ -110,7 +120,7 @@ struct ServerClock {
 }
 
 impl PgStore {
-    /// Connects, and checks that server and schema are what this teamster can work with.
+    /// Connects, and checks that this teamster supports the server and its schema.
     pub fn open(url: StoreUrl, settings: PgSettings) -> Result<Self> {
         let session = Self::first_session(&url, settings.patience)?;
         schema::check(&url, &session)?;
@@ -130,7 +140,7 @@ impl PgStore {
         })
     }
 
-    /// Connects for the first time. Only a server that has no connection left at this moment, or is just starting, is waited for.
+    /// Opens the first connection. Retries only if the server has no free connection or is starting up.
     fn first_session(url: &StoreUrl, patience: Duration) -> Result<Session> {
         let mut retry = Pauses::new();
         loop {
@@ -161,7 +171,7 @@ impl PgStore {
         }
     }
 
-    /// Returns the same store, whose changes are made only as long as `holder` has the right to host the team.
+    /// Returns the same store, whose changes are accepted only while `holder` has the right to host the team.
     pub(crate) fn in_the_name_of(&self, holder: &str) -> Self {
         let mut store = self.another();
         holder.clone_into(&mut store.host);
@@ -169,12 +179,12 @@ impl PgStore {
         store
     }
 
-    /// Returns the same store for a listener, which outlives the borrow.
+    /// Returns another handle to the same store, for a listener that outlives the borrow.
     pub(crate) fn another(&self) -> Self {
         self.claiming_as(self.me.clone())
     }
 
-    /// Returns the same store with another judge of who lives, for tests.
+    /// Returns the same store with another check of whether a process is alive, for tests.
     #[must_use]
     pub fn judging_by(
         mut self,
@@ -188,7 +198,7 @@ impl PgStore {
         (self.lives)(process)
     }
 
-    /// Returns the registry of a team that was read last, with its edition.
+    /// Returns the cached registry of a team, with its edition.
     pub(crate) fn known_config(&self, team: &TeamName) -> Option<KnownConfig> {
         let configs = self.configs.lock().unwrap_or_else(PoisonError::into_inner);
         configs.get(team).cloned()
@@ -199,7 +209,7 @@ impl PgStore {
         configs.insert(team.clone(), (edition, Arc::clone(config)));
     }
 
-    /// Returns the worker whose heartbeat a change will probably look at.
+    /// Returns the worker whose heartbeat a transaction will probably read.
     pub(crate) fn usual_worker(&self) -> Option<String> {
         let usual = self.usual_worker.lock();
         usual.unwrap_or_else(PoisonError::into_inner).clone()
@@ -210,7 +220,7 @@ impl PgStore {
         *usual.unwrap_or_else(PoisonError::into_inner) = Some(worker.to_string());
     }
 
-    /// Returns what a change of this kind asked for last time.
+    /// Returns the search that the same operation made last time.
     fn known_question(&self, what: &'static str) -> Option<AskedFor> {
         let known = self.question.lock().unwrap_or_else(PoisonError::into_inner);
         let known = known.as_ref().filter(|(kind, _)| *kind == what);
@@ -228,7 +238,7 @@ impl PgStore {
         self.is_hurried.store(true, Ordering::Relaxed);
     }
 
-    /// Takes a connection that nobody uses, or makes one.
+    /// Takes an idle connection, or opens a new one.
     pub(crate) fn session(&self) -> Result<Session> {
         loop {
             let kept = self
@@ -244,7 +254,7 @@ impl PgStore {
         }
     }
 
-    /// Keeps a connection for the next one.
+    /// Returns a connection to the pool.
     pub(crate) fn keep(&self, session: Session) {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         idle.retain(|(since, _)| since.elapsed() < IDLE);
@@ -253,16 +263,16 @@ impl PgStore {
         }
     }
 
-    /// Makes a new connection.
+    /// Opens a new connection.
     pub(crate) fn own_session(&self) -> Result<Session> {
-        // A server that crashed may have lost the last registry that we have seen, and gives its edition to another one.
+        // After a crash the server may have lost the registry that we cached, and reuse its edition for another one.
         let mut configs = self.configs.lock().unwrap_or_else(PoisonError::into_inner);
         configs.clear();
         drop(configs);
         Session::connect(&self.url)
     }
 
-    /// Reads with one statement. A lost connection is replaced and the statement sent again: reading twice changes nothing.
+    /// Reads with one statement. After a lost connection the statement is sent again, which is harmless for a read.
     pub(crate) fn query(
         &self,
         statement: &str,
@@ -271,7 +281,7 @@ impl PgStore {
         self.with_session(|session| session.query(&self.url, statement, params))
     }
 
-    /// Does the same with a statement that is sent again and again, which the server keeps prepared where it can.
+    /// Does the same with a frequent statement, which is prepared on the server if possible.
     pub(crate) fn repeated_query(
         &self,
         statement: &str,
@@ -283,7 +293,7 @@ impl PgStore {
         })
     }
 
-    /// Does what may be done twice, with a connection that may be replaced meanwhile.
+    /// Runs `work`, which must be idempotent, and retries it with a new connection if one is lost.
     fn with_session<T>(
         &self,
         mut work: impl FnMut(&mut Session) -> Result<T, StatementError>,
@@ -308,12 +318,12 @@ impl PgStore {
         }
     }
 
-    /// Waits until the server's log, and with it every change that was committed before, is on its disk.
+    /// Waits until the server's log is flushed to disk, and with it every earlier commit.
     pub(crate) fn make_durable(&self, session: &Session) -> Result<(), StatementError> {
         session.query(&self.url, MAKE_DURABLE, &[]).map(drop)
     }
 
-    /// Reads events, and tells of none that a crash of the server could still take back.
+    /// Reads events, and returns none that a crash of the server could still undo.
     pub(crate) fn durable_query(
         &self,
         statement: &str,
@@ -329,7 +339,7 @@ impl PgStore {
         })
     }
 
-    /// Returns the server's time, asked for now and then and counted on by a clock that nobody can set.
+    /// Returns the server's time, which is read occasionally and extrapolated with a monotonic clock.
     pub(crate) fn server_now(&self) -> Time {
         if let Some(clock) = &self.settings.clock {
             return clock.now();
@@ -339,7 +349,8 @@ impl PgStore {
         if let Some(known) = known.filter(|known| known.asked.elapsed() < CLOCK_TRUST) {
             return counted(known);
         }
-        // Asked once only: who counts on is right enough, and nobody waits for a server that is away just to know the time.
+        // Not retried: the extrapolated time is accurate enough, and no caller should wait for an unreachable server
+        // just for the time.
         let asked = Instant::now();
         let told = self.session().and_then(|session| {
             let rows = session.query(&self.url, "SELECT teamster.now_millis()", &[])?;
@@ -352,7 +363,7 @@ impl PgStore {
                 server
             }
             Err(error) => {
-                tracing::debug!("the server does not tell the time: {error}");
+                tracing::debug!("cannot read the server's time: {error}");
                 let Some(known) = known else {
                     return teamster_store::SystemClock.now();
                 };
@@ -363,7 +374,7 @@ impl PgStore {
         }
     }
 
-    /// Notes what the server said that the time is.
+    /// Records the server's time.
     pub(crate) fn note_time(&self, server: Time, asked: Instant) {
         let mut clock = self.clock.lock().unwrap_or_else(PoisonError::into_inner);
         *clock = Some(ServerClock { server, asked });
@@ -385,7 +396,7 @@ impl PgStore {
         Ok(made?.unwrap_or(0))
     }
 
-    /// Returns the position before the change whose first event has this id, if it was made.
+    /// Returns the position before the transaction whose first event has this id, if it was committed.
     fn find_made(
         &self,
         session: &Session,
@@ -407,17 +418,17 @@ impl PgStore {
     }
 }
 
-/// What kept a change from being made.
+/// Why an attempt of a transaction was not committed.
 pub(crate) enum ChangeError {
-    /// Somebody else was faster: it is worth another try at once.
+    /// Another change was faster: retry at once.
     Stale,
-    /// Somebody else is claiming what could be claimed: how that ends is seen in a moment.
+    /// All suitable tasks are being claimed by others: retry in a moment.
     BeingClaimed,
-    /// The connection is lost, and whether the change was made is not known.
+    /// The connection is lost, and it is unknown whether the commit happened.
     Lost(StoreError),
-    /// The first event of this change is in the journal already: an earlier try had been made after all.
+    /// The first event is already in the journal: an earlier attempt was committed after all.
     MadeBefore,
-    /// The rules or the server refuse it.
+    /// The rules or the server refused the change.
     Refused(StoreError),
 }
 
@@ -426,7 +437,7 @@ impl From<StatementError> for ChangeError {
         match trouble {
             StatementError::Lost(error) => Self::Lost(error),
             StatementError::Refused(state, error) => match state.code() {
-                // A deadlock or a conflict of two transactions is over when one of them has given way.
+                // A deadlock or a conflict is resolved once one of the transactions has given way.
                 STALE | "40001" | "40P01" | "55P03" => Self::Stale,
                 "23505" => Self::MadeBefore,
                 _ => Self::Refused(error),
@@ -435,7 +446,8 @@ impl From<StatementError> for ChangeError {
     }
 }
 
-/// Pauses between tries, longer each time and never quite the same, so that those who lost a server do not come back together.
+/// Delays between retries, with exponential backoff and jitter, so that clients that lost a server do not return all at
+/// once.
 struct Pauses {
     begun: Instant,
     pause: Duration,
@@ -449,7 +461,7 @@ impl Pauses {
         }
     }
 
-    /// Waits before the next try, or gives the trouble back when there is no time left for one.
+    /// Waits before the next retry, or returns the error when no time is left.
     fn pause(&mut self, left: Duration, trouble: StoreError) -> Result<()> {
         if left.is_zero() {
             return Err(trouble);
@@ -465,7 +477,7 @@ impl Pauses {
     }
 }
 
-/// Tries of one store, for as long as it is patient.
+/// Retries of one operation, for as long as the store's patience lasts.
 struct Retry<'a> {
     store: &'a PgStore,
     pauses: Pauses,
@@ -477,7 +489,7 @@ impl<'a> Retry<'a> {
         Self { store, pauses }
     }
 
-    /// Returns how long it may go on.
+    /// Returns the remaining time for retries.
     fn left(&self) -> Duration {
         let mut patience = self.store.settings.patience;
         if self.store.is_hurried.load(Ordering::Relaxed) {
@@ -486,7 +498,7 @@ impl<'a> Retry<'a> {
         patience.saturating_sub(self.pauses.begun.elapsed())
     }
 
-    /// Waits before the next try, or gives the trouble back when that is no use.
+    /// Waits before the next retry, or returns the error when no time is left or a retry is useless.
     fn pause(&mut self, trouble: StoreError) -> Result<()> {
         if !(trouble.busy || trouble.kind == teamster_store::Kind::Unreachable) {
             return Err(trouble);
@@ -496,12 +508,12 @@ impl<'a> Retry<'a> {
     }
 }
 
-/// Returns a position of the database as a number of ours. None is negative.
+/// Converts a position from the database's signed type. None is negative.
 pub(crate) fn position(stored: i64) -> u64 {
     u64::try_from(stored).unwrap_or(0)
 }
 
-/// Returns a number of ours as the database keeps it.
+/// Converts a position to the database's signed type.
 pub(crate) fn stored(position: u64) -> i64 {
     i64::try_from(position).unwrap_or(i64::MAX)
 }
@@ -522,6 +534,7 @@ impl Backend for PgStore {
         let mut retry = Retry::new(self);
         let start = Instant::now();
         let mut tries = 0;
+        let mut claim_pause = CLAIM_PAUSE;
         let mut is_doubtful = false;
         loop {
             let mut session = match self.session() {
@@ -548,7 +561,7 @@ impl Backend for PgStore {
                 what,
                 question: self.known_question(what),
                 locks_first: tries >= FREE_TRIES || self.settings.clock.is_some(),
-                waits_for_claims: start.elapsed() < CLAIM_WAIT,
+                waits_for_claims: !self.settings.polls && start.elapsed() < CLAIM_WAIT,
             };
             match self.attempt(&mut session, team, &nonce, manner, change) {
                 Ok(position) => {
@@ -560,18 +573,20 @@ impl Backend for PgStore {
                     tries += 1;
                     if retry.left().is_zero() {
                         return Err(StoreError::busy(format!(
-                            "{what} of team {team} was disturbed by others all the time"
+                            "{what} of team {team} gave up, because other changes kept conflicting with it"
                         ))
                         .hint("try again"));
                     }
                 }
                 Err(ChangeError::BeingClaimed) => {
                     self.keep(session);
-                    std::thread::sleep(CLAIM_PAUSE);
+                    std::thread::sleep(claim_pause);
+                    claim_pause = (claim_pause * 2).min(LONGEST_CLAIM_PAUSE);
                 }
                 Err(ChangeError::MadeBefore) => {
                     self.keep(session);
-                    // Found at the beginning of the next round; if not, two new tasks wanted one number.
+                    // The next round looks for the committed transaction. If there is none, two new tasks got the same
+                    // number.
                     is_doubtful = true;
                     tries += 1;
                 }
@@ -662,7 +677,7 @@ impl Backend for PgStore {
     }
 }
 
-/// Returns a registry as it is kept.
+/// Returns a registry in its stored form.
 pub(crate) fn config_text(config: &TeamConfig) -> String {
     serde_json::to_string(config.as_object()).unwrap_or_default()
 }

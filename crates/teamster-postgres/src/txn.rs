@@ -1,4 +1,4 @@
-//! One change of one team: what it reads, with versions, and what it writes at the end.
+//! The transaction of the PostgreSQL store: what it reads, with versions, and what it writes at the end.
 
 mod columns;
 
@@ -27,7 +27,7 @@ use crate::watch;
 
 pub(crate) use columns::{AppliedColumns, INSERT_TASKS, json_text};
 
-/// What was read of a task: version 0 stands for none.
+/// A task as it was read; version 0 means that it does not exist.
 #[derive(Clone)]
 struct ReadTask {
     version: i64,
@@ -35,18 +35,18 @@ struct ReadTask {
     task: Option<Task>,
 }
 
-/// What the change holds on the server.
+/// The locks that the transaction holds on the server.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Held {
-    /// Every statement is a transaction of its own.
+    /// No transaction is open: every statement is a transaction of its own.
     Nothing,
-    /// A transaction is open, with the rows that were offered.
+    /// A transaction is open and has locked the offered rows.
     Rows,
-    /// A transaction is open, with the lock of the team.
+    /// A transaction is open and holds the lock of the team.
     Team,
 }
 
-/// Who asked for a task, and what it can do.
+/// A search for a task: the worker, its capabilities, and the owners that are lost.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct AskedFor {
     worker: String,
@@ -54,43 +54,43 @@ pub(crate) struct AskedFor {
     lost: Vec<String>,
 }
 
-/// What a change was opened with: the task that was offered, and what that waits for.
+/// The task that was offered when the transaction was opened, with the tasks that it waits for.
 struct EarlyOffer {
     question: AskedFor,
     rows: Vec<Row>,
 }
 
-/// A change that is being made.
+/// A transaction that is in progress.
 pub(crate) struct PgTxn<'a> {
     store: &'a PgStore,
     session: &'a mut Session,
     name: &'a TeamName,
     team_text: &'a str,
     what: &'static str,
-    /// The id of the first event.
+    /// The id of the first event, which identifies the transaction across retries.
     nonce: &'a str,
     now: Time,
     held: Held,
     waits_for_claims: bool,
-    /// The tasks that were offered so far, and who asked for what.
+    /// The tasks that were offered so far, and the search they were offered for.
     offers: Vec<TaskId>,
     asked: Option<AskedFor>,
     answered: Option<EarlyOffer>,
     config: Arc<TeamConfig>,
     config_version: i64,
-    /// The version of the registry that the change relies on.
+    /// The version of the registry that the change relies on, if it does.
     relied_config: Option<i64>,
-    /// The highest number of a task, and the one that the change relies on.
+    /// The highest task number, and the value that the change relies on, if it does.
     highest: String,
     relied_highest: Option<String>,
     has_assigned: bool,
-    /// The count of claims when the tasks in progress were read.
+    /// The number of claims made so far, when the tasks in progress were read.
     claims: Option<i64>,
     tasks: HashMap<TaskId, ReadTask>,
     acked: HashMap<Mailbox, i64>,
-    /// The heartbeat of the worker that this process mostly works for.
+    /// The heartbeat of the worker that this process usually works for.
     beat: Option<(String, Option<String>)>,
-    /// What keeps the change from being made, found where a rule cannot be told.
+    /// An error that the rule did not see, which keeps the change from being committed.
     trouble: Option<ChangeError>,
 
     new_config: Option<Arc<TeamConfig>>,
@@ -101,21 +101,22 @@ pub(crate) struct PgTxn<'a> {
     signals: Vec<(WorkerName, Signal)>,
     obeyed: Vec<WorkerName>,
     events: Vec<NewEvent>,
-    /// Whether anything is written though no event tells of it.
+    /// Whether anything is written without an event.
     writes_silently: bool,
 }
 
 const OPEN: &str = "SELECT * FROM teamster.open_change($1, $2, $3)";
-/// The same, and the first task that may suit a worker, locked: columns 7 to 10, for a team where no task that waits is somebody's.
+/// Opens a transaction like `OPEN`, and returns the first suitable task, locked, in columns 7 to 10. Only for a team
+/// without assigned pending tasks.
 const OPEN_CLAIM: &str = "SELECT * FROM teamster.open_claim($1, $2, $3, $4, $5)";
-/// Where the offered task begins in a row of `OPEN_CLAIM`.
+/// The first column of the offered task in a row of `OPEN_CLAIM`.
 const OFFERED: usize = 7;
-/// Takes the lock of the team first. The row of the team is read by a statement of its own, which sees what the last holder wrote.
+/// Takes the lock of the team. The team's row is read by a separate statement, which sees what the last holder wrote.
 const LOCK: &str = "SELECT seq FROM teamster.positions WHERE team = $1 FOR NO KEY UPDATE";
 
-/// What a worker's own heartbeat is read with.
+/// Reads a worker's own heartbeat.
 const BEAT: &str = "SELECT body FROM teamster.beats WHERE team = $1 AND worker = $2";
-/// Asks for the next task that may suit a worker.
+/// Finds the next task that may suit a worker.
 const NEXT: &str = "SELECT * FROM teamster.offer($1, $2, $3, $4, $5, $6::text::numeric, $7, $8, NOT $2 AND EXISTS ( \
         SELECT FROM teamster.tasks l WHERE l.team = $1 AND l.status = 1 AND l.leased_until <= $7))";
 
@@ -130,7 +131,8 @@ const NEXT_TYPES: [Type; 8] = [
     Type::INT8,
 ];
 
-/// The statements of a claim, of most other changes and of a worker that waits, which a server that we are connected to directly parses once.
+/// The statements of a claim, of most other changes and of an idle worker. A directly connected server prepares them
+/// once.
 pub(crate) const PREPARED: [(&str, &[Type]); 12] = [
     (OPEN, &[Type::TEXT, Type::TEXT, Type::TEXT]),
     (
@@ -238,7 +240,7 @@ impl<'a> PgTxn<'a> {
             waits_for_claims: manner.waits_for_claims,
             offers: Vec::new(),
             asked: None,
-            // Where a task that waits is somebody's, none was looked for.
+            // With assigned pending tasks in the team, no task was searched for.
             answered: answered.filter(|_| !has_assigned),
             config,
             config_version,
@@ -263,7 +265,7 @@ impl<'a> PgTxn<'a> {
         })
     }
 
-    /// Ends the change without having made it, and says what the error means for the next try.
+    /// Rolls the transaction back, and returns what the error means for a retry.
     pub(crate) fn abandon(mut self, error: StoreError) -> ChangeError {
         self.roll_back();
         self.trouble.take().unwrap_or(ChangeError::Refused(error))
@@ -271,7 +273,7 @@ impl<'a> PgTxn<'a> {
 
     fn roll_back(&mut self) {
         if std::mem::replace(&mut self.held, Held::Nothing) != Held::Nothing {
-            // A connection that cannot even do that is found to be closed by the next one who takes it.
+            // If this fails, the connection is closed, which its next user notices.
             let _ = self.session.execute(&self.store.url, "ROLLBACK");
         }
     }
@@ -281,7 +283,7 @@ impl<'a> PgTxn<'a> {
         self.noting(done)
     }
 
-    /// Keeps what went wrong on the way to the server, so that the change is tried again whatever the rule makes of it.
+    /// Records a server error, so that the transaction is retried even if the rule ignores the error.
     fn noting<T>(&mut self, done: Result<T, StatementError>) -> Result<T> {
         done.map_err(|trouble| {
             let (shown, kept) = match trouble {
@@ -302,7 +304,7 @@ impl<'a> PgTxn<'a> {
         })
     }
 
-    /// Takes the lock of the team now, for a rule that decides by what nobody may add to meanwhile.
+    /// Takes the lock of the team now, for a rule that depends on rows to which nothing may be added meanwhile.
     fn lock(&mut self) -> Result<()> {
         let team = [(&self.name.as_str() as _, Type::TEXT)];
         let locked = if self.held == Held::Nothing {
@@ -316,7 +318,7 @@ impl<'a> PgTxn<'a> {
         Ok(())
     }
 
-    /// Notes rows of `id, version, fence, body` from a column on, and returns their ids.
+    /// Records rows of `id, version, fence, body` starting at a column, and returns their ids.
     fn note_tasks(&mut self, rows: &[Row], from: usize) -> Result<Vec<TaskId>> {
         let mut ids = Vec::with_capacity(rows.len());
         for row in rows {
@@ -330,14 +332,14 @@ impl<'a> PgTxn<'a> {
                 fence: row.get(from + 2),
                 task: Some(task),
             };
-            // What was read first is what the rule has seen.
+            // The first read counts: it is what the rule has seen.
             self.tasks.entry(id.clone()).or_insert(read);
             ids.push(id);
         }
         Ok(ids)
     }
 
-    /// Asks for the next task that may suit a worker. It comes first, and behind it what it waits for.
+    /// Finds the next task that may suit a worker. Returns it, followed by the tasks that it waits for.
     fn ask(
         &mut self,
         is_own: bool,
@@ -389,7 +391,7 @@ impl<'a> PgTxn<'a> {
         Ok(self.tasks.get(id).and_then(|read| read.task.clone()))
     }
 
-    /// Makes the change. Returns the position before its first event, or `None` when nothing was to be written.
+    /// Commits the change. Returns the position before its first event, or `None` when there was nothing to write.
     pub(crate) fn commit(mut self) -> Result<Option<u64>, ChangeError> {
         if let Some(trouble) = self.trouble.take() {
             self.roll_back();
@@ -400,7 +402,7 @@ impl<'a> PgTxn<'a> {
             return Ok(None);
         }
         if self.answered.is_some() {
-            // What was offered was not asked for, and others may want it.
+            // The offered task was not used: unlock it for other claimers.
             self.roll_back();
         }
         let written = AppliedColumns::of(&mut self);
@@ -433,19 +435,20 @@ impl<'a> PgTxn<'a> {
 
 const APPLY_ONE: &str = "SELECT teamster.apply_one($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)";
 
-/// The same by a host: the database looks whether it still has its right, in the same transaction.
+/// Does the same for a host: the database checks in the same transaction that it still has the right.
 const APPLY_ONE_AS_HOST: &str = "SELECT CASE WHEN set_config('teamster.host', $19, true) IS NOT NULL THEN \
     teamster.apply_one($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18) END";
 
 const APPLY: &str = "SELECT teamster.apply($1, $2, $3, $4, $5::text::numeric, $6, $7, $8, $9, $10::text[]::numeric[], $11, $12, $13, \
     $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34, $35, $36, $37)";
 
-/// The same by a host: the database looks whether it still has its right, in the same transaction.
+/// Does the same for a host: the database checks in the same transaction that it still has the right.
 const APPLY_AS_HOST: &str = "SELECT CASE WHEN set_config('teamster.host', $38, true) IS NOT NULL THEN \
     teamster.apply($1, $2, $3, $4, $5::text::numeric, $6, $7, $8, $9, $10::text[]::numeric[], $11, $12, $13, \
     $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34, $35, $36, $37) END";
 
-/// Reads what every change begins with, together with the answer to a question if there is one; a transaction is then open.
+/// Reads what every transaction starts with. With a search, also returns the offered task, and leaves a transaction
+/// open.
 fn opening_rows(
     store: &PgStore,
     session: &Session,
@@ -473,7 +476,7 @@ fn opening_rows(
     session.begin_with(&store.url, OPEN_CLAIM, &opening)
 }
 
-/// Returns the longest pause of a task, in milliseconds.
+/// Returns the longest retry delay of a task, in milliseconds.
 fn longest_pause() -> i64 {
     i64::try_from(LONGEST_BACKOFF.as_millis()).unwrap_or(i64::MAX)
 }
@@ -606,7 +609,7 @@ impl Txn for PgTxn<'_> {
             }
             other => {
                 if self.held == Held::Rows && (after.is_some() || other.is_some()) {
-                    // What was offered before is not for this worker, but may be for another.
+                    // The task offered before does not suit this worker: unlock it for others.
                     self.roll_back();
                 }
                 self.ask(is_own, &question, after)?
@@ -641,7 +644,8 @@ impl Txn for PgTxn<'_> {
         let Some(asked) = self.asked.take().filter(|_| self.waits_for_claims) else {
             return Ok(false);
         };
-        // A task that is passed over because somebody is claiming it may yet be free again: "nothing to do" would be wrong then.
+        // A task that was skipped because it is being claimed may become free again, so it would be wrong to report
+        // that there is nothing to do.
         let offers: Vec<String> = self.offers.iter().map(ToString::to_string).collect();
         let (team, longest) = (self.team_text, longest_pause());
         let rows = self.query(
@@ -660,7 +664,9 @@ impl Txn for PgTxn<'_> {
             return Ok(false);
         }
         self.trouble.get_or_insert(ChangeError::BeingClaimed);
-        Err(StoreError::busy("others are claiming at this moment"))
+        Err(StoreError::busy(
+            "other workers are claiming tasks right now",
+        ))
     }
 
     fn hold_claim(&mut self, _id: &TaskId, _worker: &WorkerName) -> Result<bool> {
@@ -744,9 +750,9 @@ impl Txn for PgTxn<'_> {
 
     fn deliver_native(&mut self, name: &str, _message: &Message) -> Result<()> {
         Err(StoreError::refused(format!(
-            "{name} is a teammate of Claude Code, whose inbox is a file of its own machine"
+            "{name} is a teammate of Claude Code, whose inbox is a file on its own machine"
         ))
-        .hint("teams of Claude Code are kept in files: leave --store out"))
+        .hint("teams of Claude Code are kept in files: omit --store"))
     }
 
     fn take_native(&mut self, _name: &str, _for_good: bool) -> Result<Vec<Value>> {

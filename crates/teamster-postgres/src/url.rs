@@ -1,4 +1,4 @@
-//! Where a database is: its URL, with the password never shown, and how its server is trusted.
+//! The address of a database: its URL, with the password never shown, and how its server is authenticated.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -7,10 +7,10 @@ use std::time::Duration;
 use teamster_store::{Result, StoreError};
 use tokio_postgres::config::SslMode;
 
-/// How the server's certificate is judged.
+/// How the server's certificate is verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Trust {
-    /// Any certificate will do: the connection is encrypted, and nobody vouches for the server.
+    /// Any certificate is accepted: the connection is encrypted, but the server is not authenticated.
     Any,
     /// The certificate must come from a known authority.
     Authority,
@@ -31,11 +31,11 @@ pub struct StoreUrl {
 
 /// How long a server may take to accept a connection.
 const CONNECT: Duration = Duration::from_secs(5);
-/// A connection whose other end does not answer for this long is given up.
+/// How long the server may be silent before the connection is closed.
 const SILENCE: Duration = Duration::from_secs(10);
 
 impl StoreUrl {
-    /// Reads a URL of the forms that `psql` knows, with `sslmode` from `disable` to `verify-full` and `sslrootcert`.
+    /// Parses a URL in the forms that `psql` accepts, with `sslmode` from `disable` to `verify-full` and `sslrootcert`.
     pub fn parse(text: &str) -> Result<Self> {
         if !text.starts_with("postgres://") && !text.starts_with("postgresql://") {
             return Err(
@@ -64,7 +64,7 @@ impl StoreUrl {
         let (ssl, trust) = match mode {
             "disable" => (SslMode::Disable, Trust::Any),
             "allow" | "prefer" => (SslMode::Prefer, Trust::Any),
-            // As libpq has it: whoever names an authority wants it to be asked.
+            // As in libpq, naming a root certificate means that it is verified.
             "require" if root_certificate.is_some() => (SslMode::Require, Trust::Authority),
             "require" => (SslMode::Require, Trust::Any),
             "verify-ca" => (SslMode::Require, Trust::Authority),
@@ -77,8 +77,8 @@ impl StoreUrl {
             }
         };
         let mut config: tokio_postgres::Config = plain.parse().map_err(|error| {
-            // The error names what is wrong, and never the value.
-            StoreError::refused(format!("{shown} is no address of a database: {error}"))
+            // The error never contains the value.
+            StoreError::refused(format!("{shown} is not a valid database URL: {error}"))
                 .hint("write it as postgres://user@host:5432/database")
         })?;
         if config.get_hosts().is_empty() {
@@ -102,20 +102,20 @@ impl StoreUrl {
         })
     }
 
-    /// Returns whether the text holds a password, which must not stand where other users can read it.
+    /// Returns whether the URL contains a password, which must not appear where other users can read it.
     pub fn has_password(&self) -> bool {
         self.config.get_password().is_some()
     }
 }
 
-/// Returns a URL as it may be shown.
+/// Returns a URL without its password.
 fn without_password(text: &str) -> String {
     let (scheme, rest) = text.split_once("://").unwrap_or(("postgres", text));
     let (rest, query) = match rest.split_once('?') {
         Some((rest, query)) => (rest, Some(query)),
         None => (rest, None),
     };
-    // A password may contain any character that its writer forgot to escape, so the last `@` counts.
+    // A password may contain an unescaped `@`, so the last one counts.
     let rest = match rest.rsplit_once('@') {
         Some((login, place)) => {
             let user = login.split_once(':').map_or(login, |(user, _)| user);

@@ -1,8 +1,9 @@
-//! Noticing changes: woken by the server's notifications, with a slow look behind them.
+//! Watches a team by the server's notifications, with slow polling as a fallback.
 //!
-//! A notification only says that there is something to look at. It may be missing: a pooler that hands out connections for one
-//! transaction passes none on, and the server sends at most one in 20 milliseconds for a team. So whoever was woken looks again
-//! for a moment, and everybody looks now and then. A notification that is for one worker has its name; it is sent always.
+//! A notification only says that something may have changed. It may be missing: a pooler in transaction mode delivers
+//! none, and the server sends at most one per team in 20 milliseconds. So a watcher polls for a moment after each
+//! notification, and all watchers and listeners poll occasionally. A notification for one worker carries the worker's
+//! name and is always sent.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -16,46 +17,48 @@ use crate::schema;
 use crate::session::Session;
 use crate::store::{PgStore, no_team, position};
 
-/// How long a watcher that was woken goes on looking, and how often.
+/// How long a watcher polls quickly after a notification, and the interval of these polls.
 const ALERT: Duration = Duration::from_millis(120);
 const ALERT_LOOK: Duration = Duration::from_millis(15);
-/// How often a watcher looks that nobody wakes.
+/// The poll interval of a watcher without notifications.
 const SLOW_LOOK: Duration = Duration::from_secs(1);
-/// How often heartbeats are compared: nobody is woken by them.
+/// How often heartbeats are compared, because they send no notification.
 const BEATS: Duration = Duration::from_secs(1);
-/// Events are taken in pages of this size.
+/// How many events are read at once.
 const PAGE: usize = 1_000;
 
-/// A listener that is woken together with so many others looks that much later after its last look: of a thousand idle workers two
-/// hundred look in a second, whatever happens in the team, and the first of them at once.
-const TURN: Duration = Duration::from_millis(5);
-/// How often it is counted how many there are.
+/// The polling budget of a team: after a notification that is not addressed to it, a listener polls only when this
+/// long, times the number of workers, has passed since its last poll. So all listeners together poll about 50 times a
+/// second (with more than 250 workers, each of them every five seconds), and a task that becomes free is soon found by
+/// one of them.
+const TURN: Duration = Duration::from_millis(20);
+/// How often the workers of the team are counted.
 const COUNT: Duration = Duration::from_secs(30);
-/// How often a listener looks that nobody wakes, and how often it tries to be woken again.
+/// The poll interval of a listener without notifications, and the interval of its attempts to subscribe again.
 const LISTENER_LOOK: Duration = Duration::from_secs(5);
-/// How often it is tried to be woken behind a pooler, which passes no notifications on.
+/// The interval of attempts to subscribe behind a pooler, which delivers no notifications.
 const POOLED: Duration = Duration::from_secs(600);
 /// How long a listener waits for a notification that may be on its way.
 const ARRIVAL: Duration = Duration::from_millis(1);
 
-/// What a worker may have to do something about: what was changed, whether it is to stop, and whether somebody wants its logs.
-pub(crate) const HEAR: &str = "SELECT p.seq, p.changes, s.drain, s.body, EXISTS ( \
+/// Reads what a listener reports: the journal position, the stop signals, and whether logs are requested.
+pub(crate) const HEAR: &str = "SELECT p.seq, s.drain, s.body, EXISTS ( \
         SELECT FROM teamster.log_requests l WHERE l.team = $1 AND l.worker = $2 AND l.answer IS NULL \
             AND l.asked_at > clock_timestamp() - interval '10 seconds') \
     FROM teamster.positions p \
     LEFT JOIN teamster.signals s ON s.team = p.team AND s.worker = $2 WHERE p.team = $1 ORDER BY s.drain";
 
-/// Listens for one worker. It asks the server only when it was woken, and now and then.
+/// The listener of one worker. It queries the server only after a notification, and occasionally.
 pub(crate) struct PgListener {
     store: PgStore,
     team: TeamName,
     worker: WorkerName,
     wakes: Wakes,
-    /// What was heard last, and when.
+    /// The last result, and when it was read.
     heard: Option<(Instant, Heard)>,
-    /// How many looks are due: one more than is obvious, because changes that come close together wake only once.
+    /// The number of pending polls: one more than obvious, because changes in quick succession send one notification.
     due: u8,
-    /// How many workers beat, and when they were counted.
+    /// The number of workers with a heartbeat, and when they were counted.
     crowd: Option<(Instant, u32)>,
 }
 
@@ -72,7 +75,7 @@ impl PgListener {
         }
     }
 
-    /// Returns what was heard last, if nothing has happened since as far as anybody can tell.
+    /// Returns the last result, if nothing is known to have changed since.
     fn unchanged(&mut self) -> Option<Heard> {
         if !self.wakes.keep(&self.store, &self.team) {
             return None;
@@ -88,7 +91,7 @@ impl PgListener {
         (!looks && at.elapsed() < LISTENER_LOOK).then(|| heard.clone())
     }
 
-    /// Returns how long this one waits after its last look, so that all who are woken together take turns.
+    /// Returns how long this listener waits after its last poll, so that listeners woken together take turns.
     fn turn(&mut self) -> Duration {
         if self.due == 0 {
             return Duration::ZERO;
@@ -125,23 +128,25 @@ impl PgListener {
             ],
         )?;
         let first = rows.first().ok_or_else(|| no_team(&self.team))?;
+        let journal = position(first.get(0));
         let pulse = Pulse {
-            journal: position(first.get(0)),
-            tasks: position(first.get(1)),
+            journal,
+            // Every change of a task has an event, but for the renewal of a lease, which frees no task.
+            tasks: journal,
             client_inbox: 0,
-            // Nobody but the store writes here, and everything it writes has an event.
+            // Only the store writes here, and all of its writes have an event.
             mail: 0,
         };
         let mut signals = Vec::new();
         for row in &rows {
-            if let (Some(drain), Some(body)) = (row.get(2), row.get::<_, Option<&str>>(3)) {
+            if let (Some(drain), Some(body)) = (row.get(1), row.get::<_, Option<&str>>(2)) {
                 signals.push(read::signal(drain, body)?);
             }
         }
         Ok(Heard {
             pulse,
             signals,
-            wants_logs: first.get(4),
+            wants_logs: first.get(3),
         })
     }
 }
@@ -152,10 +157,10 @@ impl Listen for PgListener {
             return Ok(heard);
         }
         let asked = Instant::now();
-        // What was missed because the server did not answer is looked for again.
+        // If the server does not answer, the poll stays due.
         let due = std::mem::replace(&mut self.due, 1).saturating_sub(1);
         let heard = self.ask()?;
-        // Requests that wait are not told again once they are answered.
+        // A request is not notified again once it is answered, so poll again while one is pending.
         let waits = heard.wants_logs || !heard.signals.is_empty();
         self.due = due.max(u8::from(waits));
         self.heard = Some((asked, heard.clone()));
@@ -163,10 +168,10 @@ impl Listen for PgListener {
     }
 }
 
-/// The connection that changes of a team wake, where one can be had. Without it the slow look must do.
+/// The connection that receives a team's notifications, if there is one. Without it only polling is left.
 struct Wakes {
     session: Option<Session>,
-    /// When it is worth trying to have one.
+    /// When to try to subscribe again.
     try_at: Instant,
 }
 
@@ -178,7 +183,8 @@ impl Wakes {
         }
     }
 
-    /// Makes the connection again if it was lost. Returns whether it was there all the time, so that nothing was missed.
+    /// Restores the connection if it was lost. Returns whether it existed all along, so that no notification was
+    /// missed.
     fn keep(&mut self, store: &PgStore, team: &TeamName) -> bool {
         if self.session.as_ref().is_some_and(|it| !it.is_closed()) {
             return true;
@@ -190,11 +196,13 @@ impl Wakes {
         let (session, pause) = match listening(store, team) {
             Ok(Some(session)) => (Some(session), LISTENER_LOOK),
             Ok(None) => {
-                tracing::debug!("changes of team {team} wake nobody: a pooler is between");
+                tracing::debug!(
+                    "changes of team {team} are not notified: a connection pooler is in between"
+                );
                 (None, POOLED)
             }
             Err(error) => {
-                tracing::debug!("changes of team {team} wake nobody now: {error}");
+                tracing::debug!("changes of team {team} are not notified for now: {error}");
                 (None, LISTENER_LOOK)
             }
         };
@@ -203,7 +211,8 @@ impl Wakes {
         false
     }
 
-    /// Waits for a notification, or just so long where none comes. Returns whom all that came are for.
+    /// Waits for a notification, or just for `patience` without a connection. Returns the addressees of all that
+    /// arrived.
     fn wait(&mut self, patience: Duration) -> Vec<String> {
         if let Some(session) = &mut self.session {
             return session.wait_for_wakes(patience);
@@ -213,10 +222,10 @@ impl Wakes {
     }
 }
 
-/// Returns a connection that changes of a team wake; `None` where a pooler passes no notifications on.
+/// Returns a connection that receives a team's notifications; `None` behind a pooler that delivers none.
 fn listening(store: &PgStore, team: &TeamName) -> Result<Option<Session>> {
     let mut session = store.own_session()?;
-    // A server that is only slow to pass a notification on must not be taken for a pooler.
+    // Only an indirect connection is tested, so that a slow server is not mistaken for a pooler.
     if !session.is_direct {
         let other = store.session()?;
         let is_woken = schema::is_woken(&store.url, &mut session, &other);
@@ -225,12 +234,12 @@ fn listening(store: &PgStore, team: &TeamName) -> Result<Option<Session>> {
             return Ok(None);
         }
     }
-    // The name of a team has no character that a quoted name could not have.
+    // The name of a team needs no escaping in a quoted identifier.
     session.execute(&store.url, &format!("LISTEN \"teamster_{team}\""))?;
     Ok(Some(session))
 }
 
-/// Watches one team: the journal after `seen`, and heartbeats that differ from `beats`.
+/// The watcher of one team: reports events after `seen`, and heartbeats that differ from `beats`.
 pub(crate) struct PgWatch {
     store: PgStore,
     team: TeamName,
@@ -238,7 +247,7 @@ pub(crate) struct PgWatch {
     seen: u64,
     beats: BTreeMap<WorkerName, i64>,
     beats_at: Instant,
-    /// Until when it looks often, because it was woken.
+    /// Until when it polls quickly after a notification.
     alert_until: Instant,
 }
 

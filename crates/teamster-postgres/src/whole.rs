@@ -1,7 +1,7 @@
-//! A whole team, read at one moment for another store, or made of what another store had.
+//! Exports and imports a whole team.
 //!
-//! Either is one transaction. A process that is killed in the middle of an import loses its connection, and the server takes back
-//! what it had written.
+//! Each is one transaction. If a process is killed in the middle of an import, its connection is lost and the server
+//! rolls the import back.
 
 use std::collections::HashSet;
 
@@ -19,10 +19,10 @@ use crate::txn::{AppliedColumns, INSERT_TASKS, json_text};
 
 /// How many rows one statement reads or writes.
 const PAGE: usize = 2_000;
-/// The same, as the database counts.
+/// The same number, in the type of the database.
 const PAGE_ROWS: i64 = 2_000;
 
-/// A connection that sees one moment, or whose changes come all at once.
+/// A transaction that sees one snapshot, or whose changes become visible together.
 struct WholeTxn<'a> {
     store: &'a PgStore,
     session: &'a Session,
@@ -37,7 +37,7 @@ impl WholeTxn<'_> {
     }
 }
 
-/// Does something in a transaction, which is ended whatever becomes of it.
+/// Runs `work` in a transaction, which `work` commits. On an error it is rolled back.
 fn in_transaction<T>(
     store: &PgStore,
     session: &Session,
@@ -53,13 +53,13 @@ fn in_transaction<T>(
     };
     let done = work(&txn);
     if done.is_err() {
-        // A connection that cannot even do that is found to be closed by the next one who takes it.
+        // If this fails, the connection is closed, which its next user notices.
         let _ = session.execute(&store.url, "ROLLBACK");
     }
     done
 }
 
-/// Reads everything of a team, as it is at one moment.
+/// Reads a consistent snapshot of everything a team has.
 pub(crate) fn export(store: &PgStore, team: &TeamName) -> Result<TeamExport> {
     let session = store.session()?;
     let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
@@ -68,7 +68,7 @@ pub(crate) fn export(store: &PgStore, team: &TeamName) -> Result<TeamExport> {
         session.execute(&store.url, "COMMIT")?;
         Ok(whole)
     });
-    // An export tells of nothing that a crash of the server could still take back.
+    // An export must not contain anything that a crash of the server could still undo.
     let durable = read.and_then(|whole| {
         store.make_durable(&session)?;
         Ok(whole)
@@ -146,7 +146,7 @@ fn read_mail(txn: &WholeTxn<'_>) -> Result<Vec<ExportedMailbox>> {
     for row in &rows {
         let label: &str = row.get(0);
         let mailbox =
-            mailbox_of(label).ok_or_else(|| read::damaged(label, "is no mailbox of a team"))?;
+            mailbox_of(label).ok_or_else(|| read::damaged(label, "is not a mailbox of a team"))?;
         let (mut lines, mut after) = (Vec::new(), 0_i64);
         loop {
             let rows = txn.query(
@@ -172,13 +172,13 @@ fn read_mail(txn: &WholeTxn<'_>) -> Result<Vec<ExportedMailbox>> {
     Ok(mailboxes)
 }
 
-/// Makes a team of an export, in one transaction.
+/// Creates a team from an export, in one transaction.
 pub(crate) fn import(store: &PgStore, export: &TeamExport) -> Result<()> {
     let session = store.session()?;
     let made = in_transaction(store, &session, "BEGIN", &export.team, |txn| {
         write_whole(txn, export)
     });
-    // A connection that was lost while the change was committed leaves open whether it was.
+    // If the connection was lost during the commit, it is unknown whether the commit happened.
     let made = match made {
         Err(error) if session.is_closed() => match is_made(store, export) {
             Ok(true) => Ok(()),
@@ -190,7 +190,8 @@ pub(crate) fn import(store: &PgStore, export: &TeamExport) -> Result<()> {
     made
 }
 
-/// Returns whether the team is there and is this one: nobody but an import of the same gives an event the same id.
+/// Returns whether the team exists and comes from this export: only an import of the same export has the same event
+/// ids.
 fn is_made(store: &PgStore, export: &TeamExport) -> Result<bool> {
     let rows = store.query(
         "SELECT body FROM teamster.events WHERE team = $1 AND seq = $2",
@@ -213,7 +214,7 @@ fn write_whole(txn: &WholeTxn<'_>, export: &TeamExport) -> Result<()> {
             "there is a team {} already",
             export.team
         ))
-        .hint("an import makes a team and changes none; delete that one first, or import into another store"));
+        .hint("an import only creates teams; delete the existing one first, or import into another store"));
     }
     let highest = export.highest_task.as_ref().map_or(0, TaskId::number);
     txn.query(
@@ -296,7 +297,8 @@ fn write_journal(txn: &WholeTxn<'_>, export: &TeamExport) -> Result<()> {
     let mut known = HashSet::new();
     for page in export.events.chunks(PAGE) {
         let seqs: Vec<i64> = page.iter().map(|event| stored(event.seq)).collect();
-        // Another program may have written a line of the journal again. The column only keeps a change from being made twice.
+        // The journal may contain a line twice, written by another program. The column only prevents a change from
+        // being made twice.
         let ids = page.iter().map(|event| {
             if known.insert(event.id.as_str()) {
                 event.id.replace('\0', "")

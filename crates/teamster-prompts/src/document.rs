@@ -1,4 +1,4 @@
-//! The page about the templates, `docs/prompts.md`, made from the templates and from the types of their facts.
+//! Generates the page about the templates, `docs/prompts.md`, from the templates and from the types of their facts.
 
 use std::fmt::Write as _;
 
@@ -40,7 +40,7 @@ The language is that of [Jinja](https://docs.rs/minijinja/latest/minijinja/synta
 | `safe` | the text as it is; only for what the tables below call trusted |
 | none | the text on one line, without control characters |
 
-So no text of others can begin a line that is not marked, whatever a template does. A prompt has at most 50,000 characters: where it
+So no text of others begins a line that is not marked, unless a template applies `safe` to it. A prompt has at most 50,000 characters: where it
 would be longer, the least important parts are shortened first and named at its end (`left_out`).
 ";
 

@@ -1,5 +1,5 @@
-//! Facts of the kind that a run has. An override is tried with them before a run begins, and the tests show the prompts
-//! that come of them.
+//! Example facts like those of a real run. An override is tested with them before a run begins, and the tests show the
+//! resulting prompts.
 
 use crate::facts::{
     Answer, Candidate, CheckState, Checks, ConflictFacts, ConflictPrompt, DoneTask, EarlierAttempt,
@@ -17,7 +17,7 @@ fn goal() -> String {
     "Users must be able to reset their password by mail.".to_owned()
 }
 
-/// The least that anybody is told: a worker of a plain team, with no run around it.
+/// Returns the minimal facts: a worker of a plain team, without a run.
 fn alone() -> Situation {
     Situation {
         you: You {

@@ -1,4 +1,4 @@
-//! The facts that each template takes. Every field is there in every prompt: one that has nothing to say is empty.
+//! The facts that each template takes. Every field is present in every prompt; a field without a value is empty.
 
 mod leading;
 mod working;

@@ -1,4 +1,4 @@
-//! What is shortened first when a prompt is too long.
+//! The order in which parts of a prompt that is too long are shortened.
 
 use std::fmt::Write as _;
 
@@ -7,12 +7,12 @@ use crate::facts::{
     WakePrompt, WorkerPrompt,
 };
 
-/// One thing that can be shortened: its name, and how it is done.
+/// A part that can be shortened: its name, and the function that shortens it.
 pub type Shortening<T> = (&'static str, fn(&mut T));
 
-/// Facts that can be told in fewer words.
+/// Facts that can be shortened.
 pub trait Shorten: Clone + PartialEq + 'static {
-    /// What can be shortened, the least important first.
+    /// The parts that can be shortened, the least important first.
     const PARTS: &'static [Shortening<Self>];
 }
 
@@ -26,7 +26,7 @@ const MESSAGES: &str = "messages and answers";
 const DESCRIPTION: &str = "the description of the task";
 const OUTPUT: &str = "what a check printed";
 
-/// Keeps the beginning of a text, up to the end of a line where there is one, and says how much more there was.
+/// Keeps the beginning of a text, up to the end of a line if possible, and states how much was cut.
 fn clip_end(text: &mut String, limit: usize) {
     let Some((at, _)) = text.char_indices().nth(limit) else {
         return;
@@ -71,7 +71,7 @@ fn short_summaries(tasks: &mut [DoneTask]) {
     }
 }
 
-/// Keeps the tasks that were done last.
+/// Keeps the tasks that were completed last.
 fn few_tasks(tasks: &mut Vec<DoneTask>) {
     keep_last(tasks, 8);
     for task in tasks {

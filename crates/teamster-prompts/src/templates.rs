@@ -1,4 +1,4 @@
-//! Templates: ours and those that replace them, and how a prompt is made from one.
+//! Templates, their overrides, and how a prompt is rendered from one.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,14 +14,14 @@ use crate::facts::{
 };
 use crate::shorten::Shorten;
 
-/// Steps of the template engine that one prompt may take: an override that loops without end must not hold up a worker.
+/// The maximum number of template engine steps per prompt: an override with an endless loop must not block a worker.
 const FUEL: u64 = 5_000_000;
-/// The most characters of a text of others that are looked at. What is told of it is shorter.
+/// The maximum number of characters of an untrusted text that are processed. Prompts contain less of it.
 const LONGEST_QUOTE: usize = 200_000;
-/// What stands where the middle of a prompt was cut out.
+/// The marker where the middle of a prompt was cut out.
 const CUT: &str = "\n[…cut…]\n";
 
-/// Every template that teamster comes with, by the name that `include` takes. Those in `parts/` are parts of the others.
+/// Every built-in template, by the name that `include` takes. Those in `parts/` are parts of the others.
 pub const TEMPLATES: [(&str, &str); 14] = [
     ("plan.md", include_str!("../prompts/plan.md")),
     ("wake.md", include_str!("../prompts/wake.md")),
@@ -48,22 +48,22 @@ pub const TEMPLATES: [(&str, &str); 14] = [
     ("parts/end.md", include_str!("../prompts/parts/end.md")),
 ];
 
-/// Who is told something.
+/// The kind of a prompt, by its recipient and purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PromptKind {
-    /// The leader, who is to plan.
+    /// The leader, for planning.
     Plan,
     /// The leader, during the run.
     Wake,
     /// A worker with a task.
     Worker,
-    /// A worker who is to mend what a check found.
+    /// A worker that fixes a failing check.
     Fix,
-    /// A worker who is to bring two sides of a conflict together.
+    /// A worker that resolves a conflict.
     Conflict,
     /// A reviewer of the merged work.
     Review,
-    /// Whoever chooses one of several results.
+    /// The judge that chooses one of several candidate results.
     Judge,
 }
 
@@ -79,7 +79,7 @@ impl PromptKind {
         Self::Judge,
     ];
 
-    /// Returns the name of its template, which is also the name of a file that replaces it.
+    /// Returns the name of its template, which is also the file name of an override.
     pub const fn file_name(self) -> &'static str {
         match self {
             Self::Plan => "plan.md",
@@ -110,26 +110,26 @@ impl PromptKind {
     }
 }
 
-/// A template that replaces one of ours.
+/// A template that overrides a built-in one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Override {
-    /// The template that it replaces.
+    /// The kind of the overridden template.
     pub kind: PromptKind,
     /// The file that it was read from, for errors.
     pub file: String,
-    /// What the file says.
+    /// The content of the file.
     pub text: String,
 }
 
-/// Templates that replace ours. The last one of a kind counts.
+/// The overrides of built-in templates. The last one of a kind counts.
 pub type Overrides = Vec<Override>;
 
-/// A template that cannot be used.
+/// Why a template cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct PromptError {
     /// Its file.
     pub file: String,
-    /// The line that is wrong, where that is known.
+    /// The line with the error, if known.
     pub line: Option<usize>,
     /// What is wrong.
     pub reason: String,
@@ -149,31 +149,32 @@ pub trait Prompt: Serialize + Shorten {
     /// The template that takes these facts.
     const KIND: PromptKind;
 
-    /// Returns facts of the kind that a run has, the shortest first: an override is tried with them before it is used.
+    /// Returns example facts like those of a real run, the shortest first: an override is tested with them before it is
+    /// used.
     fn examples() -> Vec<Self>;
 }
 
-/// A prompt.
+/// A rendered prompt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rendered {
     /// The whole text.
     pub text: String,
-    /// What was shortened because the whole was too long, the least important first.
+    /// The parts that were shortened because the prompt was too long, the least important first.
     pub left_out: Vec<&'static str>,
-    /// Why our own template was used instead of the override.
+    /// Why the built-in template was used instead of the override.
     pub fallback: Option<PromptError>,
 }
 
-/// All templates, ready to use.
+/// All templates, compiled.
 #[derive(Debug)]
 pub struct Prompts {
     environment: Environment<'static>,
-    /// The files of those that replace ours.
+    /// The files of the overrides.
     overrides: BTreeMap<PromptKind, String>,
 }
 
 impl Prompts {
-    /// Makes the templates ready, with these in place of ours. Each of them is tried: the error names file, line and reason.
+    /// Compiles the templates with these overrides. Each override is tested; the error names file, line and reason.
     pub fn new(overrides: Overrides) -> Result<Self, PromptError> {
         let mut prompts = Self {
             environment: environment(),
@@ -199,8 +200,8 @@ impl Prompts {
         Ok(prompts)
     }
 
-    /// Makes a prompt of at most `limit` characters. Where it would be longer, the least important parts are shortened first,
-    /// and at last the middle is cut out.
+    /// Renders a prompt of at most `limit` characters. If it would be longer, the least important parts are shortened
+    /// first, and finally the middle is cut out.
     pub fn render<P: Prompt>(&self, facts: &P, limit: usize) -> Result<Rendered, PromptError> {
         let Some(file) = self.overrides.get(&P::KIND) else {
             return self.shortened(P::KIND.file_name(), P::KIND.file_name(), facts, limit);
@@ -311,7 +312,7 @@ fn environment() -> Environment<'static> {
     environment
 }
 
-/// Writes a value. A text that no filter has made safe stays on the line that it stands on, whatever it holds.
+/// Writes a value. A text that no filter has marked as safe is kept on its line, whatever it contains.
 fn on_one_line(
     output: &mut Output<'_>,
     _: &mut State<'_, '_>,
@@ -326,7 +327,7 @@ fn on_one_line(
     written.map_err(minijinja::Error::from)
 }
 
-/// Marks a text as that of others.
+/// Marks a text as untrusted by quoting it.
 fn quote(text: &Value) -> Result<Value, minijinja::Error> {
     if text.is_undefined() {
         return Err(ErrorKind::UndefinedError.into());
@@ -335,7 +336,7 @@ fn quote(text: &Value) -> Result<Value, minijinja::Error> {
     Ok(Value::from_safe_string(quoted(beginning(text))))
 }
 
-/// Returns as much of a text as can be of use to any prompt.
+/// Returns as much of a text as any prompt could use.
 fn beginning(text: &str) -> &str {
     match text.char_indices().nth(LONGEST_QUOTE) {
         Some((end, _)) => &text[..end],
@@ -343,7 +344,7 @@ fn beginning(text: &str) -> &str {
     }
 }
 
-/// Returns the texts of a list, each on a line of its own behind a dash.
+/// Returns the texts of a list, each on its own line after a dash.
 fn items(texts: &Value) -> Result<String, minijinja::Error> {
     if texts.kind() == ValueKind::String {
         let message = "this is one text, and not a list";
@@ -356,7 +357,7 @@ fn items(texts: &Value) -> Result<String, minijinja::Error> {
     Ok(lines.join("\n"))
 }
 
-/// Returns a text without more than one empty line in a row. In a quote no line is empty.
+/// Collapses consecutive empty lines into one. Lines within a quote are never empty.
 fn without_gaps(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     let mut ends = 2;
@@ -379,8 +380,8 @@ fn is_short(text: &str, limit: usize) -> bool {
     text.len() <= limit || text.chars().count() <= limit
 }
 
-/// Cuts a text in the middle: the beginning says what to do, the end says how. The end begins with a whole line, so that a
-/// line of somebody else's does not lose its mark.
+/// Cuts out the middle of a text: the beginning says what to do, the end says how. The end begins with a whole line, so
+/// that a quoted line keeps its mark.
 fn cut(text: &str, limit: usize) -> String {
     let length = text.chars().count();
     let kept = limit.saturating_sub(CUT.chars().count());
@@ -392,7 +393,7 @@ fn cut(text: &str, limit: usize) -> String {
 }
 
 fn prompt_error(file: &str, error: &minijinja::Error) -> PromptError {
-    // Strict templates fail on a name that is not among their facts, and that is the fault that people make.
+    // Templates are strict, and a name that is not among the facts is the most common mistake.
     let hint = match error.kind() {
         ErrorKind::UndefinedError => "; docs/prompts.md lists the facts of each template",
         _ => "",

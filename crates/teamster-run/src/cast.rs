@@ -1,11 +1,12 @@
-//! Who works: from what was asked for, the presets, the roles and the agents that are there to named members.
+//! Casting: turns the request, the presets, the roles and the available agents into named members.
 //!
 //! ```text
 //! crew, preset or neither ─▶ members with agent words ─▶ each word a provider that can be started ─▶ Cast
 //! ```
 //!
-//! A crew is taken as it was asked for. Without one a preset decides; if none suits, or several do alike, a team is
-//! proposed, and a person says yes or no. What can be started is handed in, so nothing is looked for here.
+//! A crew is taken as it was asked for. Without one a preset decides; if none matches, or several match equally well, a
+//! team is proposed, and a person accepts or declines. The agents that can be started are passed in; nothing is
+//! searched here.
 
 use std::fmt::Write as _;
 
@@ -25,29 +26,29 @@ mod fit;
 use agent::{AgentWords, Resolved};
 pub use fit::{misfits, nobody_can};
 
-/// A role of the configuration.
+/// A role from the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Role {
-    /// How it is called.
+    /// The name of the role.
     pub name: String,
-    /// What it stands for: what `worker start --provider` takes.
+    /// The provider that it stands for, as `worker start --provider` takes it.
     pub provider: String,
     /// The model.
     pub model: Option<String>,
 }
 
-/// What a team is cast from.
+/// The input for casting a team.
 #[derive(Clone, Copy, Debug)]
 pub struct Casting<'a> {
-    /// What is to be done.
+    /// The task in the words of the user.
     pub task: &'a str,
-    /// What the team is called, for the prompts of a preset.
+    /// The name of the team, for the prompts of a preset.
     pub team: &'a str,
-    /// Who was asked for.
+    /// The crew that was asked for.
     pub crew: Option<&'a Crew>,
     /// The preset that was asked for.
     pub preset: Option<&'a str>,
-    /// All presets; a later one replaces an earlier one of its name.
+    /// All presets; a later one replaces an earlier one of the same name.
     pub presets: &'a [Preset],
     /// The roles of the configuration.
     pub roles: &'a [Role],
@@ -59,88 +60,88 @@ pub struct Casting<'a> {
     pub found: &'a [String],
 }
 
-/// A team, or one that a person has to agree to.
+/// A team, or a proposal that a person has to accept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CastOutcome {
-    /// This is who works.
+    /// The team is settled.
     Ready(Cast),
-    /// Nobody asked for just this team.
+    /// The team is a proposal that the user has not asked for.
     Ask(Cast),
 }
 
 /// A team.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cast {
-    /// In short: `2:codex,1:claude:reviewer`.
+    /// The team in short: `2:codex,1:claude:reviewer`.
     pub agents: String,
-    /// The preset it was made from, or whose flow and commands it takes.
+    /// The preset that it was made from, or whose flow and commands it takes.
     pub preset: Option<String>,
-    /// Who works; never empty.
+    /// The members; never empty.
     pub members: Vec<Member>,
     /// Commands of the preset that verify the result.
     pub verify: Vec<String>,
     /// The flow of the preset.
     pub flow: Option<PresetFlow>,
-    /// The preset's own plan, in the words of this run.
+    /// The preset's own plan, filled in for this run.
     pub plan: Option<PlanDraft>,
-    /// Who plans, where the preset names an agent for it.
+    /// The leader, where the preset names an agent for it.
     pub leader: Option<CastLeader>,
-    /// What the preset tells whoever plans.
+    /// The preset's text for the leader.
     pub leader_prompt: String,
-    /// Why this team, in words.
+    /// Why the team was cast like this, in words.
     pub how: String,
 }
 
-/// Who plans.
+/// The agent that leads the team.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CastLeader {
-    /// What `worker start --provider` takes.
+    /// The provider, as `worker start --provider` takes it.
     pub provider: String,
     /// The model, instead of the provider's.
     pub model: Option<String>,
 }
 
-/// Why there is no team.
+/// The reason why no team could be cast.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CastError {
-    /// There is nobody at all.
+    /// There are no agents at all.
     #[error(transparent)]
     NoAgents(#[from] NoAgents),
     /// A client that was named is not on this machine.
     #[error("{word} is not on PATH or cannot be run; {hint}, or name another agent: {others}")]
     NotInstalled {
-        /// What was named, and the client that it stands for.
+        /// The word that was used, and the client that it stands for.
         word: String,
-        /// What to do.
+        /// How to install the client.
         hint: String,
-        /// What could be named.
+        /// The words that could be used instead.
         others: String,
     },
-    /// Nobody knows the word.
+    /// The word is unknown.
     #[error("there is no agent {word:?}; there are {known}")]
     Unknown {
         /// The word.
         word: String,
-        /// Those that are known.
+        /// The known words.
         known: String,
     },
-    /// Nobody knows the preset.
-    #[error("there is no team {name:?} to choose; there are {known}")]
+    /// The preset is unknown.
+    #[error("there is no team preset {name:?}; there are {known}")]
     NoPreset {
         /// Its name.
         name: String,
-        /// Those that are there.
+        /// The known presets.
         known: String,
     },
-    /// A provider of this run makes no sense.
+    /// The definition of a provider for this run is invalid.
     #[error("--provider {definition}: {error}")]
     Definition {
-        /// As it was given.
+        /// The definition as it was given.
         definition: String,
         /// What is wrong.
         error: ProviderError,
     },
-    /// A word that means a provider makes no sense.
+    /// The name of a provider is invalid.
     #[error(transparent)]
     Provider(#[from] ProviderError),
 }
@@ -154,10 +155,7 @@ pub fn cast(casting: &Casting<'_>) -> Result<CastOutcome, CastError> {
         .transpose()?;
     if let Some(crew) = casting.crew {
         let how = match named {
-            Some(preset) => format!(
-                "as you asked: {crew}, by the ways of the team {}",
-                preset.name
-            ),
+            Some(preset) => format!("as you asked: {crew}, using the preset {}", preset.name),
             None => format!("as you asked: {crew}"),
         };
         return Ok(CastOutcome::Ready(of_crew(
@@ -186,7 +184,7 @@ pub fn cast(casting: &Casting<'_>) -> Result<CastOutcome, CastError> {
     }
 }
 
-/// The agent that a word of `--leader` means.
+/// Returns the agent that a word after `--leader` stands for.
 pub fn leader(casting: &Casting<'_>, word: &str) -> Result<CastLeader, CastError> {
     let resolved = AgentWords::new(casting)?.resolve(word)?;
     Ok(CastLeader {
@@ -195,7 +193,7 @@ pub fn leader(casting: &Casting<'_>, word: &str) -> Result<CastLeader, CastError
     })
 }
 
-/// The first member of a team whose client can lead it.
+/// Returns the first member of a team whose client can lead it.
 pub fn leader_among(
     casting: &Casting<'_>,
     members: &[Member],
@@ -221,7 +219,7 @@ fn find<'a>(presets: &'a [Preset], name: &str) -> Result<&'a Preset, CastError> 
     })
 }
 
-/// Agents that can be proposed, the preferred one first.
+/// Returns the agents that can be proposed, the preferred one first.
 fn available(known: &AgentWords<'_>) -> Vec<Available> {
     let words = known.preferred();
     words
@@ -312,7 +310,7 @@ fn finished(
 ) -> Result<Cast, CastError> {
     let leader = match preset.and_then(|preset| preset.leader.as_ref()) {
         None => None,
-        // A word that is no agent is only what the preset calls whoever plans.
+        // A word that is no agent is only the preset's name for the leader.
         Some(leader) if leader.provider.is_none() && !known.has(&leader.agent) => None,
         Some(leader) => {
             let resolved = known.resolve(leader.provider.as_ref().unwrap_or(&leader.agent))?;
@@ -375,10 +373,10 @@ pub(crate) fn example(name: &str, role: Option<&str>, can: &[&str]) -> Member {
     }
 }
 
-/// Collects why a team is as it is.
+/// Collects the reasons for the composition of a team.
 struct Reasons {
     how: String,
-    /// What several words stand for is said once.
+    /// The words of each explanation, so that an explanation that several words share is given once.
     agents: Vec<(String, Vec<String>)>,
 }
 
@@ -390,7 +388,7 @@ impl Reasons {
         }
     }
 
-    /// Notes what a word stands for, and why.
+    /// Notes which agent a word stands for, and why.
     fn add(&mut self, word: &str, why: Option<String>) {
         let Some(why) = why else { return };
         match self.agents.iter_mut().find(|(known, _)| *known == why) {

@@ -4,13 +4,14 @@
 //! plan → execute ⇄ merge → verify ⇄ fix → review ⇄ fix → gate → land → end
 //! ```
 //!
-//! Each stage is the business of a part with a state of its own: `Planner`, `Scheduler` with the `Merger`,
-//! `Verifier`, `ApprovalGate`; while the team works, the `LeaderWaker` asks the leader. A part works on the `RunContext` and returns `HostCommand`s, which the loop applies;
-//! the `Projector` follows what happens. The workers are processes of their own, in the context's worker pool.
+//! Each stage is handled by a part with its own state: `Planner`, `Scheduler` with the `Merger`, `Verifier`,
+//! `ApprovalGate`; while the team works, the `LeaderWaker` asks the leader for decisions. A part works on the
+//! `RunContext` and returns `HostCommand`s, which the loop applies; the `Projector` keeps the state files up to date.
+//! The workers are separate processes in the context's worker pool.
 //!
-//! The host keeps nothing to itself. What it decides goes into the journal before anything builds on it, and where it is,
-//! it reads there ([`teamster_journal::RunState`]); what it does can be done twice without harm. So a host that was killed
-//! at any moment can be followed by another that goes on where it was.
+//! The host has no private state that matters. Every decision is journalled before anything builds on it, the progress
+//! of the run is derived from the journal ([`teamster_journal::RunState`]), and every action can be repeated without
+//! harm. So a host that was killed at any moment can be replaced by another that continues where it stopped.
 
 mod background;
 mod budget;
@@ -76,41 +77,41 @@ use verifier::Verifier;
 pub use waker::LeaderBounds;
 use waker::LeaderWaker;
 
-/// How long the loop sleeps when nothing is to be done.
+/// How long the loop sleeps when there is nothing to do.
 const PAUSE: Duration = Duration::from_millis(100);
-/// How often the loop looks for what is not journalled.
+/// The poll interval for changes that are not journalled.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
-/// Why workers are stopped whose run a person ends.
+/// The reason given to workers when a person cancels the run.
 const CANCELLED: &str = "the run is cancelled";
 
-/// Decides whether what comes with the project may run. It is asked each time before something of it runs, so that a
-/// change of the project's files, or of what the user accepts, counts at once.
+/// Decides whether commands and settings from the project may be used. It is asked before each use, so that a change of
+/// the project's files, or of what the user accepts, takes effect at once.
 pub trait ProjectTrust {
-    /// Returns what makes a worktree usable, if the user accepts it at this moment.
+    /// Returns the setup that makes a worktree usable, if the user accepts it now.
     fn worktree_setup(&self) -> Result<WorktreeSetup, NotTrusted>;
 
-    /// Refuses to start the workers of a run when they need something that the user does not accept at this moment.
+    /// Refuses to start the workers of a run when they need something that the user does not accept now.
     fn workers(&self, spec: &RunSpec) -> Result<(), NotTrusted>;
 
-    /// Returns the agent that a word stands for in the settings as they are at this moment, if the user accepts it. The script
-    /// that the driver plays, if any, is the one that was accepted.
+    /// Returns the agent that a word stands for in the current settings, if the user accepts it. The script that the
+    /// driver plays, if any, is the one that was accepted.
     fn agent(&self, word: &str) -> Result<(Provider, Box<dyn Driver>), NotTrusted>;
 
-    /// Returns the templates of what agents are told, those of the project among them if the user accepts them at this moment.
+    /// Returns the prompt templates, including those of the project if the user accepts them now.
     fn prompts(&self) -> Result<Prompts, NotTrusted>;
 
-    /// Refuses a check of the project's that the user does not accept at this moment.
+    /// Refuses a check from the project that the user does not accept now.
     fn check(&self, check: &Check) -> Result<(), NotTrusted>;
 }
 
-/// Everything outside the run that a host works with.
+/// Everything outside the run that a host needs.
 pub struct HostEnvironment<'a> {
     /// The store of the team.
     pub store: &'a dyn Store,
-    /// The machine that it runs on.
+    /// The machine that the host runs on.
     pub machine: &'a Machine,
-    /// The paths of everything.
+    /// The paths of all files and folders.
     pub layout: &'a Layout,
     /// The project's folder, opened.
     pub project: &'a Dir,
@@ -122,30 +123,30 @@ pub struct HostEnvironment<'a> {
     pub tmux: Option<&'a Tmux>,
     /// The project's repository.
     pub repo: Option<&'a Repo>,
-    /// The repository that the project's folder is in, where everybody works in that folder: nothing is merged there, and what
-    /// changes is looked at.
+    /// The repository that contains the project's folder, when all workers share that folder: nothing is merged there,
+    /// only its changes are shown.
     pub project_repo: Option<&'a Repo>,
-    /// Decides whether what comes with the project may run.
+    /// Decides whether commands and settings from the project may be used.
     pub trust: &'a dyn ProjectTrust,
-    /// The limits that health is judged by.
+    /// The limits by which the health of workers is judged.
     pub limits: Limits,
     /// How long a check may take.
     pub check_limit: Duration,
-    /// How many tasks others than the host may add.
+    /// How many tasks may be added by anyone but the host.
     pub max_tasks: usize,
     /// How long workers may take to stop.
     pub stop_deadline: Duration,
-    /// The limits of agents that the host asks itself.
+    /// The limits of agents that the host runs itself.
     pub agent_limits: WorkerLimits,
-    /// What the leader may use.
+    /// The limits of the leader.
     pub leader: LeaderBounds,
-    /// Where programs are looked for, as in `PATH`.
+    /// The directories to search for programs, as in `PATH`.
     pub path: &'a OsStr,
     /// The observer of the run.
     pub observer: &'a mut dyn RunObserver,
 }
 
-/// Tells why a run cannot go on. It can be taken up again.
+/// The reason why a run cannot continue. It can be resumed.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// The store failed.
@@ -165,13 +166,13 @@ pub enum RunError {
         /// What to do.
         hint: String,
     },
-    /// Something of the project would have to run that the user has not accepted.
+    /// A command or setting from the project is needed that the user has not accepted.
     #[error(transparent)]
     NotTrusted(#[from] NotTrusted),
-    /// Something that a person has to see to.
+    /// A problem that a person has to solve.
     #[error("{message}")]
     Refused {
-        /// What was found.
+        /// The problem.
         message: String,
         /// What to do.
         hint: String,
@@ -203,9 +204,9 @@ type Result<T, E = RunError> = std::result::Result<T, E>;
 pub enum HostExit {
     /// The run is over.
     Over(Finished),
-    /// The gate is open, and nobody is waited for.
+    /// The host leaves the gate open instead of waiting for a decision.
     AtGate {
-        /// What would land.
+        /// The commit that would land.
         commit: String,
         /// Why the host leaves.
         exit: GateExit,
@@ -217,55 +218,56 @@ pub enum HostExit {
 /// Why a host leaves an open gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GateExit {
-    /// The work waits for a person, and the run was ordered not to.
+    /// The work waits for a person, and the run was told not to wait.
     Waiting,
     /// A person stopped the host.
     Stopped,
-    /// What was decided on is not what would land now, or could not land as the user's branch is.
+    /// The decision is about another gate than the open one, or the approved commit could not land on the user's
+    /// branch.
     NotLanded,
-    /// The work was not approved without a person, because it is not verified or somebody has to look at it.
+    /// The work was not approved automatically, because it is not verified or a person has to look at it.
     Unverified,
-    /// The work was not approved without a person, because tasks failed for good.
+    /// The work was not approved automatically, because tasks failed for good.
     TasksFailed,
 }
 
-/// What a part asks the loop to do.
+/// A command from a part to the loop.
 #[derive(Debug)]
 enum HostCommand {
     /// Adds a task for the team.
     AddTask(Box<NewTask>),
     /// Chooses one of several results of the same work.
     ChooseResult,
-    /// Has the merged work reviewed whose checks hold, and then goes to the gate or lets the findings be fixed.
+    /// Has the merged work reviewed after its checks passed, and then goes to the gate or has the findings fixed.
     Review {
-        /// What is reviewed.
+        /// The commit to review.
         commit: String,
-        /// Why the gate may open, in words.
+        /// Why the gate may open.
         reason: PhraseCode,
     },
-    /// Stops every worker, for this reason.
+    /// Stops every worker for this reason.
     StopWorkers(&'static str),
     /// Enters a stage.
     Enter {
         /// The stage.
         stage: Stage,
-        /// Why it is entered, in words.
+        /// Why it is entered.
         reason: Wording,
     },
-    /// Ends a run whose work is taken, for this reason. What is missing in it is named.
+    /// Ends a run whose work was accepted, for this reason. Missing work is added to the reason.
     Complete(Wording),
-    /// Ends the run. Everybody was stopped before.
+    /// Ends the run. The workers were stopped before.
     Finish {
         /// The end.
         end: RunEnd,
-        /// Why it ends, in words.
+        /// Why the run ends.
         reason: Wording,
     },
-    /// Ends a run whose budget is used up. Running agents are interrupted; what they have is committed on their branches.
+    /// Ends a run whose budget is used up. Running agents are interrupted; their work is committed on their branches.
     ExhaustBudget(Exceeded),
-    /// Waits until something happens.
+    /// Pauses before the next step.
     Wait,
-    /// Leaves the run as it is.
+    /// Leaves the run in its present state.
     Leave(HostExit),
 }
 
@@ -285,7 +287,7 @@ impl HostCommand {
     }
 }
 
-/// How the loop goes on after commands were applied.
+/// How the loop continues after commands were applied.
 enum Next {
     GoOn,
     Wait,
@@ -304,7 +306,7 @@ pub struct Host<'a> {
     projector: Projector,
     /// Whether this host has begun to act.
     has_begun: bool,
-    /// Whether the team's last run is over and another one begins.
+    /// Whether the team's last run is over and a new one begins.
     begins_anew: bool,
 }
 
@@ -325,15 +327,15 @@ impl<'a> Host<'a> {
         }
     }
 
-    /// Makes it begin another run of the team, if the last one is over.
+    /// Begins a new run of the team if the last one is over.
     #[must_use]
     pub fn beginning_anew(mut self) -> Self {
         self.begins_anew = true;
         self
     }
 
-    /// Takes the run to its end, or as far as it goes. Where it cannot go on, its workers are stopped: nobody would look
-    /// after them. What is left of them and of the work is said.
+    /// Drives the run to its end, or as far as possible. After an error the workers are stopped, because no host would
+    /// supervise them; workers that are still alive and unfinished work are reported to the observer.
     pub fn run(&mut self) -> Result<HostExit> {
         let exit = self.drive();
         if exit.is_err() && self.has_begun {
@@ -353,8 +355,8 @@ impl<'a> Host<'a> {
             && !finished.is_resumable()
             && !self.begins_anew
         {
-            // Nothing is begun anew: the team's branches are gone, and would only be made again. A host that was
-            // killed at its last step has left the files that others read, and the report, as they were before it.
+            // The run is not started again: the team's branches are gone, and would only be recreated. A host that was
+            // killed at its last step has left outdated state files and an outdated report.
             if projector::is_projected(&self.run) {
                 flow_phases::follow(&mut self.run, &mut self.projector)?;
                 self.projector.project(&mut self.run);
@@ -368,8 +370,8 @@ impl<'a> Host<'a> {
         let mut acted: Option<(u64, Instant)> = None;
         loop {
             self.run.read()?;
-            // While others work there is nothing to do until something happens. Not everything that happens is
-            // journalled, so a look is taken now and then.
+            // While workers are busy there is nothing to do until the journal changes. Not every change is journalled,
+            // so the loop also polls.
             let is_quiet = acted.is_some_and(|(seen, at)| {
                 let passed = self.run.now().saturating_duration_since(at);
                 seen == self.run.seen() && passed < LOOK_AGAIN
@@ -414,7 +416,7 @@ impl<'a> Host<'a> {
         }
     }
 
-    /// Lets the part whose stage it is make a step.
+    /// Runs one step of the part that handles the present stage.
     fn step(&mut self) -> Result<Vec<HostCommand>> {
         let run = &mut self.run;
         match run.state().stage.unwrap_or(Stage::Plan) {
@@ -483,7 +485,7 @@ impl<'a> Host<'a> {
         Ok(Next::GoOn)
     }
 
-    /// Has the merged work reviewed, unless somebody waits for the leader: what it decides may change the work.
+    /// Has the merged work reviewed, unless a decision of the leader is needed first: it may change the work.
     fn review(&mut self, commit: &str, reason: PhraseCode) -> Result<Next> {
         let ask_leader = || HostCommand::enter(Stage::Execute, PhraseCode::NeedsLeader);
         if LeaderWaker::is_needed(&self.run, &self.run.tasks()?)? {
@@ -497,10 +499,10 @@ impl<'a> Host<'a> {
         self.apply_all(commands)
     }
 
-    /// Registers this host in the journal, and makes the place where work comes together.
+    /// Registers this host in the journal, and creates the integration branch.
     fn begin(&mut self) -> Result<()> {
         self.end_what_was_under_way();
-        // In every mode: git neither shows nor commits what is ours.
+        // In every mode, git neither shows nor commits our folders.
         teamster_fs::exclude_from_git(self.run.env().folder, &layout::OUR_FOLDERS)
             .or_trace("keep our folders out of git");
         repository_audit::keep_rules(&self.run)?;
@@ -528,7 +530,8 @@ impl<'a> Host<'a> {
         Ok(())
     }
 
-    /// Ends a check, a leader, a reviewer or a judge that a killed host has left behind: it would write into what is ours now.
+    /// Ends a check, a leader, a reviewer or a judge that a killed host has left running: it could still change files
+    /// that this host uses.
     fn end_what_was_under_way(&mut self) {
         let state = self.run.state();
         let launches = [state.under_way.clone(), state.leader.launch.clone()];
@@ -540,7 +543,7 @@ impl<'a> Host<'a> {
         }
     }
 
-    /// Enters a stage, unless the flow of the run lacks something for that.
+    /// Enters a stage, unless the flow of the run has an unmet condition for it.
     fn enter(&mut self, stage: Stage, reason: &Wording) -> Result<Next> {
         let guard = self.merger.guard();
         match flow_phases::guard_stage(&mut self.run, guard, &mut self.projector, stage)? {
@@ -565,12 +568,12 @@ impl<'a> Host<'a> {
         Ok(Next::GoOn)
     }
 
-    /// Does what the observer wants. At the gate nobody works any more, so there it is enough to leave.
+    /// Carries out a request to stop. At the gate no worker runs any more, so there the host just leaves.
     fn obey(&mut self) -> Result<Option<HostExit>> {
         if self.run.stop_level() == StopLevel::GoOn {
             return Ok(None);
         }
-        // Whoever asked hears at once what happens now.
+        // Show the person who asked that the request was received.
         self.run.show()?;
         let cancels = self.run.state().is_cancelled_elsewhere();
         if let (true, false, Some(gate)) = (
@@ -584,7 +587,7 @@ impl<'a> Host<'a> {
                 why: "the gate stays open".to_owned(),
             }));
         }
-        // Whoever finishes a task would wait for an answer that nobody gives.
+        // Workers that wait for an answer of the leader would never get one.
         self.waker.pass_on(&mut self.run)?;
         self.run.stop_workers(CANCELLED)?;
         let reason = if self.run.state().is_cancelled_elsewhere() {
@@ -597,7 +600,7 @@ impl<'a> Host<'a> {
         Ok(finished.map(HostExit::Over))
     }
 
-    /// Ends a run whose work is taken. What is merged is cleared away; what is not is kept and named.
+    /// Ends a run whose work was accepted. Merged worktrees and branches are removed; unmerged work is kept and named.
     fn complete(&mut self, reason: Wording) -> Result<()> {
         let missing = self.merger.guard().missing_at_the_end(&self.run)?;
         integration_guard::clear_away(&mut self.run)?;
@@ -623,8 +626,8 @@ impl<'a> Host<'a> {
         self.finish(end, &reason)
     }
 
-    /// Ends a run that nobody hosts as cancelled, after whoever is left of its team was stopped. One that is over stays as it
-    /// is. Nothing of the work is touched. The state files are another run's business if they tell of that.
+    /// Cancels a run that has no host, after stopping the rest of its team. A run that is over is not changed, and
+    /// neither is the work. State files that describe another run are left alone.
     pub fn cancel(&mut self) -> Result<Finished> {
         self.run.read_past()?;
         if let Some(finished) = self.run.state().finished.clone() {
@@ -642,7 +645,7 @@ impl<'a> Host<'a> {
         Ok(finished)
     }
 
-    /// Writes down how the run ended.
+    /// Journals how the run ended.
     fn journal_end(&mut self, end: RunEnd, reason: &Wording) -> Result<Finished> {
         let commit = render::commit_with_work(&self.run, self.merger.guard());
         let finished = RunFinished::new(self.run.state().stage, end, reason, commit);
@@ -654,7 +657,7 @@ impl<'a> Host<'a> {
         })
     }
 
-    /// Ends the run, and writes its report. Everybody was stopped before.
+    /// Ends the run and writes its report. The workers were stopped before.
     fn finish(&mut self, end: RunEnd, reason: &Wording) -> Result<()> {
         self.waker.stop(&mut self.run)?;
         let landed = render::commit_with_work(&self.run, self.merger.guard());

@@ -1,4 +1,4 @@
-//! The leader: an agent that is asked for a plan, and during the run for what to do.
+//! The leader: an agent that makes the plan, and decides during the run what to do.
 //!
 //! ```text
 //! prompt ─▶ agent ─▶ what it said ─▶ read ─┬─▶ an answer
@@ -6,11 +6,10 @@
 //!    └──── once more, with the faults ◀────┘
 //! ```
 //!
-//! A turn ([`LeaderAgent::turn`]) is one thing that the leader is asked, with the way its answer is read. It is started in
-//! a folder that is nobody's work, may run commands that only read, and is asked at most twice. A plan
-//! ([`LeaderAgent::plan`]) is held to the same rules as one that a person wrote, and to some more: it names only members and
-//! checks of the run, and asks for nothing that nobody can do. Commands that it would have us run are left out: nobody has
-//! agreed to them.
+//! A turn ([`LeaderAgent::turn`]) is one question to the leader, together with the function that reads its answer. The
+//! agent may only run read-only commands, and is asked at most twice. A plan ([`LeaderAgent::plan`]) must satisfy the
+//! same rules as one that a person wrote, and some more: it may name only checks of the run, and every task must suit a
+//! member. Commands that the leader wants to have run are dropped, because no person has accepted them.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -37,31 +36,31 @@ mod prompt;
 
 pub(crate) use answer::last_object;
 
-/// The name under which the agent is asked that leads a run.
+/// The name under which the leader of a run is asked.
 pub const LEADER: &str = "leader";
-/// The number of times that it is asked in one turn.
+/// The number of attempts in one turn.
 const ROUNDS: usize = 2;
-/// The number of characters of what it said that a person is shown.
+/// The number of characters of an answer that a person is shown.
 const SHOWN: usize = 600;
-/// The number of faults that are told, to the agent or to a person.
+/// The number of faults that are reported to the agent or to a person.
 const MOST_FAULTS: usize = 20;
 
-/// The number of files of a repository that are named.
+/// The number of a repository's files that are listed.
 const MOST_PATHS: usize = 200;
-/// The longest path that is named, in bytes. A longer one says nothing about the repository.
+/// The longest path that is listed, in bytes. A longer one says nothing about the repository.
 const LONGEST_PATH: usize = 200;
-/// The number of bytes that all paths that are named may take together.
+/// The number of bytes that all listed paths may take together.
 const ALL_PATHS: usize = 10_000;
 /// The number of lines of the README that are shown.
 const README_LINES: usize = 40;
 /// The number of characters of the README that are shown.
 const README_CHARS: usize = 4_000;
 
-/// The number of folders that are named.
+/// The number of folders that are listed.
 const MOST_FOLDERS: usize = 30;
-/// The number of files with instructions for agents that are named.
+/// The number of files with instructions for agents that are listed.
 const MOST_INSTRUCTIONS: usize = 20;
-/// The number of characters of an answer that is kept for the record.
+/// The number of characters of an unusable answer that are kept for the record.
 const KEPT: usize = 2_000_000;
 
 /// Names of files with instructions for agents.
@@ -72,81 +71,82 @@ const INSTRUCTIONS: [&str; 4] = [
     "copilot-instructions.md",
 ];
 
-/// Names by which a README is known, the preferred one first.
+/// The file names of a README, the preferred one first.
 const READMES: [&str; 4] = ["README.md", "README", "README.txt", "README.rst"];
 
 pub use answer::MOST_TASKS;
 
-/// How the leader of a run is started, whatever it is asked.
+/// How the leader of a run is started, whatever the question.
 #[derive(Clone, Copy)]
 pub struct LeaderAgent<'a> {
     /// The driver of its client.
     pub driver: &'a dyn Driver,
-    /// What the user calls it.
+    /// The provider as the user names it.
     pub provider: &'a str,
     /// The name under which it is asked, such as [`LEADER`].
     pub name: &'a str,
-    /// What it may do.
+    /// What the agent may do.
     pub permissions: Permissions,
     /// The model, or `None` for the client's own choice.
     pub model: Option<&'a str>,
     /// The team that it leads.
     pub team: &'a str,
-    /// A folder that it may write to without harm; without one, it gets a temp folder that goes with it.
+    /// A folder that the agent may write to without harm; without one, it gets a temporary folder that is removed
+    /// afterwards.
     pub folder: Option<&'a Path>,
-    /// The limits of its time and of a prompt's length.
+    /// The limits of its time and of the length of a prompt.
     pub limits: &'a WorkerLimits,
-    /// Variables that it gets besides its own.
+    /// Additional environment variables for the agent.
     pub exported: &'a [(OsString, OsString)],
-    /// Where programs are looked for, as in `PATH`.
+    /// The directories to search for programs, as in `PATH`.
     pub path: &'a OsStr,
-    /// Our own program.
+    /// The path of the `teamster` program.
     pub teamster: &'a Path,
-    /// The launch id that everything it starts carries: by this it is found should we be killed.
+    /// The launch id that all its processes carry: they are found by it if the host is killed.
     pub launch: &'a str,
 }
 
-/// What a leader needs to know to make a plan.
+/// Everything that a leader needs to make a plan.
 #[derive(Clone, Copy)]
 pub struct PlanRequest<'a> {
-    /// What is to be done, as it was said.
+    /// The task in the words of the user.
     pub task: &'a str,
-    /// The members of the team who will do it.
+    /// The members of the team who will do the work.
     pub members: &'a [Member],
-    /// What the preset tells the leader; empty when that is nothing.
+    /// The preset's text for the leader; empty when there is none.
     pub told: &'a str,
-    /// What the repository looks like.
+    /// An overview of the repository.
     pub overview: &'a RepositoryOverview,
-    /// The checks, and how they stand before anybody works.
+    /// The checks, and their results before the work begins.
     pub checks: &'a [CheckState],
-    /// What the run may use.
+    /// The budget of the run.
     pub budget: &'a Budget,
     /// Whether a person can be asked what the leader cannot decide.
     pub may_ask: bool,
-    /// Whether the person wants to settle what is wanted before anything is planned.
+    /// Whether the person wants to clarify the requirements before anything is planned.
     pub requirements: bool,
-    /// Whether the plan must say what was found out: the flow `party` is not led on without that.
+    /// Whether the plan must contain an analysis: the flow `party` does not continue without one.
     pub needs_analysis: bool,
-    /// What was answered to the questions that it asked.
+    /// The answers to the leader's questions.
     pub answers: &'a [Answer],
-    /// What a person wants changed in a plan that it made before.
+    /// The changes that a person wants in an earlier plan of the leader.
     pub revision: Option<&'a PlanRevision>,
-    /// The templates of what agents are told.
+    /// The prompt templates.
     pub prompts: &'a Prompts,
 }
 
-/// What a person wants changed in a plan.
+/// The changes that a person wants in a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlanRevision {
     /// The plan as it was proposed.
     pub before: PlanDraft,
-    /// What is to be changed; `None` when the plan is made anew because questions were answered.
+    /// The change that is wanted; `None` when there is a new plan only because questions were answered.
     pub words: Option<String>,
-    /// What was to be changed in the plans before, the oldest first.
+    /// The changes that were wanted in earlier plans, the oldest first.
     pub earlier: Vec<String>,
 }
 
-/// Returns what a run may use, in words; `None` when nothing limits it.
+/// Returns the budget in words; `None` when it has no limit.
 fn budget_words(budget: &Budget) -> Option<String> {
     #[allow(clippy::cast_precision_loss, reason = "for people")]
     let tokens = budget.tokens.map(|limit| Limit::Tokens.say(limit as f64));
@@ -157,67 +157,68 @@ fn budget_words(budget: &Budget) -> Option<String> {
 }
 
 impl PlanRequest<'_> {
-    /// Returns what the leader of a team is told, at most `limit` characters with what may have to be said the second time.
+    /// Returns the prompt for the leader of a team: at most `limit` characters, including the room for a second
+    /// attempt.
     pub fn prompt(&self, team: &str, limit: usize) -> Result<String, PromptError> {
         prompt::first(self, team, limit)
     }
 }
 
-/// How a turn is watched while the agent is at it.
+/// How a turn is watched while the agent works.
 pub struct TurnWatch<'a> {
-    /// Returns whether somebody wants the agent stopped; looked at all the time.
+    /// Returns whether the agent should stop; polled all the time.
     pub stop: &'a dyn Fn() -> bool,
     /// Receives everything that the agent does.
     pub hear: &'a mut dyn FnMut(&AgentEvent),
 }
 
-/// What came of one turn.
+/// The result of one turn.
 #[derive(Debug)]
 pub struct TurnResult<T> {
     /// The answer, or why there is none.
     pub answer: Result<T, LeaderError>,
-    /// The cost of each time that the agent was asked.
+    /// The cost of each attempt.
     pub spent: Vec<AgentSpending>,
 }
 
-/// A plan of a leader.
+/// The plan of a leader.
 #[derive(Debug)]
 pub struct LeaderPlan {
     /// The plan.
     pub plan: Plan,
-    /// The plan as it was said, for the record.
+    /// The plan as the leader wrote it, for the record.
     pub text: String,
-    /// Commands that it would have verified with, and that were left out.
+    /// Check commands that the leader asked for and that were dropped.
     pub left_out: Vec<String>,
 }
 
-/// The error of a turn that came to no answer.
+/// The error of a turn without a usable answer.
 #[derive(Debug)]
 pub struct LeaderError {
     /// What went wrong.
     pub problem: LeaderProblem,
-    /// The agent that was asked, as the user calls it.
+    /// The agent that was asked, as the user names it.
     pub provider: String,
-    /// What it answered, and why that could not be used.
+    /// Its answers, and why they could not be used.
     pub answers: Vec<UnusableAnswer>,
 }
 
-/// What went wrong with a leader.
+/// The ways in which a leader can fail.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LeaderProblem {
     /// It could not be started.
     NotStarted(AgentNotStarted),
-    /// Somebody wanted it stopped.
+    /// It was stopped on request.
     Stopped,
-    /// It cannot work now, in its own words: a rate limit, an outage, no sign-in.
+    /// It cannot work now, with the client's own reason: a rate limit, an outage, no sign-in.
     Paused(String),
     /// It failed, or took too long.
     Failed(String),
-    /// It was asked as often as it may be, and what it said cannot be used.
+    /// All attempts are used up, and the last answer could not be used.
     Unusable {
-        /// What is wrong with it.
+        /// The faults of the last answer.
         faults: Vec<Fault>,
-        /// The end of what it said.
+        /// The end of the last answer.
         said: String,
     },
 }
@@ -225,7 +226,7 @@ pub enum LeaderProblem {
 impl std::error::Error for LeaderError {}
 
 impl LeaderError {
-    /// Returns what went wrong, whatever the leader was asked.
+    /// Returns what went wrong, independent of the question.
     pub fn cause(&self) -> Phrase {
         let who = ("leader", &self.provider as &dyn fmt::Display);
         match &self.problem {
@@ -279,7 +280,7 @@ impl fmt::Display for LeaderError {
     }
 }
 
-/// Returns what a leader may do: it looks at the project with commands that only read, and changes nothing.
+/// Returns the permissions of a leader: it looks at the project with read-only commands, and changes nothing.
 pub fn leader_permissions() -> Permissions {
     Permissions {
         shell: Rule::Read,
@@ -326,7 +327,8 @@ impl LeaderAgent<'_> {
         }
     }
 
-    /// Asks one thing. What `read` finds wrong with an answer is told to the agent, which is then asked once more.
+    /// Asks one question. The faults that `read` finds in an answer are reported to the agent, which is then asked once
+    /// more.
     pub fn turn<T>(
         &self,
         prompt: &str,
@@ -401,7 +403,7 @@ impl LeaderAgent<'_> {
 /// Returns why the agent failed, if it did and may be asked again.
 fn failure(asked: &AskResult) -> Result<Option<String>, LeaderProblem> {
     match &asked.outcome.verdict {
-        // It may have finished in the moment in which it was to stop.
+        // It may have finished just when it was asked to stop.
         AgentVerdict::Interrupted => Err(LeaderProblem::Stopped),
         _ if asked.stopped == Some(Stopped::Interrupted) => Err(LeaderProblem::Stopped),
         AgentVerdict::Done { .. } => Ok(None),
@@ -412,7 +414,7 @@ fn failure(asked: &AskResult) -> Result<Option<String>, LeaderProblem> {
                 trouble.words()
             )))
         }
-        // One that took too long would take as long again.
+        // An agent that took too long would take as long again.
         AgentVerdict::Failed { reason } if asked.stopped.is_some() => Err(failed(reason)),
         AgentVerdict::Failed { reason } | AgentVerdict::SessionGone { reason } => {
             Ok(Some(reason.clone()))
@@ -424,7 +426,7 @@ fn failed(reason: &str) -> LeaderProblem {
     LeaderProblem::Failed(redact(reason).into_owned())
 }
 
-/// Returns the end of a text, which says most about how it went.
+/// Returns the end of a text, which says most about how the turn went.
 fn end_of(text: &str, limit: usize) -> String {
     let text = text.trim();
     let length = text.chars().count();
@@ -435,24 +437,24 @@ fn end_of(text: &str, limit: usize) -> String {
     format!("…{end}")
 }
 
-/// What a repository looks like, for whoever plans work on it.
+/// An overview of a repository for the agent that plans work on it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RepositoryOverview {
     /// Some of its files.
     pub paths: Vec<String>,
     /// How many files it has.
     pub files: usize,
-    /// Its folders at the top, those with the most files first.
+    /// Its top-level folders, those with the most files first.
     pub folders: Vec<FolderFacts>,
-    /// Files with instructions for agents, those near the top first.
+    /// Files with instructions for agents, those near the root first.
     pub instructions: Vec<String>,
-    /// How its README begins.
+    /// The beginning of its README.
     pub readme: String,
 }
 
 impl RepositoryOverview {
-    /// Returns the overview of all tracked files and the text of the README. Of many files the ones near the top are named,
-    /// because they tell the most.
+    /// Returns the overview of all tracked files and the text of the README. If there are many files, those near the
+    /// root are listed, because they say the most.
     pub fn new<S: AsRef<str>>(tracked: &[S], readme: &str) -> Self {
         let mut paths: Vec<&str> = tracked
             .iter()
@@ -493,7 +495,7 @@ impl RepositoryOverview {
     }
 }
 
-/// Returns the folders at the top, those with the most files first.
+/// Returns the top-level folders, those with the most files first.
 fn folders(paths: &[&str]) -> Vec<FolderFacts> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for path in paths {

@@ -2,9 +2,10 @@
 //!
 //! # What it owns
 //!
-//! One run of one team, from the request to the report. Before anything starts it is decided what was asked for
-//! ([`request`]), which preset suits it ([`preset`]), who is in the team ([`cast`]) and which tasks there are ([`plan`],
-//! [`leader`]). [`preview`] shows all of that without starting anything. Then one [`host`] owns the run to its end.
+//! One run of one team, from the request to the report. Before any worker starts, this crate decides what was asked for
+//! ([`request`]), which preset suits it ([`preset`]), who is in the team ([`cast`]) and which tasks there are
+//! ([`plan`], [`leader`]). [`preview`] shows all of that without starting anything. Then one [`host`] owns the run
+//! until it ends.
 //!
 //! # How it works
 //!
@@ -19,19 +20,20 @@
 //!                                        └ Projector    state files for other programs
 //! ```
 //!
-//! Each part is a struct with its own state; one loop tells them what happened and carries out what they want done. Where
-//! the run is, the journal tells ([`teamster_journal::RunState`]), so another host can take it up after a crash. Two workers
-//! that finish at once are merged one after the other, in the order of their dependencies. [`verify`] runs checks, [`review`]
-//! reads what a reviewer answers, [`report`] says in words what the run came to, and whoever watches is an [`observer`].
+//! Each part is a struct with its own state; one loop drives the parts and applies the commands that they return. The
+//! journal records how far the run has come ([`teamster_journal::RunState`]), so another host can resume it after a
+//! crash. Tasks that finish at the same time are merged one after the other, in the order of their numbers, and none
+//! before a task that it depends on. [`verify`] runs checks, [`review`] reads a reviewer's answer, [`report`] renders
+//! the outcome, and an [`observer`] watches the run.
 //!
-//! Plans and presets are files that people write, so everything that is wrong with one is found at once and named by file
-//! and line ([`teamster_document`]).
+//! Plans and presets are files that people write, so all faults of a file are reported together, each with file and
+//! line ([`teamster_document`]).
 //!
 //! # What it refuses
 //!
-//! A task counts as merged only when its commit is in what lands, and this is checked after each merge, before the gate,
-//! before landing and at the end. Nothing lands that was not checked and shown as it is. It prints nothing, and starts
-//! processes only through `teamster-workers` and `teamster-isolate`.
+//! A task counts as merged only when the commit that lands contains its commit; this is checked after each merge,
+//! before the gate, before landing and at the end. Only a commit that was checked and shown can land. The crate prints
+//! nothing, and starts processes only through `teamster-workers` and `teamster-isolate`.
 
 pub mod cast;
 pub mod host;

@@ -1,4 +1,4 @@
-//! Observes a run from outside: a terminal, a stream of JSON lines, or a test.
+//! The observer of a run: a terminal, a stream of JSON lines, or a test.
 
 use std::time::Duration;
 
@@ -17,11 +17,11 @@ pub struct RunSnapshot<'a> {
     pub tasks: &'a [Task],
     /// The heartbeats of the team's workers.
     pub beats: &'a [Heartbeat],
-    /// How long the run was at work, without the time in which it waited for a person.
+    /// How long the run has worked, without the time that it spent waiting for a person.
     pub worked: Duration,
 }
 
-/// Watches a run, and asks it to stop or answers its questions. An observer at which nobody can be asked has nothing to say about
+/// Observes a run, can ask it to stop, and answers its questions. An observer without a person has no answers about
 /// plans and questions.
 pub trait RunObserver {
     /// Receives a new event. Each event is passed once, in order.
@@ -45,20 +45,20 @@ pub trait RunObserver {
     /// Shows a plan that a person has to decide about. Each revision is shown once.
     fn show_plan(&mut self, _plan: &PlanShown<'_>) {}
 
-    /// Returns what the person at this observer says to the plan that was shown last, once.
+    /// Returns the person's answer about the plan that was shown last, once.
     fn plan_answer(&mut self) -> Option<PlanAnswer> {
         None
     }
 
-    /// Shows a question of the leader that the run waits for. Each is shown once.
+    /// Shows a question of the leader that the run waits for. Each question is shown once.
     fn show_question(&mut self, _question: &Question) {}
 
-    /// Returns what the person at this observer says to the question that was shown last, once.
+    /// Returns the person's reply to the question that was shown last, once.
     fn question_answer(&mut self) -> Option<PersonReply> {
         None
     }
 
-    /// Returns whether a person is at this observer, who can be asked.
+    /// Returns whether a person who can be asked is at this observer.
     fn has_person(&self) -> bool {
         false
     }
@@ -79,9 +79,9 @@ pub trait RunObserver {
 pub struct PlanShown<'a> {
     /// The plan as it is proposed.
     pub proposed: &'a PlanProposed,
-    /// The plan as a person reads it: a table, who waits for whom, and what the leader says about it.
+    /// The plan as a person reads it: a table, the dependencies, and the leader's remarks.
     pub text: &'a str,
-    /// What the run is to do: an edited plan must suit its team.
+    /// The specification of the run; an edited plan must suit its team.
     pub spec: &'a RunSpec,
 }
 
@@ -90,7 +90,7 @@ pub struct PlanShown<'a> {
 pub struct PersonReply {
     /// The question.
     pub question: QuestionId,
-    /// The answer; `None` when the person leaves it to whoever asks.
+    /// The answer; `None` when the person leaves the decision to the agent that asked.
     pub answer: Option<String>,
 }
 
@@ -101,6 +101,6 @@ pub struct GateReply {
     pub answer: GateAnswer,
     /// The way it was given: `terminal`, `studio`, `flag`.
     pub via: &'static str,
-    /// The gate that the person looked at, where it is not the one that is shown here.
+    /// The gate that the person looked at, where it is not the one that was shown here.
     pub gate: Option<String>,
 }

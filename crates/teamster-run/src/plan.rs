@@ -13,10 +13,10 @@
 //! blockedBy = ["form"]
 //! ```
 //!
-//! A plan is taken as it is or not at all: its order stays, and everything that is wrong is named by line. What may
-//! stand in it is one struct for the plan and one for a task, from which both the reader and the published schema are
-//! made: a new key is a new field there. A leader answers with the same document, and the one that it proposes is
-//! written down as one ([`Plan::draft`]), so that a person can edit it and a resumed run can read it again.
+//! A plan is accepted unchanged or not at all: its order stays, and every fault is reported with its line. The keys of
+//! a plan are the fields of one struct for the plan and one for a task, from which both the parser and the published
+//! schema are made: a new key is a new field there. A leader answers with the same document, and a proposed plan is
+//! stored as one ([`Plan::draft`]), so that a person can edit it and a resumed run can read it again.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -47,7 +47,7 @@ type Texts = Lined<Vec<Lined<Word>>>;
 
 /// The longest analysis, in characters.
 const ANALYSIS_LIMIT: usize = 20_000;
-/// The most questions. Who has more has not looked.
+/// The most questions. A leader with more has not looked closely enough.
 const MOST_QUESTIONS: usize = 10;
 /// The most assumptions, and the most risks.
 const MOST_REMARKS: usize = 50;
@@ -56,7 +56,7 @@ const MOST_CRITERIA: usize = 20;
 /// The longest sentence in one of these lists, in characters.
 const SENTENCE_LIMIT: usize = 1_000;
 
-/// A plan as it is written. Its comments are those of the published schema.
+/// A plan as it is written. The comments of its fields are those of the published schema.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct PlanEntry {
@@ -107,11 +107,11 @@ pub(crate) struct TaskEntry {
     #[serde(default)]
     #[schemars(schema_with = "schema::text")]
     active_form: Lined<String>,
-    /// Labels of the tasks that must be done before. No task may wait for itself, by whatever way.
+    /// Labels of the tasks that must be done before. No task may depend on itself, directly or indirectly.
     #[serde(default)]
     #[schemars(schema_with = "schema::texts")]
     blocked_by: Texts,
-    /// The worker who gets it; without one, whoever suits.
+    /// The worker who gets it; without one, the best suited worker.
     #[serde(default)]
     #[schemars(schema_with = "schema::worker")]
     owner: Lined<WorkerName>,
@@ -137,7 +137,7 @@ pub(crate) struct TaskEntry {
     verify: Texts,
 }
 
-/// Tasks in the order of the plan, and what the plan calls them.
+/// The tasks in the order of the plan, with their labels.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
     /// The labels, one for each task.
@@ -148,7 +148,7 @@ pub struct Plan {
     pub roles: Vec<Option<String>>,
     /// The tasks.
     pub tasks: Vec<PlannedTask>,
-    /// Commands that verify all of it together.
+    /// Commands that verify all tasks together.
     pub verify: Vec<String>,
     /// Checks that are to pass in the end even if they fail now.
     pub must_pass: Vec<String>,
@@ -169,17 +169,17 @@ pub struct Plan {
 enum Emptiness {
     /// It may not.
     Refused,
-    /// It may, if it asks something instead.
+    /// It may, if it has questions instead.
     WithQuestions,
 }
 
 impl Plan {
-    /// Reads a plan that lies in `file`.
+    /// Reads the plan in `file`.
     pub fn parse(file: &Path, bytes: &[u8]) -> Result<Self, Faults> {
         Self::read(file, bytes, Emptiness::Refused)
     }
 
-    /// Reads what a leader answers: a plan, or questions that have to be answered before there can be one.
+    /// Reads the answer of a leader: a plan, or questions that have to be answered before there can be one.
     pub(crate) fn parse_answer(file: &Path, bytes: &[u8]) -> Result<Self, Faults> {
         Self::read(file, bytes, Emptiness::WithQuestions)
     }
@@ -189,7 +189,7 @@ impl Plan {
         Self::of_document(&root, emptiness).map_err(|list| Faults::new(file, list))
     }
 
-    /// Returns the plan that was written down as a draft.
+    /// Returns the plan that was stored as a draft.
     pub fn of_draft(draft: &PlanDraft) -> Result<Self, Faults> {
         let file = Path::new("plan.json");
         let bytes = serde_json::to_vec_pretty(draft)
@@ -197,7 +197,7 @@ impl Plan {
         Self::read(file, &bytes, Emptiness::WithQuestions)
     }
 
-    /// Returns the plan as it is written down, with the keys of a plan file.
+    /// Returns the plan as it is stored, with the keys of a plan file.
     pub fn draft(&self) -> PlanDraft {
         let label = |place: &usize| self.labels.get(*place).cloned();
         let tasks = self.tasks.iter().zip(&self.labels).zip(&self.roles);
@@ -228,8 +228,8 @@ impl Plan {
         }
     }
 
-    /// Sends each task that names a role to the members who have it: to the only one as its owner, or to whoever of several
-    /// comes first.
+    /// Assigns each task that names a role: to the only member with that role as its owner, or to the first of several
+    /// that is free.
     pub fn assign_roles(&mut self, members: &[Member]) {
         for (planned, role) in self.tasks.iter_mut().zip(&self.roles) {
             let Some(role) = role else { continue };
@@ -242,7 +242,7 @@ impl Plan {
         }
     }
 
-    /// Returns the plan of a run that nobody plans.
+    /// Returns the plan of a run without a plan file or a leader.
     pub fn unplanned(spec: &RunSpec) -> Result<Self, String> {
         let names = |members: &[&Member]| -> Vec<WorkerName> {
             members.iter().map(|member| member.name.clone()).collect()
@@ -262,12 +262,12 @@ impl Plan {
         }
     }
 
-    /// Returns the plan for a sentence that nobody splits: one task, never cut at an "and", for whoever takes it.
+    /// Returns the plan for an unsplit sentence: one task, never split at an "and", for any worker.
     pub fn of_sentence(sentence: &str) -> Result<Self, String> {
         Self::of_copies(sentence, &[None])
     }
 
-    /// Returns the plan in which each of these workers does the whole of a sentence.
+    /// Returns the plan in which each of these workers does the whole task.
     pub fn for_each(sentence: &str, workers: &[WorkerName]) -> Result<Self, String> {
         if workers.is_empty() {
             return Err("there is no worker to give the task to".to_owned());
@@ -290,7 +290,7 @@ impl Plan {
                 subject: subject.clone(),
                 description: sentence.to_owned(),
                 owner: owner.cloned(),
-                // Nobody wrote a plan, so nobody can know a label.
+                // There is no plan file, so no person knows a label.
                 ..NewTask::default()
             },
             after: Vec::new(),
@@ -348,8 +348,8 @@ impl Plan {
         })
     }
 
-    /// Reads a list of tasks that name each other. What is wrong with it is added to the faults, and then the plan is not
-    /// to be used.
+    /// Reads a list of tasks that depend on each other. Its faults are added to `faults`; if there are any, the plan
+    /// must not be used.
     pub(crate) fn of_entries(tasks: Vec<Lined<TaskEntry>>, faults: &mut Vec<Fault>) -> Self {
         let lines: Vec<usize> = tasks.iter().map(|task| task.line).collect();
         let labels = labels(&tasks, faults);
@@ -372,7 +372,7 @@ impl Plan {
             .zip(&labels)
             .filter_map(|(task, label)| planned(task, label, &places, faults))
             .collect();
-        // Only a plan of which every task was understood has places that mean something.
+        // Only in a plan without faults do the indexes refer to the right tasks.
         if faults.is_empty() {
             faults.extend(cycle(&labels, &tasks, &blockers));
         }
@@ -386,7 +386,7 @@ impl Plan {
     }
 }
 
-/// Returns what is wrong with a list of sentences.
+/// Returns the faults of a list of sentences.
 fn check_sentences(who: &str, key: &str, texts: &Texts, most: usize) -> Vec<Fault> {
     let mut faults = Vec::new();
     let count = texts.items().count();
@@ -406,7 +406,7 @@ fn check_sentences(who: &str, key: &str, texts: &Texts, most: usize) -> Vec<Faul
     faults
 }
 
-/// Returns the role that a task names, if it can be one.
+/// Returns the role that a task names, if it is valid.
 fn role(task: &Lined<TaskEntry>, faults: &mut Vec<Fault>) -> Option<String> {
     let role = &task.value.as_ref()?.role;
     let word = role.value.as_deref()?;
@@ -416,7 +416,8 @@ fn role(task: &Lined<TaskEntry>, faults: &mut Vec<Fault>) -> Option<String> {
     Some(word.to_owned())
 }
 
-/// Returns what each task is called. One without a name gets a place-holder that nobody can name, so that reading goes on.
+/// Returns the labels of the tasks. A task without one gets a placeholder that no plan can refer to, so that reading
+/// goes on.
 fn labels(tasks: &[Lined<TaskEntry>], faults: &mut Vec<Fault>) -> Vec<String> {
     let mut first: HashMap<&str, usize> = HashMap::new();
     let mut labels = Vec::with_capacity(tasks.len());
@@ -440,7 +441,7 @@ fn labels(tasks: &[Lined<TaskEntry>], faults: &mut Vec<Fault>) -> Vec<String> {
     labels
 }
 
-/// Returns a task with the places of those that it waits for, if it has all that it needs.
+/// Returns a task with the indexes of its dependencies, if it is complete.
 fn planned(
     task: Lined<TaskEntry>,
     label: &str,
@@ -507,7 +508,7 @@ fn planned(
     })
 }
 
-/// Returns a cycle of tasks that wait for each other. The store refuses one too, but knows neither labels nor lines.
+/// Returns a fault for a cycle of dependencies. The store refuses cycles too, but knows neither labels nor lines.
 fn cycle(labels: &[String], tasks: &[PlannedTask], lines: &[usize]) -> Option<Fault> {
     let after: Vec<&[usize]> = tasks.iter().map(|task| task.after.as_slice()).collect();
     let cycle = plan_cycle(&after)?;

@@ -1,12 +1,12 @@
-//! Presets: teams that are ready, chosen by words of the task.
+//! Presets: predefined teams, chosen by words of the task.
 //!
-//! A preset is a Markdown file. Its front matter says who works and how; a section headed `## Worker` goes to everybody,
-//! `## Leader` to whoever plans, `## prompt NAME` to the member or the role of that name; the rest is for people who read
-//! the file. In a section `{task}`, `{team}` and `{member}` stand for what they name.
+//! A preset is a Markdown file. Its front matter defines the members and their flow; a section headed `## Worker` goes
+//! to all workers, `## Leader` to the leader, `## prompt NAME` to the member or the role of that name; the rest is for
+//! people who read the file. In a section, `{task}`, `{team}` and `{member}` are placeholders.
 //!
-//! A preset may bring its own plan, for runs in which no agent plans: `tasks` as in a plan file, each for the `role` of a
-//! member. In their texts `{task}` stands for what the team is to do. Whoever tests or reviews must wait for what is tested
-//! or reviewed.
+//! A preset may bring its own plan, for runs in which no agent plans: `tasks` as in a plan file, each for the `role` of
+//! a member. In their texts `{task}` is replaced with the task of the run. A task that tests or reviews must depend on
+//! the work that is tested or reviewed.
 //!
 //! ```markdown
 //! ---
@@ -53,7 +53,7 @@ pub use propose::{Available, NoAgents, Proposal, propose};
 pub use tasks::fill_plan;
 use tasks::own_plan;
 
-/// The presets that teamster comes with: files like any other.
+/// The built-in presets: files like any other.
 const BUILTIN: [(&str, &str); 4] = [
     ("bugfix.md", include_str!("../presets/bugfix.md")),
     ("devops.md", include_str!("../presets/devops.md")),
@@ -64,7 +64,7 @@ const BUILTIN: [(&str, &str); 4] = [
     ),
 ];
 
-/// The member who plans instead of working.
+/// The word for the member that plans instead of working.
 const LEADER: &str = "leader";
 
 /// The front matter of a preset as it is written.
@@ -92,26 +92,26 @@ struct MemberEntry {
     capabilities: Lined<Vec<Lined<Word>>>,
 }
 
-/// A team that is ready.
+/// A predefined team.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Preset {
-    /// What it is called.
+    /// The name of the preset.
     pub name: String,
-    /// What it is for, in the words of its author.
+    /// The purpose of the preset, in the words of its author.
     pub description: Option<String>,
     /// Words of a task that call for it.
     pub keywords: Vec<String>,
-    /// Who plans, where the preset says so.
+    /// The leader, where the preset names one.
     pub leader: Option<PresetLeader>,
-    /// Who works; never empty.
+    /// The workers; never empty.
     pub members: Vec<PresetMember>,
-    /// The steps that a run takes; the default when it says nothing.
+    /// The flow of a run; `None` for the default.
     pub flow: Option<PresetFlow>,
     /// Commands that verify the result.
     pub verify: Vec<String>,
-    /// Its own plan, with places for the words of the run.
+    /// Its own plan, with placeholders for the words of the run.
     pub plan: Option<PlanDraft>,
-    /// What its members are told.
+    /// The prompts of its members.
     pub prompts: PresetPrompts,
 }
 
@@ -122,17 +122,17 @@ pub struct PresetMember {
     pub name: WorkerName,
     /// The agent, as a role or a provider.
     pub agent: String,
-    /// What it is in the team.
+    /// Its role in the team.
     pub role: String,
     /// The provider, instead of the one that its agent stands for.
     pub provider: Option<String>,
     /// The model, instead of the provider's.
     pub model: Option<String>,
-    /// What it can do, instead of what its provider can.
+    /// Its capabilities, instead of those of its provider.
     pub capabilities: Vec<String>,
 }
 
-/// Who plans.
+/// The leader of a preset.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PresetLeader {
     /// The agent, as a role or a provider.
@@ -144,14 +144,14 @@ pub struct PresetLeader {
 }
 
 impl Preset {
-    /// Reads the preset that lies in `file`; everything that is wrong with it is named by line.
+    /// Reads the preset in `file`; every fault is reported with its line.
     pub fn parse(file: &Path, text: &str, agents: &Agents) -> Result<Self, Faults> {
         Self::read(text, agents).map_err(|list| Faults::new(file, list))
     }
 
     fn read(text: &str, agents: &Agents) -> Result<Self, Vec<Fault>> {
         let (front, body, body_line) = split(text).map_err(|fault| vec![fault])?;
-        // The empty line stands for the one that opens the front matter, so that lines are those of the file.
+        // The empty line stands for the one that opens the front matter, so that line numbers are those of the file.
         let root =
             parse(DocumentFormat::Yaml, &format!("\n{front}")).map_err(|fault| vec![fault])?;
         let mut faults = Vec::new();
@@ -203,7 +203,7 @@ impl Preset {
     }
 }
 
-/// The front matter, what follows it, and the line in which that begins.
+/// Returns the front matter, the text after it, and the line in which that text begins.
 fn split(text: &str) -> Result<(&str, &str, usize), Fault> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let first = text.lines().next().unwrap_or_default();
@@ -228,7 +228,7 @@ fn keywords(words: &Lined<Vec<Lined<Word>>>, faults: &mut Vec<Fault>) -> Vec<Str
         let text = keyword.trim().to_owned();
         let lower = text.to_lowercase();
         if found.iter().any(|other| other.to_lowercase() == lower) {
-            let message = format!("the keyword {text:?} is there twice, and would count twice");
+            let message = format!("the keyword {text:?} is listed twice, and would count twice");
             faults.push(Fault::new(line, message));
         } else {
             found.push(text);
@@ -278,7 +278,7 @@ fn members(
     }
     let most = usize::try_from(MOST_WORKERS).unwrap_or(usize::MAX);
     if members.is_empty() && faults.is_empty() {
-        faults.push(Fault::new(list_line, "nobody in it works"));
+        faults.push(Fault::new(list_line, "it has no workers"));
     } else if members.len() > most {
         let message = format!(
             "it has {} members; the limit is {MOST_WORKERS}",
@@ -290,7 +290,7 @@ fn members(
 }
 
 impl MemberEntry {
-    /// Finds what it lacks, and names that mean nothing here.
+    /// Adds a fault for each missing key and each unknown name.
     fn check(&self, place: usize, line: usize, agents: &Agents, faults: &mut Vec<Fault>) {
         let mut wrong = |line: usize, why: String| faults.push(Fault::new(line, why));
         for (key, value) in [("name", &self.name), ("agent", &self.agent)] {
@@ -301,7 +301,7 @@ impl MemberEntry {
                 );
             }
         }
-        // The leader is seldom one of our own agents: it is only a word for whoever plans.
+        // The word for the leader is seldom a known agent: it is only the preset's name for it.
         let is_leader = self
             .name
             .value
@@ -334,7 +334,7 @@ impl MemberEntry {
     }
 }
 
-/// Returns the presets that teamster comes with. A test reads each, so none is missing.
+/// Returns the built-in presets. A test reads each, so none is missing.
 pub fn builtin() -> Vec<Preset> {
     let agents = Agents::default();
     BUILTIN

@@ -1,4 +1,5 @@
-//! What a run would do, before anything of it is done: who, why, which tasks, to whom, and what each agent is told.
+//! Shows a run before it starts: the members, why they were chosen, the tasks, their workers, and the prompt of each
+//! agent.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -22,44 +23,45 @@ pub use first::{FirstTaker, first_takers};
 
 const INDENT: &str = "  ";
 const GAP: &str = "  ";
-/// Stands for whoever will take a task, while nobody knows who that is.
+/// The placeholder for the worker of a task while that is unknown.
 const SOMEBODY: &str = "NAME";
-/// Stands for what a task will have come to.
+/// The placeholder for the result of a task.
 const NOT_YET: &str = "(what its worker reports at its end)";
 
-/// A run that has not begun.
+/// A run that has not started.
 #[derive(Clone, Copy, Debug)]
 pub struct Preview<'a> {
-    /// What the team would be called.
+    /// The name that the team would have.
     pub team: &'a str,
-    /// What is to be done.
+    /// The task in the words of the user.
     pub task: &'a str,
-    /// Who would work.
+    /// The team that would work.
     pub cast: &'a Cast,
-    /// What they would do.
+    /// The plan that it would follow.
     pub plan: &'a Plan,
-    /// What the run would be asked to do.
+    /// The specification that the run would have.
     pub spec: &'a RunSpec,
-    /// The templates of what they would be told.
+    /// The prompt templates.
     pub prompts: &'a Prompts,
-    /// How each of them would reach others.
+    /// How each member would contact the others.
     pub reach: &'a BTreeMap<WorkerName, Reach>,
-    /// What whoever plans would be told; `None` when nobody plans.
+    /// The prompt of the leader; `None` when no agent plans.
     pub leader_prompt: Option<&'a str>,
-    /// Where the plan comes from, in words: `plan.toml`, `the leader codex`.
+    /// The source of the plan, in words: `plan.toml`, `the leader codex`.
     pub planned_by: &'a str,
     /// Commands that would verify the result.
     pub verify: &'a [Check],
     /// The flow that the run would follow.
     pub flow: &'a str,
-    /// What becomes of tasks whose paths overlap.
+    /// How tasks with overlapping paths are treated.
     pub reservations: Reservations,
     /// The longest prompt, in characters.
     pub longest_prompt: usize,
 }
 
 impl Preview<'_> {
-    /// For people. It holds texts of others as they are: whoever shows it makes them harmless.
+    /// Returns the preview for people. It contains untrusted texts unescaped: the caller must sanitize them before
+    /// showing them.
     pub fn text(&self) -> String {
         let mut text = format!("team {}: {}\n", self.team, self.cast.agents);
         let _ = writeln!(text, "  {}\n", self.cast.how);
@@ -77,9 +79,7 @@ impl Preview<'_> {
         }
         text.push_str("\nverification:\n");
         if self.verify.is_empty() {
-            text.push_str(
-                "  none: nobody will have checked the result; give a command with --verify\n",
-            );
+            text.push_str("  none: the result will not be checked; give a command with --verify\n");
         }
         for check in self.verify {
             let _ = writeln!(text, "  {} ({})", check.command, check.source);
@@ -106,7 +106,7 @@ impl Preview<'_> {
         text
     }
 
-    /// For programs.
+    /// Returns the preview for programs.
     pub fn json(&self) -> Value {
         let members = self.cast.members.iter().map(|member| {
             json!({
@@ -215,7 +215,7 @@ impl Preview<'_> {
         table.render()
     }
 
-    /// Returns what the agent of a task is told when it tries for the first time and nobody has written to it.
+    /// Returns the prompt of a task's agent at the first attempt, without any messages.
     fn prompt(&self, place: usize, firsts: &[FirstTaker]) -> String {
         let (Some(task), Some(planned)) = (self.planned_task(place), self.plan.tasks.get(place))
         else {
@@ -279,7 +279,7 @@ impl Preview<'_> {
         }
     }
 
-    /// Returns a task of the plan as it would be made.
+    /// Returns a task of the plan as it would be created.
     fn planned_task(&self, place: usize) -> Option<Task> {
         let id: TaskId = (place + 1).to_string().parse().ok()?;
         let planned = self.plan.tasks.get(place)?;
@@ -295,7 +295,7 @@ fn set_in(text: &str) -> String {
     set
 }
 
-/// Columns that stay aligned whatever the script, set in by two spaces.
+/// A table whose columns stay aligned in any script, indented by two spaces.
 pub(crate) struct Columns<const N: usize> {
     lines: Vec<[String; N]>,
 }
@@ -307,7 +307,7 @@ impl<const N: usize> Columns<N> {
         }
     }
 
-    /// Adds a row. A cell is one line, whatever its text holds.
+    /// Adds a row. A cell is always a single line.
     pub(crate) fn row(&mut self, cells: [&str; N]) {
         let cells = cells.map(|cell| cell.split_whitespace().collect::<Vec<_>>().join(" "));
         self.lines.push(cells);

@@ -1,11 +1,12 @@
-//! What a run came to, in words: the report that stays, and what a person sees before approving.
+//! The outcome of a run in words: the report that is kept, and the text that a person sees before approving.
 //!
-//! [`input_from()`] makes a [`ReportInput`] from a team's journal and tasks; the host adds what only git and the folders
-//! know: the diff stat, the findings, and what is left behind. [`page()`] makes the Markdown of `report.md` from it,
-//! [`gate_text()`] the text of the approval gate. All of it is pure but [`keep()`], which puts the page where it belongs.
+//! [`input_from()`] makes a [`ReportInput`] from a team's journal and tasks; the host adds what only git and the file
+//! system know: the diff stat, the findings, and what is left behind. [`page()`] makes the Markdown of `report.md` from
+//! it, [`gate_text()`] the text of the approval gate. All of it is pure except [`keep()`], which writes the page to the
+//! project.
 //!
-//! Names and texts come from agents and from files that anybody may have written. None of them can break a table, draw
-//! over a terminal, or show a secret (`markdown.rs`).
+//! Names and texts come from agents and from files of unknown origin. None of them can break a table, control a
+//! terminal, or show a secret (`markdown.rs`).
 
 mod collaboration;
 mod gate;
@@ -38,14 +39,14 @@ pub use journal::input_from;
 pub use left_behind::LeftBehind;
 pub use page::page;
 
-/// Everything that a report tells.
+/// Everything that a report is made from.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ReportInput {
-    /// The team.
+    /// The name of the team.
     pub team: String,
     /// What was asked for.
     pub task: String,
-    /// By whom it was to be done, as `3:executor`.
+    /// The agents that were asked for, as `3:executor`.
     pub agents: String,
     /// When the run began.
     pub started: Option<Time>,
@@ -53,21 +54,21 @@ pub struct ReportInput {
     pub ended: Option<Time>,
     /// How often its host was replaced.
     pub resumed: usize,
-    /// How it ended; `None` while it goes on.
+    /// How it ended; `None` while it is running.
     pub outcome: Option<ReportOutcome>,
-    /// What the work began from.
+    /// The commit that the work began from.
     pub base: Option<Base>,
-    /// Files that the user had not committed, and that are no part of the base.
+    /// The number of files that the user had not committed, and that are not part of the base.
     pub uncommitted: u64,
-    /// Where the plan comes from: `file`, `leader`, `sentence`.
+    /// The source of the plan: `file`, `leader`, `sentence`.
     pub plan_source: Option<String>,
-    /// Its file.
+    /// The path of the plan file.
     pub plan_path: Option<String>,
-    /// What whoever planned found out about the work.
+    /// The planner's analysis of the work.
     pub analysis: String,
-    /// What whoever planned has taken for granted.
+    /// The planner's assumptions.
     pub assumptions: Vec<String>,
-    /// What could go wrong, by whoever planned.
+    /// The risks that the planner sees.
     pub risks: Vec<String>,
     /// The tasks, in order.
     pub tasks: Vec<TaskLine>,
@@ -75,66 +76,66 @@ pub struct ReportInput {
     pub workers: Vec<WorkerLine>,
     /// The stages, in the order in which they were entered.
     pub stages: Vec<StageLine>,
-    /// The flow that it follows.
+    /// The flow that the run follows.
     pub flow: String,
     /// The phases of that flow, in order; empty when it has stages only.
     pub phases: Vec<StageLine>,
-    /// The checks that are to be run.
+    /// The checks that the run should run.
     pub wanted: Vec<Check>,
-    /// Checks before the work began.
+    /// The checks of the base, before the work began.
     pub base_checks: Vec<CheckRun>,
-    /// Checks of the work, of all rounds.
+    /// The checks of the work, in all rounds.
     pub checks: Vec<CheckRun>,
     /// Whether the work was to be reviewed.
     pub review_mode: ReviewMode,
     /// The reviews of the work, in order.
     pub reviews: Vec<ReviewState>,
-    /// What agents asked, and what became of it.
+    /// The questions of agents, with their answers.
     pub questions: Vec<Question>,
-    /// What agents wanted to do and were not allowed.
+    /// The permission requests of agents that were denied.
     pub denied: Vec<DeniedRequest>,
     /// The turns of the leader after its plan.
     pub wakes: Vec<WakeRecord>,
-    /// What workers and the leader found wrong.
+    /// The findings of workers and the leader.
     pub found: Vec<FindingRecord>,
-    /// Why an agent that was to choose one of several results chose none.
+    /// Why the judge that should choose one of several results chose none.
     pub judge_failed: Option<JudgeFailed>,
     /// Which of several results of the same work was chosen.
     pub choice: Option<ChoiceRecord>,
-    /// Messages to workers that no client took, each as a sentence.
+    /// Messages to workers that were never delivered, each as a sentence.
     pub untaken: Vec<Phrase>,
-    /// What was found out on the way: a name, and the text.
+    /// The findings of the phases: a name, and the text.
     pub findings: Vec<(String, String)>,
-    /// `git diff --stat`, from the base to the integration.
+    /// The output of `git diff --stat`, from the base to the integration branch.
     pub diff_stat: String,
-    /// Whether it is not known what changed: everybody worked in a folder that is in no repository of git.
+    /// Whether the changes are unknown: all workers shared a folder that is in no git repository.
     pub is_diff_unknown: bool,
-    /// The commit that a person is asked about, or was.
+    /// The commit that a person is or was asked about.
     pub asked_about: Option<String>,
-    /// Why the commit could not land when it was approved before.
+    /// Why the commit could not land after it was approved.
     pub refused: Option<String>,
     /// What was shown when the gate was last opened.
     pub shown: Option<Shown>,
-    /// What was decided at the gate, in order.
+    /// The decisions at the gate, in order.
     pub decisions: Vec<DecisionLine>,
     /// What the run cost.
     pub cost: Cost,
-    /// What it might have cost.
+    /// The budget of the run.
     pub budget: Budget,
-    /// The limit that ended it, in words.
+    /// The budget limit that ended it, in words.
     pub exhausted: Option<String>,
-    /// Conflicts that were met.
+    /// The merge conflicts.
     pub conflicts: Vec<Conflict>,
-    /// What became of the user's branches while the run was at work, one sentence each.
+    /// The changes of the user's branches during the run, one sentence each.
     pub references: Vec<String>,
-    /// What is left behind, and how to get at it.
+    /// The things that are left behind, and how to access them.
     pub left: Vec<LeftBehind>,
 }
 
 /// How a run ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReportOutcome {
-    /// `complete`, `rejected`, `rolled_back`, `failed`, `cancelled`, `budget_exhausted`, `tasks_failed`.
+    /// One of `complete`, `rejected`, `rolled_back`, `failed`, `cancelled`, `budget_exhausted`, `tasks_failed`.
     pub word: String,
     /// The exit code of `teamster run`.
     pub exit_code: Option<i64>,
@@ -144,29 +145,29 @@ pub struct ReportOutcome {
     pub commit: Option<String>,
 }
 
-/// Where a task stands.
+/// The state of a task in a report.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum TaskState {
-    /// Nobody has begun it.
+    /// No worker has begun it.
     #[default]
     Waiting,
-    /// Somebody is at it.
+    /// A worker is on it.
     InProgress,
     /// It is done.
     Done,
     /// It is done and merged.
     Merged,
-    /// It is done, and has changed nothing.
+    /// It is done, but has changed nothing.
     Unchanged,
     /// It met a conflict, and the task that resolved it is merged.
     MergedBy(String),
-    /// It is done, and could not be merged.
+    /// It is done, but could not be merged.
     NotMerged,
-    /// It is done, and another result of the same work was taken.
+    /// It is done, but another result of the same work was chosen.
     NotChosen,
     /// It failed for good.
     Failed,
-    /// It waits for these, which failed for good.
+    /// It waits for these tasks, which failed for good.
     Behind(Vec<String>),
 }
 
@@ -177,13 +178,13 @@ pub struct TaskLine {
     pub id: String,
     /// What it is about.
     pub subject: String,
-    /// Where it stands.
+    /// Its state.
     pub state: TaskState,
-    /// Who had it last.
+    /// The worker that had it last.
     pub worker: Option<String>,
-    /// How often it was begun.
+    /// How often it was attempted.
     pub attempts: usize,
-    /// What came of it.
+    /// The commit with its result.
     pub commit: Option<String>,
     /// How often merging it met a conflict.
     pub conflicts: usize,
@@ -191,9 +192,9 @@ pub struct TaskLine {
     pub error: Option<String>,
     /// What was done, in its worker's words.
     pub summary: Option<String>,
-    /// What whoever builds on it must know, in its worker's words.
+    /// The notes for tasks that build on it, in its worker's words.
     pub handover: Option<String>,
-    /// What was left open, in its worker's words.
+    /// The open problems, in its worker's words.
     pub problems: Vec<String>,
     /// What it cost.
     pub cost: Cost,
@@ -208,11 +209,11 @@ pub struct WorkerLine {
     pub provider: String,
     /// Its role.
     pub role: String,
-    /// Tasks that it completed.
+    /// The number of tasks that it completed.
     pub done: u64,
-    /// Attempts of its that failed.
+    /// The number of its attempts that failed.
     pub failed: u64,
-    /// How long it had a task.
+    /// How long it worked on tasks.
     pub busy: Duration,
     /// What it cost.
     pub cost: Cost,
@@ -225,7 +226,7 @@ pub struct StageLine {
     pub name: String,
     /// Why it was entered.
     pub reason: String,
-    /// The round of fixing.
+    /// The number of the fix round.
     pub round: u64,
     /// When it was entered.
     pub at: Time,
@@ -233,23 +234,23 @@ pub struct StageLine {
     pub lasted: Option<Duration>,
 }
 
-/// One check that was run.
+/// One run of a check.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CheckRun {
-    /// What came of it.
+    /// The result of the check.
     pub checked: Checked,
-    /// The round of fixing.
+    /// The number of the fix round.
     pub round: u64,
     /// The commit that it was run on.
     pub commit: String,
-    /// It fails, and the team has to answer for that.
+    /// Whether it fails, and the team has to fix that.
     pub charged: bool,
 }
 
-/// What was decided at the gate.
+/// One decision at the gate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DecisionLine {
-    /// `approved`, `rejected`, `rejected and rolled back`, `to be revised`.
+    /// One of `approved`, `rejected`, `rejected and rolled back`, `to be revised`.
     pub answer: String,
     /// Who decided.
     pub by: String,
@@ -257,24 +258,24 @@ pub struct DecisionLine {
     pub at: Time,
     /// The commit that it is about.
     pub commit: String,
-    /// What was said.
+    /// The remarks of the person.
     pub text: String,
 }
 
-/// A conflict that merging met.
+/// A merge conflict.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conflict {
     /// The task that was being merged.
     pub task: String,
-    /// The files.
+    /// The conflicting files.
     pub files: Vec<String>,
     /// The task that is to resolve it.
     pub fix_task: Option<String>,
-    /// It was the last one: the task failed for good.
+    /// Whether it was the last attempt: the task failed for good.
     pub is_final: bool,
 }
 
-/// Puts a report into the project, in place of an earlier one, and returns its path there.
+/// Writes a report to the project, replacing an earlier one, and returns its path there.
 pub fn keep(project: &Dir, team: &TeamName, page: &str) -> Result<String, FsError> {
     let mut path = String::new();
     let mut folder = None;
@@ -288,7 +289,7 @@ pub fn keep(project: &Dir, team: &TeamName, page: &str) -> Result<String, FsErro
 }
 
 impl ReportInput {
-    /// Returns the checks that were run last: of one round and one commit, each command as it was run last.
+    /// Returns the checks of the last round and commit; of each command, the last run.
     pub fn last_checks(&self) -> Vec<&CheckRun> {
         let Some(last) = self.checks.last() else {
             return Vec::new();
@@ -310,7 +311,7 @@ impl ReportInput {
         Some(self.ended?.since(self.started?))
     }
 
-    /// Returns whether the work was verified, in one sentence that never says more than is so.
+    /// Returns whether the work was verified, in one sentence that never claims too much.
     pub fn verified_words(&self) -> Wording {
         let checks = self.last_checks();
         if checks.is_empty() {

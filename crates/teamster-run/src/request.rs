@@ -1,8 +1,8 @@
-//! What a user asks for: `3:executor "fix all type errors"`.
+//! The request of a user: `3:executor "fix all type errors"`.
 //!
-//! A crew is a list of `N:agent[:role]`. The first word of a request is a crew when it begins like one, with a number, a
-//! colon and a letter; so a sentence that begins with "2:30" stays a sentence. `command:…` and `scripted:…` are agents
-//! that take the rest of their entry as it is, commas included as long as no other entry begins after one.
+//! A crew is a list of `N:agent[:role]`. The first word of a request is a crew when it begins with a number, a colon
+//! and a letter; so a sentence that begins with "2:30" stays a sentence. `command:…` and `scripted:…` are agents whose
+//! argument is the rest of the entry, including commas that no other entry follows.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,60 +10,60 @@ use std::str::FromStr;
 use teamster_types::WorkerName;
 use teamster_types::task::DESCRIPTION_LIMIT;
 
-/// No team is larger.
+/// The largest size of a team.
 pub const MOST_WORKERS: u32 = 100;
 const LONGEST_WORD: usize = 64;
-/// Agents whose word goes on after the colon.
+/// Agents whose word includes an argument after the colon.
 const WITH_ARGUMENT: [&str; 2] = ["command", "scripted"];
 
-/// Why a request makes no sense.
+/// The reason why a request is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {
     /// An entry of the crew cannot be read.
-    #[error("{entry:?} is no part of a team: {why}")]
+    #[error("{entry:?} is not a valid part of a team: {why}")]
     Entry {
         /// The entry.
         entry: String,
         /// What is wrong with it.
         why: String,
     },
-    /// There are too many of them.
+    /// The crew has too many workers.
     #[error("{asked} workers were asked for; the limit is {MOST_WORKERS}")]
     TooMany {
-        /// How many.
+        /// The number of workers that was asked for.
         asked: u64,
     },
-    /// Several entries of a crew are parted by spaces, so that the second would be the task.
+    /// The entries of a crew are separated by spaces, so that the second one would be the task.
     #[error("the parts of a team are joined by commas: write {joined}, and the task after it")]
     Spaces {
         /// The crew as it is written.
         joined: String,
     },
-    /// Nothing is to be done.
+    /// There is no task.
     #[error("there is no task; say what is to be done after the team")]
     NoTask,
-    /// The task is longer than a task may be.
+    /// The task is longer than the limit.
     #[error(
         "the task has {length} characters; the limit is {DESCRIPTION_LIMIT}: put the rest into a file of the project, and name it"
     )]
     TooLong {
-        /// Its length.
+        /// The length of the task, in characters.
         length: usize,
     },
 }
 
-/// Some workers of one kind.
+/// Workers of one kind in a crew.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
-    /// How many.
+    /// The number of workers.
     pub count: u32,
-    /// Which agent: a role, a provider, or `command:…` and `scripted:…`.
+    /// The agent: a role, a provider, or `command:…` and `scripted:…`.
     pub agent: String,
-    /// What they are to be in the team.
+    /// Their role in the team.
     pub role: Option<String>,
 }
 
-/// Who works, as the user wrote it.
+/// The workers that the user asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Crew {
     /// The groups, in the order of the request; never empty.
@@ -75,23 +75,23 @@ pub struct Crew {
 pub struct RequestedMember {
     /// The name, such as `worker-1`.
     pub name: WorkerName,
-    /// The agent that it is.
+    /// The agent of the worker.
     pub agent: String,
-    /// What it is to be in the team.
+    /// Its role in the team.
     pub role: Option<String>,
 }
 
-/// What was asked for.
+/// A parsed request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Who works; without it a preset decides.
+    /// The crew; without one, a preset decides.
     pub crew: Option<Crew>,
-    /// What is to be done, as it was said.
+    /// The task in the words of the user.
     pub task: String,
 }
 
 impl Request {
-    /// Reads the words of a command. A single word may hold both, as a slash command hands it on.
+    /// Parses the arguments of a command. A single argument may hold both crew and task, as a slash command passes it.
     pub fn parse<S: AsRef<str>>(words: &[S]) -> Result<Self, RequestError> {
         let mut words = words.iter().map(AsRef::as_ref);
         let first = words.next().unwrap_or_default();
@@ -125,7 +125,7 @@ impl Request {
     }
 }
 
-/// Whether a word begins as a crew does.
+/// Returns whether a word begins like a crew.
 fn is_crew(word: &str) -> bool {
     let after = word.trim_start_matches(|c: char| c.is_ascii_digit());
     let letter = after.strip_prefix(':').and_then(|rest| rest.chars().next());
@@ -133,12 +133,12 @@ fn is_crew(word: &str) -> bool {
 }
 
 impl Crew {
-    /// How many workers it has.
+    /// Returns the number of workers.
     pub fn size(&self) -> u32 {
         self.groups.iter().map(|group| group.count).sum()
     }
 
-    /// Every worker, numbered through.
+    /// Returns all workers, numbered consecutively.
     pub fn members(&self) -> Vec<RequestedMember> {
         let each = self
             .groups
@@ -172,8 +172,8 @@ impl FromStr for Crew {
     }
 }
 
-/// The entries of a crew. A comma parts two of them; within a command or a script only where the next one begins like
-/// an entry, so that `1:command:cut -d, -f1` stays one.
+/// Returns the entries of a crew. They are separated by commas; within a command or a script only by a comma that is
+/// followed by the beginning of an entry, so that `1:command:cut -d, -f1` stays one.
 fn entries(text: &str) -> Vec<&str> {
     let mut entries = Vec::new();
     let mut begin = 0;
@@ -208,7 +208,7 @@ fn group(entry: &str) -> Result<Group, RequestError> {
     if !is_number {
         return Err(wrong(form.to_owned()));
     }
-    // A number that no type can hold is too many, too.
+    // A number that does not fit is too many, too.
     let count: u32 = count.parse().unwrap_or(u32::MAX);
     if count == 0 {
         return Err(wrong("there must be at least one".to_owned()));
@@ -238,7 +238,7 @@ fn group(entry: &str) -> Result<Group, RequestError> {
     })
 }
 
-/// Refuses what cannot be the word of an agent or a role.
+/// Refuses a word that cannot be the name of an agent or a role.
 pub fn check_word(word: &str, what: &str) -> Result<(), String> {
     let is_word = word.starts_with(|c: char| c.is_ascii_alphabetic())
         && word.len() <= LONGEST_WORD
@@ -249,7 +249,7 @@ pub fn check_word(word: &str, what: &str) -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "{word:?} is no {what}: use 1 to {LONGEST_WORD} of A-Z, a-z, 0-9, `-` and `_`, beginning with a letter"
+        "{word:?} is not a valid {what}: use 1 to {LONGEST_WORD} of A-Z, a-z, 0-9, `-` and `_`, beginning with a letter"
     ))
 }
 

@@ -1,6 +1,6 @@
-//! What a reviewer answers: a verdict, findings with their places, and how each acceptance criterion stands.
+//! The answer of a reviewer: a verdict, findings with their locations, and the state of each acceptance criterion.
 //!
-//! An answer is untrusted text. A finding is kept only if its place exists in the commit that was reviewed.
+//! An answer is untrusted text. A finding is kept only if its location exists in the commit that was reviewed.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ const MOST_FINDINGS: usize = 100;
 /// The longest text of a finding, in characters.
 const LONGEST: usize = 2_000;
 
-/// Refuses a finding that says nothing, or too much.
+/// Refuses a finding whose text is empty or too long.
 pub(crate) fn check_finding(finding: &ReviewFinding) -> Result<(), String> {
     if finding.claim.trim().is_empty() {
         return Err("the claim of a finding is empty".to_owned());
@@ -33,16 +33,16 @@ pub(crate) fn check_finding(finding: &ReviewFinding) -> Result<(), String> {
     Ok(())
 }
 
-/// A review that can be used.
+/// A usable review.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Review {
     /// The verdict.
     pub verdict: ReviewVerdict,
     /// The findings, the worst first.
     pub findings: Vec<ReviewFinding>,
-    /// How the acceptance criteria stand.
+    /// The state of the acceptance criteria.
     pub criteria: Vec<Criterion>,
-    /// How many findings were dropped because their place does not exist, or because there were too many.
+    /// How many findings were dropped because their location does not exist, or because there were too many.
     pub dropped: usize,
 }
 
@@ -73,11 +73,11 @@ pub fn schema() -> Value {
     json!(schemars::schema_for!(ReviewForm))
 }
 
-/// Tells how many lines a file has in the commit that was reviewed; `None` when it is not there.
+/// Returns how many lines a file has in the commit that was reviewed; `None` when the file does not exist.
 pub type LineCount<'a> = dyn FnMut(&str) -> Option<u64> + 'a;
 
 impl Review {
-    /// Reads the review in an answer; or returns everything that is wrong with it.
+    /// Reads the review in an answer, or returns all its faults.
     pub fn read(said: &str, lines: &mut LineCount<'_>) -> Result<Self, Vec<String>> {
         let Some(text) = last_object(said, "verdict") else {
             return Err(vec![

@@ -1,9 +1,9 @@
-//! Whether the work holds: which commands prove it, what they say, and what of that the team has to answer for.
+//! Verification: which commands check the work, what they report, and which failures the team has to fix.
 //!
-//! [`detect()`] finds the checks that a project's own files show. A [`CheckRunner`] runs one of them to its end and leaves
-//! no process behind. [`compare_with_base()`] compares what it said with what the same command said before the work began.
+//! [`detect()`] finds checks by the project's own files. A [`CheckRunner`] runs one of them to its end and leaves no
+//! process behind. [`compare_with_base()`] compares its result with that of the same command before the work began.
 //!
-//! A check that fails is run once more at once. One that passes then is flaky: it is told as that, and never as passed.
+//! A check that fails is run once more at once. If it passes then, it is reported as flaky, never as passed.
 
 mod detect;
 mod environment;

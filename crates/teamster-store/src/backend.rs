@@ -1,5 +1,5 @@
-//! What a back end provides, one change of one team made whole or not at all, and what it is given: a clock, and the
-//! rules that judge what it cannot.
+//! The interface of a back end: a transaction that changes one team atomically, and what the rules need from it, such
+//! as a clock.
 
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -21,7 +21,7 @@ use crate::store::{DeletedTeam, Read, Signal};
 
 pub use crate::rules::{created, no_task, refuse_held};
 
-/// Tells the time. It is passed in, so that a test or a simulation can be its own clock.
+/// The source of time. Callers pass it in, so that a test or a simulation can control it.
 pub trait Clock: Send + Sync {
     /// Returns the current time.
     fn now(&self) -> Time;
@@ -47,7 +47,7 @@ impl<C: Clock + ?Sized> Clock for std::sync::Arc<C> {
     }
 }
 
-/// A place in the stream of one mailbox: everything before it has been passed.
+/// A position in a mailbox: the reader has passed everything before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Position(pub u64);
 
@@ -60,30 +60,30 @@ pub struct MailCursor {
     pub delivered: Position,
 }
 
-/// Which tasks a worker that asks for work is offered, in the order of their numbers.
+/// Which tasks are offered to a worker that asks for work, in ascending order of their ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Candidates {
-    /// Pending tasks that are assigned to it.
+    /// Pending tasks that are assigned to the worker.
     Own,
-    /// Pending tasks that nobody owns or whose owner is lost, and tasks in progress whose lease ran out.
+    /// Pending tasks without an owner or with a lost owner, and tasks in progress whose lease has expired.
     Free,
 }
 
-/// One change of one team. What is put is kept only if the change ends well.
+/// A transaction on one team. Its writes take effect only if it commits.
 pub trait Txn {
-    /// Returns the time of the change, by the store's clock.
+    /// Returns the time of the transaction, by the store's clock.
     fn now(&self) -> Time;
 
     /// Returns a new secret or id.
     fn random(&mut self) -> String;
 
-    /// Returns the process that makes the change.
+    /// Returns the process that makes the change, which is recorded in claims.
     fn me(&self) -> ProcessId;
 
-    /// Returns how long claims last when nobody says otherwise.
+    /// Returns the default lease of a claim.
     fn lease(&self) -> std::time::Duration;
 
-    /// Returns what becomes of tasks whose paths overlap.
+    /// Returns how tasks with overlapping paths are handled.
     fn reservations(&self) -> Reservations;
 
     /// Returns the name of the team that is changed.
@@ -95,34 +95,34 @@ pub trait Txn {
     /// Returns the team's registry.
     fn config(&mut self) -> Result<Arc<TeamConfig>>;
 
-    /// Opens the registry to be changed: foreign programs are locked out of it until the change ends.
+    /// Opens the registry for writing: foreign programs are locked out of it until the transaction ends.
     fn open_config(&mut self) -> Result<TeamConfig>;
 
     /// Replaces the registry.
     fn put_config(&mut self, config: TeamConfig);
 
-    /// Returns a task as it stands, for looking at: it may be changed by a foreign program right after.
+    /// Returns a task for reading only: a foreign program may change it immediately afterwards.
     fn look(&mut self, id: &TaskId) -> Result<Option<Task>>;
 
-    /// Opens a task to be changed: foreign programs are locked out of it until the change ends.
+    /// Opens a task for writing: foreign programs are locked out of it until the transaction ends.
     fn open(&mut self, id: &TaskId) -> Result<Option<Task>>;
 
-    /// Makes or replaces a task.
+    /// Creates or replaces a task.
     fn put(&mut self, task: Task);
 
-    /// Removes the task and its sidecar.
+    /// Removes the task and its failure record.
     fn remove(&mut self, id: &TaskId) -> Result<()>;
 
-    /// Returns the id for a new task; foreign programs are locked out of the list until the change ends.
+    /// Returns the id for a new task; foreign programs are locked out of the task list until the transaction ends.
     fn new_id(&mut self) -> Result<TaskId>;
 
-    /// Returns how the task failed so far.
+    /// Returns the record of the task's failures.
     fn failure(&mut self, id: &TaskId) -> Result<Option<Failure>>;
 
     /// Replaces the record of a task's failures; `None` removes it.
     fn put_failure(&mut self, id: &TaskId, failure: Option<Failure>);
 
-    /// Returns the first task after `after` that may suit; the caller looks at it and decides.
+    /// Returns the first task after `after` that may be claimable; the caller must still check it.
     fn next_candidate(
         &mut self,
         which: Candidates,
@@ -132,22 +132,23 @@ pub trait Txn {
         after: Option<&TaskId>,
     ) -> Result<Option<TaskId>>;
 
-    /// Tells whether any pending task is assigned to somebody.
+    /// Returns whether any pending task has an owner.
     fn has_assigned(&mut self) -> Result<bool>;
 
-    /// Returns the tasks that somebody is at work on.
+    /// Returns the tasks that are in progress.
     fn in_progress(&mut self) -> Result<Vec<TaskId>>;
 
-    /// Looks again at everything a foreign program may have changed. True when that is worth another search.
+    /// Rereads everything that a foreign program may have changed. Returns true when another search is worthwhile.
     fn refresh(&mut self) -> Result<bool>;
 
-    /// Takes the lock that other programs honour while a task is being claimed. False: somebody else has it.
+    /// Takes the lock that other programs respect while a task is being claimed. Returns false when another claimer
+    /// holds it.
     fn hold_claim(&mut self, id: &TaskId, worker: &WorkerName) -> Result<bool>;
 
-    /// Gives the lock of a claim back without a claim.
+    /// Releases the lock of a claim that was not made.
     fn drop_claim(&mut self, id: &TaskId) -> Result<()>;
 
-    /// Tells whether a process lives.
+    /// Returns whether a process is alive.
     fn life(&self, process: &ProcessId) -> Life;
 
     /// Returns a worker's heartbeat.
@@ -156,26 +157,26 @@ pub trait Txn {
     /// Returns the heartbeats of all workers, for routing.
     fn heartbeats(&mut self) -> Result<Vec<Heartbeat>>;
 
-    /// Tells what happened. At least one event makes a change real; a change without any is not made.
+    /// Adds an event. Staged writes take effect only in a transaction with at least one event.
     fn event(&mut self, event: NewEvent);
 
     /// Replaces a task without an event (a renewed lease).
     fn put_unjournalled(&mut self, task: Task) -> Result<()>;
 
-    /// Tells whether a mailbox exists.
+    /// Returns whether a mailbox exists.
     fn has_mailbox(&mut self, mailbox: &Mailbox) -> Result<bool>;
 
     /// Returns the workers that have an outbox.
     fn outboxes(&mut self) -> Result<Vec<WorkerName>>;
 
-    /// Puts a message at the end of a mailbox.
+    /// Appends a message to a mailbox.
     fn deliver(&mut self, mailbox: &Mailbox, message: Message) -> Result<()>;
 
-    /// Puts a message into an inbox that Claude Code owns.
+    /// Adds a message to an inbox that Claude Code owns.
     fn deliver_native(&mut self, name: &str, message: &Message) -> Result<()>;
 
-    /// Takes the first entry, if there is one, out of an inbox that Claude Code owns; or all, and the inbox with them
-    /// (`for_good`).
+    /// Removes and returns the first entry of an inbox that Claude Code owns; with `for_good`, removes all entries and
+    /// the inbox itself.
     fn take_native(&mut self, name: &str, for_good: bool) -> Result<Vec<Value>>;
 
     /// Returns how far a mailbox has been read.
@@ -184,7 +185,8 @@ pub trait Txn {
     /// Moves the cursor of a mailbox.
     fn put_cursor(&mut self, mailbox: &Mailbox, cursor: MailCursor) -> Result<()>;
 
-    /// Returns up to `limit` lines from `from` on, each with the position behind it; what is no message says why.
+    /// Returns up to `limit` lines from `from` on, each with the position after it. A line that is not a message is an
+    /// error that says why.
     fn lines(
         &mut self,
         mailbox: &Mailbox,
@@ -192,14 +194,15 @@ pub trait Txn {
         limit: usize,
     ) -> Result<Vec<(Position, Result<Message, String>)>>;
 
-    /// Puts or removes a stop signal.
+    /// Sets a stop signal, or removes those of the worker.
     fn put_signal(&mut self, worker: &WorkerName, signal: Option<&Signal>) -> Result<()>;
 }
 
-/// A back end: it opens changes. Plain reads are its [`Read`] part.
+/// A back end: it runs transactions. Plain reads are its [`Read`] part.
 pub trait Backend: Read {
-    /// Makes one change. `change` may run more than once, each time from the beginning, until it is not disturbed. Returns the
-    /// position of the journal before its first event; it means nothing for a change that tells of none.
+    /// Runs one transaction. `change` may run several times, each time from the beginning, until it commits without a
+    /// conflict. Returns the journal position before its first event; the value is meaningless for a change without
+    /// events.
     fn change(
         &self,
         team: &TeamName,
@@ -207,15 +210,16 @@ pub trait Backend: Read {
         change: &mut dyn FnMut(&mut dyn Txn) -> Result<()>,
     ) -> Result<u64>;
 
-    /// Makes a team, whole or not at all, with its first event.
+    /// Creates a team atomically, with its first event.
     fn new_team(&self, new: &NewTeam, base: Option<&str>) -> Result<TeamConfig>;
 
-    /// Removes a team, keeping its files aside. Who still holds it is judged while nobody can claim.
+    /// Removes a team and moves its files to the trash. Whether the team is still in use is checked while no task can
+    /// be claimed.
     fn drop_team(&self, team: &TeamName, actor: &EventActor, force: bool) -> Result<DeletedTeam>;
 
-    /// Returns everything of a team, as it is at one moment, with the claims that there are.
+    /// Returns a consistent snapshot of everything a team has, claims included.
     fn whole_team(&self, team: &TeamName) -> Result<TeamExport>;
 
-    /// Makes a team of all that, whole or not at all; refused when there is one of that name.
+    /// Creates a team from an export, atomically; refused when a team of that name exists.
     fn put_whole_team(&self, export: &TeamExport) -> Result<()>;
 }

@@ -1,35 +1,35 @@
-//! The one error of the store: what happened, to what, and what to do.
+//! The error type of the store: what happened, to what, and what to do.
 
 use teamster_fs::FsError;
 use teamster_types::NameError;
 use teamster_types::transitions::Refusal;
 
-/// What sort of failure it is; the exit code follows from it.
+/// The kind of failure, which determines the exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// It does not exist.
+    /// The object does not exist.
     NotFound,
-    /// Taken, stale token, illegal step, still alive, or busy.
+    /// A conflict: already claimed, stale token, illegal step, still alive, or busy.
     Conflict,
     /// Not allowed: an invalid name, a limit, an unsafe path.
     Refused,
     /// The store cannot be read or written.
     Unreachable,
-    /// Something is damaged.
+    /// A record is damaged.
     Failed,
 }
 
-/// An operation of the store that did not happen.
+/// A store operation that failed or was refused.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct StoreError {
-    /// What sort of failure.
+    /// The kind of failure.
     pub kind: Kind,
     /// What happened, to what.
     pub message: String,
     /// What to do now.
     pub hint: Option<String>,
-    /// Whether the same call may succeed in a moment: somebody else holds a lock.
+    /// Whether the same call may succeed in a moment, because another process holds a lock.
     pub busy: bool,
 }
 
@@ -47,7 +47,7 @@ impl StoreError {
         }
     }
 
-    /// Adds what to do now.
+    /// Adds a hint about what to do.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
@@ -59,7 +59,7 @@ impl StoreError {
         Self::new(Kind::NotFound, message)
     }
 
-    /// Returns the error for something that somebody else holds, or for an illegal step.
+    /// Returns the error for something that is held by another worker or process, or for an illegal step.
     pub fn conflict(message: impl Into<String>) -> Self {
         Self::new(Kind::Conflict, message)
     }
@@ -69,7 +69,7 @@ impl StoreError {
         Self::new(Kind::Refused, message)
     }
 
-    /// Returns a conflict that may be over in a moment: somebody else holds a lock.
+    /// Returns a conflict that may pass in a moment: another process holds a lock.
     pub fn busy(message: impl Into<String>) -> Self {
         Self {
             busy: true,
@@ -89,7 +89,7 @@ impl From<Refusal> for StoreError {
                 Self::conflict(message).hint("`teamster task list --claimable` shows others")
             }
             Refusal::StaleToken { .. } => Self::conflict(message)
-                .hint("nothing was changed; `teamster task show` tells who has it"),
+                .hint("nothing was changed; `teamster task show` shows who has it"),
             Refusal::IllegalStep { .. } => Self::conflict(message),
         }
     }
@@ -114,7 +114,7 @@ impl From<FsError> for StoreError {
                 "the disk is full: free some space and try again"
             }
             Some(ErrorKind::ReadOnlyFilesystem | ErrorKind::PermissionDenied) => {
-                "check the rights of this folder, or set TEAMSTER_CLAUDE_DIR to one you may write"
+                "check the permissions of this folder, or set TEAMSTER_CLAUDE_DIR to a folder you can write to"
             }
             Some(ErrorKind::NotFound) => "check that HOME exists, or set TEAMSTER_CLAUDE_DIR",
             _ => "`teamster doctor` checks the store",
@@ -124,7 +124,7 @@ impl From<FsError> for StoreError {
 }
 
 impl StoreError {
-    /// Returns the same error as something that is not allowed.
+    /// Returns the same error with the kind `Refused`.
     #[must_use]
     pub(crate) fn refused_instead(self) -> Self {
         Self {

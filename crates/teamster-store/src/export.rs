@@ -1,7 +1,7 @@
-//! A team as a whole, on its way from one store to another.
+//! The export of a whole team, for moving it from one store to another.
 //!
-//! What is counted differently in different stores is counted in one way here: a place in a mailbox is the number of lines
-//! before it. Heartbeats stay behind: they tell of processes that write to the old store.
+//! Values that stores count differently have one form here: a position in a mailbox is the number of lines before it.
+//! Heartbeats are not exported, because they belong to processes that write to the old store.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -17,21 +17,21 @@ use teamster_types::{TaskId, TeamName, Time, WorkerName};
 use crate::error::{Kind, Result, StoreError};
 use crate::store::Signal;
 
-/// Why a task that somebody works on is free in the export.
-const MOVED: &str = "its team was exported while it was worked on";
+/// The recorded reason for releasing a task that is in progress when its team is exported.
+const MOVED: &str = "its team was exported while it was in progress";
 
-/// Everything of a team that another store needs to go on with it.
+/// Everything that another store needs to continue a team.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TeamExport {
     /// The name of the team.
     pub team: TeamName,
     /// The registry.
     pub config: TeamConfig,
-    /// The highest id of a task that was ever given, so that none is given twice.
+    /// The highest task id ever assigned, so that none is assigned twice.
     pub highest_task: Option<TaskId>,
-    /// The tasks, in the order of their ids. Nobody works on any of them.
+    /// The tasks, in the order of their ids. None of them is in progress.
     pub tasks: Vec<Task>,
-    /// How tasks failed so far, in the order of their ids.
+    /// The failure records of tasks, in the order of their ids.
     pub failures: Vec<Failure>,
     /// The mailboxes that have lines, in the order of their names.
     pub mailboxes: Vec<ExportedMailbox>,
@@ -44,7 +44,7 @@ pub struct TeamExport {
 /// A mailbox with all its lines.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExportedMailbox {
-    /// Which one it is.
+    /// Which mailbox it is.
     pub mailbox: Mailbox,
     /// How many lines are acknowledged.
     pub acked: u64,
@@ -59,12 +59,12 @@ pub struct ExportedMailbox {
 pub enum MailLine {
     /// A message.
     Message(Message),
-    /// Something else that another program wrote there, as text without a line end.
+    /// A line that another program wrote and that is not a message, as text without a line end.
     Foreign(String),
 }
 
 impl MailLine {
-    /// Reads a line. What is no message is kept as text that every store can hold.
+    /// Parses a line. A line that is not a message becomes text that every store can hold.
     pub fn parse(bytes: &[u8]) -> Self {
         match Message::parse(bytes) {
             Ok(message) => Self::Message(message),
@@ -74,7 +74,7 @@ impl MailLine {
         }
     }
 
-    /// Returns the line as it is kept, without its end.
+    /// Returns the line as it is stored, without its line end.
     pub fn text(&self) -> String {
         match self {
             Self::Message(message) => {
@@ -91,17 +91,17 @@ impl TeamExport {
         self.events.last().map_or(0, |event| event.seq)
     }
 
-    /// Returns how many lines lie in all mailboxes.
+    /// Returns the number of lines in all mailboxes.
     pub fn messages(&self) -> usize {
         let mailboxes = self.mailboxes.iter();
         mailboxes.map(|mailbox| mailbox.lines.len()).sum()
     }
 
-    /// Puts every task that somebody works on back to pending, with the event that tells so, and returns which those are.
+    /// Releases every task in progress, with an event for each, and returns the ids of these tasks.
     ///
-    /// The proof of a claim is not among what is carried, and the fence is: so whoever held the task in the old store cannot
-    /// write in the new one, and the next claim there has a higher fence. No attempt is counted. Two exports of the same state
-    /// are the same, so the events get their ids and their time from the journal.
+    /// The export carries the fence of a task, but not the token of its claim: the worker that held the task in the old
+    /// store cannot write in the new one, and the next claim there has a higher fence. No attempt is counted. Two
+    /// exports of the same state are identical, so the events take their ids and their time from the journal.
     pub(crate) fn release_claims(&mut self) -> Result<Vec<TaskId>> {
         let mut released = Vec::new();
         let ts = self.events.last().map(|event| event.ts);
@@ -124,7 +124,7 @@ impl TeamExport {
         Ok(released)
     }
 
-    /// Refuses what no store could go on with. The error names what is wrong.
+    /// Refuses an export that no store could work with. The error names what is wrong.
     pub(crate) fn check(&self) -> Result<()> {
         let team = &self.team;
         if self.config.kind() != TeamOrigin::Teamster {
@@ -133,9 +133,9 @@ impl TeamExport {
         let schema = TeamConfig::schema_of(&self.config.to_file());
         if let Some(newer) = schema.filter(|schema| *schema > SCHEMA) {
             return Err(StoreError::refused(format!(
-                "team {team} is kept in a newer format ({newer}) than this teamster knows ({SCHEMA})"
+                "team {team} uses a newer format ({newer}) than this teamster supports ({SCHEMA})"
             ))
-            .hint("use the newer teamster that has written it; nothing was changed"));
+            .hint("use the newer teamster that wrote it; nothing was changed"));
         }
         let held = self
             .tasks
@@ -157,60 +157,54 @@ impl TeamExport {
                 )));
             }
             if !names.insert(label.clone()) {
-                return Err(damaged(format!("{label} stands there twice")));
+                return Err(damaged(format!("{label} appears twice")));
             }
         }
         if !self.tasks.is_sorted_by(|one, next| one.id() < next.id()) {
-            return Err(damaged(
-                "the tasks are not in the order of their ids".into(),
-            ));
+            return Err(damaged("the tasks are not sorted by id".into()));
         }
         if !self
             .failures
             .is_sorted_by(|one, next| one.task_id < next.task_id)
         {
-            return Err(damaged(
-                "the failures are not in the order of their tasks".into(),
-            ));
+            return Err(damaged("the failures are not sorted by task".into()));
         }
         if !self.events.is_sorted_by(|one, next| one.seq < next.seq) || self.events.is_empty() {
-            return Err(damaged(
-                "the journal is not in the order of its positions".into(),
-            ));
+            return Err(damaged("the journal is not sorted by position".into()));
         }
         Ok(())
     }
 }
 
-/// Returns the error for a team that a store of ours does not keep alone.
+/// Returns the error for a team that belongs to Claude Code, and so cannot be moved to another store.
 pub(crate) fn not_ours(team: &TeamName) -> StoreError {
     StoreError::refused(format!(
-        "team {team} belongs to Claude Code, which keeps it in files of its own"
+        "team {team} belongs to Claude Code, which keeps it in its own files"
     ))
-    .hint("only teams that teamster has made can be moved; nothing was changed")
+    .hint("only teams created by teamster can be moved; nothing was changed")
 }
 
 fn damaged(what: String) -> StoreError {
     StoreError::new(Kind::Failed, what).hint("nothing was changed; export the team again")
 }
 
-/// The places of the lines of every mailbox, as one store counts them.
+/// The positions of the lines of every mailbox, as one store counts them.
 #[derive(Debug, Default)]
 pub struct MailPlaces(HashMap<String, Vec<u64>>);
 
 impl MailPlaces {
-    /// Adds a mailbox, with the place behind each of its lines.
+    /// Adds a mailbox, with the position after each of its lines.
     pub fn add(&mut self, mailbox: &Mailbox, behind: Vec<u64>) {
         self.0.insert(mailbox.label(), behind);
     }
 
-    /// Returns how many lines of a mailbox lie before a place. Lines that are gone count as none.
+    /// Returns how many lines of a mailbox are before a position. Lines that no longer exist are not counted.
     pub fn count_before(&self, mailbox: &str, place: u64) -> u64 {
         let counted = |behind: &Vec<u64>| behind.partition_point(|end| *end <= place) as u64;
         self.0.get(mailbox).map_or(0, counted)
     }
 
-    /// Returns the place behind so many lines of a mailbox.
+    /// Returns the position after the first `count` lines of a mailbox.
     pub fn place_behind(&self, mailbox: &str, count: u64) -> u64 {
         let Some(behind) = self.0.get(mailbox) else {
             return 0;

@@ -12,8 +12,8 @@
 //! {"end":{"tasks":12,"failures":1,"messages":9,"signals":0,"events":340,"sha256":"…"}}
 //! ```
 //!
-//! The last line counts the others and has the sum of all bytes before it, so a file that was cut or changed is told from a whole
-//! one. A reader refuses a version above its own, and a line that it does not understand, by its number.
+//! The last line counts the others and has the checksum of all bytes before it, so that a truncated or modified file is
+//! detected. A reader refuses a version above its own, and reports a line that it does not understand by its number.
 
 use std::fmt::Write as _;
 
@@ -32,13 +32,14 @@ use crate::error::{Kind, Result, StoreError};
 use crate::export::{ExportedMailbox, MailLine, TeamExport};
 use crate::store::Signal;
 
-/// The version of the format that this teamster writes. A change that an older reader would misunderstand is a new one.
+/// The version of the format that this teamster writes. It increases with a change that an older reader would
+/// misunderstand.
 pub const EXPORT_VERSION: u64 = 1;
 
-/// The key by which the first line is known.
+/// The key that identifies the first line.
 const VERSION: &str = "teamsterExport";
 
-/// What the last line counts.
+/// The counts and the checksum in the last line.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Ending {
@@ -104,7 +105,7 @@ impl TeamExport {
         bytes
     }
 
-    /// Reads JSON lines. What is wrong is told with the number of its line.
+    /// Parses JSON lines. An error names the number of the line.
     pub fn from_lines(bytes: &[u8]) -> Result<Self> {
         let mut reader = ExportReader::default();
         let mut rest = bytes;
@@ -113,7 +114,7 @@ impl TeamExport {
             number += 1;
             let length = rest.iter().position(|byte| *byte == b'\n');
             let Some(length) = length else {
-                return Err(at_line(number, "it is cut off: it has no end"));
+                return Err(at_line(number, "it is truncated: it has no end"));
             };
             let (line, after) = (&rest[..length], &rest[length + 1..]);
             let before = &bytes[..bytes.len() - rest.len()];
@@ -135,12 +136,12 @@ fn sum_of(bytes: &[u8]) -> String {
 fn at_line(number: usize, what: impl std::fmt::Display) -> StoreError {
     StoreError::new(
         Kind::Failed,
-        format!("line {number} of the export cannot be taken: {what}"),
+        format!("line {number} of the export cannot be imported: {what}"),
     )
     .hint("nothing was changed; export the team again")
 }
 
-/// A line, by what it tells. The order is the order in the file.
+/// The kind of a line. The variants are in the order of the file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 enum Part {
     #[default]
@@ -155,7 +156,7 @@ enum Part {
     End,
 }
 
-/// What was read so far.
+/// The state of the parser: what was read so far.
 #[derive(Debug, Default)]
 struct ExportReader {
     part: Part,
@@ -204,7 +205,7 @@ fn bytes_of(value: &Value) -> Vec<u8> {
 }
 
 impl ExportReader {
-    /// Takes one line; `before` are all bytes of the lines before it.
+    /// Parses one line; `before` holds all bytes of the lines before it.
     fn read(&mut self, line: &[u8], number: usize, before: &[u8]) -> Result<()> {
         let object = teamster_types::json::parse_object(line);
         let object = object.map_err(|error| at_line(number, error))?;
@@ -216,13 +217,16 @@ impl ExportReader {
             let key = object.keys().next().map_or("{}", String::as_str);
             return Err(at_line(
                 number,
-                format!("nobody knows `{}`", teamster_types::text::clean(key, 60)),
+                format!(
+                    "there is no record `{}`",
+                    teamster_types::text::clean(key, 60)
+                ),
             ));
         };
         let follows = part > self.part || part == self.part && part >= Part::Tasks;
         let is_first = matches!(part, Part::Header) == (number == 1);
         if !follows || !is_first || self.part == Part::End {
-            return Err(at_line(number, "it does not belong at this place"));
+            return Err(at_line(number, "it does not belong here"));
         }
         self.part = part;
         self.take(part, object, before)
@@ -251,7 +255,7 @@ impl ExportReader {
                     ));
                 }
                 if self.tasks.last().is_some_and(|last| last.id() >= &id) {
-                    return Err(format!("task {id} is not in its order"));
+                    return Err(format!("task {id} is out of order"));
                 }
                 self.tasks.push(task);
             }
@@ -261,7 +265,7 @@ impl ExportReader {
                     serde_json::from_value(failure).map_err(|error| error.to_string())?;
                 let id = &failure.task_id;
                 if self.failures.last().is_some_and(|last| last.task_id >= *id) {
-                    return Err(format!("the failures of task {id} are not in their order"));
+                    return Err(format!("the failures of task {id} are out of order"));
                 }
                 self.failures.push(failure);
             }
@@ -282,7 +286,7 @@ impl ExportReader {
                 let event: Event =
                     serde_json::from_value(event).map_err(|error| error.to_string())?;
                 if self.events.last().is_some_and(|last| last.seq >= event.seq) {
-                    return Err(format!("event {} is not in its order", event.seq));
+                    return Err(format!("event {} is out of order", event.seq));
                 }
                 self.events.push(event);
             }
@@ -299,7 +303,7 @@ impl ExportReader {
         if object.contains_key("mailbox") {
             let line: MailboxLine = typed(object)?;
             let mailbox = mailbox_of(&line.mailbox)
-                .ok_or_else(|| format!("{:?} is no mailbox", line.mailbox))?;
+                .ok_or_else(|| format!("{:?} is not a mailbox", line.mailbox))?;
             self.mailboxes.push(ExportedMailbox {
                 mailbox,
                 acked: line.acked,
@@ -309,18 +313,18 @@ impl ExportReader {
             return Ok(());
         }
         let mailbox = self.mailboxes.last_mut();
-        let mailbox = mailbox.ok_or("it stands before any mailbox")?;
+        let mailbox = mailbox.ok_or("it comes before any mailbox")?;
         mailbox.lines.push(match object.remove("mail") {
             Some(Value::String(text)) if MailLine::parse(text.as_bytes()).text() == text => {
                 MailLine::Foreign(text)
             }
             Some(value @ Value::Object(_)) => MailLine::Message(Message::parse(&bytes_of(&value))?),
-            _ => return Err("it is no line of a mailbox".to_owned()),
+            _ => return Err("it is not a line of a mailbox".to_owned()),
         });
         Ok(())
     }
 
-    /// Compares what was read with what the last line says, and returns it.
+    /// Compares what was read with the counts in the last line, and returns the export.
     fn finish(self, number: usize) -> Result<TeamExport> {
         let (Some(header), Some(config), Some((ending, sum))) =
             (self.header, self.config, self.ending)
@@ -343,12 +347,15 @@ impl ExportReader {
         let found = Ending::of(&export, sum);
         if found.sha256 == ending.sha256 && found != ending || export.position() != header.position
         {
-            return Err(at_line(number, "it counts other lines than there are"));
+            return Err(at_line(
+                number,
+                "its line counts do not match the lines before it",
+            ));
         }
         if found != ending {
             return Err(at_line(
                 number,
-                "the lines before it are not those that were written: the file was changed or damaged",
+                "its checksum does not match the lines before it: the file was changed or damaged",
             ));
         }
         export.check()?;
@@ -374,14 +381,14 @@ fn refuse_other_versions(header: &Object) -> Result<()> {
     match header.get(VERSION).and_then(Value::as_u64) {
         Some(EXPORT_VERSION) => Ok(()),
         Some(newer) if newer > EXPORT_VERSION => Err(StoreError::refused(format!(
-            "the export has version {newer} of the format, which a newer teamster has written; this one knows {EXPORT_VERSION}"
+            "the export has format version {newer}, written by a newer teamster; this one supports {EXPORT_VERSION}"
         ))
         .hint("use the newer teamster; nothing was changed")),
-        _ => Err(at_line(1, "it is not the first line of an export of teamster")),
+        _ => Err(at_line(1, "it is not the first line of a teamster export")),
     }
 }
 
-/// Returns the mailbox of a name such as `inbox/ada`.
+/// Returns the mailbox with a label such as `inbox/ada`.
 pub fn mailbox_of(label: &str) -> Option<Mailbox> {
     match label.split_once('/')? {
         ("inbox", "lead") => Some(Mailbox::Lead),

@@ -2,9 +2,11 @@
 //!
 //! # What it owns
 //!
-//! Everything durable about a team: `teams/{team}` (registry, journal, mailboxes, stop signals), `tasks/{team}` (one file
-//! for each task, its record of failures, the locks, the index), and the heartbeats of its workers. Nobody else in
-//! teamster writes there. Other programs do, above all Claude Code, so their formats and their locks are honoured.
+//! Everything durable about a team. In files that is `teams/{team}` (registry, journal, mailboxes, stop signals),
+//! `tasks/{team}` (one file for each task, its record of failures, the locks, the index), and the heartbeats of its
+//! workers. In teamster only this crate changes their contents; `teamster-gc` moves whole folders of dead teams to the
+//! trash, under the same lock. Other programs write there, above all Claude Code, so their formats and their locks are
+//! respected.
 //!
 //! # How it works
 //!
@@ -15,36 +17,37 @@
 //! against [`Txn`]: one change of one team, made whole or not at all. A back end implements [`Backend`], which opens such a
 //! change, and [`Read`], the plain reads; [`Store`] then follows by itself.
 //!
-//! - [`FileStore`] keeps the files that other programs know. A change is made under the team's lock, prepared as `.next`
-//!   files, committed by one append to the journal, and finished by renames. Whoever holds the lock next finishes or undoes
-//!   what a killed process left. `file` tells the steps.
-//! - `teamster-testkit` has a second back end, which keeps everything in memory, and the suite that every back end passes.
+//! - [`FileStore`] keeps the files that other programs know. A change is made under the team's lock, prepared as
+//!   `.next` files, committed by one append to the journal, and finished by renames. The next holder of the lock
+//!   finishes or undoes what a killed process left. The module `file` describes the steps.
+//! - `teamster-postgres` keeps teams in a database, for several machines.
+//! - `teamster-testkit` has a back end that keeps everything in memory, and the suite that all three pass.
 //!
 //! The life of a claim:
 //!
 //! ```text
 //! claim ──► in progress, with a token, a fence and a lease ──► complete, fail or release, with the token
 //!                 │  ▲
-//!                 │  └── renew, with the token: the lease begins anew
+//!                 │  └── renew, with the token: the lease starts again
 //!                 ▼
 //!           the lease ran out, or a supervisor asks: is the claim stale? ──► requeued, and one attempt is used up
 //! ```
 //!
 //! # Where it is decided that a claim is stale
 //!
-//! In one pure function, `takeover` in the `transitions` of `teamster-types`, called by `rules/claim.rs` with what is
-//! known: whether the process that claimed lives, whether its worker has a fresh heartbeat, and the time. A claim is stale
-//! when its lease ran out, its process is gone and no heartbeat is fresh. Before the lease ends there are two exceptions: a
-//! worker that was started anew gets its own task back by id, and a supervisor may requeue the task of a worker that is
-//! proven dead (`requeue` in `rules/claim.rs`). Whether a lock file that another claimer left is stale is another question,
-//! answered in `file/claim_lock.rs`.
+//! In one pure function, `takeover` in the `transitions` of `teamster-types`, which `rules/claim.rs` calls with the
+//! evidence: whether the claiming process is alive, whether its worker has a fresh heartbeat, and the time. A claim is
+//! stale when its lease has expired, its process is gone and no heartbeat is fresh. Before the lease expires there are
+//! two exceptions: a restarted worker gets its own task back by id, and a supervisor may requeue the task of a worker
+//! that is proven dead (`requeue` in `rules/claim.rs`). Whether a lock file left by another claimer is stale is a
+//! separate question, answered in `file/claim_lock.rs`.
 //!
 //! # What it refuses
 //!
 //! - A stale token changes nothing.
 //! - A task is never taken from a worker that may still be alive.
 //! - A link is never followed, and no path leaves the team's folders.
-//! - A file that cannot be understood is named, left as it is, and hides no other.
+//! - A file that cannot be parsed is reported and left as it is; the others are still read.
 //! - A team in a newer format is read, and never changed.
 
 pub mod backend;

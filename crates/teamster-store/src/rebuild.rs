@@ -11,7 +11,8 @@ use teamster_types::json::Object;
 use teamster_types::redact::redact_json;
 use teamster_types::task::Task;
 
-/// Tasks as the journal tells them, up to the last event that was applied. Cheap to copy: what did not change is shared.
+/// The tasks of a team as the journal describes them, up to the last event that was applied. Cheap to clone: unchanged
+/// tasks are shared.
 #[derive(Clone, Debug, Default)]
 pub struct Tasks {
     tasks: BTreeMap<TaskId, Arc<Task>>,
@@ -19,7 +20,7 @@ pub struct Tasks {
 }
 
 impl Tasks {
-    /// Takes one event further. Events that are not about tasks change nothing.
+    /// Applies one event. Events that are not about tasks change nothing.
     pub fn apply(&mut self, event: &Event) {
         if let Some(id) = &event.task_id
             && event.is_about_tasks()
@@ -40,7 +41,7 @@ impl Tasks {
     }
 
     fn change(&mut self, id: &TaskId, data: &Object) {
-        // An event that cannot be applied tells of a task that is not known any more.
+        // An event that cannot be applied leaves the task unknown.
         let before = self.tasks.remove(id).map(Arc::unwrap_or_clone);
         let after = apply(before, id, data).ok_or_trace("apply an event to a task");
         if let Some(task) = after.flatten() {
@@ -48,7 +49,7 @@ impl Tasks {
         }
     }
 
-    /// Takes one task out.
+    /// Removes one task and returns it.
     pub fn take(&mut self, id: &TaskId) -> Option<Task> {
         self.tasks.remove(id).map(Arc::unwrap_or_clone)
     }
@@ -63,18 +64,18 @@ impl Tasks {
         self.tasks.values().map(AsRef::as_ref)
     }
 
-    /// Returns those that were not taken out.
+    /// Returns the tasks that were not removed with `take`.
     pub fn rest(&self) -> Vec<Task> {
         self.iter().cloned().collect()
     }
 
-    /// Returns the highest id that was ever given.
+    /// Returns the highest id that was ever assigned.
     pub fn highest(&self) -> Option<TaskId> {
         self.highest.clone()
     }
 }
 
-/// Tells whether a rebuilt task and a task file say the same. The journal holds no token, no renewed lease and no secret.
+/// Returns whether a rebuilt task and a task file agree. The journal holds no token, no renewed lease and no secret.
 pub fn same(rebuilt: &Task, file: &Task) -> bool {
     comparable(rebuilt) == comparable(file)
 }
@@ -96,7 +97,7 @@ fn comparable(task: &Task) -> Value {
     value
 }
 
-/// In the journal `null` means that a key was taken away.
+/// Removes keys with the value `null`, which in the journal means that the key was removed.
 fn drop_nulls(value: &mut Value) {
     if let Value::Object(object) = value {
         object.retain(|_, inner| !inner.is_null());

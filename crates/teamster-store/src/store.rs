@@ -1,4 +1,4 @@
-//! What a store does, in the words of the domain.
+//! The store's interface: its records, the reads ([`Read`]) and the changes ([`Store`]).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,61 +23,61 @@ use crate::error::Result;
 use crate::export::TeamExport;
 use crate::watch::{Listen, Watch};
 
-/// Who has the right to host a team.
+/// The outcome of asking for the right to host a team.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HostRight {
-    /// Whoever asked.
+    /// The caller has the right.
     Ours,
-    /// Another process.
+    /// Another process has the right.
     Theirs(OtherHost),
 }
 
 /// Another process that hosts a team.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OtherHost {
-    /// What it calls itself.
+    /// The name under which the process holds the right.
     pub holder: String,
-    /// The process, where that can be read.
+    /// The process, if it is known.
     pub process: Option<ProcessId>,
-    /// How long its lease still lasts unless it is renewed.
+    /// The remaining time of its lease.
     pub left: Duration,
 }
 
-/// A file that could not be understood.
+/// A file that could not be parsed.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Damaged {
-    /// Which file, by its name.
+    /// The name of the file.
     pub file: String,
     /// What is wrong with it.
     pub error: String,
 }
 
-/// A team that is there, readable or not.
+/// A team that exists, readable or not.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TeamEntry {
-    /// Its folder's name. A foreign program may have chosen any.
+    /// The name of its folder. In a foreign team it may be any name.
     pub name: String,
     /// Its registry, or what is wrong with it.
     pub config: Result<TeamConfig, String>,
 }
 
-/// All tasks of a team, in the order of their numbers.
+/// All tasks of a team, in ascending order of their ids.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TaskList {
-    /// Those that could be read.
+    /// The tasks that could be read.
     pub tasks: Vec<Task>,
-    /// Those that could not.
+    /// The tasks that could not be read.
     pub problems: Vec<Damaged>,
 }
 
 /// A worker's request for work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClaimRequest {
-    /// Who asks.
+    /// The worker that asks.
     pub worker: WorkerName,
-    /// A certain task; otherwise the next one that suits.
+    /// The task to claim; `None` for the next suitable one.
     pub id: Option<TaskId>,
-    /// How long the claim lasts; otherwise the store's setting.
+    /// The lease of the claim; `None` for the store's default.
     pub lease: Option<Duration>,
 }
 
@@ -86,18 +86,18 @@ pub struct ClaimRequest {
 pub struct Claimed {
     /// The task as it is now.
     pub task: Task,
-    /// The proof, for whoever claimed it.
+    /// The secret that proves the claim, for the claimer only.
     pub token: Token,
-    /// Grows with every claim of this task.
+    /// The fencing number, which increases with every claim of this task.
     pub fence: u64,
-    /// Until when the claim lasts unless renewed.
+    /// When the lease expires unless it is renewed.
     pub leased_until: Time,
 }
 
-/// A task of a plan, whose blockers are other tasks of the same plan by their place in it.
+/// A task of a plan. Its blockers within the plan are given by their place in it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PlannedTask {
-    /// The task. Its own `blocked_by` names tasks that exist already.
+    /// The task. Its own `blocked_by` names tasks that already exist.
     pub task: NewTask,
     /// Places in the plan, counted from 0.
     pub after: Vec<usize>,
@@ -108,33 +108,33 @@ pub struct PlannedTask {
 pub struct AcceptedProposal {
     /// The question that proposes it. It must be open.
     pub question: QuestionId,
-    /// The place of the task among those that are created.
+    /// The index of the task in [`TeamChanges::create`].
     pub place: usize,
     /// The task that the question is about.
     pub about: Option<TaskId>,
-    /// What is answered besides the number of the task.
+    /// What the answer says besides the number of the task.
     pub words: String,
 }
 
-/// Changes of a team that belong together: all of them are made, or none. They are made in the order of the fields.
+/// Changes of a team that are applied atomically, in the order of the fields.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TeamChanges {
-    /// New tasks, as of a plan.
+    /// New tasks, as in a plan.
     pub create: Vec<PlannedTask>,
-    /// Tasks that are replaced by new ones, each with the places of those in `create`. Whoever waited for it waits for all
-    /// of them.
+    /// Tasks that are replaced by new ones, each with the indices of its replacements in `create`. Tasks that waited
+    /// for the old one wait for all of them.
     pub split: Vec<(TaskId, Vec<usize>)>,
     /// Tasks whose fields change.
     pub update: Vec<(TaskId, Edit)>,
-    /// Tasks that are removed, because nobody needs them any more. Whoever waited for one does so no longer.
+    /// Tasks that are removed because they are no longer needed. Tasks that waited for one of them no longer do.
     pub remove: Vec<TaskId>,
-    /// Blocked tasks, each with what is answered to its worker.
+    /// Blocked tasks, each with the answer to its worker.
     pub unblock: Vec<(TaskId, String)>,
-    /// Results of which one was chosen, each with whether it is that one.
+    /// Candidate results, each with whether it was chosen.
     pub choose: Vec<(TaskId, bool)>,
     /// The messages that are sent.
     pub send: Vec<Outgoing>,
-    /// Proposals that new tasks are made of. Each is answered with the number of its task.
+    /// Proposals that become new tasks. Each is answered with the number of its task.
     pub accept: Vec<AcceptedProposal>,
     /// Events that change nothing else. A question that one of them answers must be open.
     pub record: Vec<NewEvent>,
@@ -145,13 +145,13 @@ pub struct TeamChanges {
 pub struct Merge {
     /// What was merged: the commit of the task, or of the task that resolved its conflict.
     pub commit: String,
-    /// The merge itself; `None` when all of it was there already.
+    /// The merge commit; `None` when there was nothing left to merge.
     pub made: Option<String>,
-    /// What came with it, by path.
+    /// The paths of the files that the merge changed.
     pub files: Vec<String>,
 }
 
-/// Work that was called merged and is not where it should be.
+/// Work that was recorded as merged but is missing from the team's branch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LostMerge {
     /// The commit that was looked for; `None` when the task has none.
@@ -160,7 +160,7 @@ pub struct LostMerge {
     pub head: String,
 }
 
-/// To whom a message goes.
+/// The recipient of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Recipient {
     /// One worker, or a teammate of Claude Code.
@@ -174,7 +174,7 @@ pub enum Recipient {
 /// A message to be sent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outgoing {
-    /// Who sends it: a worker's name, `lead`, `user`, `system`.
+    /// The sender: a worker's name, `lead`, `user` or `system`.
     pub from: String,
     /// The recipient.
     pub to: Recipient,
@@ -182,11 +182,11 @@ pub struct Outgoing {
     pub kind: String,
     /// What it says.
     pub content: String,
-    /// Keys that its type needs, such as `taskId`.
+    /// Additional keys that its type needs, such as `taskId`.
     pub extra: Object,
 }
 
-/// Whose mail is read.
+/// The reader of a mailbox.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reader {
     /// A worker: its inbox.
@@ -195,23 +195,23 @@ pub enum Reader {
     Lead,
 }
 
-/// What a reader got.
+/// The messages that a reader received.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Delivery {
-    /// Messages that are not acknowledged yet, in order for each sender.
+    /// Messages that are not acknowledged yet, in order per sender.
     pub messages: Vec<Message>,
-    /// Lines that are no messages.
+    /// The number of lines that are not messages.
     pub skipped: u64,
 }
 
-/// A message with where it lies and what became of it.
+/// A message with its mailbox and its receipts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Filed {
-    /// Its box, as `inbox/worker-1`.
+    /// The label of its mailbox, such as `inbox/worker-1`.
     pub mailbox: String,
     /// The message.
     pub message: Message,
-    /// When its recipient got it: whoever reads its own mail, or the client of a worker's agent.
+    /// When it was delivered to its recipient: a reader of the mailbox, or the client of a worker's agent.
     pub delivered_at: Option<Time>,
     /// When its recipient acknowledged it.
     pub acked_at: Option<Time>,
@@ -227,7 +227,7 @@ pub struct Signal {
     pub reason: String,
     /// When the request was made.
     pub timestamp: Time,
-    /// Whether the current task is finished first.
+    /// Whether the worker finishes its current task first.
     #[serde(skip)]
     pub drain: bool,
 }
@@ -237,25 +237,25 @@ pub struct Signal {
 pub struct JournalPage {
     /// Events in order.
     pub events: Vec<Event>,
-    /// Lines that are no events, by their place.
+    /// Lines that are not events, by their place in the file.
     pub damaged: Vec<Damaged>,
 }
 
 /// A team that was removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeletedTeam {
-    /// Where its files are kept for a while.
+    /// Where its files are kept in the trash, if anywhere.
     pub trash: Option<String>,
-    /// Where its journal is kept.
+    /// Where a copy of its journal is kept, if anywhere.
     pub journal: Option<String>,
 }
 
-/// How many tasks are left of a team's work.
+/// The remaining work of a team.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorkLeft {
-    /// Tasks that somebody can get once what they wait for is done.
+    /// Tasks that can be claimed now, or once the tasks they wait for are done.
     pub pending: usize,
-    /// Tasks that somebody works on.
+    /// Tasks in progress.
     pub in_progress: usize,
 }
 
@@ -264,7 +264,7 @@ pub struct WorkLeft {
 pub struct LogPiece {
     /// The name of the file, without a folder.
     pub file: String,
-    /// Tells the file from any other, whatever it is called: a log that is put aside keeps it, one that is begun anew has another.
+    /// Identifies the file regardless of its name: a rotated log keeps its identity, a new log gets another one.
     pub identity: String,
     /// Where the piece begins in the file.
     pub from: u64,
@@ -274,33 +274,33 @@ pub struct LogPiece {
     pub text: String,
 }
 
-/// How far somebody on another machine knows a log file of a worker.
+/// How much of a worker's log file the requester already has.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KnownLog {
-    /// The file, as [`LogPiece::identity`] tells it.
+    /// The file, identified as in [`LogPiece::identity`].
     pub identity: String,
     /// Where the next piece begins.
     pub next: u64,
 }
 
-/// What somebody on another machine has of a worker's logs, and wants the rest of.
+/// A request from another machine for the rest of a worker's logs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogRequest {
-    /// The request's own id.
+    /// The id of the request.
     pub id: String,
-    /// The files that are known.
+    /// The parts of files that the requester already has.
     pub present: Vec<KnownLog>,
 }
 
-/// Plain reads, and the beats that no lock protects.
+/// Plain reads, and the heartbeats, which need no lock.
 pub trait Read: Send + Sync {
-    /// Returns the time of the store's clock. Leases are judged by it alone.
+    /// Returns the time by the store's clock, which alone decides about leases.
     fn now(&self) -> Time;
 
-    /// Notes that this process is to end: from now on it waits for a store that is away no longer than it must.
+    /// Notes that this process is shutting down: from now on it retries an unreachable store only briefly.
     fn hurry(&self) {}
 
-    /// Returns every team there is.
+    /// Returns every team.
     fn teams(&self) -> Result<Vec<TeamEntry>>;
 
     /// Returns a team's registry.
@@ -309,14 +309,14 @@ pub trait Read: Send + Sync {
     /// Returns one task.
     fn task(&self, team: &TeamName, id: &TaskId) -> Result<Task>;
 
-    /// Returns all tasks, as they were at one moment.
+    /// Returns a consistent snapshot of all tasks.
     fn tasks(&self, team: &TeamName) -> Result<TaskList>;
 
-    /// Returns how far the team is, without reading more than needed.
+    /// Returns the team's progress, and the task files that could not be read.
     fn progress(&self, team: &TeamName) -> Result<(Progress, Vec<Damaged>)>;
 
-    /// Returns how many tasks a worker may still get. Every worker that has nothing to do asks for it again and again, so it must cost
-    /// little however many tasks there are.
+    /// Returns how many tasks are left for workers. Every idle worker calls this repeatedly, so it must be cheap for
+    /// any number of tasks.
     fn work_left(&self, team: &TeamName) -> Result<WorkLeft> {
         let (progress, _) = self.progress(team)?;
         Ok(WorkLeft {
@@ -325,26 +325,27 @@ pub trait Read: Send + Sync {
         })
     }
 
-    /// Returns how a task failed so far.
+    /// Returns the failure record of a task.
     fn failure(&self, team: &TeamName, id: &TaskId) -> Result<Option<Failure>>;
 
     /// Returns every message of a team with its receipts, oldest first in each box.
     fn messages(&self, team: &TeamName) -> Result<Vec<Filed>>;
 
-    /// Messages that were sent before `before` and not delivered yet.
+    /// Returns the messages that were sent before `before` and are not delivered yet.
     fn undelivered(&self, team: &TeamName, before: Time) -> Result<Vec<Filed>>;
 
-    /// Records that a worker's heart beats.
+    /// Writes a worker's heartbeat.
     fn beat(&self, heartbeat: &Heartbeat) -> Result<()>;
 
-    /// Records the first beat of a launch, which takes the worker's seat. Returns false when another launch has taken it since
-    /// somebody saw that of `seen` there, or none. Where all workers are on one machine a lock keeps the others out.
+    /// Writes the first heartbeat of a launch, which makes it the only process that runs as this worker. Returns false
+    /// when another launch did so since the caller saw the launch `seen`, or none. Where all workers are on one
+    /// machine, a lock excludes other launches instead.
     fn take_seat(&self, heartbeat: &Heartbeat, _seen: Option<&str>) -> Result<bool> {
         self.beat(heartbeat).map(|()| true)
     }
 
-    /// Asks a worker of another machine for what its logs have beyond `present`. Returns the id of the request, or `None` where all logs
-    /// are on one machine.
+    /// Asks a worker on another machine for the parts of its logs that `present` does not cover. Returns the id of the
+    /// request, or `None` where all logs are on one machine.
     fn ask_for_logs(
         &self,
         _team: &TeamName,
@@ -354,12 +355,12 @@ pub trait Read: Send + Sync {
         Ok(None)
     }
 
-    /// Returns what a worker answered to a request for its logs; `None` while it has not.
+    /// Returns the worker's answer to a request for logs; `None` until there is one.
     fn answered_logs(&self, _team: &TeamName, _request: &str) -> Result<Option<Vec<LogPiece>>> {
         Ok(None)
     }
 
-    /// Returns the requests for its logs that a worker has to answer.
+    /// Returns the unanswered requests for a worker's logs.
     fn log_requests(&self, _team: &TeamName, _worker: &WorkerName) -> Result<Vec<LogRequest>> {
         Ok(Vec::new())
     }
@@ -369,17 +370,17 @@ pub trait Read: Send + Sync {
         Ok(())
     }
 
-    /// Takes a worker's heartbeat away, at its orderly end.
+    /// Removes a worker's heartbeat after an orderly shutdown.
     fn end_beat(&self, team: &TeamName, worker: &WorkerName) -> Result<()>;
 
     /// Returns every heartbeat of a team, and those that could not be read.
     fn heartbeats(&self, team: &TeamName) -> Result<(Vec<Heartbeat>, Vec<Damaged>)>;
 
-    /// Tells whether a process lives, as far as this store can tell.
+    /// Returns whether a process is alive, as far as this store can determine.
     fn life(&self, process: &ProcessId) -> Life;
 
-    /// Takes or renews the right to host a team for so long, unless another process has it. `gone` is a holder that is proven
-    /// gone. Files need no such right: the lock of their machine is enough.
+    /// Takes or renews the right to host a team for a limited time, unless another process has it. `gone` is a holder
+    /// that is proven dead. A file store needs no such right: the lock on its machine is enough.
     fn hold_host(
         &self,
         team: &TeamName,
@@ -391,41 +392,42 @@ pub trait Read: Send + Sync {
         Ok(HostRight::Ours)
     }
 
-    /// Returns the process that has the right to host a team; `None` when nobody has, or nobody needs it.
+    /// Returns the process that has the right to host a team; `None` when there is none, or when the store needs no
+    /// such right.
     fn current_host(&self, team: &TeamName) -> Result<Option<OtherHost>> {
         let _ = team;
         Ok(None)
     }
 
-    /// Gives the right to host a team back.
+    /// Releases the right to host a team.
     fn release_host(&self, team: &TeamName, holder: &str) -> Result<()> {
         let _ = (team, holder);
         Ok(())
     }
 
-    /// Returns the same store, whose changes are made only as long as `holder` has the right to host the team; `None` where
-    /// nobody needs one.
+    /// Returns the same store, whose changes are accepted only while `holder` has the right to host the team; `None`
+    /// where the store needs no such right.
     fn hosted_by(&self, holder: &str) -> Option<Arc<dyn Store>> {
         let _ = holder;
         None
     }
 
-    /// Sessions of Claude Code that left a record on this machine.
+    /// Returns the sessions of Claude Code that are recorded on this machine.
     fn client_sessions(&self) -> Vec<ClientSession> {
         Vec::new()
     }
 
-    /// Keeps a copy of the journal with the project's reports; where, if this store can do so.
+    /// Copies the journal to the project's reports and returns where; `None` when this store cannot do so.
     fn keep_journal(&self, team: &TeamName) -> Result<Option<String>> {
         let _ = team;
         Ok(None)
     }
 
-    /// Returns the stop signals that wait for a worker.
+    /// Returns the pending stop signals of a worker.
     fn signals(&self, team: &TeamName, worker: &WorkerName) -> Result<Vec<Signal>>;
 
-    /// Listens for a worker: for signals, and for anything that may have changed. Cheap, for whoever has nothing to do
-    /// but to wait.
+    /// Returns a listener for a worker's signals and for changes of the team. It is cheap enough for an idle worker to
+    /// poll.
     fn listen(&self, team: &TeamName, worker: &WorkerName) -> Result<Box<dyn Listen>>;
 
     /// Returns the last position of the journal; 0 when it is empty.
@@ -437,12 +439,12 @@ pub trait Read: Send + Sync {
     /// Returns the last `count` events.
     fn last_events(&self, team: &TeamName, count: usize) -> Result<JournalPage>;
 
-    /// Returns the first lines of the journal that are no events, by their places, and how many there are in all.
+    /// Returns the first lines of the journal that are not events, by their places, and the number of all such lines.
     fn damaged_lines(&self, _team: &TeamName) -> Result<(Vec<Damaged>, usize)> {
         Ok((Vec::new(), 0))
     }
 
-    /// Returns the last event whose type begins with one of these.
+    /// Returns the last event whose type begins with one of `kinds`.
     fn last_of(&self, team: &TeamName, kinds: &[&str]) -> Result<Option<Event>> {
         let fits = |event: &Event| kinds.iter().any(|kind| event.kind.starts_with(kind));
         let mut reach = 200_usize;
@@ -458,7 +460,7 @@ pub trait Read: Send + Sync {
         }
     }
 
-    /// Returns the last event of each of several lists of types, in one go.
+    /// Returns, for each list of type prefixes, the last event that matches.
     fn last_of_each(&self, team: &TeamName, asked: &[&[&str]]) -> Result<Vec<Option<Event>>> {
         asked
             .iter()
@@ -466,27 +468,28 @@ pub trait Read: Send + Sync {
             .collect()
     }
 
-    /// Changes from now on, and events after position `after`.
+    /// Returns a watcher for changes from now on, and for events after position `after`.
     fn watch(&self, team: &TeamName, after: u64) -> Result<Box<dyn Watch>>;
 }
 
-/// Everything that changes a team. Each call happens whole or not at all.
+/// Everything that changes a team. Each call is atomic.
 pub trait Store: Read {
-    /// Makes a team. `base` is the commit its work starts from.
+    /// Creates a team. `base` is the commit that its work starts from.
     fn create_team(&self, new: &NewTeam, base: Option<&str>) -> Result<TeamConfig>;
 
     /// Adds a member, or changes its provider.
     fn join_team(&self, team: &TeamName, member: &NewMember) -> Result<TeamConfig>;
 
-    /// Adds a worker of ours that is about to run, also to a team of Claude Code. Refused there when a teammate of the
-    /// client has its name.
+    /// Adds a teamster worker that is about to run, also to a team of Claude Code. Refused there when a teammate of
+    /// Claude Code has the same name.
     fn enlist(&self, team: &TeamName, member: &NewMember) -> Result<TeamConfig>;
 
-    /// Takes a worker of ours that has ended out of the registry of a team of Claude Code, with its inbox there; whether it
-    /// was in it. In a team of ours a worker stays a member when it ends.
+    /// Removes a teamster worker that has ended from the registry of a Claude Code team, together with its inbox there;
+    /// returns whether it was registered. In a team of teamster a worker stays a member when it ends.
     fn dismiss(&self, team: &TeamName, actor: &EventActor, worker: &WorkerName) -> Result<bool>;
 
-    /// Makes this process the host of a team's run, with this order if one is given, and records it with `event`.
+    /// Makes this process the host of a team's run, replaces the run's specification if `order` is given, and records
+    /// `event`.
     fn host_team(
         &self,
         team: &TeamName,
@@ -494,13 +497,13 @@ pub trait Store: Read {
         event: NewEvent,
     ) -> Result<TeamConfig>;
 
-    /// Removes a team. Refused while anybody of it is alive, and, unless forced, while a claim's lease runs.
+    /// Removes a team. Refused while any of its workers is alive, and, unless forced, while a claim's lease is valid.
     fn delete_team(&self, team: &TeamName, actor: &EventActor, force: bool) -> Result<DeletedTeam>;
 
-    /// Makes a task.
+    /// Creates a task.
     fn create_task(&self, team: &TeamName, actor: &EventActor, new: &NewTask) -> Result<Task>;
 
-    /// Makes all tasks of a plan, or none.
+    /// Creates all tasks of a plan, or none.
     fn import_tasks(
         &self,
         team: &TeamName,
@@ -508,7 +511,7 @@ pub trait Store: Read {
         plan: &[PlannedTask],
     ) -> Result<Vec<Task>>;
 
-    /// Makes several changes, or none; returns the new tasks.
+    /// Applies several changes atomically; returns the new tasks.
     fn apply(
         &self,
         team: &TeamName,
@@ -516,7 +519,7 @@ pub trait Store: Read {
         changes: &TeamChanges,
     ) -> Result<Vec<Task>>;
 
-    /// Changes fields of a task and the mirrors that follow from them.
+    /// Changes fields of a task, and the `blocks` of the tasks that it waits for.
     fn update_task(
         &self,
         team: &TeamName,
@@ -525,13 +528,13 @@ pub trait Store: Read {
         edit: &Edit,
     ) -> Result<Task>;
 
-    /// Removes a task that nobody works on; those that waited for it do so no longer.
+    /// Removes a task that is not in progress; tasks that waited for it no longer do.
     fn delete_task(&self, team: &TeamName, actor: &EventActor, id: &TaskId) -> Result<Task>;
 
-    /// Gives a worker its next task, or the one it asked for. `None`: nothing is claimable.
+    /// Claims the worker's next task, or the one it asked for. Returns `None` when nothing is claimable.
     fn claim(&self, team: &TeamName, request: &ClaimRequest) -> Result<Option<Claimed>>;
 
-    /// Makes a claim last longer. Not journalled.
+    /// Renews the lease of a claim. Not journalled.
     fn renew(
         &self,
         team: &TeamName,
@@ -552,11 +555,11 @@ pub trait Store: Read {
     /// Records a failed attempt.
     fn fail(&self, team: &TeamName, id: &TaskId, token: &Token, error: &str) -> Result<Task>;
 
-    /// Puts a claimed task back because its worker cannot go on without an answer, and lets nobody claim it until
-    /// somebody has answered. It loses no attempt.
+    /// Puts a claimed task back because its worker needs an answer. The task cannot be claimed until the question is
+    /// answered; no attempt is counted.
     fn block(&self, team: &TeamName, id: &TaskId, token: &Token, reason: &str) -> Result<Task>;
 
-    /// Answers the worker of a blocked task: the task can be claimed again, and whoever claims it is told.
+    /// Answers the question of a blocked task: the task can be claimed again, and its next worker gets the answer.
     fn unblock(
         &self,
         team: &TeamName,
@@ -565,7 +568,7 @@ pub trait Store: Read {
         answer: &str,
     ) -> Result<Task>;
 
-    /// Gives a task back. Without a token it is a person (`actor`) who insists.
+    /// Releases a claimed task. Without a token it is forced by a person (`actor`).
     fn release(
         &self,
         team: &TeamName,
@@ -574,14 +577,15 @@ pub trait Store: Read {
         token: Option<&Token>,
     ) -> Result<Task>;
 
-    /// Takes a task from a worker that is proven dead, without waiting for the end of its lease: the attempt counts,
-    /// and nobody has to wait. Refused while there is any doubt.
+    /// Requeues the task of a worker that is proven dead, before its lease expires. The attempt counts, and there is no
+    /// retry delay. Refused while there is any doubt.
     fn requeue(&self, team: &TeamName, actor: &EventActor, id: &TaskId) -> Result<Task>;
 
-    /// Lets a task that failed begin anew.
+    /// Resets a failed task so that it is tried again.
     fn retry(&self, team: &TeamName, actor: &EventActor, id: &TaskId) -> Result<Task>;
 
-    /// Notes that the work of a completed task is where others begin. Noting it twice changes nothing.
+    /// Records that the work of a completed task is merged, so that other tasks can build on it. Recording it twice
+    /// changes nothing.
     fn merged(
         &self,
         team: &TeamName,
@@ -590,12 +594,11 @@ pub trait Store: Read {
         merge: &Merge,
     ) -> Result<Task>;
 
-    /// Notes that a completed task changed nothing, so that there is nothing of it to merge. Noting it twice changes
-    /// nothing.
+    /// Records that a completed task changed nothing and needs no merge. Recording it twice changes nothing.
     fn unchanged(&self, team: &TeamName, actor: &EventActor, id: &TaskId) -> Result<Task>;
 
-    /// Takes back that the work of a task is merged, because it was not found in the team's branch. `lost` tells what
-    /// was looked for and where.
+    /// Revokes the record that the work of a task is merged, because it was not found in the team's branch. `lost` says
+    /// what was looked for and where.
     fn merge_lost(
         &self,
         team: &TeamName,
@@ -604,8 +607,8 @@ pub trait Store: Read {
         lost: &LostMerge,
     ) -> Result<Task>;
 
-    /// Ends a task for good that nobody works on: it could be tried again, or was done, but it will not come to
-    /// anything. Those that wait for it are blocked visibly.
+    /// Marks a task that is not in progress as failed for good, although it could be retried or was completed. Tasks
+    /// that wait for it become visibly blocked.
     fn give_up(
         &self,
         team: &TeamName,
@@ -614,14 +617,14 @@ pub trait Store: Read {
         error: &str,
     ) -> Result<Task>;
 
-    /// Sends a message; one for each recipient is returned.
+    /// Sends a message; returns one message for each recipient.
     fn send(&self, team: &TeamName, outgoing: &Outgoing) -> Result<Vec<Message>>;
 
-    /// Puts what Claude Code wrote into a worker's inbox of its own format into the worker's mailbox; how many messages
-    /// those were.
+    /// Moves the messages that Claude Code wrote to a worker, in its own format, into the worker's mailbox; returns
+    /// their number.
     fn collect(&self, team: &TeamName, worker: &WorkerName) -> Result<usize>;
 
-    /// Reads up to `limit` messages that are not acknowledged, and acknowledges them if asked.
+    /// Reads up to `limit` unacknowledged messages, and acknowledges them if `ack` is set.
     fn receive(
         &self,
         team: &TeamName,
@@ -630,11 +633,11 @@ pub trait Store: Read {
         ack: bool,
     ) -> Result<Delivery>;
 
-    /// Returns up to `limit` messages that are not acknowledged, and leaves the receipts as they are: whoever looks has not
-    /// been told yet.
+    /// Returns up to `limit` unacknowledged messages without marking them as delivered: the reader has not received
+    /// them yet.
     fn peek(&self, team: &TeamName, reader: &Reader, limit: usize) -> Result<Delivery>;
 
-    /// Acknowledges everything up to and with the message `id`; how many those were.
+    /// Acknowledges everything up to and including the message `id`; returns the number of acknowledged messages.
     fn acknowledge(&self, team: &TeamName, reader: &Reader, id: &str) -> Result<u64>;
 
     /// Asks a worker to stop.
@@ -646,22 +649,22 @@ pub trait Store: Read {
         signal: &Signal,
     ) -> Result<()>;
 
-    /// Takes a worker's stop signals away once it has obeyed.
+    /// Removes a worker's stop signals once it has obeyed them.
     fn clear_signals(&self, team: &TeamName, worker: &WorkerName) -> Result<()>;
 
-    /// Writes an event that changes nothing else; its position.
+    /// Writes an event that changes nothing else; returns its position.
     fn record(&self, team: &TeamName, event: NewEvent) -> Result<u64>;
 
-    /// Returns everything of a team for another store, and the tasks that somebody works on here: in the export they are free
-    /// again. The team itself is left as it is.
+    /// Returns everything of a team for another store, and the ids of the tasks in progress, which are released in the
+    /// export. The team itself is not changed.
     fn export_team(&self, team: &TeamName) -> Result<(TeamExport, Vec<TaskId>)>;
 
-    /// Makes a team of an export. There must be none of that name.
+    /// Creates a team from an export. Refused when a team of that name exists.
     fn import_team(&self, export: &TeamExport) -> Result<()>;
 }
 
 impl Reader {
-    /// Returns the boxes it reads, given the workers that have an outbox.
+    /// Returns the mailboxes it reads, given the workers that have an outbox.
     pub fn boxes(&self, outboxes: impl IntoIterator<Item = WorkerName>) -> Vec<Mailbox> {
         match self {
             Self::Worker(worker) => vec![Mailbox::Inbox(worker.clone())],
@@ -671,7 +674,7 @@ impl Reader {
         }
     }
 
-    /// Its name in messages and events.
+    /// Returns its name in messages and events.
     pub fn name(&self) -> &str {
         match self {
             Self::Worker(worker) => worker.as_str(),

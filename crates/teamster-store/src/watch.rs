@@ -1,5 +1,5 @@
-//! Noticing changes: all changes of a team as they happen, what one worker listens for, and in which of many folders
-//! something happened.
+//! Change notification: every change of a team as it happens, what one worker listens for, and which of many folders
+//! changed.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -20,57 +20,58 @@ use crate::store::Signal;
 pub enum Change {
     /// The journal has a new event.
     Event(Box<Event>),
-    /// A worker's heartbeat was written or taken away.
+    /// A worker's heartbeat was written or removed.
     Beat(WorkerName),
-    /// The file of a task is not what it was some seconds ago, whoever wrote it: behind an event that told of it already,
-    /// or behind nothing.
+    /// A task file differs from some seconds ago, whichever program wrote it. An event may or may not have reported the
+    /// change already.
     Task(TaskId),
-    /// Files changed without an event, as when a program that is not ours writes to them. A change of ours whose event
-    /// is not readable yet may be told this way first: better one look too many than a change that nobody sees.
+    /// Files changed without an event, because a foreign program wrote to them. A change by teamster whose event is not
+    /// readable yet may be reported this way first: a needless read is better than a missed change.
     Foreign,
 }
 
-/// Tells of changes as they happen.
+/// Reports the changes of a team as they happen.
 pub trait Watch: Send {
-    /// Waits up to `patience` for the next changes; empty when nothing happened. Events come in order, each once.
+    /// Waits up to `patience` for the next changes; empty when nothing happened. Events are reported in order, each
+    /// once.
     fn wait(&mut self, patience: Duration) -> Result<Vec<Change>>;
 }
 
-/// Tells whether anything may have changed since the last look.
+/// Counters that differ when something may have changed since the last look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pulse {
     /// Changes with every event.
     pub journal: u64,
-    /// Changes with every change of the task files, by whomever; a renewed lease is one too.
+    /// Changes with every change of the tasks by any program. In the file store the renewal of a lease counts, too.
     pub tasks: u64,
-    /// Changes when Claude Code writes to the worker, in a team of its own.
+    /// Changes when Claude Code writes to the worker, in a team that Claude Code owns.
     pub client_inbox: u64,
-    /// Changes with every line in the worker's inbox, by whomever.
+    /// Changes with every line that any program adds to the worker's inbox.
     pub mail: u64,
 }
 
-/// Holds what a worker heard.
+/// What a listener found for its worker.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Heard {
     /// Changes when the team may have changed.
     pub pulse: Pulse,
-    /// The stop signals that wait for the worker.
+    /// The pending stop signals of the worker.
     pub signals: Vec<Signal>,
-    /// Whether somebody on another machine wants to read the worker's logs.
+    /// Whether a process on another machine has asked for the worker's logs.
     pub wants_logs: bool,
 }
 
-/// Listens for one worker, whether it works or waits.
+/// Checks for signals and changes on behalf of one worker, busy or idle.
 ///
-/// It may keep things open, so that a hundred workers who hear nothing cost next to nothing.
+/// An implementation may keep files or connections open, so that a hundred idle workers cost next to nothing.
 pub trait Listen: Send {
-    /// Returns what there is to hear now.
+    /// Returns the current signals and counters.
     fn hear(&mut self) -> Result<Heard>;
 }
 
-/// Folders that are watched, each without those in it. One notification of the system serves them all.
+/// A set of watched folders, without their subfolders. One watcher of the operating system serves them all.
 ///
-/// A notice may be missed (too many watches, a network file system), so whoever relies on it looks by itself now and then.
+/// A notification may be missed (too many watches, a network file system), so callers must also poll.
 pub struct Folders {
     watcher: Option<notify::RecommendedWatcher>,
     notices: Receiver<PathBuf>,
@@ -78,11 +79,11 @@ pub struct Folders {
 }
 
 impl Folders {
-    /// Watches no folder yet.
+    /// Returns a watcher without folders.
     pub fn new() -> Self {
         let (sender, notices) = channel();
         let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
-            // That a file was opened or read is no news, and our own looks would be told to us for ever.
+            // Opening and reading are ignored: otherwise our own reads would notify us endlessly.
             if let Ok(event) = event
                 && !matches!(event.kind, EventKind::Access(_))
             {
@@ -98,8 +99,8 @@ impl Folders {
         }
     }
 
-    /// Watches these folders and no others. Returns those that were not watched before, in which something may have
-    /// happened unnoticed. One that is not there is tried again the next time.
+    /// Watches these folders and no others. Returns the folders that were not watched before, in which changes may have
+    /// been missed. A folder that does not exist is tried again with the next call.
     pub fn watch_only(&mut self, wanted: &BTreeSet<PathBuf>) -> Vec<PathBuf> {
         let mut new = Vec::new();
         let Some(watcher) = &mut self.watcher else {
@@ -125,12 +126,12 @@ impl Folders {
         new
     }
 
-    /// Tells whether a folder is watched.
+    /// Returns whether a folder is watched.
     pub fn is_watched(&self, folder: &Path) -> bool {
         self.watched.contains(folder)
     }
 
-    /// Waits up to `patience` for something to happen, and returns the files that it happened to.
+    /// Waits up to `patience` for a change, and returns the files that changed.
     pub fn wait(&self, patience: Duration) -> BTreeSet<PathBuf> {
         match self.notices.recv_timeout(patience) {
             Ok(first) => self.notices.try_iter().chain([first]).collect(),

@@ -5,15 +5,15 @@ use teamster_store::{Kind, StoreError};
 
 use crate::api::{ApiRefusal, ApiRefusalReason};
 
-/// Why a request was not carried out, in the words of the command line.
+/// Why a request was not carried out, with the same kinds and messages as the command line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ApiError {
-    /// The sort of failure, from which the status of the answer follows.
+    /// The kind of the error, which determines the HTTP status.
     pub kind: ErrorKind,
-    /// What happened, to what.
+    /// The message: what failed, and on what.
     pub message: String,
-    /// What to do.
+    /// What the user can do about it.
     pub hint: Option<String>,
 }
 
@@ -32,17 +32,17 @@ impl ApiError {
         Self::new(ErrorKind::NotFound, message)
     }
 
-    /// Returns an error about a request that makes no sense.
+    /// Returns an error about an invalid request.
     pub fn usage(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Usage, message)
     }
 
-    /// Returns an error without a kind of its own.
+    /// Returns an error without a more specific kind.
     pub fn failed(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Failed, message)
     }
 
-    /// Returns the body of the answer.
+    /// Returns the response body.
     pub fn body(&self) -> ApiRefusal {
         ApiRefusal {
             error: ApiRefusalReason {
@@ -64,7 +64,7 @@ impl From<AppError> for ApiError {
     }
 }
 
-/// The hints of the command line would name commands that a page does not have, so the store's own hint is all.
+/// Only the store's own hint is kept: the hints of the command line name commands that a page does not have.
 impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
         Self {

@@ -1,22 +1,22 @@
-//! Who is let in: one ruling for every request, made before anything else looks at it.
+//! Access control: one ruling for every request, before it reaches any other code.
 //!
-//! | asked | must have |
+//! | request | must have |
 //! |---|---|
-//! | anything | a `Host` of ours, exactly once: a foreign name that leads here (DNS rebinding) is refused |
-//! | anything | the key, as a cookie or as a bearer token; `/?token=…` gets the cookie, once |
-//! | a page or data | no `Sec-Fetch-Site` but `same-origin` or `none`, no `Origin` but ours |
-//! | a change, or the stream of events | the same, and with a cookie at least one of the two must be there |
-//! | a change | a JSON body, which no form of another page can send |
+//! | any | a `Host` that names this server, exactly once: a foreign name that resolves here (DNS rebinding) is refused |
+//! | any | the key, as a cookie or as a bearer token; `/?token=…` is exchanged for the cookie, once |
+//! | a page or data | no `Sec-Fetch-Site` other than `same-origin` or `none`, no foreign `Origin` |
+//! | a change, or an event stream | the same, and with a cookie at least one of the two headers must be present |
+//! | a change | a JSON body, which a form on another page cannot send |
 //!
-//! A program that sends the key as a bearer token is no browser that somebody else could drive, so it may leave the
-//! headers of browsers out. If they are there they count.
+//! A program that sends the key as a bearer token is not a browser that another page could drive, so it may omit the
+//! browser headers. If they are present, they are checked.
 
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, COOKIE, HOST, ORIGIN};
 use axum::http::{HeaderMap, Method, StatusCode, Uri};
 
 use crate::keys::Keys;
 
-/// The paths of streams of events, which tell as much as any answer and cannot be asked for by other pages.
+/// The paths of the event streams. They contain as much data as any response, so other pages must not open them.
 const STREAM: &str = "/api/v1/events";
 const SHARED_STREAM: &str = "/api/v1/stream";
 const TEAM: &str = "/api/v1/teams/";
@@ -28,26 +28,26 @@ fn is_stream(path: &str) -> bool {
         || (path.starts_with(TEAM) && path.ends_with(LOG_STREAM))
 }
 
-/// What becomes of a request.
+/// The ruling on a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ruling {
-    /// It is answered.
+    /// The request is processed.
     Enter,
-    /// The token was right: the browser gets the key as a cookie, and goes on to the page without the token in its
-    /// address.
+    /// The token was correct: the browser gets the key as a cookie, and is redirected to the page without the token in
+    /// the URL.
     Welcome {
         /// The cookie's value.
         key: String,
-        /// Whether another page led here. Then the cookie would not be sent along with a redirection.
+        /// Whether another page linked here. In that case a redirect would not carry the cookie.
         led_here: bool,
     },
-    /// The browser has the key already, and a token in its address that is worth nothing any more: it goes on without.
+    /// The browser already has the key, and a spent token in its URL: it is redirected without the token.
     GoOn,
-    /// It is refused.
+    /// The request is rejected.
     Refuse(StatusCode, &'static str),
 }
 
-/// The name of the cookie. Cookies are shared by all ports of a host, so the port is in the name.
+/// Returns the name of the cookie. Cookies are shared by all ports of a host, so the name contains the port.
 pub fn cookie_name(port: u16) -> String {
     format!("teamster-studio-{port}")
 }
@@ -56,7 +56,10 @@ pub fn cookie_name(port: u16) -> String {
 pub fn rule(method: &Method, uri: &Uri, headers: &HeaderMap, keys: &Keys, port: u16) -> Ruling {
     let refuse = Ruling::Refuse;
     let Some(host) = one(headers, HOST.as_str()) else {
-        return refuse(StatusCode::BAD_REQUEST, "the request needs one Host");
+        return refuse(
+            StatusCode::BAD_REQUEST,
+            "the request needs exactly one Host header",
+        );
     };
     let ours = [format!("127.0.0.1:{port}"), format!("localhost:{port}")];
     let is_ours = |name: &str| ours.iter().any(|host| host == name);
@@ -95,7 +98,7 @@ pub fn rule(method: &Method, uri: &Uri, headers: &HeaderMap, keys: &Keys, port: 
     let origins: Vec<&[u8]> = origins.map(axum::http::HeaderValue::as_bytes).collect();
     let own = format!("http://{host}");
     if origins.iter().any(|origin| *origin != own.as_bytes()) {
-        return refuse(StatusCode::FORBIDDEN, "another page asks");
+        return refuse(StatusCode::FORBIDDEN, "the request comes from another page");
     }
     let looks = method == Method::GET || method == Method::HEAD;
     let acts = !looks || is_stream(uri.path());
@@ -104,12 +107,12 @@ pub fn rule(method: &Method, uri: &Uri, headers: &HeaderMap, keys: &Keys, port: 
         .iter()
         .any(|site| *site != b"same-origin" && !may_be_none(&site))
     {
-        return refuse(StatusCode::FORBIDDEN, "another page asks");
+        return refuse(StatusCode::FORBIDDEN, "the request comes from another page");
     }
     if acts && !has_bearer && origins.is_empty() && site.is_empty() {
         return refuse(
             StatusCode::FORBIDDEN,
-            "the browser does not say which page asks",
+            "the browser does not say which page sent the request",
         );
     }
     if !looks {
@@ -129,7 +132,7 @@ pub fn rule(method: &Method, uri: &Uri, headers: &HeaderMap, keys: &Keys, port: 
     }
 }
 
-/// A header that is there exactly once.
+/// Returns the value of a header that occurs exactly once.
 fn one<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     let mut all = headers.get_all(name).iter();
     let first = all.next()?;
@@ -155,7 +158,7 @@ fn has_cookie(headers: &HeaderMap, keys: &Keys, port: u16) -> bool {
         .any(|(key, value)| key == name && keys.is_key(value))
 }
 
-/// A parameter of a query whose value needs no decoding.
+/// Returns a query parameter whose value needs no decoding.
 fn parameter<'a>(query: &'a str, name: &str) -> Option<&'a str> {
     query
         .split('&')

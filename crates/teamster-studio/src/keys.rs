@@ -1,4 +1,4 @@
-//! Who may ask: a key that a browser keeps in a cookie, and a token that is good for one look at the page.
+//! Authentication: a key that a browser keeps in a cookie, and a single-use token that opens the page.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -12,7 +12,7 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// Keys with a key that browsers may have already, and a new token.
+    /// Creates the keys of a server from a key that browsers may already have, and a new token.
     pub fn new(key: String) -> Self {
         Self {
             key,
@@ -20,23 +20,23 @@ impl Keys {
         }
     }
 
-    /// A text that nobody can guess: 256 random bits.
+    /// Returns a text that cannot be guessed: 256 random bits.
     pub fn random() -> String {
         random_hex() + &random_hex()
     }
 
-    /// The token for the first look, while it was not used.
+    /// Returns the token, until it has been used.
     pub fn token(&self) -> Option<String> {
         let once = self.once.lock().unwrap_or_else(PoisonError::into_inner);
         once.clone()
     }
 
-    /// Whether this is the key.
+    /// Returns whether this is the key.
     pub fn is_key(&self, given: &str) -> bool {
         same(&self.key, given)
     }
 
-    /// The key in exchange for the token, once.
+    /// Returns the key in exchange for the token, once.
     pub fn exchange(&self, given: &str) -> Option<&str> {
         let mut once = self.once.lock().unwrap_or_else(PoisonError::into_inner);
         if once.as_deref().is_some_and(|token| same(token, given)) {
@@ -46,13 +46,13 @@ impl Keys {
         None
     }
 
-    /// The key itself, for a program that the person trusts with it.
+    /// Returns the key itself, for a program that the user trusts with it.
     pub fn bearer(&self) -> &str {
         &self.key
     }
 }
 
-/// Compares without telling by its time how much of it was right.
+/// Compares in constant time, so that timing does not reveal how much matched.
 fn same(one: &str, other: &str) -> bool {
     let (one, other) = (one.as_bytes(), other.as_bytes());
     let differs = |sum: u8, (a, b): (&u8, &u8)| sum | (a ^ b);

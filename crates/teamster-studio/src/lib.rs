@@ -1,20 +1,24 @@
-//! Seeing the team: the live page with its API, and the terminal view. Both render the one model of `teamster-view`.
+//! Live views of a team: the web page with its API, and the terminal view `top`. Both render the one model of `teamster-view`.
+//!
+//! # What it owns
+//!
+//! The HTTP server, the stream of events, the page, and the screens of `teamster top` and `teamster replay` ([`top`]).
 //!
 //! # How it works
 //!
-//! - [`watch`] keeps the model current: two threads for the lists of teams and sessions, and a feed with two threads for each
-//!   team that somebody looks at. The system tells them which files changed; a slow poll is behind it for what it misses.
-//! - [`server`] answers `/api/v1`, streams changes, and serves the page. [`guard`] rules on every request first.
+//! - [`watch`] keeps the model current: two threads for the lists of teams and sessions, and a feed with two threads
+//!   for each team that is being viewed. File system notifications trigger updates; a slow poll covers missed ones.
+//! - [`server`] answers `/api/v1`, streams changes, and serves the page. [`guard`] accepts or rejects every request before
+//!   anything else looks at it.
 //! - [`api`] has the types and the routes in one table, and makes the documents from them.
-//! - What a page can do is done by `teamster-app`, by the functions that the command line calls.
+//! - Commands from a page are executed by `teamster-app`, with the same functions as on the command line.
 //!
-//! The asynchronous runtime exists only while the server runs; everything that looks at files does so in threads.
+//! The asynchronous runtime exists only while the server runs; all file access happens on separate threads.
 //!
 //! # What it refuses
 //!
-//! It refuses requests that do not come over this machine's loopback, ask for another host, have no key, or are sent by another
-//! page. It writes
-//! nothing but its own settings; what changes a team is done by `teamster-app`.
+//! It rejects requests that do not come over this machine's loopback interface, name another host, have no key, or are
+//! sent by another page. It writes nothing but its own settings; changes to a team are made by `teamster-app`.
 
 pub mod api;
 mod error;

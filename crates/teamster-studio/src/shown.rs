@@ -1,19 +1,19 @@
-//! Texts made fit to be seen: whatever leaves for a page or a screen passes through here.
+//! Sanitises texts: everything that is sent to a page or a screen passes through here.
 
 use serde::Serialize;
 use serde_json::Value;
 use teamster_types::redact::redact_json;
 use teamster_types::text::clean;
 
-/// The longest text that is passed on as a part of an answer, in characters. More is asked for by its own route.
+/// The maximum length of a text within a response, in characters. Longer texts have their own route.
 const LONGEST: usize = 64 * 1024;
 
-/// Returns the value as JSON: secrets redacted, nothing in it that would drive a terminal or deceive the eye.
+/// Returns the value as JSON, with secrets redacted and without control or deceptive characters.
 pub fn to_json(value: &impl Serialize) -> Value {
     up_to(value, LONGEST)
 }
 
-/// Returns the value as JSON text, redacted and cleaned but not shortened: its maker has limited its texts.
+/// Returns the value as JSON text, redacted and cleaned but not shortened: the caller has limited its texts.
 pub(crate) fn whole(value: &impl Serialize) -> String {
     up_to(value, usize::MAX).to_string()
 }
@@ -25,7 +25,7 @@ fn up_to(value: &impl Serialize, longest: usize) -> Value {
     value
 }
 
-/// Returns the value as JSON text: redacted, cleaned, and with no text longer than a page needs.
+/// Returns the value as JSON text: redacted, cleaned, and with all texts limited to what a page needs.
 pub fn fit_to_see(value: &impl Serialize) -> String {
     to_json(value).to_string()
 }

@@ -1,94 +1,94 @@
-//! What one task would do if everyone asked one after the other.
+//! The sequential model of one task, for the linearizability checker.
 
 use teamster_types::failure::ATTEMPTS;
 
 use crate::linear::Model;
 
-/// Proof of a claim: a number for each token, and for each claim whose token nobody heard of.
+/// The proof of a claim: a number for each token, and for each claim whose token was never received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Ticket {
     /// A token that was given out.
     Token(usize),
-    /// The claim at this place of the history, whose process died.
+    /// The claim at this position of the history, whose client died before it got the token.
     Unheard(usize),
 }
 
-/// Who asks for the task.
+/// A client that asks for the task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Claimant {
-    /// Which worker.
+    /// The number of the worker.
     pub worker: u8,
-    /// Whether its process is gone by the time anybody looks.
+    /// Whether its process is gone when others check it.
     pub ghost: bool,
 }
 
-/// What is asked.
+/// A call to the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClaimCall {
-    /// Any task: this one may be it.
+    /// Claim any task: this one may be given.
     Next(Claimant),
-    /// Any task, and it was not this one, though it would have come before what was given.
+    /// Claim any task, when another was given although this one precedes it.
     PassedBy(Claimant),
-    /// Any task, and it was not this one; a lock that a dead client left may have hidden it.
+    /// Claim any task, when another was given; the lock of a dead client may have hidden this one.
     MayHavePassedBy(Claimant),
-    /// This very task.
+    /// Claim this task by its id.
     ById(Claimant),
-    /// A longer lease.
+    /// Renew the lease.
     Renew(Ticket),
-    /// It is done.
+    /// Complete the task.
     Complete(Ticket),
-    /// It went wrong.
+    /// Fail the attempt.
     Fail(Ticket),
-    /// It is given back.
+    /// Release the task.
     Release(Ticket),
-    /// A person takes it back.
+    /// Release the task by force, as a person.
     Force,
-    /// It may begin anew.
+    /// Retry a failed task.
     Retry,
-    /// So much time passes that leases run out and pauses end.
+    /// Let enough time pass for leases to expire and retry delays to end.
     Pass,
 }
 
-/// What is answered.
+/// The answer of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClaimAnswer {
-    /// The task, under this proof.
+    /// The task was given, with this proof.
     Given(Ticket),
-    /// It was done.
+    /// The call succeeded.
     Yes,
-    /// Nothing was changed.
+    /// The call was refused and changed nothing.
     No,
 }
 
-/// Who has the task.
+/// The state of the task's claim.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Holder {
-    /// Nobody; resting after a failure, perhaps.
+    /// The task is unclaimed.
     Nobody {
-        /// Not to be given before some time has passed.
+        /// Whether it must wait for its retry delay after a failure.
         resting: bool,
     },
-    /// A worker.
+    /// A worker holds the claim.
     Held {
-        /// Its proof.
+        /// The proof of the claim.
         ticket: Ticket,
-        /// Who it is.
+        /// The holder.
         by: Claimant,
-        /// Whether the lease ran out.
+        /// Whether the lease has expired.
         expired: bool,
     },
-    /// It is done.
+    /// The task is completed.
     Done(Ticket),
-    /// It failed for good.
+    /// The task failed permanently.
     Failed,
 }
 
-/// A task between two operations.
+/// The state of a task between two operations.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct State {
-    /// Who has it.
+    /// The state of its claim.
     pub holder: Holder,
-    /// How often it failed.
+    /// The number of failures.
     pub failures: u32,
 }
 
@@ -104,7 +104,7 @@ impl State {
         matches!(self.holder, Holder::Held { ticket: held, .. } if held == ticket)
     }
 
-    /// Ends the attempt; `resting` when it was its worker who said so.
+    /// Ends the attempt as failed; `resting` if its own worker reported the failure.
     fn failed(&self, resting: bool) -> Self {
         let failures = self.failures + 1;
         let holder = if failures >= ATTEMPTS {
@@ -115,7 +115,7 @@ impl State {
         Self { holder, failures }
     }
 
-    /// Returns what somebody who looks for work makes of it before anything is given: a dead worker loses it.
+    /// Returns the state after a client has looked for work but before anything is given: a dead worker loses the task.
     fn looked_at(&self, asker: Claimant, by_id: bool) -> Self {
         match &self.holder {
             Holder::Held { by, .. } if by.ghost && by_id && by.worker == asker.worker => {
@@ -146,7 +146,7 @@ impl State {
 pub struct ClaimModel;
 
 impl ClaimModel {
-    /// Returns what becomes of the state, and what is answered, where that does not depend on who is lucky.
+    /// Returns the next state and the answer, for calls whose answer is deterministic.
     fn turn(state: &State, call: &ClaimCall) -> (State, ClaimAnswer) {
         let refused = (state.clone(), ClaimAnswer::No);
         match call {
@@ -229,8 +229,8 @@ impl Model for ClaimModel {
                     Vec::new()
                 }
             }
-            // Whoever died may have got it, or may have left it as it found it, or, on its way to another task, may
-            // have taken it from the dead.
+            // A client that died may have got the task, may have left it unchanged, or, on its way to another task, may
+            // have reclaimed it from a dead worker.
             (ClaimCall::Next(asker) | ClaimCall::ById(asker), None) => {
                 let looked = state.looked_at(*asker, matches!(call, ClaimCall::ById(_)));
                 let mut possible = vec![state.clone()];
@@ -256,7 +256,8 @@ impl Model for ClaimModel {
                     vec![looked]
                 }
             }
-            // Whoever met it took it from the dead, if need be; whoever did not left it as it was.
+            // A client that came across it reclaimed it from a dead worker if necessary; one that did not left it
+            // unchanged.
             (ClaimCall::MayHavePassedBy(asker), _) => {
                 let looked = state.looked_at(*asker, false);
                 let mut possible = vec![state.clone()];

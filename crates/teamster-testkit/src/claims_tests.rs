@@ -16,7 +16,7 @@ const GHOST: Claimant = Claimant {
 
 type Done = Operation<(usize, ClaimCall), ClaimAnswer>;
 
-/// Operations one after the other.
+/// Returns a history of operations in sequence.
 fn in_turn(operations: &[(ClaimCall, ClaimAnswer)]) -> Vec<Done> {
     let numbered = operations.iter().enumerate();
     numbered

@@ -1,4 +1,4 @@
-//! Clients that ask a real store for anything, in any order, all at once.
+//! Clients that call a real store concurrently, with random operations in random order.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,24 +15,24 @@ use crate::ManualClock;
 use crate::claims::Claimant;
 use crate::history::{Asked, ClaimHistory, Entry, StoreReply};
 
-/// How many ask at once.
+/// The number of concurrent clients.
 pub const CLIENTS: usize = 8;
-/// How many tasks they fight for.
+/// The number of tasks that they compete for.
 pub const TASKS: usize = 6;
-/// How often each asks.
+/// The number of operations per client.
 pub const OPERATIONS: usize = 25;
 
-/// A store as its clients see it: each has a face of its own, and one for the process that is gone.
+/// A store as its clients see it: each client has its own handle, and one for a process that is gone.
 pub struct Faces {
-    /// For each client, the store of a living process and that of a dead one.
+    /// For each client, the handle of a living process and that of a dead one.
     pub faces: Vec<(Box<dyn Store>, Box<dyn Store>)>,
     /// The clock that all share.
     pub clock: Arc<ManualClock>,
-    /// One operation in so many dies on its way; never when 0.
+    /// One operation in this many dies midway; 0 means never.
     pub deaths: u64,
 }
 
-/// Small, quick and the same for the same seed.
+/// A small, fast random number generator; the same seed yields the same numbers.
 struct SeededDice(u64);
 
 impl SeededDice {
@@ -44,16 +44,16 @@ impl SeededDice {
     }
 }
 
-/// What one history came to.
+/// The result of one run of the clients.
 #[derive(Clone, Debug, Default)]
 pub struct Driven {
-    /// What happened.
+    /// The recorded history.
     pub history: ClaimHistory,
     /// How many operations died.
     pub deaths: u64,
 }
 
-/// Makes a team of its own and lets all clients loose on it.
+/// Creates a new team and runs all clients on it.
 pub fn drive(faces: &Faces, number: u64, project: &str) -> Driven {
     let team: TeamName = format!("history-{number}")
         .parse()
@@ -114,7 +114,7 @@ struct Client<'a> {
     team: &'a TeamName,
     number: usize,
     dice: SeededDice,
-    /// Tokens it was given, the last one last.
+    /// The tokens that it was given, the latest last.
     tickets: Vec<(usize, String)>,
 }
 
@@ -125,7 +125,7 @@ impl<'a> Client<'a> {
             .wrapping_add(number as u64 * 0x1234_5677)
             | 1;
         let mut dice = SeededDice(seed);
-        // The first numbers of similar seeds are similar.
+        // Similar seeds yield similar first numbers.
         for _ in 0..20 {
             dice.roll(2);
         }
@@ -154,7 +154,7 @@ impl<'a> Client<'a> {
             let said = match got {
                 Ok(said) => Some(said),
                 Err(_) if died => None,
-                // It waited in vain for somebody's lock: nothing happened, and nothing was learnt.
+                // It timed out waiting for a lock: nothing happened, and there is nothing to record.
                 Err(error) if error.busy => continue,
                 Err(error) if error.kind == Kind::Conflict => Some(StoreReply::No),
                 Err(error) => panic!("{asked:?}: {error}"),
@@ -185,7 +185,7 @@ impl<'a> Client<'a> {
     }
 
     fn ticket(&mut self) -> Option<(usize, String)> {
-        // Mostly the last one; now and then one that is long over.
+        // Mostly the latest token; now and then one that is long outdated.
         let back = 1 + usize::try_from(self.dice.roll(8) / 6).unwrap_or(0);
         let place = self.tickets.len().checked_sub(back)?;
         self.tickets.get(place).cloned()

@@ -1,4 +1,4 @@
-//! What clients did, and its parts, task by task.
+//! The recorded history of clients, and its parts by task.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -6,39 +6,39 @@ use std::fmt::Write as _;
 use crate::claims::{ClaimAnswer, ClaimCall, ClaimModel, Claimant, Ticket};
 use crate::linear::{Operation, check};
 
-/// What a client asked of the store. Tasks are counted from 0.
+/// A client's call to the store. Tasks are counted from 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Asked {
-    /// The next task.
+    /// Claim the next task.
     Next(Claimant),
-    /// A certain task.
+    /// Claim a specific task.
     ById(Claimant, usize),
-    /// A longer lease.
+    /// Renew the lease.
     Renew(usize, String),
-    /// It is done.
+    /// Complete the task.
     Complete(usize, String),
-    /// It went wrong.
+    /// Fail the attempt.
     Fail(usize, String),
-    /// It is given back.
+    /// Release the task.
     Release(usize, String),
-    /// A person takes it back.
+    /// Release the task by force, as a person.
     Force(usize),
-    /// It may begin anew.
+    /// Retry a failed task.
     Retry(usize),
-    /// Time passes for everyone.
+    /// Advance the clock for all clients.
     Pass,
 }
 
-/// What it was told.
+/// The reply of the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StoreReply {
-    /// This task, under this token.
+    /// This task was given, with this token.
     Given(usize, String),
-    /// There is nothing to do.
+    /// There was no task to claim.
     Nothing,
-    /// It was done.
+    /// The call succeeded.
     Yes,
-    /// Nothing was changed.
+    /// The call was refused and changed nothing.
     No,
 }
 
@@ -49,31 +49,30 @@ pub struct Entry {
     pub client: usize,
     /// When it was called, on a clock that all share.
     pub called: u64,
-    /// When it was answered; `None` when the client died.
+    /// When it returned; `None` when the client died.
     pub returned: Option<u64>,
-    /// What was asked.
+    /// The call.
     pub asked: Asked,
-    /// What was answered.
+    /// The reply.
     pub said: Option<StoreReply>,
 }
 
-/// What a number of clients did to a number of tasks.
+/// The history of several clients and tasks.
 #[derive(Clone, Debug, Default)]
 pub struct ClaimHistory {
     /// How many tasks there were.
     pub tasks: usize,
-    /// What was done, in any order.
+    /// The operations, in any order.
     pub entries: Vec<Entry>,
-    /// Whether a task that could be claimed must have been claimed by whoever looked for the next one. A lock that a
-    /// dead client left may hide a task for a while.
+    /// Whether a client that looked for the next task must have got any claimable one. The lock of a dead client may
+    /// hide a task for a while.
     pub nothing_hidden: bool,
 }
 
 type Part = Vec<Operation<(usize, ClaimCall), ClaimAnswer>>;
 
 impl ClaimHistory {
-    /// Tells whether every task, by itself, was treated as if everyone had asked one after the other; otherwise what cannot
-    /// be.
+    /// Checks that the operations on each task, taken by itself, are linearizable; otherwise returns what is not.
     pub fn judge(&self) -> Result<(), String> {
         for task in 0..self.tasks {
             let part = self.part(task);
@@ -103,7 +102,7 @@ impl ClaimHistory {
         )
     }
 
-    /// Returns what concerns one task.
+    /// Returns the part of the history that concerns one task.
     fn part(&self, task: usize) -> Part {
         let tokens = self.tokens();
         let entries = self.entries.iter().enumerate();
@@ -137,7 +136,7 @@ impl ClaimHistory {
         task: usize,
         tokens: &HashMap<&str, usize>,
     ) -> Option<(ClaimCall, Option<ClaimAnswer>)> {
-        // A token that nobody was given proves nothing.
+        // A token that was never given out proves nothing.
         let ticket = |token: &String| {
             let known = tokens.get(token.as_str()).copied();
             Ticket::Token(known.unwrap_or(usize::MAX))

@@ -1,20 +1,20 @@
-//! Everything that the tests of several crates share. Nothing of it is shipped.
+//! Shared code for the tests of several crates. It is not part of any release.
 //!
-//! - [`scratch`]: a folder for one test, in memory where the machine has such a place, stores in it, and a clock that
-//!   only the test moves.
-//! - [`wait`]: waiting for something to be so, with a limit and a message that says what never came.
+//! - [`scratch`]: a folder for one test, in memory if the machine supports it, stores in it, and a clock that only the
+//!   test advances.
+//! - [`wait`]: waiting for a condition, with a timeout and a message that says what never happened.
 //! - [`MemStore`]: a store without a disk.
 //! - [`postgres`]: a database server for tests.
 //! - [`conformance`]: the suite that every back end of the store passes.
-//! - [`linear`]: a judge of concurrent histories in the manner of Wing and Gong: is there one order of the operations,
-//!   none moved outside its own interval, that a sequential model would have answered in the same way?
+//! - [`linear`]: a linearizability checker (Wing and Gong): is there one order of the operations, none moved outside its own
+//!   interval, that a sequential model would have answered in the same way?
 //! - [`claims`]: that model for one task: claim, renew, complete, fail, release, retry.
-//! - [`history`]: what clients did, when they began and when they had their answer; and its parts, task by task.
+//! - [`history`]: the operations of clients with their start and end times, and its parts by task.
 //! - [`drive`]: clients that make such histories on a real store.
-//! - [`Dice`]: numbers that look random and are the same in every run.
-//! - [`recorded()`]: events as somebody wrote them into a journal, complete or not.
+//! - [`Dice`]: random-looking numbers that are the same in every run.
+//! - [`recorded()`]: events with arbitrary payloads, complete or not.
 //! - [`RunCmd`]: the arguments of a whole `teamster run …` call.
-//! - [`skip()`]: the one rule for checks that a machine cannot make.
+//! - [`skip()`]: the one rule for checks that need a missing tool.
 //!
 //! It uses only the public API of the store. A product crate may name it as a dev-dependency only.
 
@@ -26,7 +26,7 @@
 
 pub mod claims;
 pub mod conformance;
-// Clients die at fail-points, which a release does not have.
+// Clients die at fail points, which release builds do not have.
 #[cfg(debug_assertions)]
 pub mod drive;
 pub mod history;
@@ -47,9 +47,9 @@ pub use memory::MemStore;
 pub use run_cmd::RunCmd;
 pub use scratch::ManualClock;
 
-/// Skips a check whose tool is missing: an error when `CI` is set, otherwise a note on the standard error.
+/// Skips a check whose tool is missing: an error when `CI` is set, otherwise a note on stderr.
 ///
-/// The note is written past the test runner, which hides what a passing test prints.
+/// The note bypasses the test runner, which hides the output of passing tests.
 pub fn skip(what: &str) -> Result<(), String> {
     let ci = std::env::var("CI").unwrap_or_default();
     if !matches!(ci.as_str(), "" | "0" | "false") {
@@ -59,13 +59,13 @@ pub fn skip(what: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns an event of this kind with `data` as it is, whatever its payload should look like.
+/// Returns an event of this kind with `data` unchanged, even if it does not match the kind's payload.
 pub fn recorded(kind: &str, actor: &str, data: &Value) -> NewEvent {
     let data = data.as_object().cloned().unwrap_or_default();
     NewEvent::new(actor, EventKind::parse(kind, &data))
 }
 
-/// Numbers that look random and are the same in every run with the same seed (`SplitMix64`).
+/// Random-looking numbers that are the same in every run with the same seed (`SplitMix64`).
 #[derive(Clone, Debug)]
 pub struct Dice(pub u64);
 

@@ -1,25 +1,26 @@
-//! A judge of concurrent histories, in the manner of Wing and Gong, with Lowe's memory of what was tried.
+//! A linearizability checker for concurrent histories, after Wing and Gong, with Lowe's memoisation.
 //!
 //! An operation takes effect at one moment between its call and its return. A history is linearizable when those
-//! moments can be chosen so that a sequential model, taking the operations in that order, gives every answer that was
-//! really given. An operation without a return (its process died) may take effect at any time after its call, or never.
+//! moments can be chosen so that a sequential model, executing the operations in that order, gives every answer that
+//! was actually given. An operation without a return (its process died) may take effect at any time after its call, or
+//! never.
 
 use std::collections::HashSet;
 use std::hash::Hash;
 
-/// What one thing at a time would do.
+/// A sequential specification.
 pub trait Model {
-    /// What it is like between two operations.
+    /// The state between two operations.
     type State: Clone + Eq + Hash;
-    /// What is asked of it.
+    /// A call.
     type Call;
-    /// What it answers.
+    /// An answer.
     type Answer;
 
-    /// Before anything happened.
+    /// Returns the initial state.
     fn start(&self) -> Self::State;
 
-    /// Returns every state in which the call could have ended with this answer; any answer when it is not known.
+    /// Returns every state in which the call could have ended with this answer, or with any answer if it is unknown.
     fn step(
         &self,
         state: &Self::State,
@@ -33,20 +34,20 @@ pub trait Model {
 pub struct Operation<C, A> {
     /// When it was called, on a clock that all clients share.
     pub called: u64,
-    /// When it had its answer; `None` when its process died before.
+    /// When it returned; `None` when its process died before.
     pub returned: Option<u64>,
-    /// What was asked.
+    /// The call.
     pub call: C,
-    /// What was answered, where that is known.
+    /// The answer, if known.
     pub answer: Option<A>,
 }
 
-/// Why a history is not linearizable: how far one gets.
+/// Why a history is not linearizable: how far the search got.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stuck {
-    /// The longest order that the model agrees with, as places in the history.
+    /// The longest order that the model accepts, as positions in the history.
     pub order: Vec<usize>,
-    /// Operations that would have had to come next; none of them may.
+    /// The operations that would have to come next, none of which the model accepts.
     pub next: Vec<usize>,
 }
 
@@ -73,16 +74,16 @@ impl Done {
     }
 }
 
-/// One level of the search: an operation that was taken, and the states it may have led to.
+/// One level of the search: an operation that was chosen, and the states it may have led to.
 struct Level<S> {
-    /// The operations that could come next here, not yet tried.
+    /// The operations that could come next here and were not tried yet.
     candidates: Vec<usize>,
-    /// The operation being tried, with the states it may lead to that were not yet tried.
+    /// The operation that is being tried, with the possible next states that were not tried yet.
     trying: Option<(usize, Vec<S>)>,
     state: S,
 }
 
-/// Finds an order, or tells how far one gets.
+/// Finds a valid order, or returns how far one gets.
 pub fn check<M: Model>(
     model: &M,
     history: &[Operation<M::Call, M::Answer>],
@@ -147,13 +148,13 @@ pub fn check<M: Model>(
     Err(longest)
 }
 
-/// Everything that was answered has taken effect. What nobody heard of need not have.
+/// Returns whether every answered operation has taken effect. Unanswered ones need not have.
 fn is_over<C, A>(history: &[Operation<C, A>], done: &Done) -> bool {
     let mut all = history.iter().enumerate();
     all.all(|(place, operation)| operation.returned.is_none() || done.has(place))
 }
 
-/// Operations that may take effect next: those called before any other that is still open has returned.
+/// Returns the operations that may take effect next: those called before any other open operation returned.
 fn next<C, A>(history: &[Operation<C, A>], done: &Done) -> Vec<usize> {
     let open = || {
         let all = history.iter().enumerate();
@@ -163,7 +164,7 @@ fn next<C, A>(history: &[Operation<C, A>], done: &Done) -> Vec<usize> {
         .filter_map(|(_, operation)| operation.returned)
         .min()
         .unwrap_or(u64::MAX);
-    // The last candidate is tried first; those that nobody heard of are the last resort.
+    // The last candidate is tried first; unanswered operations are the last resort.
     let (unheard, mut heard): (Vec<_>, Vec<_>) = open()
         .filter(|(_, operation)| operation.called < first_return)
         .partition(|(_, operation)| operation.returned.is_none());
@@ -176,7 +177,7 @@ fn next<C, A>(history: &[Operation<C, A>], done: &Done) -> Vec<usize> {
 mod tests {
     use super::*;
 
-    /// One number that can be written and read.
+    /// A register: one number that can be written and read.
     struct Register;
 
     #[derive(Clone, Copy, Debug)]
@@ -257,7 +258,7 @@ mod tests {
 
     #[test]
     fn many_that_overlap_are_judged_in_reasonable_time() {
-        // Fourteen writers at once, then a read of what none of them wrote: 14! orders, but only 2^14 sets.
+        // Fourteen concurrent writers, then a read of a value that none of them wrote: 14! orders, but only 2^14 sets.
         let mut history: Vec<_> = (0..14)
             .map(|number| operation(number, Some(100 + number), Use::Write(1), None))
             .collect();

@@ -1,4 +1,4 @@
-//! A PostgreSQL server for tests: its own, in a folder of its own, on a free port of the loopback, gone with the process.
+//! A PostgreSQL server for tests, in a temporary folder, on a free loopback port, which ends with the process.
 
 use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
@@ -9,14 +9,14 @@ use std::sync::OnceLock;
 use crate::scratch::Scratch;
 use crate::wait;
 
-/// Where distributions keep the server's programs when they are not on the path.
+/// Where distributions install the server's programs outside the search path.
 const FOLDERS: [&str; 3] = ["/usr/lib/postgresql", "/usr/pgsql", "/opt/homebrew/opt"];
 
-/// The programs that the tests need, all of one folder.
+/// The programs that the tests need, all in one folder.
 const NEEDED: [&str; 4] = ["initdb", "postgres", "psql", "pg_isready"];
 
-/// Starts a server and waits for the end of its input, which comes with the end of whoever holds it, however that ends. Then it stops
-/// the server at once and removes its folder.
+/// A shell script that starts a server and waits for the end of its standard input, which closes when the test process
+/// ends for whatever reason. It then stops the server immediately and removes its folder.
 const KEEPER: &str = r#"
 "$1/postgres" -D "$2" -p "$3" -k "$2" -c listen_addresses=127.0.0.1 -c max_connections=400 -c log_min_messages=fatal $4 >"$2/server.log" 2>&1 </dev/null &
 server=$!
@@ -27,7 +27,7 @@ wait $server
 rm -rf "$2"
 "#;
 
-/// A server that runs until this is dropped, or the process ends.
+/// A server that runs until this value is dropped, or the process ends.
 #[derive(Debug)]
 pub struct PostgresServer {
     keeper: Child,
@@ -41,8 +41,8 @@ pub struct PostgresServer {
 }
 
 impl PostgresServer {
-    /// Starts a server in memory where there is such a place; `None` when no server is installed. `settings` are more words of its
-    /// command line, as `-c fsync=off`.
+    /// Starts a server, in memory if the machine supports it; `None` when no server is installed. `settings` are
+    /// additional command-line arguments, such as `-c fsync=off`.
     pub fn start(settings: &str) -> Option<Self> {
         let parent = Scratch::new("postgres-place").path().parent()?.to_owned();
         Self::start_in(&parent, settings)
@@ -51,11 +51,11 @@ impl PostgresServer {
     /// Starts a server whose files are below `parent`.
     pub fn start_in(parent: &Path, settings: &str) -> Option<Self> {
         let programs = programs()?;
-        // The socket of the server is in it, whose path may have 107 characters.
+        // The folder contains the server's socket, whose path is limited to 107 characters.
         let random = &teamster_fs::random_hex()[..12];
         let data = parent.join(format!("teamster-postgres-{random}"));
         std::fs::create_dir(&data).unwrap_or_else(|error| panic!("{}: {error}", data.display()));
-        // The server refuses to be run by root.
+        // The server refuses to run as root.
         let user = (teamster_fs::proc::user() == 0).then(|| {
             let known = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
             let has = |name: &str| {
@@ -130,14 +130,14 @@ impl PostgresServer {
         });
     }
 
-    /// Makes a new, empty database and returns its address.
+    /// Creates a new, empty database and returns its URL.
     pub fn database(&self) -> String {
         let name = format!("t{}", teamster_fs::random_hex());
         self.sql("postgres", &format!("CREATE DATABASE {name}"));
         self.url(&name)
     }
 
-    /// Returns the address of a database for the owner of the server.
+    /// Returns the URL of a database for the owner of the server.
     pub fn url(&self, database: &str) -> String {
         format!(
             "postgres://postgres:{PASSWORD}@127.0.0.1:{}/{database}",
@@ -160,7 +160,8 @@ impl PostgresServer {
         &self.data
     }
 
-    /// Carries out statements as the owner of the server and returns what `psql` prints: values between `|`, a row a line.
+    /// Executes statements as the owner of the server and returns the output of `psql`: one row per line, values
+    /// separated by `|`.
     pub fn sql(&self, database: &str, statements: &str) -> String {
         let mut psql = Command::new(self.programs.join("psql"));
         psql.args([
@@ -184,9 +185,9 @@ impl PostgresServer {
             .to_owned()
     }
 
-    /// Stops the server at once, as a crash would, and starts it again at the same place.
+    /// Stops the server immediately, as a crash would, and restarts it in the same folder.
     pub fn crash_and_restart(&mut self) {
-        // The keeper removes the folder at its end, so it must not see one.
+        // The keeper removes the folder when it ends, so the folder is moved away before.
         let kept = self.data.with_extension("kept");
         let _ = std::fs::rename(&self.data, &kept);
         drop(self.orders.take());
@@ -209,7 +210,7 @@ impl Drop for PostgresServer {
     }
 }
 
-/// A PgBouncer before a server, which hands out connections for one transaction only. It ends when this is dropped.
+/// A PgBouncer in front of a server, in transaction pooling mode. It ends when this value is dropped.
 #[derive(Debug)]
 pub struct Pooler {
     child: Child,
@@ -218,7 +219,7 @@ pub struct Pooler {
 }
 
 impl Pooler {
-    /// Starts one with so many connections to a server; `None` when none is installed.
+    /// Starts a pooler with this many connections to a server; `None` when it is not installed.
     pub fn start(server: &PostgresServer, connections: usize) -> Option<Self> {
         let program = ["/usr/sbin/pgbouncer", "/usr/bin/pgbouncer"];
         let program = program.into_iter().map(Path::new).find(|it| it.exists())?;
@@ -250,7 +251,7 @@ impl Pooler {
         Some(pooler)
     }
 
-    /// Returns the same address as one through this pooler.
+    /// Returns a database URL that goes through this pooler.
     pub fn url(&self, server: &PostgresServer, url: &str) -> String {
         url.replace(&format!(":{}/", server.port), &format!(":{}/", self.port))
     }
@@ -264,7 +265,7 @@ impl Drop for Pooler {
     }
 }
 
-/// The password of the owner of every test server. Nobody but this machine can reach it.
+/// The password of the owner of every test server, which is only reachable from this machine.
 const PASSWORD: &str = "only-for-tests";
 
 /// Returns the one server that the tests of this process share, or skips the check: an error when `CI` is set.
@@ -277,7 +278,8 @@ pub fn shared_server() -> Option<&'static PostgresServer> {
     server
 }
 
-/// Returns the folder of the server's programs: where the path says, else the newest that a distribution has installed.
+/// Returns the folder of the server's programs: from the search path, otherwise the newest that a distribution
+/// installed.
 pub fn programs() -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut found: Vec<PathBuf> = std::env::split_paths(&path).collect();

@@ -1,4 +1,4 @@
-//! The arguments of a whole `teamster run …` call.
+//! The arguments of a complete `teamster run …` call.
 
 /// Builds the arguments of one `teamster run …` call, in the order in which they are given.
 #[derive(Clone, Debug)]
@@ -7,7 +7,7 @@ pub struct RunCmd {
 }
 
 impl RunCmd {
-    /// Begins a run of this team: who works (`2:w`), and on what.
+    /// Starts the arguments for this team, with its agents (`2:w`) and the task.
     pub fn new(team: &str, agents: &str, request: &str) -> Self {
         let args = ["run", agents, request, "--team", team];
         Self {
@@ -15,19 +15,19 @@ impl RunCmd {
         }
     }
 
-    /// Names a provider (`NAME=KIND:…`).
+    /// Defines a provider (`NAME=KIND:…`).
     #[must_use]
     pub fn provider(self, provider: &str) -> Self {
         self.more(&["--provider", provider])
     }
 
-    /// Lets this provider make the plan.
+    /// Sets the provider that makes the plan.
     #[must_use]
     pub fn leader(self, name: &str) -> Self {
         self.more(&["--leader", name])
     }
 
-    /// Takes the plan from this file.
+    /// Sets the plan file.
     #[must_use]
     pub fn plan(self, file: &str) -> Self {
         self.more(&["--plan", file])
@@ -39,7 +39,7 @@ impl RunCmd {
         self.more(&["--verify", command])
     }
 
-    /// Says who opens the gate (`auto`, `never`).
+    /// Sets the approval mode (`auto`, `never`).
     #[must_use]
     pub fn approve(self, mode: &str) -> Self {
         self.more(&["--approve", mode])

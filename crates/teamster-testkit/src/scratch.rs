@@ -12,17 +12,17 @@ use teamster_store::{Clock, FileStore, Settings, SystemClock};
 use teamster_types::Time;
 use teamster_types::process::ProcessId;
 
-/// Where files live in memory on Linux; elsewhere the usual place for temporary files must do.
+/// The in-memory file system on Linux; other systems use the usual folder for temporary files.
 const MEMORY: &str = "/dev/shm";
 
-/// A folder that is gone when the test is.
+/// A folder that is removed when it is dropped.
 #[derive(Debug)]
 pub struct Scratch {
     path: PathBuf,
 }
 
 impl Scratch {
-    /// Makes a new, empty folder.
+    /// Creates a new, empty folder.
     pub fn new(name: &str) -> Self {
         let memory = Path::new(MEMORY);
         let parent = if memory.is_dir() {
@@ -42,7 +42,7 @@ impl Scratch {
         Self { path }
     }
 
-    /// Returns where it is.
+    /// Returns its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -63,7 +63,7 @@ impl Scratch {
         }
     }
 
-    /// Opens a store in it. Its files survive the death of a process, which is all that these tests kill.
+    /// Opens a store in it. Its writes survive the death of a process, which is all that these tests need.
     pub fn store(&self, clock: Arc<dyn Clock>, patience: Duration) -> FileStore {
         let settings = Settings {
             sync: Sync::Fast,
@@ -81,7 +81,7 @@ impl Drop for Scratch {
     }
 }
 
-/// A clock that stands still until it is moved.
+/// A clock that stands still until it is advanced.
 #[derive(Debug)]
 pub struct ManualClock(AtomicI64);
 
@@ -91,7 +91,7 @@ impl ManualClock {
         Self(AtomicI64::new(now.as_millis()))
     }
 
-    /// Moves the hands by `millis`, back when negative.
+    /// Moves the clock by `millis`, backwards when negative.
     pub fn advance(&self, millis: i64) {
         self.0.fetch_add(millis, Ordering::SeqCst);
     }
@@ -103,12 +103,12 @@ impl Clock for ManualClock {
     }
 }
 
-/// Returns a clock that shows the time of the machine and stands still there.
+/// Returns a clock that is stopped at the current time.
 pub fn stopped_clock() -> Arc<ManualClock> {
     Arc::new(ManualClock::new(SystemClock.now()))
 }
 
-/// Returns a process of this machine that is gone: nothing has this pid with this start time.
+/// Returns a process id of this machine that is gone: no process has this pid with this start time.
 pub fn gone() -> ProcessId {
     let machine = Machine::read();
     let me = machine.me();

@@ -1,13 +1,13 @@
-//! Waiting for something to be so: a look, a short pause, and a panic that names what never came.
+//! Waiting for a condition: check, pause briefly, and panic with the name of what never happened.
 
 use std::fmt::Display;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Nothing that a test waits for takes this long unless it hangs, even on a busy machine.
+/// The timeout: nothing that a test waits for takes this long unless it hangs, even on a busy machine.
 pub const LONG: Duration = Duration::from_secs(120);
 
-/// The longest pause between two looks.
+/// The maximum pause between two checks.
 const LONGEST_PAUSE: Duration = Duration::from_millis(20);
 
 /// Waits until `is_so` returns true.
@@ -33,9 +33,9 @@ pub fn wait_for<T>(what: impl Display, look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// Looks again and again until `look` finds something, and returns `None` after `limit`.
+/// Polls until `look` finds something, and returns `None` after `limit`.
 ///
-/// Pauses are a tenth of the time waited so far: short waits end at once, and long ones leave the machine to others.
+/// Pauses are a tenth of the time waited so far: short waits end quickly, and long ones do not load the machine.
 pub fn poll<T>(limit: Duration, mut look: impl FnMut() -> Option<T>) -> Option<T> {
     let start = Instant::now();
     loop {
@@ -50,7 +50,7 @@ pub fn poll<T>(limit: Duration, mut look: impl FnMut() -> Option<T>) -> Option<T
     }
 }
 
-/// Looks again and again for the whole of `span` and panics as soon as `is_so` returns false.
+/// Polls for the whole of `span` and panics as soon as `is_so` returns false.
 #[track_caller]
 pub fn stays_so(what: impl Display, span: Duration, mut is_so: impl FnMut() -> bool) {
     let broken = poll(span, || (!is_so()).then_some(()));

@@ -1,4 +1,4 @@
-//! A network connection that can be cut: a port on this machine that passes everything on to another, until it does not.
+//! A network connection that can be cut: a local port that forwards everything to another port until it is cut.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// How often a wire that is cut, or has nothing to pass on, looks whether that is still so.
+/// The poll interval of a connection that is cut or idle.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// A way to a port of this machine. While it is cut nothing arrives and nobody is told, as when a cable is pulled; what was sent
-/// meanwhile arrives when it is whole again, as with every network that sends again.
+/// A forwarder to a local port. While it is cut, nothing arrives and neither side notices, as when a cable is pulled;
+/// data sent meanwhile arrives after it is restored, as with TCP retransmission.
 #[derive(Debug)]
 pub struct Wire {
     port: u16,
@@ -20,7 +20,7 @@ pub struct Wire {
 }
 
 impl Wire {
-    /// Makes a way to a port.
+    /// Creates a forwarder to a port.
     pub fn to(port: u16) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0");
         let listener = listener.unwrap_or_else(|error| panic!("there is no free port: {error}"));
@@ -50,17 +50,17 @@ impl Wire {
         wire
     }
 
-    /// Returns the port of this end.
+    /// Returns the port of the forwarder.
     pub const fn port(&self) -> u16 {
         self.port
     }
 
-    /// Lets nothing through any more.
+    /// Stops forwarding.
     pub fn cut(&self) {
         self.is_cut.store(true, Ordering::SeqCst);
     }
 
-    /// Lets everything through again.
+    /// Resumes forwarding.
     pub fn mend(&self) {
         self.is_cut.store(false, Ordering::SeqCst);
     }
@@ -69,7 +69,7 @@ impl Wire {
 impl Drop for Wire {
     fn drop(&mut self) {
         self.is_over.store(true, Ordering::SeqCst);
-        // Wakes whoever waits for the next connection.
+        // Wakes the thread that waits for the next connection.
         let _ = TcpStream::connect(("127.0.0.1", self.port));
     }
 }
@@ -86,7 +86,7 @@ fn pass(mut from: TcpStream, mut to: TcpStream, is_cut: &AtomicBool, is_over: &A
         match from.read(&mut buffer) {
             Ok(0) => break,
             Ok(count) => {
-                // What was read in the moment of the cut waits for its end.
+                // Data that was read at the moment of the cut waits until the connection is restored.
                 while is_cut.load(Ordering::SeqCst) && !is_over.load(Ordering::SeqCst) {
                     thread::sleep(LOOK);
                 }

@@ -1,15 +1,15 @@
-//! When a team was made, whatever its registry holds in `createdAt`.
+//! When a team was created, from any of the forms that `createdAt` takes in a registry.
 
 use serde_json::Value;
 
 use crate::text::clean;
 use crate::{Time, json};
 
-/// Numbers from here on are milliseconds; as seconds they would lie behind the year 5000.
+/// Numbers from here on are milliseconds; as seconds they would be after the year 5000.
 const MILLISECONDS: f64 = 1e11;
 const SHOWN: usize = 40;
 
-/// Returns when the team was made; the error says what is odd about `createdAt`.
+/// Returns when the team was created; the error says what is wrong with `createdAt`.
 pub fn created_at(value: Option<&Value>, now: Time) -> Result<Time, String> {
     let time = match value {
         None => return Err("has no createdAt".to_owned()),
@@ -19,8 +19,10 @@ pub fn created_at(value: Option<&Value>, now: Time) -> Result<Time, String> {
     };
     let shown = || clean(&value.map(Value::to_string).unwrap_or_default(), SHOWN).into_owned();
     match time {
-        None => Err(format!("createdAt is {}, which is no time", shown())),
-        Some(time) if time > now => Err(format!("createdAt is {}, which is to come", shown())),
+        None => Err(format!("createdAt is {}, which is not a time", shown())),
+        Some(time) if time > now => {
+            Err(format!("createdAt is {}, which is in the future", shown()))
+        }
         Some(time) => Ok(time),
     }
 }
@@ -44,7 +46,7 @@ fn from_text(text: &str) -> Option<Time> {
     if is_number {
         return text.parse().ok().and_then(from_number);
     }
-    // Without a zone it is read as UTC. It may be off by half a day, and the files' own times bound that.
+    // Without a time zone it is read as UTC. That may be off by half a day; the files' own times limit the error.
     ["", "Z", "T00:00:00Z"]
         .iter()
         .find_map(|zone| format!("{text}{zone}").parse().ok())

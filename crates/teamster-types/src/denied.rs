@@ -5,7 +5,7 @@ use std::path::{Component, Path};
 /// Returns the pattern that denies a path relative to the project: `.git/**`, `.env*`, `**/.env*`, `**/secrets/**`,
 /// `**/.ssh/**`. The folders themselves are denied with what is in them, and so is the `.git` file of a worktree.
 ///
-/// Letter case does not help: on some file systems `.GIT` is `.git`.
+/// Case is ignored, because on some file systems `.GIT` is `.git`.
 pub fn pattern(path: &Path) -> Option<&'static str> {
     let mut parts = path
         .components()
@@ -15,7 +15,7 @@ pub fn pattern(path: &Path) -> Option<&'static str> {
     while let Some(part) = parts.next() {
         let is_last = parts.peek().is_none();
         match part.as_str() {
-            // Not only at the top: a repository inside the project has hooks and settings of its own.
+            // At every level: a repository inside the project has its own hooks and settings.
             ".git" => return Some(".git/**"),
             "secrets" if !is_last => return Some("**/secrets/**"),
             ".ssh" => return Some("**/.ssh/**"),
@@ -26,8 +26,8 @@ pub fn pattern(path: &Path) -> Option<&'static str> {
     None
 }
 
-/// Returns the pattern that denies a folder together with what is in it: the folder `secrets`, too, which is no secret
-/// itself.
+/// Returns the pattern that denies a folder together with its contents: this includes the folder `secrets`, although it
+/// is not a secret itself.
 pub fn folder_pattern(path: &Path) -> Option<&'static str> {
     pattern(&path.join("any"))
 }

@@ -1,4 +1,4 @@
-//! The end of a teammate or worker, as it stands in `zombie-alerts.jsonl`.
+//! The end of a teammate or worker, as recorded in `zombie-alerts.jsonl`.
 
 use serde_json::json;
 
@@ -6,12 +6,12 @@ use crate::Time;
 use crate::json::to_line;
 use crate::text::shown_line;
 
-/// The exit code of somebody who is gone without a word: nobody has seen the real one.
+/// The exit code of a process that ended unobserved: the real one is unknown.
 pub const UNSEEN: i64 = -1;
 /// The longest name that is recorded, in characters.
 const LONGEST_NAME: usize = 200;
 
-/// Somebody's end.
+/// The end of a teammate or worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndRecord {
     team: String,
@@ -20,7 +20,7 @@ pub struct EndRecord {
 }
 
 impl EndRecord {
-    /// Returns the end of a member of a team with an exit code. Names are made fit to be shown.
+    /// Returns the record of a member that ended with an exit code. Names are sanitized for display.
     pub fn new(team: &str, name: &str, exit_code: i64) -> Self {
         Self {
             team: shown_line(team, LONGEST_NAME),
@@ -29,12 +29,12 @@ impl EndRecord {
         }
     }
 
-    /// Returns the end of somebody whose process is gone and who did not say so.
+    /// Returns the record of a member whose process is gone without having reported its end.
     pub fn unseen(team: &str, name: &str) -> Self {
         Self::new(team, name, UNSEEN)
     }
 
-    /// Returns the line for the error stream when it was a crash; a normal end is only recorded.
+    /// Returns the line for the error stream if it was a crash; a normal end is only recorded.
     pub fn alarm(&self) -> Option<String> {
         let Self {
             team,
@@ -48,7 +48,7 @@ impl EndRecord {
         })
     }
 
-    /// Returns the line of the file. `session` is the session of whoever told of the end, or the launch of a worker.
+    /// Returns the line of the file. `session` is the session that reported the end, or the launch of a worker.
     pub fn to_line(&self, session: &str, now: Time) -> Vec<u8> {
         to_line(&json!({
             "ts": now.as_millis(),

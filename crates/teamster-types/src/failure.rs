@@ -1,4 +1,4 @@
-//! The failure sidecar, `{id}.failure.json`, and what a failure costs.
+//! The failure record `{id}.failure.json`, and what a failure costs.
 
 use std::time::Duration;
 
@@ -7,26 +7,26 @@ use serde::{Deserialize, Serialize};
 use crate::json::Object;
 use crate::{TaskId, Time};
 
-/// A task that failed this often is not tried again.
+/// The number of failures after which a task is not retried.
 pub const ATTEMPTS: u32 = 5;
 
 const FIRST_BACKOFF: Duration = Duration::from_secs(5);
-/// Limits the pause between two attempts.
+/// The maximum retry delay.
 pub const LONGEST_BACKOFF: Duration = Duration::from_secs(60);
 
-/// Records how a task failed so far.
+/// The failures of a task so far.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Failure {
-    /// Which task.
+    /// The task that failed.
     pub task_id: TaskId,
-    /// What went wrong the last time.
+    /// The error of the last failure.
     pub last_error: String,
-    /// How often it went wrong.
+    /// The number of failures.
     pub retry_count: u32,
-    /// When it last went wrong.
+    /// When it last failed.
     pub last_failed_at: Time,
-    /// What other versions and programs have noted; it is kept.
+    /// Keys of other versions and programs, which are preserved.
     #[serde(flatten)]
     pub rest: Object,
 }
@@ -43,18 +43,18 @@ impl Failure {
         }
     }
 
-    /// Returns whether it has been tried often enough.
+    /// Returns whether the last attempt is used up.
     pub fn is_final(&self) -> bool {
         self.retry_count >= ATTEMPTS
     }
 
-    /// Nobody should try again before this moment.
+    /// Returns when the task may be retried.
     pub fn not_before(&self) -> Time {
         self.last_failed_at.after(backoff(self.retry_count))
     }
 }
 
-/// Returns how long to wait after the `count`-th failure: 5 s, 10 s, 20 s, 40 s, then 60 s.
+/// Returns the retry delay after the `count`-th failure: 5 s, 10 s, 20 s, 40 s, then 60 s.
 pub fn backoff(count: u32) -> Duration {
     let doubled = FIRST_BACKOFF.saturating_mul(1 << count.saturating_sub(1).min(16));
     doubled.min(LONGEST_BACKOFF)

@@ -1,13 +1,13 @@
 //! Which stage may follow which.
 //!
-//! A flow is data: states, the edges between them, and what an edge needs. The three that teamster knows are one
-//! table in `flow/builtin.rs`; a preset may declare its own in the same shape. [`Flow::check`] finds what is wrong
-//! with such a declaration, [`Flow::step`] decides one step, and [`Stage`] says how a stage of the engine is called
-//! in each of the three.
+//! A flow is data: states, the edges between them, and what an edge requires. The three built-in flows are one table in
+//! `flow/builtin.rs`; a preset may declare its own in the same shape. [`Flow::check`] reports what is wrong with such a
+//! declaration, [`Flow::step`] decides one step, and [`Stage`] maps the stages of the engine to the names in each of
+//! the three.
 //!
-//! An edge from `*` leaves every state that work goes on in (active or waiting); those of ours need nothing, because
-//! a person can always stop. An edge can be counted as a round; when the rounds are used up, asking for it enters another state,
-//! `beyond`, instead. That is how the 4th fix round becomes a failure.
+//! An edge from `*` leaves every state in which work goes on (active or waiting); in the built-in flows these edges
+//! have no guards, because a person can always stop a run. An edge can be counted as a round; when the rounds are used
+//! up, the step enters another state, `beyond`, instead. That is how the fourth fix round becomes a failure.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
@@ -23,15 +23,15 @@ pub use check::FlowFault;
 pub use refuse::{StepError, Unmet};
 pub use stage::{NotAStage, Outcome, Stage};
 
-/// The flow that a run follows: whose phases it has, and whose words it is shown in.
+/// The flow that a run follows: it determines the phases and their names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FlowKind {
-    /// The stages of the engine. A flow that a preset declares counts as this one.
+    /// The stages of the engine. A flow declared by a preset counts as this one.
     #[default]
     Staged,
-    /// A session with an approval gate: a phase is left with its finding, and when its tickets are done.
+    /// A session with an approval gate: a phase is left once it has a finding and its tickets are done.
     Party,
-    /// Plan, design, do, check, act, and then another round where the check says so.
+    /// Plan, design, do, check, act, and then another round if the check requires it.
     Pdca,
 }
 
@@ -55,13 +55,13 @@ impl FlowKind {
     }
 }
 
-/// The `from` of an edge that leaves every state that work goes on in.
+/// The `from` of an edge that leaves every state in which work goes on.
 pub const ANY: &str = "*";
 
-/// Limits how often a person may ask for a revision at the gate.
+/// The maximum number of revisions that a person may ask for at the gate.
 pub const MAX_REVISIONS: u32 = 3;
 
-/// Tells what being in a state means.
+/// The meaning of a state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum StateKind {
@@ -69,9 +69,9 @@ pub enum StateKind {
     Idle,
     /// Work goes on.
     Active,
-    /// A person is asked.
+    /// The run waits for a person.
     Waiting,
-    /// Stopped, and may be taken up again.
+    /// Stopped, and may be resumed.
     Cancelled,
     /// Over: no step leaves it.
     Final,
@@ -81,13 +81,13 @@ pub enum StateKind {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FlowState {
-    /// Its name, as it is written in the state file.
+    /// Its name, as written in the state file.
     pub name: String,
-    /// What being in it means.
+    /// The meaning of the state.
     pub kind: StateKind,
 }
 
-/// Names what must be true before an edge is taken.
+/// A condition that must hold before an edge is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Guard {
@@ -101,7 +101,7 @@ pub enum Guard {
     Tasks,
 }
 
-/// Names what is counted and limited, because it must not go on forever.
+/// A kind of round that is counted and limited, so that a run terminates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Round {
@@ -111,7 +111,7 @@ pub enum Round {
     Revision,
 }
 
-/// A step that a flow knows.
+/// A possible step of a flow.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FlowEdge {
@@ -119,10 +119,10 @@ pub struct FlowEdge {
     pub from: String,
     /// The state that is entered.
     pub to: String,
-    /// What must be true first.
+    /// The conditions that must hold first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub needs: Vec<Guard>,
-    /// The step begins such a round.
+    /// The kind of round that the step begins, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub round: Option<Round>,
     /// The state that is entered instead when the rounds are used up.
@@ -134,7 +134,7 @@ pub struct FlowEdge {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Flow {
-    /// What people call it.
+    /// The name that users know it by.
     pub name: String,
     /// The state it begins in.
     pub initial: String,
@@ -144,7 +144,7 @@ pub struct Flow {
     pub edges: Vec<FlowEdge>,
 }
 
-/// Holds what the guards and the counters of a flow look at.
+/// The facts that the guards and counters of a flow depend on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facts {
     /// Phases, in lower case, that have a finding that is not empty.
@@ -161,8 +161,8 @@ pub struct Facts {
     pub max_attempts: u32,
     /// Revisions begun so far.
     pub revisions: u32,
-    /// The step is taken because a person asked for a revision: where a flow has no state for that, the step is
-    /// counted as a revision and not as a fix round.
+    /// Whether the step is taken because a person asked for a revision: in a flow without a state for that, the step
+    /// counts as a revision and not as a fix round.
     pub revising: bool,
 }
 
@@ -186,9 +186,9 @@ impl Default for Facts {
 pub struct Step {
     /// The state that is left.
     pub from: String,
-    /// The state that is really entered.
+    /// The state that is actually entered.
     pub to: String,
-    /// The state that was asked for, when the rounds for it are used up.
+    /// The requested state, if the rounds for it are used up.
     pub instead_of: Option<String>,
     /// The round that the step begins, and its number, counted from 1.
     pub begins: Option<(Round, u32)>,
@@ -208,7 +208,7 @@ impl Flow {
         builtin::FLOWS.iter().map(|table| table.name)
     }
 
-    /// Returns what being in this state means; nothing for a state that the flow does not have.
+    /// Returns the kind of a state; `None` for a state that the flow does not have.
     pub fn kind(&self, state: &str) -> Option<StateKind> {
         self.states
             .iter()
@@ -224,7 +224,7 @@ impl Flow {
         )
     }
 
-    /// Returns the states that can be asked for in this one, in the order of the flow's edges.
+    /// Returns the states that can be requested in this one, in the order of the flow's edges.
     pub fn next_states(&self, from: &str) -> Vec<&str> {
         let mut next: Vec<&str> = Vec::new();
         for edge in self.edges.iter().filter(|edge| self.leaves(edge, from)) {
@@ -235,8 +235,8 @@ impl Flow {
         next
     }
 
-    /// Returns the fewest steps from one state to another, whatever they need; the last one is `to`. A state that is cancelled
-    /// or over is on the way to nothing else.
+    /// Returns the shortest path from one state to another, guards aside; its last state is `to`. No path leads through
+    /// a cancelled or final state.
     pub fn path(&self, from: &str, to: &str) -> Option<Vec<String>> {
         let mut ways: VecDeque<Vec<&str>> = VecDeque::from([vec![from]]);
         let mut seen = BTreeSet::from([from]);
@@ -260,7 +260,7 @@ impl Flow {
         None
     }
 
-    /// Decides one step: what is really entered, or why not. Nothing is changed by asking.
+    /// Decides one step: returns the state that is actually entered, or why the step is refused. Changes nothing.
     pub fn step(&self, from: &str, to: &str, facts: &Facts) -> Result<Step, StepError> {
         for state in [from, to] {
             if self.kind(state).is_none() {
@@ -285,7 +285,7 @@ impl Flow {
         Ok(edge.take(from, facts))
     }
 
-    /// Everything that is wrong with the flow as it was declared.
+    /// Returns everything that is wrong with the flow as declared.
     pub fn check(&self) -> Result<(), Vec<FlowFault>> {
         let faults = check::faults(self);
         if faults.is_empty() {
@@ -299,7 +299,7 @@ impl Flow {
         edge.from == from || (edge.from == ANY && edge.to != from && self.is_active(from))
     }
 
-    /// Returns the states that some sequence of steps leads to.
+    /// Returns the reachable states.
     fn reachable(&self) -> BTreeSet<&str> {
         let mut seen = BTreeSet::from([self.initial.as_str()]);
         let mut open = VecDeque::from([self.initial.as_str()]);
@@ -317,7 +317,7 @@ impl Flow {
 }
 
 impl FlowEdge {
-    /// Returns the step along this edge, its guards being met.
+    /// Returns the step along this edge, assuming that its guards hold.
     fn take(&self, from: &str, facts: &Facts) -> Step {
         let mut step = Step {
             from: from.to_owned(),
@@ -348,7 +348,7 @@ impl FlowEdge {
 }
 
 impl Guard {
-    /// Returns what is missing, if anything, for `from` to be left.
+    /// Returns what is missing before `from` may be left, if anything.
     fn look(self, from: &str, facts: &Facts) -> Option<Unmet> {
         match self {
             Self::Plan => (!facts.has_plan).then_some(Unmet::Plan),

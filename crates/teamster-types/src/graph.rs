@@ -1,4 +1,4 @@
-//! What the dependencies say: who may be claimed, who waits for whom, where a cycle would close.
+//! The dependency graph: which tasks may be claimed, which wait for others, and where a cycle would close.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,15 +9,15 @@ use crate::phrase::{Phrase, PhraseCode, PhraseKey};
 use crate::task::{Status, Task};
 use crate::{TaskId, Time};
 
-/// Where a task stands, as people and programs see it.
+/// The state of a task, as shown to people and programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// A worker may take it now.
+    /// A worker may claim it now.
     Claimable,
-    /// It will be claimable by itself: blockers at work, or a pause after a failure.
+    /// It will become claimable by itself: a blocker is unfinished, or a retry delay runs.
     Waiting,
-    /// It will not be claimable unless somebody acts: a blocker failed for good or does not exist, or its worker waits for
+    /// It will not become claimable without help: a blocker failed for good or does not exist, or its worker waits for
     /// an answer.
     Blocked,
     /// Its owner works on it.
@@ -29,7 +29,7 @@ pub enum State {
 }
 
 impl State {
-    /// Returns the word in `--json`.
+    /// Returns the name used in `--json` output.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Claimable => "claimable",
@@ -42,7 +42,7 @@ impl State {
     }
 }
 
-/// Tells where a task stands and why.
+/// The state of a task, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Standing {
     /// The state of the task.
@@ -54,7 +54,7 @@ pub struct Standing {
 }
 
 impl Standing {
-    /// Returns a state with the sentences that say why.
+    /// Returns a state with the sentences that explain it.
     pub fn new(state: State, because: &[Phrase]) -> Self {
         Self {
             state,
@@ -64,7 +64,7 @@ impl Standing {
     }
 }
 
-/// Tells what is known about a blocker.
+/// The state of a blocker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blocker {
     /// It is completed.
@@ -73,14 +73,14 @@ pub enum Blocker {
     Failed,
     /// Not completed yet.
     Open,
-    /// Completed, but what was done is not yet where others begin.
+    /// Completed, but its work is not merged yet.
     Unmerged,
-    /// Not there, or not readable: it blocks.
+    /// Missing or unreadable: it blocks.
     Missing,
 }
 
 impl Blocker {
-    /// Returns what a task is to those that wait for it.
+    /// Returns the state of a task as a blocker of others.
     pub fn of(task: Option<&Task>) -> Self {
         match task {
             None => Self::Missing,
@@ -94,7 +94,7 @@ impl Blocker {
     }
 }
 
-/// Judges one task; `blocker` tells about those it waits for.
+/// Determines the state of one task; `blocker` returns the state of the tasks it waits for.
 pub fn standing(task: &Task, now: Time, mut blocker: impl FnMut(&TaskId) -> Blocker) -> Standing {
     let one = |state: State, because: Phrase| Standing::new(state, &[because]);
     match task.status() {
@@ -129,7 +129,7 @@ pub fn standing(task: &Task, now: Time, mut blocker: impl FnMut(&TaskId) -> Bloc
             let is_stuck = blockers
                 .iter()
                 .any(|(found, _)| matches!(found, Blocker::Failed | Blocker::Missing));
-            // Nobody has to wait longer than the longest pause, wherever the clock was when it began.
+            // No delay exceeds the maximum, even if the clock was set back since.
             let backoff = task
                 .not_before()
                 .filter(|moment| *moment > now && moment.since(now) <= LONGEST_BACKOFF);
@@ -176,7 +176,7 @@ fn in_progress(task: &Task, now: Time) -> Phrase {
     }
 }
 
-/// Judges every task of a team.
+/// Determines the state of every task of a team.
 pub fn standings(tasks: &[Task], now: Time) -> Vec<Standing> {
     let by_id: HashMap<&TaskId, &Task> = tasks.iter().map(|task| (task.id(), task)).collect();
     tasks
@@ -187,13 +187,13 @@ pub fn standings(tasks: &[Task], now: Time) -> Vec<Standing> {
 
 /// Returns the cycle that would close if `id` waited for `blockers`, as a path from `id` back to `id`.
 ///
-/// `blocked_by` tells what a task waits for now. Its error ends the search.
+/// `blocked_by` returns what a task waits for now. Its error ends the search.
 pub fn find_cycle<E>(
     id: &TaskId,
     blockers: &[TaskId],
     mut blocked_by: impl FnMut(&TaskId) -> Result<Vec<TaskId>, E>,
 ) -> Result<Option<Vec<TaskId>>, E> {
-    // Each task that was reached, with the one that waits for it.
+    // Each task that was reached, with the task that waits for it.
     let mut reached: HashMap<TaskId, TaskId> = HashMap::new();
     let mut open: Vec<(TaskId, TaskId)> = blockers
         .iter()
@@ -222,8 +222,8 @@ pub fn find_cycle<E>(
     Ok(None)
 }
 
-/// Returns a cycle among the tasks of a plan, as places in it, the first one again at the end. `after[n]` are the
-/// places that the task at place `n` waits for.
+/// Returns a cycle among the tasks of a plan, as places in it, with the first one repeated at the end. `after[n]` holds
+/// the places that the task at place `n` waits for.
 pub fn plan_cycle(after: &[&[usize]]) -> Option<Vec<usize>> {
     let mut waiting: Vec<usize> = after.iter().map(|blockers| blockers.len()).collect();
     let mut dependents: Vec<Vec<usize>> = vec![Vec::new(); after.len()];
@@ -243,7 +243,7 @@ pub fn plan_cycle(after: &[&[usize]]) -> Option<Vec<usize>> {
             }
         }
     }
-    // Whoever still waits, waits for somebody who still waits: following that leads into a cycle.
+    // Every task still waiting waits for another one: following these edges leads into a cycle.
     let mut path = vec![waiting.iter().position(|count| *count > 0)?];
     loop {
         let last = path[path.len() - 1];
@@ -280,7 +280,8 @@ pub fn critical_path(tasks: &[Task]) -> Vec<TaskId> {
             dependents.entry(blocker).or_default().push(id);
         }
     }
-    // Longest path in topological order. What a foreign cycle holds never becomes ready and is left out.
+    // Longest path in topological order. Tasks in a cycle, which a foreign program may write, never become ready and
+    // are left out.
     let mut best: HashMap<&TaskId, (usize, Option<&TaskId>)> = HashMap::new();
     let mut ready: Vec<&TaskId> = waiting
         .iter()
@@ -420,7 +421,7 @@ mod tests {
     }
 
     proptest! {
-        /// Edges that are added only where no cycle is found never make one.
+        /// Edges that are added only where no cycle is found never form one.
         #[test]
         fn no_accepted_edge_closes_a_cycle(edges in prop::collection::vec((0u64..8, 0u64..8), 0..40)) {
             let mut graph: HashMap<TaskId, Vec<TaskId>> = HashMap::new();
@@ -440,7 +441,7 @@ mod tests {
                     .map(|b| u64::try_from(b.number()).unwrap()).collect();
                 task(n, &blockers)
             }).collect();
-            // Every task can be put in an order only if there is no cycle: peel off what waits for nothing open.
+            // A topological order exists only without cycles: repeatedly remove the tasks that wait for no open task.
             let mut left: Vec<&Task> = tasks.iter().collect();
             loop {
                 let before = left.len();

@@ -1,8 +1,9 @@
-//! How a worker is doing: one function that every surface asks, with the evidence in words.
+//! The health of a worker: one function that every surface calls, with the evidence in words.
 //!
-//! [`judge`] is that function. A verdict is derived from two independent facts: the heartbeat the bridge wrote and what the
-//! system says about its process. A missing file proves nothing, so nobody is called dead without a process
-//! that is proven gone; and a process that cannot be judged from here (another machine) is never guessed about.
+//! [`judge`] is that function. A verdict is derived from two independent facts: the heartbeat that the bridge wrote,
+//! and the state of its process according to the operating system. A missing file proves nothing, so a worker is never
+//! declared dead unless its process is proven gone; and the state of a process that cannot be checked from here
+//! (another machine) is never guessed.
 //!
 //! | heartbeat | process alive | process gone | only its pid gone | process cannot be judged |
 //! |---|---|---|---|---|
@@ -11,10 +12,10 @@
 //! | ahead of our clock | what it says | dead | dead | unknown |
 //! | missing | unknown | dead | | unknown |
 //!
-//! "What it says" is quarantined, limited, silent, at-risk or healthy, looked at in this order. A heartbeat that tells no more than a
-//! pid may be of another machine, so the missing pid counts only once the heartbeat is not fresh. A heartbeat is ahead of our
-//! clock when it is further in the future than a stale one is in the past: the clock was set back since it was written, so
-//! its age says nothing, and a process that runs is not called hung for it.
+//! "What it says" is quarantined, limited, silent, at-risk or healthy, checked in this order. A heartbeat with nothing
+//! but a pid may come from another machine, so the missing pid counts only once the heartbeat is not fresh. A heartbeat
+//! is ahead of our clock when it is further in the future than a stale one is in the past: the clock was set back since
+//! it was written, so its age says nothing, and a running process is not called hung because of it.
 
 use std::fmt;
 use std::time::Duration;
@@ -27,33 +28,33 @@ use crate::phrase::{Phrase, PhraseCode};
 use crate::process::{Life, ProcessId};
 use crate::time::say_span;
 
-/// How far a heartbeat may be ahead of our clock before the evidence says so.
+/// How far a heartbeat may be ahead of our clock before the evidence mentions it.
 const CLOCK_SLACK: Duration = Duration::from_secs(5);
 
-/// How a worker is doing.
+/// The health of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// It beats and has no trouble.
+    /// Its heartbeat is fresh and it has no problems.
     Healthy,
-    /// It beats, and failed more than once in a row.
+    /// Its heartbeat is fresh, and it failed more than once in a row.
     AtRisk,
-    /// It failed too often in a row, or says itself that it is quarantined: it takes no task until a person resumes it.
+    /// It failed too often in a row, or reports itself as quarantined: it takes no task until a person resumes it.
     Quarantined,
-    /// It beats and waits until its provider can be used again. Nobody has to do anything.
+    /// Its heartbeat is fresh, and it waits until its provider is usable again. No action is needed.
     Limited,
-    /// Its bridge beats, but the agent under it has said nothing for long.
+    /// Its heartbeat is fresh, but its agent has produced no event for a long time.
     Silent,
-    /// It does not beat any more, and its process runs.
+    /// Its heartbeat is stale, and its process runs.
     Hung,
     /// Its process is proven gone.
     Dead,
-    /// There is not enough to judge by; nothing may be done to it because of this verdict.
+    /// There is not enough evidence; no action may be based on this verdict.
     Unknown,
 }
 
 impl Verdict {
-    /// Returns the word that people and programs read.
+    /// Returns the name that people and programs read.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Healthy => "healthy",
@@ -74,12 +75,12 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// A verdict and what it rests on.
+/// A verdict and its evidence.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Assessment {
     /// How the worker is doing.
     pub verdict: Verdict,
-    /// Why this is the verdict, in words; never empty.
+    /// The evidence, in words; never empty.
     pub evidence: Vec<Phrase>,
 }
 
@@ -89,10 +90,10 @@ impl fmt::Display for Assessment {
     }
 }
 
-/// The limits at which one verdict turns into another.
+/// The thresholds of the verdicts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// The age from which on a heartbeat is stale.
+    /// The age at which a heartbeat is stale.
     pub stale: Duration,
     /// The time without an event after which an agent that executes a task is silent.
     pub silent: Duration,
@@ -113,11 +114,12 @@ impl Default for Limits {
     }
 }
 
-/// Judges a worker by its heartbeat and the process behind that, or, without a heartbeat, by the process that was `recorded`
-/// at its launch. `life` tells whether a process lives.
+/// Judges a worker by its heartbeat and the process behind it, or, without a heartbeat, by the process that was
+/// `recorded` at its launch. `life` returns whether a process is alive.
 ///
-/// An agent is silent only while its bridge executes a task: an idle one has nothing to say. The time is counted from
-/// `lastEventAt`, which the bridge clears when it takes a task; before the first event nothing is called silent.
+/// An agent counts as silent only while its bridge executes a task: an idle one has nothing to report. The time is
+/// counted from `lastEventAt`, which the bridge clears when it takes a task; before the first event no agent is called
+/// silent.
 pub fn judge(
     now: Time,
     heartbeat: Option<&Heartbeat>,
@@ -128,7 +130,7 @@ pub fn judge(
     let life = match (heartbeat, recorded) {
         (Some(heartbeat), _) => match heartbeat.process() {
             Some(process) => life(&process),
-            // A process that has the pid may be any other.
+            // A running process with this pid may be a different one.
             None if life(&heartbeat.pid_alone()) == Life::Gone => Life::Gone,
             None => Life::Unknown,
         },
@@ -138,7 +140,7 @@ pub fn judge(
     assess(now, heartbeat, life, limits)
 }
 
-/// Judges a worker by its heartbeat and by what is known about its process.
+/// Judges a worker by its heartbeat and the known state of its process.
 fn assess(now: Time, heartbeat: Option<&Heartbeat>, life: Life, limits: &Limits) -> Assessment {
     let Some(heartbeat) = heartbeat else {
         return assess_without_heartbeat(life);
@@ -177,7 +179,7 @@ fn assess(now: Time, heartbeat: Option<&Heartbeat>, life: Life, limits: &Limits)
                 }
                 None => Phrase::new(PhraseCode::PidNotJudged, [("pid", &pid)]),
             });
-            // What it last said is old, so it is evidence and no verdict.
+            // Its last status is old, so it is evidence only and does not decide.
             assess_what_it_says(now, heartbeat, limits, &mut evidence);
             Verdict::Unknown
         }
@@ -199,7 +201,7 @@ fn assess_without_heartbeat(life: Life) -> Assessment {
     }
 }
 
-/// Returns what the heartbeat says about its worker, whatever its age, and adds why to the evidence.
+/// Returns the verdict that the heartbeat's content implies, whatever its age, and adds the reason to the evidence.
 fn assess_what_it_says(
     now: Time,
     heartbeat: &Heartbeat,

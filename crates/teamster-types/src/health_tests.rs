@@ -84,7 +84,7 @@ fn stale_beats_quarantine_and_quarantine_beats_silence_and_silence_beats_risk() 
         (Executing, 2, Some(299), Verdict::AtRisk),
         (Executing, 2, Some(300), Verdict::Silent),
         (Executing, 3, Some(300), Verdict::Quarantined),
-        // An idle worker has nothing to say.
+        // An idle worker has nothing to report.
         (Polling, 0, Some(60 * minutes), Verdict::Healthy),
         (Ready, 2, Some(60 * minutes), Verdict::AtRisk),
     ] {
@@ -135,7 +135,7 @@ fn every_verdict_says_why() {
     unknown: heartbeat 47 s old, pid 12345 on build-2 cannot be judged from here, 2 errors in a row
     at-risk: heartbeat 2 s old, 2 errors in a row
     quarantined: heartbeat 2 s old, 3 errors in a row, says it is quarantined
-    silent: heartbeat 2 s old, no event of the agent for 6 min on task 3
+    silent: heartbeat 2 s old, no event from the agent for 6 min on task 3
     healthy: heartbeat 0 s old, 1 error in a row
     healthy: heartbeat 5 min in the future (a clock was set), pid 12345 alive
     dead: no heartbeat, its process is gone
@@ -152,9 +152,9 @@ fn heartbeat_with_a_pid_alone_is_dead_once_it_is_stale_and_its_pid_is_gone() {
     let found = by_life(&documented, Life::Gone);
     assert_eq!(
         found.to_string(),
-        "dead: heartbeat 10 min old, process 12345 is gone, told by its pid alone"
+        "dead: heartbeat 10 min old, process 12345 is gone, judged by its pid alone"
     );
-    // Whoever has the pid now may be another process.
+    // The process with this pid may be a different one by now.
     assert_eq!(by_life(&documented, Life::Alive).verdict, Verdict::Unknown);
     documented.last_poll_at = ago(2);
     assert_eq!(by_life(&documented, Life::Gone).verdict, Verdict::Healthy);

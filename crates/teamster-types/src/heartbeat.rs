@@ -9,11 +9,11 @@ use crate::phrase::{Phrase, PhraseCode};
 use crate::process::ProcessId;
 use crate::{TaskId, TeamName, Time, WorkerName};
 
-/// What a bridge says it is doing.
+/// The status that a bridge reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum WorkerStatus {
-    /// Started, nothing asked yet.
+    /// Started, and not polled yet.
     Ready,
     /// Looking for a task.
     Polling,
@@ -26,7 +26,7 @@ pub enum WorkerStatus {
 }
 
 impl WorkerStatus {
-    /// Returns the word in the file.
+    /// Returns the name used in the file.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Ready => "ready",
@@ -38,20 +38,20 @@ impl WorkerStatus {
     }
 }
 
-/// Why a provider cannot be used for now.
+/// Why a provider is temporarily unusable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum LimitCause {
-    /// A limit of the account is reached, or too much was asked at once.
+    /// A usage limit of the account is reached, or requests were too frequent.
     #[default]
     RateLimit,
-    /// The model's server or the way to it is out of order.
+    /// The model's server or the connection to it is down.
     Outage,
     /// The client is not signed in.
     SignIn,
 }
 
-/// A provider that cannot be used before a moment.
+/// A provider that is unusable until a given time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ProviderLimit {
@@ -60,15 +60,15 @@ pub struct ProviderLimit {
     /// Why it cannot be used.
     #[serde(default)]
     pub cause: LimitCause,
-    /// The window that is used up, in words, where that is known.
+    /// The usage window that is exhausted, in words, if known.
     #[serde(default)]
     pub window: Option<String>,
-    /// When it can be used again, or is tried again.
+    /// When it is usable again, or is tried again.
     pub until: Time,
 }
 
 impl ProviderLimit {
-    /// Returns what is known about it, as a sentence.
+    /// Returns the limit as a sentence.
     pub fn phrase(&self) -> Phrase {
         let (provider, until) = (&self.provider, &self.until);
         match (self.cause, &self.window) {
@@ -92,23 +92,23 @@ impl ProviderLimit {
     }
 }
 
-/// The word for a worker whose provider cannot be used for now.
+/// The status name of a worker whose provider is temporarily unusable.
 pub const LIMITED: &str = "limited";
 
 /// One heartbeat.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Heartbeat {
-    /// Whose heart.
+    /// The worker.
     pub worker_name: WorkerName,
-    /// In which team.
+    /// The team of the worker.
     pub team_name: TeamName,
-    /// Which client it drives.
+    /// The provider of its agent.
     #[serde(default)]
     pub provider: String,
     /// The bridge's process id.
     pub pid: u32,
-    /// When the bridge last looked for signals and work.
+    /// When the bridge last polled for signals and work.
     pub last_poll_at: Time,
     /// The task it works on.
     #[serde(default)]
@@ -116,36 +116,36 @@ pub struct Heartbeat {
     /// Errors since the last success.
     #[serde(default)]
     pub consecutive_errors: u32,
-    /// What it says it is doing.
+    /// The status that it reports.
     pub status: WorkerStatus,
-    /// Start time of the process, to tell it from a later one with the same pid.
+    /// The start time of the process, which distinguishes it from a later one with the same pid.
     #[serde(default)]
     pub process_start_time: Option<u64>,
-    /// Boot of the machine.
+    /// The boot id of the machine.
     #[serde(default)]
     pub boot_id: Option<String>,
     /// The pid namespace the pid is valid in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid_ns: Option<String>,
-    /// The machine.
+    /// The name of the machine.
     #[serde(default)]
     pub host: Option<String>,
-    /// The agent's own session.
+    /// The id of the agent's own session.
     #[serde(default)]
     pub agent_session_id: Option<String>,
-    /// When the agent itself last said anything.
+    /// When the agent itself last produced an event.
     #[serde(default)]
     pub last_event_at: Option<Time>,
-    /// The limit of its provider that it waits for. Whoever does not know this key sees a worker that polls.
+    /// The provider limit that it waits for. A reader that does not know this key sees a polling worker.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<ProviderLimit>,
-    /// The number of the bridge's launch, which everything it started carries in its environment.
+    /// The id of the bridge's launch, which all of its descendant processes carry in their environment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub launch: Option<String>,
 }
 
 impl Heartbeat {
-    /// Returns what the worker does, in one word: what it says, or that it waits for its provider.
+    /// Returns the worker's status in one word: the one it reports, or `limited`.
     pub fn word(&self) -> &'static str {
         match self.limit {
             Some(_) => LIMITED,
@@ -153,14 +153,14 @@ impl Heartbeat {
         }
     }
 
-    /// Returns whether it proves its worker alive now. One from far ahead proves nothing: the clock was set back since,
-    /// and a living worker would have written a newer one.
+    /// Returns whether it proves that its worker is alive now. A heartbeat from the far future proves nothing: the
+    /// clock was set back since, and a living worker would have written a newer one.
     pub fn is_fresh(&self, now: Time, stale: Duration) -> bool {
         now.since(self.last_poll_at) < stale && self.last_poll_at.since(now) < stale
     }
 
-    /// Returns the process behind it by its pid and, where it is told, its machine: enough to prove that it is gone, and not
-    /// to tell it from another.
+    /// Returns the process behind it by its pid and, if recorded, its machine: enough to prove that it is gone, but not
+    /// to distinguish it from another process.
     pub fn pid_alone(&self) -> ProcessId {
         ProcessId {
             pid: self.pid,
@@ -171,7 +171,7 @@ impl Heartbeat {
         }
     }
 
-    /// Returns the process behind it, when the file says enough to tell it from another.
+    /// Returns the process behind it, if the file identifies it uniquely.
     pub fn process(&self) -> Option<ProcessId> {
         Some(ProcessId {
             pid: self.pid,

@@ -1,7 +1,7 @@
 //! Names that may become part of a path, checked before any path is built.
 //!
-//! A value of one of these types has passed its check; there is no other way to make one. Nothing is ever quietly
-//! turned into another, "cleaner" name: what does not match is refused.
+//! A value of one of these types has passed its check; it cannot be created otherwise. A name is never silently
+//! "cleaned": one that does not match is refused.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -9,7 +9,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// Names that a worker may not have, because they mean somebody else.
+/// Names that a worker may not have, because they are reserved for others.
 pub const RESERVED_WORKERS: [&str; 8] = [
     "lead",
     "leader",
@@ -21,7 +21,7 @@ pub const RESERVED_WORKERS: [&str; 8] = [
     "integration",
 ];
 
-/// Tells why a name was refused.
+/// The reason a name was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
     /// A team name that does not match.
@@ -32,7 +32,7 @@ pub enum NameError {
         "{0} is not a worker name: use 1 to 64 of A-Z, a-z, 0-9, `_` and `-`, starting with a letter or digit"
     )]
     Worker(RefusedName),
-    /// A worker name that means somebody else.
+    /// A worker name that is reserved.
     #[error("`{0}` is reserved and cannot be the name of a worker")]
     Reserved(String),
     /// A task id that does not match.
@@ -40,7 +40,7 @@ pub enum NameError {
     Task(RefusedName),
 }
 
-/// A refused name as it may be shown: escaped, and cut when long.
+/// A refused name made safe for display: escaped, and truncated if long.
 #[derive(Clone, PartialEq, Eq)]
 pub struct RefusedName(String);
 
@@ -203,13 +203,13 @@ impl TaskId {
             .fold(0, |sum, digit| sum * 10 + u128::from(digit - b'0'))
     }
 
-    /// Returns whether it counts when the next id is handed out. An id of more than 15 digits is some other program's
-    /// idea; it must not use up all the others.
+    /// Returns whether it counts when the next id is assigned. An id of more than 15 digits comes from another program,
+    /// and must not use up the remaining ids.
     pub fn is_ordinary(&self) -> bool {
         self.number() < 1_000_000_000_000_000
     }
 
-    /// Returns the id that is handed out after this one, unless 20 digits are used up.
+    /// Returns the next id, unless all ids of 20 digits are used up.
     pub fn next(&self) -> Option<Self> {
         (self.number() + 1).to_string().parse().ok()
     }

@@ -1,4 +1,4 @@
-//! JSON objects that other programs write too: kept as they came, changed in place.
+//! JSON objects that other programs also write: unknown keys are preserved, and changes are made in place.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
@@ -7,20 +7,20 @@ use serde_json::Value;
 /// A JSON object whose keys keep their order.
 pub type Object = serde_json::Map<String, Value>;
 
-/// Returns the bytes of a file that holds `object`: two-space indent, no line end, as Claude Code lays its files out.
+/// Returns `object` as a file: two-space indent, no final line end, as Claude Code formats its files.
 pub fn to_file(object: &Object) -> Vec<u8> {
     // A map of strings to values always has a JSON form.
     serde_json::to_vec_pretty(object).unwrap_or_default()
 }
 
-/// One line of a JSONL file, with its line end.
+/// Returns one line of a JSONL file, with its line end.
 pub fn to_line(value: &impl serde::Serialize) -> Vec<u8> {
     let mut line = serde_json::to_vec(value).unwrap_or_default();
     line.push(b'\n');
     line
 }
 
-/// Reads bytes that should hold one JSON object.
+/// Parses bytes that should hold one JSON object.
 pub fn parse_object(bytes: &[u8]) -> Result<Object, String> {
     if bytes.is_empty() {
         return Err("the file is empty".to_owned());
@@ -32,7 +32,7 @@ pub fn parse_object(bytes: &[u8]) -> Result<Object, String> {
     }
 }
 
-/// Returns what sort of value this is, in words.
+/// Returns the type of a value, in words.
 pub fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -44,7 +44,7 @@ pub fn kind(value: &Value) -> &'static str {
     }
 }
 
-/// Sets `key` where it stands, or adds it at the end; `None` removes it and leaves the other keys in their order.
+/// Sets `key` in place, or adds it at the end; `None` removes it and keeps the order of the other keys.
 pub fn set(object: &mut Object, key: &str, value: Option<Value>) {
     match value {
         Some(value) => {
@@ -56,14 +56,14 @@ pub fn set(object: &mut Object, key: &str, value: Option<Value>) {
     }
 }
 
-/// Returns the texts in a list; whatever is no text, or no list, has none.
+/// Returns the strings in a list; other values are skipped, and anything but a list has none.
 pub fn texts_in(value: &Value) -> Vec<String> {
     let list = value.as_array().into_iter().flatten();
     list.filter_map(|item| item.as_str().map(str::to_owned))
         .collect()
 }
 
-/// Reads a value for serde; one of the wrong type counts as not told.
+/// Deserializes a value; one of the wrong type counts as absent.
 pub fn or_default<'de, D, T>(from: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
@@ -73,12 +73,12 @@ where
     Ok(T::deserialize(value).unwrap_or_default())
 }
 
-/// Reads the texts of a list for serde, as [`texts_in`] does.
+/// Deserializes the strings of a list, as [`texts_in`] does.
 pub fn texts<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
     Ok(texts_in(&Value::deserialize(from)?))
 }
 
-/// Returns what must be merged into `before` to get `after` (RFC 7396: `null` removes); `None` when they are equal.
+/// Returns the merge patch from `before` to `after` (RFC 7396: `null` removes); `None` when they are equal.
 pub fn merge_patch(before: &Object, after: &Object) -> Option<Object> {
     let mut patch = Object::new();
     for (key, new) in after {
@@ -100,7 +100,7 @@ pub fn merge_patch(before: &Object, after: &Object) -> Option<Object> {
     (!patch.is_empty()).then_some(patch)
 }
 
-/// Applies what [`merge_patch`] made.
+/// Applies a patch that [`merge_patch`] returned.
 pub fn apply_patch(object: &mut Object, patch: &Object) {
     for (key, change) in patch {
         match change {

@@ -11,14 +11,14 @@ const LEAD: &str = "lead";
 /// The longest content, in bytes.
 pub const CONTENT_LIMIT: usize = 64 * 1024;
 
-/// The key of a `permission_answer` that holds the position of the event that asked for it. It tells requests of the same name
-/// apart.
+/// The key of a `permission_answer` that holds the position of the event with the request. It distinguishes requests
+/// with the same name.
 pub const REQUEST_POSITION: &str = "requestSeq";
 
-/// The key of a message that says which other one its recipient was not told.
+/// The key of a message that names another message which was not delivered to its recipient.
 pub const UNDELIVERED: &str = "undelivered";
 
-/// Which box a message lies in.
+/// The mailbox of a message.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Mailbox {
     /// To a worker, from the lead or from peers.
@@ -30,7 +30,7 @@ pub enum Mailbox {
 }
 
 impl Mailbox {
-    /// Returns the folder it lies in.
+    /// Returns the folder of the mailbox.
     pub fn folder(&self) -> &'static str {
         match self {
             Self::Inbox(_) | Self::Lead => "inbox",
@@ -38,7 +38,7 @@ impl Mailbox {
         }
     }
 
-    /// Returns the name of the worker whose box it is.
+    /// Returns the name of the mailbox's owner: a worker, or the lead.
     pub fn owner(&self) -> &str {
         match self {
             Self::Inbox(worker) | Self::Outbox(worker) => worker.as_str(),
@@ -46,7 +46,7 @@ impl Mailbox {
         }
     }
 
-    /// `inbox/worker-1`: how the journal and errors name it.
+    /// Returns its name in the journal and in errors, such as `inbox/worker-1`.
     pub fn label(&self) -> String {
         format!("{}/{}", self.folder(), self.owner())
     }
@@ -71,7 +71,7 @@ impl Message {
         Self { raw }
     }
 
-    /// Reads one line, without its line end. The error says what is wrong with it.
+    /// Parses one line, without its line end. The error says what is wrong with it.
     pub fn parse(line: &[u8]) -> Result<Self, String> {
         let raw = json::parse_object(line)?;
         Ok(Self { raw })
@@ -84,7 +84,7 @@ impl Message {
         self
     }
 
-    /// Returns the line, with its end.
+    /// Returns the line, with its line end.
     pub fn to_line(&self) -> Vec<u8> {
         json::to_line(&self.raw)
     }
@@ -94,7 +94,7 @@ impl Message {
         &self.raw
     }
 
-    /// Returns the text under a key; empty when there is none.
+    /// Returns the string under a key; empty when there is none.
     pub fn text(&self, key: &str) -> &str {
         self.raw
             .get(key)
@@ -115,25 +115,25 @@ impl Message {
         }
     }
 
-    /// Returns who sent it.
+    /// Returns the sender.
     pub fn from(&self) -> &str {
         self.text("from")
     }
 
-    /// Returns to whom it is addressed.
+    /// Returns the recipient.
     pub fn to(&self) -> &str {
         self.text("to")
     }
 
-    /// Returns what it says: `content`, or `text` as Claude Code's own entries have it, or what a line of an outbox has
-    /// instead, such as the `summary` of a task or an `error`.
+    /// Returns its text: `content`, or `text` as in Claude Code's own entries, or the corresponding key of an outbox
+    /// line, such as the `summary` of a task or an `error`.
     pub fn content(&self) -> &str {
         let keys = ["content", "text", "summary", "error", "reason"];
         let mut texts = keys.into_iter().map(|key| self.text(key));
         texts.find(|text| !text.is_empty()).unwrap_or_default()
     }
 
-    /// Adds who sent it and to whom, where the line leaves that to the box it lies in.
+    /// Adds the sender and the recipient if the line leaves them to its mailbox.
     #[must_use]
     pub fn filed_in(mut self, mailbox: &Mailbox) -> Self {
         let (from, to) = match mailbox {

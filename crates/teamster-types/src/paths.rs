@@ -1,30 +1,30 @@
-//! Paths that a task reserves, as globs: what they match, and whether two of them could match one file.
+//! Globs for the paths that a task reserves: what they match, and whether two of them could match the same file.
 //!
-//! `*` and `?` stay within one folder, `**` as a whole part means any number of folders, `[a-z]` and `[!a-z]` one
-//! character, `{a,b}` either, `\` takes the next character as it is. A glob that matches a folder matches all that is in
-//! it, so `src/auth` reserves the folder. Case counts.
+//! `*` and `?` stay within one folder, `**` as a whole component matches any number of folders, `[a-z]` and `[!a-z]`
+//! match one character, `{a,b}` matches either alternative, and `\` escapes the next character. A glob that matches a
+//! folder matches everything in it, so `src/auth` reserves the folder. Matching is case-sensitive.
 
 use std::borrow::Cow;
 
-/// Limits how many globs one stands for when its braces are written out.
+/// The maximum number of globs after brace expansion.
 const MOST_ALTERNATIVES: usize = 256;
-/// Limits the length of a glob, in bytes.
+/// The maximum length of a glob, in bytes.
 const LONGEST: usize = 4096;
 
-/// Tells what becomes of a task whose paths could be those of a task at work.
+/// How a task is handled whose paths may overlap with those of a task in progress.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reservations {
-    /// It waits.
+    /// The task waits.
     #[default]
     Enforce,
-    /// It is given out, and the journal says so.
+    /// The task may be claimed, and the journal records the overlap.
     Warn,
-    /// Nobody looks.
+    /// Overlaps are not checked.
     Off,
 }
 
 impl Reservations {
-    /// Returns the word in settings.
+    /// Returns the name used in the settings.
     pub fn word(self) -> &'static str {
         match self {
             Self::Enforce => "enforce",
@@ -33,7 +33,7 @@ impl Reservations {
         }
     }
 
-    /// Returns what a word of the settings means.
+    /// Returns the value with this name in the settings.
     pub fn of(word: &str) -> Option<Self> {
         [Self::Enforce, Self::Warn, Self::Off]
             .into_iter()
@@ -41,7 +41,7 @@ impl Reservations {
     }
 }
 
-/// Tells why a text is no glob.
+/// The reason a text is not a valid glob.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{glob:?} is not a pattern for paths: {why}")]
 pub struct GlobError {
@@ -52,14 +52,14 @@ pub struct GlobError {
 /// A pattern for paths below a project's root.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Glob {
-    /// One for each way to choose among braces.
+    /// One pattern for each choice of alternatives in braces.
     alternatives: Vec<Vec<GlobPart>>,
 }
 
-/// One part of a path, between slashes.
+/// One component of a path, between slashes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum GlobPart {
-    /// Any number of folders, also none.
+    /// Any number of folders, including none.
     Folders,
     /// One name.
     Name(Vec<Piece>),
@@ -88,7 +88,7 @@ impl Set {
         listed != self.negated
     }
 
-    /// Returns whether a character could be in both. Where that is hard to say the answer is yes.
+    /// Returns whether a character could be in both sets. Returns true when that is hard to decide.
     fn meets(&self, other: &Self) -> bool {
         let inside = |(from, to): &(char, char), set: &Self| {
             let mut ranges = set.ranges.iter();
@@ -115,7 +115,7 @@ impl Piece {
         }
     }
 
-    /// Returns whether both could take one and the same character.
+    /// Returns whether both could match the same character.
     fn meets(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Character(character), piece) | (piece, Self::Character(character)) => {
@@ -128,7 +128,7 @@ impl Piece {
 }
 
 impl Glob {
-    /// Reads a glob.
+    /// Parses a glob.
     pub fn new(text: &str) -> Result<Self, GlobError> {
         let wrong = |why| GlobError {
             glob: text.chars().take(80).collect(),
@@ -144,7 +144,7 @@ impl Glob {
         Ok(Self { alternatives })
     }
 
-    /// Returns whether it matches a path, or a folder that the path lies in.
+    /// Returns whether it matches a path, or a folder that contains the path.
     pub fn matches(&self, path: &str) -> bool {
         let names: Vec<&str> = path
             .split('/')
@@ -154,7 +154,7 @@ impl Glob {
         alternatives.any(|parts| matches_names(parts, &names))
     }
 
-    /// Returns whether a path could be matched by both. When in doubt, it could.
+    /// Returns whether a path could be matched by both. Returns true when in doubt.
     pub fn overlaps(&self, other: &Self) -> bool {
         let mut pairs = self
             .alternatives
@@ -169,7 +169,7 @@ pub fn any_matches(globs: &[Glob], path: &str) -> bool {
     globs.iter().any(|glob| glob.matches(path))
 }
 
-/// Returns whether one of the paths that a task names could be one of another task's. A text that is no glob could be
+/// Returns whether a path of one task could also be a path of the other. A text that is not a valid glob could match
 /// anything.
 pub fn may_overlap(one: &[String], other: &[String]) -> bool {
     let read = |texts: &[String]| -> Vec<Option<Glob>> {
@@ -184,7 +184,7 @@ pub fn may_overlap(one: &[String], other: &[String]) -> bool {
     })
 }
 
-/// Writes out braces: `a{b,c}` is `ab` and `ac`. Escaped ones stay.
+/// Expands braces: `a{b,c}` becomes `ab` and `ac`. Escaped braces stay.
 fn written_out(text: &str) -> Result<Vec<Cow<'_, str>>, &'static str> {
     let mut done = Vec::new();
     let mut open = vec![Cow::Borrowed(text)];
@@ -206,7 +206,7 @@ fn written_out(text: &str) -> Result<Vec<Cow<'_, str>>, &'static str> {
     Ok(done)
 }
 
-/// Holds where braces open and close, and the commas that are theirs.
+/// The places of a pair of braces and of the commas that belong to it.
 struct Braces {
     start: usize,
     end: usize,
@@ -248,7 +248,7 @@ fn first_braces(text: &str) -> Result<Option<Braces>, &'static str> {
 
 fn parts(text: &str) -> Result<Vec<GlobPart>, &'static str> {
     let mut parts = Vec::new();
-    // Also at a slash in a set: no character of a name is a slash.
+    // A slash splits even inside a set: no name contains a slash.
     for name in text.split('/') {
         match name {
             "" | "." => {}
@@ -287,7 +287,7 @@ fn pieces(name: &str) -> Result<Vec<Piece>, &'static str> {
     Ok(pieces)
 }
 
-/// Returns the set behind a `[`.
+/// Parses the set after a `[`.
 fn set(rest: &mut std::str::Chars<'_>) -> Result<Set, &'static str> {
     const OPEN: &str = "a `[` is not closed within one name";
     let mut ranges = Vec::new();
@@ -296,7 +296,7 @@ fn set(rest: &mut std::str::Chars<'_>) -> Result<Set, &'static str> {
     if negated {
         next = rest.next().ok_or(OPEN)?;
     }
-    // A `]` that comes first is meant as a character.
+    // A `]` in first place is a literal character.
     let mut first = true;
     loop {
         if next == ']' && !first {
@@ -328,7 +328,8 @@ fn set(rest: &mut std::str::Chars<'_>) -> Result<Set, &'static str> {
     }
 }
 
-/// Looks at every pair of places once, so that no glob takes long however it is written.
+/// Matches a path against the components of a glob. Each pair of places is visited once, so the time is bounded for any
+/// glob.
 fn matches_names(parts: &[GlobPart], names: &[&str]) -> bool {
     let width = names.len() + 1;
     let mut reached = vec![false; (parts.len() + 1) * width];
@@ -340,7 +341,7 @@ fn matches_names(parts: &[GlobPart], names: &[&str]) -> bool {
             }
             match (part, names.get(j)) {
                 (GlobPart::Folders, name) => {
-                    // At the end `**` stands for what is in the folder, not for the folder.
+                    // A final `**` matches the contents of the folder, not the folder itself.
                     reached[(i + 1) * width + j] |= i + 1 < parts.len() || name.is_some();
                     if name.is_some() {
                         reached[i * width + j + 1] = true;
@@ -353,12 +354,12 @@ fn matches_names(parts: &[GlobPart], names: &[&str]) -> bool {
             }
         }
     }
-    // All parts are used up: what is left of the path lies in the folder that was matched.
+    // All components are used up: the rest of the path is inside the matched folder.
     reached[parts.len() * width..].contains(&true)
 }
 
 fn matches_name(pieces: &[Piece], name: &str) -> bool {
-    // The states that the pieces can be in after each character; a star stays where it is.
+    // The reachable states after each character; a star keeps its state.
     let mut states = closure(pieces, vec![true; 1]);
     for character in name.chars() {
         let mut next = vec![false; pieces.len() + 1];
@@ -372,7 +373,7 @@ fn matches_name(pieces: &[Piece], name: &str) -> bool {
     states[pieces.len()]
 }
 
-/// Adds the places behind stars, which may also take nothing.
+/// Adds the states after stars, which may also match nothing.
 fn closure(pieces: &[Piece], mut states: Vec<bool>) -> Vec<bool> {
     states.resize(pieces.len() + 1, false);
     for (at, piece) in pieces.iter().enumerate() {
@@ -383,7 +384,7 @@ fn closure(pieces: &[Piece], mut states: Vec<bool>) -> Vec<bool> {
     states
 }
 
-/// Returns whether a path could be matched by both lists of parts.
+/// Returns whether a path could be matched by both lists of components.
 fn parts_meet(one: &[GlobPart], other: &[GlobPart]) -> bool {
     let width = other.len() + 1;
     let mut reached = vec![false; (one.len() + 1) * width];
@@ -394,7 +395,7 @@ fn parts_meet(one: &[GlobPart], other: &[GlobPart]) -> bool {
                 continue;
             }
             let (Some(left), Some(right)) = (one.get(i), other.get(j)) else {
-                // The path may go on below a folder that one of them has matched, wherever the other leads.
+                // The path may continue below a folder that one of them has matched, wherever the other leads.
                 return true;
             };
             let meet = match (left, right) {
@@ -408,7 +409,7 @@ fn parts_meet(one: &[GlobPart], other: &[GlobPart]) -> bool {
                 reached[i * width + j + 1] = true;
             }
             if meet {
-                // Both take one name, and `**` stays.
+                // Both consume one name, and `**` stays.
                 let i = if *left == GlobPart::Folders { i } else { i + 1 };
                 let j = if *right == GlobPart::Folders {
                     j
@@ -422,7 +423,7 @@ fn parts_meet(one: &[GlobPart], other: &[GlobPart]) -> bool {
     false
 }
 
-/// Returns whether a name could be matched by both: every pair of places is looked at once.
+/// Returns whether a name could be matched by both: each pair of places is visited once.
 fn names_meet(one: &[Piece], other: &[Piece]) -> bool {
     let width = other.len() + 1;
     let mut reached = vec![false; (one.len() + 1) * width];
@@ -433,7 +434,7 @@ fn names_meet(one: &[Piece], other: &[Piece]) -> bool {
                 continue;
             }
             let (left, right) = (one.get(i), other.get(j));
-            // A star takes nothing.
+            // A star matches nothing.
             if left == Some(&Piece::Any) {
                 reached[(i + 1) * width + j] = true;
             }
@@ -443,7 +444,7 @@ fn names_meet(one: &[Piece], other: &[Piece]) -> bool {
             if let (Some(left), Some(right)) = (left, right)
                 && left.meets(right)
             {
-                // Both take one character, and a star stays.
+                // Both consume one character, and a star stays.
                 let i = if *left == Piece::Any { i } else { i + 1 };
                 let j = if *right == Piece::Any { j } else { j + 1 };
                 reached[i * width + j] = true;

@@ -1,4 +1,4 @@
-//! What globs match, and that two which match one path are always said to overlap.
+//! Tests of what globs match, and that two globs which match the same path are always reported as overlapping.
 
 use proptest::prelude::*;
 

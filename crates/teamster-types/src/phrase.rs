@@ -1,8 +1,8 @@
-//! Sentences of ours that are shown in several languages.
+//! Sentences that teamster shows in several languages.
 //!
-//! A [`Phrase`] is an English sentence together with the code and the parameters that it was made from. Whoever shows it in
-//! another language takes those and never the sentence. Every code stands in one table below, with its English template;
-//! the page has a text for each of them in every other language, and its tests fail when one is missing.
+//! A [`Phrase`] is an English sentence together with the code and the parameters that it was made from. A translation
+//! is made from these and never from the sentence. Every code is in one table below, with its English template; the web
+//! page has a text for each of them in every other language, and its tests fail when one is missing.
 
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 macro_rules! phrases {
     ($($code:ident: $template:literal,)*) => {
-        /// Names a sentence of ours.
+        /// The code of a sentence.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
         #[serde(rename_all = "kebab-case")]
         #[expect(clippy::doc_markdown, reason = "each sentence stands here as people read it")]
@@ -36,13 +36,13 @@ macro_rules! phrases {
 }
 
 phrases! {
-    // What somebody else wrote, which has no other language.
+    // Text from elsewhere, which is not translated.
     Verbatim: "{text}",
-    // What the verdict about a worker rests on.
+    // The evidence for the verdict about a worker.
     HeartbeatOld: "heartbeat {age} old",
     HeartbeatAhead: "heartbeat {ahead} in the future (a clock was set)",
     PidGone: "process {pid} is gone",
-    PidGoneAlone: "process {pid} is gone, told by its pid alone",
+    PidGoneAlone: "process {pid} is gone, judged by its pid alone",
     PidAlive: "pid {pid} alive",
     PidElsewhere: "pid {pid} on {host} cannot be judged from here",
     PidNotJudged: "pid {pid} cannot be judged from here",
@@ -59,8 +59,8 @@ phrases! {
     LimitedWindow: "{provider}: limited until {until} ({window})",
     ProviderDown: "{provider} does not answer; it is tried again at {until}",
     ProviderSignedOut: "{provider} is not signed in; it is tried again at {until}",
-    AgentQuiet: "no event of the agent for {quiet}",
-    AgentQuietOnTask: "no event of the agent for {quiet} on task {task}",
+    AgentQuiet: "no event from the agent for {quiet}",
+    AgentQuietOnTask: "no event from the agent for {quiet} on task {task}",
     InLeadRuns: "in its lead's process, pid {pid} runs",
     InLeadGone: "in its lead's process, pid {pid} gone",
     InLeadNotJudged: "in its lead's process, pid {pid} cannot be judged from here",
@@ -81,7 +81,7 @@ phrases! {
     AttemptsFailed: "{count} attempts failed in a row",
     StateFileSays: "its state file calls it {status}",
     LastActive: "last active {ago} ago",
-    SeatTaken: "another process has its seat",
+    SeatTaken: "another process now runs as this worker",
     // What needs a person.
     WorkerVerdict: "{verdict}",
     WorkWaits: "{words}; it waits for you: `{command}`, or reject, or revise",
@@ -91,10 +91,10 @@ phrases! {
     MessagesUndelivered: "{count} messages are not delivered after {age}",
     MessageUndeliveredLong: "1 message is not delivered after more than a minute",
     MessagesUndeliveredLong: "{count} messages are not delivered after more than a minute",
-    FileDamaged: "it cannot be understood: {error}",
-    JournalLineDamaged: "1 line cannot be understood: {error}",
-    JournalLinesDamaged: "{count} lines cannot be understood; the first: {error}",
-    // What is left behind, and why that is said.
+    FileDamaged: "it cannot be parsed: {error}",
+    JournalLineDamaged: "1 line cannot be parsed: {error}",
+    JournalLinesDamaged: "{count} lines cannot be parsed; the first: {error}",
+    // What is left behind, and the evidence for it.
     LeadSessionEnds: "the session of its lead ends",
     LeadProcessGone: "its lead (pid {pid}) is gone",
     LeadProcessRuns: "its lead (pid {pid}) runs",
@@ -110,7 +110,7 @@ phrases! {
     InboxUnreadable: "inboxes/{name} cannot be read",
     InboxUnreadMessage: "1 unread message in inboxes/{name}",
     InboxUnreadMessages: "{count} unread messages in inboxes/{name}",
-    ClaimRuns: "the claim of {worker} on task {task} runs",
+    ClaimRuns: "the claim of {worker} on task {task} is still valid",
     ClaimerRuns: "{worker} (pid {pid}), who claimed task {task}, runs",
     ClaimerNotJudged: "{worker} (pid {pid}), who claimed task {task}, cannot be judged from here",
     LockInUse: "{name} is in use",
@@ -118,7 +118,7 @@ phrases! {
     LockHeld: "{name} is held",
     RunsAsMember: "pid {pid} runs as {name} of it",
     PidRuns: "pid {pid} runs",
-    PaneOutOfReach: "pane {pane} of {name} cannot be looked at from here",
+    PaneOutOfReach: "pane {pane} of {name} cannot be inspected from here",
     ClientRunsInPane: "a session of Claude Code (pid {pid}) runs in pane {pane} of {name}",
     PaneNotLookedFor: "pane {pane} of {name} was not looked for",
     PaneNotFindable: "pane {pane} of {name} cannot be looked for: {error}",
@@ -126,25 +126,25 @@ phrases! {
     PaneOfMemberOpen: "pane {pane} of {name} is open",
     PaneOpen: "pane {pane} is open",
     OwnPaneEnded: "its program has ended, in our own tmux server",
-    OddTime: "{odd}: the newest change of its files counts",
+    OddTime: "{odd}: its newest file change is used instead",
     OthersStopped: "every other member is proven stopped",
     OthersNotProven: "not every member is proven stopped",
     NoSignOfLife: "no change for {age}, no sign of life",
     OldAlive: "old, alive",
     OldPerhapsAlive: "old, perhaps alive",
     WasRestored: "it was restored from the trash",
-    OpenTaskOfSession: "1 open task, which a resumed session would go on with",
-    OpenTasksOfSession: "{count} open tasks, which a resumed session would go on with",
+    OpenTaskOfSession: "1 open task, which a resumed session would continue",
+    OpenTasksOfSession: "{count} open tasks, which a resumed session would continue",
     OpenTask: "1 open task",
     OpenTasks: "{count} open tasks",
-    RemovalUnfinished: "its removal was begun and not finished",
+    RemovalUnfinished: "its removal was started but not finished",
     RunUnfinished: "its run has not finished; it can be resumed",
-    RunNeverFinished: "it has no run that finished",
+    RunNeverFinished: "it has no finished run",
     RunFinished: "its run has finished",
     RunHostGone: "the host of its run is gone",
     TeamRemoved: "its team was removed",
     TeamGone: "its team is gone",
-    TeamHalfMade: "a team that pid {pid} did not finish making",
+    TeamHalfMade: "a team that pid {pid} did not finish creating",
     RegistryUnreadable: "config.json cannot be read: {error}",
     NameNotUtf8: "its name is not UTF-8, so no team can have it",
     LinkNotFollowed: "{path} is a symbolic link and not followed",
@@ -152,42 +152,42 @@ phrases! {
     HeartbeatPidRuns: "heartbeat {age} old, pid {pid} runs",
     HeartbeatPidMayRun: "heartbeat {age} old, pid {pid} may run",
     HeartbeatPidGone: "heartbeat {age} old, pid {pid} gone",
-    TaskInItsName: "task {task} is still in its name",
+    TaskInItsName: "task {task} is still assigned to it",
     TempFileLeft: "temp file, its writer (pid {pid}) is gone",
-    LockFolderLeft: "lock folder of Claude Code that nobody keeps fresh",
+    LockFolderLeft: "stale lock folder of Claude Code",
     ClaimLockUnnamed: "claim lock that names no process",
     ClaimLockLeft: "claim lock, its claimer (pid {pid}) is gone",
     EndedWhenAsked: "it ended when it was asked to",
     KilledAfter: "it did not end within {limit} and was killed",
     // Whether the work at the gate was verified.
     NothingVerified: "Nothing was verified: no command has looked at this work.",
-    VerifiedElsewhere: "Not verified: the checks looked at another commit, {commit}.",
+    VerifiedElsewhere: "Not verified: the checks ran on another commit, {commit}.",
     VerifiedByCheck: "Verified: 1 check passed.",
     VerifiedByChecks: "Verified: {count} checks passed.",
     PartOfCheckVerified: "Not fully verified: of 1 check",
     PartOfChecksVerified: "Not fully verified: of {count} checks",
     CountFailed: "{count} failed",
     CountFailedBefore: "{count} failed as before the work began",
-    CountFlaky: "{count} flaky, which is not passed",
-    CountStopped: "{count} not run to the end",
+    CountFlaky: "{count} flaky, which does not count as passed",
+    CountStopped: "{count} did not finish",
     CountNotRun: "{count} not run",
     CountPassed: "{count} passed",
     GateVerified: "verified: every check passed",
     GateNothingVerified: "NOTHING WAS VERIFIED: no command was given, and none was found",
     GateNotVerified: "not every check passed",
     // Why a check does not count as passed.
-    CheckElsewhere: "it looked at another commit",
-    CheckFlaky: "flaky, which is not passed",
-    CheckStopped: "not run to the end",
+    CheckElsewhere: "it ran on another commit",
+    CheckFlaky: "flaky, which does not count as passed",
+    CheckStopped: "did not finish",
     CheckFailed: "failed",
     CheckTimedOut: "timed out",
     CheckFailedBefore: "failed as before the work began",
     CheckNotRun: "not run",
     // Why a task will not be done.
-    NobodySaidWhy: "nobody said why",
+    NobodySaidWhy: "no reason was given",
     TaskNotMergeable: "it could not be merged",
     TaskWaitsFor: "it waits for {tasks}",
-    // What became of the user's branches and tags.
+    // What happened to the user's branches and tags.
     RefsNotCompared: "The branches could not be compared: {error}.",
     BranchMoved: "Branch {name} moved from {from} to {to}.",
     BranchDeleted: "Branch {name} was deleted; it was at {from}.",
@@ -196,23 +196,23 @@ phrases! {
     TagMoved: "Tag {name} moved from {from} to {to}.",
     TagDeleted: "Tag {name} was deleted; it was at {from}.",
     TagNew: "Tag {name} is new, at {to}.",
-    CheckoutMoved: "What is checked out moved from {from} to {to}.",
-    CheckoutDeleted: "What is checked out was deleted; it was at {from}.",
-    CheckoutNew: "What is checked out is new, at {to}.",
+    CheckoutMoved: "HEAD moved from {from} to {to}.",
+    CheckoutDeleted: "HEAD was deleted; it was at {from}.",
+    CheckoutNew: "HEAD is new, at {to}.",
     RefMoved: "{name} moved from {from} to {to}.",
     RefDeleted: "{name} was deleted; it was at {from}.",
     RefNew: "{name} is new, at {to}.",
     MoreRefsChanged: "{count} more references changed.",
-    // Messages that nobody took.
+    // Messages that were not delivered.
     MessageUntaken: "{from} to {to}: {words}",
     MoreMessagesUntaken: "and {count} more: `teamster message list` has them",
-    // Why approved work did not land.
+    // Why approved work was not merged into the user's branch.
     NotOnBranch: "{branch} does not have it",
-    BranchNotChanged: "{branch} was not changed: {why}\nwhen that is out of the way: {command}",
-    BranchNotMoved: "{branch} was not moved: {why}\ngit has changed these files before it failed, and they could not be put back: {files}\nthis puts them back: {undo}\nwhen that is out of the way: {command}",
+    BranchNotChanged: "{branch} was not changed: {why}\nwhen that is resolved: {command}",
+    BranchNotMoved: "{branch} was not moved: {why}\ngit changed these files before it failed, and they could not be restored: {files}\nthis restores them: {undo}\nwhen that is resolved: {command}",
     BranchGone: "there is no branch {branch} any more",
-    BranchMovedBack: "{branch} was moved back to {tip} since the work began at {base}, and landing would bring back what was taken out; if that is what you want: git merge {commit}",
-    BranchStillConflicts: "what is new on {branch} conflicts with the work in {files}, and task {task}, which was to bring them together, has not; merge {tip} by hand on top of the work, or revise it",
+    BranchMovedBack: "{branch} was moved back to {tip} since the work began at {base}, and landing would bring back what was removed; if that is what you want: git merge {commit}",
+    BranchStillConflicts: "what is new on {branch} conflicts with the work in {files}, and task {task} did not resolve that; merge {tip} by hand on top of the work, or revise it",
     // Who decided at the gate.
     ByChecks: "the checks (--approve auto)",
     ByPersonInStudio: "a person in Studio",
@@ -222,14 +222,14 @@ phrases! {
     RequirementsWanted: "they were asked for",
     LeaderAsksFirst: "the leader asks before it plans",
     PlanIsMade: "the plan is made",
-    FinishedIsMerged: "what is finished is merged",
+    FinishedIsMerged: "finished work is merged",
     MoreIsFinished: "more is finished",
     EveryTaskDone: "every task is done",
     SomeTasksDone: "{done} tasks are done, {left} will not be",
     EveryFinishedTaskMerged: "every finished task is merged",
     FinishedTasksNotMerged: "{count} finished tasks could not be merged",
-    TasksToDoAgain: "there are tasks to do again",
-    MergedWorkMissing: "work that was called merged is missing",
+    TasksToDoAgain: "some tasks must be done again",
+    MergedWorkMissing: "work that was marked as merged is missing",
     MergedWorkNotVerified: "the merged work is not what was verified",
     ApprovedWorkNotVerified: "what was approved is not what was verified",
     NeedsLeader: "something needs the leader",
@@ -239,10 +239,10 @@ phrases! {
     VerificationFailed: "verification failed: {commands}",
     ReviewFoundOne: "the review found 1 thing to fix",
     ReviewFoundSome: "the review found {count} things to fix",
-    BranchHasMoved: "{branch} has moved; it is verified and asked about again",
+    BranchHasMoved: "{branch} has moved; the work is verified and asked about again",
     BranchConflicts: "{branch} has moved and conflicts with the team's work",
     // Why a run ended.
-    WorkStaysOnItsBranch: "approved; no branch was checked out when it began, so the work stays on its own",
+    WorkStaysOnItsBranch: "approved; no branch was checked out when it began, so the work stays on its own branch",
     WorkIsInFolder: "approved; the work is in the project's folder",
     LandedOn: "approved and landed on {branch}",
     LandedBelowOthers: "approved and landed on {branch}, which has more commits on top that are not the team's: {commit} to {tip}",
@@ -261,9 +261,9 @@ phrases! {
     PlanNotAccepted: "the plan was not accepted",
     PlanNotAcceptedBecause: "the plan was not accepted: {words}",
     NoTaskDone: "none of {count} tasks could be done",
-    NobodyLeft: "nobody is left who could do task {tasks}: every worker has ended or takes no more tasks",
-    TooManyTasks: "{count} tasks were added to the run or begun anew, and the setting run.max_tasks allows {most}: {tasks} are not followed; delete them, or raise the setting, and go on with `teamster run --resume {team}`",
-    TicketsNotDone: "the flow party does not go on to {phase} while {tickets} is not DONE: let the task be done with `teamster task retry ID`, or do without it with `teamster task delete ID`, and go on with `teamster run --resume {team}`",
+    NobodyLeft: "no worker is left for task {tasks}: every worker has ended or takes no more tasks",
+    TooManyTasks: "{count} tasks were added to the run or restarted, and the setting run.max_tasks allows {most}: {tasks} are not followed; delete them, or raise the setting, and go on with `teamster run --resume {team}`",
+    TicketsNotDone: "the flow party does not go on to {phase} while {tickets} is not DONE: retry the task with `teamster task retry ID` or drop it with `teamster task delete ID`, and go on with `teamster run --resume {team}`",
     // Why an agent that was asked gave no answer.
     NoReviewer: "no agent that can review",
     NoRepositoryToReview: "there is no repository to review it in",
@@ -278,18 +278,18 @@ phrases! {
     LeaderCannotWork: "{leader} cannot work now: {reason}",
     LeaderFailed: "{leader} failed: {reason}",
     LeaderUnusable: "{leader} was asked twice, and its answer cannot be used: {faults}",
-    LeaderLate: "it has used its part of the run's time",
+    LeaderLate: "it has used its share of the run's time",
     BudgetExhausted: "the budget is used up: {used} used of {allowed}",
     BudgetHasNoRoom: "the budget has no room for another task: {used} used of {allowed}; {rest} are left, and a task took {each} on average",
     MissingCommit: "task {task} is missing: its commit {commit} is kept as {name}",
-    MissingWithoutCommit: "task {task} is called merged and has no commit",
+    MissingWithoutCommit: "task {task} is marked as merged but has no commit",
     // Which of several results was chosen, and why not the others.
     NoResultTaken: "none of {count} results can be taken",
     ResultOfTask: "task {task}",
     ResultKeptAs: "(kept as {name})",
     ResultPasses: "it passes",
     ResultFailed: "it failed: {error}",
-    ResultFailedUnexplained: "it failed: no reason is known",
+    ResultFailedUnexplained: "it failed: no reason was given",
     ResultUnchanged: "it changed nothing",
     ResultFailsChecks: "it fails {commands}",
     ResultLines: "{count} changed lines",
@@ -300,29 +300,29 @@ phrases! {
     JudgeAsked: "{judge} was asked which is the best",
     JudgeChoseNone: "it chose {choice}, which is none of them",
     // Why a plan is not the one that was asked for.
-    NobodyChangesPlan: "no agent leads this run, so nobody could change the plan; edit it yourself",
+    NobodyChangesPlan: "no agent leads this run, so no agent can change the plan; edit it yourself",
     LeaderMadeNoOtherPlan: "the leader made no other plan",
-    EditedPlanUnusable: "the edited plan is no plan: {faults}",
-    // Why somebody else answers a question, or nobody does.
+    EditedPlanUnusable: "the edited plan is not valid: {faults}",
+    // Why a question is answered by another agent, or not at all.
     RunIsBeingStopped: "the run is being stopped",
     LeaderDidNotAnswer: "the leader did not answer it",
     NoLeader: "no agent leads this run",
-    LeaderWokenOften: "the leader was woken as often as it may be",
+    LeaderWokenOften: "the leader has reached its limit of wake-ups",
     LeaderFailedOften: "the leader failed too often in a row",
-    LeaderShareUsed: "the leader has used its part of the budget",
-    NobodyToAsk: "nobody can be asked",
+    LeaderShareUsed: "the leader has used its share of the budget",
+    NobodyToAsk: "no person can be asked",
     LeftToLeader: "the person leaves it to the leader",
     QuestionTaskGivenUp: "its task was given up",
     QuestionTaskRemoved: "its task was removed",
     QuestionTaskGoesOn: "its task goes on without an answer",
     QuestionRunOver: "the run is over",
-    QuestionWorkerRestarted: "its worker was started anew",
+    QuestionWorkerRestarted: "its worker was restarted",
     QuestionWorkerStopped: "its worker was stopped",
     QuestionWorkerDead: "its worker is dead",
     QuestionWorkEnded: "the work on its task has ended",
     QuestionUnanswered: "nobody answered within {limit}",
-    QuestionAgentGone: "the agent does not wait for it any more",
-    // Why a task stands where it stands.
+    QuestionAgentGone: "the agent no longer waits for it",
+    // Why a task is in its state.
     TaskFailed: "failed for good: {error}",
     TaskFailedUnexplained: "failed for good: no reason was recorded",
     TaskCompleted: "completed",
@@ -334,7 +334,7 @@ phrases! {
     WaitsFor: "waits for {tasks}",
     WaitsForMerge: "waits for the merge of {tasks}",
     WaitsForAnswer: "waits for an answer to {asker}: {question}",
-    NotAgainUntil: "failed before, not again until {until}",
+    NotAgainUntil: "failed; it is retried after {until}",
     FilesReserved: "may change the same files as task {task}, which is being worked on",
     Internal: "internal, claimed only by id",
     AssignedTo: "assigned to {owner}",
@@ -342,16 +342,16 @@ phrases! {
     FreeAgain: "free again: worker {worker} died: its lease ran out at {until}, pid {pid} is gone and no heartbeat is fresh",
 }
 
-/// A code with its parameters: all that another language needs.
+/// A code with its parameters, which is all that a translation needs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PhraseKey {
-    /// Which sentence it is.
+    /// The code of the sentence.
     pub code: PhraseCode,
-    /// What is filled in, by name.
+    /// The parameters, by name.
     pub params: BTreeMap<String, String>,
 }
 
-/// A sentence of ours. As text, and in JSON, it is the English one.
+/// A translatable sentence. As text, and in JSON, it is the English one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Phrase {
     key: PhraseKey,
@@ -374,7 +374,7 @@ impl Phrase {
         Self { key, text }
     }
 
-    /// Returns a sentence that somebody else wrote, or that was recorded without its code.
+    /// Returns a sentence that comes from elsewhere, or that was recorded without its code.
     pub fn verbatim(text: &str) -> Self {
         Self::new(PhraseCode::Verbatim, [("text", &text)])
     }
@@ -406,19 +406,19 @@ impl From<PhraseCode> for Phrase {
     }
 }
 
-/// The codes of what is told in a journal, beside its English text. A list with a code that this version does not know, as a
-/// newer one writes it, is read as none: the text tells it then.
+/// The codes that a journal event carries beside its English text. A list that contains an unknown code, written by a
+/// newer version, is read as empty: the text is shown instead.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct PhraseKeys(Vec<PhraseKey>);
 
 impl PhraseKeys {
-    /// Returns none.
+    /// Returns an empty list.
     pub const fn none() -> Self {
         Self(Vec::new())
     }
 
-    /// Returns whether there are none.
+    /// Returns whether the list is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -456,7 +456,7 @@ impl JsonSchema for PhraseKeys {
     }
 }
 
-/// What is said in one sentence of ours or in several: the English text, and the codes of its sentences.
+/// A text of one or more sentences: the English text, and the codes of its sentences.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wording {
     text: String,
@@ -464,7 +464,7 @@ pub struct Wording {
 }
 
 impl Wording {
-    /// Returns a text that is told already, with the codes beside it.
+    /// Returns a finished text with its codes.
     pub fn new(text: impl Into<String>, codes: impl Into<PhraseKeys>) -> Self {
         Self {
             text: text.into(),
@@ -472,12 +472,12 @@ impl Wording {
         }
     }
 
-    /// Returns several sentences as one text, with `between` between any two of them.
+    /// Returns several sentences as one text, separated by `between`.
     pub fn joined(phrases: &[Phrase], between: &str) -> Self {
         Self::new(phrases.join(between), Phrase::keys(phrases))
     }
 
-    /// Returns it with more behind it, and `between` between the two.
+    /// Appends `more`, separated by `between`.
     #[must_use]
     pub fn and(mut self, between: &str, more: impl Into<Self>) -> Self {
         let more = more.into();
@@ -486,7 +486,7 @@ impl Wording {
         self
     }
 
-    /// Returns it with its text and every parameter changed in the same way, as by what redacts or shortens.
+    /// Applies `change` to its text and every parameter, for example to redact or shorten them.
     #[must_use]
     pub fn map(mut self, change: impl Fn(&str) -> String) -> Self {
         self.text = change(&self.text);
@@ -507,7 +507,7 @@ impl Wording {
         &self.codes
     }
 
-    /// Returns the English text and the codes, each for itself.
+    /// Returns the English text and the codes separately.
     pub fn into_parts(self) -> (String, PhraseKeys) {
         (self.text, self.codes)
     }
@@ -531,7 +531,7 @@ impl fmt::Display for Wording {
     }
 }
 
-/// Fills the parameters in. A parameter's own braces are text.
+/// Fills in the parameters. Braces inside a parameter are literal text.
 fn filled(template: &str, params: &BTreeMap<String, String>) -> String {
     let mut text = String::new();
     let mut rest = template;
@@ -550,7 +550,7 @@ impl fmt::Display for Phrase {
     }
 }
 
-/// Lets a list of phrases be joined as texts are.
+/// Allows a list of phrases to be joined like strings.
 impl Borrow<str> for Phrase {
     fn borrow(&self) -> &str {
         &self.text
@@ -593,7 +593,7 @@ mod tests {
             PhraseCode::AgentQuietOnTask,
             [("quiet", &"6 min"), ("task", &3)],
         );
-        let english = "no event of the agent for 6 min on task 3";
+        let english = "no event from the agent for 6 min on task 3";
         assert_eq!(phrase.to_string(), english);
         assert_eq!(serde_json::to_value(&phrase).unwrap(), english);
         let key = serde_json::to_value(phrase.key()).unwrap();

@@ -1,8 +1,8 @@
-//! Which process: a pid alone is reused, so it is always paired with what makes it unique.
+//! The identity of a process: a pid alone is reused, so it is always paired with what makes it unique.
 
 use serde::{Deserialize, Serialize};
 
-/// A process that can be told from a later one with the same pid.
+/// A process, identified so that a later one with the same pid is not mistaken for it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ProcessId {
@@ -10,18 +10,18 @@ pub struct ProcessId {
     pub pid: u32,
     /// When it started, in clock ticks since boot (field 22 of `/proc/PID/stat`).
     pub process_start_time: u64,
-    /// The boot it belongs to; a pid of another boot is gone.
+    /// The boot id of its machine; a process of another boot is gone.
     #[serde(default)]
     pub boot_id: String,
     /// The pid namespace the number is valid in.
     #[serde(default)]
     pub pid_ns: String,
-    /// The machine.
+    /// The name of the machine.
     #[serde(default)]
     pub host: String,
 }
 
-/// Tells what is known about a process.
+/// The known state of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Life {
     /// It runs.

@@ -1,29 +1,29 @@
-//! How far a team is, counted from its tasks at the moment of asking.
+//! The progress of a team, counted from its tasks when it is requested.
 
 use serde::{Deserialize, Serialize};
 
 use crate::task::{Status, Task};
 
-/// Counts of a team's tasks. Internal tasks are left out.
+/// The number of a team's tasks by state. Internal tasks are not counted.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
 )]
 #[serde(rename_all = "camelCase")]
 pub struct Progress {
-    /// All of them.
+    /// The number of all tasks.
     pub total_tasks: usize,
-    /// Done; those that failed for good are not.
+    /// Completed tasks, without those that failed for good.
     pub completed_tasks: usize,
-    /// Being worked on.
+    /// Tasks in progress.
     pub in_progress_tasks: usize,
-    /// Failed for good.
+    /// Tasks that failed for good.
     pub failed_tasks: usize,
-    /// Neither begun nor ended.
+    /// Pending tasks.
     pub pending_tasks: usize,
 }
 
 impl Progress {
-    /// Counts these tasks.
+    /// Counts the given tasks.
     pub fn of<'a>(tasks: impl IntoIterator<Item = &'a Task>) -> Self {
         let mut progress = Self::default();
         for task in tasks {

@@ -35,7 +35,7 @@ mod values;
 
 pub use lines::LineRedactor;
 
-/// The text that stands where a secret was.
+/// The text that replaces a secret.
 pub const MASK: &str = "[redacted]";
 
 /// Returns the text with every secret replaced by [`MASK`]; borrowed when there is none.
@@ -55,13 +55,13 @@ pub fn redact(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// Returns where the keys of a text are that are told by their own shape, in order: tokens of well-known shapes and private
-/// keys. Values that only their name makes a secret are none: source code is full of them.
+/// Returns the ranges of keys that are recognized by their own shape, in order: tokens of well-known shapes and private
+/// keys. Values that only their name makes a secret are not included: source code is full of them.
 pub fn keys(text: &str) -> Vec<Range<usize>> {
     scan::keys(text)
 }
 
-/// Redacts every string in a JSON value, keys too, and whatever stands under a key that is named like a secret.
+/// Redacts every string in a JSON value, keys included, and every value under a key that is named like a secret.
 pub fn redact_json(value: &mut Value) {
     redact_under(value, None);
 }
@@ -95,7 +95,7 @@ fn redact_under(value: &mut Value, key: Option<&str>) {
     }
 }
 
-/// Renames the keys that hold a secret, in place; two that look the same now are told apart by a number.
+/// Redacts the keys of an object, in place; keys that become equal are numbered.
 fn redact_keys(entries: &mut serde_json::Map<String, Value>) {
     let taken = std::mem::take(entries);
     for (key, entry) in taken {

@@ -1,15 +1,15 @@
-//! Who should get a task: what a worker can do, set against how busy it is.
+//! Routing: decides which worker should get a task, by its capabilities and its load.
 //!
 //! ```text
 //! fitness = (capabilities it has × 1.0 + each one covered only by `general` × 0.5) / required     (none required: 1.0)
 //! score   = clamp(fitness − 0.2 × tasks in progress + 0.1 if idle, 0, 1)
 //! ```
 //!
-//! A role is a capability that nothing else covers: who is not of the role is out.
+//! A role is a capability that `general` does not cover: a worker without a required role is excluded.
 //!
-//! The best score wins; among equals the one with fewer tasks in progress, then the name that sorts first. Workers
-//! that are out (dead, quarantined, able to do none of it) stay in the list, last and with the reason, so that
-//! `teamster task route --explain` can show every worker's sum.
+//! The best score wins; ties go to the worker with fewer tasks in progress, then to the name that sorts first. Excluded
+//! workers (dead, quarantined, without any required capability) stay in the list, last and with the reason, so that
+//! `teamster task route --explain` can show every worker's score.
 
 use std::cmp::Ordering;
 use std::fmt::Write as _;
@@ -20,16 +20,16 @@ use crate::WorkerName;
 /// The capability that covers any other by half.
 pub const GENERAL: &str = "general";
 
-/// How the capability begins that members of a role have.
+/// The prefix of the capability that the members of a role have.
 const ROLE: &str = "role:";
 
-/// After a task has waited this long, whoever can do any of it may take it.
+/// How long a task waits for the best worker; after that, any worker with one of the required capabilities may take it.
 pub const LONG_ENOUGH: Duration = Duration::from_secs(10);
 
 const BUSY_COST: f64 = 0.2;
 const IDLE_BONUS: f64 = 0.1;
 
-/// The capabilities of the workers of each provider, unless the configuration says otherwise.
+/// The default capabilities of each provider's workers.
 const CAPABILITIES: &[(&[&str], &[&str])] = &[
     (
         &["claude", "claude-native"],
@@ -51,7 +51,7 @@ const CAPABILITIES: &[(&[&str], &[&str])] = &[
     (&["command", "scripted"], &[GENERAL]),
 ];
 
-/// Returns what a worker of this provider can do by default; one that nobody knows is taken for a generalist.
+/// Returns the default capabilities of a provider's workers; a worker of an unknown provider is a generalist.
 ///
 /// The provider may carry its argument, as in `command:make x` or `scripted:demo.toml`.
 pub fn default_capabilities(provider: &str) -> &'static [&'static str] {
@@ -62,12 +62,13 @@ pub fn default_capabilities(provider: &str) -> &'static [&'static str] {
         .map_or(&[GENERAL], |(_, capabilities)| capabilities)
 }
 
-/// Returns the capability that members of a role have, and nobody else.
+/// Returns the capability that only the members of a role have.
 pub fn role_ability(role: &str) -> String {
     format!("{ROLE}{}", role.trim().to_lowercase())
 }
 
-/// Returns how much of what is required a worker covers, from 0 to 1. Who is not of a role that is required covers nothing.
+/// Returns the share of the required capabilities that a worker covers, from 0 to 1. It is 0 for a worker without a
+/// required role.
 pub fn fitness(required: &[String], have: &[String]) -> f64 {
     if required.is_empty() {
         return 1.0;
@@ -81,10 +82,10 @@ pub fn fitness(required: &[String], have: &[String]) -> f64 {
     covered / f64::from(u32::try_from(required.len()).unwrap_or(u32::MAX))
 }
 
-/// Short words for capabilities, and what they stand for.
+/// Short names of capabilities, and what they stand for.
 const ALIASES: &[(&str, &str)] = &[("security", "security-review"), ("docs", "documentation")];
 
-/// Returns the capability that a word stands for: another one, or itself.
+/// Returns the capability that a name stands for: another one, or itself.
 fn meant(word: &str) -> &str {
     let known = ALIASES.iter().find(|(alias, _)| *alias == word);
     known.map_or(word, |(_, capability)| capability)
@@ -103,7 +104,7 @@ fn cover(wanted: &str, have: &[String]) -> f64 {
     }
 }
 
-/// Returns how well a task would be placed with a worker, from 0 to 1.
+/// Returns how suitable a worker is for a task, from 0 to 1.
 pub fn score(fitness: f64, in_progress: u32, idle: bool) -> f64 {
     unclamped(fitness, in_progress, idle).clamp(0.0, 1.0)
 }
@@ -111,7 +112,7 @@ pub fn score(fitness: f64, in_progress: u32, idle: bool) -> f64 {
 fn unclamped(fitness: f64, in_progress: u32, idle: bool) -> f64 {
     let bonus = if idle { IDLE_BONUS } else { 0.0 };
     let sum = fitness - BUSY_COST * f64::from(in_progress) + bonus;
-    // Sums that are equal on paper must be equal here, or the noise of the last bit would break the tie.
+    // Mathematically equal scores must compare equal, or rounding errors would decide a tie.
     (sum * 1e9).round() / 1e9
 }
 
@@ -126,26 +127,26 @@ pub struct RoutingCandidate {
     pub in_progress: u32,
     /// Whether it waits for work.
     pub idle: bool,
-    /// Why it gets nothing whatever it can do: dead, quarantined.
+    /// Why it is excluded regardless of its capabilities: dead, quarantined.
     pub out: Option<String>,
 }
 
-/// A candidate with its sum.
+/// A candidate with its score.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scored {
     /// The name of the worker.
     pub name: WorkerName,
-    /// How much of what is required it covers.
+    /// The share of the required capabilities that it covers.
     pub fitness: f64,
-    /// How well the task would be placed there.
+    /// How suitable it is for the task.
     pub score: f64,
     /// How many tasks it works on now.
     pub in_progress: u32,
     /// Whether it waits for work.
     pub idle: bool,
-    /// Why it does not get the task at all.
+    /// Why it is excluded, if it is.
     pub out: Option<String>,
-    /// The sum in words, for people.
+    /// The calculation of the score, for people.
     pub sum: String,
 }
 
@@ -166,7 +167,7 @@ impl Scored {
         }
     }
 
-    /// Best first, a total order as long as names differ.
+    /// Compares candidates, best first; a total order as long as names differ.
     fn order(&self, other: &Self) -> Ordering {
         (self.out.is_some().cmp(&other.out.is_some()))
             .then_with(|| other.score.total_cmp(&self.score))
@@ -175,7 +176,7 @@ impl Scored {
     }
 }
 
-/// Returns every candidate, best first; those that are out come last, in the same order among themselves.
+/// Returns every candidate, best first; excluded ones come last, in the same order among themselves.
 pub fn rank(required: &[String], candidates: &[RoutingCandidate]) -> Vec<Scored> {
     let mut ranked: Vec<Scored> = candidates
         .iter()
@@ -185,10 +186,10 @@ pub fn rank(required: &[String], candidates: &[RoutingCandidate]) -> Vec<Scored>
     ranked
 }
 
-/// Returns whether a worker that looks for work may take an unowned task that needs `required` and has `waited` so
-/// long.
+/// Returns whether a worker that looks for work may take an unowned task that requires `required` and has waited for
+/// `waited`.
 ///
-/// It may not while a better idle worker could come for it; but nobody is waited for longer than [`LONG_ENOUGH`].
+/// It may not while a better idle worker could claim the task, but no task waits for that longer than [`LONG_ENOUGH`].
 pub fn may_pull(
     puller: &WorkerName,
     required: &[String],
@@ -239,7 +240,7 @@ fn say_sum(
     let clamped = score(fitness, busy, idle);
     let _ = write!(sum, " = {}", round(plain));
     if !(0.0..=1.0).contains(&plain) {
-        let _ = write!(sum, ", held to {}", round(clamped));
+        let _ = write!(sum, ", capped at {}", round(clamped));
     }
     if let Some(reason) = out {
         let _ = write!(sum, "; out: {reason}");
@@ -247,7 +248,7 @@ fn say_sum(
     sum
 }
 
-/// Two decimals are what a person compares by.
+/// Rounds to two decimals, for display.
 fn round(number: f64) -> f64 {
     (number * 100.0).round() / 100.0
 }

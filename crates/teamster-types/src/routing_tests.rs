@@ -10,7 +10,7 @@ fn name(name: &str) -> WorkerName {
     name.parse().unwrap()
 }
 
-/// An idle worker with the default capabilities of its provider.
+/// Returns an idle worker with the default capabilities of its provider.
 fn worker(who: &str, provider: &str) -> RoutingCandidate {
     RoutingCandidate {
         name: name(who),
@@ -123,11 +123,11 @@ fn the_best_is_first_and_those_that_are_out_are_last_with_the_reason() {
         .map(|scored| format!("{:<10} {:.2}  {}", scored.name, scored.score, scored.sum))
         .collect();
     insta::assert_snapshot!(shown.join("\n"), @r"
-    reviewer   1.00  fitness 1 (code-review 1) + 0.1 idle = 1.1, held to 1
+    reviewer   1.00  fitness 1 (code-review 1) + 0.1 idle = 1.1, capped at 1
     generalist 0.60  fitness 0.5 (code-review 0.5 by general) + 0.1 idle = 0.6
     reviewer-2 0.40  fitness 1 (code-review 1) − 0.2 × 3 in progress = 0.4
-    ghost      1.00  fitness 1 (code-review 1) + 0.1 idle = 1.1, held to 1; out: dead
-    tired      1.00  fitness 1 (code-review 1) + 0.1 idle = 1.1, held to 1; out: quarantined
+    ghost      1.00  fitness 1 (code-review 1) + 0.1 idle = 1.1, capped at 1; out: dead
+    tired      1.00  fitness 1 (code-review 1) + 0.1 idle = 1.1, capped at 1; out: quarantined
     writer     0.10  fitness 0 (code-review 0) + 0.1 idle = 0.1; out: can do none of code-review
     ");
 }
@@ -137,12 +137,12 @@ fn the_sum_is_said_in_words() {
     let mut candidate = worker("a", "claude");
     assert_eq!(
         Scored::new(&[], &candidate).sum,
-        "fitness 1 (nothing required) + 0.1 idle = 1.1, held to 1"
+        "fitness 1 (nothing required) + 0.1 idle = 1.1, capped at 1"
     );
     candidate = busy(candidate, 5);
     assert_eq!(
         Scored::new(&list(&["testing", "research", "ui-design"]), &candidate).sum,
-        "fitness 0.67 (testing 1, research 0.5 by general, ui-design 0.5 by general) − 0.2 × 5 in progress = -0.33, held to 0"
+        "fitness 0.67 (testing 1, research 0.5 by general, ui-design 0.5 by general) − 0.2 × 5 in progress = -0.33, capped at 0"
     );
 }
 
@@ -151,7 +151,7 @@ fn equal_scores_go_to_the_one_with_less_to_do_then_by_name() {
     let mut half = worker("a", "nobody");
     half.capabilities = list(&["w", "x"]);
     let required = list(&["w", "x", "y", "z", "general"]);
-    // 0.6 − 0.2 and 0.4 are the same on paper, and not in binary.
+    // 0.6 − 0.2 equals 0.4 mathematically, but not in binary.
     let loaded = RoutingCandidate {
         capabilities: list(&["w", "x", "y"]),
         ..busy(half.clone(), 1)

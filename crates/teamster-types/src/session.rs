@@ -1,22 +1,22 @@
-//! A running session of Claude Code, as `sessions/{pid}.json` tells of it.
+//! A running session of Claude Code, as recorded in `sessions/{pid}.json`.
 
 use serde_json::Value;
 
 use crate::process::{Life, ProcessId};
 
-/// A session that left a record.
+/// A recorded session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientSession {
     /// Its id.
     pub id: String,
-    /// The client's process. Older clients do not say where its pid is valid.
+    /// The process of Claude Code. Older versions do not record its pid namespace.
     pub process: ProcessId,
-    /// The pane of tmux it runs in.
+    /// The tmux pane it runs in.
     pub pane: Option<String>,
 }
 
 impl ClientSession {
-    /// Reads the record of the process `pid`; `None` when it names no session.
+    /// Parses the record of the process `pid`; `None` when it names no session.
     pub fn parse(pid: u32, value: &Value) -> Option<Self> {
         let text = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default();
         let id = Some(text("sessionId")).filter(|id| !id.is_empty())?;
@@ -42,8 +42,8 @@ impl ClientSession {
         })
     }
 
-    /// Returns whether it leads the team in the folder `team`: by the id that the registry names, or by the name that
-    /// newer clients derive from it.
+    /// Returns whether it leads the team in the folder `team`: by the id in the registry, or by the name that newer
+    /// versions of Claude Code derive from it.
     pub fn leads(&self, lead_session: &str, team: &str) -> bool {
         let derived = team.strip_prefix("session-");
         let is_derived =
@@ -52,8 +52,9 @@ impl ClientSession {
     }
 }
 
-/// Returns what the records of sessions prove about whoever runs in a pane, with the pid of the session that proves it; `None`
-/// when no session was recorded there. One that runs proves life, and only the end of all of them proves death.
+/// Returns what the session records prove about the process in a tmux pane, with the pid of the session that proves it;
+/// `None` when no session was recorded there. One running session proves that it is alive, and only the end of all of
+/// them proves that it is gone.
 pub fn life_in_pane(
     sessions: &[ClientSession],
     pane: &str,

@@ -1,7 +1,7 @@
-//! A task, as its file holds it.
+//! A task, as stored in its file.
 //!
 //! Claude Code and other programs write these files too, so a [`Task`] keeps the whole JSON object it was read from.
-//! Everything of ours lives under `metadata.teamster`: Claude Code drops unknown top-level keys when it rewrites a
+//! All of teamster's own data is under `metadata.teamster`: Claude Code drops unknown top-level keys when it rewrites a
 //! task, but keeps `metadata`.
 
 mod claim;
@@ -25,7 +25,7 @@ pub const DESCRIPTION_LIMIT: usize = 10_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
-    /// Nobody works on it.
+    /// The task is not in progress.
     Pending,
     /// Its owner works on it.
     InProgress,
@@ -34,7 +34,7 @@ pub enum Status {
 }
 
 impl Status {
-    /// Returns the word in the file.
+    /// Returns the name used in the file.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "pending",
@@ -43,7 +43,7 @@ impl Status {
         }
     }
 
-    /// Returns the state this word means.
+    /// Returns the status with this name.
     pub fn parse(word: &str) -> Option<Self> {
         [Self::Pending, Self::InProgress, Self::Completed]
             .into_iter()
@@ -61,28 +61,28 @@ pub struct Task {
     raw: Object,
 }
 
-/// Holds what a new task is made of.
+/// The contents of a new task.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NewTask {
     /// One line that says what to do.
     pub subject: String,
     /// Everything a worker needs to know.
     pub description: String,
-    /// How it reads while it is being done ("Fixing …"); viewers show the subject without it.
+    /// Its form while it is in progress ("Fixing …"); without it, viewers show the subject.
     pub active_form: Option<String>,
     /// Tasks that must be completed first.
     pub blocked_by: Vec<TaskId>,
     /// The worker it is assigned to.
     pub owner: Option<WorkerName>,
-    /// What its worker must be able to do.
+    /// The capabilities that its worker must have.
     pub capabilities: Vec<String>,
     /// The files it will change.
     pub paths: Vec<String>,
-    /// Commands that prove it done.
+    /// Commands that verify that it is done.
     pub verify: Vec<String>,
-    /// What a run notes about it.
+    /// What a run records about it.
     pub notes: TaskNotes,
-    /// What the plan that it came from calls it.
+    /// Its label in the plan that it came from.
     pub label: Option<String>,
 }
 
@@ -112,12 +112,12 @@ impl Task {
         }
     }
 
-    /// Reads the bytes of `{id}.json`. The error says what is wrong with them.
+    /// Parses the bytes of `{id}.json`. The error says what is wrong with them.
     pub fn parse(id: &TaskId, bytes: &[u8]) -> Result<Self, String> {
         Self::from_object(id, json::parse_object(bytes)?)
     }
 
-    /// Takes an object as the task `id`, if it is one.
+    /// Converts an object to the task `id`, if it is valid.
     pub fn from_object(id: &TaskId, raw: Object) -> Result<Self, String> {
         match raw.get("id") {
             Some(Value::String(inner)) if inner == id.as_str() => {}
@@ -160,7 +160,7 @@ impl Task {
         &self.raw
     }
 
-    /// Returns the object as it may be shown: without the claim's token.
+    /// Returns the object without the claim's token, so that it may be shown.
     pub fn public(&self) -> Object {
         let mut shown = self.raw.clone();
         metadata::hide_token(&mut shown);
@@ -182,12 +182,12 @@ impl Task {
         self.text("description").unwrap_or_default()
     }
 
-    /// Returns the state in the file.
+    /// Returns the status in the file.
     pub fn status(&self) -> Status {
         self.status
     }
 
-    /// Returns whoever has it, by the name in the file (a foreign program may write any).
+    /// Returns the owner's name in the file (a foreign program may write any name).
     pub fn owner(&self) -> Option<&str> {
         self.text("owner").filter(|owner| !owner.is_empty())
     }
@@ -235,7 +235,7 @@ impl Task {
     }
 }
 
-/// Returns the ids in a foreign list: texts, or numbers as some programs write them.
+/// Parses a list of ids: strings, or numbers as some programs write them.
 fn ids(raw: &Object, key: &str) -> Result<Vec<TaskId>, String> {
     let list = match raw.get(key) {
         None | Some(Value::Null) => return Ok(Vec::new()),

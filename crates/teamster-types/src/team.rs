@@ -1,4 +1,4 @@
-//! A team's registry, `config.json`, which Claude Code writes for its own teams in the same shape.
+//! A team's registry, `config.json`. Claude Code writes the registries of its own teams in the same format.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -8,18 +8,18 @@ use crate::process::ProcessId;
 use crate::routing::default_capabilities;
 use crate::{TeamName, Time, WorkerName};
 
-/// Whose team it is.
+/// The program that created a team.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TeamOrigin {
-    /// Made by teamster.
+    /// Created by teamster.
     Teamster,
-    /// Made by Claude Code; read-only for us but for tasks and plain messages.
+    /// Created by Claude Code; teamster changes only its tasks, its messages and the entries of teamster workers.
     Claude,
 }
 
 impl TeamOrigin {
-    /// Returns the word in `--json`.
+    /// Returns the name used in `--json` output.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Teamster => "teamster",
@@ -28,7 +28,7 @@ impl TeamOrigin {
     }
 }
 
-/// Holds what a new team is made of.
+/// The contents of a new team.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewTeam {
     /// Its name.
@@ -39,44 +39,44 @@ pub struct NewTeam {
     pub project: String,
     /// Its first workers.
     pub members: Vec<NewMember>,
-    /// The order of the run it is made for, if it is made for one. It lies with the team from the first moment, so that
-    /// whoever comes after a crash knows what was wanted.
+    /// The specification of the run it is created for, if any. It is stored with the team from the start, so that a run
+    /// can be resumed after a crash.
     pub run: Option<Value>,
 }
 
-/// Somebody who joins.
+/// A new member of a team.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewMember {
     /// The worker's name.
     pub name: WorkerName,
-    /// Which client it drives; empty when that is not known yet.
+    /// The provider of its agent; empty when it is not known yet.
     pub provider: String,
-    /// What it can do, where somebody says so; else what is known of the provider counts.
+    /// Its capabilities, if given; otherwise the defaults of its provider apply.
     pub capabilities: Option<Vec<String>>,
 }
 
-/// A member as the registry lists it. Names of foreign teams are data, not paths.
+/// A member as listed in the registry. Names in foreign teams are data and must not be used as paths.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TeamMember {
     /// Its name.
     pub name: String,
-    /// Which client it drives, or the agent type of a native teammate.
+    /// The provider of its agent, or the agent type of a Claude Code teammate.
     pub provider: String,
     /// How it runs: `process`, `tmux`, `in-process`, `claude-native`.
     pub backend: String,
-    /// Its pane of tmux, `in-process`, or nothing.
+    /// Its tmux pane, `in-process`, or empty.
     pub pane: String,
-    /// Whether Claude Code calls it active; `None` where it does not say.
+    /// Whether Claude Code marks it as active; `None` if it does not say.
     pub is_active: Option<bool>,
-    /// What it can do, where the registry overrides the provider's table.
+    /// Its capabilities, if the registry overrides the provider's defaults.
     pub capabilities: Option<Vec<String>>,
 }
 
-/// The name and the agent type that Claude Code gives to the lead of a team.
+/// The name and the agent type that Claude Code gives the lead of a team.
 pub const CLIENT_LEAD: &str = "team-lead";
-/// How a worker of ours runs, in the words of the registry. No teammate of Claude Code runs so.
+/// The backend type of a teamster worker in the registry. No teammate of Claude Code has it.
 const OUR_BACKEND: &str = "process";
-/// The pane that Claude Code writes for the lead of a team.
+/// The pane that Claude Code records for the lead of a team.
 const LEADER_PANE: &str = "leader";
 
 /// The registry of one team.
@@ -85,12 +85,12 @@ pub struct TeamConfig {
     raw: Object,
 }
 
-/// The format of our part of the registry, and of everything else that a team is kept in. It grows only when an older
-/// teamster would damage what a newer one has written; keys that are only added do not change it.
+/// The version of teamster's part of the registry, and of everything else stored for a team. It increases only when an
+/// older teamster would damage what a newer one has written; added keys do not change it.
 pub const SCHEMA: u64 = 1;
 
 impl TeamMember {
-    /// Returns whether its client is a teammate of Claude Code, which reads its own inbox, and no worker of ours.
+    /// Returns whether it is a teammate of Claude Code, which reads its own inbox, and not a teamster worker.
     pub fn is_clients(&self, team: TeamOrigin) -> bool {
         match team {
             TeamOrigin::Claude => self.backend != OUR_BACKEND,
@@ -114,7 +114,7 @@ impl TeamConfig {
         Some(registry.teamster.schema)
     }
 
-    /// Returns the registry of a new team of ours.
+    /// Returns the registry of a new teamster team.
     pub fn new(team: &NewTeam, base: Option<&str>, host: &ProcessId, now: Time) -> Self {
         let mut raw = Object::new();
         let lead = format!("lead@{}", team.name);
@@ -148,7 +148,7 @@ impl TeamConfig {
         config
     }
 
-    /// Reads `config.json`. The error says what is wrong with it.
+    /// Parses `config.json`. The error says what is wrong with it.
     pub fn parse(bytes: &[u8]) -> Result<Self, String> {
         let raw = json::parse_object(bytes)?;
         match raw.get("members") {
@@ -167,7 +167,7 @@ impl TeamConfig {
         &self.raw
     }
 
-    /// Ours or Claude Code's.
+    /// Returns the program that created the team.
     pub fn kind(&self) -> TeamOrigin {
         match self.raw.get("teamster") {
             Some(Value::Object(_)) => TeamOrigin::Teamster,
@@ -175,12 +175,12 @@ impl TeamConfig {
         }
     }
 
-    /// Returns what it is for.
+    /// Returns its description.
     pub fn description(&self) -> &str {
         self.text("description")
     }
 
-    /// Returns the project it works on: ours names it, of a native team it is its lead's folder.
+    /// Returns the project it works on: a teamster team records it; for a Claude Code team it is the lead's folder.
     pub fn project(&self) -> Option<&str> {
         if let Some(Value::String(project)) = self
             .raw
@@ -193,7 +193,7 @@ impl TeamConfig {
         self.lead_entry().or_else(first)?.get("cwd")?.as_str()
     }
 
-    /// Returns when it was made, in whatever form its maker wrote: two that differ are two teams.
+    /// Returns when it was created, in the form that the creating program wrote: different values mean different teams.
     pub fn created_at(&self) -> Option<&Value> {
         self.raw.get("createdAt")
     }
@@ -204,7 +204,7 @@ impl TeamConfig {
         ProcessId::deserialize(self.raw.get("teamster")?.get("host")?).ok()
     }
 
-    /// Another process runs it from now on.
+    /// Sets the process that runs it from now on.
     pub fn set_host(&mut self, host: &ProcessId) {
         if let Some(Value::Object(ours)) = self.raw.get_mut("teamster") {
             ours.insert(
@@ -219,12 +219,12 @@ impl TeamConfig {
         }
     }
 
-    /// Returns the order of the run it was made for.
+    /// Returns the specification of the run it was created for.
     pub fn run(&self) -> Option<&Value> {
         self.raw.get("teamster")?.get("run")
     }
 
-    /// Another order takes the place of the one it was made for.
+    /// Replaces the specification of its run.
     pub fn set_run(&mut self, run: Value) {
         if let Some(Value::Object(ours)) = self.raw.get_mut("teamster") {
             ours.insert("run".into(), run);
@@ -259,7 +259,7 @@ impl TeamConfig {
         })
     }
 
-    /// Returns every entry of `members`, the lead's included, as it was written.
+    /// Returns every entry of `members` unchanged, including the lead's.
     pub fn entries(&self) -> &[Value] {
         let list = self.raw.get("members").and_then(Value::as_array);
         list.map_or(&[], Vec::as_slice)
@@ -280,14 +280,14 @@ impl TeamConfig {
         found.or_else(|| entries.iter().find(marked))
     }
 
-    /// Returns every entry of `members` but the lead's, as it was written.
+    /// Returns every entry of `members` unchanged, except the lead's.
     pub fn other_entries(&self) -> impl Iterator<Item = &Value> {
         let lead = self.lead_entry();
         let is_lead = move |entry: &Value| lead.is_some_and(|lead| std::ptr::eq(lead, entry));
         self.entries().iter().filter(move |entry| !is_lead(entry))
     }
 
-    /// Returns the name of the lead: as the registry says it, else the one that its client gives to every lead.
+    /// Returns the name of the lead: the one in the registry, else the default of Claude Code.
     pub fn lead_name(&self) -> &str {
         match self.lead_entry().map(|lead| text(lead, "name")) {
             Some(name) if !name.is_empty() => name,
@@ -295,7 +295,7 @@ impl TeamConfig {
         }
     }
 
-    /// Returns everyone but the lead.
+    /// Returns all members except the lead.
     pub fn members(&self) -> Vec<TeamMember> {
         let named = self.other_entries();
         named
@@ -304,7 +304,7 @@ impl TeamConfig {
             .collect()
     }
 
-    /// Returns the member of this name, who is not the lead.
+    /// Returns the member with this name, unless it is the lead.
     pub fn member(&self, name: &str) -> Option<TeamMember> {
         let mut entries = self.other_entries();
         let entry = entries.find(|entry| text(entry, "name") == name)?;
@@ -316,7 +316,7 @@ impl TeamConfig {
         TeamMember {
             name: text(entry, "name").to_owned(),
             provider: match text(entry, "provider") {
-                // Claude Code knows no provider; what its teammate is for tells most.
+                // Claude Code records no provider; the agent type of a teammate is the closest.
                 "" if self.kind() == TeamOrigin::Claude => text(entry, "agentType").to_owned(),
                 provider => provider.to_owned(),
             },
@@ -331,7 +331,8 @@ impl TeamConfig {
         }
     }
 
-    /// Adds a member, or changes the provider and the capabilities of one that is there; false when nothing changed.
+    /// Adds a member, or changes the provider and the capabilities of an existing one; returns false when nothing
+    /// changed.
     pub fn join(&mut self, team: &TeamName, new: &NewMember, cwd: &str, now: Time) -> bool {
         let is_clients = self.kind() == TeamOrigin::Claude;
         let members = self.raw.entry("members").or_insert_with(|| json!([]));
@@ -400,8 +401,8 @@ fn text<'a>(value: &'a Value, key: &str) -> &'a str {
     value.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Writes what a member can do, unless that is what anybody knows of its provider; whether something changed. What was
-/// said about an earlier provider (`is_other`) says nothing about a new one.
+/// Records the capabilities of a member, unless they are the provider's defaults; returns whether something changed.
+/// Capabilities recorded for an earlier provider (`is_other`) do not apply to a new one.
 fn put_capabilities(member: &mut Object, new: &NewMember, is_other: bool) -> bool {
     let own = match &new.capabilities {
         Some(capabilities) if capabilities != default_capabilities(&new.provider) => capabilities,

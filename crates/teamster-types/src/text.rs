@@ -22,18 +22,18 @@ use crate::redact::redact;
 const ESCAPE: char = '\u{1b}';
 const BELL: char = '\u{7}';
 
-/// Limits how much of a text [`shown`] looks at, unless more than that may be shown.
+/// How many bytes of a text [`shown`] examines, unless more may be shown.
 ///
-/// What stands behind so many bytes reaches the first characters only through thousands of invisible ones.
+/// Text further back could only appear among the first characters if thousands of invisible ones came before it.
 const LOOKED_AT: usize = 64 * 1024;
 
-/// A secret is at most so long, in bytes.
+/// The maximum length of a secret, in bytes.
 const LONGEST_SECRET: usize = 8 * 1024;
 
 /// Returns the text without control characters (line feed and tab stay), escape sequences, bidi controls and other
 /// invisible characters: at most `limit` characters, the last of them `…` when something was cut.
 pub fn clean(text: &str, limit: usize) -> Cow<'_, str> {
-    // Most of what programs print is this, and there is much of it.
+    // A fast path: most program output is plain ASCII.
     let is_plain = |byte| matches!(byte, b' '..=b'~' | b'\n' | b'\t');
     if text.len() <= limit && text.bytes().all(is_plain) {
         return Cow::Borrowed(text);
@@ -54,13 +54,13 @@ pub fn clean(text: &str, limit: usize) -> Cow<'_, str> {
     }
 }
 
-/// Redacts and cleans a text; line ends stay. Returns at most `limit` characters.
+/// Redacts and cleans a text, keeping its line ends. Returns at most `limit` characters.
 pub fn shown(text: &str, limit: usize) -> String {
     // A character has at most four bytes.
     let looked_at = limit.saturating_mul(4).max(LOOKED_AT);
     let mut seen = beginning(text, looked_at);
     if seen.len() < text.len() {
-        // Half of a secret would not be seen as one, so the word that was cut is left out.
+        // Half of a secret would not be recognized, so the truncated end is left out.
         let end = beginning(seen, seen.len() - LONGEST_SECRET).len();
         let word = seen[end..].rfind(char::is_whitespace);
         seen = &seen[..end + word.unwrap_or(0)];
@@ -68,7 +68,7 @@ pub fn shown(text: &str, limit: usize) -> String {
     clean(&redact(seen), limit).into_owned()
 }
 
-/// Redacts and cleans a text and puts it on one line, without spaces at its ends.
+/// Redacts and cleans a text and joins it to one line, without surrounding spaces.
 pub fn shown_line(text: &str, limit: usize) -> String {
     let shown = shown(text, limit);
     if shown.contains(['\n', '\t']) || shown.trim().len() != shown.len() {
@@ -78,13 +78,13 @@ pub fn shown_line(text: &str, limit: usize) -> String {
     }
 }
 
-/// Joins the words of a text by single spaces, whatever white space and line ends stood between them.
+/// Joins the words of a text by single spaces, replacing all white space and line ends between them.
 pub fn one_line(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     words.join(" ")
 }
 
-/// Keeps the first `limit` characters of a text, and puts `…` behind them when there were more.
+/// Keeps the first `limit` characters of a text, followed by `…` when there were more.
 pub fn clip(text: &str, limit: usize) -> String {
     match text.char_indices().nth(limit) {
         Some((end, _)) => format!("{}…", &text[..end]),
@@ -92,7 +92,7 @@ pub fn clip(text: &str, limit: usize) -> String {
     }
 }
 
-/// Cuts a text to what fits into `columns` columns of a terminal, the last of them `…` when something was cut.
+/// Truncates a text to `columns` columns of a terminal, the last of them `…` when something was cut.
 pub fn fit(text: &str, columns: usize) -> String {
     if text.width() <= columns {
         return text.to_owned();
@@ -109,8 +109,8 @@ pub fn fit(text: &str, columns: usize) -> String {
     cut
 }
 
-/// Breaks a line between words so that each part fits into `columns` columns; parts after the first are set in by `indent`. A
-/// word that does not fit into a line of its own stays whole.
+/// Wraps a line between words so that each part fits into `columns` columns; parts after the first are indented by
+/// `indent`. A word that is too long for a line stays whole.
 pub fn wrap(line: &str, columns: usize, indent: usize) -> String {
     let mut wrapped = String::with_capacity(line.len());
     let mut taken = 0;
@@ -133,7 +133,7 @@ pub fn width(text: &str) -> usize {
     text.width()
 }
 
-/// Returns the first `most` bytes of a text, or a little less so as not to break a character.
+/// Returns the first `most` bytes of a text, or slightly fewer so as not to split a character.
 fn beginning(text: &str, most: usize) -> &str {
     let mut end = text.len().min(most);
     while !text.is_char_boundary(end) {
@@ -142,7 +142,7 @@ fn beginning(text: &str, most: usize) -> &str {
     &text[..end]
 }
 
-/// Iterates over the characters of a text that may be seen.
+/// Iterates over the visible characters of a text.
 struct Visible<'a> {
     rest: &'a str,
 }
@@ -167,7 +167,7 @@ impl Iterator for Visible<'_> {
 }
 
 impl Visible<'_> {
-    /// Skips what follows an escape character.
+    /// Skips the sequence after an escape character.
     fn skip_sequence(&mut self) {
         match self.rest.chars().next() {
             Some('[') => {
@@ -194,7 +194,7 @@ impl Visible<'_> {
 
     /// Skips a title, a link or another string up to its terminator.
     ///
-    /// One that is never ended reaches to the end of its line and not further, so that it cannot hide what follows.
+    /// An unterminated string ends with its line, so that it cannot hide what follows.
     fn skip_string(&mut self) {
         let end = self
             .rest
@@ -218,7 +218,7 @@ impl Visible<'_> {
     }
 }
 
-/// Characters that are not seen themselves, and change or hide what is.
+/// Invisible characters that change or hide others.
 const UNSEEN: [RangeInclusive<char>; 21] = [
     // Soft hyphen, joiners, fillers and separators that look like nothing or like a space.
     '\u{ad}'..='\u{ad}',
@@ -255,14 +255,14 @@ fn is_unseen(c: char) -> bool {
     c.is_control() || UNSEEN.iter().any(|unseen| unseen.contains(&c))
 }
 
-/// The mark at the beginning of each line that somebody else wrote.
+/// The mark at the beginning of each quoted line.
 pub const MARK: &str = "> ";
 
-/// Returns a text of others with a mark before every line, so that no part of it can pass for our words, and without an end of
-/// line at its end.
+/// Quotes a foreign text with a mark before every line, so that no part of it can pass for teamster's own words.
+/// Returns it without a final line end.
 ///
-/// Whatever a reader may take for the end of a line ends one here: a text cannot begin a line of its own by a character
-/// that we overlook.
+/// Every character that a reader may take for a line end starts a new line here: a text cannot begin a line of its own
+/// with one that we overlook.
 pub fn quoted(text: &str) -> String {
     let text = text.replace("\r\n", "\n");
     let lines: Vec<String> = text
@@ -347,13 +347,13 @@ mod tests {
             ("\u{1b}(Bascii", "ascii"),
             ("\u{1b}7saved\u{1b}8", "saved"),
             ("\u{1b}cReset", "Reset"),
-            // What is not a sequence loses only its escape character.
+            // An incomplete sequence loses only its escape character.
             ("\u{1b}한", "한"),
             ("\u{1b}", ""),
             ("\u{1b}[", ""),
             ("\u{1b}[31", ""),
             ("\u{1b}[한", "한"),
-            // A string without an end hides no other line, and no other sequence.
+            // An unterminated string hides no other line, and no other sequence.
             ("\u{1b}]0;never ended\nnext line", "\nnext line"),
             ("\u{1b}]0;a\u{1b}[31mred", "red"),
         ] {

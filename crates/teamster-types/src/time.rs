@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// The last moment (in the year 9999) that every reader of ISO times takes: nothing that is written may be later.
+/// The last moment (in the year 9999) that every reader of ISO times accepts; no later time may be written.
 const LATEST: i64 = 253_402_207_200_000;
 
-/// A moment in time with the precision our files have: one millisecond.
+/// A moment in time with the precision of teamster's files: one millisecond.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, schemars::JsonSchema)]
 #[schemars(with = "String")]
 pub struct Time(i64);
@@ -20,24 +20,24 @@ impl Time {
         Self(millis)
     }
 
-    /// Milliseconds since 1970-01-01T00:00:00Z.
+    /// Returns the milliseconds since 1970-01-01T00:00:00Z.
     pub const fn as_millis(self) -> i64 {
         self.0
     }
 
-    /// Returns how long ago `earlier` was; zero when it lies in the future, as it may after a clock was set back.
+    /// Returns how long ago `earlier` was; zero when it is in the future, as it may be after the clock was set back.
     pub fn since(self, earlier: Time) -> Duration {
         Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }
 
-    /// This moment and `span` more.
+    /// Returns the moment `span` later.
     #[must_use]
     pub fn after(self, span: Duration) -> Time {
         let millis = i64::try_from(span.as_millis()).unwrap_or(i64::MAX);
         Time(self.0.saturating_add(millis).min(LATEST))
     }
 
-    /// Returns the moment that was `span` earlier.
+    /// Returns the moment `span` earlier.
     #[must_use]
     pub fn before(self, span: Duration) -> Time {
         let millis = i64::try_from(span.as_millis()).unwrap_or(i64::MAX);
@@ -49,13 +49,13 @@ impl fmt::Display for Time {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match jiff::Timestamp::from_millisecond(self.0) {
             Ok(moment) => write!(f, "{moment:.3}"),
-            // Beyond year 9999 no ISO form exists; the number is still true.
+            // There is no ISO form after the year 9999, so write the number.
             Err(_) => write!(f, "{}", self.0),
         }
     }
 }
 
-/// A text that should have been an ISO 8601 moment and is not.
+/// A text that is not a valid ISO 8601 time.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not an ISO 8601 time such as 2026-02-07T12:00:00.123Z")]
 pub struct TimeError(String);
@@ -83,7 +83,7 @@ impl<'de> Deserialize<'de> for Time {
     }
 }
 
-/// Reads a span as people type it: `5s`, `10m`, `24h`, `250ms`, `7d`.
+/// Parses a duration as people type it: `5s`, `10m`, `24h`, `250ms`, `7d`.
 pub fn parse_span(text: &str) -> Option<Duration> {
     let digits = text.find(|c: char| !c.is_ascii_digit())?;
     let number: u64 = text[..digits].parse().ok()?;
@@ -98,7 +98,7 @@ pub fn parse_span(text: &str) -> Option<Duration> {
     Some(Duration::from_millis(number.checked_mul(millis)?))
 }
 
-/// Says a span in the unit a person would use: `47 s`, `3 min`, `5 h`, `2 days`.
+/// Formats a duration in the unit that a person would use: `47 s`, `3 min`, `5 h`, `2 days`.
 pub fn say_span(span: Duration) -> String {
     let seconds = span.as_secs();
     match seconds {

@@ -1,7 +1,7 @@
-//! The steps a task may take: claim, renew, complete, fail, release, retry, edit.
+//! The transitions of a task: claim, renew, complete, fail, release, retry, edit.
 //!
-//! Each is a function of the task, the time and what the caller proves. Both stores call these inside their own
-//! critical section, so the rules exist once. A refused step changes nothing.
+//! Each is a function of the task, the time and the caller's proof. All stores call these inside their own critical
+//! section, so the rules exist once. A refused transition changes nothing.
 
 mod block;
 mod merge;
@@ -19,25 +19,25 @@ use crate::{TaskId, Time, WorkerName};
 pub use block::{Block, BlockAnswer, WORDS_LIMIT, answer_block, block};
 pub use merge::{choose, give_up, merge_lost, merged, unchanged};
 
-/// The time that a claim lasts without being renewed.
+/// The lease of a claim: how long it lasts without being renewed.
 pub const LEASE: Duration = Duration::from_secs(120);
-/// A heartbeat younger than this proves a worker alive.
+/// The maximum age of a heartbeat that proves its worker alive.
 pub const HEARTBEAT_FRESH: Duration = Duration::from_secs(30);
 
-/// Tells why a step was not taken.
+/// The reason a transition was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// Somebody else holds it.
+    /// Another worker holds the task.
     #[error("task {id} is claimed by {by} (lease until {until})")]
     Taken {
         /// The task.
         id: TaskId,
         /// Its holder.
         by: String,
-        /// Until when.
+        /// When its lease expires.
         until: String,
     },
-    /// It is assigned to another worker.
+    /// The task is assigned to another worker.
     #[error("task {id} is assigned to {owner}")]
     Assigned {
         /// The task.
@@ -45,7 +45,7 @@ pub enum Refusal {
         /// The worker it is assigned to.
         owner: String,
     },
-    /// It cannot be claimed now.
+    /// The task cannot be claimed now.
     #[error("task {id} cannot be claimed: {reason}")]
     NotClaimable {
         /// The task.
@@ -53,22 +53,22 @@ pub enum Refusal {
         /// The reason, in words.
         reason: String,
     },
-    /// The token is not the one of the present claim.
+    /// The token does not belong to the current claim.
     #[error("the token does not hold task {id}: {reason}")]
     StaleToken {
         /// The task.
         id: TaskId,
-        /// What is the case instead.
+        /// Why the token is stale.
         reason: String,
     },
-    /// The step makes no sense in this state.
+    /// The transition is not possible in the task's state.
     #[error("task {id} is {state}, so it cannot be {step}")]
     IllegalStep {
         /// The task.
         id: TaskId,
         /// Its state.
         state: String,
-        /// The step.
+        /// The transition.
         step: &'static str,
     },
     /// A text is too long.
@@ -107,18 +107,18 @@ pub fn check_texts(subject: Option<&str>, description: Option<&str>) -> Result<(
     Ok(())
 }
 
-/// Tells why a task in progress may be taken from its holder.
+/// Whether a task in progress may be taken over, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Takeover {
-    /// It may not.
+    /// The task may not be taken over.
     No,
-    /// The lease ran out and the worker is dead.
+    /// The lease has expired and the worker is dead.
     WorkerDead(String),
-    /// The same worker asks for its own task by id, and the process that claimed it is gone.
+    /// The same worker asks for its own task by id, and the claiming process is gone.
     Restarted,
 }
 
-/// Returns why a task in progress is free again: its lease ran out and its worker is dead.
+/// Returns why a task in progress is free again: its lease has expired and its worker is dead.
 pub fn abandoned(task: &Task, process: Life, heartbeat_fresh: bool, now: Time) -> Option<String> {
     let claim = task
         .claim()
@@ -132,7 +132,7 @@ pub fn abandoned(task: &Task, process: Life, heartbeat_fresh: bool, now: Time) -
     })
 }
 
-/// Judges whether `worker` may take `task` over from its holder.
+/// Decides whether `worker` may take `task` over from its holder.
 pub fn takeover(
     task: &Task,
     worker: &WorkerName,
@@ -190,7 +190,7 @@ pub fn check_claimable(
     }
 }
 
-/// Gives the task to `worker`. The caller has checked that it may. `proof` is the secret, and a nonce that is none.
+/// Claims the task for `worker`. The caller has checked that it may. `proof` is the secret token and a public nonce.
 pub fn claim(
     task: &mut Task,
     worker: &WorkerName,
@@ -211,7 +211,7 @@ pub fn claim(
     claim
 }
 
-/// Returns the claim that `token` proves, if it is still the present one.
+/// Returns the claim that `token` proves, if it is still the current one.
 fn proven(task: &Task, token: &Token) -> Result<Claim, Refusal> {
     let stale = |reason: String| Refusal::StaleToken {
         id: task.id().clone(),
@@ -219,7 +219,7 @@ fn proven(task: &Task, token: &Token) -> Result<Claim, Refusal> {
     };
     let Some(claim) = task.claim() else {
         return Err(stale(format!(
-            "it is {} and nobody holds it",
+            "it is {} and not claimed",
             task.status().as_str()
         )));
     };
@@ -254,7 +254,7 @@ fn held(task: &Task, token: &Token, step: &'static str) -> Result<Claim, Refusal
     }
 }
 
-/// Makes the lease last from now.
+/// Renews the lease, starting now.
 pub fn renew(task: &mut Task, token: &Token, now: Time, lease: Duration) -> Result<Claim, Refusal> {
     let mut claim = held(task, token, "renewed")?;
     claim.leased_until = now.after(lease);
@@ -263,7 +263,7 @@ pub fn renew(task: &mut Task, token: &Token, now: Time, lease: Duration) -> Resu
     Ok(claim)
 }
 
-/// Completes the task. `Ok(false)` when it already was, under the same token.
+/// Completes the task. Returns `Ok(false)` when it was already completed under the same token.
 pub fn complete(
     task: &mut Task,
     token: &Token,
@@ -275,7 +275,7 @@ pub fn complete(
     if task.status() == Status::Completed && (result.is_none() || known) {
         return Ok(false);
     }
-    // Another program may have called it completed before its worker could; what the worker made still counts.
+    // Another program may have marked it completed before its worker did; the worker's result still counts.
     task.set_status(Status::Completed);
     task.set_completed_at(Some(now));
     if result.is_some() {
@@ -285,7 +285,8 @@ pub fn complete(
     Ok(true)
 }
 
-/// Records a failed attempt: back to pending after a pause, or the end after the last one.
+/// Records a failed attempt: the task becomes pending again after a retry delay, or fails for good after the last
+/// attempt.
 pub fn fail(
     task: &mut Task,
     before: Option<&Failure>,
@@ -300,7 +301,7 @@ pub fn fail(
     Ok(failure)
 }
 
-/// Puts a task of a dead worker back: the attempt counts, but nobody has to wait.
+/// Requeues the task of a dead worker: the attempt counts, but there is no retry delay.
 pub fn requeue(task: &mut Task, before: Option<&Failure>, error: &str, now: Time) -> Failure {
     let failure = Failure::again(before, task.id(), error, now);
     ended_attempt(task, &failure, None, now);
@@ -323,13 +324,13 @@ fn ended_attempt(task: &mut Task, failure: &Failure, pause: Option<Time>, now: T
     written(task);
 }
 
-/// Takes the task from whoever worked on it. The one that it was assigned to before keeps it.
+/// Removes the owner. A task that was assigned before it was claimed is assigned to the same worker again.
 fn give_back(task: &mut Task) {
     let assigned: Option<WorkerName> = task.assigned_to().and_then(|name| name.parse().ok());
     task.set_owner(assigned.as_ref());
 }
 
-/// Gives the task back without having failed. Without a token it is a person who insists.
+/// Releases the task without counting a failure. Without a token it is forced by a person.
 pub fn release(task: &mut Task, token: Option<&Token>) -> Result<(), Refusal> {
     match token {
         Some(token) => drop(held(task, token, "released")?),
@@ -350,7 +351,7 @@ pub fn release(task: &mut Task, token: Option<&Token>) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Begins anew, as if it had never failed. Refused while somebody works on it or after it was done.
+/// Resets the task as if it had never failed. Refused while it is in progress or after it was completed.
 pub fn retry(task: &mut Task, failure: Option<&Failure>) -> Result<(), Refusal> {
     let waits =
         task.status() == Status::Pending && (failure.is_some() || task.not_before().is_some());
@@ -380,14 +381,14 @@ pub fn retry(task: &mut Task, failure: Option<&Failure>) -> Result<(), Refusal> 
     Ok(())
 }
 
-/// Holds what `task update` changes; `None` leaves a field as it is.
+/// The changes of `task update`; `None` leaves a field as it is.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Edit {
     /// A new subject.
     pub subject: Option<String>,
     /// A new description.
     pub description: Option<String>,
-    /// A new owner; `Some(None)` takes it away.
+    /// A new owner; `Some(None)` removes the owner.
     pub owner: Option<Option<WorkerName>>,
     /// New blockers.
     pub blocked_by: Option<Vec<TaskId>>,
@@ -397,7 +398,7 @@ pub struct Edit {
     pub paths: Option<Vec<String>>,
 }
 
-/// Changes the fields of a task. The owner of a task in progress is changed by releasing it, not here.
+/// Changes the fields of a task. The owner of a task in progress can be changed only by releasing the task.
 pub fn edit(task: &mut Task, edit: &Edit) -> Result<(), Refusal> {
     check_texts(edit.subject.as_deref(), edit.description.as_deref())?;
     let id = task.id().clone();
@@ -442,7 +443,7 @@ pub fn edit(task: &mut Task, edit: &Edit) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Adds or removes `dependent` in the mirror `blocks`; false when nothing changed.
+/// Adds or removes `dependent` in `blocks`; returns false when nothing changed.
 pub fn mirror(task: &mut Task, dependent: &TaskId, present: bool) -> bool {
     let mut blocks = task.blocks().to_vec();
     let known = blocks.contains(dependent);
@@ -459,7 +460,7 @@ pub fn mirror(task: &mut Task, dependent: &TaskId, present: bool) -> bool {
     true
 }
 
-/// Takes a deleted blocker out of `blockedBy`; false when it was not there.
+/// Removes a deleted blocker from `blockedBy`; returns false when it was not there.
 pub fn unblock(task: &mut Task, blocker: &TaskId) -> bool {
     if !task.blocked_by().contains(blocker) {
         return false;

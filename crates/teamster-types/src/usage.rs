@@ -1,18 +1,19 @@
-//! Tokens that agents use.
+//! Token usage of agents.
 
 use serde::{Deserialize, Serialize};
 
-/// Tokens, counted the same way for every client: the four kinds do not overlap.
+/// Token counts, with the same meaning for every provider: `input`, `cached_input`, `cache_write` and `output` do not
+/// overlap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Usage {
-    /// Read by the model and not from a cache.
+    /// Input tokens that did not come from a cache.
     pub input: u64,
-    /// Read from a cache.
+    /// Input tokens read from a cache.
     pub cached_input: u64,
-    /// Written to a cache.
+    /// Input tokens written to a cache.
     pub cache_write: u64,
-    /// Written by the model, its reasoning included.
+    /// Output tokens, including reasoning.
     pub output: u64,
     /// The part of `output` that was reasoning.
     pub reasoning: u64,
@@ -32,19 +33,19 @@ impl Usage {
         *self == Self::default()
     }
 
-    /// Both together.
+    /// Returns the sum of both.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         self.each(other, u64::saturating_add)
     }
 
-    /// Subtracts `other`; no figure becomes less than zero.
+    /// Subtracts `other`; no count becomes negative.
     #[must_use]
     pub fn minus(self, other: Self) -> Self {
         self.each(other, u64::saturating_sub)
     }
 
-    /// Returns the larger figure of each kind.
+    /// Returns the larger count of each kind.
     #[must_use]
     pub fn larger(self, other: Self) -> Self {
         self.each(other, u64::max)

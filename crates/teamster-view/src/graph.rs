@@ -1,4 +1,4 @@
-//! Who waits for whom.
+//! The dependency graph of a team's tasks.
 
 use std::collections::BTreeMap;
 
@@ -14,9 +14,9 @@ use crate::tasks::{self, TaskView};
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GraphView {
-    /// Every task, and every blocker that a foreign program named and that does not exist.
+    /// Every task, and every nonexistent blocker that another program named.
     pub nodes: Vec<GraphNode>,
-    /// `to` waits for `from`.
+    /// The dependencies: `to` waits for `from`.
     pub edges: Vec<GraphEdge>,
     /// The longest chain of tasks that are not completed.
     pub critical_path: Vec<TaskId>,
@@ -27,15 +27,15 @@ pub struct GraphView {
 pub struct GraphNode {
     /// Its id.
     pub id: TaskId,
-    /// What to do.
+    /// The subject of the task.
     pub subject: String,
-    /// The word in the file; `None` for a task that does not exist.
+    /// The status in the task file; `None` for a task that does not exist.
     pub status: Option<&'static str>,
-    /// Where it stands; `missing` when it does not exist.
+    /// Its state; `missing` when it does not exist.
     pub state: &'static str,
-    /// Why it stands there.
+    /// The reason for that state.
     pub reason: String,
-    /// Who has it.
+    /// The owner of the task.
     pub owner: Option<String>,
 }
 
@@ -44,11 +44,11 @@ pub struct GraphNode {
 pub struct GraphEdge {
     /// The blocker.
     pub from: TaskId,
-    /// The one that waits.
+    /// The waiting task.
     pub to: TaskId,
 }
 
-/// The graph of a team's tasks.
+/// Returns the dependency graph of a team's tasks.
 pub fn graph(read: &dyn Read, team: &TeamName) -> Result<GraphView> {
     Ok(of(&tasks::list(read, team)?.tasks))
 }

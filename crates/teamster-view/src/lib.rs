@@ -1,20 +1,28 @@
 //! What a person sees of a team.
 //!
-//! Every function here takes the store and derives what it shows from durable facts at the moment of asking: tasks,
-//! heartbeats, claims, receipts, the journal. Nothing is remembered between two calls and no status is ever written
-//! down, so the command line, the web page and an MCP client cannot disagree.
+//! # What it owns
 //!
-//! - [`tasks`]: where each task stands and why; [`graph`]: who waits for whom
-//! - [`workers`]: how each worker is, with the evidence; [`routes`]: who should get a task
+//! The model that every viewer shows: the command line, the web page and an MCP client.
+//!
+//! # How it works
+//!
+//! What is shown is derived from durable facts: tasks, heartbeats, claims, receipts, the journal. Most functions take the store
+//! and compute their answer at the moment of asking; [`model::LiveTeam`] keeps one team in memory and follows its events.
+//!
+//! - [`tasks`]: the state of each task and the reason for it; [`graph`]: the dependencies between tasks
+//! - [`workers`]: the health of each worker, with the evidence; [`routes`]: which worker should get a task
 //! - `native`: the same for teammates of Claude Code, which have no heartbeats
-//! - [`messages`]: what was sent and whether it arrived
-//! - [`requests`]: what agents want to do, and what a run waits for at its gate: a person has to decide
-//! - [`questions`]: what somebody asked and nobody has answered
+//! - [`messages`]: what was sent and whether it was delivered
+//! - [`requests`]: what needs a person's decision: permission requests of agents, and the gate of a run
+//! - [`questions`]: open questions of agents
 //! - [`teams`]: which teams there are and whether any of their workers is alive
 //! - [`model`]: all of it for one team, now and at any past moment
 //! - [`status`]: all of it in short, fast enough to be asked every second
 //!
-//! Texts are passed on as they were written. Whoever shows them cleans and redacts them.
+//! # What it refuses
+//!
+//! It writes nothing: no status is ever stored. Texts are passed on as they were written; the caller that displays them
+//! cleans and redacts them.
 
 pub mod graph;
 pub mod messages;

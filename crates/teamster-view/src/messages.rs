@@ -1,4 +1,4 @@
-//! What was sent, and whether it arrived.
+//! What was sent, and whether it was delivered.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use teamster_journal::{EventType, family};
 use teamster_store::{Filed, Read, Result};
 use teamster_types::TeamName;
 
-/// A message that nobody has read for this long is shown as undelivered.
+/// A message that is unread for this long is shown as undelivered.
 pub const DELIVERY_DUE: Duration = Duration::from_secs(60);
 
-/// A message with its receipts, as `message list` shows it: everything it was sent with, where it lies, `sentAt`,
+/// Returns a message with its receipts, as `message list` shows it: all its fields, its position, `sentAt`,
 /// `deliveredAt` and `ackedAt`.
 pub fn to_json(filed: &Filed) -> Value {
     let mut object = filed.message.as_object().clone();
@@ -21,7 +21,8 @@ pub fn to_json(filed: &Filed) -> Value {
     Value::Object(object)
 }
 
-/// What workers report to the lead. The host of a run is told by the journal, and leaves the boxes to people.
+/// The message types of workers' reports to the lead. The host of a run reads the journal instead, and leaves the
+/// mailboxes to people.
 const REPORTS: [&str; 9] = [
     "ready",
     "idle",
@@ -34,7 +35,7 @@ const REPORTS: [&str; 9] = [
     "error",
 ];
 
-/// Messages that should have been read by now and were not. Nobody waits for those of a run that is over.
+/// Returns the messages that are overdue for reading. Those of a finished run do not count.
 pub fn overdue(read: &dyn Read, team: &TeamName) -> Result<Vec<Filed>> {
     let now = read.now();
     let due = i64::try_from(DELIVERY_DUE.as_millis()).unwrap_or(i64::MAX);

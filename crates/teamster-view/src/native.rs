@@ -1,4 +1,4 @@
-//! Teams of Claude Code, which have no heartbeats: what their registry and the client's sessions tell.
+//! The health of teams of Claude Code, which have no heartbeats, from their registry and the client's sessions.
 //!
 //! | teammate | lead runs | lead is gone | lead cannot be judged |
 //! |---|---|---|---|
@@ -7,7 +7,7 @@
 //! | in a pane, its own session is gone | dead | dead | dead |
 //! | in a pane otherwise | unknown | unknown | unknown |
 //!
-//! Only `zombies scan` asks tmux about panes: looking at a status starts no program.
+//! Only `zombies scan` asks tmux about panes: showing a status starts no program.
 
 use teamster_store::Read;
 use teamster_types::health::{Assessment, Verdict};
@@ -24,7 +24,7 @@ pub(crate) struct Lead {
 }
 
 impl Lead {
-    /// Looks at every record of the lead: its sessions, and the process that newer clients name in the registry.
+    /// Reads every record of the lead: its sessions, and the process that newer clients record in the registry.
     pub(crate) fn find(read: &dyn Read, team: &str, config: &TeamConfig) -> Self {
         let sessions = read.client_sessions();
         let leads = |session: &&ClientSession| session.leads(config.lead_session(), team);
@@ -52,12 +52,12 @@ impl Lead {
         }
     }
 
-    /// Whether it is proven alive.
+    /// Returns whether it is proven alive.
     pub(crate) fn is_alive(&self) -> bool {
         self.life == Life::Alive
     }
 
-    /// How one teammate is.
+    /// Returns the verdict on one teammate.
     pub(crate) fn assess(&self, read: &dyn Read, member: &TeamMember) -> Assessment {
         let mut evidence = Vec::new();
         let in_process = member.backend == "in-process" || member.pane == "in-process";
@@ -116,7 +116,7 @@ impl Lead {
         Verdict::Unknown
     }
 
-    /// Returns one of four sentences: the lead runs, is gone, cannot be judged, or no process of it is recorded.
+    /// Selects one of four sentences: the lead runs, is gone, cannot be judged, or has no recorded process.
     fn say(&self, [runs, gone, not_judged, unrecorded]: [PhraseCode; 4]) -> Phrase {
         match (self.pid, self.life) {
             (Some(pid), Life::Alive) => Phrase::new(runs, [("pid", &pid)]),

@@ -1,4 +1,4 @@
-//! Questions that wait for words of the leader or of a person.
+//! Questions that wait for an answer of the leader or a person.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -8,15 +8,15 @@ use teamster_store::{Read, Result};
 use teamster_types::phrase::{PhraseKey, Wording};
 use teamster_types::{TaskId, TeamName, Time};
 
-/// The number of events that are searched for open questions.
+/// The number of recent events that are searched for open questions.
 const LOOKED_THROUGH: usize = 20_000;
-/// Events that are read at once.
+/// The number of events that are read at once.
 const PAGE: usize = 1_000;
-/// Questions that are shown: those that wait, and those that are over.
+/// The maximum numbers of open and of ended questions that are shown.
 const MOST_OPEN: usize = 200;
 const MOST_OVER: usize = 100;
 
-/// What became of a question.
+/// The state of a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum QuestionState {
@@ -24,49 +24,49 @@ pub enum QuestionState {
     Open,
     /// It was answered.
     Answered,
-    /// Nobody waits for an answer any more.
+    /// It expired: no agent waits for an answer any more.
     Expired,
 }
 
-/// A question of an agent, and what became of it.
+/// A question of an agent, and its state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "Question")]
 pub struct QuestionView {
-    /// Its name, for the answer.
+    /// Its id, for the answer.
     pub id: String,
-    /// Who asks.
+    /// The asker.
     pub from: String,
-    /// The task that it is about.
+    /// The task that it concerns.
     pub task_id: Option<TaskId>,
-    /// What is wanted: `ask`, `blocked`, `plan` or `proposal`.
+    /// The kind of the question: `ask`, `blocked`, `plan` or `proposal`.
     pub kind: &'static str,
-    /// Who is to answer: `leader` or `person`.
+    /// The addressee: `leader` or `person`.
     pub to: &'static str,
-    /// The question in words.
+    /// The text of the question.
     pub text: String,
-    /// Since when it waits.
+    /// When it was asked.
     pub asked_at: Time,
-    /// Why somebody else than the first addressee is to answer.
+    /// Why the question was forwarded from its first addressee.
     pub forwarded: Option<String>,
-    /// The codes of these words, for other languages; empty where somebody else wrote them, or an older version did.
+    /// The message codes of this text, for translation; empty if teamster did not write it, or an older version did.
     pub forwarded_codes: Vec<PhraseKey>,
-    /// The task that is proposed.
+    /// The proposed task.
     pub proposal: Option<ProposedTask>,
-    /// What became of it.
+    /// Its state.
     pub state: QuestionState,
-    /// The answer, or why nobody waits for one any more.
+    /// The answer, or why the question expired.
     pub answer: Option<String>,
-    /// The codes of these words, for other languages; empty where somebody else wrote them, or an older version did.
+    /// The message codes of this text, for translation; empty if teamster did not write it, or an older version did.
     pub answer_codes: Vec<PhraseKey>,
     /// Who answered.
     pub answered_by: Option<String>,
-    /// When it was answered, or ended without an answer.
+    /// When it was answered or expired.
     pub ended_at: Option<Time>,
 }
 
 impl QuestionView {
-    /// Returns what a viewer shows of a question.
+    /// Creates the view of a question.
     pub fn of(question: &Question) -> Self {
         let (state, answer, answered_by, ended_at) = match &question.fate {
             QuestionFate::Open => (QuestionState::Open, None, None, None),
@@ -112,17 +112,17 @@ impl QuestionView {
         self.state == QuestionState::Open
     }
 
-    /// Returns whether it waits for words of a person.
+    /// Returns whether it waits for a person's answer.
     pub fn is_for_person(&self) -> bool {
         self.is_open() && self.to == Addressee::Person.as_str()
     }
 
-    /// Returns whether a worker can do nothing until it is answered.
+    /// Returns whether a worker waits for its answer.
     pub fn is_waited_for_by(&self, worker: &str) -> bool {
         self.is_open() && self.from == worker && self.kind == QuestionKind::Ask.as_str()
     }
 
-    /// Returns who asks what, in words: `worker-1 asks about task 3: Which port?`.
+    /// Returns a sentence for people: `worker-1 asks about task 3: Which port?`.
     pub fn words(&self) -> String {
         let about = match &self.task_id {
             Some(task) => format!(" about task {task}"),
@@ -148,7 +148,7 @@ impl QuestionView {
     }
 }
 
-/// Returns the questions of a team for a viewer: all that wait for an answer, and the last that do not any more.
+/// Returns the questions of a team for a viewer: the oldest open ones, and the last ended ones, up to a limit each.
 pub(crate) fn shown(questions: &Questions) -> Vec<QuestionView> {
     let over: Vec<&Question> = questions.all().filter(|it| !it.is_open()).collect();
     let mut shown: Vec<&Question> = questions.open().take(MOST_OPEN).collect();
@@ -159,7 +159,7 @@ pub(crate) fn shown(questions: &Questions) -> Vec<QuestionView> {
 
 /// Returns the questions of a team that wait for an answer, the oldest first.
 pub fn open(read: &dyn Read, team: &TeamName) -> Result<Vec<QuestionView>> {
-    // Most teams never ask anything, and that is found out without reading their events.
+    // Most teams never ask anything, which can be checked without reading their events.
     let asked = [family::QUESTION, EventType::TaskBlocked.name()];
     if read.last_of(team, &asked)?.is_none() {
         return Ok(Vec::new());
@@ -168,7 +168,7 @@ pub fn open(read: &dyn Read, team: &TeamName) -> Result<Vec<QuestionView>> {
     Ok(questions.open().map(QuestionView::of).collect())
 }
 
-/// Returns one question and what became of it, or `None` when the event at its position asks nothing.
+/// Returns the question at this position with its state, or `None` when the event there asks nothing.
 pub fn find(read: &dyn Read, team: &TeamName, seq: u64) -> Result<Option<Question>> {
     let mut questions = Questions::default();
     let mut from = seq;

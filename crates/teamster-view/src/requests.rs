@@ -1,4 +1,4 @@
-//! What a person has to decide: what agents want to do, and the work of a run at its gate.
+//! What needs a person's decision: permission requests of agents, and the work of a run at its gate.
 
 use std::collections::BTreeSet;
 
@@ -8,10 +8,11 @@ use teamster_store::{Read, Result};
 use teamster_types::TeamName;
 use teamster_types::phrase::Wording;
 
-/// A request is denied after minutes without an answer, and in that time no team records more events than this.
+/// The number of recent events that are searched for open requests. An unanswered request is denied within minutes, and
+/// no team records more events than this in that time.
 const LOOKED_THROUGH: usize = 20_000;
 
-/// A request of an agent that waits for a person's answer, and the worker whose agent it is.
+/// A permission request that waits for a person's answer, and the worker whose agent made it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WaitingRequest {
@@ -23,7 +24,7 @@ pub struct WaitingRequest {
 }
 
 impl WaitingRequest {
-    /// Returns who wants what, in words: `worker-1 asks to be allowed: Bash rm -r build`.
+    /// Returns a sentence for people: `worker-1 asks to be allowed: Bash rm -r build`.
     pub fn words(&self) -> String {
         format!("{} asks to be allowed: {}", self.worker, self.request.what)
     }
@@ -70,7 +71,7 @@ fn still_open(events: &[Event], worker: &str) -> Vec<PermissionRequest> {
             EventKind::AgentEvent(agent) if is_own => {
                 PermissionRequest::follow(&mut open, event, &agent);
             }
-            // Another run of the agent, or none any more.
+            // The agent was restarted or has ended.
             EventKind::WorkerSpawned(_)
             | EventKind::WorkerStarted(_)
             | EventKind::WorkerStopped(_)
@@ -92,20 +93,21 @@ fn still_open(events: &[Event], worker: &str) -> Vec<PermissionRequest> {
     open
 }
 
-/// What is at the gate stands among the last events: nobody works while it is open.
+/// The number of recent events that are searched for the gate. No worker runs while it is open, so few events follow
+/// it.
 const GATE_REACH: usize = 200;
 
-/// What a person has to decide about.
+/// The gate of a run that waits for a person's decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenGate {
-    /// The commit; empty where everybody works in one folder.
+    /// The commit; empty when all workers share one folder.
     pub commit: String,
-    /// What the checks came to, in words.
+    /// The results of the checks, as text.
     pub words: Wording,
 }
 
 impl OpenGate {
-    /// The command that takes the work.
+    /// Returns the command that approves the work.
     pub fn command(&self, team: &TeamName) -> String {
         match self.commit.as_str() {
             "" => format!("teamster approve --team {team}"),
@@ -119,7 +121,7 @@ pub fn open_gate(read: &dyn Read, team: &TeamName) -> Result<Option<OpenGate>> {
     Ok(open_decisions(read, team)?.0)
 }
 
-/// Returns what a run waits for a person to decide about: its work at the gate, and the revision of its plan.
+/// Returns what a run waits for a person to decide: the work at its gate, and the revision of its plan.
 pub fn open_decisions(read: &dyn Read, team: &TeamName) -> Result<(Option<OpenGate>, Option<u32>)> {
     let mut state = RunState::default();
     for event in read.last_events(team, GATE_REACH)?.events {

@@ -1,4 +1,4 @@
-//! Who should get a task, with every worker's sum.
+//! Which worker should get a task, with every worker's score.
 
 use serde::Serialize;
 use teamster_store::{Read, Result};
@@ -10,27 +10,27 @@ use teamster_types::{TeamName, WorkerName};
 
 use crate::workers::{self, WorkerRow};
 
-/// One worker's place for a task, the best first.
+/// The rating of one worker for a task.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkerRoute {
     /// The name of the worker.
     pub worker: WorkerName,
-    /// How much of what the task needs it can do.
+    /// How well its capabilities match what the task needs.
     pub fitness: f64,
-    /// How well the task would be placed there.
+    /// The overall score for assigning the task to it.
     pub score: f64,
     /// How many tasks it works on now.
     pub in_progress: u32,
-    /// Whether it waits for work.
+    /// Whether it is idle.
     pub idle: bool,
-    /// Why it does not get the task at all.
+    /// Why it is excluded from the task.
     pub out: Option<String>,
-    /// The sum in words.
+    /// The calculation of the score, as text.
     pub sum: String,
 }
 
-/// Every worker of the team for this task, the best first, those that are out last.
+/// Returns the rating of every worker of the team for this task, the best first and the excluded ones last.
 pub fn routes(
     read: &dyn Read,
     team: &TeamName,
@@ -49,7 +49,7 @@ pub fn routes(
     Ok(ranked.into_iter().map(WorkerRoute::from).collect())
 }
 
-/// A teammate whose name could not be a worker's is none that tasks are routed to.
+/// Returns the routing candidate for a worker. A teammate whose name is not a valid worker name is never routed to.
 fn candidate(row: &WorkerRow, members: &[TeamMember], tasks: &[Task]) -> Option<RoutingCandidate> {
     let held = tasks.iter().filter(|task| {
         task.status() == Status::InProgress && task.owner() == Some(row.name.as_str())

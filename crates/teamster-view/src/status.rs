@@ -1,4 +1,4 @@
-//! A team in short: how far it is, how its workers are, what needs a person.
+//! The summary of a team: its progress, the health of its workers, and its problems.
 
 use std::collections::BTreeMap;
 
@@ -22,37 +22,37 @@ use crate::workers::{self, WorkerRow, Workers};
 /// A team as `status` shows it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TeamStatus {
-    /// Its folder's name.
+    /// The name of its folder.
     pub name: String,
     /// The project it works on.
     pub project: Option<String>,
-    /// Whose team; `None` when its registry cannot be read.
+    /// The program that created the team; `None` when its registry cannot be read.
     pub kind: Option<TeamKind>,
     /// The stage of its run; `None` while it has no run.
     pub stage: Option<String>,
-    /// The phase of the flow that its run follows; `None` when the flow has stages only.
+    /// The phase of the flow that its run follows; `None` when the flow has only stages.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub phase: Option<PhaseNow>,
-    /// Where the run stands, for whoever wants more than its stage.
+    /// The full state of the run.
     #[serde(skip)]
     pub run: RunNow,
-    /// How far it is.
+    /// Its progress.
     pub progress: Progress,
     /// Its workers.
     pub workers: Vec<WorkerRow>,
-    /// What needs a person.
+    /// The problems that need a person.
     #[serde(serialize_with = "without_codes")]
     pub problems: Vec<TeamProblem>,
-    /// What somebody asked and nobody has answered.
+    /// The open questions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub questions: Vec<QuestionView>,
-    /// What agents want to do and a person has to decide.
+    /// The permission requests of agents that wait for a person.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub requests: Vec<WaitingRequest>,
 }
 
 impl TeamStatus {
-    /// Returns how many answers of a person are waited for.
+    /// Returns the number of answers that are expected from a person.
     pub fn answers_wanted(&self) -> usize {
         let questions = self.questions.iter().filter(|open| open.is_for_person());
         let plans = self.problems.iter();
@@ -61,22 +61,22 @@ impl TeamStatus {
     }
 }
 
-/// Something that needs a person.
+/// A problem that needs a person.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[schemars(rename = "Problem")]
 pub struct TeamProblem {
-    /// What sort of problem.
+    /// The kind of a problem.
     pub kind: ProblemKind,
-    /// What it is about: a worker, a message's box, a file.
+    /// The subject: a worker, a mailbox, a file.
     pub about: String,
-    /// What is the matter.
+    /// The description of the problem.
     pub error: String,
-    /// The codes of the sentences that say so, for other languages.
+    /// The message codes of the description, for translation.
     pub codes: Vec<PhraseKey>,
 }
 
 impl TeamProblem {
-    /// Returns a problem that one sentence tells.
+    /// Creates a problem with a one-sentence description.
     pub(crate) fn new(kind: ProblemKind, about: &str, error: &Phrase) -> Self {
         Self {
             kind,
@@ -86,7 +86,7 @@ impl TeamProblem {
         }
     }
 
-    /// Returns the problem of a file that cannot be understood.
+    /// Creates the problem of a file that cannot be parsed.
     pub fn damaged(file: &str, error: &str) -> Self {
         let told = Phrase::new(PhraseCode::FileDamaged, [("error", &error)]);
         Self {
@@ -95,7 +95,7 @@ impl TeamProblem {
         }
     }
 
-    /// Returns the problem of a worker that is not well.
+    /// Creates the problem of an unhealthy worker.
     pub(crate) fn of_worker(
         name: &str,
         error: String,
@@ -113,23 +113,23 @@ impl TeamProblem {
     }
 }
 
-/// What sort of problem.
+/// The kind of a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ProblemKind {
-    /// A file that cannot be understood.
+    /// A file cannot be parsed.
     Damaged,
-    /// A worker that is not healthy.
+    /// A worker is not healthy.
     Worker,
-    /// A message that nobody has read in time.
+    /// A message was not read in time.
     Undelivered,
-    /// The work of a run that waits for a decision.
+    /// The work of a run waits for a decision.
     Approval,
-    /// The plan of a run that waits for a decision.
+    /// The plan of a run waits for a decision.
     Plan,
 }
 
-/// Writes problems as scripts have always read them: the codes are for viewers that speak another language.
+/// Serialises problems in the format that scripts rely on, without the codes for translation.
 fn without_codes<S: serde::Serializer>(
     problems: &[TeamProblem],
     serializer: S,
@@ -147,13 +147,13 @@ fn without_codes<S: serde::Serializer>(
     }))
 }
 
-/// The status of one team that was found. A registry that cannot be read is a problem, not an error: it must not hide
-/// the other teams.
+/// Returns the status of a listed team. A registry that cannot be read is a problem, not an error: it must not hide the
+/// other teams.
 pub fn of_entry(read: &dyn Read, entry: &TeamEntry, limits: &Limits) -> Result<TeamStatus> {
     of_entry_by(read, entry, limits, &|team| run_now(read, team))
 }
 
-/// Returns the status of one team that was found. `run` is asked where its run stands.
+/// Returns the status of a listed team. `run` looks up the state of its run.
 pub(crate) fn of_entry_by(
     read: &dyn Read,
     entry: &TeamEntry,
@@ -163,7 +163,7 @@ pub(crate) fn of_entry_by(
     match (&entry.config, entry.name.parse::<TeamName>()) {
         (Ok(config), Ok(team)) => of_team(read, &team, config, limits, run(&team)?),
         (Ok(config), Err(error)) => {
-            // A foreign program may name its teams as it likes; such a name never becomes a path.
+            // Another program may choose any team name; an invalid one never becomes a path.
             let mut status = empty(&entry.name);
             status.project = config.project().map(str::to_owned);
             status.kind = Some(kind(config.kind()));
@@ -180,7 +180,7 @@ pub(crate) fn of_entry_by(
     }
 }
 
-/// The status of one team.
+/// Returns the status of one team.
 fn of_team(
     read: &dyn Read,
     team: &TeamName,
@@ -219,7 +219,8 @@ fn of_team(
     })
 }
 
-/// Returns the status of a session that is known by its state file only, as [`Sessions`](crate::model::Sessions) shows it.
+/// Returns the status of a session that is known only by its state file, as [`Sessions`](crate::model::Sessions) shows
+/// it.
 pub fn of_session(view: &TeamView) -> TeamStatus {
     TeamStatus {
         project: view.project.clone(),
@@ -235,7 +236,7 @@ pub fn of_session(view: &TeamView) -> TeamStatus {
     }
 }
 
-/// Adds what the state file of a session tells of its team, which has a registry.
+/// Adds what the state file of a session says about its team, which has a registry.
 pub fn add_session(status: &mut TeamStatus, session: &TeamView) {
     let known: Vec<TeamProblem> = status.workers.iter().filter_map(unwell).collect();
     workers::add_session(&mut status.workers, session);
@@ -248,7 +249,7 @@ pub fn add_session(status: &mut TeamStatus, session: &TeamView) {
     }
 }
 
-/// Files that cannot be understood, and workers that are not well.
+/// Returns the problems of unparsable files and unhealthy workers.
 pub(crate) fn with_workers(broken: &[Damaged], workers: &Workers) -> Vec<TeamProblem> {
     let files = broken.iter().chain(&workers.problems);
     files
@@ -257,7 +258,7 @@ pub(crate) fn with_workers(broken: &[Damaged], workers: &Workers) -> Vec<TeamPro
         .collect()
 }
 
-/// Lines of the journal that are no events, in one problem.
+/// Returns one problem for all lines of the journal that are not events.
 pub(crate) fn damaged_journal(read: &dyn Read, team: &TeamName) -> Result<Option<TeamProblem>> {
     let (lines, count) = read.damaged_lines(team)?;
     Ok(lines.first().map(|first| {
@@ -272,7 +273,7 @@ pub(crate) fn damaged_journal(read: &dyn Read, team: &TeamName) -> Result<Option
     }))
 }
 
-/// Messages that nobody has read in time.
+/// Returns the problems of messages that were not read in time.
 pub(crate) fn unread(read: &dyn Read, team: &TeamName) -> Result<Vec<TeamProblem>> {
     Ok(undelivered(&messages::overdue(read, team)?, read.now()))
 }
@@ -297,7 +298,7 @@ fn damaged(file: &str, error: &str) -> TeamProblem {
     TeamProblem::damaged(file, error)
 }
 
-/// Returns what waits for a person's decision: the work at the gate, or a plan.
+/// Returns the decision that a person has to make: about the work at the gate, or about a plan.
 pub(crate) fn at_gate(read: &dyn Read, team: &TeamName) -> Result<Option<TeamProblem>> {
     let (gate, plan) = open_decisions(read, team)?;
     let gate = gate.map(|gate| {
@@ -306,7 +307,7 @@ pub(crate) fn at_gate(read: &dyn Read, team: &TeamName) -> Result<Option<TeamPro
         let waits = Phrase::new(PhraseCode::WorkWaits, waits);
         let mut problem = TeamProblem::new(ProblemKind::Approval, "approval", &waits);
         if !gate.words.codes().is_empty() {
-            // What is in the words has codes of its own.
+            // The text itself has its own codes.
             let decide = Phrase::new(PhraseCode::WaitsForDecision, [("command", &command)]);
             problem.codes = gate.words.codes().to_vec();
             problem.codes.push(decide.key().clone());
@@ -329,7 +330,7 @@ fn unwell(row: &WorkerRow) -> Option<TeamProblem> {
     })
 }
 
-/// One problem for each box, however many messages wait in it.
+/// Returns one problem per mailbox, however many messages wait in it.
 fn undelivered(overdue: &[Filed], now: Time) -> Vec<TeamProblem> {
     let mut boxes: BTreeMap<&str, Vec<&Filed>> = BTreeMap::new();
     for filed in overdue {

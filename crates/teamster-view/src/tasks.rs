@@ -1,4 +1,4 @@
-//! A task with where it stands and why.
+//! Tasks with their state and the reason for it.
 
 use std::cell::OnceCell;
 
@@ -14,7 +14,7 @@ use teamster_types::task::{Status, Task};
 use teamster_types::transitions::{HEARTBEAT_FRESH, abandoned};
 use teamster_types::{TaskId, TeamName};
 
-/// A task as it is shown.
+/// A task with its state.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TaskView {
     task: Task,
@@ -22,27 +22,27 @@ pub struct TaskView {
 }
 
 impl TaskView {
-    /// The task itself.
+    /// Returns the task itself.
     pub fn task(&self) -> &Task {
         &self.task
     }
 
-    /// Where it stands.
+    /// Returns its state.
     pub fn state(&self) -> State {
         self.standing.state
     }
 
-    /// Why it stands there, in words.
+    /// Returns the reason for its state, as text.
     pub fn reason(&self) -> &str {
         &self.standing.reason
     }
 
-    /// Where it stands and why.
+    /// Returns its state and the reason for it.
     pub fn standing(&self) -> &Standing {
         &self.standing
     }
 
-    /// The task file without the claim's token, with `state` and `reason`.
+    /// Returns the task file without the claim's token, with `state` and `reason`.
     pub fn to_json(&self) -> Value {
         let mut object = self.task.public();
         object.insert("state".into(), json!(self.state()));
@@ -54,22 +54,22 @@ impl TaskView {
 /// All tasks of a team.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TaskListView {
-    /// Those that could be read, in the order of their numbers.
+    /// The readable tasks, in number order.
     pub tasks: Vec<TaskView>,
-    /// Those that could not.
+    /// The unreadable task files.
     pub problems: Vec<Damaged>,
-    /// How far the team is.
+    /// The progress of the team.
     pub progress: Progress,
 }
 
-/// Returns one task, judged by those it waits for.
+/// Returns one task, evaluated against its blockers.
 pub fn task(read: &dyn Read, team: &TeamName, id: &TaskId) -> Result<TaskView> {
     Ok(judged(read, team, read.task(team, id)?))
 }
 
-/// Returns a task that was just read or changed, judged by those it waits for.
+/// Returns a task that was just read or changed, evaluated against its blockers.
 pub fn judged(read: &dyn Read, team: &TeamName, task: Task) -> TaskView {
-    // A blocker that cannot be read blocks, like one that is missing.
+    // An unreadable blocker blocks, like a missing one.
     let standing = standing(&task, read.now(), |id| {
         Blocker::of(read.task(team, id).ok().as_ref())
     });
@@ -77,7 +77,7 @@ pub fn judged(read: &dyn Read, team: &TeamName, task: Task) -> TaskView {
     TaskView { task, standing }
 }
 
-/// Where a task stands whose worker died: a claim would get it, although its file still says `in_progress`.
+/// Returns the state of a task whose worker died: it can be claimed, although its file still says `in_progress`.
 fn free_again(
     read: &dyn Read,
     team: &TeamName,
@@ -102,7 +102,7 @@ fn free_again(
     Some(Standing::new(State::Claimable, &[because]))
 }
 
-/// Every task of a team.
+/// Returns every task of a team.
 pub fn list(read: &dyn Read, team: &TeamName) -> Result<TaskListView> {
     let found = read.tasks(team)?;
     let progress = Progress::of(&found.tasks);
@@ -113,7 +113,7 @@ pub fn list(read: &dyn Read, team: &TeamName) -> Result<TaskListView> {
     })
 }
 
-/// All tasks of a team, each judged by the others.
+/// Evaluates all tasks of a team, each in relation to the others.
 pub(crate) fn judge(read: &dyn Read, team: &TeamName, tasks: Vec<Task>) -> Vec<TaskView> {
     let standings = standings(&tasks, read.now());
     let beats = OnceCell::new();
@@ -128,7 +128,7 @@ pub(crate) fn judge(read: &dyn Read, team: &TeamName, tasks: Vec<Task>) -> Vec<T
 }
 
 impl TaskListView {
-    /// Notes which tasks nobody gets now, because one that is being worked on may change the same files.
+    /// Marks the tasks that cannot be claimed now, because a running task may change the same files.
     pub fn note_reservations(&mut self, rule: Reservations) {
         if rule != Reservations::Enforce {
             return;
@@ -156,7 +156,7 @@ impl TaskListView {
     }
 }
 
-/// The tasks among `views` that a worker could take now without naming one.
+/// Returns whether a worker could claim the task now without naming it.
 pub fn is_offered(view: &TaskView) -> bool {
     view.state() == State::Claimable && !view.task().is_internal()
 }

@@ -1,4 +1,4 @@
-//! Which teams there are, and whether anybody of them lives.
+//! Which teams exist, and whether any of their processes are alive.
 
 use std::fmt;
 
@@ -20,30 +20,31 @@ use crate::workers::assess;
 /// One team, as `team list` shows it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TeamListRow {
-    /// Its folder's name.
+    /// The name of its folder.
     pub name: String,
-    /// Whose team; `None` when its registry cannot be read.
+    /// The program that created the team; `None` when its registry cannot be read.
     pub kind: Option<TeamOrigin>,
     /// The project it works on.
     pub project: Option<String>,
     /// How many workers it has.
     pub members: usize,
-    /// Whether it still does something.
+    /// Whether it is active.
     pub state: Viewed,
     /// What is wrong with its registry.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }
 
-/// How it is found out where a team's run stands.
+/// A function that looks up the state of a team's run.
 pub(crate) type RunOf<'a> = &'a dyn Fn(&TeamName) -> Result<RunNow>;
 
-/// Returns the row of a team that was found.
+/// Returns the row of a listed team.
 pub fn row(read: &dyn Read, entry: &TeamEntry) -> TeamListRow {
     row_by(read, entry, &|team| run_now(read, team))
 }
 
-/// Returns the row of a team that was found. `run` is asked where its run stands, if nothing else tells whether it is over.
+/// Returns the row of a listed team. `run` looks up the state of its run, if nothing else shows whether the team has
+/// ended.
 pub(crate) fn row_by(read: &dyn Read, entry: &TeamEntry, run: RunOf<'_>) -> TeamListRow {
     let config = entry.config.as_ref();
     TeamListRow {
@@ -58,9 +59,10 @@ pub(crate) fn row_by(read: &dyn Read, entry: &TeamEntry, run: RunOf<'_>) -> Team
     }
 }
 
-/// Returns whether a team still does something. It is live when somebody of it is proven alive: by a fresh heartbeat, a
-/// living host or lead process, or a claim whose lease runs. It is ended when nobody is, and its run has finished or,
-/// without a run, all its tasks are completed or failed for good. Otherwise it is stale, also when it cannot be read.
+/// Returns whether a team is active. It is live when a worker or its host is proven alive: by a fresh heartbeat, a
+/// living host or lead process, or a claim with an unexpired lease. It is ended when none is, and its run has finished
+/// or, without a run, all its tasks are completed or failed permanently. Otherwise, and when it cannot be read, it is
+/// stale.
 pub(crate) fn state(read: &dyn Read, entry: &TeamEntry, run: RunOf<'_>) -> Viewed {
     let (Ok(team), Ok(config)) = (entry.name.parse::<TeamName>(), &entry.config) else {
         return Viewed::Stale;
@@ -73,7 +75,7 @@ pub(crate) fn state(read: &dyn Read, entry: &TeamEntry, run: RunOf<'_>) -> Viewe
         .map_or_else(|_| Progress::default(), |(progress, _)| progress);
     let left = progress.pending_tasks + progress.in_progress_tasks;
     let run = run(&team).unwrap_or_default();
-    // A run that waits at its gate has no task left, and is not over: a person has to decide.
+    // A run that waits at its gate has no task left, but has not finished: a person has to decide.
     let is_under_way = run.stage.is_some() && !run.finished;
     if run.finished || (progress.total_tasks > 0 && left == 0 && !is_under_way) {
         Viewed::Ended
@@ -98,42 +100,44 @@ fn is_live(read: &dyn Read, team: &TeamName, config: &TeamConfig) -> bool {
         || is_at_work(read, team) && holders(read, team).iter().any(|holder| holder.leased)
 }
 
-/// The counts are cheap; the tasks are read only when these say that one is being worked on.
+/// The counts are cheap; the tasks are read only when the counts show that one is in progress.
 fn is_at_work(read: &dyn Read, team: &TeamName) -> bool {
     read.progress(team)
         .is_ok_and(|(progress, _)| progress.in_progress_tasks > 0)
 }
 
-/// Whether the process that hosts a team runs: the one we recorded, or the lead of a team of Claude Code.
+/// Returns whether the host of a team is running: the process that teamster recorded, or the lead of a team of Claude
+/// Code.
 fn is_hosted(read: &dyn Read, team: &TeamName, config: &TeamConfig) -> bool {
     match config.kind() {
         TeamOrigin::Claude => Lead::find(read, team.as_str(), config).is_alive(),
         TeamOrigin::Teamster => {
             let host = config.host();
-            // Whoever hosted a run that is over may do other things now.
+            // The process that hosted a finished run may have moved on to other work.
             host.is_some_and(|host| read.life(&host) == Life::Alive)
                 && !crate::model::run_now(read, team).is_ok_and(|run| run.finished)
         }
     }
 }
 
-/// The process that hosts a team: the one we recorded, or the lead that newer Claude Code clients record.
+/// Returns the process that hosts a team: the one that teamster recorded, or the lead that newer Claude Code clients
+/// record.
 fn host_of(config: &TeamConfig) -> Option<ProcessId> {
     config.host().or_else(|| config.lead_process())
 }
 
-/// Somebody of a team who is proven alive, and what proves it.
+/// A worker or host that is proven alive, with the evidence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Alive {
     /// The name of the worker, or `host`.
     pub name: String,
-    /// What proves it, in words.
+    /// The evidence, as text.
     pub evidence: String,
-    /// Its process, where one is recorded.
+    /// Its process, if one is recorded.
     pub pid: Option<u32>,
 }
 
-/// The name of the process that hosts a team, where it is listed beside its workers.
+/// The name of the host process in lists of workers.
 const HOST: &str = "host";
 
 impl Alive {
@@ -149,8 +153,8 @@ impl fmt::Display for Alive {
     }
 }
 
-/// Everyone of a team who is proven alive: the host by its process, a worker by a fresh heartbeat, by the process
-/// of its heartbeat, or by the process of its claim.
+/// Returns the workers and the host of a team that are proven alive: the host by its process, a worker by a fresh
+/// heartbeat, by the process of its heartbeat, or by the process of its claim.
 pub fn alive(read: &dyn Read, team: &TeamName, config: &TeamConfig) -> Result<Vec<Alive>> {
     let now = read.now();
     let (beats, _) = read.heartbeats(team)?;
@@ -196,7 +200,7 @@ struct Holder {
     leased: bool,
 }
 
-/// Who holds a task.
+/// Returns the holders of tasks.
 fn holders(read: &dyn Read, team: &TeamName) -> Vec<Holder> {
     let now = read.now();
     let tasks = read.tasks(team).ok();

@@ -1,4 +1,4 @@
-//! How each worker is, with the evidence.
+//! The health of each worker, with the evidence.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
@@ -19,11 +19,11 @@ use teamster_types::{TaskId, TeamName, Time};
 use crate::model::{Sessions, TeamView, WorkerView};
 use crate::native::Lead;
 
-/// The status of a worker that has ended in order.
+/// The status of a worker that ended normally.
 const STOPPED: &str = "stopped";
-/// The status of a member of a run for which no worker was started: the plan comes first, or it only reviews.
+/// The status of a member for which no worker was started, because the plan comes first or it only reviews.
 const NOT_STARTED: &str = "not-started";
-/// So many events at the end of a journal are asked for who has ended.
+/// The number of recent events that are searched for workers that ended.
 const ENDS_WITHIN: usize = 500;
 
 /// One worker, as `worker list` and `status` show it.
@@ -32,23 +32,23 @@ const ENDS_WITHIN: usize = 500;
 pub struct WorkerRow {
     /// Its name.
     pub name: String,
-    /// Which client it drives.
+    /// The client that it drives.
     pub provider: String,
-    /// How it runs.
+    /// The backend that it runs on.
     pub backend_type: String,
-    /// What its bridge says it is doing, or its client; `None` when neither does.
+    /// Its activity according to its bridge or its client; `None` when neither reports one.
     pub status: Option<&'static str>,
-    /// How it is.
+    /// The verdict on its health.
     pub verdict: Verdict,
-    /// What the verdict rests on, in words.
+    /// The evidence for the verdict.
     pub evidence: Vec<Phrase>,
-    /// Its bridge's process.
+    /// The process of its bridge.
     pub pid: Option<u32>,
     /// The task it works on.
     pub current_task_id: Option<TaskId>,
-    /// When its bridge last looked for work.
+    /// When its bridge last polled for work.
     pub last_poll_at: Option<Time>,
-    /// When its agent last said anything.
+    /// When its agent last produced output.
     pub last_event_at: Option<Time>,
     /// Errors since its last success.
     pub consecutive_errors: u32,
@@ -57,13 +57,13 @@ pub struct WorkerRow {
 /// Every worker of a team.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Workers {
-    /// Members first, in the registry's order, then whoever else has a heartbeat, by name.
+    /// Members first, in the order of the registry, then all others with a heartbeat, by name.
     pub rows: Vec<WorkerRow>,
     /// Heartbeats that could not be read.
     pub problems: Vec<Damaged>,
 }
 
-/// The workers of a team.
+/// Returns the workers of a team.
 pub fn list(
     read: &dyn Read,
     team: &TeamName,
@@ -127,7 +127,8 @@ pub fn list(
     Ok(Workers { rows, problems })
 }
 
-/// Adds what the state file of a session tells of the teammates of its team. Where their client proves one dead, that counts.
+/// Adds what the state file of a session says about the teammates of its team. If their client proves one dead, that
+/// counts.
 pub(crate) fn add_session(rows: &mut [WorkerRow], session: &TeamView) {
     let natives = rows.iter_mut().filter(|row| row.last_poll_at.is_none());
     for row in natives {
@@ -135,7 +136,7 @@ pub(crate) fn add_session(rows: &mut [WorkerRow], session: &TeamView) {
         let Some(told) = told.map(WorkerRow::of_view) else {
             continue;
         };
-        // What cannot be told from outside may be told by the process that called the teammate's hooks.
+        // A teammate that cannot be judged from outside may be known through the process that called its hooks.
         if row.verdict == Verdict::Unknown && told.verdict == Verdict::Dead {
             row.verdict = told.verdict;
             row.evidence = told.evidence;
@@ -148,8 +149,8 @@ pub(crate) fn add_session(rows: &mut [WorkerRow], session: &TeamView) {
     }
 }
 
-/// Returns the teammates of a team of Claude Code that are proven dead, as every view shows them. `layout` says where the state
-/// files of its project are.
+/// Returns the teammates of a team of Claude Code that are proven dead, as every view shows them. `layout` locates the
+/// state files of its project.
 pub fn dead_teammates(
     read: &dyn Read,
     layout: &Layout,
@@ -161,7 +162,7 @@ pub fn dead_teammates(
     Ok(rows)
 }
 
-/// Returns the workers of a team like [`list`], with what the state files of its project tell of a team of Claude Code.
+/// Returns the workers of a team like [`list`], extended by the project's state files for a team of Claude Code.
 pub fn list_beside_sessions(
     read: &dyn Read,
     layout: &Layout,
@@ -180,7 +181,7 @@ pub fn list_beside_sessions(
     Ok(found)
 }
 
-/// Returns the task that each teammate of Claude Code is at work on, as its client writes it into the task's file.
+/// Returns the task that each teammate of Claude Code works on, as its client records it in the task file.
 fn held_tasks(read: &dyn Read, team: &TeamName) -> HashMap<String, TaskId> {
     let tasks = read.tasks(team).map(|list| list.tasks).unwrap_or_default();
     tasks
@@ -190,7 +191,8 @@ fn held_tasks(read: &dyn Read, team: &TeamName) -> HashMap<String, TaskId> {
         .collect()
 }
 
-/// Returns how a worker is, in a word for people: one that has ended in order, or was never started, is not in doubt.
+/// Returns the condition of a worker in one word, for people. A worker that ended normally or was never started is not
+/// in doubt.
 pub(crate) fn word(status: Option<&str>, verdict: Verdict) -> &'static str {
     match (status, verdict) {
         (Some(STOPPED), Verdict::Unknown) => STOPPED,
@@ -199,7 +201,7 @@ pub(crate) fn word(status: Option<&str>, verdict: Verdict) -> &'static str {
     }
 }
 
-/// The last event about each worker, as far as the end of the journal tells.
+/// The last event about each worker within the end of the journal.
 struct LastSteps {
     steps: HashMap<String, Event>,
     /// The members of the runs that begin in that part of the journal.
@@ -235,7 +237,7 @@ impl LastSteps {
         })
     }
 
-    /// Returns why a worker takes no more tasks.
+    /// Returns why a worker is quarantined.
     fn quarantine_of(&self, name: &str) -> Option<Phrase> {
         match self.steps.get(name)?.payload() {
             EventKind::WorkerQuarantined(told) if !told.reason.is_empty() => Some(Phrase::new(
@@ -246,12 +248,13 @@ impl LastSteps {
         }
     }
 
-    /// Tells whether a run has a member for which no worker was ever started, which only a journal that was read whole can tell.
+    /// Returns whether a run has a member for which no worker was ever started; only a journal that was read completely
+    /// can show this.
     fn never_ran(&self, name: &str) -> bool {
         self.is_whole && self.cast.contains(name) && !self.steps.contains_key(name)
     }
 
-    /// Returns how a worker ended in order: one that does takes its heartbeat away.
+    /// Returns how a worker ended normally, in which case it removed its heartbeat.
     fn end_of(&self, name: &str) -> Option<Phrase> {
         let EventKind::WorkerStopped(stopped) = self.steps.get(name)?.payload() else {
             return None;
@@ -277,7 +280,7 @@ fn row(
         name: named
             .or_else(|| beating.map(|beat| beat.worker_name.as_str().to_owned()))
             .unwrap_or_default(),
-        // The heartbeat tells what runs now; the registry only what was planned.
+        // The heartbeat shows what runs now; the registry only what was planned.
         provider: beating
             .and_then(|beat| said(&beat.provider))
             .or_else(|| member.and_then(|member| said(&member.provider)))
@@ -295,7 +298,7 @@ fn row(
 }
 
 impl WorkerRow {
-    /// Returns the row of a teammate that a state file tells of.
+    /// Creates the row of a teammate from a state file.
     pub(crate) fn of_view(view: &WorkerView) -> Self {
         let status = view.status.as_deref().and_then(SessionStatus::parse);
         Self {
@@ -318,17 +321,17 @@ impl WorkerRow {
         }
     }
 
-    /// Returns how it is, in a word for people.
+    /// Returns its condition in one word, for people.
     pub fn word(&self) -> &'static str {
         word(self.status, self.verdict)
     }
 
-    /// Whether it has ended in order.
+    /// Returns whether it ended normally.
     pub fn has_stopped(&self) -> bool {
         self.status == Some(STOPPED)
     }
 
-    /// Whether a person should look at it. A member that was never started is no problem.
+    /// Returns whether a person should look at it. A member that was never started is not a problem.
     pub fn needs_a_person(&self) -> bool {
         match self.verdict {
             Verdict::Healthy | Verdict::Limited => false,
@@ -337,7 +340,7 @@ impl WorkerRow {
         }
     }
 
-    /// Whether it beats and waits for work.
+    /// Returns whether it has a heartbeat and waits for work.
     pub fn is_idle(&self) -> bool {
         matches!(self.verdict, Verdict::Healthy | Verdict::AtRisk) && self.current_task_id.is_none()
     }

@@ -1,4 +1,4 @@
-//! The lines in `zombie-alerts.jsonl` about workers that ended otherwise than in order.
+//! The lines in `zombie-alerts.jsonl` about workers that did not end in order.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -7,9 +7,9 @@ use teamster_fs::{Dir, FsError, Lock, OrTrace as _, Sync, Waited, layout};
 use teamster_types::end::EndRecord;
 use teamster_types::{TeamName, Time, WorkerName};
 
-/// How long others have who look through the file.
+/// How long to wait for the file's lock.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How much of the end of the file is looked through for a line about the same launch.
+/// How many bytes at the end of the file are searched for a line about the same launch.
 const LOOKED_THROUGH: u64 = 256 * 1024;
 
 /// Records the ends of workers below a Claude folder.
@@ -19,15 +19,15 @@ pub struct EndAlerts {
 }
 
 impl EndAlerts {
-    /// Returns the record below a Claude folder.
+    /// Creates the recorder for a Claude folder.
     pub fn below(claude: &Path) -> Self {
         Self {
             claude: claude.to_owned(),
         }
     }
 
-    /// Records that a launch of a worker ended by a signal or a crash. Whoever finds that out calls this, one after another or at
-    /// once: the launch has one line. What cannot be recorded is told by the journal all the same.
+    /// Records that a launch of a worker ended by a signal or a crash. Every process that detects the end calls this, possibly
+    /// at the same time; only one line per launch is written. If writing fails, the journal still has the event.
     pub(crate) fn record(&self, team: &TeamName, worker: &WorkerName, launch: &str, now: Time) {
         self.try_to_record(team, worker, launch, now)
             .or_trace("record the end of a worker");
@@ -42,7 +42,7 @@ impl EndAlerts {
     ) -> Result<(), FsError> {
         let claude = Dir::open_or_create_root(&self.claude)?;
         let line = EndRecord::unseen(team.as_str(), worker.as_str()).to_line(launch, now);
-        // A file that somebody else keeps locked has one line too many rather than none.
+        // If the lock cannot be taken in time, a duplicate line is better than none.
         let lock = Lock::wait(&claude, layout::ZOMBIE_ALERTS, PATIENCE, false)?;
         if matches!(lock, Waited::Held(_)) && is_recorded(&claude, launch)? {
             return Ok(());

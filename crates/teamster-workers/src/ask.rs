@@ -1,7 +1,7 @@
-//! Asking an agent something once: no task, no worktree, no worker, but the same process under the same watch.
+//! Asks an agent a single question: no task, no worktree, no worker, but the same process supervision.
 //!
-//! The agent carries a launch id of its own, so that all it started is found and ended, and nothing else is: whoever asks
-//! may have other children. It gets a temp folder that goes with it.
+//! The agent carries a launch id of its own, so that exactly the processes that it started are found and ended: the caller
+//! may have other children. It gets a temp folder that is removed with it.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -22,55 +22,55 @@ use crate::attempt::{AgentAttempt, AttemptCommand, StopCause};
 use crate::limits::WorkerLimits;
 use crate::process::{self, AgentProcess, LAST_WORDS, LaunchSite, TempFolder};
 
-/// It is looked this often whether somebody wants the agent stopped.
+/// The poll interval for `stop`.
 const LOOK: Duration = Duration::from_millis(100);
-/// The number of bytes of an answer that are kept; of a longer one, the end.
+/// An answer of more than twice this many bytes is shortened to its end of this length.
 const LONGEST_ANSWER: usize = 4 * 1024 * 1024;
 
-/// What an agent is told that asks the person something in words while it is asked itself.
+/// The reply to an agent that itself asks the person a question.
 const NOBODY_HERE: &str = "Nobody answers while you are asked this. If your answer has a place for questions, put it there; else \
      decide by yourself, and say what you assumed.";
 
-/// What is asked, of whom, and where.
+/// The question, the agent and the environment in which it answers.
 pub struct Ask<'a> {
     /// The agent's driver.
     pub driver: &'a dyn Driver,
     /// The model, or `None` for the client's own choice.
     pub model: Option<&'a str>,
-    /// What the agent is told.
+    /// The prompt.
     pub prompt: &'a str,
-    /// The folder the agent is started in; without one, a temp folder that goes with it.
+    /// The folder the agent is started in; `None` for a temp folder that is removed with the agent.
     pub folder: Option<&'a Path>,
-    /// The team it is asked for.
+    /// The team that the agent is asked for.
     pub team: &'a str,
-    /// The name it is asked under.
+    /// The worker name that the agent gets.
     pub name: &'a str,
-    /// What the agent may do. What a person would have to decide is denied: nobody waits beside it.
+    /// What the agent may do. Requests that would need a person's decision are denied: no person is there to decide.
     pub permissions: Permissions,
-    /// How long the agent may take to start, be silent, and take in all.
+    /// The time limits for the agent's start, its silence and its whole run.
     pub limits: &'a WorkerLimits,
-    /// Variables that the agent gets besides its own.
+    /// Variables that the agent gets in addition to its driver's.
     pub exported: &'a [(OsString, OsString)],
-    /// Where programs are looked for, as in `PATH`.
+    /// The search path for programs, as in `PATH`.
     pub path: &'a OsStr,
-    /// Our own program.
+    /// The path of teamster's own program.
     pub teamster: &'a Path,
-    /// The launch id that everything the agent starts carries: by this it is found should we be killed.
+    /// The launch id that all processes of the agent carry, by which they are found if teamster is killed.
     pub launch: &'a str,
 }
 
-/// What came of asking an agent.
+/// The result of asking an agent.
 #[derive(Debug)]
 pub struct AskResult {
     /// Whether the agent is done, and what it cost.
     pub outcome: AgentOutcome,
-    /// All that the agent said.
+    /// The text of the agent's messages.
     pub said: String,
-    /// Why we ended the agent, if we did.
+    /// Why teamster ended the agent, if it did.
     pub stopped: Option<Stopped>,
-    /// The last lines of both streams, for whoever wants to know why the agent failed.
+    /// The last lines of both streams, to explain a failure of the agent.
     pub last_lines: Vec<String>,
-    /// The number of processes that the agent left behind and that were ended.
+    /// The number of processes that the agent left behind and that were then ended.
     pub leftover: usize,
 }
 
@@ -78,14 +78,13 @@ pub struct AskResult {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{command}: {why}")]
 pub struct AgentNotStarted {
-    /// The command line, or the agent's provider where there is none.
+    /// The command line, or the agent's provider when there is no command line yet.
     pub command: String,
     /// Why the agent was not started.
     pub why: String,
 }
 
-/// Asks an agent once and waits for its end. `stop` is looked at all the time; `hear` is told of everything that the agent
-/// does.
+/// Asks an agent once and waits for its end. `stop` is polled while it runs; `hear` gets every event of the agent.
 pub fn ask(
     ask: &Ask<'_>,
     stop: &dyn Fn() -> bool,
@@ -98,10 +97,10 @@ pub fn ask(
         ..ask.permissions
     };
     let not_started = |command: String, why: String| AgentNotStarted { command, why };
-    // Clients ask where they are with links resolved, and compare.
+    // Clients resolve links in their own folder's path and compare it with this one.
     let own = temp.path().and_then(|temp| temp.canonicalize().ok());
     let Some(folder) = ask.folder.or(own.as_deref()) else {
-        let why = "no folder could be made for it to run in".to_owned();
+        let why = "could not create a folder to run it in".to_owned();
         return Err(not_started(ask.driver.provider().to_owned(), why));
     };
     let job = Job {
@@ -193,7 +192,7 @@ impl Conversation<'_> {
         }
     }
 
-    /// Goes with the agent to its end.
+    /// Supervises the agent until it ends.
     fn watch(&mut self, stop: &dyn Fn() -> bool) {
         while !self.attempt.has_ended() {
             match self.events.recv_timeout(LOOK) {
@@ -207,7 +206,7 @@ impl Conversation<'_> {
             {
                 self.apply(command);
             }
-            // A talkative agent must not keep us from looking at the clock.
+            // The time limits are checked after every event, so that steady output cannot delay them.
             if let Some(command) = self.attempt.tick(Instant::now()) {
                 self.apply(command);
             }
@@ -249,7 +248,7 @@ impl Conversation<'_> {
         }
     }
 
-    /// Tells the client that nobody answers its question here.
+    /// Tells the client that its question will not be answered.
     fn leave_question(&mut self, request: &str) {
         let reply = QuestionReply::Unanswered(NOBODY_HERE.to_owned());
         let line = self
@@ -272,14 +271,14 @@ impl Conversation<'_> {
         }
     }
 
-    /// Returns the processes of the agent. Whoever asks may have other children, so nobody is taken for the agent's by
-    /// being below us.
+    /// Returns the processes of the agent, identified by the launch id: the caller may have other children, so being a
+    /// descendant of this process is not enough.
     fn tree(&self) -> ProcessTree<'_> {
         ProcessTree::of_launch(self.machine, self.ask.launch, Some(self.process.id()))
     }
 }
 
-/// Returns the event that tells what `actor` has used. What is unknown is `null`, never 0.
+/// Returns the event that reports what `actor` has used. Unknown amounts are `null`, never 0.
 pub fn usage_event(
     actor: impl Into<EventActor>,
     provider: &str,

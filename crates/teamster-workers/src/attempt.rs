@@ -1,4 +1,4 @@
-//! One run of an agent as a state machine: what it says and how much time passes go in, commands come out.
+//! One run of an agent as a state machine: its output and the passing of time go in, commands come out.
 //!
 //! An [`AgentAttempt`] starts nothing, writes nothing and reads no clock. The bridge and [`ask`](crate::ask) feed it and carry
 //! out its [`AttemptCommand`]s, so both end an agent by the same rules:
@@ -28,9 +28,9 @@ pub(crate) enum StopCause {
     Silent,
     /// The agent took longer than the task limit.
     Late,
-    /// Somebody asked the worker to stop now.
+    /// The worker was asked to stop immediately.
     Requested,
-    /// Another worker has the task by now, for this reason.
+    /// The worker lost its claim on the task, for this reason.
     ClaimLost(String),
     /// The team was deleted.
     TeamGone,
@@ -40,11 +40,11 @@ impl StopCause {
     /// Returns the cause as a sentence for the log.
     pub(crate) fn describe(&self) -> String {
         match self {
-            Self::NoStart => "it did not show that it is there".to_owned(),
-            Self::Silent => "it said nothing for too long".to_owned(),
+            Self::NoStart => "it gave no sign of life after its start".to_owned(),
+            Self::Silent => "it printed nothing for too long".to_owned(),
             Self::Late => "the task takes too long".to_owned(),
-            Self::Requested => "the worker is to stop".to_owned(),
-            Self::ClaimLost(why) => format!("the task is not ours any more: {why}"),
+            Self::Requested => "the worker is stopping".to_owned(),
+            Self::ClaimLost(why) => format!("the task no longer belongs to this worker: {why}"),
             Self::TeamGone => "the team is gone".to_owned(),
         }
     }
@@ -59,10 +59,10 @@ impl StopCause {
     }
 }
 
-/// Something that whoever runs an attempt has to do. Commands are carried out in the order in which they are returned.
+/// An action that the owner of an attempt must perform. Commands are performed in the order in which they are returned.
 #[derive(Debug)]
 pub(crate) enum AttemptCommand {
-    /// Write a line of the agent to the task's log, with what it says to a person where that is known.
+    /// Write a line of the agent to the task's log, with its human-readable form if the client's format is known.
     Log {
         stream: OutputStream,
         line: OutputLine,
@@ -72,19 +72,19 @@ pub(crate) enum AttemptCommand {
     NoteActivity { session: Option<String> },
     /// Note that the agent has shown for the first time that it runs.
     NoteStarted { session: Option<String> },
-    /// Report what the agent did.
+    /// Report an event of the agent.
     Report(AgentEvent),
-    /// Note that the client took this delivery of messages.
+    /// Note that the client accepted this delivery of messages.
     NoteTaken(String),
-    /// Note that the client did not take this delivery of messages.
+    /// Note that the client rejected this delivery of messages.
     NoteRefused(String),
     /// Write these bytes to the agent's input.
     Write(Vec<u8>),
     /// Close the agent's input.
     CloseInput,
-    /// Ask the agent to end.
+    /// Ask the agent to exit.
     RequestEnd(StopCause),
-    /// Kill the agent and everything that it started.
+    /// Kill the agent and all processes that it started.
     Kill,
 }
 
@@ -93,7 +93,7 @@ pub(crate) enum AttemptCommand {
 pub(crate) struct AttemptEnd {
     /// The driver's judgement of the run.
     pub(crate) outcome: AgentOutcome,
-    /// Why we ended the agent, if we did.
+    /// Why teamster ended the agent, if it did.
     pub(crate) cause: Option<StopCause>,
     /// The command line that was started, redacted.
     pub(crate) command: String,
@@ -101,9 +101,9 @@ pub(crate) struct AttemptEnd {
     pub(crate) exit: Exit,
     /// The last lines of both streams, redacted.
     pub(crate) last_lines: Vec<String>,
-    /// The number of processes that the agent left behind and that were ended.
+    /// The number of processes that the agent left behind and that were then ended.
     pub(crate) leftover: usize,
-    /// Whether the agent showed that it runs before it ended.
+    /// Whether the agent showed that it was running before it ended.
     pub(crate) was_seen: bool,
 }
 
@@ -135,16 +135,16 @@ impl AttemptEnd {
 pub(crate) struct AgentAttempt {
     reader: Box<dyn OutputReader>,
     limits: WorkerLimits,
-    /// Whether it is a program of the user's own: that it was executed is its first event, and what it writes to the error
-    /// stream is a sign of life, too.
+    /// Whether the agent is a program of the user's own. Such a program counts as started once it is executed, and its error
+    /// output is a sign of life as well.
     is_program: bool,
     started_at: Instant,
     last_activity: Instant,
     was_seen: bool,
     stop: Option<StopCause>,
-    /// When an agent that was asked to end is killed.
+    /// When an agent that was asked to exit is killed.
     kill_at: Option<Instant>,
-    /// When the input of an agent that may be at its end is closed, unless it goes on.
+    /// When the input of an agent that may be finished is closed, unless it continues.
     close_at: Option<Instant>,
     exit: Option<Exit>,
     open_streams: u32,
@@ -175,7 +175,7 @@ impl AgentAttempt {
         }
     }
 
-    /// Takes in that the process was executed, which is all that a program of the user's own has to show.
+    /// Handles the execution of the process, which is the only start signal of a program of the user's own.
     pub(crate) fn note_executed(&mut self, now: Instant) -> Vec<AttemptCommand> {
         let mut commands = Vec::new();
         if self.is_program {
@@ -184,7 +184,7 @@ impl AgentAttempt {
         commands
     }
 
-    /// Takes in what the process said.
+    /// Handles an event of the process.
     pub(crate) fn hear(&mut self, said: ChildEvent, now: Instant) -> Vec<AttemptCommand> {
         match said {
             ChildEvent::Line(stream, line) => self.hear_line(stream, line, now),
@@ -237,7 +237,7 @@ impl AgentAttempt {
                     self.note_activity(session.clone(), now, commands);
                 }
                 _ if self.was_seen => self.note_activity(None, now, commands),
-                // Whatever comes before the agent shows that it runs is no proof of anything.
+                // Before the agent has shown that it runs, no event counts as a sign of life.
                 _ => {}
             }
             commands.push(AttemptCommand::Report(event));
@@ -251,7 +251,7 @@ impl AgentAttempt {
         self.close_at = effects.may_be_over.then(|| now + self.limits.grace);
     }
 
-    /// Takes in that the agent called a tool of ours, or waits for its answer, which is a sign of life.
+    /// Handles a call of one of teamster's tools, or the wait for its reply; both are signs of life.
     pub(crate) fn note_request(&mut self, now: Instant) -> Vec<AttemptCommand> {
         let mut commands = Vec::new();
         self.note_activity(None, now, &mut commands);
@@ -273,7 +273,7 @@ impl AgentAttempt {
         }
     }
 
-    /// Returns what the passing of time makes necessary.
+    /// Returns the command that is due by `now`, if any.
     pub(crate) fn tick(&mut self, now: Instant) -> Option<AttemptCommand> {
         if let Some(kill_at) = self.kill_at {
             return (now >= kill_at).then(|| {
@@ -296,7 +296,7 @@ impl AgentAttempt {
         self.stop(cause, now)
     }
 
-    /// Ends the attempt for this cause, unless it is being ended already.
+    /// Ends the attempt for this cause, unless it is already being ended.
     pub(crate) fn stop(&mut self, cause: StopCause, now: Instant) -> Option<AttemptCommand> {
         if self.stop.is_some() {
             return None;
@@ -318,7 +318,7 @@ impl AgentAttempt {
         Some(line)
     }
 
-    /// Returns what tells the client what became of its question, or `None` when it does not wait for that.
+    /// Returns the bytes that answer the client's question, or `None` when the client no longer waits for an answer.
     pub(crate) fn answer_question(
         &mut self,
         request: &str,
@@ -330,7 +330,7 @@ impl AgentAttempt {
         Some(line)
     }
 
-    /// Returns how a message reaches the agent now. One that is being ended is told nothing more.
+    /// Returns how a message reaches the agent now. An agent that is being ended gets no more messages.
     pub(crate) fn deliver(&mut self, delivery: &str, text: &str) -> MessageRoute {
         if self.may_be_told() {
             self.reader.deliver(delivery, text)
@@ -339,17 +339,17 @@ impl AgentAttempt {
         }
     }
 
-    /// Returns whether the agent runs, as far as is known, and nobody is ending it.
+    /// Returns whether messages may be sent to the agent: it has not exited and is not being ended.
     pub(crate) fn may_be_told(&self) -> bool {
         self.stop.is_none() && self.exit.is_none()
     }
 
-    /// Returns how this run is asked to end, where that depends on what it said.
+    /// Returns how this run is asked to exit, where that depends on its output so far.
     pub(crate) fn interrupt(&self) -> Option<Interrupt> {
         self.reader.interrupt()
     }
 
-    /// Returns when [`AgentAttempt::tick`] has something to do if nothing happens before.
+    /// Returns when [`AgentAttempt::tick`] must be called next if no event comes before.
     pub(crate) fn deadline(&self) -> Instant {
         if let Some(kill_at) = self.kill_at {
             return kill_at;
@@ -363,7 +363,7 @@ impl AgentAttempt {
         self.close_at.map_or(end, |close_at| end.min(close_at))
     }
 
-    /// Returns whether the agent was asked to end.
+    /// Returns whether the agent was asked to exit.
     pub(crate) fn is_stopping(&self) -> bool {
         self.stop.is_some()
     }
@@ -388,8 +388,8 @@ impl AgentAttempt {
         self.last_activity
     }
 
-    /// Ends the attempt with the driver's judgement. `command` is what was started, `leftover` the number of processes
-    /// that it left behind.
+    /// Ends the attempt with the driver's judgement. `command` is the command line that was started, `leftover` the number of
+    /// processes that it left behind.
     pub(crate) fn finish(self, command: String, leftover: usize) -> AttemptEnd {
         let exit = self.exit.unwrap_or(Exit::Unknown);
         let end = AgentEnd {
@@ -408,8 +408,8 @@ impl AgentAttempt {
     }
 }
 
-/// Returns what one line says to a person: nothing where the client only talks to itself, `None` where nobody
-/// understands the line.
+/// Returns the human-readable form of one line: empty for the client's internal messages, `None` for a line that is not
+/// understood.
 fn shown(effects: &LineEffects) -> Option<String> {
     let said: Option<Vec<String>> = effects.events.iter().map(AgentEvent::shown).collect();
     let mut said = said?;

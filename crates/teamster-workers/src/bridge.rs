@@ -1,4 +1,4 @@
-//! The bridge: a worker's own process. It claims tasks, has its agent do them, and hands over what came of it.
+//! The bridge: a worker's own process. It claims tasks, runs its agent on them, and hands over the results.
 //!
 //! ```text
 //!                    ┌──────────────── Bridge: one loop, one channel ────────────────┐
@@ -10,12 +10,13 @@
 //!  signals → mail → claim → workplace made ready → agent → work kept → task completed, failed or released → …
 //! ```
 //!
-//! Everything that happens comes through one channel as a [`BridgeEvent`], from the agent's lines to a stop signal, so
-//! that nothing is waited for while something else happens. [`Bridge::step`] is the only place that waits: it hands the
-//! event to the part that it concerns and applies what that part returns. Another source of events is one more variant of
+//! Every event arrives through one channel as a [`BridgeEvent`], from the agent's lines to a stop signal, so that waiting
+//! for one source never blocks another. [`Bridge::step`] is the only place that waits: it passes the event to the part
+//! that it concerns and applies what that part returns. Another source of events is one more variant of
 //! [`BridgeEvent`] and one more arm of [`Bridge::dispatch`].
 //!
-//! Only the heartbeat has a thread of its own ([`heartbeat`]): others judge the worker by it, whatever the bridge does.
+//! Only the heartbeat has a thread of its own ([`heartbeat`]): other processes judge the worker by it, even while the
+//! bridge is busy.
 
 mod agent_mail;
 mod agent_requests;
@@ -71,25 +72,25 @@ use socket::{AgentRequest, WorkerSocket};
 pub use task_attempt::AgentSetup;
 use task_attempt::{AgentLauncher, AttemptInput, TaskAttempt};
 
-/// An agent whose launch failed is launched once more.
+/// The number of launches of an agent before the attempt is given up.
 const LAUNCHES: u32 = 2;
-/// Ended orphans of the agent are collected this often, so that they leave the system's table.
+/// How often ended orphans of the agent are reaped, so that they leave the process table.
 const REAP_ORPHANS: Duration = Duration::from_secs(30);
-/// A result that the store could not take is offered again after this time at the latest.
+/// The longest pause before a result that the store could not accept is written again.
 const WRITE_AGAIN: Duration = Duration::from_secs(10);
-/// A result that the store could not take is offered this often once somebody wants the worker to stop.
+/// The number of retries to write a result once the worker is asked to stop.
 const LAST_WRITES: u32 = 3;
-/// At the end of its work an agent is told at most so often what came meanwhile; the rest is for the next prompt.
+/// The most extra turns in which an agent gets messages that arrived while it worked; the rest go into the next prompt.
 const TURNS_FOR_MAIL: u32 = 3;
 
-/// What one turn of an agent is made with.
+/// The input of one turn of an agent.
 #[derive(Clone, Copy)]
 struct AgentTurn<'a> {
-    /// What the agent is told.
+    /// The prompt.
     prompt: &'a str,
     /// The number of attempts at the task that failed.
     failures: u32,
-    /// The session of the client to go on with.
+    /// The client's session to resume.
     resume: Option<ResumeSession<'a>>,
     /// The folder for temp files.
     temp: &'a Arc<TempFolder>,
@@ -103,11 +104,11 @@ enum BridgeEvent {
         /// Whether there is a new line in the worker's inbox.
         has_mail: bool,
     },
-    /// Somebody wants the worker to stop.
+    /// The worker is asked to stop.
     StopRequested(Signal),
     /// The claim of this task is lost, for this reason.
     ClaimLost(TaskId, String),
-    /// Somebody on another machine wants to read the worker's logs.
+    /// A reader on another machine requests the worker's logs.
     LogsWanted,
     /// The team was deleted.
     TeamGone,
@@ -117,7 +118,7 @@ enum BridgeEvent {
     Requested(AgentRequest),
     /// The reply to the request with this number was written, or could not be.
     ReplyWritten { number: u64, is_written: bool },
-    /// Nobody waits for the reply to the request with this number any more.
+    /// The caller of the request with this number no longer waits for its reply.
     CallerGone(u64),
 }
 
@@ -126,48 +127,48 @@ enum BridgeEvent {
 enum StepOutcome {
     /// An event came and was applied.
     Event { may_be_work: bool },
-    /// The time is over.
+    /// The time limit was reached.
     Timeout,
-    /// Nobody can send events any more.
+    /// Every sender of events is gone.
     Closed,
 }
 
-/// Makes the place where a worker works, and says what it does. It is called by whoever holds the worker's lock.
+/// Creates the worker's workplace, and prints what it does. The caller holds the worker's lock.
 pub type OpenWorkplace =
     Box<dyn FnOnce(&mut dyn FnMut(&str)) -> Result<Box<dyn Workplace>, WorkplaceError> + Send>;
 
-/// Returns whether another task may be begun now.
+/// Returns whether another task may be started now.
 pub type MayBegin = Box<dyn FnMut() -> bool + Send>;
 
-/// What a bridge needs.
+/// The configuration of a bridge.
 pub struct BridgeConfig {
     /// The store that tasks come from.
     pub store: Arc<dyn Store>,
     /// Where the ends of workers are recorded.
     pub alerts: EndAlerts,
-    /// The worker's lock, taken before anything of the worker was touched.
+    /// The worker's lock, taken before any of the worker's state was touched.
     pub lock: WorkerLock,
-    /// The launch whose last heartbeat is still there, though it beats no more.
+    /// The launch whose last heartbeat is still in the store, though it has stopped beating.
     pub seen: Option<String>,
     /// The project's folder.
     pub project: PathBuf,
-    /// Who the worker is, and with which agent.
+    /// The worker's name and team, and the agent that it runs.
     pub spec: WorkerSpec,
-    /// How often the worker was started anew since it last ended in order.
+    /// How often the worker was restarted since it last ended in order.
     pub restarts: u32,
-    /// The agent's provider, as the user calls it.
+    /// The agent's provider, as the user wrote it.
     pub provider: String,
-    /// What the agent is started with each time.
+    /// The settings with which the agent is started each time.
     pub agent: AgentSetup,
-    /// The templates of what the agent is told.
+    /// The templates of the agent's prompts.
     pub prompts: Prompts,
-    /// Makes the worker's workplace.
+    /// Creates the worker's workplace.
     pub workplace: OpenWorkplace,
     /// How long things may take.
     pub limits: WorkerLimits,
     /// The id of this launch.
     pub launch: String,
-    /// Decides whether another task may be begun: a run may have used up its budget.
+    /// Decides whether another task may be started: a run may have used up its budget.
     pub may_begin: MayBegin,
     /// Who answers questions of the agent.
     pub questions_to: Addressee,
@@ -175,16 +176,16 @@ pub struct BridgeConfig {
     pub output: Box<dyn FnMut(&str) + Send>,
 }
 
-/// Why a bridge did not begin, or ended otherwise than it should.
+/// Why a bridge did not start, or did not end in order.
 #[derive(Debug, thiserror::Error)]
 pub enum BridgeError {
     /// The store refused an operation.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// A file of ours could not be used.
+    /// A file could not be read or written.
     #[error(transparent)]
     Files(#[from] teamster_fs::FsError),
-    /// There is no place to work in.
+    /// The workplace could not be created.
     #[error(transparent)]
     Place(#[from] WorkplaceError),
 }
@@ -197,20 +198,20 @@ pub struct Bridge {
     launcher: AgentLauncher,
     briefer: Briefer,
     requests: AgentRequests,
-    /// Whether somebody may watch the agent where the worker speaks.
+    /// Whether the agent's output is shown where the worker's own output goes.
     shows_agent: bool,
     workplace: Box<dyn Workplace>,
     may_begin: MayBegin,
     events: Receiver<BridgeEvent>,
     /// The task that the worker keeps while it waits for its provider.
     waiting: Option<Claimed>,
-    /// Why that task is somebody else's by now.
+    /// Why the claim on that task is lost.
     lost: Option<String>,
-    /// Held for the bridge's life; the kernel frees it at its death.
+    /// Held for the bridge's life; the kernel releases it when the bridge dies.
     _lock: WorkerLock,
 }
 
-/// A limit of the provider that the agent ran into.
+/// A limit of the provider that the agent hit.
 struct MetLimit {
     limit: ProviderLimit,
     /// How long the worker waits.
@@ -220,9 +221,9 @@ struct MetLimit {
 }
 
 impl Bridge {
-    /// Makes the workplace ready and begins to beat.
+    /// Creates the workplace and starts the heartbeat.
     pub fn open(mut config: BridgeConfig) -> Result<Self, BridgeError> {
-        // The lock is held: another process of this worker would have its worktree pulled away under its agent.
+        // The lock is held, so no other process of this worker loses its worktree while its agent runs.
         let workplace = (config.workplace)(&mut config.output)?;
         process_tree::adopt_orphans();
         let machine = Arc::new(Machine::read());
@@ -234,7 +235,7 @@ impl Bridge {
             provider: config.provider,
             launch: config.launch,
         };
-        // A signal that was meant for an earlier bridge of this name is not for us.
+        // A signal that was meant for an earlier bridge of this name does not concern this one.
         store.clear_signals(&identity.team, &identity.name)?;
         let record = LaunchRecord {
             launch: identity.launch.clone(),
@@ -307,7 +308,7 @@ impl Bridge {
         Ok(bridge)
     }
 
-    /// Works until it is told to stop.
+    /// Works until the worker is to stop.
     pub fn run(mut self) -> Result<(), BridgeError> {
         self.lifecycle.show(WorkerStatus::Polling);
         let requests = self.mailbox.read_mail(&mut self.reporter);
@@ -339,7 +340,7 @@ impl Bridge {
         self.leave()
     }
 
-    /// Waits until `until` for one event, hands it to the part that it concerns and applies what follows.
+    /// Waits until `until` for one event, passes it to the part that it concerns and applies the result.
     fn step(&mut self, run: Option<&mut TaskAttempt<'_>>, until: Instant) -> StepOutcome {
         let left = until.saturating_duration_since(Instant::now());
         match self.events.recv_timeout(left) {
@@ -357,7 +358,7 @@ impl Bridge {
         match (event, run) {
             (BridgeEvent::Agent(number, said), Some(run)) if run.has_number(number) => {
                 let commands = run.hear(said);
-                // Before anything is answered: a client that waits for an answer has the words then when it goes on.
+                // Mail is delivered before replies, so that a client that waits for a reply has the messages when it continues.
                 self.deliver_mail(run);
                 self.apply(run, commands);
             }
@@ -381,7 +382,7 @@ impl Bridge {
             (BridgeEvent::Requested(request), None) => {
                 let failure = ToolFailure::new(
                     "the work on the task is over",
-                    "what is left to say belongs into the last message of the task",
+                    "put what is left to say into the last message of the task",
                 );
                 request.reply(Err(failure), false);
             }
@@ -400,13 +401,13 @@ impl Bridge {
             {
                 self.lost = Some(why);
             }
-            // The last words of an earlier attempt, or the claim of an earlier task.
+            // These are the last lines of an earlier attempt, or the claim of an earlier task.
             (BridgeEvent::Agent(..) | BridgeEvent::ClaimLost(..), _) => {}
         }
         false
     }
 
-    /// Tells the running agent what others wrote to it meanwhile, unless an answer of a tool is just telling it.
+    /// Delivers new messages to the running agent, unless a tool reply is already delivering mail.
     fn deliver_mail(&mut self, run: &mut TaskAttempt<'_>) {
         if !self.requests.has_mail_on_its_way() {
             let limit = self.launcher.limits().prompt;
@@ -414,11 +415,11 @@ impl Bridge {
         }
     }
 
-    /// Serves a request of the agent, which shows by it that it runs.
+    /// Serves a request of the agent, which is also a sign of life.
     fn serve(&mut self, request: AgentRequest, run: &mut TaskAttempt<'_>) {
         let commands = run.note_request();
         self.apply(run, commands);
-        // Other tools bring what the bridge knows of; whoever reads its inbox wants what was sent a moment ago, too.
+        // Other tools deliver the mail that the bridge already knows; `inbox_read` must also include the latest messages.
         if request.tool == WorkerTool::InboxRead.name() {
             let asked = self.mailbox.read_mail(&mut self.reporter);
             self.obey(asked);
@@ -429,7 +430,8 @@ impl Bridge {
             .serve(request, run.task(), limit, reporter, mailbox);
     }
 
-    /// Reads the journal and the mail, and tells the running agent what concerns it.
+    /// Reads the journal and the mail, and passes on what concerns the running agent; returns whether there may be a task to
+    /// claim.
     fn read_news(&mut self, run: Option<&mut TaskAttempt<'_>>, has_mail: bool) -> bool {
         let held = run.as_ref().map(|run| run.task().clone());
         let held = held.or_else(|| Some(self.waiting.as_ref()?.task.id().clone()));
@@ -447,7 +449,7 @@ impl Bridge {
             if self.lifecycle.is_stopping_now() {
                 run.stop(StopCause::Requested, now);
             }
-            // The next renewal of the lease would tell, but until then two agents may do one task.
+            // The next renewal of the lease would notice as well, but until then two agents could work on one task.
             if news.held_task_changed
                 && let Some(why) = lost_claim(&self.reporter, run.claimed())
             {
@@ -464,7 +466,7 @@ impl Bridge {
         news.may_be_work
     }
 
-    /// Takes in that somebody else of the same provider ran into a limit: a worker without a task does not run into it, too.
+    /// Handles a limit that another worker of the same provider hit, so that this worker does not hit it as well.
     fn hear_of_limit(&mut self, limit: &ProviderLimit) {
         let now = self.reporter.store().now();
         let is_ours = limit.provider == self.reporter.identity().provider
@@ -475,14 +477,14 @@ impl Bridge {
         }
     }
 
-    /// Does what mail asks of the bridge itself.
+    /// Carries out requests in the mail that are addressed to the bridge itself.
     fn obey(&mut self, requests: Vec<MailRequest>) {
         for request in requests {
             match request {
                 MailRequest::Stop(signal) => self.request_stop(signal),
                 MailRequest::Resume { by } => {
                     if self.lifecycle.resume() {
-                        self.reporter.say(&format!("goes on: {by} said so"));
+                        self.reporter.say(&format!("resumed by {by}"));
                         let resumed = EventKind::WorkerResumed(WorkerResumed { by });
                         let event = self.reporter.event(resumed);
                         self.reporter.record(event);
@@ -499,8 +501,8 @@ impl Bridge {
         }
     }
 
-    /// Returns whether somebody wants the worker to stop. The heartbeat thread tells that a moment later, and no task may
-    /// begin in that moment.
+    /// Returns whether the worker is asked to stop. The heartbeat thread reports that a moment later, and no task may start in
+    /// between.
     fn is_called_back(&mut self) -> bool {
         let signals = self
             .reporter
@@ -522,7 +524,7 @@ impl Bridge {
         self.reporter.store().claim(self.reporter.team(), &request)
     }
 
-    /// Tells the lead, once until the next task, that there is nothing to do, and whether everything is done.
+    /// Tells the lead, once until the next task, that the worker is idle, and whether every task is done.
     fn report_idle(&mut self) {
         if !self.lifecycle.report_idle() {
             return;
@@ -542,7 +544,7 @@ impl Bridge {
         }
     }
 
-    /// Waits for something that makes another claim worth it.
+    /// Waits until another claim may find a task.
     fn wait_for_work(&mut self, claimed_at: Option<Instant>) {
         let mut wait = IdleWait::new(claimed_at, Instant::now());
         loop {
@@ -580,7 +582,7 @@ impl Bridge {
         }
     }
 
-    /// Does a task, from its claim to its end.
+    /// Works on a task, from its claim to its end.
     fn work(&mut self, claimed: &Claimed) {
         let id = claimed.task.id();
         self.lifecycle.begin_task(id, &claimed.token);
@@ -595,8 +597,8 @@ impl Bridge {
         self.lifecycle.end_task();
     }
 
-    /// Has the agent do the task. When its provider cannot be used, the worker waits with the task and its worktree, and goes on:
-    /// nobody else gets it meanwhile, and no attempt is lost.
+    /// Runs the agent on the task. While its provider is unavailable, the worker keeps the task and its worktree, and then
+    /// continues: no other worker takes the task in the meantime, and the attempt does not count as a failure.
     fn run_until_served(&mut self, claimed: &Claimed, log: &mut TaskLog) -> AgentPart {
         let mut is_continued = false;
         loop {
@@ -619,7 +621,7 @@ impl Bridge {
         }
     }
 
-    /// Returns what is known about the provider when the agent ended because of it, and until when the worker waits.
+    /// Returns the limit of the provider that ended the agent, and until when the worker waits.
     fn limit_met(&mut self, part: &AgentPart) -> Option<MetLimit> {
         let AgentPart::Ran(end) = part else {
             return None;
@@ -650,8 +652,8 @@ impl Bridge {
         })
     }
 
-    /// Waits until the provider can be used again; returns whether the work goes on then. Others of the same provider learn of it
-    /// by the event.
+    /// Waits until the provider is available again; returns whether the work continues then. Other workers of the same provider
+    /// learn about the limit from the recorded event.
     fn wait_for_provider(&mut self, claimed: &Claimed, met: &MetLimit, log: &mut TaskLog) -> bool {
         let now = self.reporter.store().now();
         let MetLimit {
@@ -685,7 +687,7 @@ impl Bridge {
         false
     }
 
-    /// Makes the workplace ready, with the finished work that the task builds on.
+    /// Prepares the workplace, with the finished work that the task builds on.
     fn begin_workplace(&mut self, claimed: &Claimed, log: &mut TaskLog) -> Result<(), AgentPart> {
         let (store, team) = (self.reporter.store(), self.reporter.team());
         let on = Foundation::of(store, team, self.reporter.name(), Some(&claimed.task))
@@ -694,7 +696,7 @@ impl Bridge {
             .workplace
             .begin(&on)
             .map_err(|error| AgentPart::NoWorkplace(error.to_string()))?;
-        // Files that a killed worker left there and that must not be committed are told now: they are nobody's of this task.
+        // Files that must not be committed and were left by a killed worker are reported now: they do not belong to this task.
         let secrets = self.workplace.take_secrets();
         if !secrets.is_empty() {
             self.reporter.record_secrets(None, &secrets);
@@ -707,13 +709,13 @@ impl Bridge {
             return Ok(());
         }
         Err(AgentPart::NoFoundation(format!(
-            "what it waited for does not fit together: {}; bring that together, as `teamster merge {team}` does, or do \
-             one of them again with `teamster task retry`",
+            "the results it waited for conflict: {}; merge them, as `teamster merge {team}` \
+             does, or redo one of the tasks with `teamster task retry`",
             left_out.waited_for.join("; ")
         )))
     }
 
-    /// Has the agent do the task; a launch that failed is tried once more.
+    /// Runs the agent on the task; a failed launch is retried once.
     fn run_agent(&mut self, claimed: &Claimed, log: &mut TaskLog, is_continued: bool) -> AgentPart {
         let mut why = String::new();
         for launch in 1..=LAUNCHES {
@@ -734,14 +736,14 @@ impl Bridge {
         AgentPart::NoLaunch(why)
     }
 
-    /// Makes one attempt at a task: a turn of the agent, and further ones for what came while it worked.
+    /// Makes one attempt at a task: a turn of the agent, and further turns for messages that arrived while it worked.
     fn attempt(
         &mut self,
         claimed: &Claimed,
         log: &mut TaskLog,
         is_continued: bool,
     ) -> Result<AttemptEnd, String> {
-        // Whatever was answered before this attempt was not an answer to it.
+        // Replies from before this attempt do not belong to it.
         self.mailbox.begin_attempt();
         self.requests.begin_attempt();
         let (store, id) = (self.reporter.store(), claimed.task.id());
@@ -762,7 +764,7 @@ impl Bridge {
         let briefing = self
             .briefer
             .brief(store, &briefing)
-            .map_err(|error| format!("what the agent is told cannot be made: {error}"))?;
+            .map_err(|error| format!("cannot build the prompt for the agent: {error}"))?;
         if let Some(error) = &briefing.fallback {
             log.note(store.now(), &format!("uses the built-in prompt: {error}"));
         }
@@ -783,8 +785,8 @@ impl Bridge {
         Ok(self.tell_rest(claimed, log, end, &turn))
     }
 
-    /// Tells the agent in further turns of its session what came while it worked, where its client has no other way. The
-    /// task is done as it was said first, whatever becomes of such a turn.
+    /// Delivers messages that arrived while the agent worked in further turns of its session, if its client accepts them in no
+    /// other way. The task stays done even if such a turn fails.
     fn tell_rest(
         &mut self,
         claimed: &Claimed,
@@ -796,7 +798,7 @@ impl Bridge {
             if !self.launcher.has_turns_for_mail() {
                 break;
             }
-            // What came in the last moment of the turn counts as well.
+            // Messages that arrived at the end of the turn are included.
             self.read_news(None, true);
             let AgentVerdict::Done { summary } = &end.outcome.verdict else {
                 break;
@@ -822,21 +824,18 @@ impl Bridge {
                 ..*first
             };
             let now = self.reporter.store().now();
-            log.note(
-                now,
-                "tells the agent in one more turn what others wrote to it",
-            );
+            log.note(now, "gives the agent another turn for the messages it got");
             let told = match self.turn(claimed, log, &turn) {
                 Ok(told) => told,
                 Err(why) => {
-                    log.note(now, &format!("the turn could not be begun: {why}"));
+                    log.note(now, &format!("the turn could not be started: {why}"));
                     break;
                 }
             };
             end.outcome.spent = spent.then(told.outcome.spent);
             end.leftover += told.leftover;
             match told.outcome.verdict {
-                // What was reported before stays unless the agent reports anew.
+                // The earlier report stays unless the agent reports again.
                 AgentVerdict::Done { summary: more } => {
                     let summary = format!("{summary}\n\n{more}");
                     end.outcome.verdict = AgentVerdict::Done { summary };
@@ -844,7 +843,7 @@ impl Bridge {
                 }
                 other => {
                     let text = format!(
-                        "what was done before stands, though that turn came to nothing: {other:?}"
+                        "the earlier result stands, because that turn had no result: {other:?}"
                     );
                     log.note(now, &text);
                     break;
@@ -888,7 +887,7 @@ impl Bridge {
         self.look_at_inbox_file(&run);
         let process = run.process_id().clone();
         let end = run.finish(leftover);
-        // An agent that said nothing and ended shows by its end that it ran.
+        // An agent that ended without any output has shown by its end that it ran.
         if end.outcome.started && !end.was_seen && end.cause.is_none() {
             self.note_started(id, process, None);
         }
@@ -897,7 +896,7 @@ impl Bridge {
         Ok(end)
     }
 
-    /// Goes with the agent to its end.
+    /// Supervises the agent until it ends.
     fn watch(&mut self, run: &mut TaskAttempt<'_>) {
         let mut reaped = Instant::now();
         while !run.state().has_ended() {
@@ -905,7 +904,7 @@ impl Bridge {
             if self.step(Some(run), until) == StepOutcome::Closed {
                 return;
             }
-            // A talkative agent must not keep us from looking at the clock.
+            // The time limits are checked after every event, so that steady output cannot delay them.
             if !run.state().is_stopping() {
                 let limit = self.launcher.limits().idle;
                 self.mailbox.deny_expired(run, &mut self.reporter, limit);
@@ -922,7 +921,7 @@ impl Bridge {
         }
     }
 
-    /// Ends questions that nobody answered within `limit`. An agent that waits for an answer is not silent.
+    /// Expires questions that were not answered within `limit`. An agent that waits for an answer does not count as silent.
     fn wait_for_answers(&mut self, run: &mut TaskAttempt<'_>, limit: Duration) {
         if !self.requests.is_waiting() {
             return;
@@ -934,7 +933,7 @@ impl Bridge {
         self.apply(run, commands);
     }
 
-    /// Tells the agent's client what became of questions that it asked the person.
+    /// Passes the outcomes of the client's questions to the client.
     fn answer_client(&mut self, run: &mut TaskAttempt<'_>) {
         for ClientReply { request, reply } in self.requests.take_client_replies() {
             run.answer_question(&request, &reply);
@@ -957,13 +956,13 @@ impl Bridge {
         expiries.into_iter().flatten().fold(deadline, Instant::min)
     }
 
-    /// Looks whether a program has read the messages in its inbox file.
+    /// Checks whether a program has read the messages in its inbox file.
     fn look_at_inbox_file(&mut self, run: &TaskAttempt<'_>) {
         let requests = self.mailbox.look_at_inbox_file(run, &mut self.reporter);
         self.obey(requests);
     }
 
-    /// Carries out what an attempt asks for.
+    /// Performs the commands of an attempt.
     fn apply(&mut self, run: &mut TaskAttempt<'_>, commands: Vec<AttemptCommand>) {
         for command in commands {
             match command {
@@ -990,7 +989,7 @@ impl Bridge {
         }
     }
 
-    /// Notes that the agent runs: it has its mail now.
+    /// Notes that the agent runs, and so has received the mail in its prompt.
     fn note_started(&mut self, task: &TaskId, process: ProcessId, session: Option<String>) {
         let requests = self.mailbox.prompt_was_told(&mut self.reporter);
         self.obey(requests);
@@ -1002,7 +1001,7 @@ impl Bridge {
         self.reporter.record(event);
     }
 
-    /// Reports what the agent did, and does what it asks for.
+    /// Reports an event of the agent, and carries out what it requests.
     fn report(&mut self, run: &mut TaskAttempt<'_>, event: &AgentEvent) {
         if let AgentEvent::CommitAsked { message } = event
             && let Err(error) = self.workplace.commit(message)
@@ -1023,7 +1022,7 @@ impl Bridge {
                     detail,
                     position,
                 };
-                // Asking was the agent's last word, so that no silence is counted from before it.
+                // The request is the agent's latest sign of life, so the wait for the person starts there.
                 let since = run.state().last_activity();
                 self.mailbox
                     .ask_person(&mut self.reporter, run.task(), &asked, since);
@@ -1042,7 +1041,7 @@ impl Bridge {
         }
     }
 
-    /// Keeps the work of a task and has the store take its result.
+    /// Keeps the work of a task and writes its result to the store.
     fn complete(&mut self, claimed: &Claimed, part: &AgentPart, log: &mut TaskLog) {
         let resolution = TaskResolution::of(part);
         self.record_spent(claimed, part);
@@ -1065,7 +1064,7 @@ impl Bridge {
         }
     }
 
-    /// Records what a run of the agent cost and left behind.
+    /// Records the usage of a run of the agent and the processes that it left behind.
     fn record_spent(&mut self, claimed: &Claimed, part: &AgentPart) {
         let AgentPart::Ran(end) = part else {
             return;
@@ -1082,8 +1081,8 @@ impl Bridge {
         }
     }
 
-    /// Waits, and returns whether a result that the store could not take is offered again. Nobody else can end the task
-    /// while we live, so a full disk must not make us drop it; whoever wants us to stop need not wait for ever.
+    /// Waits, and returns whether to retry writing a result that the store could not accept. No other process can end the task
+    /// while this bridge lives, so a full disk must not lose the result; but a stop request must not wait forever.
     fn may_write_again(&mut self, error: &StoreError, tries: u32) -> bool {
         let may_pass = error.busy || error.kind == Kind::Unreachable;
         let is_last = self.lifecycle.is_stopping() && tries > LAST_WRITES;
@@ -1100,7 +1099,7 @@ impl Bridge {
         true
     }
 
-    /// Leaves in order: whoever asked gets an answer, nothing is left running, and the heartbeat goes.
+    /// Leaves in order: answers the stop request, ends all remaining processes, and removes the heartbeat.
     fn leave(mut self) -> Result<(), BridgeError> {
         self.lifecycle.show(WorkerStatus::Shutdown);
         let identity = self.reporter.identity().clone();
@@ -1111,7 +1110,7 @@ impl Bridge {
         let is_team_gone = self.lifecycle.is_team_gone();
         let stop = self.lifecycle.take_stop();
         if !is_team_gone {
-            // What came in the last moment counts as well; nobody obeys any more.
+            // Late messages are included, but requests in them are no longer carried out.
             drop(self.mailbox.read_mail(&mut self.reporter));
             self.mailbox.report_untold(&mut self.reporter);
             if let Some(stop) = &stop {
@@ -1134,7 +1133,8 @@ impl Bridge {
         if is_team_gone {
             return Ok(());
         }
-        // The heartbeat goes before the signal: who asked must see the one that answers, and no later one obey again.
+        // The heartbeat is removed before the signal: the sender of the request must see this bridge end, and no later bridge
+        // may obey the same signal.
         let store = self.reporter.store();
         store.clear_signals(&identity.team, &identity.name)?;
         let me = EventActor::from(identity.name.as_str());

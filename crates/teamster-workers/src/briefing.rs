@@ -1,4 +1,4 @@
-//! The briefing: what an agent is told about its task, and where the facts of it come from.
+//! The briefing: the prompt that an agent gets for its task, and the sources of its facts.
 //!
 //! ```text
 //! store (task, those it waited for, who works on what) ─┐
@@ -6,8 +6,8 @@
 //! workplace (patches of a conflict and of attempts) ────┘
 //! ```
 //!
-//! The facts are gathered at the moment of the claim, so that two workers are never told the same. What cannot be read is
-//! left out: a briefing that says less is better than a task that nobody begins.
+//! The facts are gathered at the moment of the claim, so that they are current for each worker. Facts that cannot be read
+//! are left out: a shorter briefing is better than a task that is never started.
 
 use std::path::Path;
 
@@ -34,15 +34,15 @@ use crate::workplace::{Workplace, WorkplaceError};
 
 /// The number of events that are read at once.
 const PAGE: usize = 1_000;
-/// The most characters that a briefing adds around a message, with its sender's name.
+/// The most characters that a briefing adds around a message, including its sender's name.
 const AROUND_A_MESSAGE: usize = 100;
 /// The most files of one task that are named.
 const NAMED_FILES: usize = 40;
-/// The most others who are named.
+/// The most other workers that are named.
 const NAMED_OTHERS: usize = 20;
-/// The most tasks that a fixer or a resolver is told of, the last ones.
+/// The most tasks that a briefing lists for a fixer or a resolver; the latest ones are kept.
 const NAMED_TASKS: usize = 20;
-/// The most characters of a change that stand in the briefing itself; the whole of it is in a file.
+/// The most characters of a diff that the briefing itself shows; the whole diff is in a file.
 const SHOWN_DIFF: usize = 6_000;
 /// The largest patch that is written, in bytes.
 const LARGEST_PATCH: usize = 16 * 1024 * 1024;
@@ -50,13 +50,13 @@ const LARGEST_PATCH: usize = 16 * 1024 * 1024;
 const MOST_REMARKS: usize = 10;
 /// The most characters of one remark.
 const SHOWN_REMARK: usize = 1_000;
-/// Stands for a name that nobody in a team can have.
+/// A stand-in for a sender name that no member of a team can have.
 const SOMEBODY: &str = "somebody";
-/// The file with the work that is to be brought in.
+/// The file with the work that is to be merged.
 const INCOMING_PATCH: &str = "incoming.patch";
-/// The file with what was merged into the same files meanwhile.
+/// The file with the changes that were merged into the same files in the meantime.
 const MERGED_PATCH: &str = "merged.patch";
-/// The file with what an earlier attempt had changed.
+/// The file with the changes of an earlier attempt.
 const EARLIER_PATCH: &str = "earlier.patch";
 
 /// Makes the briefings of one worker.
@@ -67,7 +67,7 @@ pub(crate) struct Briefer {
     reach: Reach,
     /// The longest briefing, in characters.
     limit: usize,
-    /// What the journal tells, and the position up to which it was read.
+    /// The team's state from the journal; `seen` is the position up to which the journal was read.
     state: TeamState,
     seen: u64,
 }
@@ -82,9 +82,9 @@ pub(crate) struct BriefingInput<'a> {
     pub(crate) failure: Option<&'a Failure>,
     /// Where the agent works.
     pub(crate) workplace: &'a dyn Workplace,
-    /// A folder for patches that the agent can read and that goes with the attempt.
+    /// A folder for patches that the agent can read and that is removed with the attempt.
     pub(crate) temp: Option<&'a Path>,
-    /// Whether the same attempt goes on after its provider could not be used.
+    /// Whether the same attempt continues after its provider was unavailable.
     pub(crate) is_continued: bool,
 }
 
@@ -108,7 +108,7 @@ impl Briefer {
         }
     }
 
-    /// Returns what the agent is told about a task.
+    /// Returns the prompt for a task.
     pub(crate) fn brief(
         &mut self,
         store: &dyn Store,
@@ -117,7 +117,7 @@ impl Briefer {
         let spec = run_of(store, &self.team);
         let task = input.task;
         let is_first = task.fence() <= 1;
-        // A long journal takes a moment to read, and a first attempt outside of a run needs nothing of it.
+        // Reading a long journal takes a moment, and a first attempt outside of a run needs nothing from it.
         if spec.is_some() || !is_first || task.fix().is_some() || task.conflict().is_some() {
             self.follow(store);
         }
@@ -154,7 +154,7 @@ impl Briefer {
         self.prompts.render(facts, self.limit)
     }
 
-    /// Reads what was recorded since the last briefing.
+    /// Reads the events that were recorded since the last briefing.
     fn follow(&mut self, store: &dyn Store) {
         while let Some(page) = store
             .events(&self.team, self.seen + 1, PAGE)
@@ -170,7 +170,7 @@ impl Briefer {
         }
     }
 
-    /// Returns the tasks that others work on at this moment: by the journal where it was read, else by their heartbeats.
+    /// Returns the tasks that other workers hold at this moment, from the journal if it was read, else from their heartbeats.
     fn held_by_others(&self, tasks: &TaskLookup<'_>) -> Vec<TaskId> {
         if self.seen > 0 {
             let workers = self.state.workers.values();
@@ -226,7 +226,7 @@ impl Briefer {
         }
     }
 
-    /// Returns how the last attempt ended, by what happened to the work. Why a worker is taken for dead is of no use to the
+    /// Returns how the last attempt ended, as far as its work is concerned. Why a worker was declared dead does not help the
     /// next one.
     fn earlier(&self, input: &BriefingInput<'_>) -> Option<EarlierAttempt> {
         let task = input.task;
@@ -284,7 +284,7 @@ impl Briefer {
         })
     }
 
-    /// Returns what is known about the check that a task is to mend.
+    /// Returns what is known about the check that a task is to fix.
     fn fix(&self, fix: TaskFix, spec: Option<&RunSpec>, tasks: &TaskLookup<'_>) -> FixFacts {
         let run = &self.state.run;
         let mut checks = run.checks.iter();
@@ -325,7 +325,7 @@ impl Briefer {
         }
     }
 
-    /// Returns what both sides of a conflict wanted.
+    /// Returns what each side of a conflict intended.
     fn conflict(
         &self,
         conflict: &TaskConflict,
@@ -333,7 +333,7 @@ impl Briefer {
         input: &BriefingInput<'_>,
     ) -> ConflictFacts {
         let history = &self.state.run.history.merges;
-        // Of a chain of resolutions the task at its root says what was wanted, and the last one has the work.
+        // In a chain of resolutions, the task at the root states the intent, and the last task holds the work.
         let root = input.task.resolves();
         let root = root.as_ref().and_then(|root| tasks.find(root));
         let source = (history.iter())
@@ -383,7 +383,7 @@ impl Briefer {
     }
 }
 
-/// Returns what the last review and the checks said about work of this task that was merged.
+/// Returns the findings of the last review and the failed checks that concern this task's merged work.
 fn remarks(run: &RunState, task: &Task) -> Vec<Said> {
     let result = task.result().unwrap_or_default();
     if result.commit.is_none() {
@@ -417,14 +417,14 @@ fn remarks(run: &RunState, task: &Task) -> Vec<Said> {
     remarks
 }
 
-/// Returns the end of what a check printed, which says most about it.
+/// Returns the end of a check's output, which is its most informative part.
 fn last_part(text: &str) -> String {
     let length = text.chars().count();
     let from = length.saturating_sub(SHOWN_REMARK);
     text.chars().skip(from).collect()
 }
 
-/// Returns what the agent is told that goes on after its provider could not be used: what it had changed is where it left it.
+/// Returns the note for an agent that continues after its provider was unavailable: its changes are still in its folder.
 fn continued(input: &BriefingInput<'_>) -> EarlierAttempt {
     let changes = input.workplace.changes();
     let changes = changes.ok_or_trace("look for what was changed before the wait");
@@ -451,7 +451,7 @@ fn continued(input: &BriefingInput<'_>) -> EarlierAttempt {
     }
 }
 
-/// Returns who was to do the same in the rounds of fixing before: a check that fails again, or what a review found again.
+/// Returns the earlier fix rounds with the same goal: the same failing check, or another round of review findings.
 fn earlier_round(task: &Task, tasks: &TaskLookup<'_>) -> Option<EarlierAttempt> {
     let (round, revision) = match (task.fix(), task.review()) {
         (Some(fix), _) => (fix.round, fix.revision),
@@ -508,8 +508,8 @@ fn earlier_round(task: &Task, tasks: &TaskLookup<'_>) -> Option<EarlierAttempt> 
     })
 }
 
-/// Returns how many of the messages go into one briefing: the rest waits for the next, instead of being cut away. One that
-/// alone is too long goes, and is shortened.
+/// Returns how many of the messages fit into one briefing; the rest wait for the next one instead of being cut. A first
+/// message that is too long by itself is included and shortened.
 pub(crate) fn mail_that_fits(mail: &[Message], limit: usize) -> usize {
     let mut room = limit / 2;
     let mut count = 0;
@@ -524,7 +524,7 @@ pub(crate) fn mail_that_fits(mail: &[Message], limit: usize) -> usize {
     count
 }
 
-/// Returns how the workers of a provider reach others. `teamster` is our own program.
+/// Returns how the workers of a provider reach other members of the team. `teamster` is the path of teamster's own program.
 pub fn reach(provider: &str, teamster: &Path) -> Reach {
     Reach {
         tools: Client::find(provider).map(|client| client.tool_prefix.to_owned()),
@@ -532,7 +532,7 @@ pub fn reach(provider: &str, teamster: &Path) -> Reach {
     }
 }
 
-/// Returns a path as a shell takes it for one word.
+/// Returns a path quoted as a single shell word.
 fn shell_word(path: &str) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || "-_./+@".contains(c);
     if path.chars().all(is_plain) {
@@ -542,7 +542,7 @@ fn shell_word(path: &str) -> String {
     }
 }
 
-/// Returns who is told.
+/// Returns the identity of the worker that the briefing addresses.
 fn you(team: &TeamName, worker: &WorkerName, member: Option<&Member>) -> You {
     You {
         name: worker.to_string(),
@@ -559,9 +559,9 @@ pub fn goal(spec: &RunSpec, task: &Task) -> Option<String> {
     (!goal.is_empty() && !is_said).then(|| goal.to_owned())
 }
 
-/// Returns a task as its worker is told it.
+/// Returns the facts of a task for its worker.
 pub fn task_facts(task: &Task) -> TaskFacts {
-    // A sentence that is a whole task stands in both.
+    // A one-sentence task has the same text as its subject and its description.
     let (subject, description) = (task.subject(), task.description());
     let is_same = subject.trim() == description.trim();
     TaskFacts {
@@ -577,7 +577,7 @@ pub fn task_facts(task: &Task) -> TaskFacts {
     }
 }
 
-/// Returns the commands by which a task is judged: those of the run, as far as they passed `before`, and its own.
+/// Returns the commands that judge a task: its own, and those of the run, grouped by their result in `before`.
 pub fn checks(spec: Option<&RunSpec>, before: &[Checked], proofs: &[String]) -> Checks {
     let mut checks = Checks {
         proofs: proofs.to_vec(),
@@ -597,7 +597,7 @@ pub fn checks(spec: Option<&RunSpec>, before: &[Checked], proofs: &[String]) -> 
     checks
 }
 
-/// Returns a task that is done as whoever builds on it is told it.
+/// Returns the summary of a finished task for a worker that builds on it.
 pub fn done_task(task: &Task) -> DoneTask {
     let result = task.result().unwrap_or_default();
     let count = result.file_count.max(result.files.len());
@@ -686,7 +686,7 @@ fn mail(message: &Message) -> Mail {
     }
 }
 
-/// Returns who wrote something. A name that nobody in a team can have is not repeated: it may hold anything.
+/// Returns the name of a sender. A name that no member of a team can have is replaced, because it may hold any text.
 fn sender(from: &str) -> &str {
     let is_name = from.parse::<WorkerName>().is_ok() || RESERVED_WORKERS.contains(&from);
     if is_name { from } else { "an unknown sender" }
@@ -699,7 +699,7 @@ fn times(tries: u64) -> String {
     }
 }
 
-/// Returns how an attempt ended, as the rest of a sentence about its worker.
+/// Returns how an attempt ended, as a phrase that continues a sentence about its worker.
 fn ended(end: SpanEnd) -> &'static str {
     match end {
         SpanEnd::Open | SpanEnd::Released => "did not finish it and gave it back",
@@ -718,7 +718,7 @@ fn how_it_ended(checked: &Checked) -> String {
     }
 }
 
-/// Returns how a check stands, as the rest of a sentence.
+/// Returns the status of a check, as a phrase that continues a sentence.
 fn state_of(now: Option<&Checked>, before: Option<&Checked>) -> &'static str {
     let verdict = |checked: Option<&Checked>| checked.map(|checked| checked.verdict);
     let failed_before = verdict(before).is_some_and(CheckVerdict::is_failure);
@@ -735,7 +735,7 @@ fn diff_text(bytes: &[u8]) -> String {
     clip(&String::from_utf8_lossy(bytes), SHOWN_DIFF)
 }
 
-/// Writes a patch for the agent; returns its path, or `None` when there is nothing to write or no place for it.
+/// Writes a patch for the agent; returns its path, or `None` when the patch is empty or cannot be written.
 fn write_patch(folder: Option<&Path>, name: &str, patch: &[u8]) -> Option<String> {
     if patch.is_empty() || patch.len() > LARGEST_PATCH {
         return None;

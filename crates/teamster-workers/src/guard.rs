@@ -1,4 +1,4 @@
-//! The process above a bridge. It ends the worker's agent when the bridge is killed: nobody else need be there to do it.
+//! The parent process of a bridge. It ends the worker's agent when the bridge is killed, so that no other process has to.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -14,18 +14,18 @@ use crate::launch::BRIDGE;
 use crate::process;
 use crate::record::WorkerSpec;
 
-/// The variable of a guard that names whose bridge it guards: the team and the worker, joined by a slash.
+/// The variable that tells a guard which bridge it guards: the team and the worker, joined by a slash.
 ///
-/// A guard has neither [`LAUNCH`] nor [`BRIDGE`], but [`GUARD`] and this: those are the signs of what runs below a guard, and
-/// the bridge itself is below no bridge.
+/// A guard has [`GUARD`] and this variable, but neither [`LAUNCH`] nor [`BRIDGE`]: those two mark the processes below a
+/// guard, and the bridge itself must not look like a descendant of a bridge.
 pub const GUARDED: &str = "TEAMSTER_GUARDED";
 
-/// How long processes that a killed bridge left have to end before they are killed.
+/// How long processes that a killed bridge left behind have to exit before they are killed.
 const GRACE: Duration = Duration::from_secs(2);
 /// The exit code of a program that a signal ended is that signal's number added to this, as in a shell.
 const SIGNALLED: i32 = 128;
 
-/// Returns the variables that make our own program the guard of a launch of a worker.
+/// Returns the variables that make teamster's own program the guard of a worker's launch.
 pub(crate) fn variables(wanted: &WorkerSpec, launch: &str) -> [(OsString, OsString); 2] {
     let worker = format!("{}/{}", wanted.team, wanted.worker);
     [
@@ -34,8 +34,8 @@ pub(crate) fn variables(wanted: &WorkerSpec, launch: &str) -> [(OsString, OsStri
     ]
 }
 
-/// Runs `program` with `args` as the bridge of a launch, ends whatever it leaves running, and returns its exit code. `guarded` is
-/// the value of [`GUARDED`].
+/// Runs `program` with `args` as the bridge of a launch, ends the processes that it leaves behind, and returns its exit code.
+/// `guarded` is the value of [`GUARDED`].
 pub fn guard(
     launch: &str,
     guarded: &OsStr,
@@ -46,7 +46,7 @@ pub fn guard(
         (LAUNCH.into(), launch.into()),
         (BRIDGE.into(), guarded.into()),
     ];
-    // What nobody else inherits: the bridge is our own program.
+    // Only the bridge, which is teamster's own program, inherits the address of the store.
     set.extend(std::env::var_os(STORE).map(|address| (STORE.into(), address)));
     let bridge = GuardedProgram {
         program,

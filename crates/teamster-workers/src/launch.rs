@@ -1,4 +1,4 @@
-//! Starting a worker: its bridge becomes a process of its own, and runs once its first heartbeat is written.
+//! Starts workers: the bridge becomes a separate process, and counts as started once its first heartbeat is written.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -16,11 +16,11 @@ use crate::guard::{self, GUARDED};
 use crate::record::{WorkerBackend, WorkerSpec};
 use crate::socket::SOCKET;
 
-/// The variable that a bridge is started with: its team and its worker, joined by a slash. What the bridge starts can change
-/// its own variables, but not this one of the process above it.
+/// The variable that a bridge is started with: its team and its worker, joined by a slash. Its child processes can change
+/// their own variables, but not this one of the bridge.
 pub const BRIDGE: &str = "TEAMSTER_BRIDGE";
 
-/// What a bridge and its guard do not inherit: whoever starts a worker may be one itself, or sit in a terminal of tmux.
+/// Variables that a bridge and its guard do not inherit: the caller may itself be a worker, or run in a tmux pane.
 const NOT_INHERITED: [&str; 8] = [
     "TEAMSTER_WORKER",
     SOCKET,
@@ -32,12 +32,12 @@ const NOT_INHERITED: [&str; 8] = [
     GUARDED,
 ];
 
-/// How long a bridge may take to begin. It needs moments; a machine that is busy with fifty of them, more.
+/// How long a bridge may take to start. It usually needs moments, but longer on a machine that is busy with fifty of them.
 const PATIENCE: Duration = Duration::from_secs(30);
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
-/// The size in bytes from which on the output of bridges is put aside.
+/// The size in bytes at which the output of bridges is rotated.
 const LONGEST_LOG: u64 = 4 * 1024 * 1024;
-/// The number of bytes of a bridge's output that are shown when it did not begin.
+/// The number of bytes of a bridge's output that are shown when it did not start.
 const LAST_WORDS: usize = 2_000;
 
 /// Starts the workers of a project.
@@ -46,20 +46,20 @@ pub struct Launcher<'a> {
     pub store: &'a dyn Read,
     /// The project's folder.
     pub project: &'a Path,
-    /// Our own program.
+    /// The path of teamster's own program.
     pub teamster: &'a Path,
-    /// Our own tmux server; needed only for workers that are to run in it.
+    /// Teamster's own tmux server; needed only for workers that run in it.
     pub tmux: Result<Tmux, TmuxError>,
     /// How long a worker may take to make its worktree usable before its first heartbeat.
     pub setup: Duration,
-    /// The address of the store, where its own settings do not tell it to a bridge.
+    /// The address of the store to pass to bridges, when they cannot read it from the user's settings.
     pub address: Option<OsString>,
 }
 
-/// Why a worker did not begin.
+/// Why a worker did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum LaunchError {
-    /// A file of ours could not be used.
+    /// A file could not be read or written.
     #[error(transparent)]
     Files(#[from] FsError),
     /// A tmux command failed.
@@ -72,7 +72,7 @@ pub enum LaunchError {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The bridge ended before its first heartbeat.
-    #[error("worker {worker} did not begin: {last}")]
+    #[error("worker {worker} did not start: {last}")]
     NotBegun {
         /// The worker's name.
         worker: String,
@@ -118,8 +118,8 @@ impl Launcher<'_> {
         self.wait(wanted, &launch, &logs, began, is_over)
     }
 
-    /// Starts the bridge in a pane. Its environment does not go through tmux, whose arguments anybody can see, but through
-    /// a file that only we can read and that the bridge removes.
+    /// Starts the bridge in a pane. Its environment is not passed through tmux's arguments, which other users can see, but
+    /// through a private file that the bridge removes.
     fn start_pane(
         &self,
         wanted: &WorkerSpec,
@@ -156,7 +156,7 @@ impl Launcher<'_> {
         }))
     }
 
-    /// Returns what a bridge is started with besides what we were.
+    /// Returns the variables that a bridge gets in addition to the caller's environment.
     fn variables(&self, wanted: &WorkerSpec, launch: &str) -> Vec<(OsString, OsString)> {
         let mut variables = guard::variables(wanted, launch).to_vec();
         variables.extend(
@@ -193,10 +193,10 @@ impl Launcher<'_> {
                 return Err(LaunchError::NotBegun {
                     worker: wanted.worker.to_string(),
                     last: match &last[start..] {
-                        // A program that cannot write cannot say why it ended either.
+                        // On a full disk, a program cannot write why it ended either.
                         "" => match teamster_fs::left_on_full_disk(self.project) {
                             Some(_) => format!("the disk of {} is full", self.project.display()),
-                            None => "it said nothing".to_owned(),
+                            None => "it printed nothing".to_owned(),
                         },
                         words => words.to_owned(),
                     },
@@ -207,7 +207,7 @@ impl Launcher<'_> {
     }
 }
 
-/// Returns the arguments that make our own program the bridge.
+/// Returns the arguments that make teamster's own program the bridge.
 fn arguments(wanted: &WorkerSpec, restarts: u32) -> Vec<OsString> {
     let mut args: Vec<OsString> = vec!["worker".into(), "bridge".into()];
     let mut say = |name: &str, value: &str| {
@@ -233,7 +233,8 @@ fn arguments(wanted: &WorkerSpec, restarts: u32) -> Vec<OsString> {
     args
 }
 
-/// Returns our own environment for a bridge that is started by another program. A value holds no zero byte, so one ends it.
+/// Returns the caller's environment for a bridge that tmux starts. Each variable ends with a zero byte, which no value
+/// contains.
 fn environment(more: &[(OsString, OsString)]) -> Vec<u8> {
     use std::os::unix::ffi::OsStrExt;
     let mut bytes = Vec::new();
@@ -249,7 +250,7 @@ fn environment(more: &[(OsString, OsString)]) -> Vec<u8> {
     bytes
 }
 
-/// Takes the environment that [`Launcher`] wrote for a bridge in a pane; it is there once.
+/// Reads and removes the environment that [`Launcher`] wrote for a bridge in a pane.
 pub fn take_environment(file: &Path) -> Result<Vec<(OsString, OsString)>, FsError> {
     use std::os::unix::ffi::OsStringExt;
     let (Some(folder), Some(name)) = (file.parent(), file.file_name().and_then(|n| n.to_str()))
@@ -274,7 +275,7 @@ pub fn take_environment(file: &Path) -> Result<Vec<(OsString, OsString)>, FsErro
         .collect())
 }
 
-/// Returns the path of our own program, or its name when the path is unknown.
+/// Returns the path of teamster's own program, or its name when the path is unknown.
 pub fn own_program() -> PathBuf {
     std::env::current_exe().unwrap_or_else(|_| PathBuf::from("teamster"))
 }

@@ -1,10 +1,10 @@
-//! Workers: how one is started, what it does, how it is kept alive and how it ends.
+//! Workers: how they start, what they do, how they are kept alive and how they end.
 //!
 //! # What it owns
 //!
-//! A worker is a process of its own, the [`bridge`]. It outlives the host that started it, can be watched in a terminal,
-//! and its death is seen by anybody who looks at its heartbeat and its pid. This crate has both sides of it: what runs
-//! inside that process, and what others do about it from outside.
+//! A worker is a process of its own, the [`bridge`]. It outlives the host that started it and can be watched in a terminal.
+//! Any process can detect its death from its heartbeat and its pid. This crate holds both sides: the code that runs inside
+//! the worker's process, and the code that starts, watches and stops it from outside.
 //!
 //! # How it works
 //!
@@ -19,11 +19,11 @@
 //! | [`bridge`] | what a worker does from its claim to its commit |
 //! | `attempt`, `process` | when an agent is ended, and how; shared by the bridge and [`ask`] |
 //! | [`ask`] | asking an agent something once, without a worker |
-//! | [`workplace`] | where a worker works, and what becomes of what its agent left there |
-//! | [`briefing`] | what an agent is told about its task |
+//! | [`workplace`] | where a worker works, and how its agent's changes are kept |
+//! | [`briefing`] | the prompt that an agent gets for its task |
 //! | [`task_report`] | what an agent reports at the end of a task |
 //! | [`launch`], [`record`] | how a bridge is started and found again; one process for each worker |
-//! | [`guard`] | who ends the agent of a bridge that is killed |
+//! | [`guard`] | how an agent is ended when its bridge is killed |
 //! | [`socket`], [`tools`] | how an agent reaches its bridge, and what it can do there |
 //! | [`supervise`], [`reclaim`] | what happens to dead and hung workers and to their tasks |
 //! | [`shutdown`] | how workers are stopped, and how it is proven that they are gone |
@@ -34,9 +34,10 @@
 //!
 //! # What it refuses
 //!
-//! A worker holds one task at a time and ends it exactly once: completed, failed, released or lost. No work is thrown away;
-//! what cannot be a result is kept under the name of its attempt. Processes are ended only if they carry the id of a launch
-//! of ours. Nothing of another worker is touched unless it is proven dead, and nothing here decides what is merged.
+//! A worker holds one task at a time and ends it exactly once: completed, failed, released or lost. No work is thrown away:
+//! changes that cannot become a result are kept under the name of their attempt. Only processes that carry the id of one
+//! of teamster's launches are ended. Another worker's state is untouched unless that worker is proven dead. Merging is
+//! decided elsewhere.
 
 pub mod alerts;
 pub mod ask;

@@ -1,35 +1,35 @@
-//! How long things may take in a worker.
+//! The limits of a worker.
 
 use std::time::Duration;
 
-/// The limits of a worker. Tests make the times short; the configuration sets the rest.
+/// The limits of a worker. Tests shorten the times; the configuration sets the others.
 #[derive(Clone, Debug)]
 pub struct WorkerLimits {
     /// How long an agent may take to show that it runs.
     pub start: Duration,
-    /// How long an agent may say nothing, and how long a request waits for a person.
+    /// How long an agent may be silent, and how long a request waits for a person.
     pub idle: Duration,
     /// How long a task may take in all.
     pub task: Duration,
-    /// How long an agent that is asked to end has before it is killed.
+    /// How long an agent that was asked to exit has before it is killed.
     pub grace: Duration,
     /// How often the heartbeat is written.
     pub beat: Duration,
-    /// How often the lead is sent a `heartbeat` message; `None` when it is sent none.
+    /// How often the lead is sent a `heartbeat` message; `None` to send none.
     pub beat_messages: Option<Duration>,
     /// How often the lease of a task is renewed.
     pub renew: Duration,
-    /// How often signals and changes of the team are looked for.
+    /// The poll interval for signals and changes of the team.
     pub look: Duration,
-    /// The first pause after a trouble of the service; it doubles with each further one.
+    /// The first pause after a failure of the service; it doubles with each further failure.
     pub pause: Duration,
-    /// The longest pause after troubles of the service.
+    /// The longest pause after failures of the service.
     pub longest_pause: Duration,
     /// The number of failures in a row after which the worker takes no more tasks.
     pub quarantine_errors: u32,
     /// The longest prompt, in characters.
     pub prompt: usize,
-    /// The size in bytes from which on a log file is put aside.
+    /// The size in bytes at which a log file is rotated.
     pub log_bytes: u64,
 }
 
@@ -54,7 +54,7 @@ impl Default for WorkerLimits {
 }
 
 impl WorkerLimits {
-    /// Returns the pause after the `count`th trouble in a row, counted from 1.
+    /// Returns the pause after the `count`th failure of the service in a row, counted from 1.
     pub fn pause_after(&self, count: u32) -> Duration {
         let doublings = count.saturating_sub(1).min(16);
         self.pause

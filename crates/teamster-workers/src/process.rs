@@ -1,5 +1,5 @@
-//! The process of an agent: how it is started, written to, asked to end and cleaned up after. Workers and
-//! [`ask`](crate::ask) use the same.
+//! The process of an agent: how it is started, written to, asked to exit and cleaned up after. Workers and
+//! [`ask`](crate::ask) share this code.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -20,7 +20,7 @@ use teamster_types::redact::LineRedactor;
 
 use crate::socket::SOCKET;
 
-/// A program that ended may have left its last words in a pipe: they are waited for this long.
+/// How long to wait for output that is still in a pipe after the program has ended.
 pub(crate) const LAST_WORDS: Duration = Duration::from_secs(2);
 /// The number of lines of an agent that are shown when its launch failed.
 const LAST_LINES: usize = 20;
@@ -29,24 +29,24 @@ const LAST_LINE: usize = 400;
 /// The number of bytes of a line that are searched for secrets before it is cut.
 const LOOKED_AT: usize = 16 * 1024;
 
-/// Where an agent is started, and as what.
+/// Where an agent is started, and with which variables and launch id.
 pub(crate) struct LaunchSite<'a> {
     /// The folder that the agent is started in.
     pub(crate) folder: &'a Path,
     /// Variables that the agent gets besides its own.
     pub(crate) exported: &'a [(OsString, OsString)],
-    /// The id of the launch, which everything that the agent starts carries.
+    /// The id of the launch, which all processes that the agent starts carry.
     pub(crate) launch_id: &'a str,
 }
 
-/// The process of an agent, and its input as long as more can be said to it.
+/// The process of an agent, and its input while it is open.
 pub(crate) struct AgentProcess {
     running: RunningChild,
     input: Option<Sender<Vec<u8>>>,
 }
 
 impl AgentProcess {
-    /// Starts an agent and gives it its first words. What it says goes to `sender`, made into an event by `wrap`.
+    /// Starts an agent and writes its first input. Its output goes to `sender`, converted to events by `wrap`.
     pub(crate) fn start<T, F>(
         machine: &Machine,
         launch: &Launch,
@@ -66,9 +66,9 @@ impl AgentProcess {
             .into_iter()
             .map(Into::into)
             .collect();
-        // What only our own pane knows is not the agent's.
+        // The variables of teamster's own pane are not for the agent.
         unset.extend(["TMUX".into(), "TMUX_PANE".into()]);
-        // The socket of another worker, should one have started us.
+        // If a worker's agent started teamster, this is that worker's socket.
         unset.push(SOCKET.into());
         let mut set = launch.set.clone();
         set.extend(site.exported.iter().cloned());
@@ -118,7 +118,7 @@ impl AgentProcess {
         self.input = None;
     }
 
-    /// Asks the agent to end, in the way it understands. Whether it obeys is seen by its end.
+    /// Asks the agent to exit in the way that its client understands. Only its exit shows whether it complies.
     pub(crate) fn ask_to_end(&self, interrupt: Interrupt, was_seen: bool) {
         match interrupt {
             Interrupt::Line(line) if was_seen => match &self.input {
@@ -126,7 +126,7 @@ impl AgentProcess {
                 None => self.running.signal(Signal::INT),
             },
             Interrupt::Signal(SoftSignal::Interrupt) => self.running.signal(Signal::INT),
-            // One that never began a dialogue reads no line.
+            // An agent that never started its dialogue reads no input line.
             Interrupt::Line(_) | Interrupt::Signal(SoftSignal::Terminate) => {
                 self.running.signal(Signal::TERM);
             }
@@ -134,7 +134,7 @@ impl AgentProcess {
     }
 }
 
-/// Ends what an agent left behind; returns how many processes that were, and those that could not be ended.
+/// Ends the processes that an agent left behind; returns their number, and those that could not be ended.
 pub(crate) fn end_leftovers(
     tree: &ProcessTree<'_>,
     grace: Duration,
@@ -149,14 +149,14 @@ pub(crate) fn end_leftovers(
     (leftover, still_there)
 }
 
-/// The folder for temp files of everything that a launch starts. Dropping it removes it with all that an agent left there.
+/// The temp folder of all processes that a launch starts. Dropping it removes the folder with its contents.
 pub(crate) struct TempFolder {
     launch_id: String,
     path: Option<PathBuf>,
 }
 
 impl TempFolder {
-    /// Makes the folder. It is ours alone: its name cannot be guessed, and one that belongs to somebody else is not used.
+    /// Creates the folder. Its name cannot be guessed, and an existing folder of another user is not used.
     pub(crate) fn make(launch_id: &str) -> Self {
         Self {
             launch_id: launch_id.to_owned(),
@@ -164,12 +164,12 @@ impl TempFolder {
         }
     }
 
-    /// Returns the path of the folder, or `None` when it could not be made.
+    /// Returns the path of the folder, or `None` when it could not be created.
     pub(crate) fn path(&self) -> Option<&Path> {
         self.path.as_deref()
     }
 
-    /// Creates the file that messages for a program are appended to, or returns `None` where there is no folder for it.
+    /// Creates the file that messages for a program are appended to, or returns `None` when there is no temp folder.
     pub(crate) fn make_inbox(&self) -> Option<InboxFile> {
         let dir = Dir::open_root(self.path()?).ok()??;
         InboxFile::create(dir, layout::AGENT_INBOX).ok_or_trace("create the inbox file of an agent")
@@ -196,7 +196,7 @@ fn make_temp_folder(name: &str) -> Option<PathBuf> {
     is_ours.then(|| system.join(name))
 }
 
-/// Removes the temporary folders of a launch that is over, with all that is in them.
+/// Removes the temp folder and the socket of a launch that is over.
 pub(crate) fn remove_temp_folder(launch_id: &str) {
     remove(&layout::launch_temp(launch_id));
     remove_socket(launch_id);
@@ -232,7 +232,7 @@ pub(crate) struct LastLines {
 impl LastLines {
     /// Remembers a line in place of the oldest one.
     pub(crate) fn remember(&mut self, stream: OutputStream, line: &[u8]) {
-        // A secret that was cut in two is no longer seen as one.
+        // A secret that is cut in two is no longer recognized, so secrets are searched before the line is cut.
         let line = String::from_utf8_lossy(&line[..line.len().min(LOOKED_AT)]);
         let redactor = &mut self.redactors[usize::from(stream == OutputStream::Error)];
         let Some(line) = redactor.line(&line) else {

@@ -1,5 +1,5 @@
-//! Reclaiming what a dead worker holds: whatever it left running is ended, its tasks go back, and its worktree stays as
-//! it is.
+//! Reclaims what a dead worker holds: its leftover processes are ended, its tasks are requeued, and its worktree is left
+//! untouched.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -21,13 +21,13 @@ use crate::alerts::EndAlerts;
 use crate::process;
 use crate::record::{self, LaunchRecord};
 
-/// How long processes that are asked to end have before they are killed.
+/// How long processes that were asked to exit have before they are killed.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// What was reclaimed from a dead worker.
 #[derive(Debug, Default)]
 pub struct Reclaimed {
-    /// The tasks that went back.
+    /// The tasks that were requeued.
     pub tasks: Vec<TaskId>,
     /// The number of processes that were still running and were ended.
     pub ended: usize,
@@ -36,7 +36,7 @@ pub struct Reclaimed {
 }
 
 impl Reclaimed {
-    /// Returns what the journal tells about a worker that was found dead.
+    /// Returns the journal's verdict on a worker that was found dead.
     fn verdict(&self, worker: &WorkerName, evidence: &[Phrase]) -> WorkerVerdict {
         WorkerVerdict {
             worker: Some(worker.to_string()),
@@ -67,9 +67,9 @@ pub fn assess(
     )
 }
 
-/// Ends what a dead worker left running, and gives its tasks back.
+/// Ends the processes that a dead worker left running, and requeues its tasks.
 ///
-/// Two may do this at once: every step is refused or finds nothing the second time.
+/// Two processes may do this at the same time: the second one's steps are refused or find nothing left to do.
 pub fn reclaim(
     store: &dyn Store,
     machine: &Machine,
@@ -100,7 +100,7 @@ pub fn reclaim(
     Ok(reclaimed)
 }
 
-/// Returns the tasks that a worker is at work on, each with its claim.
+/// Returns the tasks that a worker holds, each with its claim.
 pub(crate) fn held_tasks(
     store: &dyn Store,
     team: &TeamName,
@@ -114,8 +114,8 @@ pub(crate) fn held_tasks(
         .collect())
 }
 
-/// Reclaims what every dead worker of a team holds, and returns those that held something. Workers that have nothing else
-/// to do call this, so that a team without a host loses no task either.
+/// Reclaims what every dead worker of a team holds, and returns the workers that held anything. Idle workers call this, so
+/// that a team without a host loses no task either.
 pub fn reclaim_all(
     store: &dyn Store,
     machine: &Machine,
@@ -144,10 +144,10 @@ pub fn reclaim_all(
     Ok(found)
 }
 
-/// Ends what earlier processes of a worker left running, and gives back what they held.
+/// Ends the processes that earlier launches of a worker left running, and releases their tasks.
 ///
-/// Whoever holds the worker's lock calls this: the earlier processes are gone then, however young their last heartbeat is.
-/// Once the new process beats under the same name and its record replaces theirs, nobody could find what they left.
+/// The caller holds the worker's lock, so the earlier bridges are gone, however recent their last heartbeat is. This must
+/// happen before the new bridge replaces their heartbeat and record, because nothing else points to what they left.
 pub fn reclaim_predecessor(
     store: &dyn Store,
     machine: &Machine,
@@ -183,7 +183,7 @@ pub fn reclaim_predecessor(
         }
         process::remove_temp_folder(launch);
     }
-    // A record is removed when a launch ends in order.
+    // A record that is still there proves a crash: an orderly end removes it.
     if let Some(launch) = &recorded {
         alerts.record(team, worker, launch, store.now());
     }
@@ -196,8 +196,8 @@ pub fn reclaim_predecessor(
     Ok(reclaimed)
 }
 
-/// Gives back the tasks that these processes of a worker claimed. They are gone; what anybody else claimed in the
-/// worker's name stays, and so does a task that was taken over meanwhile.
+/// Releases the tasks that these processes of a worker claimed. The processes are gone. Tasks that another process claimed
+/// in the worker's name stay claimed, and so do tasks that were taken over in the meantime.
 pub(crate) fn give_back(
     store: &dyn Store,
     team: &TeamName,
@@ -218,8 +218,8 @@ pub(crate) fn give_back(
     Ok(given)
 }
 
-/// Forgets a launch that is over: no heartbeat, no record, and no member of a team of Claude Code. Those of a later launch
-/// of the same worker stay.
+/// Removes the heartbeat and the record of a launch that is over, and the worker's membership in a Claude Code team. What
+/// belongs to a later launch of the same name stays.
 pub fn forget(
     store: &dyn Store,
     project: &Dir,
@@ -228,13 +228,16 @@ pub fn forget(
     launch: Option<&str>,
 ) -> Result<(), StoreError> {
     let (beats, _) = store.heartbeats(team)?;
-    let is_its = |beat: &Heartbeat| beat.worker_name == *worker && beat.launch.as_deref() == launch;
-    if beats.iter().any(is_its) {
+    let beat = beats.iter().find(|beat| beat.worker_name == *worker);
+    let is_later = beat.is_some_and(|beat| beat.launch.as_deref() != launch);
+    if beat.is_some() && !is_later {
         store.end_beat(team, worker)?;
     }
     if let Some(launch) = launch {
         record::remove(project, team, worker, launch)?;
     }
-    store.dismiss(team, &worker.into(), worker)?;
+    if !is_later {
+        store.dismiss(team, &worker.into(), worker)?;
+    }
     Ok(())
 }

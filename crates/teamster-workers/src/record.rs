@@ -1,7 +1,7 @@
-//! What is on disk about a launch of a worker: its record and its lock.
+//! The files of a worker's launch: its record and its lock.
 //!
-//! The record has what is needed to find a worker's processes again and to start it anew. Its bridge writes it when it
-//! begins and removes it when it ends in order, so a record that is left tells of a worker that did not.
+//! The record holds what is needed to find a worker's processes again and to restart it. The bridge writes it when it
+//! starts and removes it when it ends in order, so a leftover record belongs to a worker that crashed or still runs.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use teamster_fs::{Dir, FsError, Lock, OrTrace as _, Sync, Waited, layout};
 use teamster_types::process::ProcessId;
 use teamster_types::{TeamName, Time, WorkerName};
 
-/// Somebody who only looks whether a lock is free holds it for a moment.
+/// How long to wait for the lock, because a process that only checks whether it is free holds it for a moment.
 const MOMENT: Duration = Duration::from_millis(200);
 
 /// How a worker's process is run.
@@ -20,12 +20,12 @@ pub enum WorkerBackend {
     /// A process without a terminal.
     #[default]
     Process,
-    /// The process of a pane in our own tmux.
+    /// The process of a pane in teamster's own tmux server.
     Tmux,
 }
 
 impl WorkerBackend {
-    /// Returns the word for it in files and output.
+    /// Returns the word for the backend in files and output.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Process => "process",
@@ -53,7 +53,7 @@ pub struct WorkerSpec {
     /// How its process is run.
     #[serde(default)]
     pub backend: WorkerBackend,
-    /// The address of the repository that its work travels through, for a worker on a machine of its own.
+    /// The address of the repository that its work is exchanged through, for a worker on another machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repo: Option<String>,
 }
@@ -65,13 +65,13 @@ pub struct LaunchRecord {
     /// What the worker was started with.
     #[serde(flatten)]
     pub spec: WorkerSpec,
-    /// The id of the launch, which everything that the worker started carries.
+    /// The id of the launch, which all processes that the worker started carry.
     pub launch: String,
     /// The bridge's process.
     pub process: ProcessId,
-    /// When the bridge began.
+    /// When the bridge started.
     pub started_at: Time,
-    /// How often the worker was started anew since it last ended in order.
+    /// How often the worker was restarted since it last ended in order.
     #[serde(default)]
     pub restarts: u32,
 }
@@ -92,7 +92,7 @@ pub fn write(project: &Dir, record: &LaunchRecord) -> Result<(), FsError> {
     )
 }
 
-/// Removes the record of this launch; that of a later one stays.
+/// Removes the record of this launch; the record of a later launch stays.
 pub fn remove(
     project: &Dir,
     team: &TeamName,
@@ -140,8 +140,8 @@ pub fn all(project: &Dir, team: &TeamName) -> Result<Vec<LaunchRecord>, FsError>
     Ok(found)
 }
 
-/// A worker's lock: whoever holds it is that worker, and nobody else touches its worktree, its record or its tasks. The
-/// kernel frees it at its holder's death.
+/// A worker's lock: its holder is that worker, and no other process touches its worktree, its record or its tasks. The
+/// kernel releases the lock when the holder dies.
 #[derive(Debug)]
 pub struct WorkerLock {
     _lock: Lock,
@@ -157,7 +157,7 @@ impl WorkerLock {
         })
     }
 
-    /// Returns whether a process is this worker now. Nothing is made where there was never one.
+    /// Returns whether a process holds the worker's lock now. No lock file is created by the check.
     pub fn is_taken(team_folder: &Dir, worker: &WorkerName) -> Result<bool, FsError> {
         if team_folder.stamp(&layout::bridge_lock(worker))?.is_none() {
             return Ok(false);

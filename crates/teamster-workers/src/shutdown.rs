@@ -1,12 +1,12 @@
-//! Stopping workers: each is asked, asked once more, and then ended with everything it started.
+//! Stops workers: each is asked twice to exit, and then ended with all processes that it started.
 //!
 //! ```text
 //! signal and message ─▶ answered and gone ─▶ confirmed
 //!        └─ half of the deadline, or refused ─▶ asked again ─▶ deadline ─▶ killed; not gone ─▶ alive
 //! ```
 //!
-//! A shutdown is over when nobody is left, and that is looked at, not assumed. Whoever cannot even be asked, because a worker
-//! that hangs holds the team's lock, is ended at the deadline like everybody else.
+//! A shutdown is complete when every worker's process is verified to be gone. A worker that cannot be asked, because
+//! another, hung worker holds the team's lock, is ended at the deadline like all others.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -29,9 +29,9 @@ use teamster_types::{TeamName, WorkerName};
 use crate::alerts::EndAlerts;
 use crate::{process, reclaim, record};
 
-/// How often it is looked whether workers have ended.
+/// The poll interval while waiting for workers to end.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
-/// How long processes that are asked to end have before they are killed.
+/// How long processes that were asked to exit have before they are killed.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// How workers are to stop.
@@ -41,7 +41,7 @@ pub struct ShutdownRequest {
     pub team: TeamName,
     /// The only worker that is stopped, or `None` for all.
     pub only: Option<WorkerName>,
-    /// Whoever asks.
+    /// Who requests the shutdown.
     pub actor: EventActor,
     /// Why the workers are stopped.
     pub reason: String,
@@ -57,20 +57,20 @@ pub struct ShutdownRequest {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum EndKind {
-    /// It answered and ended.
+    /// The worker acknowledged the request and ended.
     Confirmed,
-    /// It was gone before it was asked.
+    /// The worker was gone before it was asked.
     Gone,
-    /// It ended without an answer.
+    /// The worker ended without an acknowledgement.
     Ended,
-    /// It had to be killed.
+    /// The worker had to be killed.
     Killed,
-    /// It is still there.
+    /// The worker is still running.
     Alive,
 }
 
 impl EndKind {
-    /// Returns the word for it.
+    /// Returns the kind as a word.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Confirmed => "confirmed",
@@ -89,26 +89,26 @@ pub struct StoppedWorker {
     pub worker: WorkerName,
     /// How it ended.
     pub how: EndKind,
-    /// What the worker answered, what of it is still there, or what is not given back yet.
+    /// What the worker answered, which of its processes still run, or what is not released yet.
     pub note: String,
 }
 
-/// A worker as it is known before it is stopped.
+/// A worker before it is stopped.
 #[derive(Clone, Debug)]
 struct KnownWorker {
     worker: WorkerName,
     process: Option<ProcessId>,
-    /// The process that our own record of the launch names. A heartbeat alone could be written by anybody.
+    /// The process named by teamster's own record of the launch. Any process could have written a heartbeat.
     root: Option<ProcessId>,
     launch: Option<String>,
-    /// Whether nothing more is to be asked of it now.
+    /// Whether the worker was asked and no further request is due.
     is_asked: bool,
-    /// The requests that it was sent.
+    /// The ids of the requests that were sent to the worker.
     requests: BTreeSet<String>,
     answer: Option<(bool, String)>,
 }
 
-/// The end of a worker, with what is known of it.
+/// The end of a worker.
 struct EndedWorker {
     known: KnownWorker,
     how: EndKind,
@@ -134,20 +134,19 @@ impl From<EndedWorker> for StoppedWorker {
 
 /// Stops the workers of a team, and proves that they are gone.
 pub struct ShutdownCoordinator<'a> {
-    /// The store through which workers are asked.
+    /// The store through which workers are asked to stop.
     pub store: &'a dyn Store,
-    /// The machine that they run on.
+    /// The machine that the workers run on.
     pub machine: &'a Machine,
-    /// Their project's folder.
+    /// The project's folder.
     pub project: &'a Dir,
     /// Where the ends of workers are recorded.
     pub alerts: EndAlerts,
-    /// The tmux server that they may run in.
+    /// The tmux server that the workers may run in.
     pub tmux: Option<&'a Tmux>,
     /// Prints a line about what happens.
     pub tell: &'a mut dyn FnMut(&str),
-    /// Returns whether workers that have not ended yet are not waited for any longer. They are left as they are, for a
-    /// stronger request.
+    /// Returns whether to stop waiting for workers that have not ended yet. They keep running, for a stronger request.
     pub hurry: &'a dyn Fn() -> bool,
 }
 
@@ -159,8 +158,8 @@ pub fn no_hurry() -> bool {
 impl ShutdownCoordinator<'_> {
     /// Stops the workers, and returns how each ended.
     ///
-    /// Nothing is written about anybody before everybody has ended: a worker that was stopped in the middle of a change
-    /// holds the team's lock until it is gone.
+    /// Nothing is recorded before every worker has ended: a worker that was stopped in the middle of a change holds the
+    /// team's lock until it is gone.
     pub fn run(&mut self, request: &ShutdownRequest) -> Result<Vec<StoppedWorker>, StoreError> {
         let (living, gone): (Vec<KnownWorker>, Vec<KnownWorker>) = self
             .everyone(request)?
@@ -179,7 +178,11 @@ impl ShutdownCoordinator<'_> {
         let is_left = !request.force && start.elapsed() < request.deadline;
         for known in living {
             ends.push(if is_left {
-                EndedWorker::new(known, EndKind::Alive, "it was not waited for")
+                EndedWorker::new(
+                    known,
+                    EndKind::Alive,
+                    "still running; the wait was cut short",
+                )
             } else {
                 self.end(request, known)
             });
@@ -190,7 +193,7 @@ impl ShutdownCoordinator<'_> {
         Ok(stopped)
     }
 
-    /// Asks workers to end, and waits for that until the deadline. Adds those that ended to `ends`, and returns the others.
+    /// Asks workers to exit, and waits until the deadline. Adds those that ended to `ends`, and returns the others.
     fn wait_for_ends(
         &mut self,
         request: &ShutdownRequest,
@@ -201,7 +204,7 @@ impl ShutdownCoordinator<'_> {
         if living.is_empty() {
             return Ok(living);
         }
-        // Answers from before are none to this question.
+        // Answers that were recorded earlier do not belong to this request.
         let mut read = self.store.position(&request.team)? + 1;
         let (mut asked_again, mut told_of_lock) = (false, false);
         loop {
@@ -240,9 +243,9 @@ impl ShutdownCoordinator<'_> {
                 asked_again = true;
                 for known in living.iter_mut().filter(|known| known.is_asked) {
                     if let Some((false, why)) = &known.answer {
-                        (self.tell)(&format!("{} does not want to: {why}", known.worker));
+                        (self.tell)(&format!("{} refused: {why}", known.worker));
                     }
-                    (self.tell)(&format!("{} is asked once more", known.worker));
+                    (self.tell)(&format!("{} is asked again", known.worker));
                     known.is_asked = false;
                 }
             } else {
@@ -251,13 +254,13 @@ impl ShutdownCoordinator<'_> {
         }
     }
 
-    /// Ends every process of the team that teamster has started, and writes nothing: for when nothing can be written. Returns
-    /// in words who is still there. Their tasks are reclaimed by whoever finds them dead.
+    /// Ends every process of the team that teamster has started, without writing to the store, for when it cannot be written.
+    /// Describes the workers that are still running. Their tasks are reclaimed later, once they are found dead.
     pub fn end_processes(&self, request: &ShutdownRequest) -> Vec<String> {
         let mut left = Vec::new();
         let everyone = match self.everyone(request) {
             Ok(everyone) => everyone,
-            Err(error) => return vec![format!("who is at work cannot be read: {error}")],
+            Err(error) => return vec![format!("cannot read which workers are running: {error}")],
         };
         for known in everyone.iter().filter(|known| self.lives(known)) {
             let Some(number) = &known.launch else {
@@ -266,7 +269,7 @@ impl ShutdownCoordinator<'_> {
             let tree = ProcessTree::of_launch(self.machine, number, known.root.as_ref());
             tree.ask(teamster_isolate::Signal::INT);
             if let Err(still) = tree.end(GRACE) {
-                left.push(format!("{} is still there: {still}", known.worker));
+                left.push(format!("{} is still running: {still}", known.worker));
             }
         }
         left
@@ -359,7 +362,7 @@ impl ShutdownCoordinator<'_> {
         Ok(())
     }
 
-    /// Answers are journalled, so they can be heard without moving the lead's place in its mail.
+    /// Reads the workers' answers from the journal, so that the lead's position in its mail does not change.
     fn hear(
         &mut self,
         request: &ShutdownRequest,
@@ -392,13 +395,13 @@ impl ShutdownCoordinator<'_> {
         Ok(())
     }
 
-    /// Ends a worker that did not end by itself, with everything it started. Nothing is written.
+    /// Ends a worker that did not exit by itself, with all processes that it started. Nothing is recorded.
     fn end(&mut self, request: &ShutdownRequest, known: KnownWorker) -> EndedWorker {
         let Some(number) = &known.launch else {
             let note = "it was not started by teamster, which ends only what it started";
             return EndedWorker::new(known, EndKind::Alive, note);
         };
-        (self.tell)(&format!("{} is ended", known.worker));
+        (self.tell)(&format!("{} is being stopped", known.worker));
         let tree = ProcessTree::of_launch(self.machine, number, known.root.as_ref());
         tree.ask(teamster_isolate::Signal::INT);
         if let Err(still) = tree.end(GRACE) {
@@ -416,10 +419,10 @@ impl ShutdownCoordinator<'_> {
         EndedWorker::new(known, EndKind::Killed, note)
     }
 
-    /// Writes what follows from the end of each worker.
+    /// Records the end of each worker and releases its tasks.
     ///
-    /// Where somebody else holds the team's lock, the ends stay as they are and say so: what is left of a worker is
-    /// put in order by the next shutdown, or by whoever looks after the team.
+    /// When another process holds the team's lock, the remaining notes say so: the next shutdown or the supervisor cleans up
+    /// after those workers.
     fn settle_all(
         &mut self,
         request: &ShutdownRequest,
@@ -443,7 +446,7 @@ impl ShutdownCoordinator<'_> {
                 if !end.note.is_empty() {
                     end.note.push_str("; ");
                 }
-                end.note.push_str("what it held is not given back yet: ");
+                end.note.push_str("its tasks are not released yet: ");
                 end.note.push_str(&error.message);
             }
             self.close_pane(request, &end.known.worker);
@@ -454,8 +457,8 @@ impl ShutdownCoordinator<'_> {
         Ok(())
     }
 
-    /// Gives back what a launch of a worker held that has ended, and removes what it left: signals, and, when no other
-    /// launch of the worker is alive (`is_over`), heartbeat and record.
+    /// Releases the tasks of an ended launch, and removes its signals and, when no other launch of the worker is alive
+    /// (`is_over`), its heartbeat and record.
     fn settle(
         &self,
         request: &ShutdownRequest,
@@ -477,7 +480,7 @@ impl ShutdownCoordinator<'_> {
         Ok(())
     }
 
-    /// Gives back every task of a worker that was killed, and records its end.
+    /// Releases every task of a worker that was killed, and records its end.
     fn release_tasks(
         &self,
         request: &ShutdownRequest,
@@ -503,8 +506,8 @@ impl ShutdownCoordinator<'_> {
         Ok(())
     }
 
-    /// Does for a worker that is gone what it could not do itself: its tasks go back, its temp files go. After this nobody
-    /// knows of it any more, so nobody else would.
+    /// Cleans up for a worker that is gone: its tasks are released and its temp files removed. Its heartbeat and record are
+    /// removed afterwards, so nothing could find its tasks later.
     fn put_in_order(
         &self,
         request: &ShutdownRequest,
@@ -518,7 +521,7 @@ impl ShutdownCoordinator<'_> {
         Ok(())
     }
 
-    /// Returns whether no process has this pid any more. A tmux server takes a moment to notice that.
+    /// Returns whether no process has this pid any more, which a tmux server notices only after a moment.
     fn is_gone(&self, pid: u32) -> bool {
         let process = self.machine.process(pid);
         process.is_none_or(|process| self.machine.life(&process) == Life::Gone)

@@ -1,11 +1,11 @@
-//! Speaking to a worker's bridge through its socket: JSON lines, one request and one reply each.
+//! The client side of a bridge's socket: JSON lines, one request and one reply each.
 //!
 //! ```text
 //! {"id":1,"tool":"message_send","arguments":{"to":"lead","text":"…"}}
 //! {"id":1,"result":{…}}            or  {"id":1,"error":{"message":"…","hint":"…"}}
 //! ```
 //!
-//! Whoever speaks through the socket is the worker whose bridge listens there; [`bridge`](crate::bridge) checks that it
+//! A caller on the socket acts as the worker whose bridge listens there; [`bridge`](crate::bridge) checks that the caller
 //! runs below that bridge.
 
 use std::io::{BufRead, BufReader, Read, Write as _};
@@ -27,12 +27,12 @@ pub const LONGEST_LINE: usize = 1024 * 1024;
 /// A request on the socket.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct SocketRequest {
-    /// Names the request in its reply.
+    /// Identifies the request in its reply.
     #[serde(default)]
     pub(crate) id: Value,
-    /// The tool.
+    /// The name of the tool.
     pub(crate) tool: String,
-    /// What the tool takes.
+    /// The arguments of the tool.
     #[serde(default)]
     pub(crate) arguments: Value,
 }
@@ -43,33 +43,33 @@ pub(crate) struct SocketReply {
     /// The id of the request.
     #[serde(default)]
     pub(crate) id: Value,
-    /// What came of it.
+    /// The result or the error.
     #[serde(flatten)]
     pub(crate) outcome: ReplyOutcome,
 }
 
-/// What came of a request.
+/// The outcome of a request.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum ReplyOutcome {
-    /// The tool did what it is for.
+    /// The tool succeeded.
     Result(Value),
-    /// The tool did nothing.
+    /// The tool failed.
     Error(ToolFailure),
 }
 
-/// What a line is read as.
+/// The result of reading a line.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum SocketLine {
-    /// A whole line, without its end.
+    /// A whole line, without its line end.
     Whole(Vec<u8>),
-    /// More than [`LONGEST_LINE`].
+    /// A line longer than [`LONGEST_LINE`].
     TooLong,
-    /// The other side sends nothing more.
+    /// The end of the stream.
     End,
 }
 
-/// Reads one line, and never more than may stand in one.
+/// Reads one line, and at most [`LONGEST_LINE`] bytes of it.
 pub(crate) fn read_line(from: &mut impl BufRead) -> std::io::Result<SocketLine> {
     let mut line = Vec::new();
     let limit = u64::try_from(LONGEST_LINE).unwrap_or(u64::MAX);
@@ -81,12 +81,12 @@ pub(crate) fn read_line(from: &mut impl BufRead) -> std::io::Result<SocketLine> 
     Ok(match line.len() {
         0 => SocketLine::End,
         length if length > LONGEST_LINE => SocketLine::TooLong,
-        // Whoever closes its side right behind the request has still sent all of it.
+        // A caller may close its side right after the request without a line end; the request is still complete.
         _ => SocketLine::Whole(line),
     })
 }
 
-/// Calls a tool through the socket of a worker's bridge, and waits for what comes of it, however long that takes.
+/// Calls a tool through the socket of a worker's bridge, and waits for the outcome without a time limit.
 pub fn call(socket: &Path, tool: &str, arguments: Value) -> Result<Value, ToolFailure> {
     begin(socket, tool, arguments)?.finish()
 }
@@ -111,12 +111,12 @@ pub fn begin(socket: &Path, tool: &str, arguments: Value) -> Result<PendingCall,
     }
     line.push(b'\n');
     let mut stream = connect(socket).map_err(|error| lost(&format!("does not listen: {error}")))?;
-    // A bridge that refuses the caller says why and hangs up, whether or not it was asked already.
+    // A bridge that refuses the caller sends the reason and closes the connection, possibly before the request is written.
     let unsent = stream.write_all(&line).err();
     Ok(PendingCall { stream, unsent })
 }
 
-/// A call whose answer was not read yet.
+/// A call whose reply was not read yet.
 #[derive(Debug)]
 pub struct PendingCall {
     stream: UnixStream,
@@ -125,12 +125,12 @@ pub struct PendingCall {
 }
 
 impl PendingCall {
-    /// Returns what takes the call back, from another thread; `None` when the system has no room for it.
+    /// Returns a handle that cancels the call from another thread, or `None` when the socket cannot be duplicated.
     pub fn canceller(&self) -> Option<CallCanceller> {
         self.stream.try_clone().ok().map(CallCanceller)
     }
 
-    /// Waits for what comes of it, however long that takes.
+    /// Waits for the outcome without a time limit.
     pub fn finish(self) -> Result<Value, ToolFailure> {
         read_reply(self.stream).ok_or_else(|| match self.unsent {
             Some(error) => lost(&format!("does not listen: {error}")),
@@ -139,14 +139,14 @@ impl PendingCall {
     }
 }
 
-/// Takes a call back.
+/// Cancels a call.
 #[derive(Debug)]
 pub struct CallCanceller(UnixStream);
 
 impl CallCanceller {
-    /// Takes the call back: the bridge sees that nobody waits any more.
+    /// Cancels the call: the bridge sees that the caller no longer waits.
     pub fn cancel(self) {
-        // It fails only when the other side is gone already.
+        // This fails only when the other side is already gone.
         let _ = self.0.shutdown(Shutdown::Both);
     }
 }

@@ -1,5 +1,4 @@
-//! Supervising the workers of a team: dead and hung ones are reclaimed and started anew, and each verdict is recorded
-//! once.
+//! Supervises the workers of a team: reclaims and restarts dead and hung workers, and records each verdict once.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -22,27 +21,27 @@ use crate::record::{self, LaunchRecord};
 
 /// How long the processes of a hung worker have to end before they are killed.
 const HUNG_GRACE: Duration = Duration::from_secs(5);
-/// The number of times that a worker which ends again and again is started anew before it is left to a person.
+/// The number of times in a row that a worker is restarted before it is left to a person.
 pub const MOST_RESTARTS: u32 = 3;
 const FIRST_PAUSE: Duration = Duration::from_secs(5);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// A worker that has run this long is not one that ends again and again.
+/// A worker that has run this long is stable: its earlier restarts no longer count.
 const STEADY: Duration = Duration::from_secs(10 * 60);
 
-/// A heartbeat that is old and does not change for this long, by our own clock, is really old. A machine that slept, or
-/// whose time was set, makes every heartbeat look old for a moment; who lives beats again within 5 seconds.
+/// How long a stale heartbeat must stay unchanged, by the supervisor's own clock, before it counts as stale. After the
+/// machine slept or its time was set, every heartbeat looks stale for a moment; a live worker beats again within 5 seconds.
 const DOUBT: Duration = Duration::from_secs(7);
 
-/// What a look at the team found and did.
+/// What one check of the team found or did.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SupervisorFinding {
     /// A worker is not healthy, for this reason.
     Verdict(WorkerName, Verdict, String),
-    /// A worker was started anew, for this time in a row.
+    /// A worker was restarted, for the given time in a row.
     Restarted(WorkerName, u32),
-    /// A worker could not be started anew, for this reason.
+    /// A worker could not be restarted, for this reason.
     NotRestarted(WorkerName, String),
-    /// A worker was started anew too often and is left to a person.
+    /// A worker was restarted too often and is left to a person.
     GivenUp(WorkerName),
 }
 
@@ -54,7 +53,7 @@ pub struct Supervisor<'a> {
     pub machine: &'a Machine,
     /// The project's folder.
     pub project: &'a Dir,
-    /// Starts workers anew.
+    /// Restarts workers.
     pub launcher: &'a Launcher<'a>,
     /// The limits that health is judged by.
     pub limits: Limits,
@@ -66,12 +65,12 @@ pub struct Supervisor<'a> {
     in_doubt: bool,
 }
 
-/// What is known about one launch of a worker. A later launch, whoever made it, begins anew.
+/// What is known about one launch of a worker. A later launch starts with a fresh history, even one by another process.
 #[derive(Debug, Default)]
 struct LaunchHistory {
     launch: String,
     told: Option<Verdict>,
-    /// The last heartbeat, and since when it is the last one.
+    /// The last heartbeat, and when it was first seen.
     last: Option<(Time, Instant)>,
     restarts: u32,
     next: Option<Instant>,
@@ -92,7 +91,7 @@ impl LaunchHistory {
         }
     }
 
-    /// Returns whether a heartbeat that looks old may still be followed by another.
+    /// Returns whether a heartbeat that looks stale may still be followed by another.
     fn is_in_doubt(&mut self, beat: Option<&Heartbeat>) -> bool {
         let Some(beat) = beat else { return false };
         match self.last {
@@ -129,21 +128,21 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    /// Returns whether the last look left something to be seen by another one soon.
+    /// Returns whether the last check left a verdict open, so that another check should follow soon.
     pub fn is_in_doubt(&self) -> bool {
         self.in_doubt
     }
 
-    /// Returns whether a worker is to be started anew and only waits for its time.
+    /// Returns whether a restart of a worker is scheduled.
     pub fn will_restart(&self) -> bool {
         let mut known = self.known.values();
         known.any(|state| state.next.is_some() && !state.given_up)
     }
 
-    /// Looks at every worker once, and does what is to be done.
+    /// Checks every worker once, and acts on each verdict.
     ///
-    /// Hung workers are ended before anything is recorded about anybody: one that was stopped in the middle of a change
-    /// holds the lock of the team, and nobody could record anything.
+    /// Hung workers are ended before anything is recorded: a worker that was stopped in the middle of a change still holds
+    /// the team's lock, so every write would fail.
     pub fn look(&mut self) -> Result<Vec<SupervisorFinding>, StoreError> {
         let mut looks = Vec::new();
         self.in_doubt = false;
@@ -165,7 +164,7 @@ impl<'a> Supervisor<'a> {
                     self.in_doubt = true;
                     continue;
                 }
-                // Not proven dead, so it is made so.
+                // A hung worker is not proven dead, so its processes are ended.
                 let process = Some(&record.process);
                 let tree = ProcessTree::of_launch(self.machine, &record.launch, process);
                 survivors = tree.end(HUNG_GRACE).err();
@@ -175,9 +174,9 @@ impl<'a> Supervisor<'a> {
         let mut found = Vec::new();
         for (record, assessment, survivors) in looks {
             match self.attend(&record, &assessment, survivors, &mut found) {
-                // Whoever is in doubt may hold the lock, and is judged by the next look.
+                // The worker whose verdict is open may hold the lock; the next check decides about it.
                 Err(error) if error.busy && self.in_doubt => {
-                    tracing::debug!("cannot look after {} yet: {error}", record.spec.worker);
+                    tracing::debug!("cannot supervise {} yet: {error}", record.spec.worker);
                     break;
                 }
                 attended => attended?,
@@ -186,7 +185,7 @@ impl<'a> Supervisor<'a> {
         Ok(found)
     }
 
-    /// Does what follows from a verdict.
+    /// Acts on a verdict.
     fn attend(
         &mut self,
         record: &LaunchRecord,
@@ -210,7 +209,7 @@ impl<'a> Supervisor<'a> {
         Ok(())
     }
 
-    /// Records a verdict that was not recorded yet.
+    /// Records a verdict unless it is already recorded.
     fn tell(
         &mut self,
         worker: &WorkerName,
@@ -240,7 +239,7 @@ impl<'a> Supervisor<'a> {
         Ok(Some(SupervisorFinding::Verdict(worker, verdict, why)))
     }
 
-    /// Forgets the restarts of a worker that has been healthy for long.
+    /// Resets the restart count of a worker that has been healthy for long.
     fn is_well(&mut self, record: &LaunchRecord) {
         if self.store.now().since(record.started_at) >= STEADY
             && let Some(state) = self.known.get_mut(&record.spec.worker)
@@ -270,7 +269,7 @@ impl<'a> Supervisor<'a> {
             launch,
             &EventActor::System,
         )?;
-        // Who was asked to stop is gone for good.
+        // A worker that was asked to stop is not restarted.
         if !self.store.signals(&self.team, worker)?.is_empty() {
             return Ok(None);
         }
@@ -286,7 +285,7 @@ impl<'a> Supervisor<'a> {
         let pause = FIRST_PAUSE
             .saturating_mul(1 << state.restarts.min(8))
             .min(LONGEST_PAUSE);
-        // The first time at once: most workers die once and for a reason that does not come again.
+        // The first restart is immediate: most workers die once, for a reason that does not recur.
         let next = *state.next.get_or_insert(if state.restarts == 0 {
             now
         } else {
@@ -319,7 +318,7 @@ impl<'a> Supervisor<'a> {
     }
 }
 
-/// Returns the event that tells of a verdict, or `None` when it is not one to tell of.
+/// Returns the event that reports a verdict, or `None` for a verdict that is not reported.
 fn event_of(verdict: Verdict, told: WorkerVerdict) -> Option<EventKind> {
     match verdict {
         Verdict::Dead => Some(EventKind::WorkerDead(told)),

@@ -1,11 +1,11 @@
-//! What an agent reports at the end of a task.
+//! The report of an agent at the end of a task.
 //!
-//! The last message of an agent may close with a fenced block named `teamster`, which holds a JSON object: `status`,
-//! `summary`, `handover` and `problems`. Without one, the message itself is the summary, and whether the task is done is
-//! for the client's outcome to say.
+//! The last message of an agent may end with a fenced block named `teamster`, which holds a JSON object: `status`,
+//! `summary`, `handover` and `problems`. Without one, the message itself is the summary, and the client's outcome decides
+//! whether the task is done.
 //!
-//! The message is text of somebody else: it is searched, never obeyed. Every text in a report is redacted, cleaned and
-//! limited before anybody sees it.
+//! The message is untrusted text: it is searched, never obeyed. Every text in a report is redacted, cleaned and shortened
+//! before it is shown.
 
 use serde_json::Value;
 use teamster_types::text::shown;
@@ -20,15 +20,15 @@ const PROBLEMS: (usize, usize) = (20, 500);
 const BLOCK: usize = 256 * 1024;
 /// The name of the block.
 const NAME: &str = "teamster";
-/// The summary in the example that agents are shown: an agent that repeats its prompt has reported nothing.
+/// The summary in the example that prompts contain: an agent that repeats its prompt has reported nothing.
 const EXAMPLE: &str = "…";
 
-/// What the agent says about the task.
+/// The agent's own status of the task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReportStatus {
     /// The task is done.
     Done,
-    /// The task cannot go on without somebody's words.
+    /// The task needs an answer before it can continue.
     Blocked,
     /// The task cannot be done.
     Failed,
@@ -45,23 +45,23 @@ impl ReportStatus {
     }
 }
 
-/// What an agent reports at the end of a task.
+/// The report of an agent at the end of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskReport {
-    /// What it says about the task: done, unless it says otherwise.
+    /// The status of the task: done, unless the agent says otherwise.
     pub status: ReportStatus,
-    /// What was done; or what is missing, or why it cannot be done.
+    /// What was done, what is missing, or why the task cannot be done.
     pub summary: String,
-    /// What whoever builds on the work must know; empty when that is nothing.
+    /// What a worker that builds on this work must know; may be empty.
     pub handover: String,
-    /// What was left open.
+    /// The problems that were left open.
     pub problems: Vec<String>,
-    /// Whether it was reported in a block, so that the status is the agent's own word.
+    /// Whether the report was in a block, so that the status is the agent's own statement.
     pub in_block: bool,
 }
 
 impl TaskReport {
-    /// Reads the last message of an agent.
+    /// Parses the last message of an agent.
     pub fn parse(said: &str) -> Self {
         let Some((before, block)) = last_block(said) else {
             return Self::of_message(said);
@@ -80,7 +80,7 @@ impl TaskReport {
         }
     }
 
-    /// Returns the report of an agent that has said this and reported nothing in a block.
+    /// Returns the report for a message without a block.
     fn of_message(said: &str) -> Self {
         Self {
             status: ReportStatus::Done,
@@ -107,7 +107,7 @@ impl TaskReport {
     }
 }
 
-/// Returns the problems: a list of texts, or one text.
+/// Returns the problems, which may be a list of texts or a single text.
 fn problems(value: Option<&Value>) -> Vec<String> {
     let (most, longest) = PROBLEMS;
     let list = match value {
@@ -123,7 +123,7 @@ fn problems(value: Option<&Value>) -> Vec<String> {
         .collect()
 }
 
-/// Returns the last block that can be read, and what was said before it.
+/// Returns the last valid block, and the text before it.
 fn last_block(said: &str) -> Option<(&str, Value)> {
     let mut found = None;
     let mut rest = 0;
@@ -136,7 +136,7 @@ fn last_block(said: &str) -> Option<(&str, Value)> {
     found
 }
 
-/// Returns what was said without the examples in it.
+/// Returns the message without the examples in it.
 fn without_examples(said: &str) -> String {
     let mut kept = String::with_capacity(said.len());
     let mut rest = 0;
@@ -149,12 +149,12 @@ fn without_examples(said: &str) -> String {
     kept
 }
 
-/// Returns whether a block is the example that agents are shown.
+/// Returns whether a block is the example from the prompt.
 fn is_example(block: &Value) -> bool {
     block.get("summary").and_then(Value::as_str) == Some(EXAMPLE)
 }
 
-/// Returns where the next block begins, what is in it, and where it ends.
+/// Returns the start of the next block, its contents, and its end.
 fn next_block(said: &str, from: usize) -> Option<(usize, &str, usize)> {
     let mut at = from;
     let mut open: Option<(usize, usize, char, usize)> = None;
@@ -176,11 +176,11 @@ fn next_block(said: &str, from: usize) -> Option<(usize, &str, usize)> {
             }
         }
     }
-    // A block that is never closed reaches to the end.
+    // A block that is never closed extends to the end of the message.
     open.map(|(first, body, ..)| (first, &said[body..], said.len()))
 }
 
-/// Returns the character and the length of a fence that opens a block of ours.
+/// Returns the character and the length of a fence that opens a `teamster` block.
 fn opens(line: &str) -> Option<(char, usize)> {
     let mark = line.chars().next().filter(|c| matches!(c, '`' | '~'))?;
     let count = line.chars().take_while(|c| *c == mark).count();
@@ -188,7 +188,7 @@ fn opens(line: &str) -> Option<(char, usize)> {
     (count >= 3 && name.eq_ignore_ascii_case(NAME)).then_some((mark, count))
 }
 
-/// Returns the object in a block. Agents write long texts with line ends in them, which JSON does not allow.
+/// Returns the object in a block. Raw line ends in strings, which JSON forbids, are accepted because agents write them.
 fn object(body: &str) -> Option<Value> {
     if body.len() > BLOCK {
         return None;

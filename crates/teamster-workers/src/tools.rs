@@ -1,10 +1,10 @@
-//! The tools that an agent reaches its team with: their names, what they take, and what each does.
+//! The tools through which an agent reaches its team: their names, their arguments, and what each of them does.
 //!
-//! An agent calls them through its bridge's socket, by `teamster mcp` or by commands of `teamster`. Who calls is known
-//! from the socket; no argument can name a sender, and one that is not known is refused.
+//! An agent calls them through its bridge's socket, with `teamster mcp` or with teamster's commands. The socket identifies
+//! the caller; no argument can name a sender, and unknown arguments are refused.
 //!
-//! [`WorkerTool`] describes a tool for a client, [`WorkerCall`] is a call whose arguments were read, and `answer` has what
-//! each call does in the store.
+//! [`WorkerTool`] describes a tool to a client, [`WorkerCall`] is a call with parsed arguments, and `answer` implements each
+//! call on the store.
 
 pub(crate) mod answer;
 pub(crate) mod quota;
@@ -19,28 +19,28 @@ use serde_json::{Value, json};
 use teamster_journal::payload::Severity;
 use teamster_types::json::Object;
 
-/// The sort of a failure.
+/// The kind of a failure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureKind {
-    /// It is not allowed, or its arguments make no sense.
+    /// The call is not allowed, or its arguments are invalid.
     #[default]
     Refused,
-    /// It does not exist.
+    /// The object of the call does not exist.
     NotFound,
-    /// Somebody else holds it, or the step is not possible now.
+    /// Another worker holds the object, or the step is not possible now.
     Conflict,
     /// The team or the bridge cannot be reached.
     Unreachable,
-    /// It failed for a reason that none of the others names.
+    /// The call failed for any other reason.
     Failed,
 }
 
-/// Why a tool did nothing, and what to do about it.
+/// Why a tool call failed, and what to do about it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{message}")]
 pub struct ToolFailure {
-    /// The sort of the failure.
+    /// The kind of the failure.
     #[serde(default)]
     pub kind: FailureKind,
     /// What happened.
@@ -60,14 +60,14 @@ impl ToolFailure {
         }
     }
 
-    /// Returns the failure as one of another sort.
+    /// Returns the same failure with another kind.
     #[must_use]
     pub fn of_kind(mut self, kind: FailureKind) -> Self {
         self.kind = kind;
         self
     }
 
-    /// Returns both in one text, for whoever shows one.
+    /// Returns the message and the hint in one text, for callers that show only one.
     pub fn in_words(&self) -> String {
         match self.hint.as_str() {
             "" => self.message.clone(),
@@ -79,21 +79,21 @@ impl ToolFailure {
 /// A tool of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WorkerTool {
-    /// Who works on what.
+    /// Lists who works on which task.
     TeamStatus,
-    /// One task as a whole.
+    /// Returns one task with all its fields.
     TaskGet,
-    /// A message to somebody else of the team.
+    /// Sends a message to another member of the team.
     MessageSend,
-    /// The messages that the agent was not told yet.
+    /// Returns the messages that the agent has not received yet.
     InboxRead,
-    /// A question whose answer is waited for.
+    /// Asks a question and waits for the answer.
     Ask,
-    /// A word on how far the agent is.
+    /// Reports the agent's progress.
     ReportProgress,
-    /// Something that is wrong with the work.
+    /// Reports a defect of the work.
     AddFinding,
-    /// A task that somebody should do.
+    /// Proposes a new task.
     ProposeTask,
 }
 
@@ -110,7 +110,7 @@ impl WorkerTool {
         Self::ProposeTask,
     ];
 
-    /// Returns its name.
+    /// Returns the tool's name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::TeamStatus => "team_status",
@@ -129,7 +129,7 @@ impl WorkerTool {
         Self::ALL.into_iter().find(|tool| tool.name() == name)
     }
 
-    /// Returns what it is for, with one example of its arguments.
+    /// Returns what the tool is for, with one example of its arguments.
     pub fn description(self) -> String {
         let purpose = match self {
             Self::TeamStatus => {
@@ -147,7 +147,7 @@ impl WorkerTool {
                  answer of every other tool, in `unread`."
             }
             Self::Ask => {
-                "Asks whoever leads the team, or a person, and waits for the answer, which can take minutes. Ask when the \
+                "Asks the lead, or a person, and waits for the answer, which can take minutes. Ask when the \
                  work cannot be right without the answer; otherwise decide by yourself and say what you assumed. Without an \
                  answer in time, `answer` is null: then decide by yourself."
             }
@@ -159,14 +159,14 @@ impl WorkerTool {
                  change your task."
             }
             Self::ProposeTask => {
-                "Proposes a task that should be done and is not yours. Whoever leads the team, or a person, decides; it does \
+                "Proposes a task that should be done and is not yours. The lead, or a person, decides; it does \
                  not wait for the decision."
             }
         };
         format!("{purpose} Example: {}", self.example())
     }
 
-    /// Returns arguments as an example.
+    /// Returns example arguments.
     pub fn example(self) -> Value {
         match self {
             Self::TeamStatus | Self::InboxRead => json!({}),
@@ -192,7 +192,7 @@ impl WorkerTool {
         }
     }
 
-    /// Returns the JSON schema of its arguments.
+    /// Returns the JSON schema of the tool's arguments.
     pub fn schema(self) -> Object {
         match self {
             Self::TeamStatus | Self::InboxRead => schema_of::<NoArguments>(),
@@ -206,7 +206,7 @@ impl WorkerTool {
     }
 }
 
-/// Returns the JSON schema of the arguments of a tool, without references, which not every client follows.
+/// Returns the JSON schema of a tool's arguments, without references, which some clients do not resolve.
 pub fn schema_of<T: JsonSchema>() -> Object {
     let settings = SchemaSettings::draft2020_12().with(|settings| {
         settings.inline_subschemas = true;
@@ -311,7 +311,7 @@ pub struct ProposalArguments {
     pub blocked_by: Vec<String>,
 }
 
-/// A call of a tool, whose arguments were read.
+/// A call of a tool with parsed arguments.
 #[derive(Clone, Debug)]
 pub enum WorkerCall {
     /// A call of `team_status`.
@@ -333,8 +333,8 @@ pub enum WorkerCall {
 }
 
 impl WorkerCall {
-    /// Reads a call. Arguments that the tool does not know are refused: whoever names a sender must not believe that it
-    /// counted.
+    /// Parses a call. Unknown arguments are refused, so that a caller that names a sender is not misled into believing that it
+    /// had an effect.
     pub fn read(tool: &str, arguments: Value) -> Result<Self, ToolFailure> {
         let Some(tool) = WorkerTool::named(tool) else {
             let names: Vec<&str> = WorkerTool::ALL.map(WorkerTool::name).to_vec();
@@ -366,7 +366,7 @@ fn read_arguments<T: DeserializeOwned>(
     tool: WorkerTool,
     arguments: Value,
 ) -> Result<T, ToolFailure> {
-    // A client may send nothing where there is nothing to say.
+    // Clients may omit the arguments of a tool that takes none.
     let arguments = match arguments {
         Value::Null => json!({}),
         other => other,
@@ -395,7 +395,7 @@ impl From<TextOrNumber> for String {
     }
 }
 
-/// Reads the number of a task, which models like to write as a number.
+/// Reads the number of a task, which models often write as a JSON number.
 fn text_or_number<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
     TextOrNumber::deserialize(from).map(Into::into)
 }

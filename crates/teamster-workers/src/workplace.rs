@@ -1,4 +1,4 @@
-//! Where a worker works, and what becomes of what its agent left there.
+//! Where a worker works, and how its agent's changes are kept.
 
 mod foundation;
 mod setup;
@@ -16,7 +16,7 @@ pub use setup::{NotTrusted, SetupError, SetupSource, WorktreeSetup, make_usable}
 pub use shared::{Travelling, fetch};
 pub use worktree::InWorktree;
 
-/// Something that kept a worker from working, in words for a person.
+/// An error that kept a worker from working, in words for a person.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct WorkplaceError(pub String);
@@ -26,11 +26,11 @@ pub struct WorkplaceError(pub String);
 pub enum KeepAs {
     /// Keep the work as the task's result.
     Result,
-    /// Keep the work as the attempt with this number, which came to nothing: no work is thrown away.
+    /// Keep the work under the number of an attempt without a result: no work is thrown away.
     Attempt(u64),
 }
 
-/// Finished work that a task could not begin with, because it conflicts with the rest; each in words.
+/// Finished work that a task could not start from because it conflicts or is gone, each described in words.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LeftOut {
     /// Work that the task waited for.
@@ -52,10 +52,10 @@ pub struct KeptWork {
     pub files: Vec<String>,
 }
 
-/// Work of an attempt that came to nothing.
+/// The work of an attempt without a result.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AttemptWork {
-    /// The ref that holds the work.
+    /// The short id of the commit that holds the work.
     pub name: String,
     /// The commit that holds the work.
     pub commit: String,
@@ -63,7 +63,7 @@ pub struct AttemptWork {
     pub files: Vec<String>,
 }
 
-/// Where a worker works. Its agent is the only one who changes anything there.
+/// Where a worker works. Only the worker's agent changes files there.
 pub trait Workplace: Send {
     /// Returns the folder that agents are started in.
     fn folder(&self) -> &Path;
@@ -73,48 +73,47 @@ pub trait Workplace: Send {
         false
     }
 
-    /// Returns the work of the last attempt at a task that came to nothing, where it is kept.
+    /// Returns the work of the task's last attempt without a result, if it was kept.
     fn last_attempt(&self, task: &TaskId) -> Result<Option<AttemptWork>, WorkplaceError> {
         let _ = task;
         Ok(None)
     }
 
-    /// Returns what a commit changed since it left the team's work, as a patch: of all files, or of these. Empty where
-    /// nothing is committed.
+    /// Returns what a commit changed since it forked from the team's work, as a patch of all files or only of the given ones.
+    /// The patch is empty in a workplace without commits.
     fn patch_of(&self, commit: &str, files: &[String]) -> Result<Vec<u8>, WorkplaceError> {
         let _ = (commit, files);
         Ok(Vec::new())
     }
 
-    /// Returns what the team has changed in these files since a commit left its work, as a patch. Empty where nothing is
-    /// committed.
+    /// Returns what the team changed in these files since the given commit forked from its work, as a patch. The patch is
+    /// empty in a workplace without commits.
     fn merged_beside(&self, commit: &str, files: &[String]) -> Result<Vec<u8>, WorkplaceError> {
         let _ = (commit, files);
         Ok(Vec::new())
     }
 
-    /// Makes the workplace ready for a task: clean, where the team's work is by now, and with the finished work that the
-    /// task builds on. Nothing that was there is lost. Returns what had to be left out.
+    /// Prepares the workplace for a task: clean, up to date with the team's work, and with the finished work that the task
+    /// builds on. Existing changes are kept elsewhere. Returns the finished work that had to be left out.
     fn begin(&mut self, on: &Foundation) -> Result<LeftOut, WorkplaceError>;
 
     /// Returns the files that the agent changed, from the top of the project.
     fn changes(&self) -> Result<Vec<PathBuf>, WorkplaceError>;
 
-    /// Returns the files that a killed worker left here and that must not be committed, once.
+    /// Returns, once, the files left by a killed worker that must not be committed.
     fn take_secrets(&mut self) -> Vec<SecretFile> {
         Vec::new()
     }
 
-    /// Moves files that must not be committed to the team's private folder, and returns all that were moved since the task
-    /// began.
+    /// Moves files that must not be committed to the team's private folder, and returns all files moved since the task began.
     fn set_secrets_aside(&mut self) -> Result<Vec<SecretFile>, WorkplaceError> {
         Ok(Vec::new())
     }
 
-    /// Commits what is there, because the agent asks for it in the middle of its work.
+    /// Commits the current changes, because the agent asks for it in the middle of its work.
     fn commit(&mut self, message: &str) -> Result<(), WorkplaceError>;
 
-    /// Commits what is there, so that it outlives the workplace.
+    /// Commits the current changes, so that they outlive the workplace.
     fn keep(
         &mut self,
         task: &Task,
@@ -122,8 +121,8 @@ pub trait Workplace: Send {
         message: &str,
     ) -> Result<KeptWork, WorkplaceError>;
 
-    /// Takes back that the last work kept is the task's result, because somebody else has the task: it is kept as this
-    /// attempt instead. Returns its new name.
+    /// Reverts the last [`keep`](Workplace::keep) as the task's result, because another worker has the task: the work is kept
+    /// as this attempt instead. Returns its new name.
     fn take_back(&mut self, task: &Task, attempt: u64) -> Result<Option<String>, WorkplaceError>;
 }
 
@@ -134,7 +133,7 @@ pub struct InPlace {
 }
 
 impl InPlace {
-    /// Creates the workplace that is this folder.
+    /// Creates a workplace in this folder.
     pub fn new(folder: PathBuf) -> Self {
         Self { folder }
     }

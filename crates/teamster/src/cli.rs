@@ -1,4 +1,4 @@
-//! The command line as a whole: parsing, dispatch, and how a call ends.
+//! The whole command line: parsing, dispatch, and the exit code of a call.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -33,7 +33,7 @@ Examples:
 #[command(name = "teamster", version, after_help = EXAMPLES)]
 #[command(after_long_help = format!("{EXAMPLES}\n\n{}\n\n{}", exit_codes::HELP, env_vars::HELP))]
 pub struct Cli {
-    /// Answer as JSON, for programs
+    /// Print output as JSON
     #[arg(long, global = true)]
     json: bool,
 
@@ -42,7 +42,7 @@ pub struct Cli {
         global = true,
         value_name = "URL",
         display_order = 900,
-        help = "The store, without a password: postgres://user@host/database, or files"
+        help = "The store to use: postgres://user@host/database (no password), or files"
     )]
     store: Option<String>,
 
@@ -169,7 +169,7 @@ fn help_template(command: &clap::Command) -> String {
     )
 }
 
-/// The commands that only show something: anybody may call them, an agent for its own team.
+/// The read-only commands: anyone may call them, an agent for its own team.
 const SHOWING: [&str; 28] = [
     "completions",
     "config show",
@@ -200,8 +200,8 @@ const SHOWING: [&str; 28] = [
     "top",
     "worker list",
 ];
-/// The commands by which a worker does its part: it calls them for itself and in its own team. What it may do with one is
-/// decided where that is done. Everything that stands in neither list is for people.
+/// The commands that a worker needs for its work: it calls them for itself and in its own team. The commands check
+/// further restrictions themselves. Every command in neither list is for people.
 const FOR_WORKERS: [&str; 19] = [
     "ask",
     "finding add",
@@ -223,10 +223,10 @@ const FOR_WORKERS: [&str; 19] = [
     "worker logs",
     "worker show",
 ];
-/// It shows something or accepts it; what it may do is decided where it is done.
+/// `trust` may show or accept; it checks itself which of the two the caller may do.
 const TRUST: &str = "trust";
 
-/// A call that was parsed, and the names of its subcommands.
+/// The parsed call, with the names of its subcommands joined by spaces.
 struct ParsedCall {
     cli: Cli,
     path: String,
@@ -254,15 +254,34 @@ pub struct TeamSelector {
 }
 
 impl TeamSelector {
-    /// Returns the name of the team that is meant.
+    /// Returns the name of the selected team.
     pub fn find(&self, context: &Context) -> Result<TeamName> {
         context.team(self.team.as_deref())
     }
 }
 
-/// Parses the arguments of a call, does it, and returns the exit code.
+/// Which team a command acts on, where its name may also stand alone.
+#[derive(Args, Debug)]
+pub struct TeamArgument {
+    /// The team; same as --team
+    #[arg(value_name = "TEAM", conflicts_with = "team")]
+    name: Option<String>,
+    #[command(flatten)]
+    selector: TeamSelector,
+}
+
+impl TeamArgument {
+    /// Returns the team that was named, as a selector.
+    pub fn selector(self) -> TeamSelector {
+        TeamSelector {
+            team: self.name.or(self.selector.team),
+        }
+    }
+}
+
+/// Parses the arguments, runs the command, and returns the exit code.
 pub fn run(args: Vec<OsString>) -> ExitCode {
-    // A call that cannot be parsed must still be answered in the form it asks for.
+    // The error of a call that cannot be parsed must still come in the requested format.
     let wants_json = args
         .iter()
         .take_while(|word| *word != "--")
@@ -277,7 +296,7 @@ pub fn run(args: Vec<OsString>) -> ExitCode {
     ExitCode::from(code)
 }
 
-/// Refuses a command for people to an agent, however it hides who it is.
+/// Refuses commands for people when an agent calls them, even if it hides its identity.
 fn may_call(path: &str) -> Result {
     if path == TRUST || SHOWING.contains(&path) {
         return Ok(());
@@ -301,14 +320,15 @@ fn dispatch(cli: Cli) -> Result {
             Ok(())
         }
         Command::StateFile(command) => command.run(&Context::find(out)?),
-        // A file is looked at, and nothing else: a broken store or setting is no reason not to.
+        // `plan check` only reads a file, so a broken store or setting must not stop it. The other subcommands find
+        // their own context.
         Command::Plan(command) => command.run(out),
-        // These two are for finding out what is wrong, so nothing wrong may stop them.
+        // `doctor` and `config` are for diagnosis, so a broken setting must not stop them.
         Command::Doctor(command) => command.run(out),
-        // It makes a place of its own before anything is looked for.
+        // The demo creates its own folder before it looks for a project.
         Command::Demo(command) => command.run(out),
         Command::Config(command) => command.run(&Context::find(out)?),
-        // At the gate a run that is taken up may be about to be rejected. One that goes on checks the settings itself.
+        // A run that is resumed at its gate may be rejected next. A run that continues checks the settings itself.
         Command::Run(command) if command.resumes() => command.run(&Context::find_to_stop(out)?),
         Command::Run(command) => command.run(&Context::find_checked(out)?),
         Command::Merge(command) => command.run(&Context::find_checked(out)?),
@@ -346,7 +366,7 @@ fn dispatch(cli: Cli) -> Result {
     }
 }
 
-/// Help and version are answers; everything else is wrong usage.
+/// Reports what clap returned instead of a command: help and version exit with 0, everything else is wrong usage.
 fn unparsed(error: &clap::Error, wants_json: bool) -> u8 {
     let is_answer = matches!(
         error.kind(),
@@ -355,7 +375,7 @@ fn unparsed(error: &clap::Error, wants_json: bool) -> u8 {
     let text = error.render().to_string();
     if !is_answer && wants_json {
         let text = redact(&text);
-        // The lines up to the usage say what is wrong: the first in general, the others with names.
+        // The lines before the usage are the message: the first is general, the others name the arguments.
         let lines = text.lines().take_while(|line| !line.starts_with("Usage:"));
         let said: Vec<&str> = lines
             .map(str::trim)
@@ -363,11 +383,11 @@ fn unparsed(error: &clap::Error, wants_json: bool) -> u8 {
             .collect();
         let said = said.join(" ");
         let message = said.strip_prefix("error: ").unwrap_or(&said);
-        let error = AppError::new(ErrorKind::Usage, message)
-            .hint("the same with --help shows how it is used");
+        let error =
+            AppError::new(ErrorKind::Usage, message).hint("run it with --help to see its usage");
         return report(&error, true);
     }
-    // An argument that is repeated may be an address with a password.
+    // The message may repeat an argument that is a URL with a password.
     if !is_answer && redact(&text) != text {
         let _ = std::io::stderr().lock().write_all(redact(&text).as_bytes());
         return exit_codes::USAGE;

@@ -1,4 +1,4 @@
-//! What a command works with: the application, and where its answers go.
+//! The context of a command: the application, and where output goes.
 
 use std::io::IsTerminal as _;
 use std::ops::Deref;
@@ -9,9 +9,9 @@ use crate::error::Result;
 use crate::input::says_yes;
 use crate::output::Output;
 
-/// What a command works with: the use cases it calls, and where their answers go.
+/// What a command works with: the use cases of the application, and the output.
 pub struct Context {
-    /// Where answers go.
+    /// Where output goes.
     pub out: Output,
     app: App,
 }
@@ -26,7 +26,7 @@ impl Deref for Context {
 }
 
 impl Context {
-    /// Finds everything from the environment and the current folder.
+    /// Finds the project, store and settings from the environment and the current folder.
     pub fn find(out: Output) -> Result<Self> {
         let mut app = App::find()?;
         let can_ask =
@@ -35,12 +35,13 @@ impl Context {
         Ok(Self { out, app })
     }
 
-    /// Returns whether one team is meant, by an argument or by `TEAMSTER_TEAM`, instead of those of the project.
+    /// Returns whether one team is selected, by an argument or by `TEAMSTER_TEAM`, instead of all teams of the
+    /// project.
     pub fn names_team(&self, named: Option<&str>) -> bool {
         named.is_some() || env_vars::get(env_vars::TEAM).is_some()
     }
 
-    /// Finds the same for a command that needs settings it can rely on.
+    /// Like [`Context::find`], for a command that needs valid settings.
     pub fn find_checked(out: Output) -> Result<Self> {
         let context = Self::find(out)?;
         context.config.check()?;
@@ -50,14 +51,14 @@ impl Context {
         Ok(context)
     }
 
-    /// Finds the same for a command that stops something: nothing that is wrong with the settings may keep it from that,
-    /// so defaults take the place of what cannot be used.
+    /// Like [`Context::find`], for a command that stops something: invalid settings must not prevent that, so
+    /// defaults replace them.
     pub fn find_to_stop(out: Output) -> Result<Self> {
         let context = Self::find(out)?;
         let mut problems = context.config.problems.iter();
         if let Some(problem) = problems.find(|problem| problem.fatal) {
             out.remark(&format!(
-                "warning: {problem}; defaults are used for settings that cannot be used"
+                "warning: {problem}; using defaults for invalid settings"
             ));
         }
         Ok(context)

@@ -1,4 +1,4 @@
-//! The person's editor, with a plan in it.
+//! Opens a plan in the user's editor.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -8,11 +8,11 @@ use teamster_fs::{Dir, OrTrace as _, Sync};
 use teamster_isolate::foreground::TerminalProgram;
 use teamster_run::plan::EDITED_FILE;
 
-/// The editor of a person who has named none.
+/// The editor if neither `VISUAL` nor `EDITOR` is set.
 const DEFAULT: &str = "vi";
 
-/// A plan in the editor of `VISUAL` or `EDITOR`. It is a file of its own, which is removed with this unless it is kept; the
-/// editor is ended with this. Errors are told in words.
+/// A plan that is open in the editor of `VISUAL` or `EDITOR`. Dropping this ends the editor and removes the temporary
+/// file, unless the file is kept. Errors are messages for a person.
 #[derive(Debug)]
 pub struct PlanEditor {
     folder: PathBuf,
@@ -43,7 +43,7 @@ impl PlanEditor {
         Ok(editor)
     }
 
-    /// Opens the file again, as the person has left it.
+    /// Opens the file again, as the user left it.
     pub fn reopen(&mut self) -> Result<(), String> {
         let program = TerminalProgram::start(&self.command, &self.file());
         self.program = Some(program.map_err(|error| {
@@ -80,18 +80,18 @@ impl PlanEditor {
         match ended {
             Ok(true) => {}
             Ok(false) => return Err(format!("the editor `{shown}` failed")),
-            Err(error) => return Err(format!("the editor `{shown}` was lost: {error}")),
+            Err(error) => return Err(format!("cannot wait for the editor `{shown}`: {error}")),
         }
         let dir = Dir::open_root(&self.folder).map_err(|error| error.to_string())?;
         let read = match dir {
             Some(dir) => dir.read(EDITED_FILE).map_err(|error| error.to_string())?,
             None => None,
         };
-        let (bytes, _) = read.ok_or_else(|| "the edited plan is not there any more".to_owned())?;
-        String::from_utf8(bytes).map_err(|_| "the edited plan is no UTF-8".to_owned())
+        let (bytes, _) = read.ok_or_else(|| "the edited plan no longer exists".to_owned())?;
+        String::from_utf8(bytes).map_err(|_| "the edited plan is not valid UTF-8".to_owned())
     }
 
-    /// Ends the editor if it is open, and leaves the file where it is; returns its path.
+    /// Ends the editor if it is open, keeps the file, and returns its path.
     pub fn keep(mut self) -> PathBuf {
         self.is_kept = true;
         self.file()
@@ -113,7 +113,7 @@ impl Drop for PlanEditor {
     }
 }
 
-/// Removes the folder with everything that the editor has left in it.
+/// Removes the folder with everything that the editor left in it.
 fn remove(folder: &Path) -> Result<(), teamster_fs::FsError> {
     let (Some(parent), Some(name)) = (
         folder.parent(),

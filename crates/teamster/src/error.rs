@@ -1,4 +1,4 @@
-//! How a failed command is reported.
+//! Reports the error of a failed command.
 
 use std::io::Write;
 
@@ -26,7 +26,7 @@ pub fn report(error: &AppError, json: bool) -> u8 {
             }
             text
         };
-        // If even this cannot be written, the exit code still tells.
+        // If even this cannot be written, the exit code still reports the failure.
         let line = format!("{text}\n");
         let _ = std::io::stderr().lock().write_all(line.as_bytes());
     }

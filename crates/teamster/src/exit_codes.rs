@@ -1,4 +1,4 @@
-//! Every exit code, in one place. They are part of the interface and do not change.
+//! All exit codes in one place. They are part of the interface and do not change.
 //!
 //! | code | meaning |
 //! |---|---|
@@ -8,7 +8,7 @@
 //! | 3 | not found |
 //! | 4 | conflict: taken, stale token, illegal step, still alive |
 //! | 5 | nothing to do |
-//! | 6 | refused: invalid name, limit, unsafe path, not allowed for whoever calls |
+//! | 6 | refused: invalid name, limit, unsafe path, not allowed for this caller |
 //! | 7 | the store cannot be reached |
 //! | 10 | a run whose work was rejected |
 //! | 11 | a run whose work fails its checks, or whose leader made no plan that can be used |
@@ -24,9 +24,9 @@ use teamster_run::host::GateExit;
 
 /// The command did what it was asked.
 pub const DONE: u8 = 0;
-/// Failed, for a reason that none of the others names.
+/// Failed, for a reason without a code of its own.
 pub const FAILED: u8 = 1;
-/// Wrong usage: arguments, variables or settings that make no sense.
+/// Wrong usage: invalid arguments, environment variables or settings.
 pub const USAGE: u8 = 2;
 /// What was asked for does not exist.
 pub const NOT_FOUND: u8 = 3;
@@ -34,12 +34,12 @@ pub const NOT_FOUND: u8 = 3;
 pub const CONFLICT: u8 = 4;
 /// There is nothing to do.
 pub const NOTHING: u8 = 5;
-/// An invalid name, a limit, an unsafe path, or not allowed for whoever calls.
+/// An invalid name, a limit, an unsafe path, or not allowed for this caller.
 pub const REFUSED: u8 = 6;
 /// The store cannot be read or written.
 pub const UNREACHABLE: u8 = 7;
 
-/// Returns the exit code of a command that failed in this way.
+/// Returns the exit code for a kind of error.
 pub const fn of(kind: ErrorKind) -> u8 {
     match kind {
         ErrorKind::Failed => FAILED,
@@ -49,8 +49,8 @@ pub const fn of(kind: ErrorKind) -> u8 {
         ErrorKind::Nothing => NOTHING,
         ErrorKind::Refused => REFUSED,
         ErrorKind::Unreachable => UNREACHABLE,
-        // The number of a run's end is recorded in its journal as `exitCode`, which is a format. So it comes from there,
-        // from `RunEnd::exit_code`, which the table above repeats; a test compares the two.
+        // A run's exit code is recorded in its journal as `exitCode`, so it is part of that format and comes from
+        // `RunEnd::exit_code`. The table above repeats it; a test compares the two.
         ErrorKind::Ended(code) => code,
         ErrorKind::Unheard => DONE,
     }
@@ -76,7 +76,7 @@ Exit codes:
   3  not found
   4  conflict: taken, stale token, illegal step, still alive
   5  nothing to do
-  6  refused: invalid name, limit, unsafe path, not allowed for whoever calls
+  6  refused: invalid name, limit, unsafe path, not allowed for this caller
   7  the store cannot be reached
   10 to 14  how a run ended: `teamster run --help`";
 

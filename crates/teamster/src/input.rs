@@ -1,4 +1,4 @@
-//! What comes in: answers to questions at the terminal, and files that are named on the command line.
+//! Input: answers to questions at the terminal, and files that are named on the command line.
 
 use std::io::{Read as _, Write as _};
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::shown::plain;
 
 const DISCARDED: &str = "What you typed before this was shown was discarded.";
 
-/// A question that is on the screen, with a prompt below it once its answer can be typed.
+/// A question on the screen, with a prompt below it once its answer can be typed.
 #[derive(Debug)]
 pub struct TerminalPrompt {
     question: TerminalQuestion,
@@ -21,18 +21,18 @@ pub struct TerminalPrompt {
     is_shown: bool,
 }
 
-/// What came of a question.
+/// The result of waiting for input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PromptInput {
     /// A line was typed.
     Line(String),
-    /// Nothing more can be typed.
+    /// The input has ended: nothing more can be typed.
     Ended,
 }
 
 impl TerminalPrompt {
-    /// Asks for an answer to what is on the screen now. Only what is typed from now on can be one. `help` is shown once,
-    /// above the prompt.
+    /// Asks for an answer to the text on the screen. Only input typed from now on counts. `help` is shown once, above
+    /// the prompt.
     pub fn new(help: &'static str, text: &'static str) -> Self {
         Self {
             question: TerminalQuestion::shown(),
@@ -42,7 +42,7 @@ impl TerminalPrompt {
         }
     }
 
-    /// What was typed since the last call; waits for it up to `limit`.
+    /// Returns what was typed since the last call, after waiting for it up to `limit`.
     pub fn heard(&mut self, limit: Duration) -> Option<PromptInput> {
         match self.question.typed(limit) {
             Typed::Nothing => None,
@@ -64,7 +64,7 @@ impl TerminalPrompt {
         write(&format!("{remark}{line_end}{}", self.text));
     }
 
-    /// Ends the question without an answer, and says why on a line of its own.
+    /// Closes the question without an answer, and prints the reason on its own line.
     pub fn close(self, why: &str) {
         let behind_prompt = if self.is_shown { "\n" } else { "" };
         let line_end = if why.is_empty() { "" } else { "\n" };
@@ -72,7 +72,7 @@ impl TerminalPrompt {
     }
 }
 
-/// Shows a text and asks whether that is wanted; everything but a clear yes is a no.
+/// Shows a text and asks for confirmation; everything but a clear yes is a no.
 pub fn says_yes(text: &str, question: &'static str) -> bool {
     write(&format!("{}\n", plain(text.trim_end())));
     let mut prompt = TerminalPrompt::new("", question);
@@ -95,7 +95,7 @@ pub fn line_up() {
     write("\u{1b}[A\r");
 }
 
-/// Whoever was asked may be gone; that is noticed when they are listened to.
+/// Write errors are ignored: if the terminal is gone, the next read notices it.
 fn write(text: &str) {
     let mut stderr = std::io::stderr().lock();
     let _ = stderr.write_all(text.as_bytes());

@@ -1,8 +1,17 @@
 //! The `teamster` command: argument parsing, a file or folder for each subcommand, exit codes.
 //!
+//! # What it owns
+//!
+//! The command line: names, options, help, what is printed, and the table of exit codes.
+//!
+//! # How it works
+//!
 //! There is no logic here. A subcommand turns its arguments into a typed request, calls one use case of `teamster-app` (or, for
-//! tasks and messages, one verb of the store), and prints the answer as text or JSON. What is asked for wrongly is refused
-//! here; what is not allowed is refused below.
+//! tasks and messages, one verb of the store), and prints the answer as text or JSON.
+//!
+//! # What it refuses
+//!
+//! Malformed arguments, and commands for people that an agent calls. Every other refusal comes from `teamster-app` or the store.
 
 #![allow(
     clippy::unused_self,
@@ -32,7 +41,7 @@ fn main() -> ExitCode {
     if let Some(file) = teamster_app::env_vars::get(teamster_app::env_vars::CLOCK_OFFSET) {
         teamster_fs::fail::move_clock_by(file.into());
     }
-    // It runs at every step of an agent, and building the parser would cost more than its whole work.
+    // The hook runs at every step of an agent, and building the parser would take longer than the hook's own work.
     if let Some(event) = commands::hook::event_of(std::env::args_os()) {
         return commands::hook::run(&event);
     }

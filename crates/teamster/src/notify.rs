@@ -1,4 +1,4 @@
-//! Telling a person who looks elsewhere that a run needs them, or is over.
+//! Notifies a person who is not watching that a run needs them or has ended.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -10,16 +10,16 @@ use teamster_isolate::{detached, find_program};
 use crate::context::Context;
 use crate::shown::viewed_line;
 
-/// What a person is told.
+/// The kinds of notification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notification {
     /// The gate is open.
     ApprovalNeeded,
-    /// An agent asks something.
+    /// An agent asks a question.
     AnswerNeeded,
-    /// The run ended without the work.
+    /// The run ended without a result.
     Failed,
-    /// The run ended with it.
+    /// The run ended successfully.
     Done,
 }
 
@@ -34,7 +34,7 @@ impl Notification {
     }
 }
 
-/// Tells it. Nothing depends on whether that works.
+/// Sends a notification, by the desktop or as a bell. Errors are ignored.
 pub fn notify(context: &Context, kind: Notification, text: &str) {
     let way = context.config.notify.value;
     if way == NotifyWay::Off {
@@ -52,7 +52,7 @@ pub fn notify(context: &Context, kind: Notification, text: &str) {
     }
 }
 
-/// The program that shows a message on this desktop, and its arguments. The text is never part of a script.
+/// Returns the program that shows a message on this desktop, and its arguments. The text is never part of a script.
 fn message(
     title: &str,
     text: &str,

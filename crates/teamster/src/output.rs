@@ -1,4 +1,4 @@
-//! Where answers go: results to the standard output, as text or as one JSON object a line, and nothing else there.
+//! Output: results go to the standard output, as text or as one JSON object per line, and nothing else does.
 
 use std::io::{ErrorKind as IoKind, IsTerminal, Write};
 
@@ -8,7 +8,7 @@ use teamster_app::env_vars;
 use crate::error::{AppError, ErrorKind, Result};
 use crate::shown::plain;
 
-/// How this call answers.
+/// The output format of this call.
 #[derive(Clone, Copy, Debug)]
 pub struct Output {
     json: bool,
@@ -17,7 +17,7 @@ pub struct Output {
 }
 
 impl Output {
-    /// Answers as JSON when asked for, else as text, in colour only for a person at a terminal.
+    /// Selects JSON if requested, else text, with colour only for a person at a terminal.
     pub fn new(json: bool) -> Self {
         let terminal = std::io::stdout().is_terminal();
         let colour = terminal && env_vars::get(env_vars::NO_COLOR).is_none();
@@ -33,7 +33,7 @@ impl Output {
         self.json
     }
 
-    /// Whether there is a screen to draw on.
+    /// Whether the output is a screen that can be drawn on.
     pub fn is_screen(self) -> bool {
         self.terminal && !self.json
     }
@@ -43,7 +43,7 @@ impl Output {
         self.colour
     }
 
-    /// Gives the answer in the form that was asked for.
+    /// Prints the result in the requested format.
     pub fn answer<J: Serialize>(
         self,
         json: impl FnOnce() -> J,
@@ -56,7 +56,7 @@ impl Output {
         }
     }
 
-    /// Makes a terminal ring.
+    /// Rings the terminal's bell.
     pub fn bell(self) -> Result {
         if self.terminal {
             self.write("\x07")
@@ -65,19 +65,19 @@ impl Output {
         }
     }
 
-    /// One JSON object on a line of its own.
+    /// Prints one JSON object on its own line.
     pub fn object(self, object: &impl Serialize) -> Result {
         let mut line = serde_json::to_string(object).map_err(|error| {
             AppError::new(
                 ErrorKind::Failed,
-                format!("the answer has no JSON form: {error}"),
+                format!("cannot serialize the output as JSON: {error}"),
             )
         })?;
         line.push('\n');
         self.write(&line)
     }
 
-    /// Text with a line end, unless there is no text or it has one.
+    /// Prints text, with a final newline unless it is empty or already has one.
     pub fn text(self, text: &str) -> Result {
         match text {
             "" => Ok(()),
@@ -86,26 +86,27 @@ impl Output {
         }
     }
 
-    /// Exactly this, at once.
+    /// Writes exactly this text and flushes it.
     pub fn write(self, text: &str) -> Result {
         let mut stdout = std::io::stdout().lock();
         let written = stdout
             .write_all(text.as_bytes())
             .and_then(|()| stdout.flush());
         written.map_err(|error| match error.kind() {
-            IoKind::BrokenPipe => AppError::new(ErrorKind::Unheard, "nobody reads the answer"),
+            IoKind::BrokenPipe => AppError::new(ErrorKind::Unheard, "the output was closed"),
             _ => AppError::new(
                 ErrorKind::Failed,
-                format!("the answer could not be written: {error}"),
+                format!("cannot write the output: {error}"),
             )
-            .hint("what was asked for has been done; only its answer is lost"),
+            .hint("the command has completed; only its output is lost"),
         })
     }
 
-    /// A remark for a person. A program that asked for JSON expects nothing but errors on that stream.
+    /// Prints a remark for a person on stderr. A program that asked for JSON expects nothing but errors there.
     pub fn remark(self, text: &str) {
         if !self.json {
-            // At once: other processes of the team may write to the same place, and stderr has no buffer.
+            // One write per line: other processes of the team may write to the same stream, and stderr is not
+            // buffered.
             let line = format!("{}\n", plain(text));
             let _ = std::io::stderr().lock().write_all(line.as_bytes());
         }

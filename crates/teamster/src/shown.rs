@@ -1,8 +1,8 @@
-//! Texts from files, made fit to be seen.
+//! Prepares texts from files for display.
 //!
-//! Two things are kept apart. Cleaning takes out what would drive a terminal; everything that is printed as text
-//! is cleaned. Redacting takes out secrets; that happens where people watch, not where a task or a message is
-//! delivered to whoever must act on it.
+//! There are two separate steps. Cleaning removes control sequences; everything that is printed as text is cleaned.
+//! Redacting removes secrets; it applies where people watch, not where a task or message is delivered to the agent
+//! that must act on it.
 
 use std::fmt::Write as _;
 
@@ -13,7 +13,7 @@ use teamster_types::progress::Progress;
 use teamster_types::redact::{redact, redact_json};
 use teamster_types::time::say_span;
 
-/// Returns a text for people who watch: redacted and cleaned.
+/// Returns a text for people who watch, redacted and cleaned.
 pub fn viewed(text: &str) -> String {
     plain(&redact(text))
 }
@@ -23,19 +23,19 @@ pub fn viewed_line(text: &str) -> String {
     line(&redact(text))
 }
 
-/// Returns a value with every text in it redacted. JSON's own escapes make it harmless to a terminal.
+/// Returns a value with all strings redacted. JSON's own escapes make it harmless to a terminal.
 pub fn redacted(mut value: Value) -> Value {
     redact_json(&mut value);
     value
 }
 
-/// Returns a moment in short, in UTC: `2026-02-07 12:00:00`.
+/// Formats a time in short, in UTC: `2026-02-07 12:00:00`.
 pub fn moment(time: Time) -> String {
     let iso = time.to_string();
     iso.split('.').next().unwrap_or(&iso).replace('T', " ")
 }
 
-/// Returns how long ago a moment was, as a person would say it.
+/// Returns how long ago a time was, in words.
 pub fn ago(now: Time, then: Option<Time>) -> String {
     match then {
         None => String::new(),

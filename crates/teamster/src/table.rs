@@ -1,18 +1,18 @@
-//! Tables for people: columns aligned by what a terminal shows, whatever the script.
+//! Tables for people: columns are aligned by display width, in any script.
 
 use unicode_width::UnicodeWidthStr;
 
 const GAP: &str = "  ";
 const RESET: &str = "\u{1b}[0m";
 
-/// How a cell is meant.
+/// The meaning of a cell, which determines its colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tone {
-    /// Nothing to say about it.
+    /// No special meaning.
     Plain,
-    /// As it should be.
+    /// Everything is as it should be.
     Good,
-    /// On its way, or worth a look.
+    /// In progress, or worth a look.
     Notable,
     /// Something is wrong.
     Bad,
@@ -31,7 +31,7 @@ impl Tone {
         }
     }
 
-    /// The text in this tone.
+    /// Returns the text in the colour of this tone.
     pub fn paint(self, text: &str, colour: bool) -> String {
         if colour && self != Self::Plain && !text.is_empty() {
             format!("{}{text}{RESET}", self.code())
@@ -41,7 +41,7 @@ impl Tone {
     }
 }
 
-/// One cell. Its text has been cleaned: it holds no line end and no control character.
+/// One cell. Its text is already cleaned: it contains no newline and no control character.
 #[derive(Clone, Debug)]
 pub struct Cell {
     text: String,
@@ -49,7 +49,7 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// A cell in a tone.
+    /// Creates a cell with a tone.
     pub fn new(text: impl Into<String>, tone: Tone) -> Self {
         Self {
             text: text.into(),
@@ -64,14 +64,14 @@ impl<T: Into<String>> From<T> for Cell {
     }
 }
 
-/// A table with one line for its headings.
+/// A table with one heading line.
 #[derive(Clone, Debug)]
 pub struct TextTable {
     lines: Vec<Vec<Cell>>,
 }
 
 impl TextTable {
-    /// A table with these headings and no rows.
+    /// Creates a table with these headings and no rows.
     pub fn new<const N: usize>(headings: [&str; N]) -> Self {
         let headings = headings.map(|heading| Cell::new(heading, Tone::Faint));
         Self {
@@ -79,17 +79,17 @@ impl TextTable {
         }
     }
 
-    /// One more row.
+    /// Adds a row.
     pub fn row<const N: usize>(&mut self, cells: [Cell; N]) {
         self.lines.push(cells.into());
     }
 
-    /// Whether it has no rows.
+    /// Whether the table has no rows.
     pub fn is_empty(&self) -> bool {
         self.lines.len() == 1
     }
 
-    /// The table as text. The last column is as long as it is; the others are padded to their widest cell.
+    /// Renders the table as text. The last column is not padded; the others are padded to their widest cell.
     pub fn render(&self, colour: bool) -> String {
         let mut widths: Vec<usize> = Vec::new();
         for line in &self.lines {

@@ -22,7 +22,7 @@ fn git(folder: &Path, args: &[&str]) {
     assert!(output.status.success(), "{args:?}: {output:?}");
 }
 
-/// Clones a repository in which everything that could run something calls the canary.
+/// Clones a repository in which everything that could run a program calls the canary.
 fn hostile_clone() -> Shop {
     let shop = Shop::bare();
     let call = Canary::new(&shop).command();
@@ -82,7 +82,7 @@ fn hostile_clone() -> Shop {
         &shop.aside(),
         &["clone", "--quiet", &from, folder.to_str().unwrap()],
     );
-    // A template of the user's could have put hooks there; ours never run them.
+    // A template of the user could have installed hooks; teamster never runs them.
     for hook in [
         "post-checkout",
         "pre-commit",

@@ -1,4 +1,4 @@
-//! Checks that are found in the files of a project.
+//! Checks that are detected in the files of a project.
 
 use crate::studio::terminal::Terminal;
 use std::os::unix::fs::PermissionsExt;
@@ -9,7 +9,7 @@ use crate::run::Shop;
 
 const AUTO: [&str; 2] = ["--approve", "auto"];
 
-/// A shop with a Makefile, where `make` and `go` count their calls.
+/// Makes a shop with a Makefile, in which `make` and `go` count their calls.
 fn shop_with_makefile() -> Shop {
     let shop = Shop::new();
     shop.project.write("Makefile", "test:\n\ttrue\n");
@@ -26,7 +26,7 @@ fn shop_with_makefile() -> Shop {
     shop
 }
 
-/// With the programs of the shop before those of the system.
+/// Puts the shop's programs before those of the system on `PATH`.
 fn with_programs(shop: &Shop, call: Call) -> Call {
     let path = format!("{}/bin:/usr/bin:/bin", shop.aside().display());
     call.env("PATH", path)
@@ -58,7 +58,7 @@ fn check_found_in_a_fresh_clone_does_not_run_before_it_was_accepted() {
     run(&shop, &["--trust-project"]).exits(0);
     let calls = canary.calls();
     assert!(calls > 0, "an accepted check runs");
-    // Once is enough.
+    // Accepting once is enough.
     shop.run(&["team", "delete", "shop"]).exits(0);
     run(&shop, &[]).exits(0);
     assert!(canary.calls() > calls, "an accepted check runs again");
@@ -113,7 +113,7 @@ fn check_that_was_revoked_does_not_run_when_a_moved_branch_is_verified_again() {
     let refused = with_programs(&shop, shop.call(&approve)).run().exits(6);
     assert!(refused.stderr.contains("make test"), "{}", refused.stderr);
     assert_eq!(canary.calls(), calls);
-    // The file that it was found in need not be there any more for the run to go on with it.
+    // The run can continue with the check after its source file is gone.
     std::fs::remove_file(shop.folder().join("Makefile")).unwrap();
     let resume = ["run", "--resume", "shop", "--trust-project"];
     with_programs(&shop, shop.call(&resume)).run().exits(0);

@@ -1,11 +1,11 @@
-//! `worktree.link`: folders of the user's that agents get to see.
+//! `worktree.link`: the user's folders that agents may see.
 
 use super::runs;
 use crate::run::Shop;
 
 const AUTO: [&str; 4] = ["--verify", "test -e deps/lib.txt", "--approve", "auto"];
 
-/// A shop with a folder that git ignores, and settings of the user's.
+/// Makes a shop with an ignored folder and user settings.
 fn shop_with_folder(settings: &str) -> Shop {
     let shop = Shop::new();
     shop.project.write(".gitignore", "deps/\n");
@@ -22,7 +22,7 @@ fn in_folder(shop: &Shop, name: &str) -> Option<String> {
     std::fs::read_to_string(shop.folder().join("deps").join(name)).ok()
 }
 
-/// A worker that finds the folder and writes into it.
+/// Returns a worker that finds the folder and writes into it.
 fn writes_into_the_folder() -> String {
     runs(
         "grep -q good deps/lib.txt && echo evil >> deps/lib.txt && echo evil > deps/new.txt && echo mended >> news.txt",

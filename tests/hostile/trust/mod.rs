@@ -1,4 +1,4 @@
-//! Nothing that comes with a repository runs before a person accepted it.
+//! Nothing from a repository runs before a person has accepted it.
 
 mod canary;
 mod checks;
@@ -18,12 +18,12 @@ impl<'a> Canary<'a> {
         Self { shop }
     }
 
-    /// The shell command that counts one call.
+    /// Returns the shell command that counts one call.
     fn command(&self) -> String {
         format!("echo ran >> {}/canary", self.shop.aside().display())
     }
 
-    /// How often it was called.
+    /// Returns the number of calls.
     fn calls(&self) -> usize {
         let file = self.shop.aside().join("canary");
         std::fs::read_to_string(file).map_or(0, |text| text.lines().count())
@@ -36,7 +36,7 @@ impl<'a> Canary<'a> {
     }
 }
 
-/// A script whose only task runs a shell command.
+/// Returns a script whose only task runs a shell command.
 fn runs(command: &str) -> String {
     format!("[[step]]\ntask = \"mend it\"\ndo = \"run\"\ncommand = {command:?}\n")
 }
@@ -72,7 +72,7 @@ fn script_that_changes_in_mid_run_is_not_played() {
     shop.call(words).run().exits(0);
     assert_eq!(canary.calls(), 0, "the changed script was played");
     assert_eq!(shop.git(&["show", "main:b.txt"]), "b");
-    // The next worker would have to read it, and does not begin before it is accepted.
+    // The next worker would read it, and does not start before it is accepted.
     let start = ["worker", "start", "--team", "shop", "--name", "worker-1"];
     let refused = shop.call(start.iter().chain(&["--provider", "theirs"]));
     let refused = refused.run().exits(6);

@@ -1,4 +1,4 @@
-//! Settings of a project that make no sense: whoever wants to stop something can.
+//! Invalid settings of a project must not prevent a user from stopping something.
 
 use std::process::Command;
 
@@ -8,7 +8,7 @@ use crate::run::Shop;
 
 const BAD: &str = "[claim]\nlease = \"soon\"\n[store]\npatience = 3\n";
 
-/// The command did what it is for, and said in one line that settings were left out.
+/// Asserts that the command succeeded and warned in one line that settings were ignored.
 #[track_caller]
 fn warns_once(ran: &Ran) {
     let warnings = ran.stderr.lines().filter(|line| line.contains("warning:"));
@@ -48,11 +48,11 @@ fn work_is_rejected_although_a_setting_is_bad() {
         .run()
         .exits(0);
     shop.project.write(".teamster/config.toml", BAD);
-    // The host that carries a rejection out can be one that takes the run up.
+    // The host that carries out a rejection may be one that resumes the run.
     warns_once(&shop.run(&["run", "--resume", "shop"]).exits(0));
     let commit = shop.asked();
     let reject = ["reject", "--team", "shop", "--commit", &commit];
-    // From elsewhere the settings of the project are read as well.
+    // From another folder the project's settings are also read.
     let elsewhere = shop.aside();
     let call = shop.call(&reject).folder(&elsewhere);
     call.run().exits(10);

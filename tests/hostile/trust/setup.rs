@@ -1,11 +1,11 @@
-//! `worktree.setup` of a project, wherever a worktree is made ready.
+//! `worktree.setup` of a project, wherever a worktree is prepared.
 
 use super::{Canary, runs};
 use crate::run::Shop;
 
 const NEVER: [&str; 4] = ["--verify", "true", "--approve", "never"];
 
-/// A run that waits at the gate; afterwards settings appear that nobody accepted.
+/// Starts a run that waits at the gate, then adds settings that were not accepted.
 fn at_gate_with_new_setup() -> (Shop, String) {
     let shop = Shop::new();
     shop.scripted_run(&runs("echo mended >> news.txt"), &NEVER)

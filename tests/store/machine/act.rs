@@ -1,4 +1,4 @@
-//! An operation of ours with everything chosen, done to the store and to the model.
+//! An operation with all its parameters chosen, applied to the store and to the model.
 
 use std::collections::BTreeSet;
 
@@ -37,7 +37,7 @@ pub enum Act {
     Send {
         from: &'static str,
         to: Recipient,
-        /// The boxes it lies in afterwards.
+        /// The boxes that contain it afterwards.
         boxes: Vec<String>,
         tag: String,
         size: usize,
@@ -56,7 +56,7 @@ pub enum Act {
     Notice,
 }
 
-/// What an operation answers, as far as the model can know it.
+/// The result of an operation, as far as the model can know it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ActResult {
     Done,
@@ -67,7 +67,7 @@ pub enum ActResult {
 }
 
 impl Act {
-    /// Does it. A token that was given out is put on the pile.
+    /// Performs it. A new token is added to `tickets`.
     pub fn perform(&self, world: &World, tickets: &mut Vec<(u64, String)>) -> Result<ActResult> {
         let (store, team) = (&world.store, &world.team);
         let task = TaskId::from_number;
@@ -166,7 +166,7 @@ impl Act {
         }
     }
 
-    /// What the model says to it. `made` is the id that a new task got, `locked` whom a left-over lock keeps out.
+    /// Applies it to the model. `made` is the id of a new task, `locked` the tasks with a leftover lock.
     pub fn expect(
         &self,
         tasks: &mut Tasks,
@@ -242,7 +242,7 @@ impl Act {
         Ok(ActResult::Done)
     }
 
-    /// Whether it is about messages.
+    /// Returns whether it is about messages.
     pub fn is_mail(&self) -> bool {
         matches!(
             self,

@@ -1,4 +1,4 @@
-//! Choosing among what is there at the moment.
+//! Choosing among the current tasks, workers and tokens.
 
 use teamster_store::Recipient;
 
@@ -10,7 +10,7 @@ use super::world::WORKERS;
 impl Run {
     pub(super) fn pick(&self, which: u8) -> u64 {
         let ids: Vec<u64> = self.tasks.tasks.keys().copied().collect();
-        // Now and then one that is not there.
+        // Occasionally one that does not exist.
         let place = usize::from(which) % (ids.len() + 1);
         ids.get(place).copied().unwrap_or(999_999)
     }
@@ -27,7 +27,7 @@ impl Run {
     }
 
     fn ticket(&self, which: u8) -> (u64, String) {
-        // The last ones are more often still good.
+        // The last ones are more often still valid.
         let back = 1 + usize::from(which) % 4;
         let place = self.tickets.len().checked_sub(back);
         let ticket = place.and_then(|place| self.tickets.get(place)).cloned();

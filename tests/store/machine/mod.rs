@@ -1,8 +1,8 @@
-//! A store in files against a simple model, while its processes die at any file operation and others write the same
-//! files.
+//! The file store against a simple model, while its processes die at any file operation and other programs write the
+//! same files.
 //!
-//! After a death the operation has happened whole or not at all; the next one succeeds; nothing is left lying
-//! about; the journal alone still rebuilds the files; and in the end whatever can be claimed is given to somebody.
+//! After a death the operation has happened completely or not at all; the next one succeeds; there are no leftovers;
+//! the journal alone still rebuilds the files; and in the end every claimable task is given out.
 
 mod act;
 mod choose;
@@ -19,7 +19,7 @@ use proptest::test_runner::{Config, TestCaseError, TestRunner};
 
 use run::{Counts, Run};
 
-/// How many sequences of operations; nightly runs set more.
+/// The number of sequences of operations; nightly runs set more.
 const CASES: u32 = 200;
 
 #[test]
@@ -56,7 +56,7 @@ fn a_store_whose_processes_die_anywhere_behaves_like_one_whose_do_not() {
     assert!(counts.menders > 0, "nobody died while mending");
 }
 
-/// A mailbox: what was ever put into it, and how much of it is over.
+/// A mailbox: all messages ever put into it, and how many of them are acknowledged.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Mailbox {
     pub messages: Vec<String>,
@@ -75,7 +75,7 @@ impl Mail {
         mailbox.messages.push(message.to_owned());
     }
 
-    /// The boxes of a reader that hold anything, in the order in which it reads them.
+    /// Returns the non-empty boxes of a reader, in the order in which it reads them.
     pub fn labels(&self, reader: &str) -> Vec<String> {
         if reader != "lead" {
             return vec![format!("inbox/{reader}")];
@@ -89,7 +89,7 @@ impl Mail {
             .collect()
     }
 
-    /// What a reader gets next.
+    /// Returns the messages that a reader gets next.
     pub fn unread(&self, reader: &str, limit: usize) -> Vec<String> {
         let boxes = self.labels(reader);
         let waiting = boxes
@@ -117,7 +117,7 @@ impl Mail {
         }
     }
 
-    /// What every reader would get.
+    /// Returns what every reader would get.
     pub fn all_unread(&self, workers: &[&str]) -> Vec<Vec<String>> {
         let readers = workers.iter().copied().chain(["lead"]);
         readers

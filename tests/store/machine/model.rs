@@ -1,4 +1,4 @@
-//! What a store should do, in the simplest way that can be written down: one map, one thread, no files.
+//! The expected behaviour of a store in the simplest form: one map, one thread, no files.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use teamster_types::failure::{ATTEMPTS, backoff};
 use teamster_types::task::Status;
 use teamster_types::transitions::LEASE;
 
-/// A token that was given to somebody who died before saying which.
+/// A token that was given to a process that died before it returned it.
 pub const UNKNOWN: &str = "?";
 
 /// Who holds a task.
@@ -15,25 +15,25 @@ pub const UNKNOWN: &str = "?";
 pub struct Claim {
     pub token: String,
     pub worker: String,
-    /// Whether a process that is gone made it.
+    /// Whether the claiming process is gone.
     pub ghost: bool,
     pub until: i64,
 }
 
-/// A task, without anything that only its bytes know.
+/// A task, without the exact bytes of its file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Task {
     pub subject: String,
     pub status: Status,
     pub owner: Option<String>,
-    /// Whom it was assigned to before that worker claimed it: whoever gives it back leaves it to them.
+    /// The worker it was assigned to before the claim; releasing it restores this.
     pub assigned: Option<String>,
     pub blocked_by: Vec<u64>,
     pub blocks: Vec<u64>,
     pub failed: bool,
-    /// `metadata.failedAttempts`, which others may never have written.
+    /// `metadata.failedAttempts`, which other programs may never have written.
     pub attempts: u64,
-    /// The sidecar's count; 0 without sidecar.
+    /// The sidecar's count; 0 without a sidecar.
     pub failures: u32,
     pub not_before: Option<i64>,
     pub fence: u64,
@@ -65,7 +65,7 @@ impl Task {
         self.status == Status::Completed && !self.failed
     }
 
-    /// Whether `token` holds it: the claim's, and nobody else made it somebody else's.
+    /// Returns whether `token` holds the task: it is the claim's, and no other program has changed the owner.
     fn proves(&self, token: &str) -> bool {
         self.claim.as_ref().is_some_and(|claim| {
             claim.token == token && self.owner.as_deref() == Some(&claim.worker)
@@ -111,7 +111,7 @@ impl Task {
     }
 }
 
-/// Who asks for work, and when.
+/// The worker that asks for a task, and when.
 #[derive(Clone, Copy, Debug)]
 pub struct ModelClaimant<'a> {
     pub worker: &'a str,
@@ -167,7 +167,7 @@ impl Tasks {
         Ok(())
     }
 
-    /// Whether a pending task could be given to this worker now.
+    /// Returns whether a pending task could be given to this worker now.
     pub fn is_claimable(&self, id: u64, who: &ModelClaimant<'_>) -> bool {
         let Some(task) = self.tasks.get(&id) else {
             return false;
@@ -198,7 +198,7 @@ impl Tasks {
         }
     }
 
-    /// Whether the task is held by a dead process whose lease is over.
+    /// Returns whether the task is held by a dead process with an expired lease.
     pub fn is_abandoned(&self, id: u64, now: i64) -> bool {
         let asker = ModelClaimant {
             worker: "",
@@ -210,7 +210,7 @@ impl Tasks {
             .is_some_and(|task| matches!(Self::takeover(task, &asker, false), Takeover::Dead))
     }
 
-    /// The worker's own tasks first, then free ones, the lowest number first. Locked ones are passed by.
+    /// Claims the worker's own tasks first, then free ones, by number. Locked ones are skipped.
     pub fn claim_next(&mut self, who: &ModelClaimant<'_>, locked: &BTreeSet<u64>) -> Option<u64> {
         let ids: Vec<u64> = self.tasks.keys().copied().collect();
         let free = ids.iter().filter(|id| !locked.contains(id));
@@ -364,7 +364,7 @@ impl Tasks {
         false
     }
 
-    /// Tokens that a store gave to somebody who died are taken over from it, where all else is the same.
+    /// Takes over from `there` the tokens of claims whose process died before it returned them.
     pub fn adopt_tokens(&mut self, there: &Self) {
         for (id, task) in &mut self.tasks {
             let found = there.tasks.get(id).and_then(|task| task.claim.as_ref());
@@ -376,7 +376,7 @@ impl Tasks {
         }
     }
 
-    /// Where the two differ, in words.
+    /// Describes the differences between the two.
     pub fn differences(&self, there: &Self) -> Vec<String> {
         let ids: BTreeSet<u64> = self
             .tasks

@@ -1,8 +1,8 @@
-//! What may happen to a store, by us and by others.
+//! The operations on a store, by teamster and by other programs.
 
 use proptest::prelude::*;
 
-/// One operation. Numbers choose among what is there at that moment.
+/// One operation. Numbers choose among what exists at that moment.
 #[derive(Clone, Debug)]
 pub enum Op {
     Create {
@@ -39,7 +39,7 @@ pub enum Op {
     Broadcast {
         size: u16,
     },
-    /// A message to a box that is full.
+    /// A message to a full box.
     Fill {
         to: u8,
     },
@@ -63,23 +63,23 @@ pub enum Op {
     },
     ForeignDelete(u8),
     LoseIndex(Damage),
-    /// Looks at every file for what others did.
+    /// Reads every file for changes by other programs.
     Notice,
 }
 
 /// What another program does to a task file.
 #[derive(Clone, Copy, Debug)]
 pub enum Foreign {
-    /// New keys at the top and in `metadata`, all keys in another order.
+    /// New keys at the top and in `metadata`, with all keys reordered.
     Keys,
     Subject,
     Owner,
-    /// As a client does whose teammate shuts down.
+    /// The change of a client whose teammate shuts down.
     PutBack,
     Completed,
 }
 
-/// What happens to a cache that nobody guards.
+/// Damage to an unprotected cache.
 #[derive(Clone, Copy, Debug)]
 pub enum Damage {
     Removed,
@@ -91,9 +91,9 @@ pub enum Damage {
 #[derive(Clone, Debug)]
 pub struct Step {
     pub op: Op,
-    /// Before this file operation.
+    /// The file operation before which it dies.
     pub dies: Option<u8>,
-    /// And whoever mends it, before this one.
+    /// The file operation before which the repairing process dies.
     pub mender_dies: Option<u8>,
 }
 
@@ -154,9 +154,9 @@ fn op() -> impl Strategy<Value = Op> {
     prop_oneof![10 => ours, 3 => mail, 2 => others, 1 => wait]
 }
 
-/// Any step.
+/// Generates a step.
 pub fn step() -> impl Strategy<Value = Step> {
-    // Most changes are committed somewhere between the thirtieth and the sixtieth file operation.
+    // Most changes are committed between the thirtieth and the sixtieth file operation.
     let when = || prop_oneof![1 => 0..160_u8, 2 => 25..75_u8];
     let dies = prop::option::weighted(0.5, when());
     let mender_dies = prop::option::weighted(0.4, when());

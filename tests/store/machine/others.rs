@@ -1,4 +1,4 @@
-//! What other programs do to the files.
+//! Changes of other programs to the files.
 
 use serde_json::{Map, json};
 use teamster_types::task::Status;

@@ -1,4 +1,4 @@
-//! One sequence of operations on the store and on the model, compared after every one.
+//! Applies one sequence of operations to the store and to the model, and compares them after each.
 
 use std::collections::BTreeSet;
 
@@ -12,17 +12,17 @@ use super::model::{self, ModelClaimant, Tasks};
 use super::ops::{Op, Step};
 use super::world::{Told, WORKERS, World};
 
-/// How often what happened.
+/// How often each thing happened.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counts {
     pub steps: u64,
     /// Operations that were killed.
     pub deaths: u64,
-    /// Operations that were killed and had happened nevertheless.
+    /// Operations that were killed and had happened.
     pub committed: u64,
     /// Operations that were killed and had not happened.
     pub undone: u64,
-    /// Operations that were killed while they mended what another left.
+    /// Operations that were killed while they repaired the state after another.
     pub menders: u64,
     pub rotations: u64,
     pub foreign: u64,
@@ -42,7 +42,7 @@ impl Counts {
     }
 }
 
-/// What went wrong, in words.
+/// A description of what went wrong.
 pub type Wrong = String;
 
 pub struct Run {
@@ -52,10 +52,10 @@ pub struct Run {
     pub(super) told: Told,
     /// Tasks and tokens that were ever given out.
     pub(super) tickets: Vec<(u64, String)>,
-    /// The highest id that the store has certainly seen, and the highest there ever was.
+    /// The highest id that the store has certainly seen, and the highest that ever existed.
     pub(super) seen_id: u64,
     pub(super) highest_id: u64,
-    /// Tasks that others ever touched, and whether the store may not know of it yet.
+    /// Tasks that other programs ever changed, and whether the store may not know that yet.
     pub(super) foreign: BTreeSet<u64>,
     pub(super) unnoticed: bool,
     pub(super) messages: usize,
@@ -65,7 +65,7 @@ pub struct Run {
 
 impl Run {
     pub fn new() -> Self {
-        // The sequence before may have ended while it was dead.
+        // The previous sequence may have ended while it was dead.
         fail::revive();
         Self {
             world: World::new(),
@@ -109,7 +109,7 @@ impl Run {
         Ok(())
     }
 
-    /// The end: whoever waited long enough gets what there is, and the journal tells it all.
+    /// Ends the sequence: after a long wait every task is given out, and the journal contains everything.
     pub fn end(&mut self) -> Result<(), Wrong> {
         self.log.push("the end".to_owned());
         self.world.clock.advance(600_000);
@@ -130,7 +130,7 @@ impl Run {
         self.attempt(&Act::Notice, None, None)
     }
 
-    /// One operation of ours, which may die; then the look at what it left.
+    /// Performs one operation, which may die, and checks what it left.
     fn attempt(
         &mut self,
         act: &Act,
@@ -176,7 +176,7 @@ impl Run {
         self.check_journal()
     }
 
-    /// After a death the next change succeeds and leaves nothing lying about.
+    /// Checks that the next change after a death succeeds and leaves no leftovers.
     fn mend(&mut self, dies: Option<u8>) -> Result<(), Wrong> {
         if let Some(dies) = dies {
             fail::die_after(u64::from(dies));
@@ -198,7 +198,7 @@ impl Run {
         }
     }
 
-    /// A living operation answers and does what the model says.
+    /// Checks that an operation that did not die returns and does what the model says.
     fn judge(
         &mut self,
         act: &Act,
@@ -232,7 +232,8 @@ impl Run {
         Ok(())
     }
 
-    /// Before the store has noticed what others did it may choose another task, but only one that can be claimed.
+    /// Checks a claim before the store has noticed foreign changes: it may choose another task, but only a claimable
+    /// one.
     fn judge_hasty_claim(
         &mut self,
         worker: &str,
@@ -257,7 +258,7 @@ impl Run {
         }
         tasks.adopt_tokens(there);
         for (other, task) in &there.tasks {
-            // Others that a dead process held may have been put back on the way.
+            // Other tasks of dead processes may have been released on the way.
             if tasks.is_abandoned(*other, who.now) {
                 tasks.tasks.insert(*other, task.clone());
             }
@@ -270,7 +271,7 @@ impl Run {
         Ok(())
     }
 
-    /// A dead operation has happened whole or not at all.
+    /// Checks that an operation that died has happened completely or not at all.
     fn judge_dead(
         &mut self,
         act: &Act,
@@ -340,7 +341,7 @@ impl Run {
         Ok(())
     }
 
-    /// New ids are higher than any that the store has seen, and no token holds two tasks.
+    /// Checks that new ids are higher than any the store has seen, and that no token holds two tasks.
     fn check_ids(&mut self, act: &Act) -> Result<(), Wrong> {
         let highest = self.tasks.tasks.keys().max().copied().unwrap_or(0);
         if let Act::Create { .. } = act
@@ -373,7 +374,7 @@ impl Run {
         }
     }
 
-    /// The journal rebuilds the files, and blames others only for what they did.
+    /// Checks that the journal rebuilds the files, and attributes to other programs only what they did.
     fn check_journal(&mut self) -> Result<(), Wrong> {
         self.world.follow(&mut self.told);
         if let Some(blamed) = self.told.foreign.difference(&self.foreign).next() {

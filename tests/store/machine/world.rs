@@ -1,4 +1,4 @@
-//! A real store in files, with everything that is done to it.
+//! A real file store, with everything that is done to it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -23,7 +23,7 @@ use super::Mail;
 use super::model::{self, Tasks};
 
 pub const WORKERS: [&str; 3] = ["ada", "bob", "cyd"];
-/// Keys of ours at the top of a task file.
+/// The keys of teamster at the top of a task file.
 const KNOWN: [&str; 9] = [
     "id",
     "subject",
@@ -50,7 +50,7 @@ impl World {
     pub fn new() -> Self {
         let scratch = Scratch::new("machine");
         let clock = stopped_clock();
-        // Nobody else is there to wait for, but for locks that a dead process left.
+        // There is no other process to wait for, except locks that a dead process left.
         let patience = Duration::from_millis(20);
         let world = Self {
             store: scratch.store(clock.clone(), patience),
@@ -121,7 +121,7 @@ impl World {
         Ok(self.store.send(&self.team, &outgoing)?.len())
     }
 
-    /// The names of the messages that a reader gets.
+    /// Returns the names of the messages that a reader gets.
     pub fn receive(&self, who: &str, limit: usize, ack: bool) -> Result<Vec<String>> {
         let delivery = self.store.receive(&self.team, &reader(who), limit, ack)?;
         assert_eq!(delivery.skipped, 0, "a line is no message");
@@ -129,7 +129,7 @@ impl World {
         Ok(contents.map(|message| tag(message.content())).collect())
     }
 
-    /// What every reader would get.
+    /// Returns what every reader would get.
     pub fn unread(&self) -> std::result::Result<Vec<Vec<String>>, String> {
         let readers = WORKERS.into_iter().chain(["lead"]);
         readers
@@ -140,7 +140,7 @@ impl World {
             .collect()
     }
 
-    /// Whether the boxes hold exactly these messages.
+    /// Returns whether the boxes contain exactly these messages.
     pub fn fits(&self, mail: &Mail) -> bool {
         let mut there: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for filed in self.store.messages(&self.team).unwrap() {
@@ -155,7 +155,7 @@ impl World {
         there == expected
     }
 
-    /// Makes an inbox so long that the next message finds it full. An empty line is no message.
+    /// Makes an inbox so long that the next message finds it full. An empty line is not a message.
     pub fn fill_inbox(&self, worker: &str) {
         use std::io::Write as _;
         let path = self.team_folder().join(format!("inbox/{worker}.jsonl"));
@@ -169,7 +169,7 @@ impl World {
         file.write_all(&line).unwrap();
     }
 
-    /// How many full segments the mailboxes have.
+    /// Returns how many full segments the mailboxes have.
     pub fn segments(&self) -> usize {
         let inbox = std::fs::read_dir(self.team_folder().join("inbox")).unwrap();
         inbox
@@ -180,7 +180,7 @@ impl World {
             .count()
     }
 
-    /// Ids and names of all messages of a box, in order.
+    /// Returns the ids and names of all messages of a box, in order.
     pub fn mailbox(&self, label: &str) -> Vec<(String, String)> {
         let filed = self.store.messages(&self.team).unwrap();
         filed
@@ -190,20 +190,20 @@ impl World {
             .collect()
     }
 
-    /// Any change at all: whoever takes the lock makes the team whole.
+    /// Makes a small change: the process that takes the lock repairs the team.
     pub fn touch(&self) -> Result<()> {
         let event = recorded("worker.started", "test", &serde_json::json!({}));
         self.store.record(&self.team, event).map(drop)
     }
 
-    /// Looks at every task file for what others did.
+    /// Reads every task file for changes by other programs.
     pub fn notice(&self) -> Result<()> {
         self.store
             .change(&self.team, "look", &mut |tx| tx.refresh().map(drop))
             .map(drop)
     }
 
-    /// What the files say.
+    /// Reads the state from the files.
     pub fn observe(&self) -> Tasks {
         let list = self.store.tasks(&self.team).unwrap();
         assert!(list.problems.is_empty(), "{:?}", list.problems);
@@ -255,7 +255,7 @@ impl World {
         }
     }
 
-    /// Tasks whose claim lock was left behind half-written: nobody gets them before it is 30 seconds old.
+    /// Returns tasks with a half-written leftover claim lock: they cannot be claimed before it is 30 seconds old.
     pub fn locked(&self) -> BTreeSet<u64> {
         let mut locked = BTreeSet::new();
         for entry in std::fs::read_dir(self.tasks_folder()).unwrap() {
@@ -273,12 +273,12 @@ impl World {
         locked
     }
 
-    /// Files and folders that must not stay once somebody has made the team whole.
+    /// Returns files and folders that must be gone once the team is repaired.
     pub fn leftovers(&self) -> Vec<String> {
         leftovers(&self.scratch.layout().claude)
     }
 
-    /// Reads the journal on and tells what it rebuilds.
+    /// Reads new events from the journal, and applies them.
     pub fn follow(&self, told: &mut Told) {
         let page = self
             .store
@@ -297,7 +297,7 @@ impl World {
         }
     }
 
-    /// Whether the journal alone rebuilds the task files; otherwise what it gets wrong.
+    /// Checks whether the journal alone rebuilds the task files; returns the difference.
     pub fn rebuilt_wrong(&self, told: &Told) -> Option<String> {
         let list = self.store.tasks(&self.team).unwrap();
         let rebuilt: Vec<&Task> = told.tasks.iter().collect();
@@ -324,7 +324,7 @@ impl World {
             })
     }
 
-    /// Another program writes a task file: in place, or beside it and then over it.
+    /// Writes a task file like another program: in place, or to a new file that replaces it.
     pub fn write_as_foreign(&self, id: u64, object: &Map<String, Value>, in_place: bool) {
         let text = serde_json::to_string_pretty(&json!(object)).unwrap();
         let file = self.task_file(id);
@@ -343,12 +343,12 @@ impl World {
     }
 }
 
-/// What the journal has told so far.
+/// The state that the journal has given so far.
 #[derive(Default)]
 pub struct Told {
     last: u64,
     tasks: rebuild::Tasks,
-    /// Tasks that it says others changed.
+    /// Tasks that other programs changed, by the journal.
     pub foreign: BTreeSet<u64>,
 }
 
@@ -368,7 +368,7 @@ pub fn reader(who: &str) -> Reader {
     }
 }
 
-/// The name of a message: what stands before its padding.
+/// Returns the name of a message, which is the text before its padding.
 fn tag(content: &str) -> String {
     content.split(' ').next().unwrap_or_default().to_owned()
 }

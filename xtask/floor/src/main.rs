@@ -1,6 +1,6 @@
-//! The floor of the benchmarks: reads a JSON file, counts up a number in it, writes it anew, renames.
+//! The baseline of the benchmarks: reads a JSON file, increments a number in it, writes a new file, and renames it.
 //!
-//! `cargo xtask bench` builds it static, as the product is. A command that does something useful with a file cannot
+//! `cargo xtask bench` links it statically, like the product. A command that does something useful with a file cannot
 //! be much faster than this.
 
 #![allow(

@@ -1,5 +1,5 @@
-//! Whole programs: one hook against the floor and against interpreters that do nothing, many hooks at once, and commands
-//! on a large team.
+//! Whole programs: one hook against the floor and against interpreters that do nothing, many hooks at once, and
+//! commands on a large team.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -21,10 +21,10 @@ use crate::product::{Finished, TempProject, files, list, on_path, text, words};
 const AGENTS: usize = 10;
 /// Hooks that are started together.
 const AT_ONCE: usize = 20;
-/// Tasks that are blocked by each other, one after the other.
+/// The length of a chain of tasks that block each other.
 const CHAIN: usize = 100;
 
-/// Measures what a hook costs, by turns with the others, and many hooks at once.
+/// Measures the cost of a hook, alternating with the others, and of many hooks at once.
 pub(super) fn hooks(programs: &Programs, size: Size) -> Result<Vec<Row>> {
     let project = TempProject::on_disk()?;
     let hook = |project: &TempProject, number: usize| hook(programs, project, number);
@@ -38,7 +38,7 @@ pub(super) fn hooks(programs: &Programs, size: Size) -> Result<Vec<Row>> {
     let interpreter = |program: &Option<PathBuf>, words: &[&str]| -> Result<Option<Started>> {
         let start = |program| {
             let mut command = Command::new(program);
-            // Nothing of the caller's environment makes it slower than it is.
+            // The caller's environment must not slow it down.
             command.args(words).env_clear().env("HOME", project.home());
             Started::new(command, None)
         };
@@ -54,13 +54,13 @@ pub(super) fn hooks(programs: &Programs, size: Size) -> Result<Vec<Row>> {
     let (mut walls, mut cpus): ([Vec<f64>; 4], [Vec<f64>; 4]) = Default::default();
     for turn in 0..=size.of(101, 11) {
         let mut order = [0, 1, 2, 3];
-        // To and fro: whoever follows an interpreter finds the caches cold.
+        // The order alternates, because the program after an interpreter finds cold caches.
         if turn % 2 == 1 {
             order.reverse();
         }
         for side in order {
             let used = sides[side](turn)?.map(Started::end).transpose()?;
-            // The first turn only warms up.
+            // The first turn is a warm-up.
             if let Some((wall, cpu)) = used.filter(|_| turn > 0) {
                 walls[side].push(wall);
                 cpus[side].push(cpu);
@@ -108,10 +108,10 @@ fn at_once(programs: &Programs, size: Size) -> Result<Row> {
     Ok(Row::new("hooks-at-once", what, against, 1.0, times).at_least(1.0))
 }
 
-/// Starts the hook that tells of a new agent, as the client does.
+/// Starts the hook that reports a new agent, like the client.
 fn hook(programs: &Programs, project: &TempProject, number: usize) -> Result<Started> {
     let mut command = programs.product.command(project, ["hook", "SubagentStart"]);
-    // An agent of a client's session is in no team of ours.
+    // An agent of a client's session is not in a team of teamster.
     command.env_remove("TEAMSTER_TEAM");
     let payload = json!({
         "session_id": "0f2b8c1e-5d3a-4a57-9a8e-2f4f7d1c6b90",
@@ -138,7 +138,7 @@ fn state(project: &TempProject) -> Result<Value> {
     Ok(serde_json::from_str(&text)?)
 }
 
-/// Checks that there is one row for each agent, and nothing left beside the state: what is fast must also be right.
+/// Checks that there is one row for each agent, and nothing left beside the state: the result must also be correct.
 fn check_roster(project: &TempProject, when: &str) -> Result<()> {
     let state = state(project)?;
     let mut names: Vec<&str> = list(&state["teammates"])
@@ -153,7 +153,7 @@ fn check_roster(project: &TempProject, when: &str) -> Result<()> {
     Ok(())
 }
 
-/// Returns the interpreter itself: what the PATH leads to may be a script that looks for it.
+/// Returns the interpreter itself: the entry on PATH may be a wrapper script.
 fn python() -> Option<PathBuf> {
     let mut command = Command::new(on_path("python3")?);
     command.args(["-c", "import sys; print(sys.executable)"]);
@@ -161,7 +161,7 @@ fn python() -> Option<PathBuf> {
     path.is_file().then_some(path)
 }
 
-/// A program that runs.
+/// A running program.
 struct Started {
     child: Child,
     began: Instant,
@@ -182,15 +182,15 @@ impl Started {
         Ok(Self { child, began })
     }
 
-    /// Waits for the end and returns the seconds by the clock and those of CPU; an error unless the program succeeds.
+    /// Waits for the end and returns the elapsed and the CPU seconds; an error unless the program succeeds.
     ///
-    /// The CPU is that of its first thread. Hooks and the floor have no other; a program that has is taken for cheaper
-    /// than it is.
+    /// Only the CPU time of the first thread counts. Hooks and the floor have no other thread; the cost of a program
+    /// with more is underestimated.
     fn end(self) -> Result<(f64, f64)> {
         let Self { child, began } = self;
         let id = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         let id = WaitId::Pid(id.context("a program without a process id")?);
-        // It has ended and is not reaped yet: only now does the kernel know all that it has used.
+        // It has exited and is not reaped yet: only now does the kernel know its total usage.
         while let Err(error) = waitid(id.clone(), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT) {
             if error != rustix::io::Errno::INTR {
                 return Err(error.into());
@@ -208,7 +208,7 @@ impl Started {
     }
 }
 
-/// Measures `--version`, `task list` and `status` on a large team, by turns with the floor.
+/// Measures `--version`, `task list` and `status` on a large team, alternating with the floor.
 pub(super) fn commands(programs: &Programs, size: Size) -> Result<Vec<Row>> {
     let project = TempProject::on_disk()?;
     let store = large_team(&project)?;
@@ -231,7 +231,7 @@ pub(super) fn commands(programs: &Programs, size: Size) -> Result<Vec<Row>> {
         ] {
             ended.push(Finished::checked(&mut command)?);
         }
-        // The first turn only warms up.
+        // The first turn is a warm-up.
         if turn > 0 {
             for (times, ended) in times.iter_mut().zip(&ended) {
                 times.push(ended.took.as_secs_f64());

@@ -1,7 +1,7 @@
-//! The store in a database beside the one in files: claims of many processes, an event on its way to a client of the page, and what
-//! idle workers cost the server.
+//! The PostgreSQL store against the file store: claims by many processes, the latency of an event to a client of the
+//! page, and the cost of idle workers for the server.
 //!
-//! The server is the tests' own, on the disk and as safe against a crash as it comes.
+//! The server is a separate one like that of the tests, on the disk and with full durability.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -17,20 +17,20 @@ use super::{Programs, Row, Size, TASKS, WORKERS, by_turns, float, percentile};
 use crate::product::{Finished, TempProject};
 use crate::{ci, fixture};
 
-/// How many processes claim at once.
+/// The numbers of processes that claim at once.
 const CLAIMERS: [usize; 4] = [1, 4, 16, 64];
-/// The row of 16 claimers has to make this many claims in a second.
+/// The minimum number of claims per second with 16 claimants.
 const CLAIMS_A_SECOND: f64 = 2_000.0;
-/// The longest that 99 of 100 events may be on their way, in milliseconds.
+/// The limit for the 99th percentile of the latency of an event, in milliseconds.
 const EVENT: f64 = 150.0;
 /// The share of one core of the server that a thousand idle workers may use.
 const IDLE_THOUSAND: f64 = 0.2;
-/// A folder on a disk that the server's own user can get into, wherever the build is.
+/// A folder on a disk that the server's user can access, wherever the build is.
 const ON_DISK: &str = "/var/tmp";
-/// A worker is at rest when nothing has happened in its team for this long.
+/// How long nothing must have happened in a team before its workers count as idle.
 const AT_REST: Duration = Duration::from_secs(10);
 
-/// Starts a server; `None` where there is none to start and that is allowed.
+/// Starts a server; `None` where none is installed and skipping is allowed.
 fn server(settings: &str) -> Result<Option<PostgresServer>> {
     let server = PostgresServer::start_in(Path::new(ON_DISK), settings);
     if server.is_none() {
@@ -64,7 +64,7 @@ pub(super) fn measure(programs: &Programs, size: Size) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// A project whose team is in a database of its own.
+/// Creates a project whose team is in a separate database.
 fn project(server: &PostgresServer, workers: usize) -> Result<(TempProject, PgStore)> {
     let url = server.database();
     teamster_postgres::init(&teamster_postgres::StoreUrl::parse(&url)?)?;
@@ -74,7 +74,7 @@ fn project(server: &PostgresServer, workers: usize) -> Result<(TempProject, PgSt
     Ok((project, store))
 }
 
-/// Measures how fast so many processes claim tasks, each once, in the database and in files.
+/// Measures how fast this many processes claim tasks, each once, in the database and in files.
 fn claims(
     programs: &Programs,
     server: &PostgresServer,
@@ -138,7 +138,7 @@ fn cycle(programs: &Programs, server: &PostgresServer, size: Size) -> Result<Row
     ))
 }
 
-/// Measures an event of a team in a database on its way to a client of the page.
+/// Measures the latency of an event from a team in a database to a client of the page.
 fn events(programs: &Programs, server: &PostgresServer, size: Size) -> Result<Row> {
     let (project, store) = project(server, WORKERS)?;
     fixture::create_tasks(&store, TASKS)?;
@@ -155,10 +155,10 @@ fn events(programs: &Programs, server: &PostgresServer, size: Size) -> Result<Ro
     ))
 }
 
-/// Measures what real workers that wait for a task cost the server.
+/// Measures the cost for the server of real workers that wait for a task.
 pub(super) fn idle(programs: &Programs, size: Size) -> Result<Vec<Row>> {
     let (workers, watched) = size.of((1_000, 60), (20, 10));
-    // A thousand workers need more connections than a server has without being told.
+    // A thousand workers need more connections than the default.
     let Some(server) = server("-c max_connections=5000")? else {
         return Ok(Vec::new());
     };
@@ -196,7 +196,7 @@ pub(super) fn idle(programs: &Programs, size: Size) -> Result<Vec<Row>> {
     Ok(vec![row.at_most(1.0)])
 }
 
-/// Real workers in a database, ended when this is dropped.
+/// Real workers in a database, stopped on drop.
 struct IdleTeam<'a> {
     programs: &'a Programs,
     project: &'a TempProject,
@@ -228,10 +228,11 @@ impl Drop for IdleTeam<'_> {
     }
 }
 
-/// Returns the seconds of CPU of a server, with all its sessions, those that have ended as well.
+/// Returns the CPU seconds of a server with all its sessions, including those that have ended.
 fn server_cpu(pid: u32) -> Result<f64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
-    // The name of the program may have spaces in it. Behind it come the fields from the third on; 16 and 17 are those of ended children.
+    // The name of the program may contain spaces. After it come the fields from the third on; 16 and 17 are those of
+    // ended children.
     let fields = stat.rsplit(')').next().unwrap_or_default();
     let fields: Vec<&str> = fields.split_whitespace().collect();
     let ticks: u32 = [13, 14]

@@ -1,4 +1,4 @@
-//! Long-lived processes: what many workers cost at work and while they wait, and what the host of a large run costs.
+//! Long-lived processes: the cost of many workers at work and waiting, and the cost of the host of a large run.
 
 use std::fmt::Write as _;
 use std::process::Stdio;
@@ -13,17 +13,17 @@ use crate::fixture::{self, WorkerTeam, until_quiet};
 use crate::product::TEAM;
 use crate::race::journalled;
 
-/// The most memory of a worker process and of a host.
+/// The memory limits of a worker process and of a host.
 const WORKER_MEGABYTES: f64 = 25.0;
 const HOST_MEGABYTES: f64 = 60.0;
-/// The share of one core that a hundred waiting workers may use together, and the one that a waiting host may use.
+/// The share of one core that a hundred waiting workers may use together, and the share of a waiting host.
 const IDLE_HUNDRED: f64 = 0.02;
 const IDLE_HOST: f64 = 0.01;
-/// A worker is at rest when nothing has happened in its team for this long; then it looks for news more seldom.
+/// How long nothing must have happened in a team before its workers count as idle; then they poll less often.
 const AT_REST: Duration = Duration::from_secs(16);
-/// One worker for each core is what many are compared with.
+/// The baseline has one worker for each core.
 const FEW: usize = 2;
-/// What every worker does with every task: it says something, changes a file and tells what it used.
+/// The script of every worker for every task: it prints something, changes a file and reports its usage.
 const WORK: &str = r#"
 [[step]]
 fill = true
@@ -83,7 +83,8 @@ pub(super) fn workers(programs: &Programs, size: Size) -> Result<Vec<Row>> {
     let worked = most_memory(&team)?;
     team.grow(idle, &team.script(WORK)?)?;
     team.until_idle()?;
-    // Every worker is told of each new one; what has just been told is not idle yet. What that costs is shown.
+    // Every worker is notified of each new one, and a worker that was just notified is not idle yet. That cost is
+    // also shown.
     let (before, start) = (cpu(&team)?, Instant::now());
     let quiet = (watched / 3).max(AT_REST);
     until_quiet(&team.store, quiet)?;
@@ -126,7 +127,7 @@ pub(super) fn workers(programs: &Programs, size: Size) -> Result<Vec<Row>> {
     ])
 }
 
-/// Has a team do so many new tasks; an error unless each was claimed and done, and once.
+/// Has a team do this many new tasks; an error unless each was claimed and completed exactly once.
 fn do_tasks(team: &WorkerTeam<'_>, tasks: usize) -> Result<Duration> {
     let start = Instant::now();
     fixture::create_tasks(&team.store, tasks)?;
@@ -157,7 +158,7 @@ pub(super) fn host(programs: &Programs, size: Size) -> Result<Vec<Row>> {
         let progress = team.store.progress(&name);
         Ok(progress.is_ok_and(|(all, _)| all.in_progress_tasks == workers))
     })?;
-    // Who has just been told that everybody is at work is not idle yet.
+    // A host that was just notified of its workers' start is not idle yet.
     until_quiet(&team.store, watched / 3)?;
     let (before, start) = (cpu_of(host)?, Instant::now());
     std::thread::sleep(watched);
@@ -203,14 +204,14 @@ fn start_run(programs: &Programs, team: &mut WorkerTeam<'_>, workers: usize) -> 
     Ok(team.host.insert(command.spawn()?).id())
 }
 
-/// Returns how long the threads of a process have been on a core so far, in seconds, as the scheduler counts it. Ticks of
-/// 10 ms would tell nothing about a process that works for less than that.
+/// Returns the CPU seconds of a process's threads so far, as the scheduler counts them. Ticks of 10 ms would be too
+/// coarse for a process that works for less than that.
 pub(super) fn cpu_of(pid: u32) -> Result<f64> {
     let threads = std::fs::read_dir(format!("/proc/{pid}/task"))
         .with_context(|| format!("the process {pid} has ended"))?;
     let mut nanoseconds = 0;
     for thread in threads {
-        // One that has just ended is not counted any more.
+        // A thread that has just ended is not counted.
         let Ok(text) = std::fs::read_to_string(thread?.path().join("schedstat")) else {
             continue;
         };
@@ -220,7 +221,7 @@ pub(super) fn cpu_of(pid: u32) -> Result<f64> {
     Ok(Duration::from_nanos(nanoseconds).as_secs_f64())
 }
 
-/// Returns the most memory that a process ever had, in MB.
+/// Returns the peak memory of a process, in MB.
 pub(super) fn most_megabytes(pid: u32) -> Result<f64> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/status"))
         .with_context(|| format!("the process {pid} has ended"))?;

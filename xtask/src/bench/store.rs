@@ -13,7 +13,7 @@ use crate::fixture;
 use crate::product::{Finished, TempProject, list};
 use workload::{BATCH, CONTENT, Flush, Write};
 
-/// Processes that drain a team together.
+/// The number of processes that claim all tasks of a team together.
 const PROCESSES: usize = 4;
 
 /// Measures all rows of the store.
@@ -44,7 +44,7 @@ fn per_operation(one: f64, other: f64, count: usize) -> String {
     format!("{:.2} ms : {:.2} ms each", one * each, other * each)
 }
 
-/// Measures a workload against a raw loop with the same writes, by turns.
+/// Measures a workload, alternating with a raw loop of the same writes.
 fn against_raw(
     programs: &Programs,
     (key, what): (&'static str, &str),
@@ -78,7 +78,7 @@ fn against_raw(
     Ok(Row::new(key, what, against, raw / product, times).at_least(0.5))
 }
 
-/// Measures durable changes of a team of so many workers, in one process: `count` of them in each sample.
+/// Measures durable changes of a team of this many workers in one process, `count` of them in each sample.
 fn changes(
     programs: &Programs,
     row: (&'static str, &str),
@@ -113,7 +113,8 @@ fn receive(programs: &Programs, size: Size) -> Result<Row> {
     Ok(row)
 }
 
-/// Lets so many processes claim all tasks of a team and returns the seconds that it took; an error unless each was claimed once.
+/// Lets this many processes claim all tasks of a team and returns the seconds it took; an error unless each was
+/// claimed once.
 pub(super) fn claim_each_once(
     programs: &Programs,
     project: &TempProject,
@@ -213,7 +214,7 @@ fn journal(programs: &Programs, size: Size) -> Result<Row> {
     Ok(Row::new("journal", what, "of 1,000", of_long / of_short, times).at_most(4.0))
 }
 
-/// Makes a team whose journal has so many events.
+/// Makes a team whose journal has this many events.
 fn with_events(count: usize) -> Result<TempProject> {
     let project = TempProject::on_disk()?;
     fixture::create_team(&project, 1)?;

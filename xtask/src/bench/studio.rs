@@ -1,8 +1,8 @@
-//! What a person at the page waits for: the first view of a large team, and a change on its way to the screen.
+//! The latency for a person at the page: the first view of a large team, and a change on its way to the screen.
 //!
-//! Both are measured at the server, as a client of its stream sees them, and in a real browser. There
-//! `web/e2e/latency.mjs` drives the page and says when each change was painted; each change carries its own time, of the
-//! one clock of the machine.
+//! Both are measured at the server, by a client of its stream, and in a real browser. There `web/e2e/latency.mjs`
+//! drives the page and reports when each change was painted; each change contains its own time, by the machine's
+//! clock.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -27,16 +27,16 @@ use crate::product::{TEAM, TempProject, list, text, wait_for};
 use crate::{ci, web};
 use workload::CONTENT;
 
-/// The longest that a first view may take, in seconds.
+/// The time limit for a first view, in seconds.
 const FIRST_VIEW: f64 = 1.0;
-/// The longest that 99 of 100 changes may be on their way, in milliseconds.
+/// The limit for the 99th percentile of the latency of a change, in milliseconds.
 const CHANGE: f64 = 100.0;
-/// The most memory of the server with a journal of the usual length.
+/// The memory limit of the server with a journal of the usual length.
 const MEGABYTES: f64 = 150.0;
-/// Changes that are made in a second.
+/// The rate of changes per second.
 const PER_SECOND: u32 = 100;
 
-/// Measures the server, as a client of its stream sees it.
+/// Measures the server by a client of its stream.
 pub(super) fn server(programs: &Programs, size: Size) -> Result<Vec<Row>> {
     let (usual, many) = size.of((100_000, 1_000_000), (20_000, 50_000));
     let (project, server) = Server::with_team(programs, usual)?;
@@ -71,7 +71,7 @@ pub(super) fn server(programs: &Programs, size: Size) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// Returns how long events of a team in a database are on their way to a client of the stream, in seconds.
+/// Returns the latencies of events from a team in a database to a client of the stream, in seconds.
 pub(super) fn events_in_database(
     programs: &Programs,
     project: &TempProject,
@@ -94,7 +94,7 @@ pub(super) fn browser(programs: &Programs, size: Size) -> Result<Vec<Row>> {
             return Ok(Vec::new());
         }
     };
-    // Few enough changes for the quick run, and enough for a p99 in the full one.
+    // Few changes for the quick run, and enough for a p99 in the full one.
     let (events, changes) = size.of((100_000, 1_333), (20_000, 500));
     let (project, server) = Server::with_team(programs, events)?;
     let store = project.store(Sync::Fast)?;
@@ -103,7 +103,7 @@ pub(super) fn browser(programs: &Programs, size: Size) -> Result<Vec<Row>> {
     let view = format!("#/team/{TEAM}/team");
     let mut rows = vec![first_view_in_page(&mut page, &server, &view, events)?];
     write_state(&project, "a feature")?;
-    // The session's id in the API is decided by the server: a person follows the link.
+    // The server decides the session's id in the API, so this follows the link like a person.
     page.ask(&json!({ "wish": "follow", "name": "foreign" }))?;
     page.ask(&json!({ "wish": "watch", "selector": ".head" }))?;
     let took = page.times(changes, |text| write_state(&project, text))?;
@@ -133,7 +133,8 @@ pub(super) fn browser(programs: &Programs, size: Size) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// Makes a team with tasks, workers that beat, and a journal of this length as a run leaves it: most events are of agents.
+/// Makes a team with tasks, workers with heartbeats, and a journal of this length as a run leaves it: most events are
+/// of agents.
 fn large_team(events: usize) -> Result<TempProject> {
     let project = TempProject::on_disk()?;
     let store = fixture::create_team(&project, WORKERS)?;
@@ -160,7 +161,7 @@ fn large_team(events: usize) -> Result<TempProject> {
     Ok(project)
 }
 
-/// Writes a state file as another program does.
+/// Writes a state file like another program.
 fn write_state(project: &TempProject, feature: &str) -> Result<()> {
     let folder = project.folder().join(".bkit");
     std::fs::create_dir_all(&folder)?;
@@ -173,7 +174,7 @@ fn write_state(project: &TempProject, feature: &str) -> Result<()> {
     Ok(std::fs::rename(new, file)?)
 }
 
-/// Measures events of the journal on their way to a client: by themselves, and as what they change in the view.
+/// Measures the latency of journal events to a client: of the events themselves, and of their changes of the view.
 fn events_at_server(server: &Server, store: &dyn Store, changes: usize) -> Result<[Row; 2]> {
     let (events, views) = events_of(server, store, changes)?;
     let what = "an event of the journal → a client of the stream";
@@ -184,7 +185,7 @@ fn events_at_server(server: &Server, store: &dyn Store, changes: usize) -> Resul
     ])
 }
 
-/// Returns how long events take to a client by themselves, and as what they change in the view, in seconds.
+/// Returns the latencies of events to a client, and of their changes of the view, in seconds.
 fn events_of(server: &Server, store: &dyn Store, changes: usize) -> Result<(Vec<f64>, Vec<f64>)> {
     let team = fixture::team()?;
     let listen = |wanted: &'static str| {
@@ -203,7 +204,7 @@ fn events_of(server: &Server, store: &dyn Store, changes: usize) -> Result<(Vec<
     Ok((events, views))
 }
 
-/// Measures a state file that another program writes, on its way to a client. Several changes may arrive as one.
+/// Measures the latency to a client of a state file that another program writes. Several changes may arrive as one.
 fn state_file_at_server(server: &Server, project: &TempProject, changes: usize) -> Result<Row> {
     write_state(project, "0")?;
     let session = wait_for("the state file is shown", Duration::from_secs(30), || {
@@ -224,7 +225,7 @@ fn state_file_at_server(server: &Server, project: &TempProject, changes: usize) 
     Ok(latency("studio-file", what, &took))
 }
 
-/// Makes changes at an even pace and returns what each returned, with the time when it was begun.
+/// Makes changes at a steady rate and returns the result of each, with its start time.
 fn paced<T>(count: usize, mut change: impl FnMut(u64) -> Result<T>) -> Result<Vec<(T, Instant)>> {
     let start = Instant::now();
     let mut sent = Vec::with_capacity(count);
@@ -237,8 +238,8 @@ fn paced<T>(count: usize, mut change: impl FnMut(u64) -> Result<T>) -> Result<Ve
     Ok(sent)
 }
 
-/// Returns how long each change took to arrive, in seconds. Where each has to arrive by itself, one that is missing or
-/// came twice is an error; otherwise a later one tells of those before it.
+/// Returns how long each change took to arrive, in seconds. If `each` has to arrive by itself, a missing or duplicate
+/// one is an error; otherwise a later one stands for those before it.
 fn arrival_times(
     sent: &[(u64, Instant)],
     arrivals: &Receiver<(u64, Instant)>,
@@ -332,8 +333,8 @@ impl Page {
         }
     }
 
-    /// Makes changes whose text tells their time, at an even pace, and returns how long each took to the screen, in
-    /// seconds. Where several are shown at once, the last of them tells of those before it.
+    /// Makes changes whose text contains their time, at a steady rate, and returns how long each took to the screen,
+    /// in seconds. Where several are shown at once, the last of them stands for those before it.
     fn times(
         &mut self,
         count: usize,
@@ -435,8 +436,8 @@ impl Server {
         Ok(took.as_secs_f64())
     }
 
-    /// Listens to the stream of a team and returns when it has shown the present. Whatever `number` finds in an event
-    /// arrives with its time.
+    /// Listens to the stream of a team and returns once it has caught up with the present. Whatever `number` finds in
+    /// an event arrives with its time.
     fn listen(
         &self,
         team: &str,

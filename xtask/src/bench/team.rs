@@ -1,6 +1,6 @@
-//! A team with a leader: how much its agents are told, and what the leader costs in time.
+//! A team with a leader: the size of its agents' prompts, and the leader's cost in time.
 //!
-//! The agents are shell commands that keep what they are told, or scripts that take no time at all.
+//! The agents are shell commands that save their prompts, or scripts that take no time.
 
 use std::fs;
 use std::path::Path;
@@ -13,13 +13,13 @@ use super::{Programs, Row, Size, float, median};
 use crate::fixture;
 use crate::product::{Finished, TEAM, TempProject, words};
 
-/// The size of a typical briefing, in characters.
+/// The size limit of a typical briefing, in characters.
 const TYPICAL_BRIEFING: f64 = 6_000.0;
-/// The size of the longest briefing, in characters.
+/// The size limit of the longest briefing, in characters.
 const LONGEST_BRIEFING: f64 = 50_000.0;
-/// The size of the longest digest of a leader, in characters.
+/// The size limit of a leader's longest digest, in characters.
 const LONGEST_DIGEST: f64 = 6_000.0;
-/// The seconds by which a run with a leader may take longer than one with a plan.
+/// How many seconds longer a run with a leader may take than one with a plan.
 const LEADER_SECONDS: f64 = 2.0;
 
 /// The tasks of the team, by the names that its plan gives them.
@@ -42,19 +42,20 @@ const TASKS: [(&str, &str, &[&str]); 5] = [
         &["form", "session"],
     ),
 ];
-/// What a task says, as a leader writes it.
+/// The description of a task, as a leader writes it.
 const DESCRIPTION: &str = "The code is in src/login; tests are in tests/login, one file for each case. Keep the public \
     names as they are, because the mobile client calls them. Errors are shown by the banner at the top of the page, with a \
     text from texts/en.json and texts/de.json; add your text to both. Do not touch the styles. It is done when the new \
     behaviour has a test of its own and the existing tests pass.";
-/// What a worker hands over.
+/// The handover of a worker.
 const HANDOVER: &str = "The limit is a constant in src/login/limits.ts, in seconds. `checkLogin` returns a code, and the \
     banner makes the text of it; the codes are listed in src/login/codes.ts. New cases belong into tests/login/cases.";
-/// What a worker says that it did.
+/// The summary of a worker.
 const SUMMARY: &str = "The case is refused with a message, in both languages. A test covers it, and all tests pass. The \
     old check in the page was removed, because it ran before the form was filled.";
 
-/// A worker of the team: it keeps its briefing, changes a file, and reports. Whoever tests asks the leader first.
+/// A worker of the team: it saves its briefing, changes a file, and reports. The worker with the tests asks the
+/// leader first.
 const WORKER: &str = r#"
 cat > "ROOT/briefing-$TEAMSTER_TASK_ID"
 case "$TEAMSTER_TASK_SUBJECT" in
@@ -66,7 +67,7 @@ printf '%s\n' '```teamster'
 cat ROOT/report.json
 printf '%s\n' '```'
 "#;
-/// The leader of the team: it keeps what it is asked, answers questions, and plans.
+/// The leader of the team: it saves its prompts, answers questions, and plans.
 const LEADER: &str = r#"
 cat > ROOT/asked
 if grep -q 'You are asked because' ROOT/asked; then
@@ -78,7 +79,7 @@ else
 fi
 "#;
 
-/// Measures what the agents of a team are told.
+/// Measures the prompts of a team's agents.
 pub(super) fn told(programs: &Programs, _size: Size) -> Result<Vec<Row>> {
     let usual = Told::by_run(programs, SUMMARY, HANDOVER, DESCRIPTION)?;
     let much = |text: &str, length: usize| text.chars().cycle().take(length).collect::<String>();
@@ -124,11 +125,11 @@ pub(super) fn told(programs: &Programs, _size: Size) -> Result<Vec<Row>> {
     ])
 }
 
-/// The number of characters that the agents of one run were told.
+/// The sizes in characters of the prompts in one run.
 struct Told {
     briefings: Vec<usize>,
     digest: usize,
-    /// The whole of what the leader was asked.
+    /// The whole prompt of the leader.
     wake: usize,
 }
 
@@ -176,7 +177,7 @@ fn read(root: &Path, name: &str) -> Result<String> {
     fs::read_to_string(root.join(name)).with_context(|| format!("nobody was told {name}"))
 }
 
-/// Returns the length of the digest in what a leader was asked, without the marks of a quotation.
+/// Returns the length of the digest in a leader's prompt, without the quotation marks.
 fn digest_of(wake: &str) -> Result<usize> {
     let heading = "## What happened since your last turn\n";
     let (_, digest) = wake
@@ -225,18 +226,18 @@ fn go(programs: &Programs, project: &TempProject, run: &RunCmd) -> Result<f64> {
     Ok(Finished::checked(&mut command)?.took.as_secs_f64())
 }
 
-/// How the tasks of a run come about.
+/// Where the tasks of a run come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Course {
-    /// By a file.
+    /// A file.
     Planned,
-    /// By a leader.
+    /// A leader.
     Led,
-    /// By a leader, who also answers a question.
+    /// A leader, which also answers a question.
     Asked,
 }
 
-/// Measures how much longer a run takes with a leader, where no agent takes any time.
+/// Measures how much longer a run takes with a leader, if no agent takes any time.
 pub(super) fn led(programs: &Programs, size: Size) -> Result<Vec<Row>> {
     let rounds = size.of(9, 2);
     let courses = [Course::Planned, Course::Led, Course::Asked];
@@ -280,7 +281,7 @@ fn instant_run(programs: &Programs, course: Course) -> Result<f64> {
     go(programs, &project, &run)
 }
 
-/// Returns what the agents of an instant run do: they take no time, and change a file for each task.
+/// Returns the script for the agents of an instant run: they take no time, and change a file for each task.
 fn script(plan: &Value, course: Course) -> String {
     let answer = r#"{"actions": [{"action": "answer", "question": "{question}", "text": "Yes."}]}"#;
     let asks = match course {

@@ -1,8 +1,8 @@
 //! The hook calls that get faults, and the rules that hold after them.
 //!
-//! A hook has rules of its own: it lets the agent go on whatever happens, and what it changes is the state that viewers
-//! poll. So afterwards that file is absent or whole, with the change in it or without; a hook of another session succeeds
-//! at once; and nothing temporary is left after that.
+//! A hook has its own rules: it lets the agent continue whatever happens, and it changes the state that viewers poll.
+//! So afterwards that file is missing or complete, with or without the change; a hook of another session succeeds at
+//! once; and nothing temporary is left after that.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -16,13 +16,13 @@ use super::{Case, Fault, Run, Struck, Target};
 use crate::fixture;
 use crate::product::{Finished, Product, TempProject, check, list, text, words};
 
-/// No hook takes longer, whatever happens to it or to others.
+/// The time limit for a hook, whatever happens to it or to others.
 const WITHIN: Duration = Duration::from_secs(2);
-/// The session whose hooks get faults, the one that comes after, and one that ended before.
+/// The session whose hooks get faults, the one after it, and one that ended before.
 const SESSION: &str = "5e550001-0000-4000-8000-000000000001";
 const NEXT_SESSION: &str = "5e550002-0000-4000-8000-000000000002";
 const OLD_SESSION: &str = "5e550000-0000-4000-8000-000000000000";
-/// The teammate that the hook is about, those that are there already, and the one of the next session.
+/// The teammate that the hook is about, those that exist already, and that of the next session.
 const NAME: &str = "w0";
 const OTHERS: [&str; 4] = ["w1", "w2", "w3", "w4"];
 const NEXT_NAME: &str = "other";
@@ -34,7 +34,7 @@ const FIELDS: &str = "version enabled teamName feature pdcaPhase orchestrationPa
 /// Names that may be beside the states at any time.
 const USUAL: [&str; 2] = [".agent-state.lock", "sessions"];
 
-/// What was there before the hook.
+/// The state before the hook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Before {
     /// No state.
@@ -136,7 +136,7 @@ impl Target for HookCase {
         let (holds, otherwise) = match struck.fault {
             // The output comes last.
             Fault::Kill => (finished.json().is_none(), "printed its result"),
-            // A call that was only interrupted is made again.
+            // An interrupted call is retried.
             Fault::Error("EINTR") => (is_runtime, "was interrupted"),
             Fault::Error(_) => (true, ""),
         };
@@ -146,7 +146,7 @@ impl Target for HookCase {
 }
 
 impl HookCase {
-    /// Looks at the files, lets another session's hook follow, looks again, and returns whether the change is there.
+    /// Checks the files, calls a hook of another session, checks again, and returns whether the change is there.
     fn go_on(&self, product: &Product, project: &TempProject, run: &mut Run) -> Result<bool> {
         let before = States::read(project)?;
         let at_once = self.happened(&before)?;
@@ -172,7 +172,7 @@ impl HookCase {
         Ok(happened)
     }
 
-    /// Tells whether the hook's change is there; an error when there is something between.
+    /// Returns whether the hook's change is there; an error for any intermediate state.
     fn happened(&self, states: &States) -> Result<bool> {
         if self.event == STOP && self.before == Before::Nothing {
             return match states.records.as_slice() {
@@ -210,7 +210,7 @@ impl HookCase {
         }
     }
 
-    /// Checks that what others did before is still there.
+    /// Checks that earlier changes by others are still there.
     fn check_nothing_lost(&self, states: &States, found: &mut Vec<String>) {
         if self.before == Before::EndedSession {
             check!(found, states.sessions.contains_key(OLD_SESSION) => "the ended session is lost");
@@ -241,7 +241,7 @@ fn call(
     Finished::reading(&mut command, input.into())
 }
 
-/// Writes what the client tells about an agent in the lead's process.
+/// Writes the client's payload about an agent in the lead's process.
 fn payload(project: &TempProject, event: &str, session: &str, name: &str) -> Result<PathBuf> {
     let payload = json!({
         "session_id": session,
@@ -256,7 +256,7 @@ fn payload(project: &TempProject, event: &str, session: &str, name: &str) -> Res
     Ok(file)
 }
 
-/// Writes the client's registry: the session leads everybody whom the hooks tell of.
+/// Writes the client's registry, in which the session leads all teammates of the hooks.
 fn register_team(project: &TempProject) -> Result<()> {
     let team = "session-5e550001";
     let member = |name: &str| {
@@ -273,16 +273,16 @@ fn register_team(project: &TempProject) -> Result<()> {
     Ok(())
 }
 
-/// The state files of a project as they lie on the disk, read without the product's own code.
+/// The state files of a project on the disk, read without the product's own code.
 #[derive(Debug, Default)]
 struct States {
     /// States by session. The one that viewers poll counts where a session has two.
     sessions: BTreeMap<String, Value>,
     /// Ends that were recorded.
     records: Vec<Value>,
-    /// Names of files that are no states.
+    /// Names of files that are not states.
     leftovers: Vec<String>,
-    /// What is wrong, whatever the hook was.
+    /// Problems that are independent of the hook.
     problems: Vec<String>,
 }
 

@@ -1,6 +1,6 @@
 //! The operations on the store that get faults, and the rules that hold after them.
 //!
-//! After any fault every file is whole, the operation happened or it did not, the journal says the same and rebuilds the
+//! After any fault every file is complete, the operation happened or did not, the journal agrees and rebuilds the
 //! same tasks, the next operation of another worker succeeds at once, and nothing temporary is left after it.
 
 mod files;
@@ -17,7 +17,7 @@ use files::{Files, inbox_contents, short};
 
 /// The next operation must succeed within this time.
 const NEXT_WITHIN: Duration = Duration::from_secs(1);
-/// A claim lock that names nobody is stale at this age. It is made older here instead of being waited for.
+/// The age at which a claim lock without a process is stale. The lock is made older here to avoid the wait.
 const STALE: Duration = Duration::from_secs(30);
 /// The content of the message that the operation sends, and of the one that is sent next.
 const STRUCK: &str = "struck";
@@ -35,7 +35,7 @@ const PLAN: &str = r#"{"tasks": [
     {"id": "c", "subject": "right", "blockedBy": ["a"]},
     {"id": "d", "subject": "top", "blockedBy": ["b", "c"]}
 ]}"#;
-/// What is wrong where messages are handed out and lost.
+/// The violation when messages are acknowledged and lost.
 const UNSEEN: &str = "messages were acknowledged that the reader never got";
 const SUBJECTS: [&str; 4] = ["root", "left", "right", "top"];
 
@@ -43,19 +43,19 @@ const SUBJECTS: [&str; 4] = ["root", "left", "right", "top"];
 pub(super) struct Operation {
     name: &'static str,
     is_central: bool,
-    /// Whether its output is what it is about: nothing may count as handed out that the caller never got.
+    /// Whether its output is the result: nothing may count as delivered that the caller never got.
     hands_out: bool,
-    /// Makes a team on which the operation can be done once.
+    /// Makes a team on which the operation can be performed once.
     prepare: fn() -> Result<Case>,
-    /// Tells whether the files say that it happened; an error when they say neither.
+    /// Returns whether the operation happened, by the files; an error for any intermediate state.
     happened: fn(&Case, &Files) -> Result<bool>,
-    /// Counts how often the journal tells of it.
+    /// Counts how often the journal records it.
     journalled: fn(&Files) -> usize,
-    /// Tells whether a reader sees it before anybody else writes.
+    /// Returns whether a reader sees it before the next write.
     is_seen: fn(&Caller<'_>) -> Result<bool>,
-    /// What another worker does next, which must succeed.
+    /// The next operation of another worker, which must succeed.
     next: &'static str,
-    /// Makes the last checks, which may go on with the team.
+    /// Makes the final checks, which may change the team.
     finish: fn(&Caller<'_>, bool, &Finished, &mut Run) -> Result<()>,
 }
 
@@ -67,7 +67,8 @@ pub(super) const OPERATIONS: [Operation; 7] = [
         hands_out: false,
         prepare: || with_tasks("task claim --worker w1 --json", false),
         happened: claim_happened,
-        // A claim whose output could not be written is given back at once: then it did not happen, and both are told.
+        // A claim whose output could not be written is released at once: then it did not happen, and the journal has
+        // both events.
         journalled: |files| {
             let by_first = |kind: &str| files.count(kind, |event| event["actor"] == "w1");
             by_first("task.claimed").saturating_sub(by_first("task.released"))
@@ -126,7 +127,7 @@ pub(super) const OPERATIONS: [Operation; 7] = [
             let counts = SUBJECTS.map(|subject| {
                 files.count("task.created", |event| event.to_string().contains(subject))
             });
-            // All of them or none: anything else is told as a number that is neither.
+            // All of them or none: anything else returns a count that is neither.
             let is_same = counts.iter().all(|count| *count == counts[0]);
             if is_same { counts[0] } else { usize::MAX }
         },
@@ -138,7 +139,7 @@ pub(super) const OPERATIONS: [Operation; 7] = [
         finish: |caller, happened, next, run| {
             let got = next.json().unwrap_or_default()["task"]["subject"].take();
             check!(run.violations, got == "first" => "the next claimer got {got}");
-            // Of the four only the root is free, and only when they were made.
+            // Of the four only the root is free, and only if they were created.
             let code = if happened { 0 } else { 5 };
             caller.expect("task claim --worker w1 --json", code, run)?;
             caller.expect("task claim --worker w1 --json", 5, run)
@@ -223,7 +224,8 @@ impl Target for Operation {
 }
 
 impl Operation {
-    /// Lets another worker go on, checks that the team is whole, and returns whether the operation happened.
+    /// Performs the next operation of another worker, checks that the team is intact, and returns whether the
+    /// operation happened.
     fn go_on(&self, caller: &Caller<'_>, run: &mut Run) -> Result<bool> {
         let project = &caller.case.project;
         let next = caller.product.call(project, self.next)?;
@@ -242,10 +244,10 @@ impl Operation {
         Ok(happened)
     }
 
-    /// What a killed call has printed must be true.
+    /// Checks that the output of a killed call is true.
     fn judge_killed(&self, finished: &Finished, happened: bool, run: &mut Run) {
         let (is_answered, found) = (finished.json().is_some(), &mut run.violations);
-        // A message that was handed out but not acknowledged comes again.
+        // A message that was delivered but not acknowledged is delivered again.
         let is_true = !is_answered || happened || self.hands_out;
         check!(found, is_true => "it printed its result, but did not happen");
         check!(found, !self.hands_out || !happened || is_answered => "{UNSEEN}");
@@ -282,7 +284,7 @@ struct Caller<'a> {
 }
 
 impl Caller<'_> {
-    /// Returns what the binary prints as JSON.
+    /// Returns the JSON output of a call.
     fn ask(&self, line: &str) -> Result<Value> {
         let finished = self.product.call(&self.case.project, line)?;
         match finished.json() {
@@ -304,7 +306,7 @@ impl Caller<'_> {
         Ok(self.ask("task show 1 --json")?["task"].take())
     }
 
-    /// Checks that an operation that was done again has happened once.
+    /// Checks that a repeated operation has happened once.
     fn must_be_once(
         &self,
         happened: fn(&Case, &Files) -> Result<bool>,
@@ -359,7 +361,7 @@ fn with_tasks(line: &str, claimed: bool) -> Result<Case> {
     Ok(Case { token, ..case })
 }
 
-/// Makes a team whose worker 2 has got so many messages.
+/// Makes a team whose worker 2 has this many messages.
 fn with_messages(count: usize, line: &str) -> Result<Case> {
     let project = TempProject::new()?;
     let store = fixture::create_team(&project, 3)?;
@@ -404,7 +406,8 @@ fn finish_claim(caller: &Caller<'_>, happened: bool, next: &Finished, run: &mut 
     }
 }
 
-/// The next claimer met a lock that names nobody and went on. Once it is 30 s old the task is free again.
+/// Checks the end of a claim whose lock names no process: the next claimant skipped it, and once it is 30 s old the
+/// task is free again.
 fn finish_passed_over(caller: &Caller<'_>, run: &mut Run) -> Result<()> {
     let file = caller.case.project.tasks().join("1.lock");
     let lock = std::fs::metadata(&file).context("task 1 was passed over without a lock")?;
@@ -443,7 +446,7 @@ fn fail_happened(_: &Case, files: &Files) -> Result<bool> {
     match (task["status"].as_str(), failures) {
         (Some("pending"), Some(count)) if count == 1 => Ok(true),
         (Some("in_progress"), None) if task["owner"] == "w1" => Ok(false),
-        // Between the two renames. The next writer makes the other one.
+        // Between the two renames. The next writer does the other one.
         (Some("pending"), None) | (Some("in_progress"), Some(_)) if is_unfinished => Ok(false),
         _ => bail!("task 1 is neither claimed nor failed once: {task}, {failures:?}"),
     }
@@ -457,13 +460,13 @@ fn import_happened(_: &Case, files: &Files) -> Result<bool> {
     match SUBJECTS.iter().filter(is_there).count() {
         4 => Ok(true),
         0 => Ok(false),
-        // Between two renames. The next writer makes the others.
+        // Between two renames. The next writer does the others.
         _ if !files.leftovers.is_empty() => Ok(false),
         some => bail!("{some} of 4 tasks were made"),
     }
 }
 
-/// Tells whether the struck message lies in the inbox; more than once is an error.
+/// Returns whether the struck message is in the inbox; more than once is an error.
 fn is_sent(case: &Case) -> Result<bool> {
     let contents = inbox_contents(&case.project, "w2")?;
     match contents.iter().filter(|content| *content == STRUCK).count() {

@@ -15,10 +15,10 @@ use crate::product::{Finished, check, files, text};
 use client::ClaudeSession;
 use ours::{Ours, Watch};
 
-/// How a hook of teamster looks in the client's words.
+/// The text of a teamster hook in the client's log.
 const HOOK: &str = "/teamster hook ";
 
-/// Returns all sessions: the client's version, where teammates live, and the scenario.
+/// Returns all sessions: the client's version, where teammates run, and the scenario.
 pub(super) fn sessions() -> Vec<RealRun> {
     const NEW: &[&str] = &["claude-2.1.325"];
     let session = |clients: &'static [&'static str], mode: &'static str, scenario: &'static str| {
@@ -39,7 +39,7 @@ pub(super) fn sessions() -> Vec<RealRun> {
     ]
 }
 
-/// Installs the hooks as a person does, into a home of its own, and returns the settings with them.
+/// Installs the hooks like a person, into a separate home, and returns the settings with them.
 pub(super) fn install_hooks(lab: &Lab) -> Result<PathBuf> {
     let home = lab.files.home();
     let mut install = Command::new(lab.path("bin/teamster"));
@@ -72,8 +72,7 @@ fn run_session(lab: &Lab, words: [&str; 3]) -> Result<Report> {
     Ok(report)
 }
 
-/// Looks for everything that the client does not like about a hook: in its debug log, and in its transcripts, which panes
-/// have too.
+/// Finds all complaints of the client about a hook: in its debug log, and in its transcripts, which panes have too.
 pub(super) fn check_client_log(session: &Path, report: &mut Report) -> Result<()> {
     let log = std::fs::read_to_string(session.join("debug.log")).context("no debug log")?;
     let found = &mut report.differences;
@@ -107,8 +106,8 @@ pub(super) fn check_client_log(session: &Path, report: &mut Report) -> Result<()
     Ok(())
 }
 
-/// Tells whether a line of the debug log says that a hook failed. The recording hooks print nothing, so output that the
-/// client refuses is teamster's.
+/// Returns whether a line of the debug log reports a failed hook. The recording hooks print nothing, so output that
+/// the client rejects is teamster's.
 fn is_complaint(line: &str) -> bool {
     let status = line
         .split_once("finished with status ")

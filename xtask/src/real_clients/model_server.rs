@@ -1,8 +1,9 @@
 //! A model server for real clients: it speaks the dialects of three vendors, and answers by a script.
 //!
-//! The lab's own servers answer by a tag in the prompt, always in the same way. Here a function gets each conversation as it
-//! was sent and says what the model does next, so that a leader can plan, a worker can call any tool with any arguments, and
-//! a reviewer can find something. Every request is kept as it came: what a client told its model is the evidence.
+//! The lab's own servers answer by a tag in the prompt, always in the same way. Here a function gets each
+//! conversation and decides what the model does next, so that a leader can plan, a worker can call any tool with any
+//! arguments, and a reviewer can have findings. Every request is kept unchanged: what a client told its model is the
+//! evidence.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read as _, Write as _};
@@ -16,7 +17,7 @@ use serde_json::{Value, json};
 
 use crate::product::{list, text};
 
-/// Whose API a request speaks.
+/// The API of a request, by vendor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dialect {
     /// The Messages API of Claude Code.
@@ -27,7 +28,7 @@ pub(super) enum Dialect {
     Gemini,
 }
 
-/// Who is addressed by a prompt of ours.
+/// The addressee of a prompt by teamster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PromptRole {
     /// A worker at a task.
@@ -40,7 +41,7 @@ pub(super) enum PromptRole {
     Reviewer,
 }
 
-/// Returns who is addressed by a prompt of ours, in which team, and the task of a worker; `None` for any other text.
+/// Returns the addressee of a prompt by teamster, its team, and the task of a worker; `None` for any other text.
 fn addressed(prompt: &str) -> Option<(PromptRole, String, String)> {
     let prompt = prompt.trim_start();
     let word = |after: &str| {
@@ -69,17 +70,17 @@ fn addressed(prompt: &str) -> Option<(PromptRole, String, String)> {
     Some((PromptRole::Worker, team, word("This is task ")?))
 }
 
-/// A request of a client whose conversation begins with a prompt of ours, as far as a script and a judge look at it.
+/// A request whose conversation begins with a prompt by teamster, as far as scripts and judges use it.
 #[derive(Clone, Debug)]
 pub(super) struct ModelRequest {
     pub(super) dialect: Dialect,
-    /// Who is addressed by the prompt.
+    /// The addressee of the prompt.
     pub(super) role: PromptRole,
     pub(super) team: String,
     /// The task of a worker; empty for the others.
     pub(super) task: String,
     pub(super) prompt: String,
-    /// What the tools that were called so far have answered, in order.
+    /// The results of the tool calls so far, in order.
     pub(super) results: Vec<String>,
     /// Every text of the request, one after the other.
     pub(super) texts: String,
@@ -89,15 +90,15 @@ pub(super) struct ModelRequest {
 /// What the model does next.
 #[derive(Clone, Debug)]
 pub(super) enum Step {
-    /// It runs a command in the client's shell.
+    /// Runs a command in the client's shell.
     Shell(String),
-    /// It calls a tool of our own server.
+    /// Calls a tool of teamster's MCP server.
     Tool(&'static str, Value),
-    /// It says something and ends its turn.
+    /// Prints a text and ends its turn.
     Say(String),
 }
 
-/// What a client is answered, before it is put into its dialect.
+/// A response to a client, before it is converted to the client's dialect.
 enum ModelAnswer {
     /// Words that end the turn.
     Words(String),
@@ -115,7 +116,7 @@ pub(super) struct ModelServer {
 }
 
 impl ModelServer {
-    /// Starts a server. What it is asked is also written to a file below `folder`, for people who look.
+    /// Starts a server. Its requests are also written to a file below `folder`, for debugging.
     pub(super) fn start(
         folder: &Path,
         script: impl Fn(&ModelRequest) -> Step + Send + Sync + 'static,
@@ -131,14 +132,14 @@ impl ModelServer {
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let service = Arc::clone(&service);
-                // A client that goes away in the middle is none of our trouble.
+                // A client that disconnects in the middle is not an error.
                 std::thread::spawn(move || drop(service.serve(&stream)));
             }
         });
         Ok(Self { url, requests })
     }
 
-    /// Returns every request that belongs to a prompt of ours, in the order in which they came.
+    /// Returns every request that belongs to a prompt by teamster, in the order of arrival.
     pub(super) fn requests(&self) -> Vec<ModelRequest> {
         let requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
         requests.clone()
@@ -151,14 +152,14 @@ struct Service {
     log: PathBuf,
 }
 
-/// A request as HTTP has it, without what follows the `?` of its path.
+/// An HTTP request, without the query of its path.
 struct HttpRequest {
     method: String,
     path: String,
     body: Value,
 }
 
-/// A response as HTTP has it.
+/// An HTTP response.
 struct HttpResponse {
     status: &'static str,
     content_type: &'static str,
@@ -174,7 +175,7 @@ impl HttpResponse {
         }
     }
 
-    /// Returns a stream of events, all of them at once.
+    /// Returns an event stream, with all events at once.
     fn events(body: String) -> Self {
         Self {
             status: "200 OK",
@@ -183,7 +184,7 @@ impl HttpResponse {
         }
     }
 
-    /// Returns a stream of events that say their kinds.
+    /// Returns an event stream whose events have names.
     fn named_events<const N: usize>(events: [(&str, Value); N]) -> Self {
         let event = |(kind, mut data): (&str, Value)| {
             data["type"] = json!(kind);
@@ -237,7 +238,7 @@ impl Service {
         Ok(HttpResponse::json(&answer))
     }
 
-    /// Keeps a request and returns what the model answers; a conversation that is not ours gets any words.
+    /// Keeps a request and returns the model's response; a foreign conversation gets an arbitrary text.
     fn answer(&self, dialect: Dialect, body: Value) -> Result<ModelAnswer> {
         let Some(request) = ModelRequest::read(dialect, body) else {
             return Ok(ModelAnswer::Words("ok".to_owned()));
@@ -304,7 +305,7 @@ impl Service {
                     "type": "function_call", "id": next_id(), "call_id": next_id(), "name": name,
                     "arguments": input.to_string(), "status": "completed",
                 });
-                // The tools of a server can be in a namespace of their own.
+                // The tools of a server can be in a separate namespace.
                 if let Some((space, name)) = name.split_once('/') {
                     item["namespace"] = json!(space);
                     item["name"] = json!(name);
@@ -332,7 +333,7 @@ impl Service {
 
     fn generate(&self, path: &str, body: Value) -> Result<HttpResponse> {
         let part = if body["generationConfig"]["responseMimeType"] == "application/json" {
-            // It asks by itself which model to take, and who speaks next.
+            // The client itself asks which model to use, and who speaks next.
             let choice = json!({ "reasoning": "x", "model_choice": "flash", "next_speaker": "user", "complexity_score": 1 });
             json!({ "text": choice.to_string() })
         } else {
@@ -356,7 +357,7 @@ impl Service {
 }
 
 impl ModelRequest {
-    /// Reads a request; `None` when its conversation does not begin with a prompt of ours.
+    /// Parses a request; `None` when its conversation does not begin with a prompt by teamster.
     fn read(dialect: Dialect, body: Value) -> Option<Self> {
         let said = match dialect {
             Dialect::Anthropic => &body["messages"],
@@ -381,7 +382,7 @@ impl ModelRequest {
         })
     }
 
-    /// Returns the answer that a step comes to: a tool is called as this client offers it.
+    /// Converts a step to a response: a tool is called in the form that this client offers.
     fn answer(&self, step: Step) -> Result<ModelAnswer> {
         let names = self.tool_names();
         let has = |name: &str| names.iter().any(|known| known == name);
@@ -395,7 +396,7 @@ impl ModelRequest {
                     "run_shell_command",
                     json!({ "command": command, "description": "work", "is_background": false }),
                 ),
-                // Else it asks again and again whether a slow command has ended.
+                // Otherwise it polls whether a slow command has ended.
                 Dialect::OpenAi if has("exec_command") => (
                     "exec_command",
                     json!({ "cmd": command, "yield_time_ms": 30_000 }),
@@ -413,7 +414,7 @@ impl ModelRequest {
                 if let Some(known) = names.iter().find(is_ours) {
                     (known.as_str(), arguments)
                 } else {
-                    // Tools that were put off are called through another one.
+                    // Deferred tools are called through another one.
                     ensure!(has("tool_call"), "there is no tool {name} among {names:?}");
                     let name = format!("mcp__teamster__{name}");
                     ("tool_call", json!({ "name": name, "arguments": arguments }))
@@ -439,13 +440,13 @@ impl ModelRequest {
     }
 }
 
-/// Returns an id that no other answer of this process has.
+/// Returns an id that is unique in this process.
 fn next_id() -> String {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     format!("call_{}", NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// Returns the texts of a message of the user, without what tools have answered.
+/// Returns the texts of a user message, without tool results.
 fn texts_of_user(message: &Value) -> impl Iterator<Item = &str> {
     let content = &message["content"];
     let parts = list(content).chain(list(&message["parts"]));
@@ -454,7 +455,7 @@ fn texts_of_user(message: &Value) -> impl Iterator<Item = &str> {
     content.as_str().into_iter().chain(texts)
 }
 
-/// Collects what tools have answered, wherever the dialect puts it.
+/// Collects tool results, in the place of each dialect.
 fn tool_results(value: &Value, found: &mut Vec<String>) {
     match value {
         Value::Array(parts) => parts.iter().for_each(|part| tool_results(part, found)),

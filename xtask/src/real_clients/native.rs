@@ -1,8 +1,9 @@
-//! Sessions of Claude Code in which somebody dies, fails, or is meddled with, looked at every 200 ms.
+//! Sessions of Claude Code with deaths, failures and interference, polled every 200 ms.
 //!
-//! Each scene is a whole session of an unmodified client. While it goes on, [`looks`] reads the state file as a viewer
-//! does, calls `status`, `zombies scan` and `top`, and [`judge`] compares each look with `/proc` and with the client's own
-//! files ([`truth`]). The scripted model waits for signs ([`scenario`]), so that a scene decides what happens when.
+//! Each scene is a whole session of an unmodified client. Meanwhile [`looks`] reads the state file like a viewer and
+//! calls `status`, `zombies scan` and `top`, and [`judge`] compares each observation with `/proc` and with the
+//! client's own files ([`truth`]). The scripted model waits for sign files ([`scenario`]), so that a scene controls
+//! the order of events.
 
 mod judge;
 mod looks;
@@ -24,22 +25,22 @@ use truth::Truth;
 
 pub(super) use truth::now;
 
-/// What the names of these runs begin with.
+/// The prefix of the names of these runs.
 pub(super) const NAME: &str = "native";
-/// The longest that a client takes to do what a scene waits for.
+/// The timeout for what a scene waits for.
 const LONG: Duration = Duration::from_secs(60);
-/// The time in which everything must be shown, and some looks more.
+/// The time within which everything must be shown, plus some polls.
 const SHOWN: Duration = Duration::from_secs(7);
 /// How long the lab's script waits for the end of a scene, in seconds.
 const SCRIPT: &str = "180";
 
-/// What the model says in a scene, and what happens meanwhile.
+/// What the model does in a scene, and what happens meanwhile.
 struct NativeScene {
     scenario: fn(bool) -> Value,
     play: fn(&Stage) -> Result<()>,
 }
 
-/// Returns every scene with every version of the client that can have it.
+/// Returns every scene with every version of the client that supports it.
 pub(super) fn runs() -> Vec<RealRun> {
     const OLDEST: &[&str] = &["claude-2.1.177"];
     const OLD: &[&str] = &["claude-2.1.197"];
@@ -85,7 +86,7 @@ fn start(lab: &Lab, version: &str, mode: &str, scene: &NativeScene) -> Result<Re
         &file,
         serde_json::to_vec_pretty(&(scene.scenario)(has_team_tool))?,
     )?;
-    // The lab names a scenario by its path below a folder of its own.
+    // The lab names a scenario by its path below its own folder.
     let depth = lab.folder.join("scenarios").components().count();
     let path = file.with_extension("").display().to_string();
     let path = format!("{}{}", "../".repeat(depth), path.trim_start_matches('/'));
@@ -108,13 +109,13 @@ fn start(lab: &Lab, version: &str, mode: &str, scene: &NativeScene) -> Result<Re
         let script =
             scope.spawn(move || lab.run("claude-team", &[version, mode, &path], &variables));
         let played = (scene.play)(&stage);
-        // What the session leaves when it ends in order is judged by the other runs.
+        // The other runs judge what a session leaves when it ends normally.
         let judge = stage.looks.end();
         let sign = session
             .join("hooks")
             .join(format!("0.{}.0.json", scenario::END));
         let _ = std::fs::write(sign, "{}");
-        // What a killed client had started waits for it.
+        // The children of a killed client wait for this file.
         let _ = std::fs::write(session.join("sign-never"), "");
         (script.join(), (played, judge))
     });
@@ -146,7 +147,7 @@ fn start(lab: &Lab, version: &str, mode: &str, scene: &NativeScene) -> Result<Re
     Ok(report)
 }
 
-/// A session that goes on, and what can be done to it.
+/// A running session, and what can be done to it.
 struct Stage {
     beside: Beside,
     looks: Looks,
@@ -157,7 +158,7 @@ impl Stage {
         &self.beside.session
     }
 
-    /// Waits until the client's own files or processes say something.
+    /// Waits until the client's own files or processes show something.
     fn wait<T>(&self, what: &str, mut find: impl FnMut(&Truth) -> Option<T>) -> Result<T> {
         wait_for(what, LONG, || Ok(find(&Truth::read(self.session()))))
     }
@@ -181,7 +182,7 @@ impl Stage {
         )?)
     }
 
-    /// Runs `claude -p` in the project, in the surroundings of the session, to its end.
+    /// Runs `claude -p` in the project, in the environment of the session, to its end.
     fn run_unrelated(&self) -> Result<()> {
         let launch = std::fs::read_to_string(self.session().join("launch.sh"))?;
         let line = launch.lines().last().unwrap_or_default();
@@ -217,7 +218,7 @@ impl Stage {
             .with_context(|| format!("{} is empty", parent.display()))
     }
 
-    /// Puts a task into the client's folder, as another program.
+    /// Writes a task into the client's folder, as another program.
     fn leave_task(&self, id: &str, subject: &str) -> Result<()> {
         let folder = self.team_folder("tasks")?;
         let task = json!({"id": id, "subject": subject, "description": "From outside", "status": "pending",
@@ -228,7 +229,7 @@ impl Stage {
         })
     }
 
-    /// Puts a message into an inbox, as another program.
+    /// Writes a message into an inbox, as another program.
     fn leave_message(&self, to: &str, words: &str) -> Result<()> {
         let folder = self.team_folder("teams")?.join("inboxes");
         std::fs::create_dir_all(&folder)?;
@@ -252,7 +253,7 @@ impl Stage {
     }
 }
 
-/// Lets the observer look for a while.
+/// Lets the observer poll for a while.
 fn look_for(time: Duration) {
     std::thread::sleep(time);
 }
@@ -265,7 +266,7 @@ fn kill(process: truth::Process) -> Result<()> {
     })
 }
 
-/// Does something under a lock as the client makes them: a folder beside the file.
+/// Makes a change under a lock like the client's: a folder beside the file.
 fn locked(lock: &Path, change: impl FnOnce() -> Result<()>) -> Result<()> {
     wait_for("a lock of the client", LONG, || {
         Ok(std::fs::create_dir(lock).ok())
@@ -275,11 +276,13 @@ fn locked(lock: &Path, change: impl FnOnce() -> Result<()>) -> Result<()> {
     done
 }
 
-/// A teammate is killed, then the lead, then the orphan; other sessions come and go in between; what is left is reaped.
+/// A teammate is killed, then the lead, then the orphan; other sessions come and go in between; what is left is
+/// reaped.
 fn deaths(stage: &Stage) -> Result<()> {
     stage.has_task("1", "in_progress")?;
     stage.has_task("2", "in_progress")?;
-    // Whoever starts a client has its arguments for a moment, too, so a process is looked for when it is to be killed.
+    // The process that starts a client briefly has the same arguments, so a process is searched only when it is to be
+    // killed.
     let pane = |name: &'static str| stage.wait(name, |truth| truth.panes.get(name).copied());
     stage.wait_for_call("PostToolUse", "I work on beta.")?;
     look_for(Duration::from_secs(3));
@@ -307,7 +310,8 @@ fn deaths(stage: &Stage) -> Result<()> {
     Ok(())
 }
 
-/// Two teammates have one name, a message is refused, other programs leave tasks and messages, other sessions come and go.
+/// Two teammates have the same name, a message is refused, other programs write tasks and messages, other sessions
+/// come and go.
 fn what_is_said(stage: &Stage) -> Result<()> {
     stage.has_task("1", "in_progress")?;
     stage.wait("two teammates", |truth| {
@@ -339,7 +343,8 @@ fn what_is_said(stage: &Stage) -> Result<()> {
     Ok(())
 }
 
-/// The model of a teammate fails; it is shown as failed until it works again. Where it has a process, that is killed then.
+/// The model of a teammate fails; the teammate is shown as failed until it works again. If it has its own process,
+/// that is then killed.
 fn failure(stage: &Stage) -> Result<()> {
     stage.has_task("1", "in_progress")?;
     look_for(Duration::from_secs(2));

@@ -1,8 +1,7 @@
-//! A run whose worker says nothing for ten minutes, while sessions of Claude Code come and go in the same project.
+//! A run whose worker is silent for ten minutes, while sessions of Claude Code come and go in the same project.
 //!
-//! At every look, five times a second, the run must be live, its worker healthy (or silent, once the setting says so), and the state
-//! file at most a minute old.
-//! `QUIET_SECONDS` makes it shorter.
+//! At every poll, five times a second, the run must be live, its worker healthy (or silent, once the setting says
+//! so), and the state file at most a minute old. `QUIET_SECONDS` makes it shorter.
 
 use std::collections::BTreeMap;
 use std::process::{Child, Command, Stdio};
@@ -19,18 +18,18 @@ use crate::product::{Finished, list, text, wait_for};
 
 /// The name of the run, of its scene and of its team.
 pub(super) const NAME: &str = "quiet";
-/// The variable that says how long it is, in seconds, and how long it is otherwise.
+/// The variable with the duration in seconds, and the default.
 const SECONDS: &str = "QUIET_SECONDS";
 const DEFAULT_SECONDS: u64 = 600;
-/// The time from one look to the next, and from one session to the next.
+/// The poll interval, and the time between two sessions.
 const LOOK: Duration = Duration::from_millis(200);
 const SESSION: Duration = Duration::from_secs(20);
-/// Every so many looks also look at the frame of `top`.
+/// How many polls there are for each frame of `top`.
 const TOP: usize = 5;
-/// The oldest that the state file may be.
+/// The maximum age of the state file.
 const OLDEST: Duration = Duration::from_secs(60);
 
-/// Returns the one run there is.
+/// Returns the only run of this module.
 pub(super) fn run() -> RealRun {
     RealRun {
         name: NAME.to_owned(),
@@ -52,18 +51,18 @@ fn start(lab: &Lab) -> Result<Report> {
     lab.play("claude", &[], NAME, &variables)
 }
 
-/// What was seen so far.
+/// The observations so far.
 #[derive(Default)]
 struct Quiet {
     report: Report,
     looks: usize,
     oldest: Duration,
     begun: Option<Instant>,
-    /// What was wrong, when first and last, and at how many looks.
+    /// What was wrong, when first and last, and at how many polls.
     wrong: BTreeMap<String, (Duration, Duration, usize)>,
 }
 
-/// Runs the team inside the lab and looks at it all the time.
+/// Runs the team inside the lab and polls it.
 pub(super) fn play() -> Result<Report> {
     let mut install = Command::new("teamster");
     Finished::checked(install.args(["install", "claude", "--scope", "user"]))?;
@@ -143,7 +142,7 @@ fn watch(team: &LabTeam, length: Duration, run: &mut Child) -> Result<Quiet> {
     Ok(quiet)
 }
 
-/// Starts a session that has nothing to do with the run.
+/// Starts a session that is unrelated to the run.
 fn unrelated(team: &LabTeam) -> Result<Child> {
     let mut client = Command::new("claude");
     client
@@ -188,7 +187,7 @@ impl Quiet {
         let status = team.ask("status --json", &[]).unwrap_or_default();
         let workers = list(&status["teams"]).find(|shown| shown["name"] == NAME);
         let verdict = workers.map_or("nobody", |shown| text(&shown["workers"][0]["verdict"]));
-        // It says nothing for longer than the setting allows, which is not what makes somebody dead.
+        // The worker is silent for longer than the setting allows, which does not make it dead.
         if !["healthy", "silent"].contains(&verdict) {
             wrong.push(format!("status: the worker is {verdict}"));
         }

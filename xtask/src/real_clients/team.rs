@@ -1,13 +1,13 @@
-//! Teams of real clients, judged by what their model servers were asked.
+//! Teams of real clients, judged by the requests to their model servers.
 //!
 //! - [`messages`]: a message in the middle of a task.
-//! - [`late_mail`]: the same for a client that takes nothing while it works.
+//! - [`late_mail`]: the same for a client that takes no messages while it works.
 //! - [`led_run`]: a whole run with a leader, three workers of three vendors and a reviewer, beside a second team.
-//! - [`tools`]: every client calls the tools of our server, and is asked for no permission.
+//! - [`tools`]: every client calls the tools of teamster's server, without a permission request.
 //! - [`resolver`]: a client in its sandbox resolves a conflict that it could not resolve by git.
 //!
-//! Each claim is a line of a table. The scenes run inside the lab's surroundings of Claude Code; [`Surroundings`] adds the
-//! other clients, and a model server that answers by a script.
+//! Each claim is a line of a table. The scenes run inside the lab's environment of Claude Code; [`Surroundings`] adds
+//! the other clients, and a model server that answers by a script.
 
 mod late_mail;
 mod led_run;
@@ -28,7 +28,7 @@ use super::model_server::{ModelRequest, ModelServer, Step};
 use super::{Lab, RealRun, Report};
 use crate::product::{Finished, list, must, path_with, wait_for, words};
 
-/// Notes a claim in a report: whether it holds, what it says, and what was seen of it.
+/// Adds a claim to a report: whether it holds, its text, and what was observed.
 macro_rules! claim {
     ($report:expr, $holds:expr => $what:expr, $($seen:tt)+) => {
         $report.claim(&$what, $holds, format!($($seen)+))
@@ -44,14 +44,15 @@ const CLAUDE: &str = "claude-2.1.325";
 const CODEX: &str = "0.166.0";
 const OLD_CODEX: &str = "0.144.1";
 const GEMINI: &str = "0.61.0";
-/// The variable that says which Codex a scene is to take.
+/// The variable with the version of Codex for a scene.
 const CODEX_VERSION: &str = "SCENE_CODEX";
-/// The variable that says which Claude Code a scene has.
+/// The variable with the version of Claude Code for a scene.
 const CLAUDE_VERSION: &str = "SCENE_CLAUDE";
-/// The longest that something is waited for.
+/// The timeout of every wait.
 pub(super) const WAIT: Duration = Duration::from_secs(90);
 
-/// The scenes with our own model server: the name, the clients that it needs, and the versions of Claude Code and Codex.
+/// The scenes with the scripted model server: the name, the required clients, and the versions of Claude Code and
+/// Codex.
 const SCENES: [(&str, &[&str], &str, &str); 8] = [
     ("led-run", &[CLAUDE, "codex", "gemini"], "2.1.325", CODEX),
     ("tools-claude", &[CLAUDE], "2.1.325", CODEX),
@@ -63,7 +64,7 @@ const SCENES: [(&str, &[&str], &str, &str); 8] = [
     ("late-mail", &[CLAUDE, "gemini"], "2.1.325", CODEX),
 ];
 
-/// Returns every run of a team.
+/// Returns all runs of teams.
 pub(super) fn runs() -> impl Iterator<Item = RealRun> {
     let scenes = SCENES
         .into_iter()
@@ -92,7 +93,7 @@ fn play_in(lab: &Lab, name: &str, claude: &str, codex: &str) -> Result<Report> {
     lab.play("claude", &[], name, &variables)
 }
 
-/// Installs a version of Codex beside the one of the lab, unless it is there.
+/// Installs a version of Codex beside the lab's, unless it is installed.
 fn install_codex(clients: &Path, version: &str) -> Result<()> {
     let folder = clients.join(format!("codex-{version}"));
     if codex_program(clients, version).is_ok() {
@@ -123,7 +124,7 @@ fn codex_program(clients: &Path, version: &str) -> Result<PathBuf> {
     bail!(missing())
 }
 
-/// Plays a scene inside the lab; `None` when it is not one of a team.
+/// Plays a scene inside the lab; `None` when it is not a scene of a team.
 pub(super) fn play(name: &str) -> Option<Result<Report>> {
     if let Some(client) = name.strip_prefix(messages::SCENE) {
         return Some(messages::play(client));
@@ -139,7 +140,7 @@ pub(super) fn play(name: &str) -> Option<Result<Report>> {
     }
 }
 
-/// All three clients on the PATH, with homes that lead to one model server of ours.
+/// All three clients on the PATH, with homes that are configured for the scripted model server.
 struct Surroundings {
     server: ModelServer,
     variables: Vec<(&'static str, OsString)>,
@@ -207,12 +208,12 @@ impl Surroundings {
 pub(super) struct LabTeam {
     pub(super) name: &'static str,
     pub(super) folder: PathBuf,
-    /// What leads the clients to a model server of ours; nothing where they ask the lab's own.
+    /// The variables that direct the clients to the scripted model server; empty if they use the lab's own.
     variables: Vec<(&'static str, OsString)>,
 }
 
 impl LabTeam {
-    /// Returns a team in the project of the lab, whose clients ask the lab's own model server.
+    /// Returns a team in the project of the lab, whose clients use the lab's own model server.
     pub(super) fn of_lab(name: &'static str) -> Result<Self> {
         Ok(Self {
             name,
@@ -221,7 +222,7 @@ impl LabTeam {
         })
     }
 
-    /// Returns a call of teamster, not started yet: a line of words, and then some that may have spaces.
+    /// Returns a call of teamster, not started yet: a line of words, and then arguments that may contain spaces.
     pub(super) fn command(&self, line: &str, more: &[&str]) -> Command {
         let mut command = Command::new("teamster");
         command.args(words(line)).args(more);
@@ -242,7 +243,7 @@ impl LabTeam {
         command.current_dir(&self.folder).envs(variables);
     }
 
-    /// Makes a call that must succeed, and returns what it prints where the line asks for JSON.
+    /// Makes a call that must succeed, and returns its output if the line asks for JSON.
     pub(super) fn ask(&self, line: &str, more: &[&str]) -> Result<Value> {
         let finished = Finished::checked(&mut self.command(line, more))?;
         if !words(line).contains(&"--json") {
@@ -270,7 +271,7 @@ impl LabTeam {
         Ok(list(&printed["events"]).cloned().collect())
     }
 
-    /// Waits for the first event of one of these types that `fits`.
+    /// Waits for the first matching event of one of these types.
     fn until_event(&self, kinds: &[&str], fits: impl Fn(&Value) -> bool) -> Result<Value> {
         let found = wait_for(&kinds.join(" or "), WAIT, || {
             for kind in kinds {
@@ -331,7 +332,7 @@ fn done(summary: &str, handover: &str) -> Step {
     Step::Say(format!("That is it.\n\n```teamster\n{report}\n```"))
 }
 
-/// Returns the beginning of a text in one line.
+/// Returns the beginning of a text, on one line.
 fn shown(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     line.chars().take(120).collect()

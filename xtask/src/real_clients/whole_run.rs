@@ -1,8 +1,8 @@
-//! A whole run with two real clients: one Codex and one Claude Code worker do a task each, what they did is merged,
+//! A whole run with two real clients: one Codex and one Claude Code worker do a task each, and their work is merged,
 //! verified and lands on the user's branch.
 //!
-//! The lab gives one client its surroundings. For two, one is started within the other's: the inner call keeps the
-//! network of the outer one, where both model servers listen.
+//! The lab provides the environment of one client. For two, one is started within the other's: the inner call keeps
+//! the network of the outer one, where both model servers listen.
 
 use std::path::PathBuf;
 
@@ -14,13 +14,13 @@ use super::{Lab, RealRun, Report};
 use crate::product::{Finished, check, list};
 
 const TEAM: &str = "whole";
-/// The longest that a run may take, in seconds.
+/// The time limit for a run, in seconds.
 const LONG: &str = "300";
-/// Starts the inner call. `_LAB_NET` is how the lab's scripts know that they are where they should be.
+/// Starts the inner call. By `_LAB_NET` the lab's scripts know that they are already inside its network.
 const INNER: &str = r#"exec env _LAB_NET=private OUT="$INNER_OUT" XPATH="$PATH" TMO="$INNER_TMO" \
     XENV="CODEX_HOME=$HOME/.codex MOCK_KEY=dummy" "$INNER_SCRIPT" claude -- "$@""#;
 
-/// Returns the one run there is.
+/// Returns the only run of this module.
 pub(super) fn run() -> RealRun {
     RealRun {
         name: "run-codex-claude".to_owned(),
@@ -99,7 +99,7 @@ pub(super) fn play() -> Result<Report> {
     Ok(report)
 }
 
-/// Checks that both tasks are completed and merged, and that each worker has used something.
+/// Checks that both tasks are completed and merged, and that each worker has used tokens.
 fn judge_tasks(team: &LabTeam, found: &mut Vec<String>) -> Result<()> {
     let tasks = team.ask("task list --json", &[])?;
     check!(found, list(&tasks["tasks"]).count() == 2 => "tasks: {tasks}");

@@ -1,8 +1,9 @@
 //! The real clients as workers: `teamster worker start --provider CLIENT` in a real repository, against the lab's
 //! scripted models.
 //!
-//! The lab gives one program its surroundings (model server, client, home, often a network of its own), so everything
-//! that looks at a worker has to run inside them: xtask starts itself there, plays the [`SCENES`] and leaves a report.
+//! The lab provides the environment of one program (model server, client, home, often a separate network), so
+//! everything that observes a worker has to run inside it: xtask starts itself there, plays the [`SCENES`] and leaves
+//! a report.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -17,29 +18,29 @@ use super::team::{LabTeam, WAIT};
 use super::{RealRun, Report};
 use crate::product::{Finished, check, text, wait_for};
 
-/// The longest that all scenes of a client may take, in seconds.
+/// The time limit for all scenes of a client, in seconds.
 const LONG: &str = "600";
-/// The longest that a shutdown may take.
+/// The time limit for a shutdown.
 const SHUTDOWN_WITHIN: Duration = Duration::from_secs(10);
 /// The only worker.
 const WORKER: &str = "ann";
 /// The command of a scripted model that never ends.
 const ENDLESS: &str = "tail -f /dev/null";
-/// How long an agent may say nothing; one that tries again gets longer, so that it can say so once.
+/// How long an agent may be silent; one that retries gets longer, so that it can report that once.
 const IDLE_LIMIT: &str = "TEAMSTER_WORKER_IDLE_LIMIT";
 const SILENT: &str = "5s";
 const TRYING: &str = "20s";
 
-/// A client that is driven as a worker, and where it prints what it used.
+/// A client that is driven as a worker, and where it prints its usage.
 struct Client {
     name: &'static str,
     /// What it needs, as the lab's installer calls it.
     installed: &'static [&'static str],
     /// The scenario in which it edits a file with a tool, and the file.
     edit: (&'static str, &'static str),
-    /// The event with the figures, by its type or method, and where in it they stand.
+    /// The event with the usage, by its type or method, and the path to it.
     figures: (&'static str, &'static str),
-    /// The figures that are all tokens together, and the one of the cache.
+    /// The fields that add up to all tokens, and the field of the cache.
     tokens: &'static str,
     cached: &'static str,
 }
@@ -103,7 +104,7 @@ pub(super) fn play(client: &str) -> Result<Report> {
     Ok(report)
 }
 
-/// One scene, whose name is the name of its team, too.
+/// One scene, whose name is also the name of its team.
 struct Scene {
     name: &'static str,
     client: &'static Client,
@@ -133,7 +134,7 @@ impl Scene {
         RealWorker::start(self.client.name, self.name, &tags, idle_limit)
     }
 
-    /// Shuts the worker down; no process of it may be left.
+    /// Shuts the worker down, and checks that no process of it is left.
     fn shut_down(&mut self, worker: &RealWorker) -> Result<()> {
         let name = worker.team.name;
         let ended = Finished::of(&mut worker.team.command("shutdown --json --team", &[name]))?;
@@ -145,7 +146,7 @@ impl Scene {
         Ok(())
     }
 
-    /// Checks that none of the processes of an agent runs any more.
+    /// Checks that none of an agent's processes runs any more.
     fn check_gone(&mut self, known: &[(ProcessId, String)], start: Instant) -> Duration {
         let took = start.elapsed();
         let all = processes::all(&Machine::read());
@@ -158,7 +159,8 @@ impl Scene {
         took
     }
 
-    /// A file is changed in the worktree and committed, and the task is done; the user's own tree is as it was.
+    /// Checks that a file is changed in the worktree and committed, the task is completed, and the user's own tree is
+    /// unchanged.
     fn edit(&mut self, scenario: &str, file: &str) -> Result<()> {
         let worker = self.start(scenario, None)?;
         let head = worker.team.git("rev-parse HEAD")?;
@@ -199,7 +201,7 @@ impl Scene {
         self.shut_down(&worker)
     }
 
-    /// An error that the task itself causes fails the attempt, with its reason.
+    /// Checks that an error caused by the task itself fails the attempt, with its reason.
     fn fail(&mut self) -> Result<()> {
         let worker = self.start("err400", Some(TRYING))?;
         let why = reason(&worker.team.until(&["task.failed"])?);
@@ -211,7 +213,7 @@ impl Scene {
         self.shut_down(&worker)
     }
 
-    /// An agent that says nothing is ended, with everything it started.
+    /// Checks that a silent agent is ended, with everything it started.
     fn hang(&mut self, scenario: &str, tool: Option<&str>) -> Result<()> {
         let worker = self.start(scenario, Some(SILENT))?;
         worker.team.until(&["worker.started"])?;
@@ -224,7 +226,7 @@ impl Scene {
         self.shut_down(&worker)
     }
 
-    /// A shutdown in the middle of a command is quick, costs no attempt, and what was done is kept.
+    /// Checks that a shutdown in the middle of a command is quick, costs no attempt, and keeps the work.
     fn stop(&mut self) -> Result<()> {
         let command = format!("echo half > half.txt; timeout 300 {ENDLESS}");
         let tags = format!("[[scenario:sleep]] [[cmd:{command}]]");
@@ -246,7 +248,7 @@ impl Scene {
         Ok(())
     }
 
-    /// Trouble of the model's server pauses the worker and costs the task nothing.
+    /// Checks that a failure of the model server pauses the worker and costs the task no attempt.
     fn trouble(&mut self, scenario: &str, begins: &str) -> Result<()> {
         let worker = self.start(scenario, Some(TRYING))?;
         let ended = worker.team.until(&["worker.paused", "task.failed"])?;
@@ -260,7 +262,7 @@ impl Scene {
     }
 }
 
-/// Tells whether no attempt of a task has failed.
+/// Returns whether no attempt of a task has failed.
 fn is_unharmed(task: &Value) -> bool {
     let attempts = &task["metadata"]["failedAttempts"];
     attempts.is_null() || attempts == 0
@@ -273,10 +275,10 @@ fn reason(event: &Value) -> String {
     why.unwrap_or_else(|| text(&data["reason"])).to_owned()
 }
 
-/// A team of one real worker with one task. It is shut down when this is dropped.
+/// A team of one real worker with one task. It is shut down on drop.
 struct RealWorker {
     team: LabTeam,
-    /// The worker process, and the number of its launch.
+    /// The worker process, and the id of its launch.
     bridge: u32,
     launch: String,
 }
@@ -296,7 +298,7 @@ impl RealWorker {
         let team = &worker.team;
         let worktree = format!(".omc/worktrees/{}/{WORKER}", team.name);
         let worktree = team.folder.join(worktree);
-        // One of the scripted models writes where it is told.
+        // One of the scripted models writes into the folder that it is told.
         let description = format!("Do it. {tags} [[dir:{}]]", worktree.display());
         team.create("Change a file", &description)?;
         let start = format!("worker start --name {WORKER} --json --provider {client}");
@@ -313,7 +315,7 @@ impl RealWorker {
         Ok(self.team.ask("task show 1 --json", &[])?["task"].take())
     }
 
-    /// Returns what the client itself printed for the task, line by line.
+    /// Returns the client's own output for the task, line by line.
     fn printed(&self) -> Result<Vec<Value>> {
         let file = format!(".omc/logs/{}/{WORKER}/1.jsonl", self.team.name);
         let log = std::fs::read_to_string(self.team.folder.join(file)).context("the log")?;
@@ -324,7 +326,7 @@ impl RealWorker {
         Ok(events.collect())
     }
 
-    /// Returns every process that descends from the bridge or carries its launch, with its command line.
+    /// Returns every process that descends from the bridge or has its launch variable, with its command line.
     fn processes(&self) -> Vec<(ProcessId, String)> {
         let mut all = processes::all(&Machine::read());
         let descended = processes::descendants(&all, &BTreeSet::from([self.bridge]));
@@ -340,7 +342,7 @@ impl RealWorker {
         with_line.collect()
     }
 
-    /// Waits until the agent runs, with this command of a tool where one is named, and returns its processes.
+    /// Waits until the agent runs, with this command of a tool if one is given, and returns its processes.
     fn until_running(&self, tool: Option<&str>) -> Result<Vec<(ProcessId, String)>> {
         wait_for("the agent and its tool", WAIT, || {
             let all = self.processes();
@@ -359,18 +361,18 @@ impl Drop for RealWorker {
     }
 }
 
-/// Tokens and money of one run.
+/// The tokens and cost of one run.
 #[derive(Debug, PartialEq)]
 struct TokenUsage {
-    /// Everything that was read and written.
+    /// All tokens that were read and written.
     tokens: u64,
-    /// The part of it that came from a cache.
+    /// The tokens that came from a cache.
     cached: u64,
     dollars: Option<f64>,
 }
 
 impl TokenUsage {
-    /// Returns what the client printed last, read without the help of the drivers.
+    /// Returns the usage that the client printed last, parsed without the drivers.
     fn by_client(client: &Client, printed: &[Value]) -> Result<Self> {
         let (kind, figures) = client.figures;
         let is_it = |event: &&Value| event["type"] == kind || event["method"] == kind;
@@ -381,7 +383,7 @@ impl TokenUsage {
         Self::read(figures, client.tokens, client.cached, dollars)
     }
 
-    /// Returns what the `usage` event says.
+    /// Returns the usage in the `usage` event.
     fn by_teamster(event: &Value) -> Result<Self> {
         let data = &event["data"];
         let tokens = "tokensIn cachedIn cacheWrite tokensOut";

@@ -1,4 +1,4 @@
-//! One team and the work on it, through the store's library: what a workload and those who start it have in common.
+//! One team and the work on it, through the store's library: what a workload and its callers have in common.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,9 +18,9 @@ use teamster_types::{TeamName, WorkerName};
 pub const TEAM: &str = "evidence";
 /// The variable that names a database instead of files.
 pub const STORE: &str = "TEAMSTER_STORE";
-/// Messages that one read acknowledges.
+/// How many messages one read acknowledges.
 pub const BATCH: usize = 50;
-/// A message of usual length.
+/// A message of typical length.
 pub const CONTENT: &str = "The login form is done. Its tests are in tests/login and pass; \
     the style sheet still needs somebody who knows the design. I go on with task 4.";
 
@@ -50,7 +50,7 @@ pub fn open_database(url: &str) -> Result<PgStore> {
     Ok(PgStore::open(StoreUrl::parse(url)?, settings)?)
 }
 
-/// Returns the team's name as the store wants it.
+/// Returns the team's name in the store's type.
 pub fn team() -> Result<TeamName> {
     Ok(TEAM.parse()?)
 }
@@ -88,14 +88,14 @@ pub fn send(store: &dyn Store, from: usize, to: usize, content: &str) -> Result<
     Ok(())
 }
 
-/// Reads messages of a worker, acknowledges them if asked to, and returns how many they were.
+/// Reads messages of a worker, acknowledges them if `ack` is set, and returns their number.
 pub fn receive(store: &dyn Store, number: usize, limit: usize, ack: bool) -> Result<usize> {
     let reader = Reader::Worker(worker(number)?);
     let delivery = store.receive(&team()?, &reader, limit, ack)?;
     Ok(delivery.messages.len())
 }
 
-/// How data gets to the disk.
+/// How data is flushed to the disk.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub enum Flush {
     /// Flushes contents and metadata (`fsync`).
@@ -104,17 +104,17 @@ pub enum Flush {
     Data,
 }
 
-/// One write of the product, without the product.
+/// One kind of write of the product, without the product.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Write {
-    /// A new file of so many bytes, brought to the disk.
+    /// Creates a file of this many bytes and flushes it.
     Create(usize, Flush),
-    /// So many bytes more at the end of a file, brought to the disk.
+    /// Appends this many bytes to a file and flushes it.
     Append(usize, Flush),
-    /// The names of a folder, brought to the disk.
+    /// Flushes the entries of a folder.
     Names(Flush),
-    /// This name for the first file that was made and has no name of its own yet.
+    /// Renames the oldest temporary file that is left to this name.
     Rename(String),
-    /// A folder, moved to another place or back.
+    /// Moves a folder to another place or back.
     MoveFolder,
 }

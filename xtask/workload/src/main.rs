@@ -1,6 +1,6 @@
-//! One side of a benchmark, in a process of its own and built as the product is.
+//! One side of a benchmark, in a separate process and built like the product.
 //!
-//! `cargo xtask bench` and `evidence` start these. Each prints one JSON object: how long its work took (`seconds`), and
+//! `cargo xtask bench` and `evidence` start it. It prints one JSON object: how long its work took (`seconds`), and
 //! what else the row needs.
 
 #![allow(
@@ -80,7 +80,7 @@ impl Workload {
             _ => Sync::Durable,
         };
         let store = || -> Result<Box<dyn Store>> {
-            // An address has a password in it, which the arguments of a process would show.
+            // A URL contains a password, which the arguments of a process would reveal.
             Ok(match std::env::var(STORE) {
                 Ok(url) => Box::new(workload::open_database(&url)?),
                 Err(_) => Box::new(workload::open_store(&self.claude, &self.project, sync)?),
@@ -145,7 +145,7 @@ impl Workload {
 
     fn drain(&self, store: &dyn Store) -> Result<Value> {
         let (team, request) = (workload::team()?, workload::claim_request(self.worker)?);
-        // A connection that has not made a change yet has to prepare for it.
+        // A new connection has setup work to do at its first change, which is not measured.
         workload::send(store, self.worker, self.worker, CONTENT)?;
         println!("ready");
         std::io::stdin().lock().read_line(&mut String::new())?;
@@ -206,7 +206,7 @@ fn seconds_since(start: Instant) -> Value {
     json!({ "seconds": start.elapsed().as_secs_f64() })
 }
 
-/// Returns the seconds of CPU, in the program and in the kernel, that this process has used.
+/// Returns the CPU seconds that this process has used, in user and kernel mode.
 fn cpu_time() -> f64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);

@@ -1,10 +1,10 @@
-//! Words of others for Claude Code while it works: when they are written, and how it is known that it took them.
+//! Delivers messages to Claude Code while it works: when they are written, and how their acceptance is detected.
 //!
-//! A `user` line that is written during a turn lies in the client's queue until the tools that run have answered; then the
-//! model gets it with their results, and the client shows the line again. One that comes too late for the last tool of a
-//! turn begins a turn of its own. So words are written while a tool runs, before the client is told that it may run it; and
-//! words that the model answered without are taken back, to be written again with the next tool or to wait for the next
-//! prompt. Should the client have begun with them at that moment, that turn is still one of the same task.
+//! A `user` line that is written during a turn stays in the client's queue until the running tools have returned; then the
+//! model gets it with their results, and the client replays the line. A line that comes too late for the last tool of a turn
+//! starts a turn of its own. So messages are written while a tool runs, before the client is allowed to run it. A message
+//! that the model has not seen when it continues is cancelled, and written again with the next tool or put into the next
+//! prompt. If the client starts a turn with it at that moment, the turn still belongs to the same task.
 
 use std::collections::HashSet;
 
@@ -14,27 +14,27 @@ use super::{line, user_line};
 use crate::driver::{LineEffects, MessageRoute};
 use crate::text::text;
 
-/// The most calls of tools that are remembered.
+/// The most tool calls that are remembered.
 const MOST_CALLS: usize = 1000;
-/// The name of our requests to take words back.
+/// The id prefix of requests that cancel a message.
 const TAKE_BACK: &str = "teamster-take-back";
 
-/// Words of others on their way to the model.
+/// A message on its way to the model.
 #[derive(Debug, Default)]
 pub(super) struct MailDelivery {
-    /// The calls of the agent itself that have no result yet.
+    /// The agent's own tool calls without a result yet.
     open_calls: HashSet<String>,
     on_its_way: Option<OnItsWay>,
-    /// Whether the client said that its turn is over.
+    /// Whether the client reported the end of its turn.
     is_turn_over: bool,
 }
 
-/// A line that the client has not shown yet.
+/// A line that the client has not replayed yet.
 #[derive(Debug)]
 struct OnItsWay {
     delivery: String,
     uuid: String,
-    /// Whether the client was asked to forget it.
+    /// Whether the client was asked to cancel it.
     is_taken_back: bool,
 }
 
@@ -49,7 +49,7 @@ impl OnItsWay {
 }
 
 impl MailDelivery {
-    /// Notes a call of the agent itself; its helpers have their own conversations.
+    /// Notes a tool call of the agent itself; calls of its helpers belong to other conversations.
     pub(super) fn call_began(&mut self, call: &str) {
         if self.open_calls.len() < MOST_CALLS {
             self.open_calls.insert(call.to_owned());
@@ -77,8 +77,8 @@ impl MailDelivery {
         MessageRoute::Input(line)
     }
 
-    /// Notes that the agent goes on. Where all its tools have answered and the client did not show the words, the model
-    /// does not have them: returns the line that takes them back.
+    /// Notes that the agent continues. If all its tools have returned and the client has not replayed the message, the model
+    /// does not have it: returns the line that cancels the message.
     pub(super) fn agent_goes_on(&mut self) -> Option<Vec<u8>> {
         self.is_turn_over = false;
         if self.open_calls.is_empty() {
@@ -88,26 +88,26 @@ impl MailDelivery {
         }
     }
 
-    /// Notes that the client says its turn is over; returns what follows.
+    /// Notes the end of the client's turn; returns its effects.
     pub(super) fn turn_ended(&mut self) -> LineEffects {
         self.open_calls.clear();
         self.is_turn_over = true;
         LineEffects {
             replies: self.take_back().into_iter().collect(),
-            // With words in its queue the client begins a turn, unless it forgets them: it will say, or do neither.
+            // With a message in its queue, the client starts another turn unless it cancels the message; it may also do neither.
             close_input: self.on_its_way.is_none(),
             may_be_over: self.on_its_way.is_some(),
             ..LineEffects::default()
         }
     }
 
-    /// Returns the line that takes back what the client has not shown, before the client is interrupted.
+    /// Returns the line that cancels a message that the client has not replayed, to be sent before an interrupt.
     pub(super) fn before_interrupt(&self) -> Vec<u8> {
         let words = self.on_its_way.as_ref();
         words.map(OnItsWay::take_back).unwrap_or_default()
     }
 
-    /// Takes in the client's response to a request of ours.
+    /// Handles the client's response to a cancel request.
     pub(super) fn response(&mut self, value: &Value) -> LineEffects {
         let response = value.get("response").unwrap_or(&Value::Null);
         let asked = text(response, "request_id")
@@ -122,12 +122,12 @@ impl MailDelivery {
                 close_input: self.is_turn_over,
                 ..LineEffects::default()
             },
-            // It has begun with them: it shows the line soon, and its next result is the end.
+            // The client has already started with the message: it replays the line soon, and its next result is the end.
             None => LineEffects::default(),
         }
     }
 
-    /// Returns the delivery that a line which the client shows again belongs to.
+    /// Returns the delivery that a replayed line belongs to.
     pub(super) fn shown_again(&mut self, value: &Value) -> Option<String> {
         if value.get("isReplay") != Some(&Value::Bool(true)) {
             return None;
@@ -146,11 +146,11 @@ impl MailDelivery {
     }
 }
 
-/// Returns a delivery's name in the form that the client expects of an id.
+/// Returns a delivery's id as a UUID, which the client expects.
 fn uuid(delivery: &str) -> String {
     let mut digits: Vec<char> = delivery.chars().filter(char::is_ascii_hexdigit).collect();
     digits.resize(32, '0');
-    // A random one, in the words of the standard.
+    // These digits mark a random UUID (version 4).
     (digits[12], digits[16]) = ('4', '8');
     let parts = [0..8, 8..12, 12..16, 16..20, 20..32];
     let parts = parts.map(|part| digits[part].iter().collect::<String>());
@@ -176,7 +176,7 @@ mod tests {
         }})
     }
 
-    /// Words that were written while a tool ran.
+    /// Returns the state after a message was written while a tool ran.
     fn written() -> MailDelivery {
         let mut mail = MailDelivery::default();
         assert_eq!(mail.deliver(DELIVERY, "x"), MessageRoute::Later);

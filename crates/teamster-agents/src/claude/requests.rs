@@ -1,5 +1,5 @@
-//! Requests of Claude Code: one for permission is decided by our policy or by a person, a question to the person by whoever
-//! answers questions, and each is answered.
+//! Requests of Claude Code: permission requests are decided by the policy or by a person, questions are answered by the
+//! team's addressee for questions, and every request gets a reply.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -12,23 +12,23 @@ use crate::event::{AgentEvent, PermissionDecision};
 use crate::permission::{Permissions, ToolRequest};
 use crate::text::{LONGEST_TEXT, clip, text, tool_detail};
 
-/// How the names of our own tools begin in this client.
+/// The prefix of teamster's own tools in this client.
 const OWN_TOOL: &str = "mcp__teamster__";
-/// The tool with which the client asks the person something. Its request is a question and no request for permission: whoever
-/// may answer it is not for the settings to say.
+/// The tool with which the client asks the person a question. Its request is a question and not a permission request, so the
+/// permission settings do not apply to it.
 const QUESTION_TOOL: &str = "AskUserQuestion";
 /// The most requests that wait for a person at once; further ones are denied.
 const MOST_WAITING: usize = 100;
 
-/// Decides about requests, and remembers those that a person has to decide.
+/// Decides requests, and remembers those that a person has to decide.
 #[derive(Debug)]
 pub(super) struct Requests {
     permissions: Permissions,
     worktree: PathBuf,
-    /// Whether the client has our own tools. It has no other servers, so nothing else is called like them.
+    /// Whether the client has teamster's own tools. It has no other servers, so no other tool has their prefix.
     has_own_tools: bool,
     waiting: HashMap<String, Value>,
-    /// Questions that wait for words, by request.
+    /// Questions that wait for an answer, by request.
     questions: HashMap<String, Value>,
 }
 
@@ -43,7 +43,7 @@ impl Requests {
         }
     }
 
-    /// Decides a request of the client. Each one gets an answer, because the client waits for it without end.
+    /// Decides a request of the client. Every request gets a reply, because the client waits for it forever.
     pub(super) fn decide(&mut self, asked: &Value) -> LineEffects {
         let Some(id) = text(asked, "request_id") else {
             return LineEffects::default();
@@ -95,7 +95,7 @@ impl Requests {
         }
     }
 
-    /// Forgets a request that the client took back. Returns what others have to know of it.
+    /// Forgets a request that the client withdrew. Returns the event that reports a withdrawn question.
     pub(super) fn cancel(&mut self, id: &str) -> Option<AgentEvent> {
         self.waiting.remove(id);
         self.questions.remove(id)?;
@@ -104,8 +104,8 @@ impl Requests {
         })
     }
 
-    /// Returns what tells the client what became of its question, or `None` when it does not wait for it. A text that answers one
-    /// question is put beside it; one that answers several stands for itself, as if the person had typed it.
+    /// Returns the reply to a question of the client, or `None` when the client does not wait for it. The answer to a single
+    /// question is put beside it; an answer to several questions is sent as one text, as if the person had typed it.
     pub(super) fn answer_question(&mut self, id: &str, answer: &QuestionReply) -> Option<Vec<u8>> {
         let mut input = self.questions.remove(id)?;
         let words = match answer {
@@ -126,7 +126,7 @@ impl Requests {
         Some(allowed(id, &input))
     }
 
-    /// Returns the answer that tells the client what a person decided, or `None` when it does not wait for it.
+    /// Returns the reply with a person's decision, or `None` when the client does not wait for it.
     pub(super) fn answer(&mut self, id: &str, answer: &PermissionReply) -> Option<Vec<u8>> {
         let input = self.waiting.remove(id)?;
         Some(match answer {
@@ -136,7 +136,7 @@ impl Requests {
     }
 }
 
-/// Returns the questions that the client asks, each without the answers that it proposes.
+/// Returns the questions that the client asks, without the proposed answers.
 fn questions_of(input: &Value) -> Vec<&str> {
     let questions = input.get("questions").and_then(Value::as_array);
     let questions = questions.into_iter().flatten();
@@ -145,7 +145,7 @@ fn questions_of(input: &Value) -> Vec<&str> {
         .collect()
 }
 
-/// Returns everything that the client asks at once, as a text for whoever answers.
+/// Returns all questions of one request as a single text.
 fn question_text(input: &Value) -> String {
     let questions = input.get("questions").and_then(Value::as_array);
     let questions = questions.map(Vec::as_slice).unwrap_or_default();
@@ -177,7 +177,7 @@ fn question_text(input: &Value) -> String {
     clip(&parts.join("\n\n"), LONGEST_TEXT)
 }
 
-/// Returns what a tool of Claude Code wants to touch.
+/// Returns what a tool call of Claude Code wants to do.
 fn tool_request(tool: &str, input: &Value, blocked: Option<&str>) -> ToolRequest {
     let path_of = |key: &str| text(input, key).map(PathBuf::from);
     let named = match tool {
@@ -188,7 +188,7 @@ fn tool_request(tool: &str, input: &Value, blocked: Option<&str>) -> ToolRequest
         "NotebookEdit" | "NotebookRead" => path_of("notebook_path"),
         "Glob" => {
             let folder = path_of("path").unwrap_or_default();
-            // A pattern can be absolute or climb like any path; joined, it is judged as one.
+            // A pattern can be absolute or contain `..` like any path; joined with the folder, it is judged as a path.
             Some(folder.join(path_of("pattern").unwrap_or_default()))
         }
         "Grep" | "LS" => Some(path_of("path").unwrap_or_default()),
@@ -204,7 +204,7 @@ fn tool_request(tool: &str, input: &Value, blocked: Option<&str>) -> ToolRequest
                 ToolRequest::Files(paths.collect())
             }
         }
-        // A file tool that names no file is not one we know.
+        // A file tool that names no file is treated as an unknown tool.
         None => ToolRequest::Other(tool.to_owned()),
     }
 }

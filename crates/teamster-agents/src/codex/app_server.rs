@@ -3,14 +3,14 @@
 //!
 //! ```text
 //! initialize ─▶ initialized, thread/start or thread/resume ─▶ turn/start with the prompt ─▶ items … ─▶ turn/completed
-//!                                                              └ turn/steer: words of others in the middle of the turn
+//!                                                              └ turn/steer: messages in the middle of the turn
 //! ```
 //!
-//! After the turn its input is closed, and it ends with exit code 0 however the turn ended: only `turn/completed` tells.
+//! After the turn its input is closed, and it ends with exit code 0 however the turn ended: only `turn/completed` counts.
 //!
-//! Its traps: one process can have several threads, those of its own helpers among them, so whatever names another thread
-//! is none of ours; the usage is the sum of the whole thread, earlier processes included; a request of the server has an
-//! id of its own numbering and waits without end.
+//! Pitfalls: one process can have several threads, including those of its own helpers, so messages that name another thread
+//! are ignored; the usage is the sum of the whole thread, including earlier processes; a request of the server has an id in
+//! a numbering of its own and waits forever.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -30,15 +30,15 @@ use crate::permission::{Permissions, Rule, ToolRequest};
 use crate::text::{LONGEST_TEXT, clip, count, one_line, text, unknown};
 use crate::trouble;
 
-/// The ids of our own requests; those of deliveries are counted on from the last.
+/// The ids of the driver's own requests; deliveries get the following numbers.
 const INITIALIZE: u64 = 1;
 const OPEN_THREAD: u64 = 2;
 const START_TURN: u64 = 3;
 const INTERRUPT: u64 = 4;
-/// The most requests of the server that wait for a person, and the most changes that are remembered until they are made.
+/// The most requests of the server that wait for a person, and the most file changes that are remembered until they are made.
 const MOST_WAITING: usize = 100;
 
-/// Notifications that say nothing which the end of their item does not say again.
+/// Notifications whose contents the end of their item repeats.
 const NOT_WANTED: [&str; 9] = [
     "item/agentMessage/delta",
     "item/commandExecution/outputDelta",
@@ -76,7 +76,7 @@ pub(super) fn launch(program: PathBuf, job: &Job<'_>) -> Result<Launch, CannotLa
     Ok(launch)
 }
 
-/// Returns the setting that opens the repository's own folders to an agent which commits by itself.
+/// Returns the setting that makes the repository's own folders writable for an agent that commits by itself.
 fn writable_roots(git_dir: &Path, worktree: &Path) -> Result<OsString, CannotLaunch> {
     let folders = git_folders(git_dir, worktree);
     let folders: Option<Vec<&str>> = folders.iter().map(|folder| folder.to_str()).collect();
@@ -86,11 +86,11 @@ fn writable_roots(git_dir: &Path, worktree: &Path) -> Result<OsString, CannotLau
             git_dir.display()
         )));
     };
-    // A list of texts is written in JSON as it is in TOML.
+    // A list of strings has the same syntax in JSON and in TOML.
     Ok(format!("sandbox_workspace_write.writable_roots={}", json!(folders)).into())
 }
 
-/// Returns when Codex is to ask. Inside its sandbox it may do everything, so it only has to ask where a person wants to be
+/// Returns when Codex has to ask. It may do everything inside its sandbox, so it has to ask only where a person wants to be
 /// asked.
 fn approval_policy(permissions: &Permissions) -> &'static str {
     match (permissions.shell, permissions.other) {
@@ -114,7 +114,7 @@ fn input(text: &str) -> Value {
     json!([{ "type": "text", "text": text }])
 }
 
-/// Understands one run of `app-server`.
+/// Parses one run of `app-server`.
 pub(super) struct AppServerReader {
     outcome: OutcomeBuilder,
     /// The method and the parameters that open the thread.
@@ -124,19 +124,19 @@ pub(super) struct AppServerReader {
     thread: Option<String>,
     model: Option<String>,
     turn: TurnState,
-    /// The id of our last request.
+    /// The id of the driver's last request.
     last_id: u64,
     steering: Steering,
     approvals: Approvals,
-    /// What the thread had used before this run, or `None` for a thread that somebody else began.
+    /// The usage of the thread before this run, or `None` for a resumed thread whose usage is unknown.
     before: Option<Usage>,
     used: Option<Usage>,
-    /// Whether the turn completed, so that all it used was told.
+    /// Whether the turn completed, so that its whole usage was reported.
     is_whole: bool,
     said: String,
 }
 
-/// How far the only turn of a run is.
+/// The state of the only turn of a run.
 #[derive(Debug, PartialEq, Eq)]
 enum TurnState {
     NotYet,
@@ -144,14 +144,14 @@ enum TurnState {
     Over,
 }
 
-/// What became of words of others.
+/// The state of message deliveries.
 #[derive(Debug, Default)]
 struct Steering {
-    /// Deliveries whose response is not there yet, by the id of the request.
+    /// Deliveries without a response yet, by the id of the request.
     asked: HashMap<u64, String>,
     /// Deliveries that Codex accepted for the running turn.
     accepted: Vec<String>,
-    /// Whether the turn refused words: it may take them after its next item.
+    /// Whether the turn rejected a message: it may accept one after its next item.
     is_held: bool,
 }
 
@@ -168,7 +168,7 @@ impl AppServerReader {
         let method = match &job.resume {
             Some(resume) => {
                 params["threadId"] = json!(resume.session);
-                // What was said before is in the thread; nobody here reads it.
+                // The earlier turns are in the thread; the driver does not need them.
                 params["excludeTurns"] = json!(true);
                 "thread/resume"
             }
@@ -232,7 +232,7 @@ impl AppServerReader {
         }
     }
 
-    /// Notes that the turn runs, which its response and a notification tell: only now Codex has the prompt.
+    /// Notes that the turn runs, which both its response and a notification report: only now does Codex have the prompt.
     fn turn_started(&mut self, id: &str) -> LineEffects {
         if self.turn != TurnState::NotYet || id.is_empty() {
             return LineEffects::default();
@@ -247,7 +247,7 @@ impl AppServerReader {
         }
     }
 
-    /// Ends a run whose turn did not begin.
+    /// Ends a run whose turn did not start.
     fn not_begun(&mut self, error: &Value) -> LineEffects {
         let message = text(error, "message").unwrap_or("codex refused a request");
         let reason = plain(message);
@@ -271,13 +271,13 @@ impl AppServerReader {
         }
     }
 
-    /// Notes what Codex says to words of others.
+    /// Handles the response of Codex to a delivery.
     fn steered(&mut self, id: u64, is_accepted: bool) -> LineEffects {
         let Some(delivery) = self.steering.asked.remove(&id) else {
             return LineEffects::default();
         };
         if is_accepted {
-            // The model has it once it is an item of the turn.
+            // The model gets the message once it is an item of the turn.
             self.steering.accepted.push(delivery);
             return LineEffects::default();
         }
@@ -290,7 +290,7 @@ impl AppServerReader {
 
     fn notification(&mut self, method: &str, params: &Value) -> LineEffects {
         if text(params, "threadId").is_some_and(|thread| Some(thread) != self.thread.as_deref()) {
-            // A helper of the agent's: what it does is told by the agent's own items.
+            // This is a thread of one of the agent's helpers, whose work the agent's own items report.
             return LineEffects::default();
         }
         let events = match method {
@@ -334,7 +334,7 @@ impl AppServerReader {
             Some("completed") => {
                 self.is_whole = true;
                 let summary = self.said.clone();
-                // A turn does not complete before it has used all that it accepted.
+                // A turn completes only after it has used every message that it accepted.
                 let taken = std::mem::take(&mut self.steering.accepted);
                 LineEffects {
                     taken,
@@ -359,12 +359,12 @@ impl AppServerReader {
         self.outcome.error(trouble, &reason, retrying)
     }
 
-    /// Returns whose trouble an error is, and what a person reads of it.
+    /// Returns the kind of an error, and its message for a person.
     fn judge(&self, error: &Value) -> (Trouble, String) {
         let message = text(error, "message").unwrap_or("the turn failed");
         let details = text(error, "additionalDetails").unwrap_or_default();
         let trouble = match trouble_of(error.get("codexErrorInfo"), message) {
-            // Its own message can be as short as "Reconnecting... 1/5".
+            // The message itself can be as short as "Reconnecting... 1/5".
             Trouble::Task => trouble::of_message(details),
             trouble => trouble,
         };
@@ -387,7 +387,7 @@ impl AppServerReader {
         let so_far = self.used.unwrap_or_default();
         let used = usage_of(total).minus(before).larger(so_far);
         let rest = used.minus(so_far);
-        // A thread that is opened again tells its past, which is no usage of this run.
+        // A resumed thread reports its earlier usage, which does not belong to this run.
         if rest.is_zero() && self.used.is_none() {
             return Vec::new();
         }
@@ -460,7 +460,7 @@ impl AppServerReader {
 }
 
 impl Steering {
-    /// Notes that words of others are an item of the turn: the model has them with its next request.
+    /// Notes that a message is an item of the turn: the model gets it with its next request.
     fn became_item(&mut self, delivery: &str) -> LineEffects {
         let is_ours = |known: &String| known == delivery;
         let is_known = self.asked.values().any(is_ours) || self.accepted.iter().any(is_ours);
@@ -522,7 +522,7 @@ impl OutputReader for AppServerReader {
     }
 
     fn interrupt(&self) -> Option<Interrupt> {
-        // By a signal it would finish its turn first.
+        // After a signal, Codex would finish its turn first.
         let (TurnState::Open { id }, Some(thread)) = (&self.turn, &self.thread) else {
             return Some(Interrupt::Signal(SoftSignal::Terminate));
         };
@@ -540,7 +540,7 @@ impl OutputReader for AppServerReader {
             cost_usd: None,
             at_least: self.turn != TurnState::NotYet && !self.is_whole,
         };
-        // Its error stream is its log; once a turn runs, nothing there says why the turn ended.
+        // The error stream is the log of Codex; once a turn runs, it does not explain how the turn ended.
         let last_words = match self.turn {
             TurnState::NotYet => stderr_tail,
             TurnState::Open { .. } | TurnState::Over => "",
@@ -549,14 +549,14 @@ impl OutputReader for AppServerReader {
     }
 }
 
-/// Decides about requests of Codex, and remembers those that a person has to decide.
+/// Decides requests of Codex, and remembers those that a person has to decide.
 #[derive(Debug)]
 struct Approvals {
     permissions: Permissions,
     worktree: PathBuf,
-    /// The requests that wait for a person, by the name that people know, with the id that Codex knows.
+    /// The requests that wait for a person: the id that people see, and the id that Codex uses.
     waiting: HashMap<String, Value>,
-    /// The files that changes are about, by item.
+    /// The files of each change, by item.
     changes: HashMap<String, Vec<PathBuf>>,
 }
 
@@ -576,13 +576,13 @@ impl Approvals {
         }
     }
 
-    /// Decides a request of Codex. Each one gets an answer, because Codex waits for it without end.
+    /// Decides a request of Codex. Every request gets a reply, because Codex waits for it forever.
     fn decide(&mut self, id: &Value, method: &str, params: &Value) -> LineEffects {
         let item = text(params, "itemId").unwrap_or_default();
         let (tool, detail, wanted) = match method {
             "item/commandExecution/requestApproval" => {
                 let command = text(params, "command").or_else(|| text(params, "reason"));
-                // Where a person is not asked about every command, only one that wants out of the sandbox asks.
+                // Unless a person is asked about every command, only a command that leaves the sandbox is asked about.
                 let wanted = match self.permissions.shell {
                     Rule::Ask => ToolRequest::Shell(command.map(str::to_owned).unwrap_or_default()),
                     _ => ToolRequest::Other("shell outside of the sandbox".to_owned()),
@@ -634,7 +634,7 @@ impl Approvals {
         }
     }
 
-    /// Forgets a request that is answered or was taken back.
+    /// Forgets a request that was answered or withdrawn.
     fn forget(&mut self, id: Option<&Value>) {
         if let Some(id) = id {
             self.waiting.remove(&request_name(id));
@@ -654,7 +654,7 @@ fn request_name(id: &Value) -> String {
     }
 }
 
-/// Returns the answer that grants or declines a request; a declined one does not end the turn.
+/// Returns the reply that grants or declines a request; declining does not end the turn.
 fn decided(id: &Value, is_allowed: bool) -> Vec<u8> {
     let decision = if is_allowed { "accept" } else { "decline" };
     line(&json!({ "id": id, "result": { "decision": decision } }))
@@ -682,7 +682,7 @@ fn changed_paths(item: &Value) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Returns whose trouble an error is, by the kind that Codex gives it, by the status of the model's server, or by its words.
+/// Returns the kind of an error, from the kind that Codex reports, the HTTP status of the model's server, or its words.
 fn trouble_of(info: Option<&Value>, message: &str) -> Trouble {
     let info = info.unwrap_or(&Value::Null);
     let by_kind = match info {
@@ -725,7 +725,7 @@ fn usage_of(total: &Value) -> Usage {
         count(total, "cacheWriteInputTokens"),
     );
     Usage {
-        // Its input includes what came from the cache.
+        // The input count includes cached tokens.
         input: count(total, "inputTokens").saturating_sub(cached_input.saturating_add(cache_write)),
         cached_input,
         cache_write,

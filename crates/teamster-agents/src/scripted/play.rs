@@ -1,7 +1,7 @@
 //! The agent that plays a script.
 //!
-//! Like any agent it works in its worktree and tells what it does on its standard output. It touches files through
-//! [`ProjectFiles`], so a script cannot reach out of its worktree; commands are started by `teamster-isolate`.
+//! Like any agent it works in its worktree and reports on its standard output. It changes files through [`ProjectFiles`],
+//! so a script cannot reach outside of its worktree; commands are started by `teamster-isolate`.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -13,41 +13,41 @@ use teamster_fs::ProjectFiles;
 use super::script::{EditStep, Script, ScriptStep};
 use crate::event::Trouble;
 
-/// How often a file that is waited for is looked for.
+/// The poll interval for a file that a step waits for.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 const LONG: Duration = Duration::from_secs(3600);
 
 /// Where a script is played, and for which task.
 #[derive(Clone, Copy)]
 pub struct ScriptContext<'a> {
-    /// The folder it works in.
+    /// The worktree in which the script is played.
     pub worktree: &'a Path,
     /// The task's number; empty without a task.
     pub id: &'a str,
-    /// What the task is about.
+    /// The subject of the task.
     pub subject: &'a str,
-    /// 1 for the first try.
+    /// The number of the attempt, counted from 1.
     pub attempt: u32,
     /// The name of the team.
     pub team: &'a str,
     /// The name of the worker.
     pub worker: &'a str,
-    /// What the plan calls the task, if it came from one.
+    /// The task's label in its plan, if it came from one.
     pub label: Option<&'a str>,
-    /// What the agent was told; empty when nobody told it anything.
+    /// The prompt; may be empty.
     pub prompt: &'a str,
-    /// What a play does to its own process and the machine.
+    /// The effects of a play on its own process and on the machine.
     pub host: &'a dyn ScriptHost,
 }
 
 impl ScriptContext<'_> {
-    /// Returns whether the agent was told these words. Where a line of the prompt ends makes no difference.
+    /// Returns whether the prompt contains these words. Line breaks make no difference.
     pub(super) fn was_told(&self, words: &str) -> bool {
         let plain = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
         plain(self.prompt).contains(&plain(words))
     }
 
-    /// Returns the id of the first question that the prompt names, as a leader answers it; empty when it names none.
+    /// Returns the id of the first question in the prompt, for a leader's answer; empty when there is none.
     fn question(&self) -> &str {
         let named = self.prompt.split("Question ").skip(1);
         let mut ids = named.filter_map(|rest| rest.split_once(" of ").map(|(id, _)| id));
@@ -56,26 +56,27 @@ impl ScriptContext<'_> {
     }
 }
 
-/// What a play does to its own process and the machine.
+/// The effects of a play on its own process and on the machine.
 pub trait ScriptHost {
-    /// Waits so long.
+    /// Waits for this long.
     fn pause(&self, span: Duration);
-    /// From now on nothing but SIGKILL ends this process; or why not.
+    /// Makes this process ignore every signal except SIGKILL, or returns why that failed.
     fn ignore_signals(&self) -> Result<(), String>;
-    /// Starts a process that leaves this one's group, session and family, and lives so long. Its pid, or why not.
+    /// Starts a process that leaves this one's group, session and process tree, and lives for `span`. Returns its pid, or why
+    /// it could not be started.
     fn spawn_orphan(&self, span: Duration) -> Result<String, String>;
 }
 
 /// How a play ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScriptEnd {
-    /// The process is to end with this exit code.
+    /// The process must end with this exit code.
     Exit(u8),
-    /// The process is to die of a signal.
+    /// The process must be killed by a signal.
     Crash,
 }
 
-/// Plays the steps that fit the context. An error means that nobody listens any more.
+/// Plays the steps that match the context. An error means that the output could not be written.
 pub fn play(
     script: &Script,
     context: &ScriptContext<'_>,
@@ -115,11 +116,11 @@ struct Player<'a, 'o> {
     out: &'o mut dyn Write,
     said: String,
     calls: u32,
-    /// Whether words in braces are filled in, in the step that is played.
+    /// Whether placeholders in braces are replaced in the current step.
     fills: bool,
 }
 
-/// Whether to go on after a step.
+/// Whether to continue after a step.
 enum Then {
     Next,
     End(ScriptEnd),
@@ -167,7 +168,7 @@ impl Player<'_, '_> {
                 let summary = self.filled(text);
                 return self.finish(&summary).map(Then::End);
             }
-            // What it has to do was done before the first step.
+            // This step took effect before the first step was played.
             ScriptStep::NeverStart => {}
             ScriptStep::IgnoreSignals => {
                 if let Err(reason) = self.context.host.ignore_signals() {
@@ -220,7 +221,7 @@ impl Player<'_, '_> {
         let mut waited = Duration::ZERO;
         while !file.exists() {
             if waited >= within {
-                let reason = format!("{path} did not come within {} s", within.as_secs());
+                let reason = format!("{path} did not appear within {} s", within.as_secs());
                 return self.fail(&reason, Trouble::Task).map(Then::End);
             }
             self.context.host.pause(LOOK_AGAIN);
@@ -229,7 +230,7 @@ impl Player<'_, '_> {
         Ok(Then::Next)
     }
 
-    /// Says that something is being done; the number it is answered under.
+    /// Reports the start of a command, and returns the id of the call.
     fn call(&mut self, command: &str) -> io::Result<String> {
         self.calls += 1;
         let call = format!("run-{}", self.calls);
@@ -237,7 +238,7 @@ impl Player<'_, '_> {
         Ok(call)
     }
 
-    /// Says what came of it.
+    /// Reports the result of a command.
     fn answer(&mut self, call: &str, came: &Result<String, String>) -> io::Result<()> {
         let (Ok(output) | Err(output)) = came;
         self.print(&json!({ "type": "ran", "call": call, "ok": came.is_ok(), "output": output }))
@@ -253,7 +254,7 @@ impl Player<'_, '_> {
         }
     }
 
-    /// Changes a file; gives its path, or why it could not be changed.
+    /// Changes a file; returns its path, or why it could not be changed.
     fn touched(&self, step: &ScriptStep) -> Result<String, String> {
         let reason = |error: teamster_fs::FsError| error.to_string();
         let tree = ProjectFiles::open(self.context.worktree)
@@ -307,7 +308,7 @@ impl Player<'_, '_> {
         }
     }
 
-    /// Returns a text in which words in braces stand for what is known about the task, if its step wants that.
+    /// Returns a text with the placeholders in braces replaced by facts about the task, if its step wants that.
     fn filled(&self, text: &str) -> String {
         if !self.fills {
             return text.to_owned();
@@ -320,7 +321,7 @@ impl Player<'_, '_> {
             ("{team}", context.team),
             ("{worker}", context.worker),
             ("{question}", context.question()),
-            // Last: a subject that looks like one of the others is not filled in again.
+            // The subject comes last, so that placeholders in it are not replaced.
             ("{subject}", context.subject),
         ];
         known.iter().fold(text.to_owned(), |text, (word, value)| {
@@ -338,7 +339,7 @@ impl Player<'_, '_> {
         Ok(ScriptEnd::Exit(1))
     }
 
-    /// One whole line, at once: whoever reads must never wait for the rest of it.
+    /// Prints one whole line at once: a reader must never wait for the rest of it.
     fn print(&mut self, line: &Value) -> io::Result<()> {
         let mut bytes = line.to_string().into_bytes();
         bytes.push(b'\n');
@@ -347,9 +348,9 @@ impl Player<'_, '_> {
     }
 }
 
-/// Runs a command in the current folder, which is the worktree. What it said, also when it failed.
+/// Runs a command in the current folder, which is the worktree. Returns its output, also when it failed.
 fn run(command: &str, within: Duration) -> Result<String, String> {
-    // Both streams in one, as a person would see them.
+    // Both streams are combined, as a person would see them.
     let script = format!("exec 2>&1\n{command}");
     match teamster_isolate::probe(Path::new("/bin/sh"), ["-c", script.as_str()], within) {
         Ok(answer) if answer.ok => Ok(answer.text),
@@ -385,7 +386,7 @@ pub(super) mod tests {
         }
     }
 
-    /// Plays a script in a folder of its own and reads what it prints as the driver does.
+    /// Plays a script in a folder of its own and parses its output as the driver does.
     fn played(
         script: &str,
         attempt: u32,
@@ -536,7 +537,7 @@ pub(super) mod tests {
         );
         assert_eq!(
             verdict("[[step]]\ndo = 'wait-for-file'\npath = 'never'\nseconds = 1"),
-            failed("never did not come within 1 s")
+            failed("never did not appear within 1 s")
         );
         let nothing = AgentVerdict::Done {
             summary: "the script has no step for this task, so nothing was done".into(),

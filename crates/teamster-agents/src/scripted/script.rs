@@ -1,4 +1,4 @@
-//! A script: a list of `[[step]]`, each of which says what to `do`, and for which task, worker, attempt and prompt.
+//! A script: a list of `[[step]]`, each with an action (`do`) and the task, worker, attempt and prompt that it is for.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -13,9 +13,9 @@ use thiserror::Error;
 use super::play::ScriptContext;
 use crate::event::{Trouble, Usage};
 
-/// Scripts are written by people; one that is larger is not a script.
+/// The largest script, in bytes. Scripts are written by people, so a larger file is not a script.
 const LARGEST: usize = 1024 * 1024;
-/// A command of a script that takes longer is meant to hang, and a file that comes later does not come.
+/// The default time limit of a command, and of the wait for a file.
 const WITHIN: Duration = Duration::from_secs(60);
 
 /// A script that an agent plays.
@@ -24,7 +24,7 @@ pub struct Script {
     steps: Vec<(StepCondition, ScriptStep)>,
 }
 
-/// A script as it is written.
+/// A script file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ScriptFile {
@@ -32,21 +32,21 @@ struct ScriptFile {
     step: Lined<Vec<Lined<(StepCondition, ScriptStep)>>>,
 }
 
-/// When a step is played, and how its texts are read.
+/// When a step is played, and whether its texts have placeholders.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, rename = "step", deny_unknown_fields)]
 pub(super) struct StepCondition {
-    /// What the plan calls the task, or how its subject begins.
+    /// The task's label in its plan, or the beginning of its subject.
     task: Option<Word>,
     worker: Option<String>,
     attempt: Option<u32>,
-    /// Words that the agent was told.
+    /// Words that the prompt must contain.
     prompt: Option<String>,
-    /// Whether words in braces stand for what is known about the task.
+    /// Whether placeholders in braces are replaced by facts about the task.
     pub(super) fill: bool,
 }
 
-/// One thing to do. Paths are relative to the worktree.
+/// One action. Paths are relative to the worktree.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename = "do", rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) enum ScriptStep {
@@ -95,12 +95,12 @@ pub(super) enum ScriptStep {
         reason: PauseReason,
     },
     Hang,
-    /// Dies of a signal, or exits with a code and says nothing.
+    /// Is killed by a signal, or exits with a code and without a report.
     Crash {
         #[serde(default, deserialize_with = "crash_code")]
         code: Option<u8>,
     },
-    /// Never says that it is there, so that its launch fails.
+    /// Never reports that it has started, so that its launch fails.
     NeverStart,
     IgnoreSignals,
     SpawnOrphan {
@@ -109,7 +109,7 @@ pub(super) enum ScriptStep {
     },
 }
 
-/// A change of a file: new content, or the first such text replaced.
+/// A change of a file: new content, or a replacement of the first occurrence of a text.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(try_from = "EditKeys")]
 pub(super) enum EditStep {
@@ -172,7 +172,7 @@ impl UsageStep {
     }
 }
 
-/// Why an agent pauses, which costs no attempt.
+/// Why an agent pauses, which does not count as a failed attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum PauseReason {
@@ -207,7 +207,7 @@ fn failure_code() -> u8 {
     1
 }
 
-/// Reads a number of seconds; parts of one are fine.
+/// Reads a number of seconds, which may have a fraction.
 fn seconds<'de, D: Deserializer<'de>>(source: D) -> Result<Duration, D::Error> {
     Duration::try_from_secs_f64(f64::deserialize(source)?)
         .map_err(|_| D::Error::custom("it must be a number of seconds such as 5 or 0.2"))
@@ -234,12 +234,12 @@ fn crash_code<'de, D: Deserializer<'de>>(source: D) -> Result<Option<u8>, D::Err
     failing_code(source).map(Some)
 }
 
-/// What is wrong with a script, and where.
+/// A mistake in a script, and its place.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub struct ScriptError {
     /// The file of the script.
     pub file: PathBuf,
-    /// Which line of it; `None` when it could not be read at all.
+    /// The line of the mistake; `None` when the file could not be read.
     pub line: Option<usize>,
     /// What is wrong.
     pub error: String,
@@ -255,12 +255,12 @@ impl fmt::Display for ScriptError {
 }
 
 impl Script {
-    /// Reads a script's file and understands it.
+    /// Reads and parses a script file.
     pub fn read(file: &Path) -> Result<Self, ScriptError> {
         Self::parse(file, &Self::text(file)?)
     }
 
-    /// Reads the text of a script's file; links to it are the user's own.
+    /// Reads the text of a script file; links are followed, because they are the user's own.
     pub fn text(file: &Path) -> Result<String, ScriptError> {
         let unread = |error: String| ScriptError {
             file: file.to_owned(),
@@ -286,11 +286,11 @@ impl Script {
         String::from_utf8(bytes).map_err(|_| unread("it is not UTF-8".to_owned()))
     }
 
-    /// Understands a script's text; `file` is for the messages.
+    /// Parses the text of a script; `file` is for error messages.
     pub fn parse(file: &Path, text: &str) -> Result<Self, ScriptError> {
         let mut faults = Vec::new();
         let steps = Self::steps(text, &mut faults);
-        // The first of them is told: a script is short, and what follows is often a consequence.
+        // Only the first mistake is reported: a script is short, and the others are often consequences.
         faults.sort();
         match (faults.into_iter().next(), steps) {
             (None, Some(steps)) => Ok(Self { steps }),
@@ -311,7 +311,7 @@ impl Script {
             .ok()?;
         let former = ["task", "steps", "starts"];
         if let Some(node) = former.iter().find_map(|key| root.get(key)) {
-            // What stands in tables of its own has its place there.
+            // The keys of nested tables are located there.
             let first = match &node.value {
                 DocumentValue::List(items) => items.first(),
                 _ => None,
@@ -331,7 +331,7 @@ impl Script {
         steps.map(|step| step.value).collect()
     }
 
-    /// Returns the steps that are played for a context, in order. When there are none, nothing is asked of the task.
+    /// Returns the steps that match a context, in order. Without any, the task requires nothing.
     pub(super) fn part(&self, context: &ScriptContext<'_>) -> Vec<&(StepCondition, ScriptStep)> {
         let steps = self.steps.iter();
         steps.filter(|(when, _)| when.fits(context)).collect()
@@ -340,7 +340,7 @@ impl Script {
 
 impl StepCondition {
     fn fits(&self, context: &ScriptContext<'_>) -> bool {
-        // A task that no plan has named is known by its number.
+        // A task without a label in a plan is known by its number.
         let name = context.label.unwrap_or(context.id);
         self.task
             .as_ref()
@@ -359,7 +359,7 @@ impl StepCondition {
     }
 }
 
-/// Whether a text fits a pattern in which `*` stands for anything.
+/// Returns whether a text matches a pattern in which `*` stands for any text.
 fn matches(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');
     let Some(rest) = text.strip_prefix(parts.next().unwrap_or_default()) else {
@@ -391,7 +391,7 @@ mod tests {
         Script::parse(Path::new("demo.toml"), text).map_err(|error| error.to_string())
     }
 
-    /// Returns what is played for a task with the number 7.
+    /// Returns the steps that are played for the task with number 7.
     fn part(script: &str, label: Option<&str>, subject: &str, attempt: u32) -> Vec<ScriptStep> {
         let context = ScriptContext {
             worktree: Path::new("/nowhere"),
@@ -433,7 +433,7 @@ mod tests {
             part(script, Some("x"), "Fix it", 1),
             says(&["all", "fix", "end"])
         );
-        // The number of a task is not what its plan calls it.
+        // A task with a label in its plan does not match by its number.
         assert_eq!(part(script, Some("x"), "Build", 2), says(&["all", "end"]));
         assert_eq!(
             part(script, None, "Build", 2),

@@ -1,4 +1,4 @@
-//! The address that Studio sends its figures to.
+//! The address that Studio sends its metrics to.
 
 use std::net::{SocketAddr, ToSocketAddrs as _};
 
@@ -11,7 +11,7 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// Reads an address, or returns what is expected instead.
+    /// Parses an address, or returns what is expected instead.
     pub fn parse(text: &str) -> Result<Self, &'static str> {
         const WANTED: &str = "an address like \"http://127.0.0.1:4318\", or \"off\"";
         if text.starts_with("https://") {
@@ -36,7 +36,7 @@ impl Endpoint {
         })
     }
 
-    /// Returns whether it is on this machine, whatever a name server says.
+    /// Returns whether it is on this machine, independently of name resolution.
     pub fn is_loopback(&self) -> bool {
         let host = self.host.trim_matches(['[', ']']);
         let address = host.parse::<std::net::IpAddr>();
@@ -48,12 +48,12 @@ impl Endpoint {
         format!("{}:{}", self.host, self.port)
     }
 
-    /// Returns the path, without a slash at its end.
+    /// Returns the path, without a trailing slash.
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// Returns the addresses that the host's name stands for.
+    /// Returns the addresses that the host name resolves to.
     pub fn addresses(&self) -> std::io::Result<Vec<SocketAddr>> {
         let host = self.host.trim_matches(['[', ']']);
         Ok((host, self.port).to_socket_addrs()?.collect())

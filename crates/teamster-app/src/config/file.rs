@@ -7,20 +7,20 @@ use teamster_fs::{Dir, FsError};
 
 use super::{ConfigProblem, SettingSource, at};
 
-/// The tables in which each name is the user's own.
+/// The tables whose keys are chosen by the user.
 pub(super) const PROVIDERS: &str = "providers";
 pub(super) const ROLES: &str = "roles";
 
-/// What a settings file says. One that is not there says nothing.
+/// The content of a settings file. A missing file has no content.
 #[derive(Debug)]
 pub(super) struct SettingsFile {
-    /// Where it is.
+    /// Its path.
     pub(super) path: PathBuf,
-    /// Why it cannot be understood.
+    /// Why it cannot be parsed.
     pub(super) problems: Vec<ConfigProblem>,
-    /// The file as it was read.
+    /// The content as it was read.
     pub(super) bytes: Option<Vec<u8>>,
-    /// Whether it is the project's, which comes from elsewhere, and not the user's own.
+    /// Whether it is the project's file, which is not trusted, rather than the user's own.
     pub(super) is_project: bool,
     root: DocumentNode,
 }
@@ -39,12 +39,12 @@ impl SettingsFile {
         }
     }
 
-    /// Reads a file. Links are followed only where the user keeps them: a project comes from elsewhere.
+    /// Reads a file. Links are followed only for the user's own file, because a project is not trusted.
     pub(super) fn read(path: &Path, is_project: bool) -> Self {
         let mut file = Self::empty(path, is_project);
         let real = match path.canonicalize() {
             Ok(real) if !is_project => real,
-            // What is wrong with it is said when it is read.
+            // Any problem with it is reported when it is read.
             _ => path.to_owned(),
         };
         match content(&real) {
@@ -69,7 +69,7 @@ impl SettingsFile {
         }
     }
 
-    /// Returns a fault as a problem of this file. A key that nobody knows stops nothing.
+    /// Returns a fault as a problem of this file. An unknown key is not fatal.
     pub(super) fn problem(&self, fault: Fault) -> ConfigProblem {
         ConfigProblem {
             place: at(&self.path, fault.line),
@@ -78,7 +78,7 @@ impl SettingsFile {
         }
     }
 
-    /// Returns a line of this file as the source of a value.
+    /// Returns a line of this file as the source of a setting.
     pub(super) fn source(&self, line: usize) -> SettingSource {
         if self.is_project {
             SettingSource::Project(self.path.clone(), line)
@@ -87,7 +87,7 @@ impl SettingsFile {
         }
     }
 
-    /// Returns the entries of a table in which each name is the user's own.
+    /// Returns the entries of a table whose keys are chosen by the user.
     pub(super) fn sections(
         &self,
         table: &str,
@@ -95,7 +95,7 @@ impl SettingsFile {
         self.root.get(table).into_iter().flat_map(entries)
     }
 
-    /// Returns the name of every single setting, with its line. Settings are at most two words deep.
+    /// Returns the name of every setting, with its line. Settings are nested at most two levels deep.
     pub(super) fn names(&self) -> Vec<(String, usize)> {
         let mut names = Vec::new();
         for (section, node) in entries(&self.root) {
@@ -144,7 +144,7 @@ fn content(path: &Path) -> Result<Option<String>, String> {
         Ok(Some((bytes, _))) => String::from_utf8(bytes)
             .map(Some)
             .map_err(|_| "it is not UTF-8 text".to_owned()),
-        // Something else in the place of the folder: there is no settings file, and the store will say the rest.
+        // The folder is something else, so there is no settings file; the store reports the rest.
         Err(error) if matches!(error.problem, teamster_fs::FsProblem::NotA("folder")) => Ok(None),
         Err(error) => Err(error.to_string()),
     }

@@ -1,4 +1,4 @@
-//! Who says what: the variables, the project's file and the user's file, one over the other.
+//! The layers of the settings: variables over the project's file over the user's file.
 
 use teamster_document::DocumentValue;
 use teamster_fs::layout::Layout;
@@ -36,7 +36,7 @@ impl Layers {
                 if !is_ours {
                     self.problems.push(ConfigProblem {
                         place: at(&file.path, line),
-                        error: format!("nobody knows the setting `{name}`{near}"),
+                        error: format!("unknown setting `{name}`{near}"),
                         fatal: false,
                     });
                 }
@@ -44,8 +44,8 @@ impl Layers {
         }
     }
 
-    /// Returns a text that only a variable or the user's own file can say. A project's file must not: it comes from elsewhere, and
-    /// would take a user's team to a server of its choice. The text itself is in no problem, since it may be a secret.
+    /// Returns a text that only a variable or the user's own file may set. The project's file is not trusted, and could
+    /// direct the user's team to another server. The text may be a secret, so no problem report contains it.
     pub(super) fn find_own<T>(
         &mut self,
         key: SettingKey,
@@ -55,7 +55,7 @@ impl Layers {
             self.problems.push(ConfigProblem {
                 place: at(&self.project.path, line),
                 error: format!(
-                    "`{}` does not count in the settings of a project; it stands in your own, or in {}",
+                    "`{}` is ignored in the settings of a project; set it in your own settings or with {}",
                     key.name, key.variable
                 ),
                 fatal: false,
@@ -77,7 +77,7 @@ impl Layers {
             Some((_, source)) => {
                 self.problems.push(ConfigProblem {
                     place: source.to_string(),
-                    error: format!("`{}` is no text", key.name),
+                    error: format!("`{}` must be text", key.name),
                     fatal: true,
                 });
                 Setting {

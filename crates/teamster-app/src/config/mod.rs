@@ -1,7 +1,7 @@
-//! Settings: variables over the project's file over the user's file over defaults. Each knows where it came from.
+//! Settings: variables over the project's file over the user's file over defaults. Each value records its source.
 //!
-//! A value that makes no sense is an error, never a silent default: whoever wrote it means something. A key that
-//! nobody knows is only remarked on, because a newer teamster may know it.
+//! An invalid value is an error, never silently replaced by a default, because the user meant something by it. An
+//! unknown key is only reported, because a newer version of teamster may know it.
 
 mod endpoint;
 mod file;
@@ -39,16 +39,16 @@ use value::{
     span_or_off, way,
 };
 
-/// The word for a leader of the team's own choice.
+/// The value that lets the team choose its leader.
 pub const AUTO_LEADER: &str = "auto";
 
-/// A setting's name in files and the variable that overrides it.
+/// The name of a setting in files, and the variable that overrides it.
 #[derive(Clone, Copy, Debug)]
 pub struct SettingKey {
     /// The name in files, `section.name`.
     pub name: &'static str,
     variable: &'static str,
-    /// The name in a file that has a section of the setting's own name.
+    /// The name in a file that has a section with the setting's own name.
     in_section: Option<&'static str>,
 }
 
@@ -122,29 +122,29 @@ const KEYS: [SettingKey; 26] = [
     STUDIO_OTLP_EVERY,
 ];
 
-/// `npm ci` and the like take minutes.
+/// The default time limit for worktree setup: commands such as `npm ci` take minutes.
 const SETUP_LIMIT: Duration = Duration::from_secs(10 * 60);
-/// More than this nobody adds to a run by hand.
+/// The default number of tasks that may be added to a run: more than a person adds by hand.
 const MAX_TASKS: usize = 200;
-/// Long enough to look at a run again after a holiday.
+/// The default retention of finished runs: long enough to look at one after a holiday.
 const KEEP: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 const OTLP_EVERY: Duration = Duration::from_secs(15);
 
-/// Where a value came from.
+/// The source of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SettingSource {
-    /// Nobody said anything else.
+    /// The built-in default.
     Default,
-    /// The user's file, at this line.
+    /// A line in the user's file.
     User(PathBuf, usize),
-    /// The project's file, at this line.
+    /// A line in the project's file.
     Project(PathBuf, usize),
     /// A variable.
     Variable(&'static str),
 }
 
 impl SettingSource {
-    /// The word in `--json`.
+    /// Returns the name in `--json`.
     pub fn word(&self) -> &'static str {
         match self {
             Self::Default => "default",
@@ -167,23 +167,23 @@ impl fmt::Display for SettingSource {
     }
 }
 
-/// A value and where it came from.
+/// A value and its source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting<T> {
-    /// The value that counts.
+    /// The effective value.
     pub value: T,
-    /// Where it came from.
+    /// The source of the value.
     pub source: SettingSource,
 }
 
-/// Something wrong with the settings.
+/// A problem with the settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigProblem {
-    /// Where: a file with a line, or a variable.
+    /// Its location: a file with a line, or a variable.
     pub place: String,
-    /// What is wrong there.
+    /// What is wrong.
     pub error: String,
-    /// Whether a value somebody wrote cannot be used.
+    /// Whether a given value cannot be used.
     pub fatal: bool,
 }
 
@@ -198,67 +198,67 @@ impl fmt::Display for ConfigProblem {
 pub struct Config {
     /// How long a claim lasts without being renewed.
     pub claim_lease: Setting<Duration>,
-    /// What becomes of a task whose paths could be those of a task at work.
+    /// What happens to a task whose paths may overlap with those of a running task.
     pub reservations: Setting<Reservations>,
-    /// How a person is told that a run needs them, or is over.
+    /// How a person is notified that a run needs them or has ended.
     pub notify: Setting<NotifyWay>,
-    /// Whether what was written is on the disk before a command returns.
+    /// Whether writes are flushed to disk before a command returns.
     pub store_durable: Setting<bool>,
-    /// How long a command waits for others that change the same team.
+    /// How long a command waits for other processes that change the same team.
     pub store_patience: Setting<Duration>,
-    /// Which store is meant, as its address; `None` when it is the files. Only a variable or the user's own file says it.
+    /// The URL of the store; `None` for the file store. Only a variable or the user's own file may set it.
     pub store_url: Setting<Option<StoreText>>,
-    /// The file that has the address of the store in it. Only a variable or the user's own file says it.
+    /// The file that contains the URL of the store. Only a variable or the user's own file may set it.
     pub store_url_file: Setting<Option<PathBuf>>,
-    /// How long an agent at work may say nothing before it is called silent.
+    /// How long a working agent may produce no output before it is considered silent.
     pub silent_after: Setting<Duration>,
-    /// Whether hooks may write what they see.
+    /// Whether hooks record what they observe.
     pub team_enabled: Setting<bool>,
-    /// How long an agent may take to show that it is there.
+    /// How long an agent may take to start.
     pub worker_start: Setting<Duration>,
-    /// How long an agent may say nothing before its attempt is ended.
+    /// How long an agent may produce no output before its attempt is ended.
     pub worker_idle: Setting<Duration>,
-    /// How long a task may take in all.
+    /// The time limit of a task.
     pub worker_task: Setting<Duration>,
-    /// How often a worker sends its lead a `heartbeat` message; `None` when it sends none.
+    /// How often a worker sends a `heartbeat` message to its lead; `None` when it sends none.
     pub worker_heartbeat_messages: Setting<Option<Duration>>,
-    /// How many tasks may be added to a run, besides those of its plan and those that it makes itself.
+    /// How many tasks may be added to a run, besides those of its plan and those that the run creates itself.
     pub run_max_tasks: Setting<usize>,
-    /// Who leads a run for which nobody says it: `auto`, `engine`, or a provider.
+    /// The default leader of a run: `auto`, `engine`, or a provider.
     pub leader: Setting<String>,
-    /// How often the leader of a run is woken at most.
+    /// The maximum number of times that the leader of a run is woken.
     pub leader_max_wakes: Setting<u32>,
-    /// How much of each budget the leader may use, in percent.
+    /// The share of each budget that the leader may use, in percent.
     pub leader_budget_share: Setting<u32>,
     /// What happens when an agent wants to run a command.
     pub permissions_shell: Setting<Rule>,
     /// What happens when an agent wants something that is neither a command nor a file of its worktree.
     pub permissions_other: Setting<Rule>,
-    /// Commands that make a new worktree usable.
+    /// The commands that prepare a new worktree.
     pub worktree_setup: Setting<Vec<String>>,
-    /// How long all commands that make a worktree usable may take.
+    /// The time limit of all commands that prepare a worktree.
     pub worktree_setup_limit: Setting<Duration>,
-    /// Folders of the project that a new worktree gets, as copies.
+    /// Folders of the project that are copied into a new worktree.
     pub worktree_link: Setting<Vec<String>>,
-    /// Whether those folders are links, so that agents may change them.
+    /// Whether those folders are linked instead, so that agents may change them.
     pub worktree_link_writable: Setting<bool>,
-    /// How long references and reports of runs that are over are kept.
+    /// How long refs and reports of finished runs are kept.
     pub gc_keep: Setting<Duration>,
-    /// Where Studio sends its figures; `None` when it does not.
+    /// Where Studio sends its metrics; `None` when it does not.
     pub studio_otlp: Setting<Option<Endpoint>>,
-    /// How often Studio sends its figures.
+    /// How often Studio sends its metrics.
     pub studio_otlp_every: Setting<Duration>,
-    /// Providers that were named in the files.
+    /// The providers that are defined in the files.
     pub providers: Vec<ProviderSetting>,
-    /// Roles that were named in the files.
+    /// The roles that are defined in the files.
     pub roles: Vec<RoleSetting>,
-    /// The project's file as it was read, so that nothing else is trusted than what counts here.
+    /// The project's file as it was read, so that exactly the content in effect is trusted.
     pub project_file: Option<Vec<u8>>,
-    /// What is wrong with the files and variables.
+    /// The problems with the files and variables.
     pub problems: Vec<ConfigProblem>,
 }
 
-/// Returns whether hooks may write what they see. A hook needs no other setting, and does not stop at a wrong one.
+/// Returns whether hooks record what they observe. A hook needs no other setting, and ignores invalid ones.
 pub fn team_is_enabled(layout: &Layout) -> bool {
     let mut layers = Layers::read(layout);
     layers.find(TEAM_ENABLED, true, flag).value
@@ -309,7 +309,7 @@ impl Config {
         }
     }
 
-    /// Returns the first value that cannot be used, as an error.
+    /// Returns the first invalid value, as an error.
     pub fn check(&self) -> Result {
         match self.problems.iter().find(|problem| problem.fatal) {
             None => Ok(()),
@@ -332,7 +332,7 @@ impl Config {
         }
     }
 
-    /// Returns the limits that health is judged by.
+    /// Returns the limits for judging the health of workers.
     pub fn limits(&self) -> Limits {
         Limits {
             silent: self.silent_after.value,
@@ -340,14 +340,14 @@ impl Config {
         }
     }
 
-    /// Returns the limits that a worker keeps.
+    /// Returns the limits that a worker enforces.
     pub fn rules(&self) -> WorkerLimits {
         WorkerLimits {
             start: self.worker_start.value,
             idle: self.worker_idle.value,
             task: self.worker_task.value,
             beat_messages: self.worker_heartbeat_messages.value,
-            // A lease is renewed twice before it ends.
+            // A lease is renewed twice before it expires.
             renew: WorkerLimits::default()
                 .renew
                 .min(self.claim_lease.value / 3),
@@ -355,7 +355,7 @@ impl Config {
         }
     }
 
-    /// Returns what the leader of a run may use.
+    /// Returns the limits of the leader of a run.
     pub fn leader_bounds(&self) -> LeaderBounds {
         LeaderBounds {
             max_wakes: self.leader_max_wakes.value,
@@ -372,7 +372,7 @@ impl Config {
         }
     }
 
-    /// Returns every setting with its value as it would be written, and its source.
+    /// Returns every setting with its value in written form, and its source.
     pub fn rows(&self) -> [(SettingKey, Value, &SettingSource); KEYS.len()] {
         fn row<T>(
             key: SettingKey,
@@ -447,7 +447,7 @@ impl SettingKey {
         }
     }
 
-    /// Returns whether it may stand in a file by this name.
+    /// Returns whether a file may contain it under this name.
     fn is_called(self, name: &str) -> bool {
         self.name == name || self.in_section == Some(name)
     }

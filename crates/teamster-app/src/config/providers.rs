@@ -1,5 +1,5 @@
-//! `[providers.NAME]`: what a user calls an agent. The project's section of a name replaces the user's as a whole:
-//! half of one and half of another would be a provider that nobody wrote.
+//! `[providers.NAME]`: the user's names for agents. The project's section replaces the user's section of the same name
+//! as a whole: a mixture of both would be a provider that no one defined.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,19 +13,19 @@ use super::file::PROVIDERS;
 use super::layers::Layers;
 use super::{Config, SettingSource};
 
-/// A provider of the configuration.
+/// A configured provider.
 #[derive(Clone, Debug)]
 pub struct ProviderSetting {
-    /// How it is called.
+    /// Its name.
     pub name: String,
-    /// What was written about it.
+    /// Its definition.
     pub section: ProviderConfig,
-    /// Where it was written.
+    /// The source of the definition.
     pub source: SettingSource,
 }
 
 impl ProviderSetting {
-    /// Returns its kind: what is written, or what its name says.
+    /// Returns its kind: the configured one, otherwise the one that its name implies.
     pub fn kind(&self) -> &str {
         self.section.kind.as_deref().unwrap_or(&self.name)
     }
@@ -66,29 +66,29 @@ impl ProviderSetting {
 }
 
 impl Config {
-    /// Returns every provider that can be named in a project.
+    /// Returns every provider that is available in a project.
     pub fn providers(&self, project: &Path) -> Providers {
         all(&self.providers, project)
     }
 }
 
-/// Returns the providers that are built in, and these.
+/// Returns the built-in providers, and these.
 pub(super) fn all(settings: &[ProviderSetting], project: &Path) -> Providers {
     let mut providers = Providers::new(project);
     for setting in settings {
-        // One that makes no sense is among the problems already.
+        // An invalid one has already been reported as a problem.
         let _ = providers.configure(&setting.name, setting.section.clone());
     }
     providers
 }
 
 impl Layers {
-    /// Returns the providers of both files; whatever makes no sense is a problem with its line.
+    /// Returns the providers of both files; an invalid one becomes a problem with its line.
     pub(super) fn providers(&mut self, layout: &Layout) -> Vec<ProviderSetting> {
         let mut found = BTreeMap::new();
         let user_folder = layout.user_config.parent().unwrap_or(Path::new("/"));
         for file in [&self.user, &self.project] {
-            // A file is named from where the reader looks for it: the project, or the folder of the user's settings.
+            // A relative path is resolved from the project, or from the folder of the user's settings.
             let base = if file.is_project {
                 &layout.project
             } else {

@@ -1,4 +1,4 @@
-//! `[roles]`: which agent a role of a team stands for. The project's entry of a name replaces the user's.
+//! `[roles]`: the agents for the roles of a team. The project's entry replaces the user's entry of the same name.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,24 +15,24 @@ use super::layers::Layers;
 use super::providers::all;
 use super::{ProviderSetting, SettingSource};
 
-/// Words that, as those of clients, mean a provider wherever one is named, so that they cannot mean anything else.
+/// Names that already denote providers, like those of clients, and so cannot be names of roles.
 const TAKEN: [&str; 3] = ["claude-native", "command", "scripted"];
 const SCRIPTED: &str = "scripted:";
 
-/// A role of the configuration.
+/// A configured role.
 #[derive(Clone, Debug)]
 pub struct RoleSetting {
-    /// How it is called.
+    /// Its name.
     pub name: String,
-    /// What `worker start --provider` would be told.
+    /// Its provider, as for `worker start --provider`.
     pub provider: String,
-    /// Which model, instead of the provider's.
+    /// The model, if it differs from the provider's.
     pub model: Option<String>,
-    /// Where it stands.
+    /// The source of the definition.
     pub source: SettingSource,
 }
 
-/// A role as a table; a role that is a text is the name of its provider.
+/// A role as a table; a role that is a string is the name of its provider.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RoleTable {
@@ -62,7 +62,7 @@ impl RoleSetting {
 }
 
 impl Layers {
-    /// The roles of both files; whatever makes no sense is a problem with its line.
+    /// Returns the roles of both files; an invalid one becomes a problem with its line.
     pub(super) fn roles(
         &mut self,
         layout: &Layout,
@@ -103,8 +103,8 @@ impl Layers {
     }
 }
 
-/// A script is named from where the reader looks for it. Without more it is looked for in the project; what the user's
-/// own files name lies in their folder.
+/// Resolves the path of a script against `base`. An unresolved path would be looked up in the project, but scripts
+/// named in the user's own files are in the user's folder.
 pub fn seen_from(base: &Path, word: &str) -> String {
     match word.strip_prefix(SCRIPTED) {
         Some(file) => format!("{SCRIPTED}{}", base.join(file).display()),
@@ -112,7 +112,7 @@ pub fn seen_from(base: &Path, word: &str) -> String {
     }
 }
 
-/// Reads a role, whose name must not mean anything else.
+/// Reads a role, whose name must not be taken.
 fn read(key: &DocumentKey, node: &DocumentNode, faults: &mut Vec<Fault>) -> Option<RoleTable> {
     let name = &key.name;
     let wrong = if TAKEN.contains(&name.as_str()) || Client::find(name).is_some() {

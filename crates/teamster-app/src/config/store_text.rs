@@ -1,23 +1,23 @@
-//! The address of a store as somebody wrote it.
+//! The URL of a store, as the user wrote it.
 
 use std::fmt;
 
 use teamster_postgres::StoreUrl;
 
-/// The address of a store as somebody wrote it. It may have a password in it, so it shows itself without.
+/// The URL of a store, as the user wrote it. It may contain a password, so it is displayed without one.
 #[derive(Clone, PartialEq, Eq)]
 pub struct StoreText(String);
 
 impl StoreText {
-    /// The word for the store in files.
+    /// The value that selects the file store.
     pub const FILES: &'static str = "files";
 
-    /// Keeps a text.
+    /// Wraps a text.
     pub fn new(text: &str) -> Self {
         Self(text.trim().to_owned())
     }
 
-    /// Returns the text with all that is in it, for whoever connects.
+    /// Returns the full text including a password, for connecting.
     pub fn reveal(&self) -> &str {
         &self.0
     }
@@ -28,7 +28,7 @@ impl fmt::Display for StoreText {
         match StoreUrl::parse(&self.0) {
             Ok(url) => write!(f, "{url}"),
             Err(_) if self.0 == Self::FILES => f.write_str(Self::FILES),
-            Err(_) => f.write_str("(no address of a database)"),
+            Err(_) => f.write_str("(not an address of a database)"),
         }
     }
 }

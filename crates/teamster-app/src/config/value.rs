@@ -1,4 +1,4 @@
-//! What a value may look like, and how it is written. A variable's text is read by the same functions as a file's value.
+//! Parses and formats the values of settings. A variable's text is parsed by the same functions as a file's value.
 
 use std::time::Duration;
 
@@ -9,27 +9,27 @@ use teamster_types::time::parse_span;
 
 use super::endpoint::Endpoint;
 
-/// How a person wants to be told: the setting `notify`.
+/// How a person is notified: the setting `notify`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NotifyWay {
-    /// The terminal rings, if there is one.
+    /// The terminal bell, if there is a terminal.
     #[default]
     Bell,
-    /// A message on the desktop, where there is a program for it; else as above.
+    /// A desktop notification, if there is a program for it; otherwise the bell.
     Desktop,
-    /// Not at all.
+    /// No notification.
     Off,
 }
 
 impl NotifyWay {
-    /// Returns the way that a word of the settings means.
+    /// Parses the name in the settings.
     pub fn of(word: &str) -> Option<Self> {
         [Self::Bell, Self::Desktop, Self::Off]
             .into_iter()
             .find(|way| way.word() == word)
     }
 
-    /// Returns the word in the settings.
+    /// Returns the name in the settings.
     pub fn word(self) -> &'static str {
         match self {
             Self::Bell => "bell",
@@ -73,7 +73,7 @@ pub(super) fn span(value: &DocumentValue) -> Result<Duration, &'static str> {
         .ok_or("a time such as \"5s\", \"10m\" or \"24h\"")
 }
 
-/// Reads a time, or `off`.
+/// Reads a duration, or `off`.
 pub(super) fn span_or_off(value: &DocumentValue) -> Result<Option<Duration>, &'static str> {
     match value {
         DocumentValue::Text(text) if text == "off" => Ok(None),
@@ -105,7 +105,7 @@ pub(super) fn small_count(value: &DocumentValue) -> Result<u32, &'static str> {
     count(value).and_then(|count| u32::try_from(count).map_err(|_| "a smaller whole number"))
 }
 
-/// Reads a part of a hundred, with or without its sign.
+/// Reads a percentage, with or without the percent sign.
 pub(super) fn percent(value: &DocumentValue) -> Result<u32, &'static str> {
     let parsed = match value {
         DocumentValue::Number(text) => text.parse().ok(),
@@ -114,7 +114,7 @@ pub(super) fn percent(value: &DocumentValue) -> Result<u32, &'static str> {
     };
     parsed
         .filter(|percent| *percent <= 100)
-        .ok_or("a part of a hundred such as \"25%\"")
+        .ok_or("a percentage such as \"25%\"")
 }
 
 pub(super) fn agent(value: &DocumentValue) -> Result<String, &'static str> {
@@ -127,7 +127,7 @@ pub(super) fn agent(value: &DocumentValue) -> Result<String, &'static str> {
         .ok_or("\"auto\", \"engine\" or an agent such as \"claude\"")
 }
 
-/// A span in the form that is read back: the largest unit that divides it.
+/// Formats a duration so that it can be parsed again: in the largest unit that divides it.
 pub(super) fn say(span: Duration) -> String {
     let millis = span.as_millis();
     let units = [
@@ -153,7 +153,7 @@ pub(super) fn rule(value: &DocumentValue) -> Result<Rule, &'static str> {
     word.ok_or("\"allow\", \"deny\" or \"ask\"")
 }
 
-/// Reads a list; a variable holds it as it would stand in a file.
+/// Reads a list; a variable contains it in the same syntax as a file.
 pub(super) fn list(value: &DocumentValue) -> Result<Vec<String>, &'static str> {
     let list = match value {
         DocumentValue::Text(text) => parse(DocumentFormat::Toml, &format!("list = {text}"))
@@ -167,7 +167,7 @@ pub(super) fn list(value: &DocumentValue) -> Result<Vec<String>, &'static str> {
     list.ok_or("a list of texts such as [\"npm ci\"]")
 }
 
-/// Returns the texts of a list that holds nothing else.
+/// Returns the strings of a list that contains only strings.
 fn texts(value: &DocumentValue) -> Option<Vec<String>> {
     let DocumentValue::List(items) = value else {
         return None;
@@ -179,7 +179,7 @@ fn texts(value: &DocumentValue) -> Option<Vec<String>> {
     items.collect()
 }
 
-/// Returns a value as a message shows it.
+/// Formats a value for a message.
 pub(super) fn written(value: &DocumentValue) -> String {
     match value {
         DocumentValue::Null => "nothing".to_owned(),

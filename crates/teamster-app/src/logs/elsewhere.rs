@@ -1,4 +1,5 @@
-//! Logs of workers on other machines: asked for through the store, and kept here as copies that are read like any log.
+//! Logs of workers on other machines: requested through the store, and kept locally as copies that are read like any
+//! log.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,27 +15,27 @@ use crate::app::App;
 use crate::error::{AppError, ErrorKind, Result};
 use crate::workers::{self, NamedWorker};
 
-/// The folder of all copies, in the folder that a team has on this machine.
+/// The folder of all copies, within the team's folder on this machine.
 const COPIES: &str = "elsewhere";
-/// Whoever adds to copies holds this lock, in the folder of all of them.
+/// The lock file in the folder of all copies, held while adding to them.
 const LOCK: &str = ".lock";
 /// How long a worker may take to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How often an answer is looked for.
+/// The poll interval while waiting for an answer.
 const LOOK: Duration = Duration::from_millis(50);
-/// How often a log that somebody follows is asked for.
+/// How often a followed log is requested.
 const FOLLOW: Duration = Duration::from_secs(1);
-/// The most answers that one reading waits for, of half a megabyte each.
+/// The maximum number of answers that one read waits for, of half a megabyte each.
 const ANSWERS: usize = 128;
-/// Says, beside the copies of a worker's logs, which file each is a copy of and how far it goes.
+/// The file beside the copies of a worker's logs that records the original of each copy, and how far it was copied.
 const ORIGINS: &str = ".origins.json";
-/// The most that the copies of one worker's logs may take, in bytes: the worker may lie about how much there is.
+/// The maximum total size of one worker's copies, in bytes, because the worker's claims about sizes are not trusted.
 const MOST_COPIED: u64 = 1024 * 1024 * 1024;
 
 /// Where the logs of a worker can be read.
 #[derive(Debug)]
 pub struct LogPlace {
-    /// The worker, with the folder that its logs, or copies of them, are in.
+    /// The worker, with the folder of its logs or their copies.
     pub named: NamedWorker,
     copies: Option<LogCopies>,
 }
@@ -52,7 +53,7 @@ impl std::fmt::Debug for LogCopies {
 }
 
 impl LogPlace {
-    /// Finds where the logs of a worker can be read. Those of a worker on another machine have to be brought here.
+    /// Finds the logs of a worker. Those of a worker on another machine have to be fetched first.
     pub fn find(app: &App, named: NamedWorker) -> Result<Self> {
         let is_here =
             app.layout.database.is_none() || folder(&named)?.is_some() || named.record()?.is_some();
@@ -77,8 +78,8 @@ impl LogPlace {
         })
     }
 
-    /// Brings everything here that was written by now. A worker that does not answer is an error only when nothing of its logs is
-    /// here.
+    /// Fetches everything that has been written so far. A worker that does not answer is an error only when there is no
+    /// copy of its logs.
     pub fn bring(&self) -> Result<()> {
         let Some(copies) = &self.copies else {
             return Ok(());
@@ -92,7 +93,7 @@ impl LogPlace {
         }
     }
 
-    /// Brings here what is written from now on, until what is returned is dropped.
+    /// Keeps fetching until the returned value is dropped.
     pub fn keep_bringing(self) -> BroughtLogs {
         let is_over = Arc::new(AtomicBool::new(false));
         if let Some(copies) = self.copies {
@@ -111,10 +112,10 @@ impl LogPlace {
     }
 }
 
-/// Logs that are kept up to date as long as this is there.
+/// Logs that are kept up to date while this value exists.
 #[derive(Debug)]
 pub struct BroughtLogs {
-    /// The worker, with the folder that its logs, or copies of them, are in.
+    /// The worker, with the folder of its logs or their copies.
     pub named: NamedWorker,
     is_over: Arc<AtomicBool>,
 }
@@ -145,25 +146,25 @@ impl LogCopies {
                 return Ok(());
             }
             let root = Dir::open_or_create_root(project)?;
-            // Somebody else here may have asked for the same.
+            // Another process on this machine may be requesting the same.
             let Waited::Held(_lock) = Lock::wait(&root, LOCK, PATIENCE, false)? else {
                 return Ok(());
             };
             let copies = root.descend_or_create(&folders)?;
             CopiedLogs::read(&copies)?.add(&copies, pieces)?;
         }
-        tracing::debug!("{worker} has more logs than one reading brings here");
+        tracing::debug!("{worker} has more logs than one request fetches");
         Ok(())
     }
 
-    /// Asks the worker for what is not here yet.
+    /// Requests from the worker what is not copied yet.
     fn ask(&self, present: &[KnownLog]) -> Result<Vec<LogPiece>> {
         let NamedWorker { team, worker, .. } = &self.named;
         let (beats, _) = self.store.heartbeats(team)?;
         if !beats.iter().any(|beat| beat.worker_name == *worker) {
             return Err(
                 AppError::not_found(format!("there is no log of {worker} on this machine"))
-                    .hint("it does not run; a worker that has ended has left its logs on its own machine, in .omc/logs of its clone"),
+                    .hint("it is not running; the logs of a worker that has ended are on its own machine, in .omc/logs of its clone"),
             );
         }
         let Some(request) = self.store.ask_for_logs(team, worker, present)? else {
@@ -186,15 +187,15 @@ impl LogCopies {
     }
 }
 
-/// A copy of a log, and where it comes from.
+/// A copy of a log, and its original.
 #[derive(Debug, Serialize, Deserialize)]
 struct CopiedLog {
     /// The name of the copy.
     file: String,
-    /// The original, and where its next piece begins.
+    /// The original, and the offset of its next piece.
     #[serde(flatten)]
     original: KnownLog,
-    /// The size of the copy, which is not that of the original where that has bytes that are no text.
+    /// The size of the copy, which differs from that of the original if that contains invalid UTF-8.
     size: u64,
 }
 
@@ -203,7 +204,7 @@ struct CopiedLog {
 struct CopiedLogs(Vec<CopiedLog>);
 
 impl CopiedLogs {
-    /// Reads which copies there are. One that is not as it was left is not counted, and brought again.
+    /// Reads the list of copies. A copy that was modified is ignored, and fetched again.
     fn read(copies: &Dir) -> Result<Self> {
         let noted = copies.read(ORIGINS)?.map(|(bytes, _)| bytes);
         let noted = noted.and_then(|bytes| serde_json::from_slice::<Vec<CopiedLog>>(&bytes).ok());
@@ -217,7 +218,7 @@ impl CopiedLogs {
         Ok(Self(whole))
     }
 
-    /// Returns how far each original is known.
+    /// Returns how far each original has been copied.
     fn known(&self) -> Vec<KnownLog> {
         self.0
             .iter()
@@ -225,16 +226,17 @@ impl CopiedLogs {
             .collect()
     }
 
-    /// Adds what a worker has sent. The caller holds the lock of the copies, and what somebody else has added meanwhile is not added again.
+    /// Appends the pieces that a worker has sent. The caller holds the lock of the copies; pieces that another process
+    /// added meanwhile are skipped.
     fn add(&mut self, copies: &Dir, pieces: Vec<LogPiece>) -> Result<()> {
-        // A log that was put aside gives its name to the one that was begun anew, so it is given its new name first.
+        // A rotated log passes its name to its successor, so its copy is renamed first.
         let (known, new): (Vec<_>, Vec<_>) = pieces
             .into_iter()
             .partition(|piece| self.place_of(piece).is_some());
         for piece in known.iter().chain(&new) {
-            // The name comes from another machine.
+            // The name comes from another machine, so it is not trusted.
             if !layout::is_worker_log(&piece.file) {
-                tracing::debug!("a worker names its log {:?}", piece.file);
+                tracing::debug!("a worker sent a log with the invalid name {:?}", piece.file);
                 continue;
             }
             let all: u64 = self.0.iter().map(|copied| copied.size).sum();
@@ -278,7 +280,7 @@ impl CopiedLogs {
         let kept = place.filter(|place| self.0[*place].original.next == piece.from);
         let size = if let Some(place) = kept {
             let size = self.0[place].size;
-            // What was added and not noted before somebody was killed is added again.
+            // Data that was appended but not recorded before a crash is appended again.
             copies.truncate(&piece.file, size)?;
             copies.append(&piece.file, text, Sync::Fast)?;
             size
@@ -319,7 +321,7 @@ mod tests {
         }
     }
 
-    /// A folder of copies, to which answers come one after the other, each to a reader of its own.
+    /// A folder of copies; each answer is added by a separate reader.
     struct Copies(Scratch);
 
     impl Copies {
@@ -342,7 +344,7 @@ mod tests {
         let copies = Copies(Scratch::new("log-copies"));
         copies.add(vec![piece("1.jsonl", "a", 0, "one\n")]);
         copies.add(vec![piece("1.jsonl", "a", 4, "two\n")]);
-        // Two who asked at once get the same answers, one of them late.
+        // Two concurrent requests get the same answers, one of them late.
         copies.add(vec![piece("1.jsonl", "a", 4, "two\n")]);
         copies.add(vec![piece("1.jsonl", "a", 8, "three\n")]);
         assert_eq!(copies.text("1.jsonl").unwrap(), "one\ntwo\nthree\n");
@@ -360,7 +362,7 @@ mod tests {
         ]);
         assert_eq!(copies.text("1.old.jsonl").unwrap(), "old 1\nold 2\n");
         assert_eq!(copies.text("1.jsonl").unwrap(), "new\n");
-        // Another file of the same name takes its place, and is never added to it.
+        // A different file with the same name replaces the copy, and is never appended to it.
         copies.add(vec![piece("1.jsonl", "c", 4, "from its middle\n")]);
         assert_eq!(copies.text("1.jsonl").unwrap(), "new\n");
         copies.add(vec![piece("1.jsonl", "c", 0, "third\n")]);

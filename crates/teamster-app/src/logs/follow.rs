@@ -1,4 +1,4 @@
-//! What an agent sends, as it is written.
+//! Follows the output of an agent as it is written.
 
 use std::path::PathBuf;
 
@@ -8,24 +8,23 @@ use teamster_types::TaskId;
 use super::{BroughtLogs, LogPart, PAGE, folder, line, middle, tasks};
 use crate::error::Result;
 
-/// Whole lines of about so many bytes go into one part, so that a long log comes bit by bit.
+/// The approximate size of one part in bytes; parts consist of whole lines, so that a long log is sent in pieces.
 const PART: usize = 64 * 1024;
-/// A log that is no longer than this is told from its beginning.
+/// A log up to this size is sent from its beginning.
 const WHOLE: u64 = 4 * 1024 * 1024;
 
-/// A log that is read while it is written. No line is told twice or never, also when the log is put aside meanwhile.
+/// A log that is read while it is written. Each line is returned exactly once, even when the log is rotated meanwhile.
 #[derive(Debug)]
 pub struct LogFollower {
     logs: BroughtLogs,
-    /// The task that was asked for; `None` for the latest, and then the next.
+    /// The requested task; `None` for the latest, and then each next one.
     task: Option<TaskId>,
     at: Option<LogCursor>,
-    /// Whether the client was told anything yet.
+    /// Whether the client has been sent anything yet.
     has_told: bool,
 }
 
-/// Where a log was read up to. The file is known by its inode, because it is put aside under another name when it is
-/// full.
+/// How far a log was read. The file is identified by its inode, because it is renamed when it is full.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct LogCursor {
     task: TaskId,
@@ -51,9 +50,9 @@ impl LogCursor {
 }
 
 impl LogFollower {
-    /// Follows the log of a task, or of the latest and then the next, from the place on where an earlier part ended.
+    /// Follows the log of a task, or the latest and then each next one, continuing after an earlier part.
     pub fn new(logs: BroughtLogs, task: Option<&TaskId>, after: Option<&str>) -> Self {
-        // A place in another task's log is none in this one.
+        // A cursor in another task's log does not apply to this one.
         let fits = |place: &LogCursor| task.is_none_or(|task| *task == place.task);
         let at = after.and_then(LogCursor::parse).filter(fits);
         Self {
@@ -64,14 +63,14 @@ impl LogFollower {
         }
     }
 
-    /// Returns the folder that changes when there is more.
+    /// Returns the folder to watch for changes.
     pub fn folder(&self) -> PathBuf {
         let names = layout::log_folders(&self.logs.named.team, &self.logs.named.worker);
         let folder = self.logs.named.project.join(layout::OMC);
         names.iter().fold(folder, |path, name| path.join(name))
     }
 
-    /// Returns what is new, and an id for the place where that ends; `None` while nothing is.
+    /// Returns the new lines, and an id for the position where they end; `None` when there are none.
     pub fn next_part(&mut self) -> Result<Option<(String, LogPart)>> {
         let Some(folder) = folder(&self.logs.named)? else {
             return Ok(self.nothing_yet(Vec::new()));
@@ -91,7 +90,7 @@ impl LogFollower {
         let Some(wanted) = wanted else {
             return Ok(self.nothing_yet(tasks));
         };
-        // What is left of the last one came before this.
+        // The rest of the previous log comes first.
         if !begins && self.at.as_ref().is_some_and(|place| place.task == wanted) {
             return Ok(None);
         }
@@ -99,7 +98,7 @@ impl LogFollower {
         let Some(stamp) = folder.stamp(&name)? else {
             return Ok(self.nothing_yet(tasks));
         };
-        // Of a long log only the end.
+        // Only the end of a long log is sent.
         let from = match stamp.size {
             ..=WHOLE => 0,
             size => size - PAGE,
@@ -121,7 +120,7 @@ impl LogFollower {
         Ok(Some(self.part(tasks, bytes, now, true, from > 0)))
     }
 
-    /// Said once, so that whoever waits knows that there is nothing.
+    /// Returns an empty part, once, so that the client knows that there is no log yet.
     fn nothing_yet(&mut self, tasks: Vec<TaskId>) -> Option<(String, LogPart)> {
         if std::mem::replace(&mut self.has_told, true) {
             return None;
@@ -159,14 +158,14 @@ impl LogFollower {
 enum LogRead {
     More(Vec<u8>, LogCursor),
     Nothing,
-    /// It is not the log that was read.
+    /// It is a different log from the one that was read.
     Anew,
 }
 
-/// What came after a place.
+/// Reads what follows a cursor.
 fn read_on(folder: &Dir, place: &LogCursor) -> Result<LogRead> {
     let name = layout::task_log(&place.task);
-    // One byte before the place: a line must have ended there, or it is a place in another text.
+    // The byte before the cursor must end a line; otherwise the cursor belongs to another text.
     let before = place.offset.saturating_sub(1);
     let found = folder.read_from(&name, before)?;
     if let Some((bytes, stamp)) = &found
@@ -178,7 +177,7 @@ fn read_on(folder: &Dir, place: &LogCursor) -> Result<LogRead> {
     match folder.read_from(&old, before)? {
         Some((bytes, stamp)) if stamp.inode == place.inode => {
             match lines_after(&bytes, place, stamp.size) {
-                // Its end is told; the one in its place goes on at its beginning.
+                // The rotated log was read to its end; its successor is read from its beginning.
                 LogRead::Nothing => Ok(match found {
                     Some((_, stamp)) => from_beginning(folder, &name, place, stamp.inode)?,
                     None => LogRead::Nothing,
@@ -221,7 +220,7 @@ fn lines_after(bytes: &[u8], place: &LogCursor, size: u64) -> LogRead {
     LogRead::More(whole.to_vec(), now)
 }
 
-/// As many whole lines as go into one part; one at least, however long it is.
+/// Returns as many whole lines as fit into one part, but at least one, however long it is.
 fn whole_lines(bytes: &[u8]) -> &[u8] {
     let is_end = |byte: &u8| *byte == b'\n';
     let first = bytes.len().min(PART);

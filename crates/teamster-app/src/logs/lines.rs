@@ -1,4 +1,5 @@
-//! Logs line by line, read while they are written: they may be put aside at any moment, and no line is shown twice or never.
+//! Reads logs line by line while they are written. A log may be rotated at any moment, but each line is returned
+//! exactly once.
 
 use teamster_fs::{Dir, FsError, layout};
 use teamster_types::TaskId;
@@ -7,31 +8,31 @@ use super::{folder, tasks};
 use crate::error::Result;
 use crate::workers::NamedWorker;
 
-/// Which of a worker's logs is read.
+/// Selects one of a worker's logs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WorkerLog {
-    /// What its agent sent for this task.
+    /// The output of its agent for this task.
     Task(TaskId),
-    /// What its agent sent for the latest task, and then for the next.
+    /// The output of its agent for the latest task, and then for each next one.
     Latest,
-    /// What its bridge printed.
+    /// The output of its bridge.
     Bridge,
 }
 
-/// The lines of a worker's log, each as it was written.
+/// The lines of a worker's log, as they were written.
 #[derive(Debug)]
 pub struct LogLines {
     named: NamedWorker,
     source: WorkerLog,
     last: Option<usize>,
     follow: bool,
-    /// A task that is tried again is gone on with where it was left.
+    /// One per task, so that a retried task continues where its log was left.
     tails: Vec<LogTail>,
 }
 
 impl LogLines {
-    /// Reads a log from its beginning, or only its `last` lines. With `follow` more is expected, so that a line without an
-    /// end waits for it.
+    /// Reads a log from its beginning, or only its `last` lines. With `follow`, an unfinished line is not returned
+    /// until it ends.
     pub fn new(named: NamedWorker, source: WorkerLog, last: Option<usize>, follow: bool) -> Self {
         Self {
             named,
@@ -42,7 +43,7 @@ impl LogLines {
         }
     }
 
-    /// Returns whether there is a log.
+    /// Returns whether the log exists.
     pub fn is_found(&self) -> bool {
         !self.tails.is_empty()
     }
@@ -58,7 +59,7 @@ impl LogLines {
             WorkerLog::Task(task) => Some(Names::of(task)),
             WorkerLog::Latest => tasks(&folder)?.first().map(Names::of),
         };
-        // What is left of the last one comes before the first of the next.
+        // The rest of the previous log comes before the first line of the next.
         for tail in &mut self.tails {
             read.extend(tail.lines(&folder)?);
         }
@@ -85,12 +86,12 @@ impl LogLines {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Names {
     now: String,
-    /// What was put aside.
+    /// The rotated log.
     before: String,
 }
 
 impl Names {
-    /// What the agent of a task sent.
+    /// Returns the log files of a task's agent.
     fn of(task: &TaskId) -> Self {
         Self {
             now: layout::task_log(task),
@@ -98,7 +99,7 @@ impl Names {
         }
     }
 
-    /// What the bridge printed.
+    /// Returns the log files of the bridge.
     fn bridge() -> Self {
         Self {
             now: layout::BRIDGE_LOG.to_owned(),
@@ -107,11 +108,11 @@ impl Names {
     }
 }
 
-/// How far a log was read.
+/// How far a log has been read.
 #[derive(Debug)]
 struct LogTail {
     names: Names,
-    /// The file that is being read, by its inode, because its name changes.
+    /// The inode of the file that is being read, because its name changes.
     file: Option<u64>,
     read: u64,
     has_begun: bool,
@@ -129,7 +130,7 @@ impl LogTail {
         }
     }
 
-    /// The whole lines that were not read yet.
+    /// Returns the whole lines that have not been read yet.
     fn lines(&mut self, folder: &Dir) -> std::result::Result<Vec<String>, FsError> {
         if self.has_begun {
             self.read_on(folder)?;
@@ -143,7 +144,7 @@ impl LogTail {
         Ok(whole.lines().map(str::to_owned).collect())
     }
 
-    /// A last line without an end.
+    /// Returns a last line without a line break.
     fn unfinished(&self) -> Option<String> {
         (!self.rest.is_empty()).then(|| String::from_utf8_lossy(&self.rest).into_owned())
     }
@@ -155,7 +156,7 @@ impl LogTail {
             let inode = before.as_ref().map(|(_, stamp)| stamp.inode);
             let after = folder.stamp(&self.names.before)?.map(|stamp| stamp.inode);
             if inode != after {
-                // Put aside between the two: begin again with what is aside now.
+                // The log was rotated in between, so start again with the rotated file.
                 continue;
             }
             self.rest = before.map(|(bytes, _)| bytes).unwrap_or_default();
@@ -176,7 +177,7 @@ impl LogTail {
                 self.file = Some(stamp.inode);
                 self.rest.extend(bytes);
             }
-            // It was put aside: its end is there, and the next one begins at its beginning.
+            // The log was rotated: read the rest of the old file, then the new one from its beginning.
             (_, Some(file)) => {
                 if let Some((bytes, stamp)) = folder.read_from(&self.names.before, self.read)?
                     && stamp.inode == file
@@ -212,7 +213,7 @@ mod tests {
         assert_eq!(tail.unfinished().unwrap(), "b");
         add("c\nd\n");
         dir.rename(&now, &dir, &before).unwrap();
-        // Longer at once than what was read of the last one.
+        // The new file is immediately longer than what was read of the old one.
         add("e, which is a long line\n");
         let mut lines = tail.lines(&dir).unwrap();
         lines.extend(tail.lines(&dir).unwrap());

@@ -1,4 +1,4 @@
-//! What a worker's agent sent: in pages, as it is written, and line by line.
+//! The output of a worker's agent: in pages, as it is written, and line by line.
 
 mod elsewhere;
 mod follow;
@@ -18,70 +18,70 @@ pub use elsewhere::{BroughtLogs, LogPlace};
 pub use follow::LogFollower;
 pub use lines::{LogLines, WorkerLog};
 
-/// One line of what an agent sent.
+/// One line of an agent's output.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct LogLine {
-    /// When, if the line says so.
+    /// The time, if the line contains one.
     pub ts: Option<String>,
-    /// Who wrote it, such as `agent`, `stderr` or `teamster`.
+    /// The writer, such as `agent`, `stderr` or `teamster`.
     pub from: String,
-    /// What was written, as people read it; empty where the agent only talks to itself.
+    /// The text in readable form; empty for output that is of no interest to people.
     pub text: String,
-    /// The same as it was sent, where that is something else.
+    /// The original text, if it differs.
     pub raw: Option<String>,
 }
 
-/// What an agent sent while it worked on a task.
+/// The output of an agent for one task.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Log {
-    /// Of which task; `null` when there is no log.
+    /// The task; `null` when there is no log.
     pub task_id: Option<TaskId>,
-    /// The tasks that this worker has a log of, the newest first.
+    /// The tasks for which this worker has a log, the newest first.
     pub tasks: Vec<TaskId>,
     /// The lines, in order.
     pub lines: Vec<LogLine>,
-    /// Ask again with `after` set to this for what comes next.
+    /// The value of `after` for the next request.
     pub next: u64,
-    /// Whether lines before these were left out.
+    /// Whether earlier lines were left out.
     pub cut: bool,
 }
 
-/// Sent as the event `lines`: what an agent sent since the last one. Its id says where that ended.
+/// Sent as the event `lines`: the output since the last event. Its id encodes the position where it ends.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LogPart {
-    /// Of which task; `null` when there is no log.
+    /// The task; `null` when there is no log.
     pub task_id: Option<TaskId>,
-    /// The tasks that this worker has a log of, the newest first.
+    /// The tasks for which this worker has a log, the newest first.
     pub tasks: Vec<TaskId>,
     /// The lines, in order.
     pub lines: Vec<LogLine>,
-    /// What was shown before is to be forgotten: another task, or a log that was begun anew.
+    /// Whether earlier lines are to be discarded, because of another task or a new log.
     pub begins: bool,
-    /// Whether lines before these were left out.
+    /// Whether earlier lines were left out.
     pub cut: bool,
 }
 
 /// One line of a log, for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogEntry {
-    /// When; empty when the line does not say.
+    /// The time; empty when the line contains none.
     pub ts: String,
-    /// Who; empty when the line does not say.
+    /// The writer; empty when the line contains none.
     pub from: String,
-    /// What was written.
+    /// The text.
     pub text: String,
     is_for_people: bool,
 }
 
 impl LogEntry {
-    /// Returns whether a client only talked to itself.
+    /// Returns whether the line is of no interest to people.
     pub fn says_nothing(&self) -> bool {
         self.is_for_people && self.text.is_empty()
     }
 
-    /// Reads one line of a log: as people read it where that is known, or as the agent sent it.
+    /// Parses one line of a log, in readable form if possible, or as the agent sent it.
     pub fn read(line: &str, raw: bool) -> Self {
         let Ok(entry) = serde_json::from_str::<Value>(line) else {
             return LogEntry {
@@ -128,7 +128,7 @@ fn folder(named: &NamedWorker) -> Result<Option<Dir>> {
     Ok(Some(dir))
 }
 
-/// Returns the tasks that there is a log of, the one that was written last first.
+/// Returns the tasks with a log, the most recently written first.
 fn tasks(folder: &Dir) -> Result<Vec<TaskId>> {
     let mut found: Vec<(i64, TaskId)> = Vec::new();
     for entry in folder.entries()? {
@@ -139,17 +139,17 @@ fn tasks(folder: &Dir) -> Result<Vec<TaskId>> {
             found.push((stamp.modified, task));
         }
     }
-    // File systems count time in ticks of some milliseconds: of two logs of one tick the later task's is the newer.
+    // File system timestamps are coarse: of two logs with the same time, that of the later task is the newer.
     found.sort_by(|one, other| other.cmp(one));
     Ok(found.into_iter().map(|(_, task)| task).collect())
 }
 
-/// How much of a log is passed on at once, in bytes.
+/// The maximum size of a page of a log, in bytes.
 const PAGE: u64 = 256 * 1024;
-/// The longest line that is passed on, in characters.
+/// The maximum length of a line, in characters.
 const LONGEST_LINE: usize = 8 * 1024;
 
-/// Returns the lines of a task's log, or of the latest, from the byte `after` on; of a long one only the end.
+/// Returns the lines of a task's log, or of the latest, starting at the byte `after`; only the end of a long one.
 pub fn page(app: &App, named: NamedWorker, task: Option<&TaskId>, after: u64) -> Result<Log> {
     let place = LogPlace::find(app, named)?;
     place.bring()?;
@@ -163,7 +163,7 @@ pub fn page(app: &App, named: NamedWorker, task: Option<&TaskId>, after: u64) ->
     };
     let name = layout::task_log(&task);
     let size = folder.stamp(&name)?.map_or(0, |stamp| stamp.size);
-    // A log that is shorter than what was read was put aside, and begins anew.
+    // A log that is shorter than what was read has been rotated, so it is read from its beginning.
     let from = if after > size { 0 } else { after };
     let begin = from.max(size.saturating_sub(PAGE));
     let bytes = folder.read_from(&name, begin)?;
@@ -182,10 +182,10 @@ pub fn page(app: &App, named: NamedWorker, task: Option<&TaskId>, after: u64) ->
     })
 }
 
-/// Returns one line of a log, redacted and cut.
+/// Returns one line of a log, redacted and shortened.
 fn line(text: &str) -> LogLine {
     let (said, raw) = (LogEntry::read(text, false), LogEntry::read(text, true));
-    // Redacted before it is cut: half a secret is no longer seen as one.
+    // Redacted before it is shortened, because half a secret would not be recognised.
     let fit = |text: &str| shortened(&redact(text));
     LogLine {
         ts: Some(said.ts).filter(|ts| !ts.is_empty()),
@@ -195,14 +195,14 @@ fn line(text: &str) -> LogLine {
     }
 }
 
-/// Where the first line ends that is there only from its middle on; `None` when nothing comes behind it: then its end
-/// is better than nothing.
+/// Returns the end of a first line that is incomplete at its start; `None` when nothing follows it, in which case the
+/// partial line is better than nothing.
 fn middle(bytes: &[u8]) -> Option<usize> {
     let end = bytes.iter().position(|byte| *byte == b'\n')?;
     (end + 1 < bytes.len()).then_some(end)
 }
 
-/// What is cut off is counted: whoever reads it must know that there is more.
+/// Shortens a text and states how much was cut off.
 fn shortened(text: &str) -> String {
     let Some((end, _)) = text.char_indices().nth(LONGEST_LINE) else {
         return text.to_owned();

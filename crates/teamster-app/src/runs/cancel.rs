@@ -1,7 +1,8 @@
-//! Stopping a run from elsewhere than its terminal.
+//! Stops a run from outside its terminal.
 //!
-//! The end of a run is its host's. Where one lives, it is told through the journal and obeys as it obeys Ctrl-C, wherever the
-//! run is: at work, at its plan or at its gate. Where none does, [`cancel`] ends the run itself, under the host's lock.
+//! The host ends its run. If one is alive, it receives the request through the journal and treats it like Ctrl-C, in
+//! any stage: working, at its plan or at its gate. If there is none, [`cancel`] ends the run itself, under the host's
+//! lock.
 
 use std::time::{Duration, Instant};
 
@@ -20,15 +21,15 @@ use crate::error::{AppError, ErrorKind, Result};
 use crate::trace_log;
 use crate::workers;
 
-/// How long a host may take beyond the deadline of its workers: for git, for the report, and to end by itself.
+/// How long a host may take beyond the deadline of its workers: for git, for the report, and to exit.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How long a host may take that is to kill everybody, before it is killed itself.
+/// How long a host may take to kill all workers before it is killed itself.
 const FORCE_PATIENCE: Duration = Duration::from_secs(15);
-/// How long a host may take for its last lines once the run has ended.
+/// How long a host may take to print its last lines after the run has ended.
 const LAST_LINES: Duration = Duration::from_secs(2);
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
-/// Cancels the run of a team, wherever it is, and returns how it ended. `tell` hears what is waited for meanwhile.
+/// Cancels the run of a team in any stage, and returns how it ended. `tell` receives progress messages while waiting.
 pub fn cancel(
     app: &App,
     team: &TeamName,
@@ -43,9 +44,7 @@ pub fn cancel(
     }
     let is_asked = ask_host(app, team, level, true, None)?;
     if is_asked {
-        tell(&format!(
-            "the host of {team} is told, and stops its workers"
-        ));
+        tell(&format!("the host of {team} was told to stop its workers"));
         wait_for_host(app, team, level, STOP_DEADLINE, tell)?;
     }
     let (state, _) = state_of(app.read()?, team)?;
@@ -71,7 +70,7 @@ fn ended_before(team: &TeamName, finished: &Finished) -> AppError {
     error.hint(format!("`teamster status --team {team}` shows it"))
 }
 
-/// Tells the host of a team's run to stop; returns whether there is one.
+/// Requests that the host of a team's run stop; returns whether there is one.
 pub(crate) fn ask_host(
     app: &App,
     team: &TeamName,
@@ -94,8 +93,8 @@ pub(crate) fn ask_host(
     Ok(true)
 }
 
-/// Waits until a host that was told to stop has ended. One that is to kill everybody and does not end is killed itself, if
-/// its process is proven.
+/// Waits until a host that was asked to stop has ended. A host that was asked to kill all workers and does not end is
+/// killed itself, if its process can be identified with certainty.
 pub(crate) fn wait_for_host(
     app: &App,
     team: &TeamName,
@@ -121,7 +120,7 @@ pub(crate) fn wait_for_host(
         }
         return Err(does_not_end(team, ""));
     }
-    // It prints its last lines when it has given its lock back, and whoever stops a team wants nobody of it to be left.
+    // The host prints its last lines after it has released its lock, but nothing of a stopped team may be left running.
     let (read, freed) = (app.read()?, Instant::now());
     let lives = || {
         let host = host.as_ref();
@@ -136,14 +135,14 @@ pub(crate) fn wait_for_host(
 fn does_not_end(team: &TeamName, why: &str) -> AppError {
     AppError::new(
         ErrorKind::Failed,
-        format!("the host of team {team} was told to stop and does not end{why}"),
+        format!("the host of team {team} was told to stop but has not ended{why}"),
     )
     .hint(format!(
         "`teamster cancel {team} --force` ends it; `teamster status --team {team}` shows where it is"
     ))
 }
 
-/// Ends the process that hosts a team, if its record proves which one that is.
+/// Kills the process that hosts a team, if its record identifies it with certainty.
 fn kill_host(app: &App, team: &TeamName, tell: &mut dyn FnMut(&str)) -> Result {
     let host = app.read()?.team(team)?.host();
     let Some(host) =
@@ -160,7 +159,7 @@ fn kill_host(app: &App, team: &TeamName, tell: &mut dyn FnMut(&str)) -> Result {
     }
 }
 
-/// Ends the run of a team that nobody hosts. Another run may work in the project meanwhile; its files are left to it.
+/// Ends the run of a team without a host. Another run may work in the project meanwhile; its files are not touched.
 fn end_unhosted(
     app: &App,
     team: &TeamName,
@@ -173,7 +172,7 @@ fn end_unhosted(
     let Some(_team) = TeamLock::take(&layout, team)? else {
         return Err(super::busy());
     };
-    // Held while the state files are written, where nobody else writes them.
+    // Held, if it is free, while the state files are written.
     let _project = ProjectLock::take(&opened(&project)?)?;
     let mut observer = Onlooker { level, tell };
     with_environment(
@@ -197,7 +196,7 @@ fn end_unhosted(
     )?
 }
 
-/// Watches the end of a run that nobody hosts. Nobody is asked anything there.
+/// Observes the end of a run without a host. It asks no questions.
 struct Onlooker<'a> {
     level: StopLevel,
     tell: &'a mut dyn FnMut(&str),

@@ -1,4 +1,4 @@
-//! Who works: what the command, the presets, the configuration and this machine come to.
+//! Assembles the team of a run from the command, the presets, the configuration and this machine.
 
 use teamster_agents::detect;
 use teamster_journal::payload::RunSpec;
@@ -12,10 +12,10 @@ use crate::env_vars;
 use crate::error::{AppError, Result};
 use crate::presets::Presets;
 
-/// A team, and whoever plans for it.
+/// A team and its planner.
 pub(super) struct CastTeam {
     pub(super) cast: Cast,
-    /// `engine`, or the provider of an agent.
+    /// The planner: `engine`, or the provider of an agent.
     pub(super) leader: String,
     /// The model of that agent.
     pub(super) leader_model: Option<String>,
@@ -23,7 +23,7 @@ pub(super) struct CastTeam {
 }
 
 impl RunRequest {
-    /// The team; asks when nobody has named it and none suits.
+    /// Returns the team; asks the user if none was named and none fits.
     pub(super) fn cast(&self, app: &App, request: &Request, team: &str) -> Result<CastTeam> {
         let presets = Presets::load(&app.layout, &app.config)?;
         presets.check()?;
@@ -59,14 +59,14 @@ impl RunRequest {
             CastOutcome::Ready(cast) => cast,
             CastOutcome::Ask(cast) => self.confirm(app, cast)?,
         };
-        // Copies of the same work are not for anybody to split, whatever the settings say.
+        // Copies of the same work cannot be split, whatever the settings say.
         let usual = if self.distribution.is_one() {
             app.config.leader.value.as_str()
         } else {
             AUTO
         };
         let leader = match (self.leader.as_deref().unwrap_or(usual), &cast.leader) {
-            // Whoever brought the tasks along leads.
+            // The caller that provided the tasks leads the run.
             _ if self.tasks.is_some() => None,
             (AUTO, Some(leader)) => Some(leader.clone()),
             (AUTO, None) if self.is_to_be_split(&cast) => {
@@ -87,7 +87,7 @@ impl RunRequest {
         })
     }
 
-    /// Returns whether there is something for a leader to split: nobody has made a plan, and several could share the work.
+    /// Returns whether there is work for a leader to split: there is no plan, and several members could share the work.
     fn is_to_be_split(&self, cast: &Cast) -> bool {
         let working = cast.members.iter().filter(|member| !member.is_reserved());
         self.plan.is_none()
@@ -105,7 +105,7 @@ impl RunRequest {
             return Ok(cast);
         }
         Err(
-            AppError::refused(format!("nobody was asked for; proposed is {proposal}"))
+            AppError::refused(format!("no team was named; the proposed one is {proposal}"))
                 .hint("--yes accepts that team; or name one, as in `teamster run 3:executor TASK`"),
         )
     }

@@ -1,4 +1,4 @@
-//! A run that goes on without a terminal.
+//! A run that continues without a terminal.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use crate::app::App;
 use crate::error::{AppError, ErrorKind, Result};
 use crate::workers;
 
-/// A host needs moments to begin.
+/// How long a host may take to start.
 const PATIENCE: Duration = Duration::from_secs(30);
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
@@ -27,8 +27,8 @@ pub struct DetachedHost {
     pub log: PathBuf,
 }
 
-/// Starts the host of a run that exists, and returns once it has said in the journal that it is there. `more` are
-/// options of `teamster run --resume`.
+/// Starts the host of an existing run, and returns once it has announced itself in the journal. `more` are options of
+/// `teamster run --resume`.
 pub fn begin_detached(app: &App, team: &TeamName, more: &[String]) -> Result<DetachedHost> {
     let project = workers::project_of(app, team)?;
     let before = app.read()?.position(team)?;
@@ -75,7 +75,7 @@ pub fn begin_detached(app: &App, team: &TeamName, more: &[String]) -> Result<Det
         if is_over || start.elapsed() > PATIENCE {
             return Err(AppError::new(
                 ErrorKind::Failed,
-                format!("the host of {team} did not begin"),
+                format!("the host of {team} did not start"),
             )
             .hint(format!("see {}", log.display())));
         }

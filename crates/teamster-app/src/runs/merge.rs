@@ -1,4 +1,4 @@
-//! Merging what workers without a run have finished.
+//! Merges the finished work of workers without a run.
 
 use teamster_isolate::git::{FoundRepo, Git, Repo, integration_branch};
 use teamster_journal::RunState;
@@ -13,11 +13,11 @@ use crate::env_vars;
 use crate::error::{AppError, ErrorKind, Result};
 use crate::workers;
 
-/// What was found when finished tasks were to be merged.
+/// The result of looking for finished tasks to merge.
 pub enum MergeStart {
     /// Nothing waits to be merged.
     Nothing,
-    /// Something does, and the lock is ours.
+    /// Tasks wait to be merged, and this process holds the lock.
     Ready(Box<ReadyMerge>),
 }
 
@@ -28,7 +28,7 @@ pub struct ReadyMerge {
     lock: ExclusiveLock,
 }
 
-/// Finds out whether finished tasks of a team can be merged, and with which checks.
+/// Returns whether finished tasks of a team can be merged, and with which checks.
 pub fn merge(app: &App, team: &TeamName, verify: &[String]) -> Result<MergeStart> {
     app.must_be_a_person("merging the work of a team")?;
     let config = app.read()?.team(team)?;
@@ -36,7 +36,7 @@ pub fn merge(app: &App, team: &TeamName, verify: &[String]) -> Result<MergeStart
     let known = config.run().map(|_| spec_of(app, team)).transpose()?;
     refuse_other_run(team, known.as_ref(), &state)?;
     let lock = lock(app, team)?.ok_or_else(busy)?;
-    // Until the lock was ours, somebody else could merge, land or begin.
+    // Another process could have merged, landed or started a run before the lock was taken.
     let (state, _) = state_of(app.read()?, team)?;
     refuse_other_run(team, known.as_ref(), &state)?;
     let goes_on = known.filter(|spec| spec.collects && state.finished.is_none());
@@ -73,7 +73,7 @@ pub fn merge(app: &App, team: &TeamName, verify: &[String]) -> Result<MergeStart
 }
 
 impl ReadyMerge {
-    /// Merges what is finished and opens the gate, which nobody is waited for at.
+    /// Merges the finished work and opens the gate, without waiting for an answer.
     pub fn host(self, app: &App, observer: &mut dyn RunObserver) -> Result<HostExit> {
         host_from(
             app,
@@ -86,7 +86,7 @@ impl ReadyMerge {
     }
 }
 
-/// Refuses while a run of the team is not over: it merges by itself.
+/// Refuses while a run of the team is unfinished, because it merges by itself.
 fn refuse_other_run(team: &TeamName, spec: Option<&RunSpec>, state: &RunState) -> Result {
     let is_other = spec.is_some_and(|spec| !spec.collects);
     if !is_other || state.is_over_for_good() {
@@ -117,7 +117,7 @@ fn repository(app: &App, team: &TeamName) -> Result<FoundRepo> {
     found.map_err(|error| AppError::refused(error.message).hint(error.hint))
 }
 
-/// Returns where the merged work begins: at what is checked out, or where the team's branch left that.
+/// Returns the base of the merged work: the checked-out commit, or where the team's branch left it.
 fn base(found: &FoundRepo, team: &TeamName) -> Result<Base> {
     let branch = found.branch.clone();
     if let Some(branch) = branch.as_ref().filter(|name| name.starts_with("omc-team/")) {
@@ -140,7 +140,7 @@ fn base(found: &FoundRepo, team: &TeamName) -> Result<Base> {
     })
 }
 
-/// Returns whether the team's branch has merged work that is in no branch of the user's.
+/// Returns whether the team's branch has merged work that is in none of the user's branches.
 fn is_ahead(found: &FoundRepo, team: &TeamName, base: &Base) -> Result<bool> {
     let merged = found
         .repo

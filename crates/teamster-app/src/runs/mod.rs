@@ -1,8 +1,8 @@
-//! Runs: from what was asked for to a host that takes it to its end.
+//! Runs: from a request to a host that carries it out.
 //!
-//! [`prepare`] finds everything that can be wrong with a request before anything is made, [`PreparedRun::create`] makes the
-//! team, and [`host`] owns the run from there on. A run that exists is taken up with [`resume`]; [`begin_detached`] lets
-//! another process host it.
+//! [`prepare`] finds all problems of a request before anything is created, [`PreparedRun::create`] creates the team,
+//! and [`host`] carries out the run. An existing run is continued with [`resume`]; [`begin_detached`] lets another
+//! process host it.
 
 mod cancel;
 mod casting;
@@ -45,31 +45,31 @@ pub use detached::{DetachedHost, begin_detached};
 pub use merge::{MergeStart, ReadyMerge, merge};
 pub use prepare::{PreparedRun, RunRequest, StartedRun, prepare};
 
-/// How long one run of a check may take.
+/// The time limit of one check.
 const CHECK_LIMIT: Duration = Duration::from_secs(30 * 60);
 /// How long workers may take to stop.
 const STOP_DEADLINE: Duration = Duration::from_secs(60);
-/// Events that are read at once.
+/// The number of events that are read at once.
 const PAGE: usize = 1_000;
 
-/// What changes when a run that exists is taken up.
+/// The changes for an existing run when it is resumed.
 #[derive(Clone, Debug)]
 pub struct ResumeRequest {
     /// The team.
     pub team: TeamName,
     /// Limits that replace those of the run.
     pub budget: Budget,
-    /// How often what the checks find is worked on, instead of as often as before.
+    /// The new maximum number of fix rounds.
     pub max_fix: Option<u32>,
-    /// Who decides at the gate, instead of who did before.
+    /// Who decides at the gate from now on.
     pub approve: Option<Approve>,
-    /// Whether the merged work is reviewed, instead of what was said before.
+    /// Whether the merged work is reviewed from now on.
     pub review: Option<ReviewMode>,
-    /// What becomes of commands of the project that were not accepted yet.
+    /// How to treat commands of the project that were not accepted yet.
     pub unknown: Unknown,
 }
 
-/// Checks that a run that exists can be taken up, and returns its specification.
+/// Checks that an existing run can be resumed, and returns its specification.
 pub fn resume(app: &App, request: &ResumeRequest) -> Result<RunSpec> {
     app.must_be_a_person("running a team")?;
     let team = &request.team;
@@ -107,14 +107,14 @@ fn check_budget(budget: &Budget) -> Result {
     }
 }
 
-/// Returns whether a run that is taken up goes on working. At the gate it waits for a person or does what they decided, and
-/// that must be possible without trust when it is to reject the work.
+/// Returns whether a resumed run continues to work. At the gate it only waits for a person or carries out their
+/// decision, and rejecting the work must be possible without trusting the project.
 fn goes_on(app: &App, team: &TeamName) -> Result<bool> {
     let (state, _) = state_of(app.read()?, team)?;
     Ok(!state.is_over_for_good() && state.stage != Some(Stage::Approval))
 }
 
-/// Returns where a run is, by its journal, and the position of the last event.
+/// Returns the state of a run according to its journal, and the position of the last event.
 pub fn state_of(from: &dyn Read, team: &TeamName) -> Result<(RunState, u64)> {
     let mut state = RunState::default();
     let mut seen = 0;
@@ -140,13 +140,13 @@ pub fn spec_of(app: &App, team: &TeamName) -> Result<RunSpec> {
     RunSpec::strict(recorded).map_err(|error| {
         AppError::new(
             ErrorKind::Failed,
-            format!("what team {team} is to do cannot be read: {error}"),
+            format!("the run specification of team {team} cannot be read: {error}"),
         )
         .hint("look at config.json of the team; a newer teamster may have written it")
     })
 }
 
-/// Makes sure that the user accepts what comes with the project before a run that exists goes on.
+/// Requires that the user accepts the project's commands before an existing run continues.
 pub fn require_trust(app: &App, team: &TeamName, spec: &RunSpec, unknown: Unknown) -> Result {
     let project = workers::project_of(app, team)?;
     let settings = workers::settings(app, &project)?;
@@ -161,7 +161,7 @@ pub fn require_trust(app: &App, team: &TeamName, spec: &RunSpec, unknown: Unknow
     )
 }
 
-/// Takes the lock of a team's host; `None` when somebody else has it, or another run works in the project.
+/// Takes the lock of a team's host; `None` when another process holds it, or another run works in the project.
 pub fn lock(app: &App, team: &TeamName) -> Result<Option<ExclusiveLock>> {
     let project = workers::project_of(app, team)?;
     let dir = opened(&project)?;
@@ -174,7 +174,7 @@ pub fn lock(app: &App, team: &TeamName) -> Result<Option<ExclusiveLock>> {
     }
 }
 
-/// Takes the right to host a team as well, or returns `None` when another process has it, on whatever machine.
+/// Also acquires the store's right to host the team; returns `None` when another process has it, on any machine.
 fn with_right(app: &App, team: &TeamName, lock: ExclusiveLock) -> Result<Option<ExclusiveLock>> {
     Ok(lock.with_right(&app.shared_store()?, team)?.ok())
 }
@@ -194,15 +194,18 @@ pub fn is_hosted(app: &App, team: &TeamName) -> Result<bool> {
     Ok(host.is_some_and(|host| !is_gone(&host)))
 }
 
-/// Opens the folder of a project. One that is gone is not made again: nothing of the work would be in it.
+/// Opens the folder of a project. A missing one is not created again, because it would not contain the work.
 fn opened(project: &Path) -> Result<Dir> {
     Dir::open_root(project)?.ok_or_else(|| {
-        AppError::not_found(format!("the project {} is not there", project.display()))
-            .hint("the team works on that folder; bring it back, or remove the team")
+        AppError::not_found(format!(
+            "the project folder {} does not exist",
+            project.display()
+        ))
+        .hint("the team works on that folder; restore it, or remove the team")
     })
 }
 
-/// Returns the error for whoever would host a run that another process hosts.
+/// Returns the error for a run that another process already hosts.
 pub fn busy() -> AppError {
     AppError::new(
         ErrorKind::Conflict,
@@ -211,7 +214,7 @@ pub fn busy() -> AppError {
     .hint("`teamster status` shows it; one run at a time works in a project")
 }
 
-/// Hosts a run of which this process has the lock, to its end or as far as it goes.
+/// Hosts a run whose lock this process holds, until it ends or has to stop.
 pub fn host(
     app: &App,
     team: &TeamName,
@@ -222,12 +225,12 @@ pub fn host(
     host_from(app, team, spec, HostStart::GoOn, lock, observer)
 }
 
-/// Whether a host goes on with the team's last run.
+/// Whether a host continues the team's last run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum HostStart {
-    /// It does, or shows how that ended.
+    /// It continues that run, or shows how it ended.
     GoOn,
-    /// It does unless that is over; then it begins another one.
+    /// It continues that run unless it has ended; then it begins another one.
     Anew,
 }
 
@@ -270,7 +273,7 @@ fn host_from(
     done
 }
 
-/// Gives `work` everything outside a team's run that a host works with.
+/// Calls `work` with the environment that a host needs besides the run itself.
 fn with_environment<T>(
     app: &App,
     store: &dyn Store,
@@ -329,7 +332,8 @@ fn with_environment<T>(
     Ok(work(environment))
 }
 
-/// A host that cannot go on has stopped its workers. What they did is kept, and another host takes the run up.
+/// Returns the error of a host that cannot continue. It has stopped its workers; their work is kept, and another host
+/// can resume the run.
 fn failed(team: &TeamName, collects: bool, trace: Option<String>, error: RunError) -> AppError {
     let error = match error {
         RunError::Store(error) => error.into(),
@@ -356,11 +360,11 @@ fn failed(team: &TeamName, collects: bool, trace: Option<String>, error: RunErro
     error.hint(hint)
 }
 
-/// Refuses to change a task to an agent: in a run that goes on any task, otherwise one that is not its own, and whose it is
-/// in any case.
+/// Refuses an agent's change to a task: to any task while a run is in progress, otherwise to tasks of others, and to
+/// the assignment in any case.
 pub fn may_change_task(app: &App, team: &TeamName, id: &TaskId, edit: &Edit) -> Result {
     if edit.owner.is_some() {
-        app.must_be_a_person("giving a task to somebody else")?;
+        app.must_be_a_person("assigning a task")?;
     }
     if open_run(app, team)?.is_some() {
         return app.must_be_a_person("changing a task of a run");
@@ -373,14 +377,14 @@ pub fn may_change_task(app: &App, team: &TeamName, id: &TaskId, edit: &Edit) -> 
         return Ok(());
     }
     Err(AppError::refused(format!(
-        "task {id} is not {}'s, and changing it is for people",
+        "task {id} does not belong to {}, and changing it is for people",
         app.actor.name()
     ))
     .hint("send a message to the lead instead: `teamster message send --to lead …`"))
 }
 
-/// Refuses to agents what the bridges of a run do for them: claiming tasks and saying how they ended. Otherwise an agent could
-/// complete the task of another without doing it, or keep it from everybody.
+/// Refuses agents the claim operations that the bridges of a run perform for them. Otherwise an agent could complete
+/// another agent's task without doing it, or block it for everyone.
 pub fn may_hold_claims(app: &App, team: &TeamName) -> Result {
     if open_run(app, team)?.is_none() {
         return Ok(());
@@ -388,11 +392,11 @@ pub fn may_hold_claims(app: &App, team: &TeamName) -> Result {
     app.must_be_a_person("claiming and ending tasks of a run")
         .map_err(|error| {
             error
-                .hint("your task is claimed for you, and is done when you end; `teamster ask` asks")
+                .hint("your task is claimed for you and completed when you finish; `teamster ask` asks a question")
         })
 }
 
-/// Refuses to agents to change the tickets of their run: its phases wait for them.
+/// Refuses agents to change the tickets of their run, because its phases depend on them.
 pub fn may_change_tickets(app: &App) -> Result {
     if app.is_below_bridge() && open_run(app, &app.team(None)?)?.is_some() {
         return app.must_be_a_person("changing the tickets of a run");
@@ -400,7 +404,7 @@ pub fn may_change_tickets(app: &App) -> Result {
     Ok(())
 }
 
-/// Sends the tasks of a plan that name a role to those members of a run's team who have it. Other teams have no roles.
+/// Assigns the tasks of a plan that name a role to the members of the run with that role. Other teams have no roles.
 pub fn assign_roles(app: &App, team: &TeamName, plan: &mut Plan) -> Result {
     let Some(role) = plan.roles.iter().flatten().next() else {
         return Ok(());
@@ -420,25 +424,25 @@ pub fn assign_roles(app: &App, team: &TeamName, plan: &mut Plan) -> Result {
     Ok(())
 }
 
-/// Returns what the run of a team has come to; `None` when it has none, or one that is over.
+/// Returns the state of a team's run; `None` when it has none, or only a finished one.
 fn open_run(app: &App, team: &TeamName) -> Result<Option<RunState>> {
     let read = app.read()?;
     let (state, _) = match read.team(team) {
         Ok(config) if config.run().is_some() => state_of(read, team)?,
-        // Whether there is such a team is for the store to say.
+        // Whether the team exists is checked by the store.
         _ => return Ok(None),
     };
-    // Merging what is finished changes nothing about who works on what.
+    // Merging finished work does not affect the assignment of tasks.
     let collects = state.spec.as_ref().is_some_and(|spec| spec.collects);
     Ok((state.finished.is_none() && !collects).then_some(state))
 }
 
-/// Refuses to add tasks to a run that goes on: a worker proposes them, and nobody adds more than the run would follow.
+/// Refuses to add tasks to a run in progress by agents, which may only propose them, and beyond the limit of the run.
 pub fn may_add_tasks(app: &App, team: &TeamName, count: usize) -> Result {
     let Some(state) = open_run(app, team)? else {
         return Ok(());
     };
-    app.must_be_a_person("adding a task to a run, or letting one begin anew,")?;
+    app.must_be_a_person("adding a task to a run, or restarting one,")?;
     let most = app.config.run_max_tasks.value;
     if state.added.len() + count <= most {
         return Ok(());
@@ -447,5 +451,7 @@ pub fn may_add_tasks(app: &App, team: &TeamName, count: usize) -> Result {
         "{} tasks were added to the run of {team}, and the setting run.max_tasks allows {most}",
         state.added.len()
     ))
-    .hint("wait for its end and run the rest by itself, or raise the setting before a run begins"))
+    .hint(
+        "wait until it ends and run the rest separately, or raise the setting before a run begins",
+    ))
 }

@@ -1,4 +1,4 @@
-//! From what was asked for to the specification of a run, and to its team.
+//! Turns a request into the specification of a run, and creates its team.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -35,72 +35,72 @@ use crate::prompts::PromptFiles;
 use crate::trust::{self, Unknown};
 use crate::workers;
 
-/// The longest plan file.
+/// The maximum size of a plan file, in bytes.
 const PLAN_LIMIT: usize = 4 * 1024 * 1024;
 
-/// What is asked for when a run is begun.
+/// A request to start a run.
 #[derive(Clone, Debug, Default)]
 #[allow(
     clippy::struct_excessive_bools,
     reason = "each is a choice of its own that the user makes"
 )]
 pub struct RunRequest {
-    /// Who works and on what: `[N:agent[:role][,…]] TASK`.
+    /// The team and the task: `[N:agent[:role][,…]] TASK`.
     pub words: Vec<String>,
-    /// The team's name; `None` for one that is made from the task and the time.
+    /// The team's name; `None` to derive one from the task and the time.
     pub team: Option<String>,
     /// The preset that the team is taken from.
     pub preset: Option<String>,
     /// The file with the plan.
     pub plan: Option<PathBuf>,
-    /// The tasks of a plan that whoever asks has made, as in a plan file.
+    /// The tasks of a plan that the caller provides, as in a plan file.
     pub tasks: Option<Value>,
     /// Commands that verify the result; empty for those of the preset or the project.
     pub verify: Vec<String>,
     /// The flow that the run follows: `staged`, `party` or `pdca`; `None` for the preset's, else `staged`.
     pub flow: Option<String>,
-    /// Who plans: `engine`, an agent, or `auto`, which `None` stands for: whom the preset names, else the first of the team
-    /// that can when there is something to split.
+    /// The planner: `engine`, an agent, or `auto`. `None` means `auto`: the preset's leader, otherwise the first
+    /// capable member, if there is work to split.
     pub leader: Option<String>,
-    /// What becomes of a sentence that nobody plans.
+    /// How a sentence without a plan is distributed among the workers.
     pub distribution: Distribution,
     /// Who decides at the gate.
     pub approve: Option<Approve>,
-    /// How often what the checks find is worked on.
+    /// The maximum number of fix rounds.
     pub max_fix: Option<u32>,
     /// Whether the merged work is reviewed before the gate opens.
     pub review: ReviewMode,
-    /// Where the work begins; `None` for the commit that is checked out.
+    /// The commit where the work begins; `None` for the checked-out one.
     pub base: Option<String>,
-    /// The address of the repository that the work of other machines travels through.
+    /// The URL of the repository through which the work of other machines is exchanged.
     pub repo: Option<String>,
-    /// What it may cost.
+    /// The budget.
     pub budget: Budget,
     /// Agents for this run only, each `NAME=KIND:ARGUMENT`.
     pub providers: Vec<String>,
-    /// Whether everybody works in the project's own folder.
+    /// Whether all workers work in the project's own folder.
     pub in_place: bool,
-    /// Whether workers run in panes of tmux.
+    /// Whether workers run in tmux panes.
     pub tmux: bool,
-    /// Whether it is written down what is wanted before it is worked on.
+    /// Whether requirements are written before the work begins.
     pub requirements: bool,
-    /// Whether a person has to accept the plan; `None` for yes where a leader plans and a person is at the terminal.
+    /// Whether a person must accept the plan; `None` means yes if a leader plans and a person is at the terminal.
     pub approve_plan: Option<bool>,
-    /// Whether the leader decides everything by itself, and nobody is asked what it cannot know.
+    /// Whether the leader makes its own assumptions instead of asking a person.
     pub assume: bool,
-    /// Whether another process will host the run, which has no terminal.
+    /// Whether another process, without a terminal, will host the run.
     pub is_detached: bool,
-    /// Whether a team that is only proposed is accepted.
+    /// Whether to accept a proposed team without asking.
     pub accept_team: bool,
 }
 
-/// Finds everything that can be wrong with a request, before anything is made.
+/// Finds all problems of a request before anything is created.
 pub fn prepare(app: &App, request: &RunRequest) -> Result<PreparedRun> {
     app.must_be_a_person("running a team")?;
     request.prepare(app)
 }
 
-/// A run that can be begun.
+/// A run that is ready to start.
 pub struct PreparedRun {
     team: TeamName,
     project: PathBuf,
@@ -110,18 +110,18 @@ pub struct PreparedRun {
     prompts: Prompts,
 }
 
-/// A run that was begun: its team is there, and its lock is ours.
+/// A run that was started: its team exists, and this process holds its lock.
 pub struct StartedRun {
     /// The team.
     pub team: TeamName,
-    /// What it is to do.
+    /// The specification of the run.
     pub spec: RunSpec,
     /// The lock of its host.
     pub lock: ExclusiveLock,
 }
 
 impl RunRequest {
-    /// Returns the address of the repository that machines share, if one is named.
+    /// Returns the URL of the repository that machines share, if one is given.
     fn shared_repo(&self) -> Result<Option<String>> {
         let Some(url) = &self.repo else {
             return Ok(None);
@@ -136,7 +136,7 @@ impl RunRequest {
         let request = Request::parse(&self.words).map_err(|error| {
             AppError::usage(error.to_string()).hint("see `teamster run --help`")
         })?;
-        // What was typed is looked at before what is there.
+        // The arguments are checked before the project.
         let team = self.team_name(app, &request.task)?;
         let project = app.layout.project.clone();
         recordable(&project, "the project")?;
@@ -222,7 +222,7 @@ impl RunRequest {
                 | GitProblem::NotRepository
                 | GitProblem::Bare
                 | GitProblem::NoCommits => format!(
-                    "{}; or let everybody work in the project's own folder with --no-worktrees",
+                    "{}; or let all workers work in the project's own folder with --no-worktrees",
                     error.hint
                 ),
                 _ => error.hint,
@@ -236,7 +236,7 @@ impl RunRequest {
         let is_ours = |branch: &String| branch == "omc-team" || branch.starts_with("omc-team/");
         if let Some(branch) = base.branch.as_ref().filter(|branch| is_ours(branch)) {
             return Err(AppError::refused(format!(
-                "{branch} is a name for branches of teams, and nothing can land there"
+                "{branch} is reserved for branches of teams, and nothing can land there"
             ))
             .hint("switch to a branch of your own, or rename this one"));
         }
@@ -250,7 +250,7 @@ impl RunRequest {
                 branch: found.branch.clone(),
             });
         };
-        // A branch is meant before a tag of the same name: it is where the work may land.
+        // A branch takes precedence over a tag of the same name, because the work may land on it.
         let tip = found.repo.branch_tip(name)?;
         let branch = match tip {
             Some(_) => Some(name.clone()),
@@ -273,7 +273,7 @@ impl RunRequest {
         })
     }
 
-    /// Returns the flow that was asked for, else that of the preset.
+    /// Returns the requested flow, otherwise that of the preset.
     fn flow_name(&self, cast: &CastTeam) -> String {
         let of_preset = cast.cast.flow.as_ref().map(|own| own.flow.name.clone());
         let asked = self.flow.clone().or(of_preset);
@@ -298,7 +298,7 @@ impl RunRequest {
         Ok((Some(plan), Some(name)))
     }
 
-    /// Returns the plan that comes with the run: that of whoever asks, else that of the preset where no agent plans.
+    /// Returns the plan that comes with the run: the caller's, otherwise the preset's if no agent plans.
     fn given_plan(&self, team: &CastTeam) -> Result<Option<GivenPlan>> {
         if let Some(tasks) = &self.tasks {
             let bytes = serde_json::to_vec(&json!({ "tasks": tasks })).unwrap_or_default();
@@ -307,7 +307,7 @@ impl RunRequest {
             if plan.tasks.iter().any(|task| !task.task.verify.is_empty()) {
                 return Err(
                     AppError::refused("these tasks name commands in `verify`").hint(
-                        "leave them out: commands that verify the work are the person's to give",
+                        "leave them out: only the person can give commands that verify the work",
                     ),
                 );
             }
@@ -400,7 +400,7 @@ impl RunRequest {
     }
 }
 
-/// Refuses a run whose plan came with it and is for somebody who is not in the team.
+/// Refuses a run whose given plan assigns tasks to workers that are not in the team.
 fn check_given(spec: &RunSpec) -> Result {
     let Some(given) = &spec.given else {
         return Ok(());
@@ -419,10 +419,10 @@ fn check_given(spec: &RunSpec) -> Result {
     {
         let (roles, agents) = (missing.join(" and "), &spec.agents);
         return Err(AppError::refused(format!(
-            "the plan of the team {preset} has tasks for {roles}, and nobody in {agents} is that"
+            "the plan of the team {preset} has tasks for {roles}, and no member of {agents} has that role"
         ))
         .hint(format!(
-            "name somebody for each, as in `1:claude:{first}`; or leave the crew to the preset; or let an agent plan with --leader"
+            "name an agent for each, as in `1:claude:{first}`; or leave the members to the preset; or let an agent plan with --leader"
         )));
     }
     let plan =
@@ -435,7 +435,7 @@ fn check_given(spec: &RunSpec) -> Result {
 }
 
 impl PreparedRun {
-    /// Makes the team. From then on the run can be taken up by anybody.
+    /// Creates the team. From then on the run can be resumed by any host.
     pub fn create(self, app: &App, unknown: Unknown) -> Result<StartedRun> {
         let dir = Dir::open_or_create_root(&self.project)?;
         let members = self.trusted_members(app, unknown)?;
@@ -458,7 +458,7 @@ impl PreparedRun {
         })
     }
 
-    /// Everyone with what they can do. Nothing that comes with the project is started which was not accepted.
+    /// Returns all members with their capabilities. Commands of the project that were not accepted are never started.
     fn trusted_members(&self, app: &App, unknown: Unknown) -> Result<Vec<NewMember>> {
         let settings = workers::settings(app, &self.project)?;
         let mut members = Vec::new();
@@ -481,7 +481,7 @@ impl PreparedRun {
         Ok(members)
     }
 
-    /// Shows what would be done to `show`, and starts nothing.
+    /// Shows to `show` what the run would do, without starting anything.
     pub fn preview<T>(&self, app: &App, show: impl FnOnce(&Preview<'_>) -> T) -> Result<T> {
         let sentence;
         let assigned;
@@ -498,7 +498,7 @@ impl PreparedRun {
             let preset = self.spec.preset.as_deref().unwrap_or_default();
             let by = match given.by {
                 GivenBy::Preset => format!("the preset {preset}"),
-                GivenBy::Session => "whoever starts the run".to_owned(),
+                GivenBy::Session => "the caller of the run".to_owned(),
             };
             (&assigned, by)
         } else {
@@ -537,7 +537,7 @@ impl PreparedRun {
         }))
     }
 
-    /// Returns what whoever plans would be told; `None` when nobody plans. No check was run yet.
+    /// Returns the prompt for the planner; `None` when no agent plans. No check has been run yet.
     fn leader_prompt(&self, app: &App) -> Result<Option<String>> {
         if self.spec.leading_agent().is_none() || self.plan.is_some() {
             return Ok(None);
@@ -572,7 +572,7 @@ impl PreparedRun {
             overview: &RepositoryOverview::new(&tracked, &readme.unwrap_or_default()),
             checks: &checks,
             budget: &self.spec.budget,
-            // As the host decides it when it plans.
+            // The host decides this in the same way when it plans.
             may_ask: !self.spec.assume
                 && (self.spec.approve == Approve::Ask || self.spec.approve_plan || app.can_ask()),
             requirements: self.spec.requirements,
@@ -586,7 +586,7 @@ impl PreparedRun {
         Ok(Some(prompt))
     }
 
-    /// Returns how many files of the user are not committed, and so no part of the base.
+    /// Returns how many files of the user are uncommitted, and so not part of the base.
     pub fn uncommitted(&self) -> usize {
         self.spec.uncommitted
     }

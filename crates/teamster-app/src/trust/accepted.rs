@@ -1,4 +1,4 @@
-//! What the user accepted: `trust.json` beside the user's own settings.
+//! Stores what the user accepted in `trust.json` beside the user's own settings.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -17,22 +17,22 @@ use crate::error::{AppError, ErrorKind, Result};
 const SCHEMA: u64 = 1;
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What was accepted of one project.
+/// What was accepted for one project.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Accepted {
-    /// The number of the files as they were.
+    /// The digest of the accepted files.
     pub digest: String,
     /// When it was accepted.
     #[serde(rename = "acceptedAt")]
     pub at: Time,
-    /// Which files those were.
+    /// The names of those files.
     pub files: Vec<String>,
-    /// The checks of the project that may run, each by its text. Older files do not have them.
+    /// The checks of the project that may run, by their text. Files of older versions lack them.
     #[serde(default)]
     pub checks: BTreeSet<String>,
 }
 
-/// What was accepted of this project.
+/// Returns what was accepted for this project.
 pub(super) fn find(layout: &Layout) -> Result<Option<Accepted>> {
     let Some(folder) = Dir::open_root(layout.user_folder())? else {
         return Ok(None);
@@ -49,7 +49,7 @@ pub(super) fn find(layout: &Layout) -> Result<Option<Accepted>> {
     }
 }
 
-/// Writes down what was accepted of this project.
+/// Stores what was accepted for this project.
 pub(super) fn put(layout: &Layout, accepted: &Accepted) -> Result {
     let folder = make(layout.user_folder())?;
     change(&folder, |projects| {
@@ -59,7 +59,7 @@ pub(super) fn put(layout: &Layout, accepted: &Accepted) -> Result {
     Ok(())
 }
 
-/// Takes back what was accepted of this project; whether there was anything.
+/// Revokes what was accepted for this project; returns whether there was anything.
 pub fn revoke(layout: &Layout) -> Result<bool> {
     match Dir::open_root(layout.user_folder())? {
         None => Ok(false),
@@ -69,7 +69,7 @@ pub fn revoke(layout: &Layout) -> Result<bool> {
     }
 }
 
-/// The user's settings may have no folder yet, nor the folder above it.
+/// Creates the folder of the user's settings and its parent, if they do not exist.
 fn make(folder: &Path) -> Result<Dir> {
     if let Some(above) = folder.parent() {
         Dir::open_or_create_root(above)?;
@@ -84,7 +84,7 @@ fn change(folder: &Dir, edit: impl FnOnce(&mut Object) -> bool) -> Result<bool> 
             return Err(AppError::new(
                 ErrorKind::Conflict,
                 format!(
-                    "somebody else changes {} all the time",
+                    "another process keeps changing {}",
                     folder.join(TRUST).display()
                 ),
             )
@@ -94,7 +94,7 @@ fn change(folder: &Dir, edit: impl FnOnce(&mut Object) -> bool) -> Result<bool> 
     let mut whole = read(folder)?;
     let projects = whole.entry("projects").or_insert_with(|| json!({}));
     let Value::Object(projects) = projects else {
-        return Err(damaged(folder, "`projects` is no object"));
+        return Err(damaged(folder, "`projects` is not an object"));
     };
     let is_changed = edit(projects);
     if is_changed {
@@ -103,7 +103,7 @@ fn change(folder: &Dir, edit: impl FnOnce(&mut Object) -> bool) -> Result<bool> 
     Ok(is_changed)
 }
 
-/// The whole file. One that cannot be understood trusts nothing, and is never written over.
+/// Reads the whole file. One that cannot be parsed trusts nothing, and is never overwritten.
 fn read(folder: &Dir) -> Result<Object> {
     let Some((bytes, _)) = folder.read(TRUST)? else {
         let mut new = Object::new();
@@ -128,5 +128,5 @@ fn damaged(folder: &Dir, why: &str) -> AppError {
         "{} cannot be understood, so no project is trusted: {why}",
         folder.join(TRUST).display()
     ))
-    .hint("move it away; every project is then asked about again")
+    .hint("move it away; you are then asked about every project again")
 }

@@ -1,4 +1,4 @@
-//! What the files of a project would have us do.
+//! The capabilities that the files of a project request.
 
 use std::path::Path;
 
@@ -14,10 +14,10 @@ use crate::env_vars;
 use crate::error::Result;
 use crate::presets::Presets;
 
-/// Providers that are a program of whoever names them.
+/// Prefixes of providers that run a program named in the settings.
 const PROGRAMS: [&str; 2] = ["command:", "scripted:"];
 
-/// Returns everything that a project asks for.
+/// Returns every capability that a project requests.
 pub(super) fn all(
     layout: &Layout,
     config: &Config,
@@ -93,7 +93,7 @@ pub(super) fn all(
     Ok(capabilities)
 }
 
-/// A check that was found in the project's own files, unless it is among these already.
+/// Returns a check that was found in the project's own files as a capability, unless it is already known.
 pub(super) fn of_check(known: &[ProjectCapability], check: &Check) -> Option<ProjectCapability> {
     let mut known = known.iter();
     let is_known = known

@@ -1,9 +1,9 @@
 //! Whether commands that come with a project may run.
 //!
-//! A repository can be anybody's. What its `.teamster` folder would make us run or let agents do, and the checks that are
-//! found in its files, count only after the user saw them and accepted them. Any change is seen and asked about again.
-//! Whoever runs something of it looks once more at what it really read, at the moment it runs it ([`CurrentTrust`]), so
-//! nothing slips in between the answer and the run.
+//! A repository may come from anyone. The commands in its `.teamster` folder, the permissions that it grants to agents,
+//! and the checks found in its files count only after the user has seen and accepted them. Any change has to be
+//! accepted again. Code that runs one of them checks what it actually read once more, immediately before running it
+//! ([`CurrentTrust`]), so that nothing can change between the answer and the run.
 
 mod accepted;
 mod capabilities;
@@ -29,10 +29,10 @@ pub use accepted::{Accepted, revoke};
 pub use run::{CurrentTrust, accepted_prompts, require_for_run, worktree_setup};
 pub use snapshot::Snapshot;
 
-/// Something that the project's files would have us do.
+/// A capability that the project's files request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ProjectCapability {
-    /// The setting it stands in.
+    /// The setting that requests it.
     pub setting: String,
     /// The command, or what is allowed.
     pub text: String,
@@ -40,41 +40,41 @@ pub struct ProjectCapability {
     pub from: String,
     #[serde(skip)]
     needed: Needed,
-    /// Whether it was found in a file that is no setting of ours, such as a Makefile.
+    /// Whether it was found in a file that does not belong to teamster, such as a Makefile.
     #[serde(skip)]
     is_found: bool,
 }
 
-/// When a capability is fulfilled.
+/// When a capability is used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Needed {
     /// Whenever an agent runs.
     Always,
-    /// When an agent is told something.
+    /// When an agent gets a prompt.
     Prompt,
     /// When an agent of this provider runs.
     By(String),
-    /// When a worktree is made usable.
+    /// When a worktree is prepared.
     Setup,
     /// When a run is verified by this command.
     Check,
 }
 
-/// How far a project is trusted.
+/// The trust state of a project.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TrustState {
-    /// It asks for nothing.
+    /// It requests nothing.
     Nothing,
-    /// What it asks for was accepted.
+    /// Its requests were accepted.
     Accepted,
-    /// It was never asked about.
+    /// The user has never been asked about it.
     New,
-    /// It has changed since.
+    /// It has changed since it was accepted.
     Changed,
 }
 
 impl TrustState {
-    /// The word in `--json`.
+    /// Returns the name in `--json`.
     pub fn word(self) -> &'static str {
         match self {
             Self::Nothing => "nothing",
@@ -85,31 +85,31 @@ impl TrustState {
     }
 }
 
-/// What a project asks for, and what was said to it.
+/// What a project requests, and what was accepted.
 #[derive(Clone, Debug)]
 pub struct ProjectDemands {
     layout: Layout,
-    /// Everything it asks for.
+    /// Every requested capability.
     pub capabilities: Vec<ProjectCapability>,
-    /// Its files as they are.
+    /// The current state of its files.
     pub snapshot: Snapshot,
-    /// What was accepted, if ever.
+    /// What was accepted, if anything.
     pub accepted: Option<Accepted>,
 }
 
-/// What to do with a project that is not trusted yet.
+/// How to treat a project that is not trusted yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unknown {
-    /// Say no.
+    /// Refuse it.
     Refuse,
-    /// Ask whoever sits at the terminal.
+    /// Ask the person at the terminal.
     Ask,
-    /// The user said yes by a flag.
+    /// Accept it, because the user passed a flag.
     Accept,
 }
 
 impl Unknown {
-    /// What `--trust-project` says.
+    /// Returns the choice that `--trust-project` makes.
     pub fn of_flag(trust_project: bool) -> Self {
         if trust_project {
             Self::Accept
@@ -119,21 +119,21 @@ impl Unknown {
     }
 }
 
-/// What is about to run.
+/// An agent that is about to be started.
 #[derive(Clone, Copy, Debug)]
 pub struct PlannedStart<'a> {
-    /// The agent.
+    /// The provider of the agent.
     pub provider: &'a Provider,
     /// The script that it plays, as it was read for that; `None` before it was read.
     pub script: Option<&'a [u8]>,
-    /// Whether it gets a worktree, which has to be made usable.
+    /// Whether it gets a worktree, which has to be prepared.
     pub has_worktree: bool,
 }
 
-/// What a whole team is about to run.
+/// A team that is about to be started.
 #[derive(Clone, Copy, Debug)]
 pub struct TeamPlan<'a> {
-    /// The agents of all its members, and of whoever plans.
+    /// The providers of all its members, and of the planner.
     pub providers: &'a [Provider],
     /// Whether they get worktrees.
     pub has_worktrees: bool,
@@ -156,7 +156,7 @@ impl TeamPlan<'_> {
     fn needs(&self, capability: &ProjectCapability) -> bool {
         match &capability.needed {
             Needed::Always | Needed::Prompt => true,
-            // What is said about a kind holds for every provider of that kind.
+            // A rule for a kind applies to every provider of that kind.
             Needed::By(name) => self
                 .providers
                 .iter()
@@ -170,12 +170,12 @@ impl TeamPlan<'_> {
 }
 
 impl ProjectDemands {
-    /// Looks at a project with the settings that were read from it.
+    /// Examines a project with the settings that were read from it.
     pub fn look(layout: &Layout, config: &Config) -> Result<Self> {
         Self::look_at(layout, config, &Presets::of_project(layout, config)?)
     }
 
-    /// The same with the presets that were read from it.
+    /// Examines a project with the settings and presets that were read from it.
     pub fn look_at(layout: &Layout, config: &Config, presets: &Presets) -> Result<Self> {
         Ok(Self {
             layout: layout.clone(),
@@ -185,7 +185,7 @@ impl ProjectDemands {
         })
     }
 
-    /// How far it is trusted.
+    /// Returns its trust state.
     pub fn state(&self) -> TrustState {
         match &self.accepted {
             _ if self.capabilities.is_empty() => TrustState::Nothing,
@@ -202,7 +202,7 @@ impl ProjectDemands {
         }
     }
 
-    /// Whether the user accepted this: the project's settings as they are, or a check by its text.
+    /// Returns whether the user accepted this: the project's settings in their current state, or a check by its text.
     fn accepts(&self, capability: &ProjectCapability) -> bool {
         self.accepted.as_ref().is_some_and(|accepted| {
             let is_same = !capability.is_found && accepted.digest == self.snapshot.digest;
@@ -211,7 +211,7 @@ impl ProjectDemands {
         })
     }
 
-    /// Writes down that the user accepts it as it is.
+    /// Records that the user accepts it in its current state.
     pub fn accept(&self, app: &App) -> Result {
         app.must_be_a_person("trusting a project")?;
         accepted::put(
@@ -225,8 +225,8 @@ impl ProjectDemands {
         )
     }
 
-    /// Every check that was accepted before or is asked for now. A check that was accepted once stays accepted when the
-    /// file that it is found in changes.
+    /// Returns every check that was accepted before or is requested now. An accepted check stays accepted when the file
+    /// that contains it changes.
     fn checks(&self) -> BTreeSet<String> {
         let before = self.accepted.iter().flat_map(|accepted| &accepted.checks);
         let now = self.capabilities.iter();
@@ -237,7 +237,7 @@ impl ProjectDemands {
             .collect()
     }
 
-    /// Everything it asks for, for a person to read.
+    /// Returns a description of everything it requests, for people.
     pub fn words(&self) -> String {
         self.words_about(|_| true)
     }
@@ -264,7 +264,7 @@ impl ProjectDemands {
         text
     }
 
-    /// Shows what was not accepted yet and asks; whether it was accepted.
+    /// Shows what was not accepted yet and asks the user; returns whether it was accepted.
     pub fn ask(&self, app: &App) -> Result<bool> {
         app.must_be_a_person("trusting a project")?;
         let question = self.words_about(|capability| !self.accepts(capability));
@@ -279,7 +279,7 @@ impl ProjectDemands {
     }
 }
 
-/// Makes sure that nothing of a project runs which was not accepted.
+/// Requires that everything of a project that is about to run was accepted.
 pub fn require(
     app: &App,
     layout: &Layout,
@@ -312,8 +312,8 @@ fn require_those(
 }
 
 impl ProjectDemands {
-    /// Refuses a script that is none of the accepted files. It was read a moment before or after them, and what is played
-    /// must be one of them.
+    /// Refuses a script that is not one of the accepted files. It was read slightly before or after them, so its bytes
+    /// must match one of them.
     fn refuse_other_script(&self, plan: &PlannedStart<'_>) -> Result {
         let is_named = |capability: &ProjectCapability| {
             matches!(capability.needed, Needed::By(_)) && plan.needs(capability)
@@ -331,7 +331,7 @@ impl ProjectDemands {
         Ok(())
     }
 
-    /// Refuses when something that is needed was not accepted.
+    /// Refuses if a needed capability was not accepted.
     fn refuse_unaccepted(&self, is_needed: impl Fn(&ProjectCapability) -> bool) -> Result {
         let capabilities = self.capabilities.iter();
         let open: Vec<&ProjectCapability> = capabilities
@@ -369,7 +369,7 @@ impl ProjectDemands {
     }
 }
 
-/// A project's path as a text that stands for no other path.
+/// Returns a project's path as unambiguous text.
 fn key(project: &Path) -> String {
     use std::os::unix::ffi::OsStrExt as _;
     let real = project.canonicalize().unwrap_or_else(|error| {

@@ -1,4 +1,4 @@
-//! What a run needs the user's trust for: before it begins, and each time something of the project runs.
+//! The trust checks of a run: before it begins, and each time it runs something of the project.
 
 use std::path::Path;
 
@@ -17,14 +17,14 @@ use crate::error::{AppError, Result};
 use crate::presets::Presets;
 use crate::prompts::PromptFiles;
 
-/// What the user accepts of a project at the moment of asking: files and answers are read anew each time.
+/// What the user currently accepts for a project: files and answers are read again for each check.
 #[derive(Clone, Debug)]
 pub struct CurrentTrust {
     layout: Layout,
 }
 
 impl CurrentTrust {
-    /// Returns the trust in the project of this layout.
+    /// Creates the trust checks for the project of this layout.
     pub fn new(layout: Layout) -> Self {
         Self { layout }
     }
@@ -82,9 +82,9 @@ impl ProjectTrust for CurrentTrust {
     }
 }
 
-/// Returns the templates of what agents are told, those of the project among them if the user accepts them at this moment.
-/// A template that cannot be used is replaced by ours, and the error says why: whoever begins something has checked them
-/// before, and what is changed since must not stop it.
+/// Returns the prompt templates, including those of the project if the user currently accepts them. An invalid template
+/// is replaced by the built-in one, and the error says why: templates are validated before a run begins, and later
+/// changes must not stop it.
 pub fn accepted_prompts(
     layout: &Layout,
     config: &Config,
@@ -112,7 +112,7 @@ pub fn accepted_prompts(
     }
 }
 
-/// Returns what makes a worktree of the project usable, if the user accepts it at this moment.
+/// Returns the setup of a worktree of the project, if the user currently accepts it.
 #[allow(
     clippy::disallowed_methods,
     reason = "this is the one place that looks at what the user accepted"
@@ -131,7 +131,7 @@ pub fn worktree_setup(layout: &Layout) -> std::result::Result<WorktreeSetup, Not
     ))
 }
 
-/// Makes sure that nothing of a project runs in this run which was not accepted.
+/// Requires that everything of a project that this run may execute was accepted.
 pub fn require_for_run(
     app: &App,
     layout: &Layout,
@@ -141,7 +141,7 @@ pub fn require_for_run(
     unknown: Unknown,
 ) -> Result {
     let mut project = ProjectDemands::look_at(layout, config, presets)?;
-    // A run that goes on may have checks whose file has changed since.
+    // A resumed run may have checks whose file has changed since.
     project.add_checks(&spec.verify);
     let mut providers = providers(layout, config, spec)?;
     if let Some(leader) = spec.leading_agent() {
@@ -159,7 +159,7 @@ pub fn require_for_run(
     refuse_denied_links(layout, config)
 }
 
-/// Refuses to link what no agent may touch, whoever wants it.
+/// Refuses to link folders that no agent may touch, whether the user or the project configured them.
 pub(super) fn refuse_denied_links(layout: &Layout, config: &Config) -> Result {
     let setting = &config.worktree_link;
     for link in &setting.value {
@@ -189,7 +189,7 @@ impl ProjectDemands {
     }
 }
 
-/// The settings as they are now.
+/// Reads the current settings.
 fn current(layout: &Layout) -> Result<Config> {
     let config = Config::load(layout);
     config.check()?;

@@ -1,4 +1,4 @@
-//! A project's own settings as they are now, in one number.
+//! A digest of the current state of a project's own settings.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -12,21 +12,21 @@ use crate::config::{Config, SettingSource};
 use crate::error::{AppError, Result};
 use crate::presets::{PresetFile, Presets};
 
-/// More than this is no settings.
+/// The maximum number of settings files.
 const MOST_FILES: usize = 2_000;
 const MOST_BYTES: usize = 32 * 1024 * 1024;
 const DEEPEST: usize = 16;
 
-/// What a project's files hold.
+/// The content of a project's settings files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot {
-    /// A number that no other content has.
+    /// The digest of the content.
     pub digest: String,
-    /// The files it was made from.
+    /// The files that it covers.
     pub files: Vec<String>,
-    /// The scripts among them, each by a number that no other content has.
+    /// The digests of the scripts among them.
     scripts: BTreeSet<String>,
-    /// The templates of what agents are told among them, each by its name and a number that no other content has.
+    /// The digests of the prompt templates among them, by name.
     prompts: BTreeMap<String, String>,
 }
 
@@ -36,12 +36,13 @@ struct Taking<'a> {
     scripts: BTreeSet<String>,
     prompts: BTreeMap<String, String>,
     bytes: usize,
-    /// The settings and presets as they were read. What is trusted must be what counts.
+    /// The settings and presets as they were read, so that exactly what is in effect is trusted.
     read: BTreeMap<String, &'a [u8]>,
 }
 
 impl Snapshot {
-    /// Everything below `.teamster`, and the scripts that its providers, roles and presets play, wherever these lie.
+    /// Takes a snapshot of everything below `.teamster`, and of the scripts that its providers, roles and presets play,
+    /// wherever they are.
     pub fn take(project: &Path, config: &Config, presets: &Presets) -> Result<Self> {
         let mut read: BTreeMap<String, &[u8]> = presets.read().collect();
         if let Some(settings) = &config.project_file {
@@ -57,7 +58,7 @@ impl Snapshot {
         };
         let root = Dir::open_root(project)?;
         if let Some(root) = &root
-            // Something else in that place: then there are no settings of the project.
+            // It is not a folder, so the project has no settings.
             && let Ok(Some(folder)) = root.child(PROJECT_SETTINGS)
         {
             taking.folder(&folder, PROJECT_SETTINGS, 0)?;
@@ -86,12 +87,12 @@ impl Snapshot {
         })
     }
 
-    /// Whether a script of the project has exactly these bytes.
+    /// Returns whether a script of the project has exactly these bytes.
     pub fn has_script(&self, bytes: &[u8]) -> bool {
         self.scripts.contains(&hex(&Sha256::digest(bytes)))
     }
 
-    /// Whether a template of the project has exactly this name and these bytes.
+    /// Returns whether a template of the project has exactly this name and these bytes.
     pub fn has_prompt(&self, name: &str, bytes: &[u8]) -> bool {
         self.prompts.get(name) == Some(&hex(&Sha256::digest(bytes)))
     }
@@ -130,7 +131,7 @@ impl Taking<'_> {
                     }
                 }
                 Some(FileKind::Folder) => return Err(too_much()),
-                // Nobody follows a link or reads a pipe there, so that it is there is all there is to know.
+                // Links and pipes are never followed or read there, so only their existence is recorded.
                 Some(FileKind::Link | FileKind::Other) => self.add("other", &inner, &[])?,
                 None => {}
             }
@@ -163,7 +164,7 @@ impl Taking<'_> {
         )
     }
 
-    /// Lengths stand before texts, so that no two contents run together into the same bytes.
+    /// Lengths precede texts, so that different contents never produce the same bytes.
     fn add(&mut self, kind: &str, path: &str, bytes: &[u8]) -> Result {
         self.bytes += bytes.len();
         if self.files.len() >= MOST_FILES || self.bytes > MOST_BYTES {

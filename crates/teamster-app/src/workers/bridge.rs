@@ -1,4 +1,4 @@
-//! The process that is a worker: what it checks before it begins, and what it begins with.
+//! The process of a worker: the checks before it starts, and its setup.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -23,19 +23,19 @@ use crate::error::{AppError, ErrorKind, Result};
 use crate::trace_log;
 use crate::trust::{self, PlannedStart, Unknown};
 
-/// A heart that has not beaten for so long need not beat any more.
+/// A worker without a heartbeat for this long is considered stopped.
 const BEATS: Duration = Duration::from_secs(30);
 
-/// What hears of what a worker does.
+/// A function that receives progress messages of a worker.
 pub type Say = Box<dyn FnMut(&str) + Send>;
 
-/// Runs the worker in this process until it is told to stop. `say` hears what happens.
+/// Runs the worker in this process until it is asked to stop. `say` receives progress messages.
 pub fn be(app: &App, wanted: WorkerSpec, launch: String, restarts: u32, mut say: Say) -> Result {
     let project = project_of(app, &wanted.team)?;
     let settings = settings(app, &project)?;
     let config = &settings.config;
     let provider = settings.provider(&wanted.provider)?;
-    // Whoever started this has asked; but what was read then need not be what is read now.
+    // The parent process has checked this, but the content may have changed since.
     let driver = provider.driver();
     let plan = PlannedStart {
         provider: &provider,
@@ -46,7 +46,7 @@ pub fn be(app: &App, wanted: WorkerSpec, launch: String, restarts: u32, mut say:
     let store = app
         .choose_store()?
         .open_for_worker(app, config.store_settings())?;
-    // The lock first: the worktree of a worker that runs is nobody else's to make ready.
+    // The lock is taken first: the worktree of a running worker must not be touched by another process.
     let team_folder = team_folder(app, &wanted.team)?;
     let lock = WorkerLock::take(&team_folder, &wanted.worker)?
         .ok_or_else(|| runs_already(&wanted.team, &wanted.worker))?;
@@ -107,8 +107,8 @@ pub fn be(app: &App, wanted: WorkerSpec, launch: String, restarts: u32, mut say:
         })
 }
 
-/// Refuses a name that a worker has whom no lock of this machine keeps out: its process is not proven gone, and its heart beats by
-/// the clock of the store. Returns the launch whose beats are over.
+/// Refuses the name of a worker that local locks cannot exclude: its process is not proven gone, and its heartbeat is
+/// recent by the store's clock. Returns the launch whose heartbeats have ended.
 fn refuse_elsewhere(store: &dyn Store, wanted: &WorkerSpec) -> Result<Option<String>> {
     let (beats, _) = store.heartbeats(&wanted.team)?;
     let beat = beats
@@ -125,7 +125,7 @@ fn refuse_elsewhere(store: &dyn Store, wanted: &WorkerSpec) -> Result<Option<Str
     Err(runs_already(&wanted.team, &wanted.worker))
 }
 
-/// Ends what an earlier process of this worker left behind. An agent that lives on would change files under the next one.
+/// Ends what an earlier process of this worker left behind. A surviving agent would change files under the next one.
 fn clear_away(
     store: &dyn Store,
     wanted: &WorkerSpec,
@@ -140,13 +140,16 @@ fn clear_away(
         None => Ok(()),
         Some(still) => Err(AppError::new(
             ErrorKind::Conflict,
-            format!("an earlier launch of {} goes on: {still}", wanted.worker),
+            format!(
+                "an earlier launch of {} is still running: {still}",
+                wanted.worker
+            ),
         )
         .hint("the system itself holds these processes; look at them with `ps`")),
     }
 }
 
-/// Variables of the agent that its driver cannot know.
+/// Returns environment variables of the agent that its driver cannot know.
 fn exported(
     app: &App,
     wanted: &WorkerSpec,
@@ -160,7 +163,7 @@ fn exported(
         ),
         ("TEAMSTER_PROJECT".into(), project.into()),
     ];
-    // A login lives in the user's own folder; a copy of it would end as soon as one of the two is renewed.
+    // A login is kept in the user's own folder; a copy would become invalid as soon as either is renewed.
     if provider.kind == ProviderKind::Claude && ClaudeDriver::has_credentials(env_vars::get) {
         let mut folder = Dir::open_or_create_root(project)?.child_or_create(layout::OMC)?;
         for name in layout::agent_folders(&wanted.team, &wanted.worker) {

@@ -1,4 +1,4 @@
-//! Joining a team from another machine: a clone of the team's repository, and a worker in it.
+//! Joins a team from another machine: a clone of the team's repository, and a worker in it.
 
 use std::path::{Path, PathBuf};
 
@@ -12,33 +12,33 @@ use crate::app::App;
 use crate::env_vars;
 use crate::error::{AppError, Result};
 
-/// The longest part of a machine's name that is in the name of a worker.
+/// The maximum length of the machine's name within the name of a worker.
 const LONGEST_HOST: usize = 20;
 
-/// Who joins which team, and how.
+/// A request to join a team.
 #[derive(Clone, Debug)]
 pub struct JoinRequest {
     /// The team.
     pub team: TeamName,
-    /// The address of the repository, where the team does not tell it.
+    /// The URL of the repository, if the team does not define it.
     pub repo: Option<String>,
-    /// The name of the worker; `None` for one after the machine.
+    /// The name of the worker; `None` for one derived from the machine's name.
     pub name: Option<WorkerName>,
-    /// The provider of its agent; `None` for the one that most of the team have.
+    /// The provider of its agent; `None` for the most common one in the team.
     pub provider: Option<String>,
     /// The folder of the clone; `None` for one named after the repository, in the current folder.
     pub folder: Option<PathBuf>,
 }
 
-/// A place on this machine where a worker of a team can begin.
+/// A place on this machine where a worker of a team can start.
 pub struct JoinedPlace {
     /// The application in the clone.
     pub app: App,
     /// The clone.
     pub project: PathBuf,
-    /// Whether it was made now.
+    /// Whether it was created now.
     pub is_new: bool,
-    /// The repository that the work travels through.
+    /// The repository through which the work is exchanged.
     pub repo: String,
     /// The name of the worker.
     pub worker: WorkerName,
@@ -46,12 +46,12 @@ pub struct JoinedPlace {
     pub provider: String,
 }
 
-/// Makes a place for a worker of a team that other machines work for, too. The team must be in a database.
+/// Prepares a place for a worker of a team that spans machines. The team must be in a database.
 pub fn join_place(app: &App, request: &JoinRequest) -> Result<JoinedPlace> {
     app.must_be_a_person("joining a team")?;
     if app.layout.database.is_none() {
         return Err(AppError::usage(
-            "teams in files belong to one machine, so nobody can join one from another",
+            "teams kept in files belong to one machine and cannot be joined from another",
         )
         .hint(
             "name the team's database with TEAMSTER_STORE or --store; on the team's own machine use `teamster worker start`",
@@ -97,13 +97,13 @@ pub fn join_place(app: &App, request: &JoinRequest) -> Result<JoinedPlace> {
     })
 }
 
-/// Returns the repository that is named, or the one that the run of the team names.
+/// Returns the given repository, or the one that the run of the team defines.
 fn shared_repo(request: &JoinRequest, config: &TeamConfig) -> Result<SharedRepo> {
     let ours = config.as_object().get("teamster");
     let told = ours.and_then(|ours| ours.get("run")?.get("repo")?.as_str());
     let Some(url) = request.repo.as_deref().or(told) else {
         return Err(AppError::usage(format!(
-            "team {} does not tell which repository its machines share",
+            "team {} does not say which repository its machines share",
             request.team
         ))
         .hint("name it: --repo ssh://host/path/to/the/project, the address of the project on the machine of the run"));
@@ -121,12 +121,12 @@ fn usual_provider(config: &TeamConfig) -> Result<String> {
         .filter(|name| !name.is_empty())
         .max_by_key(|name| count(name));
     usual.map(str::to_owned).ok_or_else(|| {
-        AppError::usage("nobody of the team tells which agent it has")
+        AppError::usage("no member of the team names its agent")
             .hint("name one: --provider claude, codex, gemini or command:SHELL COMMAND")
     })
 }
 
-/// Returns a name after the machine that no member has.
+/// Returns a name derived from the machine's name that no member has.
 fn free_name(config: &TeamConfig) -> Result<WorkerName> {
     let machine = Machine::read();
     let fit = |c: char| {
@@ -152,7 +152,7 @@ fn free_name(config: &TeamConfig) -> Result<WorkerName> {
     Ok(name.parse()?)
 }
 
-/// Returns the current project when it is a place of the team already, else a folder as git would name it.
+/// Returns the current project if it is already a clone for the team, otherwise a folder as git would name it.
 fn usual_folder(app: &App, request: &JoinRequest, repo: &SharedRepo) -> Result<PathBuf> {
     let layout = &app.layout;
     if team_store::is_noted(&layout.project, &request.team, &layout.store_note()) {

@@ -1,4 +1,4 @@
-//! What was asked of a run, for one of its workers: whether it may begin another task.
+//! Decides for a worker of a run whether the budget allows another task.
 
 use std::sync::Arc;
 
@@ -8,22 +8,22 @@ use teamster_store::Store;
 use teamster_types::TeamName;
 use teamster_workers::bridge::MayBegin;
 
-/// Events that are read at once.
+/// The number of events that are read at once.
 const PAGE: usize = 1_000;
 
-/// Returns what was asked of the run that a team was made for; `None` outside of a run.
+/// Returns the specification of the run that a team was created for; `None` outside a run.
 pub(super) fn run_spec(store: &dyn Store, team: &TeamName) -> Option<RunSpec> {
     let config = store
         .team(team)
-        .inspect_err(|error| tracing::warn!("cannot read what the run is asked for: {error}"))
+        .inspect_err(|error| tracing::warn!("cannot read the specification of the run: {error}"))
         .ok()?;
     RunSpec::strict(config.run()?)
-        .inspect_err(|error| tracing::warn!("cannot read what the run is asked for: {error}"))
+        .inspect_err(|error| tracing::warn!("cannot read the specification of the run: {error}"))
         .ok()
         .filter(|spec| !spec.collects)
 }
 
-/// Returns who answers questions of a worker: the agent that leads the run, else a person.
+/// Returns the addressee of a worker's questions: the agent that leads the run, otherwise a person.
 pub(super) fn questions_to(spec: Option<&RunSpec>) -> Addressee {
     match spec.and_then(RunSpec::leading_agent) {
         Some(_) => Addressee::Leader,
@@ -31,7 +31,7 @@ pub(super) fn questions_to(spec: Option<&RunSpec>) -> Addressee {
     }
 }
 
-/// Says whether there is room in the budget for another task. A run without a budget always has some.
+/// Returns whether the budget has room for another task. A run without a budget always has.
 pub(super) fn may_begin(
     spec: Option<&RunSpec>,
     store: &Arc<dyn Store>,
@@ -54,7 +54,7 @@ fn is_limited(budget: &Budget) -> bool {
     budget.tokens.is_some() || budget.usd.is_some()
 }
 
-/// Follows the journal as far as it is about cost.
+/// Follows the events of the journal that concern costs.
 struct Meter {
     store: Arc<dyn Store>,
     team: TeamName,
@@ -64,8 +64,8 @@ struct Meter {
 }
 
 impl Meter {
-    /// What is used, what those who work now have reserved, and what the next task is to be given must fit. When that
-    /// cannot be told, nothing is begun.
+    /// Returns whether the costs so far, the reservations of running attempts and that of the next task fit the budget.
+    /// When this cannot be determined, no task is started.
     fn has_room(&mut self) -> bool {
         loop {
             let page = match self.store.events(&self.team, self.seen + 1, PAGE) {

@@ -1,4 +1,4 @@
-//! Workers: who is meant, how one is started and stopped, and the bridge that each of them is.
+//! Workers: finding, starting and stopping them, and the bridge process of each.
 
 mod bridge;
 mod machines;
@@ -36,7 +36,7 @@ use crate::runs;
 pub use bridge::{Say, be};
 pub use machines::{JoinRequest, JoinedPlace, join_place};
 
-/// A worker that was named, and its team's project.
+/// A worker, and its team's project.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedWorker {
     /// The team.
@@ -71,7 +71,7 @@ pub fn find(app: &App, team: TeamName, worker: &str) -> Result<NamedWorker> {
 }
 
 impl NamedWorker {
-    /// Returns how it was started, if that is known.
+    /// Returns the record of its launch, if there is one.
     pub fn record(&self) -> Result<Option<LaunchRecord>> {
         match Dir::open_root(&self.project)? {
             Some(project) => Ok(record::read(&project, &self.team, &self.worker)?),
@@ -84,7 +84,8 @@ impl NamedWorker {
 pub fn project_of(app: &App, team: &TeamName) -> Result<PathBuf> {
     let config = app.read()?.team(team)?;
     let layout = &app.layout;
-    // The path in the registry is one of the machine that made the team; a project that says so is its place on this one.
+    // The path in the registry belongs to the machine that created the team; on this machine, the current project
+    // counts if it records that it belongs to the team.
     if layout.database.is_some()
         && team_store::is_noted(&layout.project, team, &layout.store_note())
     {
@@ -106,31 +107,31 @@ pub fn team_folder(app: &App, team: &TeamName) -> Result<Dir> {
     team_store::team_folder(&app.layout, team)?.ok_or_else(missing)
 }
 
-/// Returns the error for whoever starts a worker that runs.
+/// Returns the error for starting a worker that is already running.
 pub fn runs_already(team: &TeamName, worker: &WorkerName) -> AppError {
     AppError::new(
         ErrorKind::Conflict,
-        format!("{worker} of team {team} runs already, in another process"),
+        format!("{worker} of team {team} is already running, in another process"),
     )
     .hint("`teamster worker list` shows it; `teamster worker stop` stops it")
 }
 
-/// The settings that hold for a team's project, which need not be the one of the current folder.
+/// The settings for a team's project, which may differ from the current folder's.
 pub struct ProjectSettings<'a> {
-    /// Where things of the project are.
+    /// The paths of the project.
     pub layout: Layout,
     /// The settings.
     pub config: Cow<'a, Config>,
 }
 
-/// Reads the settings that hold for a project; a value that cannot be used is an error.
+/// Reads the settings of a project; an invalid value is an error.
 pub fn settings<'a>(app: &'a App, project: &Path) -> Result<ProjectSettings<'a>> {
     let settings = unchecked(app, project);
     settings.config.check()?;
     Ok(settings)
 }
 
-/// Reads the settings that hold for a project, with defaults for what cannot be used.
+/// Reads the settings of a project, with defaults for invalid values.
 pub(crate) fn unchecked<'a>(app: &'a App, project: &Path) -> ProjectSettings<'a> {
     let layout = app.layout.of_project(project);
     let config = if project == app.layout.project {
@@ -142,7 +143,7 @@ pub(crate) fn unchecked<'a>(app: &'a App, project: &Path) -> ProjectSettings<'a>
 }
 
 impl ProjectSettings<'_> {
-    /// Returns the provider that a word stands for.
+    /// Returns the provider with this name.
     pub fn provider(&self, word: &str) -> Result<Provider> {
         let mut providers = self.config.providers(&self.layout.project);
         providers.named(word).map_err(|error| {
@@ -152,8 +153,8 @@ impl ProjectSettings<'_> {
     }
 }
 
-/// Checks that the agent of a provider can be started: its client is installed, or the script that it plays has no mistake.
-/// That is told to whoever starts a worker with it, not to the first task it would fail.
+/// Checks that the agent of a provider can be started: its client is installed, or its script is valid. The error is
+/// reported when a worker is started, instead of failing its first task.
 pub fn check_agent(provider: &Provider) -> Result {
     match &provider.kind {
         ProviderKind::Command(_) => Ok(()),
@@ -191,8 +192,8 @@ fn member(worker: &WorkerName, provider: &Provider) -> NewMember {
     }
 }
 
-/// Makes a worker that is about to be started a member of its team. A team of Claude Code has it as a member only while it
-/// runs, so there it joins by itself; that its name is free is looked at before.
+/// Makes a worker that is about to be started a member of its team. In a team of Claude Code it is a member only while
+/// it runs, so there it joins by itself; here it is only checked that its name is free.
 pub fn join(app: &App, team: &TeamName, worker: &WorkerName, provider: &Provider) -> Result {
     let config = app.read()?.team(team)?;
     if config.kind() == TeamOrigin::Teamster {
@@ -212,15 +213,15 @@ pub fn join(app: &App, team: &TeamName, worker: &WorkerName, provider: &Provider
     Ok(())
 }
 
-/// Returns our own tmux server for a project.
+/// Returns teamster's own tmux server for a project.
 pub fn tmux(project: &Path) -> std::result::Result<Tmux, TmuxError> {
     let run_folder = env_vars::get(env_vars::RUN_FOLDER).map(PathBuf::from);
     let socket = layout::tmux_socket(project, run_folder.as_deref());
     Tmux::find(&env_vars::get(env_vars::PATH).unwrap_or_default(), &socket)
 }
 
-/// Returns how long a worker may take to make its worktree usable before its heart beats. Whoever only stops workers gets this
-/// far with any settings; a worker that begins checks them itself.
+/// Returns how long a worker may take to prepare its worktree before its first heartbeat. Commands that only stop
+/// workers accept invalid settings; a worker that starts validates them itself.
 pub fn setup_time(app: &App, project: &Path) -> Duration {
     let settings = unchecked(app, project);
     let config = &settings.config;
@@ -232,7 +233,8 @@ pub fn setup_time(app: &App, project: &Path) -> Duration {
     }
 }
 
-/// Returns the workers of a team. Where a worker runs is told by how it was started; its registry may be another program's.
+/// Returns the workers of a team. The backend of a worker is taken from its launch record, because another program may
+/// own the registry.
 pub fn list(app: &App, team: &TeamName) -> Result<Workers> {
     let read = app.read()?;
     let (config, limits) = (read.team(team)?, app.config.limits());
@@ -280,18 +282,18 @@ pub fn start(
     })
 }
 
-/// Who is to stop, and how.
+/// A request to stop workers.
 #[derive(Clone, Debug)]
 pub struct StopRequest {
     /// The team.
     pub team: TeamName,
-    /// The only worker to stop; `None` for everyone.
+    /// The only worker to stop; `None` for all.
     pub only: Option<WorkerName>,
     /// Whether current tasks are finished first.
     pub drain: bool,
-    /// Whether nobody is asked.
+    /// Whether to stop workers without asking them first.
     pub force: bool,
-    /// How long they have to end by themselves.
+    /// How long they have to stop by themselves.
     pub deadline: Duration,
 }
 
@@ -305,10 +307,10 @@ impl StopRequest {
     }
 }
 
-/// Stops workers, and returns how each ended. `tell` hears what is waited for meanwhile.
+/// Stops workers, and returns how each ended. `tell` receives progress messages while waiting.
 ///
-/// Where a whole team is stopped that a host leads, the host is told first, so that it calls the run cancelled and replaces
-/// nobody; it has ended when this returns.
+/// When a whole team with a host is stopped, the host is asked first, so that it marks the run as cancelled and
+/// replaces no worker; it has ended when this returns.
 pub fn stop(
     app: &App,
     request: StopRequest,
@@ -329,8 +331,8 @@ pub fn stop(
     Ok(ends)
 }
 
-/// Returns who of a team is alive and cannot be ended from here, with the evidence: whoever runs on another machine, and
-/// whatever teamster did not start.
+/// Returns the living members of a team that cannot be ended from here, with the evidence: those on other machines, and
+/// processes that teamster did not start.
 pub fn beyond_reach(app: &App, team: &TeamName) -> Result<Vec<String>> {
     let project = project_of(app, team)?;
     let Some(dir) = Dir::open_root(&project)? else {
@@ -356,7 +358,7 @@ pub fn beyond_reach(app: &App, team: &TeamName) -> Result<Vec<String>> {
         let is_launched = beat.is_some_and(|beat| beat.launch.is_some());
         let process = beat.and_then(Heartbeat::process);
         match process.map_or(Life::Alive, |process| machine.life(&process)) {
-            // Only its heartbeat is left, and that goes with it.
+            // Only its heartbeat is left, which is removed with the team.
             Life::Gone => false,
             Life::Unknown => true,
             Life::Alive => !(is_recorded || is_launched),
@@ -377,7 +379,7 @@ fn stop_ours(
     };
     let machine = Machine::read();
     let tmux = tmux(&project)
-        .inspect_err(|error| tracing::debug!("no panes are looked at: {error}"))
+        .inspect_err(|error| tracing::debug!("panes are not checked: {error}"))
         .ok();
     let mut stopping = ShutdownCoordinator {
         store: app.store()?,

@@ -1,12 +1,11 @@
-//! Stopping members of a team of Claude Code: workers of ours as everywhere, teammates of the client in the way that the
-//! client has for it.
+//! Stops members of a team of Claude Code: teamster's workers as usual, the client's own teammates through the client.
 //!
-//! | client | who is asked | because |
+//! | client | recipient of the request | reason |
 //! |---|---|---|
-//! | records its lead's process | the lead, in words | its teammates refuse a request that their lead has not signed |
-//! | older | the teammate, by a `shutdown_request` of its lead | it takes one from its inbox |
+//! | records its lead's process | the lead, as a text message | its teammates refuse a request that their lead has not signed |
+//! | older | the teammate, by a `shutdown_request` from its lead | it accepts one from its inbox |
 //!
-//! A teammate has ended when its client has taken it out of the registry. Nothing of the client is ever killed.
+//! A teammate has ended when its client has removed it from the registry. Processes of the client are never killed.
 
 use std::time::{Duration, Instant};
 
@@ -22,9 +21,9 @@ use super::{StopRequest, stop_ours};
 use crate::app::App;
 use crate::error::{AppError, Result};
 
-/// How often the registry is read again.
+/// The poll interval of the registry.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
-/// The note of a teammate that nobody but its client can end.
+/// The note for a teammate that only its client can end.
 const NOT_OURS: &str = "it is a teammate of Claude Code, and teamster ends only what it started";
 
 /// Stops members of a team of Claude Code, and returns how each ended.
@@ -49,7 +48,7 @@ pub(super) fn stop(
     if request.force && request.only.is_some() && !teammates.is_empty() {
         return Err(
             AppError::refused(format!("{} cannot be ended: {NOT_OURS}", teammates[0]))
-                .hint("without --force it is asked to end, in the way of its client"),
+                .hint("without --force its client is asked to end it"),
         );
     }
     let rows = workers::list(app.read()?, &request.team, config, &app.config.limits())?.rows;
@@ -76,7 +75,7 @@ pub(super) fn stop(
     Ok(ends)
 }
 
-/// Asks for the end of a teammate whom its client can hear.
+/// Requests the end of a teammate through its client.
 fn ask(
     app: &App,
     config: &TeamConfig,
@@ -115,7 +114,7 @@ fn ask(
     Ok(())
 }
 
-/// Waits until the client has taken those who were asked out of its registry, or until the deadline.
+/// Waits until the client has removed the teammates from its registry, or until the deadline.
 fn wait(
     app: &App,
     request: &StopRequest,

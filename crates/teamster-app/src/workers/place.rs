@@ -1,4 +1,4 @@
-//! Where a worker is to work, decided before its process has its seat and made only then.
+//! Decides where a worker works. The place is decided before its process holds the lock, and created only afterwards.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ use crate::env_vars;
 use crate::error::{AppError, Result};
 use crate::trust;
 
-/// How to make the place where the worker works.
+/// Returns how to create the place where the worker works.
 pub(super) fn plan(app: &App, wanted: &WorkerSpec, project: &Path) -> Result<OpenWorkplace> {
     if wanted.in_place {
         let place = InPlace::new(project.to_owned());
@@ -37,11 +37,11 @@ pub(super) fn plan(app: &App, wanted: &WorkerSpec, project: &Path) -> Result<Ope
     let team = app.read()?.team(&wanted.team)?;
     let base = team.as_object().get("teamster").and_then(|ours| {
         let base = ours.get("base")?.as_str()?.parse::<CommitId>();
-        base.inspect_err(|error| tracing::debug!("the team's base is no commit: {error}"))
+        base.inspect_err(|error| tracing::debug!("the team's base is not a commit id: {error}"))
             .ok()
     });
     let start = match base {
-        // A base that the repository does not have any more is no place to begin at.
+        // A base that the repository no longer has cannot be used.
         Some(base) => found
             .repo
             .resolve(base.as_str())

@@ -1,10 +1,10 @@
-//! Whose end a payload tells.
+//! Determines which teammate has ended, from a hook's payload.
 
 use super::payload::{ActorKind, HookActor, HookPayload, name_in_id};
 use crate::native::{NativeRegistry, NativeTeam};
 use teamster_types::end::EndRecord;
 
-/// Finds out whose end a payload tells; `None` when it is nobody of a team.
+/// Returns the teammate whose end a payload reports; `None` when it reports none of a team's members.
 pub(super) fn end_told_by(
     payload: &HookPayload,
     actor: &HookActor,
@@ -12,8 +12,8 @@ pub(super) fn end_told_by(
 ) -> Option<EndRecord> {
     let exit_code = payload.exit_code().unwrap_or(0);
     let of = |team: &NativeTeam, name: &str| EndRecord::new(&team.name, name, exit_code);
-    // By the time a teammate ends, its client may have taken it out of the registry; then its pane, or an id that
-    // only teammates have, still tells who it was.
+    // By the time a teammate ends, its client may have removed it from the registry; then its pane, or an id that only
+    // teammates have, still identifies it.
     if let Some(team) = &actor.team {
         let is_it = match actor.kind {
             ActorKind::Pane => true,
@@ -31,7 +31,7 @@ pub(super) fn end_told_by(
     {
         return Some(of(&team, &member.name));
     }
-    // An agent that says what it is and is no teammate is a plain subagent.
+    // An agent that has a name or type and is not a teammate is a plain subagent.
     let led = actor.team.as_ref()?;
     let is_led = payload.text("session_id") == Some(led.lead_session.as_str());
     let says_who = ["agent_name", "teammate_name", "agent_type"]

@@ -1,4 +1,4 @@
-//! Records in the journal of a team of ours that a hook was called.
+//! Records a hook call in the journal of a teamster team.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use super::{HookCall, HookContext};
 use crate::state::LONGEST_TEXT;
 
 impl HookCall<'_> {
-    /// Records a hook of one of our own workers' agents; everything else about it is told by its bridge.
+    /// Records a hook of an agent that one of teamster's workers runs; its bridge reports everything else about it.
     pub(super) fn journal_as_worker(&mut self) {
         let team = self.context.team.clone();
         self.journal(team.as_deref(), None);
@@ -28,14 +28,14 @@ impl HookCall<'_> {
     }
 
     pub(super) fn tell_full(&mut self, name: &str) {
-        let why = "everybody of a full roster is active";
+        let why = "the roster is full and all its members are active";
         self.note(format!("{name} is not shown: {why}"));
         let team = self.active_team();
         self.journal(team.as_deref(), Some((name, why)));
     }
 
-    /// Returns the team of ours whose journal records this hook: the one we were started for, the one that the payload
-    /// names, else the one that works on this project.
+    /// Returns the teamster team whose journal records this hook: the one that the agent was started for, the one that
+    /// the payload names, else the one that works on this project.
     fn active_team(&self) -> Option<String> {
         let named = self.context.team.clone();
         let spoken = || {
@@ -50,7 +50,7 @@ impl HookCall<'_> {
         named.or_else(spoken).or_else(here)
     }
 
-    /// Records in a team's journal that this hook was called; `hidden` is an agent that is not shown, and why.
+    /// Records this hook call in a team's journal; `hidden` is an agent that is not shown, with the reason.
     fn journal(&mut self, team: Option<&str>, hidden: Option<(&str, &str)>) {
         let Some(team) = team.filter(|_| self.context.writes) else {
             return;
@@ -81,8 +81,8 @@ impl HookCall<'_> {
     }
 }
 
-/// Writes `hook.received` to the journal of a team that exists. Returns false, and writes nothing, when the team is none
-/// of ours: a hook never creates a team.
+/// Writes `hook.received` to the journal of an existing team. Returns false, and writes nothing, when teamster did not
+/// create the team: a hook never creates one.
 fn record_in_journal(
     context: &HookContext,
     team: &TeamName,

@@ -6,13 +6,13 @@
 //! ```
 //!
 //! The client waits for its hooks, so nothing here waits for long and nothing fails: an error goes to the log, and the
-//! response lets the agent go on.
+//! response lets the agent continue.
 //!
 //! - [`run`] chooses the handler of an event; `HookCall` holds one handler for each event and the steps they share;
 //! - [`HookPayload`] reads the fields of any version of the client, and `HookActor` is the agent it is about;
 //! - `tool_use` handles the two events of a tool;
 //! - `alert` records the end of a teammate, `journal` the call itself;
-//! - `unfinished` tells a new session about a run of its project that is not over.
+//! - `unfinished` informs a new session about an unfinished run of its project.
 
 mod alert;
 mod journal;
@@ -39,25 +39,25 @@ use payload::{ActorKind, HookActor};
 
 pub use payload::HookPayload;
 
-/// Limits the time that any hook takes.
+/// The time limit of any hook.
 pub const LONGEST: Duration = Duration::from_millis(1_800);
-/// Limits the time of a hook at the end of a session, where all hooks of the client share 1.5 s.
+/// The time limit of a hook at the end of a session, where all hooks of the client share 1.5 s.
 pub const LONGEST_AT_END: Duration = Duration::from_millis(400);
 
-/// Holds what a hook is called with besides its payload.
+/// The inputs of a hook call besides its payload.
 #[derive(Clone, Debug)]
 pub struct HookContext {
     /// The folders of the client and of the project.
     pub layout: Layout,
-    /// The time of day.
+    /// The current time.
     pub now: Time,
-    /// When the hook began.
+    /// When the hook was started.
     pub began: Instant,
     /// The value of `TMUX_PANE`.
     pub pane: Option<String>,
     /// The client's process, from `CLAUDE_PID`.
     pub client: Option<u32>,
-    /// The worker of ours whose agent calls the hook, from `TEAMSTER_WORKER`.
+    /// The teamster worker whose agent calls the hook, from `TEAMSTER_WORKER`.
     pub worker: Option<String>,
     /// The team of that worker, from `TEAMSTER_TEAM`.
     pub team: Option<String>,
@@ -65,7 +65,7 @@ pub struct HookContext {
     pub writes: bool,
 }
 
-/// Holds what a hook says, and to whom.
+/// The output of a hook.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HookResponse {
     /// One JSON object for the client.
@@ -74,12 +74,12 @@ pub struct HookResponse {
     pub stderr: Vec<String>,
     /// Lines for the debug log (`TEAMSTER_DEBUG`).
     pub log: Vec<String>,
-    /// What the caller does before it gives the response to the client.
+    /// What the caller has to do before it sends the response to the client.
     pub follow_up: Option<FollowUp>,
 }
 
-/// The part of a hook that needs more than this crate has: removing teams that are over. The caller does it, and then
-/// completes the response.
+/// The part of a hook that this crate cannot do: removing teams that are over. The caller does it, and then completes
+/// the response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FollowUp {
     /// A session began. Stale teams may be removed; afterwards the response is completed by [`add_unfinished_run`].
@@ -94,16 +94,16 @@ pub enum FollowUp {
     },
 }
 
-/// Adds to the response at the start of a session what it is told about a run that is not over. It is called after the
-/// sweep: a run whose team was just removed is not mentioned.
+/// Adds a note about an unfinished run to the response at the start of a session. It is called after the sweep, so that
+/// a run whose team was just removed is not mentioned.
 ///
-/// `moved` are the teams that the sweep has put into the trash: the session is told how to get them back.
+/// `moved` are the teams that the sweep has moved to the trash: the note says how to restore them.
 pub fn add_unfinished_run(response: &mut HookResponse, context: &HookContext, moved: &[String]) {
     let mut texts = Vec::new();
     match unfinished::run_of(context) {
         Ok(run) => texts.extend(run),
         Err(error) => response.log.push(format!(
-            "SessionStart: nobody knows whether a run is unfinished: {error}"
+            "SessionStart: cannot tell whether a run is unfinished: {error}"
         )),
     }
     texts.extend(moved.iter().map(|team| {
@@ -116,7 +116,7 @@ pub fn add_unfinished_run(response: &mut HookResponse, context: &HookContext, mo
         (!texts.is_empty()).then(|| context_response("SessionStart", &texts.join("\n")));
 }
 
-/// Handles one call of a hook. It never fails: what cannot be done is in the log of the response.
+/// Handles one hook call. It never fails: problems are in the log of the response.
 pub fn run(event: &str, input: &[u8], context: &HookContext) -> HookResponse {
     let payload = match HookPayload::parse(input) {
         Ok(payload) => payload,
@@ -158,7 +158,7 @@ pub fn run(event: &str, input: &[u8], context: &HookContext) -> HookResponse {
     hook.respond(stdout)
 }
 
-/// Holds one call of a hook: what came, what was found out about it so far, and what is said.
+/// One hook call: its input, the facts found so far, and the output.
 struct HookCall<'a> {
     event: &'a str,
     payload: &'a HookPayload,
@@ -235,7 +235,7 @@ impl HookCall<'_> {
             applied.effects.first(),
             Some(Effect::Changed | Effect::Nothing | Effect::Refused { .. })
         );
-        // Compaction ends an agent that nobody has seen begin.
+        // Compaction reports the end of an agent whose start was never reported.
         if self.payload.is_blank("agent_type") && !is_known {
             return continue_response();
         }
@@ -243,7 +243,7 @@ impl HookCall<'_> {
         if !is_known && self.actor().is_unknown_teammate {
             return continue_response();
         }
-        // What the row says now: an earlier word about the same turn may have been another one.
+        // The row's current status is used: an earlier report about the same turn may have set another one.
         let name = applied.name.as_deref().unwrap_or(&self.actor().name);
         let row = applied
             .state
@@ -259,7 +259,7 @@ impl HookCall<'_> {
 
     fn teammate_idle(&mut self) -> String {
         let mut ops = Vec::new();
-        // Hooks that were installed later have not seen it begin.
+        // Hooks that were installed later have not seen its start.
         if self.actor().is_registered {
             ops.extend([self.ensure(), Op::Join(self.row())]);
         }
@@ -308,7 +308,7 @@ impl HookCall<'_> {
     fn stop(&mut self) -> Option<String> {
         // Only the lead's Stop ends a session.
         if self.actor().has_row() {
-            // A turn that ends in order is over however the one before it ended.
+            // A turn that ends normally is over, however the previous one ended.
             let mut ops: Vec<Op> = self.acts().into_iter().collect();
             ops.push(self.status(Status::Idle));
             self.change(ops);
@@ -333,7 +333,7 @@ impl HookCall<'_> {
         None
     }
 
-    /// A turn that ended by an error of the client's: the model could not be reached, or a limit was.
+    /// Handles a turn that ended with an error of the client: the model could not be reached, or a limit was exceeded.
     fn stop_failure(&mut self) -> Option<String> {
         let mut ops = Vec::new();
         if self.actor().has_row() {
@@ -376,7 +376,7 @@ impl HookCall<'_> {
             return None;
         }
         self.change(vec![Op::CleanUp]);
-        // A session that is cleared or resumed goes on under another id, and its team with it.
+        // A session that is cleared or resumed continues under another id, together with its team.
         let goes_on = matches!(self.payload.text("reason"), Some("clear" | "resume"));
         if let Some(session) = self.payload.text("session_id").filter(|_| !goes_on) {
             let session = session.to_owned();
@@ -400,7 +400,7 @@ impl HookCall<'_> {
         })
     }
 
-    /// Returns what the status file of the project says, read once.
+    /// Returns the project's PDCA status, read once.
     fn pdca(&self) -> Option<&Pdca> {
         self.pdca
             .get_or_init(|| pdca(&self.context.layout))
@@ -438,7 +438,7 @@ impl HookCall<'_> {
         self.tasks.get_or_init(read).as_ref()
     }
 
-    /// Returns the subject and the id of the one task that the actor has begun, as the client's files say.
+    /// Returns the subject and the id of the one task that the actor has started, according to the client's files.
     fn held_task(&self) -> (Option<String>, Option<String>) {
         let held = self
             .tasks()
@@ -448,8 +448,8 @@ impl HookCall<'_> {
         (held.map(|task| task.subject().to_owned()), id)
     }
 
-    /// Returns the operation that sets the progress; none when nothing is known about tasks. The first task of a list is
-    /// told before the list is there.
+    /// Returns the operation that sets the progress; none when nothing is known about tasks. The first task of a list
+    /// is reported before the list exists.
     fn progress(&self, created: Option<&str>, completed: Option<&str>) -> Vec<Op> {
         let first = created.map(|_| TaskFolder::default());
         let tasks = self.tasks().or(first.as_ref()).into_iter();
@@ -473,14 +473,14 @@ impl HookCall<'_> {
         notes.into_iter().map(message).collect()
     }
 
-    /// Returns the messages of other programs that the client took out of an inbox for a turn that is over, and that no hook has
-    /// seen there.
+    /// Returns the messages from other programs that the client delivered from an inbox in a turn that is over, and
+    /// that no hook has seen there.
     fn taken(&self) -> Vec<Op> {
         let path = match self.event {
             "SubagentStop" => self.payload.text("agent_transcript_path"),
             "PreToolUse" | "PostToolUse" => None,
-            // The client may write its transcript a moment after the end of a turn, so whatever it tells next is taken as well.
-            // In the lead's process every agent is told with the transcript of the lead.
+            // The client may write its transcript a moment after the end of a turn, so the next event is used as well.
+            // In the lead's process every agent's events come with the lead's transcript.
             _ if matches!(self.actor().kind, ActorKind::Pane | ActorKind::Lead) => {
                 self.payload.text("transcript_path")
             }
@@ -505,7 +505,7 @@ impl HookCall<'_> {
         notes.into_iter().map(heard).collect()
     }
 
-    /// Returns the operation that follows the status file of the project; none when it has none.
+    /// Returns the operation that takes over the phase from the project's status file; none when there is no such file.
     fn phase(&self) -> Option<Op> {
         let status = self.pdca()?;
         Some(Op::Phase {
@@ -514,8 +514,8 @@ impl HookCall<'_> {
         })
     }
 
-    /// Returns the operations that every hook of a session makes: what the client's files say now, and what process
-    /// calls. A hook that has nothing else to say makes them only if they would change something.
+    /// Returns the operations that every hook of a session makes: the current content of the client's files, and the
+    /// calling process. A hook without other operations makes them only if they would change something.
     fn follow(&self, ops: &mut Vec<Op>) {
         let begins = ops.iter().any(|op| matches!(op, Op::Ensure(_)));
         let ends = ops.iter().any(|op| matches!(op, Op::CleanUp));
@@ -545,14 +545,14 @@ impl HookCall<'_> {
             }
         }
         if ends {
-            // What is over changes no more.
+            // These come first, because a session that is over does not change any more.
             ops.splice(0..0, more);
         } else {
             ops.extend(more);
         }
     }
 
-    /// Changes the state, or leaves the change for the next writer. What was refused is in the log.
+    /// Changes the state, or leaves the change for the next writer. Refused operations are in the log.
     fn change(&mut self, mut ops: Vec<Op>) -> Applied {
         if !self.context.writes {
             return Applied::default();
@@ -562,7 +562,7 @@ impl HookCall<'_> {
             self.follow(&mut ops);
         }
         if ops.is_empty() && States::of(&self.context.layout).has_gone(&self.actor().session) {
-            // Whatever is changed next shows them as failed.
+            // Any change, even an empty one, shows them as failed.
             ops.push(Op::Touch);
         }
         if ops.is_empty() {
@@ -604,7 +604,7 @@ impl HookCall<'_> {
         }
     }
 
-    /// Returns whether files of teams may be removed: the hooks may write, and there are teams.
+    /// Returns whether teams may be removed: hooks may write, and there are teams.
     fn may_sweep(&self) -> bool {
         self.context.writes && self.registry().is_some()
     }
@@ -646,7 +646,7 @@ impl HookCall<'_> {
     }
 }
 
-/// Returns the response to a payload that cannot be read: it lets the agent go on and says nothing else.
+/// Returns the response to an unreadable payload: it lets the agent continue and contains nothing else.
 ///
 /// For some events the client discards a whole response that has `hookSpecificOutput`.
 fn fallback_response(event: &str) -> Option<String> {
@@ -662,7 +662,7 @@ fn empty_response() -> String {
     "{}".to_owned()
 }
 
-/// Returns a response that shows a line to the person at the client.
+/// Returns a response that shows a line to the user of the client.
 fn message_response(text: &str) -> String {
     json!({ "systemMessage": text }).to_string()
 }
@@ -686,7 +686,7 @@ fn started_response(name: &str, actor: &HookActor) -> String {
     .to_string()
 }
 
-/// Returns what a change said about the phase or the feature.
+/// Returns the notice about a changed phase or feature.
 fn phase_notice(applied: &Applied) -> Option<String> {
     let mut effects = applied.effects.iter();
     effects.find_map(|effect| match effect {

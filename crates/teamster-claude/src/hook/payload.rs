@@ -1,11 +1,11 @@
-//! Reads what the client sends, and finds out who it is about and whose state it belongs to.
+//! Parses the client's payload, and determines which agent it is about and which session's state it belongs to.
 //!
-//! Every field may be missing or have another type than last time. The agent is told by:
+//! Every field may be missing or have another type than before. The agent is identified by:
 //!
-//! | who | how it is told |
+//! | agent | how it is identified |
 //! |---|---|
 //! | the lead | no agent id, no teammate's name |
-//! | a teammate in the lead's process | the lead's session; its name stands in `agent_type` |
+//! | a teammate in the lead's process | the lead's session; its name is in `agent_type` |
 //! | a teammate in a pane | a session of its own; found by the client's arguments, or by pane and role |
 //! | a plain subagent | an agent id that belongs to no teammate |
 
@@ -20,14 +20,14 @@ use crate::state::LONGEST_TEXT;
 use crate::state::Model;
 use teamster_types::text::shown_line;
 
-/// Holds the JSON object that the client sent.
+/// The JSON object that the client sent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HookPayload {
     fields: Object,
 }
 
 impl HookPayload {
-    /// Reads a payload. The error says what is wrong with it.
+    /// Parses a payload. The error says what is wrong with it.
     pub fn parse(bytes: &[u8]) -> Result<Self, String> {
         json::parse_object(bytes).map(|fields| Self { fields })
     }
@@ -57,13 +57,13 @@ impl HookPayload {
         id_of(self.value(object, key)?)
     }
 
-    /// Returns whether the field is there and is an empty text.
+    /// Returns whether the field exists and is an empty text.
     pub fn is_blank(&self, key: &str) -> bool {
         self.fields.get(key).and_then(Value::as_str) == Some("")
     }
 
-    /// Returns the code with which an agent ended; `None` when the payload tells none. Clients and scripts write it as a
-    /// number with or without a fraction of zero, or as digits.
+    /// Returns the exit code of an agent; `None` when the payload has none. Clients and scripts write it as a number
+    /// with or without a zero fraction, or as digits.
     pub fn exit_code(&self) -> Option<i64> {
         let text = match self.fields.get("exit_code")? {
             Value::String(text) => text.trim().to_owned(),
@@ -74,7 +74,7 @@ impl HookPayload {
         whole.parse().ok()
     }
 
-    /// Returns whether anything goes on in the background of the session.
+    /// Returns whether the session has tasks running in the background.
     pub fn has_background_tasks(&self) -> bool {
         let tasks = self.fields.get("background_tasks");
         let tasks = tasks.and_then(Value::as_array).into_iter().flatten();
@@ -101,41 +101,41 @@ fn id_of(value: &Value) -> Option<Cow<'_, str>> {
     }
 }
 
-/// Tells what sort of agent acts.
+/// The kind of agent that acts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ActorKind {
     Lead,
-    /// In the lead's process.
+    /// A teammate in the lead's process.
     Teammate,
-    /// In a process of its own.
+    /// A teammate in its own process.
     Pane,
     /// A plain subagent.
     Subagent,
 }
 
-/// Describes the agent that a payload is about.
+/// The agent that a payload is about.
 #[derive(Clone, Debug)]
 pub(super) struct HookActor {
     pub(super) kind: ActorKind,
-    /// Its name, fit to be shown.
+    /// Its name, cleaned for display.
     pub(super) name: String,
-    /// What it is for, fit to be shown.
+    /// Its role, cleaned for display.
     pub(super) role: String,
     pub(super) model: Model,
-    /// The team's name, fit to be shown.
+    /// The team's name, cleaned for display.
     pub(super) team_name: String,
     /// The team in the client's registry.
     pub(super) team: Option<NativeTeam>,
-    /// Whose state it belongs to: the lead's session.
+    /// The lead's session, whose state it belongs to.
     pub(super) session: String,
     /// Whether the client's registry names it as a teammate.
     pub(super) is_registered: bool,
-    /// Whether it is one of several teammates, and nothing says which.
+    /// Whether it is one of several teammates, and the payload does not say which.
     pub(super) is_unknown_teammate: bool,
 }
 
 impl HookActor {
-    /// Finds out who a payload is about.
+    /// Determines which agent a payload is about.
     pub(super) fn find(
         event: &str,
         payload: &HookPayload,
@@ -165,7 +165,7 @@ impl HookActor {
         {
             let member = team.teammate(&name).cloned();
             let leader = team.lead_session.clone();
-            // What a pane's own subagents do belongs to the same state, under their own names.
+            // The subagents of an agent in a pane belong to the same state, under their own names.
             let kind = match payload.text("agent_id") {
                 Some(_) => ActorKind::Subagent,
                 None => ActorKind::Pane,
@@ -198,7 +198,7 @@ impl HookActor {
             .or_else(|| payload.text("agent_type"))
             .or_else(|| payload.inner("tool_input", "subagent_type"))
             .unwrap_or_default();
-        // Clients since 2.1.178 ignore the name that a call gives a team: the registry has the name that counts.
+        // Clients since 2.1.178 ignore the team name in a call: the name in the registry is the valid one.
         let team_name = team
             .as_ref()
             .map(|team| team.name.as_str())
@@ -218,7 +218,7 @@ impl HookActor {
         }
     }
 
-    /// Returns whether it is one of the agents that have a row.
+    /// Returns whether the agent has a row in the state.
     pub(super) fn has_row(&self) -> bool {
         self.kind != ActorKind::Lead
     }
@@ -239,9 +239,9 @@ fn shown(text: &str, default: &str) -> String {
     }
 }
 
-/// Returns the name that a payload itself tells. A real agent id is an opaque text, so it comes last.
+/// Returns the name in the payload itself. A real agent id is opaque, so it is the last choice.
 fn name_of(payload: &HookPayload) -> Option<&str> {
-    // Other tools may have an input of that name too.
+    // Other tools may have an input field of that name, too.
     let spawns = matches!(payload.text("tool_name"), None | Some("Agent" | "Task"));
     payload
         .text("agent_name")
@@ -251,7 +251,8 @@ fn name_of(payload: &HookPayload) -> Option<&str> {
         .or_else(|| payload.text("agent_id"))
 }
 
-/// Since 2.1.197 the id of a teammate in the lead's process is `a{name}-{16 hex digits}`, and its type is its name.
+/// Returns the name in the id of a teammate in the lead's process. Since 2.1.197 the id is `a{name}-{16 hex digits}`,
+/// and the type is the name.
 pub(super) fn name_in_id(payload: &HookPayload) -> Option<&str> {
     let name = payload.text("agent_type")?;
     let rest = payload.text("agent_id")?.strip_prefix('a')?;
@@ -260,7 +261,7 @@ pub(super) fn name_in_id(payload: &HookPayload) -> Option<&str> {
     is_hex.then_some(name)
 }
 
-/// Returns the kind of agent as far as the payload tells it without the registry.
+/// Returns the kind of agent as far as the payload shows it without the registry.
 fn bare_kind(payload: &HookPayload) -> ActorKind {
     let is_named = payload.text("agent_name").is_some() || payload.text("teammate_name").is_some();
     if is_named || name_in_id(payload).is_some() {
@@ -272,7 +273,7 @@ fn bare_kind(payload: &HookPayload) -> ActorKind {
     }
 }
 
-/// Returns whether a payload tells nothing but its session.
+/// Returns whether a payload identifies nothing but its session.
 fn says_nobody(payload: &HookPayload) -> bool {
     ["agent_id", "agent_name", "teammate_name", "agent_type"]
         .iter()
@@ -295,7 +296,7 @@ fn in_process<'a>(payload: &HookPayload, team: &'a NativeTeam) -> Option<&'a Nat
     let names = [
         payload.text("agent_name"),
         payload.text("teammate_name"),
-        // Only an agent's own type can be a teammate's name; without an id it is the lead's.
+        // Only an agent's own type can be a teammate's name; without an id it is the lead's type.
         payload.text("agent_type").filter(|_| id.is_some()),
     ];
     id.and_then(by_id).or_else(|| {
@@ -325,7 +326,7 @@ fn pane(
     {
         return Some((team, arguments.name));
     }
-    // A pane's number alone proves little: a lead has no role, and an agent with an id is no pane.
+    // A pane's number alone proves little: a lead has no role, and an agent with an id is not in a pane.
     let role = payload.text("agent_type")?;
     if payload.text("agent_id").is_some() {
         return None;
@@ -340,7 +341,7 @@ fn model_of(payload: &HookPayload, member: Option<&NativeMember>) -> Model {
     }
     [
         payload.text("model"),
-        // What the client chose counts more than what was asked for.
+        // The model that the client chose takes precedence over the requested one.
         payload.inner("tool_response", "resolvedModel"),
         payload.inner("tool_response", "model"),
         payload.inner("tool_input", "model"),

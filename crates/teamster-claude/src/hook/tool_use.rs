@@ -1,4 +1,4 @@
-//! Handles `PreToolUse` and `PostToolUse`: what an agent does with a tool, and what that says about others.
+//! Handles `PreToolUse` and `PostToolUse`: what an agent does with a tool, and what that implies for other agents.
 
 use serde_json::Value;
 use teamster_types::text::shown_line;
@@ -29,7 +29,7 @@ impl HookCall<'_> {
         None
     }
 
-    /// Marks an agent that uses a tool as working, with the task that it has begun.
+    /// Marks an agent that uses a tool as working, with the task that it has started.
     pub(super) fn acts(&self) -> Option<Op> {
         let (task, task_id) = self.held_task();
         self.actor().has_row().then(|| Op::Act {
@@ -40,13 +40,14 @@ impl HookCall<'_> {
         })
     }
 
-    /// Returns whether what the actor does begins a turn where the last one is over. A pane does not say when it begins one;
-    /// everybody else does.
+    /// Returns whether this action starts a new turn if the last one is over. An agent in a pane does not report the
+    /// start of a turn; all others do.
     fn wakes(&self) -> bool {
         self.actor().kind == ActorKind::Pane
     }
 
-    /// Remembers the agent that a tool call asks for. It has a row when it begins, and the name that the client gives it.
+    /// Announces the agent that a tool call requests. Its row is created when it starts, with the name that the client
+    /// gives it.
     fn announces(&self) -> Option<Op> {
         let input = |key: &str| self.payload.inner("tool_input", key);
         Some(Op::Announce(AnnouncedAgent {
@@ -61,13 +62,13 @@ impl HookCall<'_> {
         }))
     }
 
-    /// Follows the answer to a tool call that asked for an agent: a teammate, or an agent that only has an id.
+    /// Handles the response to a tool call that requested an agent: a teammate, or an agent that only has an id.
     fn spawned(&self) -> Vec<Op> {
         let input = |key: &str| self.payload.inner("tool_input", key);
         let response = |key: &str| self.payload.inner("tool_response", key);
         let tool_use = self.payload.text("tool_use_id").unwrap_or_default();
         let task = input("prompt").map(str::to_owned);
-        // Where the name is taken the client chooses another one.
+        // If the name is taken, the client chooses another one.
         let named = response("name")
             .or_else(|| response("teammate_id")?.split('@').next())
             .or(input("name"));
@@ -105,7 +106,7 @@ impl HookCall<'_> {
         }]
     }
 
-    /// Shows what was said, if it was delivered.
+    /// Shows a message, if it was delivered.
     fn says(&self) -> Option<Op> {
         let success = self.payload.value("tool_response", "success");
         if success == Some(&Value::Bool(false)) {
@@ -138,7 +139,7 @@ impl HookCall<'_> {
         })
     }
 
-    /// Notes the task that a teammate says it has begun.
+    /// Records the task that a teammate reports as started.
     fn takes_a_task(&self) -> Option<Op> {
         let begins = self.payload.inner("tool_input", "status") == Some("in_progress");
         if !begins || !self.actor().has_row() {

@@ -1,4 +1,4 @@
-//! What a session that begins is told about a run of its project that is not over.
+//! The note to a new session about an unfinished run of its project.
 
 use serde_json::Value;
 use teamster_fs::{Dir, FsError, Lock, layout};
@@ -8,8 +8,8 @@ use super::HookContext;
 use crate::state::{LONGEST_TASK, LONGEST_TEXT};
 use teamster_types::text::shown_line;
 
-/// Tells where the run is, and which command to use; `None` when there is no run, or it is over. It reads one file and
-/// looks whether a lock is held.
+/// Returns the stage of the run, and the command to use; `None` when there is no run, or it is over. It reads one file
+/// and checks whether a lock is held.
 pub(super) fn run_of(context: &HookContext) -> Result<Option<String>, FsError> {
     let Some(project) = Dir::open_root(&context.layout.project)? else {
         return Ok(None);
@@ -39,7 +39,7 @@ pub(super) fn run_of(context: &HookContext) -> Result<Option<String>, FsError> {
     Ok(Some(words(&told, &team, is_hosted)))
 }
 
-/// Returns whether the team still exists. One that somebody else removed has left its state behind.
+/// Returns whether the team still exists. A team that was removed by another process leaves this state behind.
 fn exists(context: &HookContext, team: &TeamName) -> Result<bool, FsError> {
     let Some(claude) = Dir::open_root(&context.layout.claude)? else {
         return Ok(false);

@@ -1,4 +1,4 @@
-//! Settings as they were, beside the settings.
+//! Backups of settings, beside the settings file.
 
 use std::path::{Path, PathBuf};
 
@@ -17,13 +17,13 @@ pub(super) struct Backup {
     text: String,
 }
 
-/// Returns the folder and the name of the settings, as they are named: a backup does not lie in the folder that a link
-/// leads to.
+/// Returns the folder and the name of the settings by their given path: a backup is not put into the folder that a
+/// symbolic link leads to.
 fn place(settings: &Path) -> Option<(&Path, &str)> {
     Some((settings.parent()?, settings.file_name()?.to_str()?))
 }
 
-/// Keeps what the settings are now. The same content is kept once.
+/// Saves the current settings. The same content is saved once.
 pub(super) fn keep(
     settings: &Path,
     bytes: &[u8],
@@ -56,20 +56,20 @@ pub(super) fn keep(
     Ok(Some(dir.join(&backup)))
 }
 
-/// Returns whether a killed writer of ours left this instead of a backup. The settings are locked, so nobody is at it
-/// now.
+/// Returns whether a killed writer left this temp file instead of a backup. The settings are locked, so no writer is
+/// active.
 fn is_backup_temp(name: &str, settings: &str) -> bool {
     let file = name.strip_prefix('.').unwrap_or_default();
     temp_owner(name).is_some() && is_backup_of(file, settings)
 }
 
-/// Returns the path that the next backup would get.
+/// Returns the path of the next backup.
 pub(super) fn next(settings: &Path, now: Time) -> Option<PathBuf> {
     let (folder, name) = place(settings)?;
     Some(folder.join(backup_file(name, now)))
 }
 
-/// Returns every backup that can be read, the newest first.
+/// Returns every readable backup, newest first.
 pub(super) fn all(settings: &Path) -> Result<Vec<Backup>, StoreError> {
     let Some((folder, name)) = place(settings) else {
         return Ok(Vec::new());
@@ -94,11 +94,11 @@ pub(super) fn all(settings: &Path) -> Result<Vec<Backup>, StoreError> {
     Ok(found)
 }
 
-/// Returns what the settings were before our hooks came in, if a backup proves it: with our hooks it is what they are
-/// now.
+/// Returns the settings from before the installation, if a backup proves them: adding the hooks to it results in the
+/// current settings.
 pub(super) fn original<'a>(backups: &'a [Backup], text: &str) -> Option<&'a str> {
     let (program, there) = merge::installed(text).ok()??;
-    // In the order in which they were put in, whatever order the text had of its own.
+    // In the order in which they are added, whatever order the text has.
     let events: Vec<&str> = hooks::events(false)
         .into_iter()
         .filter(|event| there.iter().any(|one| one == event))
@@ -123,12 +123,12 @@ impl Backup {
         }
     }
 
-    /// Returns whether the backup holds this text.
+    /// Returns whether the backup contains exactly this text.
     pub(super) fn is(&self, text: &str) -> bool {
         self.text == text
     }
 
-    /// Returns whether it has nothing that settings with the text `left` do not have; `None` is no settings.
+    /// Returns whether it contains nothing beyond settings with the text `left`; `None` means no settings.
     pub(super) fn is_redundant(&self, left: Option<&str>) -> bool {
         if left.is_some_and(|left| self.is(left)) {
             return true;
@@ -141,7 +141,7 @@ impl Backup {
         }
     }
 
-    /// Removes it.
+    /// Removes the backup.
     pub(super) fn remove(&self) -> Result<(), StoreError> {
         if let Some(folder) = self.path.parent()
             && let Some(dir) = Dir::open_root(folder)?

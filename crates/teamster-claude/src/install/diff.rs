@@ -1,4 +1,4 @@
-//! What changes in a text, as people know it from `diff -u`.
+//! The changes in a text, in the format of `diff -u`.
 
 use std::fmt::Write as _;
 
@@ -7,10 +7,11 @@ use similar::udiff::UnifiedHunkHeader;
 
 /// Lines shown around a change.
 const AROUND: usize = 3;
-/// Beyond this many comparisons the table of common lines would need too much memory; settings are far smaller.
+/// The limit for the number of line comparisons, beyond which too much memory would be needed; settings are far
+/// smaller.
 const MOST: usize = 4_000_000;
 
-/// Returns the difference between two texts of the file `name`, where `None` is no file; empty when there is none.
+/// Returns the difference between two texts of the file `name`, where `None` means no file; empty when they are equal.
 pub fn diff(name: &str, old: Option<&str>, new: Option<&str>) -> String {
     if old == new {
         return String::new();
@@ -21,7 +22,7 @@ pub fn diff(name: &str, old: Option<&str>, new: Option<&str>) -> String {
     let old: Vec<&str> = old.unwrap_or_default().split_inclusive('\n').collect();
     let new: Vec<&str> = new.unwrap_or_default().split_inclusive('\n').collect();
     let (all_old, all_new) = (0..old.len(), 0..new.len());
-    // Without the crate's own clean-up, which moves a change among equal lines: what is shown stays where it was made.
+    // Without the crate's own clean-up, which moves a change among equal lines: a change is shown where it was made.
     let mut steps = Replace::new(Capture::new());
     let found = if old.len().saturating_mul(new.len()) > MOST {
         myers::diff(&mut steps, &old[..], all_old, &new[..], all_new)
@@ -84,7 +85,7 @@ mod tests {
         assert_eq!(diff("f", Some(old), Some(old)), "");
     }
 
-    /// The answers of the table of common lines that stood here before, for what settings are made of.
+    /// Compares with the output of the earlier table-based implementation, for typical settings.
     #[test]
     fn changes_among_equal_lines_stay_where_they_were_made() {
         let lines = "{\n}\n{\n}\n{\n}\n";

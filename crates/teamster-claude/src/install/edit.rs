@@ -1,10 +1,10 @@
 //! Edits JSON text in place, in the style of its neighbours: appends an item, removes one, replaces a range.
 //!
 //! Written by hand because removing must be the exact inverse of appending. The syntax tree of the `jsonc-parser` crate
-//! (0.34) was tried: it puts a new item on lines of its own whatever its neighbours do, and after it was removed again
-//! only settings with every item on a line of its own were what they had been. As a reader, with all its options strict, it
-//! accepts control characters inside strings and other white space than JSON's, which the client refuses, and it refuses
-//! a byte-order mark and single surrogates, which the client reads.
+//! (0.34) was tried: it puts a new item on separate lines whatever its neighbours do, and removing it again restored
+//! only settings with every item on its own line. As a parser, with all its options strict, it accepts control
+//! characters inside strings and other white space than JSON's, which the client refuses, and it refuses a byte-order
+//! mark and single surrogates, which the client reads.
 
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -13,16 +13,16 @@ use serde_json::Value;
 
 use super::json::JsonNode;
 
-/// Holds what is appended: a member of an object, or an element of an array.
+/// An item to append: a member of an object, or an element of an array.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NewItem<'a> {
     pub(super) key: Option<&'a String>,
     pub(super) value: &'a Value,
 }
 
-/// Returns the text with an item behind the last one of `node`, in the style of its neighbours.
+/// Returns the text with an item appended to `node`, in the style of its neighbours.
 ///
-/// `parent` is what `node` stands in, which decides for an empty one whether it opens up.
+/// `parent` contains `node`, and decides for an empty one whether it is expanded to several lines.
 pub(super) fn append(
     text: &str,
     style: &Style,
@@ -77,7 +77,7 @@ fn write(style: &Style, item: NewItem<'_>, indent: Option<&str>, text: &mut Stri
     }
 }
 
-/// Returns the text without the item `at` of `node`, which must have others: exactly what [`append`] added goes.
+/// Returns the text without the item `at` of `node`, which must have others: exactly the inverse of [`append`].
 pub(super) fn remove(text: &str, node: &JsonNode, at: usize) -> String {
     let items = node.items();
     let range = match (at.checked_sub(1), items.get(at + 1)) {
@@ -88,7 +88,7 @@ pub(super) fn remove(text: &str, node: &JsonNode, at: usize) -> String {
     put(text, range, "")
 }
 
-/// Returns the text with another text in the place of `range`.
+/// Returns the text with `range` replaced by another text.
 pub(super) fn put(text: &str, range: Range<usize>, new: &str) -> String {
     let mut whole = String::with_capacity(text.len() + new.len());
     whole.push_str(&text[..range.start]);
@@ -97,7 +97,7 @@ pub(super) fn put(text: &str, range: Range<usize>, new: &str) -> String {
     whole
 }
 
-/// Describes how a text is written: line ends, indentation, and what stands between key and value.
+/// The style of a text: line endings, indentation, and the separator between key and value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Style {
     pub(super) newline: &'static str,
@@ -105,19 +105,19 @@ pub(super) struct Style {
     pub(super) colon: String,
 }
 
-/// Describes how the items of one object or array are arranged.
+/// How the items of one object or array are arranged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Arrangement {
-    /// Each on a line of its own, with this indentation.
+    /// Each on its own line, with this indentation.
     Lines(String),
-    /// The first behind the bracket, and each over several lines, as in `[{ … }, { … }]`.
+    /// The first directly after the bracket, and each over several lines, as in `[{ … }, { … }]`.
     Hugging(String),
     /// All on one line.
     Inline,
 }
 
 impl Style {
-    /// Reads the style of the whole text from its first member.
+    /// Detects the style of the whole text from its first member.
     pub(super) fn of(text: &str, root: &JsonNode) -> Self {
         let newline = match text.find('\n') {
             Some(at) if text[..at].ends_with('\r') => "\r\n",
@@ -142,7 +142,7 @@ impl Style {
         }
     }
 
-    /// Returns what separates two items on one line.
+    /// Returns the separator of two items on one line.
     pub(super) fn comma(&self) -> &'static str {
         if self.colon.ends_with(' ') { ", " } else { "," }
     }
@@ -222,7 +222,7 @@ pub(super) fn layout(text: &str, node: &JsonNode) -> Arrangement {
         let gap = &text[gap_start..item.start];
         if let Some(newline) = gap.rfind('\n') {
             let indent = &gap[newline + 1..];
-            // A comma may stand in front of its item.
+            // A comma may precede its item.
             lines = Some(indent.split(',').next().unwrap_or(indent).to_owned());
         }
         gap_start = item.end;

@@ -1,19 +1,19 @@
-//! What our entries in the client's settings are, and how they are known again.
+//! teamster's entries in the client's settings, and how they are recognized.
 
 use serde_json::{Map, Value, json};
 
-/// Limits a hook, in seconds. It takes milliseconds; this is for a machine under heavy load.
+/// The timeout of a hook, in seconds. It takes milliseconds; this is for a machine under heavy load.
 pub const TIMEOUT: u32 = 5;
 
-/// The tools whose use we follow. Anchored: anything that is not a plain list of names is searched for anywhere in a
-/// tool's name, and `mcp__board__createTask` is none of ours.
+/// The tools whose use is followed. Anchored: the client matches anything but a plain list of names anywhere in a
+/// tool's name, and `mcp__board__createTask` must not match.
 pub const TOOLS: &str = "^(Agent|Task.*|SendMessage)$";
 
-/// The name of the command as people install it.
+/// The name of the command as users install it.
 const NAME: &str = "teamster";
 
-/// Every event we follow that no tool causes, in the order in which they are written. All are known to every
-/// supported client: one unknown name makes some of them drop all hooks of a plugin.
+/// Every followed event that is not caused by a tool, in the order in which they are written. All are known to every
+/// supported client: one unknown name makes some clients drop all hooks of a plugin.
 pub const EVENTS: [&str; 10] = [
     "SubagentStart",
     "SubagentStop",
@@ -27,16 +27,16 @@ pub const EVENTS: [&str; 10] = [
     "Notification",
 ];
 
-/// The events of [`TOOLS`], which cost two calls for each use of a tool.
+/// The events of [`TOOLS`], which cost two hook calls for each use of a tool.
 pub const TOOL_EVENTS: [&str; 2] = ["PreToolUse", "PostToolUse"];
 
-/// Returns every event, or with `light` those that no tool causes.
+/// Returns every event, or with `light` those that are not caused by a tool.
 pub fn events(light: bool) -> Vec<&'static str> {
     let tools: &[&str] = if light { &[] } else { &TOOL_EVENTS };
     EVENTS.iter().chain(tools).copied().collect()
 }
 
-/// Our group of an event: what the client runs, when, and for how long at most.
+/// Returns teamster's hook group for an event: what the client runs, when, and its timeout.
 pub fn group(event: &str, command: &str) -> Value {
     let mut group = Map::new();
     if TOOL_EVENTS.contains(&event) {
@@ -47,7 +47,7 @@ pub fn group(event: &str, command: &str) -> Value {
     Value::Object(group)
 }
 
-/// Returns all events with our groups, as they stand under `hooks`.
+/// Returns the value of `hooks` with teamster's groups for all events.
 pub fn all(events: &[&str], command: impl Fn(&str) -> String) -> Value {
     let all = events.iter().map(|event| {
         let group = group(event, &command(event));
@@ -56,12 +56,12 @@ pub fn all(events: &[&str], command: impl Fn(&str) -> String) -> Value {
     Value::Object(all.collect())
 }
 
-/// Returns what a shell runs for an event.
+/// Returns the shell command for an event.
 pub fn command(program: &str, event: &str) -> String {
     format!("{} hook {event}", quoted(program))
 }
 
-/// Returns the program of a command that [`command`] made for this event, here or on the day it was installed.
+/// Returns the program of a command that [`command`] made for this event, whatever path it was installed from.
 pub fn program_of(command: &str, event: &str) -> Option<String> {
     let (word, rest) = first_word(command)?;
     let name = word.rsplit('/').next().unwrap_or(&word);
@@ -69,7 +69,7 @@ pub fn program_of(command: &str, event: &str) -> Option<String> {
     is_ours.then_some(word)
 }
 
-/// Quotes a word so that a shell reads it back as it is.
+/// Quotes a word for a shell.
 pub fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./+,:@%".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {
@@ -79,7 +79,7 @@ pub fn quoted(word: &str) -> String {
     }
 }
 
-/// Returns the first word of a command and what follows it; `None` when the shell would do more than read it.
+/// Splits a command into its first word and the rest; `None` when the shell would expand or interpret it.
 fn first_word(command: &str) -> Option<(String, &str)> {
     let mut word = String::new();
     let mut rest = command;
@@ -92,7 +92,7 @@ fn first_word(command: &str) -> Option<(String, &str)> {
                 word.push_str(inside);
                 rest = after;
             }
-            // A person may have written it with these; a shell would look into them for more than these.
+            // A user may have used double quotes; inside them a shell still interprets these characters.
             Some('"') => {
                 let (inside, after) = characters.as_str().split_once('"')?;
                 if inside.contains(['\\', '$', '`']) {

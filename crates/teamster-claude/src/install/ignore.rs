@@ -1,24 +1,24 @@
-//! Lines of ours in a file such as `.gitignore`: put in once below a heading, and exactly these taken out.
+//! teamster's lines in a file such as `.gitignore`: added once below a heading, and exactly these removed again.
 
-/// The heading by which our lines are known again.
+/// The heading by which the added lines are recognized.
 pub const HEADING: &str = "# teamster (added by `teamster install claude`)";
 
-/// Folders that hold the state of a session and not the work.
+/// Folders that contain the state of a session and not the work.
 pub const FOLDERS: [&str; 3] = teamster_fs::layout::OUR_FOLDERS;
 
-/// Tells what to do with a file.
+/// What to do with a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum FileEdit {
-    /// It stays as it is.
+    /// It stays unchanged.
     Nothing,
-    /// It gets this text.
+    /// It is replaced by this text.
     Write(String),
-    /// It was made by us, and nothing else is in it.
+    /// It was created by teamster and contains nothing else, so it is removed.
     Remove,
 }
 
-/// Returns the text with those of `lines` that it does not have yet, in its own line ends; a last line without an end
-/// stays without one. `None` is a missing file.
+/// Returns the text with the missing ones of `lines` appended, in its own line-ending style; a last line without a
+/// newline stays without one. `None` means a missing file.
 pub(super) fn put_in(text: Option<&str>, lines: &[&str]) -> FileEdit {
     let old = text.unwrap_or_default();
     if old.lines().any(|line| line.trim_end() == HEADING) {
@@ -48,7 +48,7 @@ pub(super) fn put_in(text: Option<&str>, lines: &[&str]) -> FileEdit {
     FileEdit::Write(new)
 }
 
-/// Returns the text without our lines: the heading and those of `lines` right below it.
+/// Returns the text without the heading and those of `lines` directly below it.
 pub(super) fn take_out(text: Option<&str>, lines: &[&str]) -> FileEdit {
     let text = text.unwrap_or_default();
     let all: Vec<&str> = text.split_inclusive('\n').collect();
@@ -64,7 +64,7 @@ pub(super) fn take_out(text: Option<&str>, lines: &[&str]) -> FileEdit {
     left.push_str(&all[end..].concat());
     let had_end = all[end - 1].ends_with('\n');
     if !had_end {
-        // Its end of line is ours: the text ended without one.
+        // The newline before the heading was added, too: the text ended without one.
         let trimmed = left.strip_suffix('\n').unwrap_or(&left);
         let trimmed = trimmed.strip_suffix('\r').unwrap_or(trimmed);
         left.truncate(trimmed.len());
@@ -76,7 +76,7 @@ pub(super) fn take_out(text: Option<&str>, lines: &[&str]) -> FileEdit {
     }
 }
 
-/// Returns whether the text has an opinion on a pattern already, with or without a slash, for or against.
+/// Returns whether the text already mentions a pattern, with or without a slash, as a pattern or its negation.
 fn has(text: &str, pattern: &str) -> bool {
     let bare = pattern.trim_matches('/');
     text.lines().any(|line| {

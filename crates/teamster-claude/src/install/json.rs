@@ -1,20 +1,20 @@
-//! Finds where everything stands in a JSON text, so that it can be edited without touching anything else.
+//! Finds the position of every value in a JSON text, so that it can be edited without touching anything else.
 //!
-//! Strict RFC 8259: what the client could not read is not edited either. A byte-order mark is stepped over.
+//! Strict RFC 8259: a text that the client could not read is not edited either. A byte-order mark is skipped.
 
 use std::ops::Range;
 
-/// Limits the nesting that is read, so that no text can exhaust the stack. No settings are as deep.
+/// The maximum nesting depth, so that no text can exhaust the stack. No real settings are that deep.
 const DEEPEST: usize = 256;
 
-/// Holds a value and where it stands.
+/// A value and its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct JsonNode {
     pub(super) span: Range<usize>,
     pub(super) shape: JsonShape,
 }
 
-/// Tells what a value is.
+/// The type of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum JsonShape {
     Object(Vec<JsonMember>),
@@ -24,7 +24,7 @@ pub(super) enum JsonShape {
     Other,
 }
 
-/// Holds a key with its value.
+/// A key with its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct JsonMember {
     pub(super) key: String,
@@ -32,7 +32,7 @@ pub(super) struct JsonMember {
     pub(super) value: JsonNode,
 }
 
-/// Tells where and why a text is not JSON.
+/// Where and why a text is not JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct JsonFault {
     pub(super) at: usize,
@@ -56,7 +56,7 @@ impl JsonNode {
         }
     }
 
-    /// Returns the value of a key. Of several with the same key the client sees the last.
+    /// Returns the value of a key. The client uses the last of several equal keys.
     pub(super) fn get(&self, key: &str) -> Option<&JsonNode> {
         let members = self.members()?.iter().rev();
         members
@@ -73,7 +73,7 @@ impl JsonNode {
         }
     }
 
-    /// Returns one range for each member or element.
+    /// Returns the range of each member or element.
     pub(super) fn items(&self) -> Vec<Range<usize>> {
         match &self.shape {
             JsonShape::Object(members) => members
@@ -85,7 +85,7 @@ impl JsonNode {
         }
     }
 
-    /// Names the type of the value.
+    /// Returns the name of the value's type.
     pub(super) fn kind(&self, text: &str) -> &'static str {
         match (&self.shape, text.as_bytes().get(self.span.start)) {
             (JsonShape::Object(_), _) => "an object",
@@ -99,7 +99,7 @@ impl JsonNode {
 }
 
 impl JsonFault {
-    /// Returns line and column, counted from 1.
+    /// Returns line and column, starting at 1.
     pub(super) fn place(self, text: &str) -> (usize, usize) {
         let before = text.get(..self.at).unwrap_or(text);
         let line = before.matches('\n').count() + 1;
@@ -109,7 +109,7 @@ impl JsonFault {
     }
 }
 
-/// Reads the whole text as one value.
+/// Parses the whole text as one value.
 pub(super) fn scan(text: &str) -> Result<JsonNode, JsonFault> {
     let mut scanner = Scanner {
         bytes: text.as_bytes(),
@@ -121,7 +121,7 @@ pub(super) fn scan(text: &str) -> Result<JsonNode, JsonFault> {
     let node = scanner.value()?;
     scanner.space();
     if scanner.at < text.len() {
-        return Err(scanner.wrong("something after the end"));
+        return Err(scanner.wrong("text after the end"));
     }
     Ok(node)
 }
@@ -152,10 +152,10 @@ impl Scanner<'_> {
         }
     }
 
-    /// Returns the fault at this place; the usual ones have a name of their own.
+    /// Returns the fault at this position, with a specific message for common mistakes.
     fn wrong(&self, what: &'static str) -> JsonFault {
         let what = match (self.peek(), self.bytes.get(self.at + 1)) {
-            (None, _) => "the end, where more should come",
+            (None, _) => "an unexpected end",
             (Some(b'/'), Some(b'/' | b'*')) | (Some(b'#'), _) => "a comment",
             (Some(b'\''), _) => "a single quote",
             _ => what,
@@ -173,7 +173,7 @@ impl Scanner<'_> {
             Some(b'f') => self.word("false", JsonShape::Other)?,
             Some(b'n') => self.word("null", JsonShape::Other)?,
             Some(b'-' | b'0'..=b'9') => self.number()?,
-            _ => return Err(self.wrong("something that is no value")),
+            _ => return Err(self.wrong("expected a value")),
         };
         Ok(JsonNode {
             span: start..self.at,
@@ -184,7 +184,7 @@ impl Scanner<'_> {
     fn deeper(&mut self) -> Result<(), JsonFault> {
         self.depth += 1;
         if self.depth > DEEPEST {
-            return Err(self.wrong("more nesting than any settings need"));
+            return Err(self.wrong("too deep nesting"));
         }
         Ok(())
     }
@@ -198,13 +198,13 @@ impl Scanner<'_> {
             loop {
                 let start = self.at;
                 if self.peek() != Some(b'"') {
-                    return Err(self.no_item(b'}', "something that is no key"));
+                    return Err(self.no_item(b'}', "expected a key"));
                 }
                 let key = self.string()?;
                 let key_span = start..self.at;
                 self.space();
                 if !self.take(b':') {
-                    return Err(self.wrong("something else than a colon"));
+                    return Err(self.wrong("expected a colon"));
                 }
                 self.space();
                 let value = self.value()?;
@@ -230,7 +230,7 @@ impl Scanner<'_> {
         if !self.take(b']') {
             loop {
                 if self.peek() == Some(b']') {
-                    return Err(self.no_item(b']', "something that is no value"));
+                    return Err(self.no_item(b']', "expected a value"));
                 }
                 elements.push(self.value()?);
                 if self.ends(b']')? {
@@ -242,14 +242,14 @@ impl Scanner<'_> {
         Ok(JsonShape::Array(elements))
     }
 
-    /// Steps over the end of an item. Returns false when a comma says that another item follows.
+    /// Skips the end of an item. Returns false when a comma announces another item.
     fn ends(&mut self, close: u8) -> Result<bool, JsonFault> {
         self.space();
         if self.take(close) {
             return Ok(true);
         }
         if !self.take(b',') {
-            return Err(self.wrong("something else than a comma"));
+            return Err(self.wrong("expected a comma"));
         }
         self.space();
         Ok(false)
@@ -259,7 +259,7 @@ impl Scanner<'_> {
         if self.peek() == Some(close) {
             JsonFault {
                 at: self.at,
-                what: "a comma before the end",
+                what: "a trailing comma",
             }
         } else {
             self.wrong(what)
@@ -271,7 +271,7 @@ impl Scanner<'_> {
             self.at += word.len();
             Ok(shape)
         } else {
-            Err(self.wrong("something that is no value"))
+            Err(self.wrong("expected a value"))
         }
     }
 
@@ -296,7 +296,7 @@ impl Scanner<'_> {
             self.at += 1;
         }
         if self.at == start {
-            return Err(self.wrong("something that is no number"));
+            return Err(self.wrong("invalid number"));
         }
         Ok(())
     }
@@ -343,7 +343,7 @@ impl Scanner<'_> {
         Ok(character)
     }
 
-    /// Reads the digits of `\u`. A half of a pair that stands alone is no character; the client reads it all the same.
+    /// Parses the digits of `\u`. A single surrogate is not a character, but the client accepts it.
     fn unicode(&mut self) -> Result<char, JsonFault> {
         let unit = self.four_digits()?;
         if !(0xd800..0xdc00).contains(&unit) || !self.bytes[self.at..].starts_with(b"\\u") {
@@ -408,15 +408,12 @@ mod tests {
     fn what_is_wrong_has_a_name_and_a_place() {
         assert_eq!(fault("{\n  // x\n}"), (2, 3, "a comment"));
         assert_eq!(fault("{\"a\": 1 /* x */}"), (1, 9, "a comment"));
-        assert_eq!(fault("{\"a\": 1,\n}"), (2, 1, "a comma before the end"));
-        assert_eq!(fault("[1,]"), (1, 4, "a comma before the end"));
+        assert_eq!(fault("{\"a\": 1,\n}"), (2, 1, "a trailing comma"));
+        assert_eq!(fault("[1,]"), (1, 4, "a trailing comma"));
         assert_eq!(fault("{'a': 1}"), (1, 2, "a single quote"));
-        assert_eq!(fault("{\"ä\": "), (1, 7, "the end, where more should come"));
-        assert_eq!(fault("{} {}"), (1, 4, "something after the end"));
-        assert_eq!(
-            fault(&"[".repeat(9999)).2,
-            "more nesting than any settings need"
-        );
+        assert_eq!(fault("{\"ä\": "), (1, 7, "an unexpected end"));
+        assert_eq!(fault("{} {}"), (1, 4, "text after the end"));
+        assert_eq!(fault(&"[".repeat(9999)).2, "too deep nesting");
     }
 
     #[test]

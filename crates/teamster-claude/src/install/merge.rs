@@ -1,4 +1,4 @@
-//! Settings with our hooks in them, and without them again: text in, text out.
+//! Adds teamster's hooks to the text of settings, and removes them again.
 
 use serde_json::{Value, json};
 
@@ -8,12 +8,12 @@ use super::json::{JsonFault, JsonNode, JsonShape, scan};
 
 const HOOKS: &str = "hooks";
 
-/// Tells why settings are not edited.
+/// Why settings are not edited.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Unfit {
     /// They are not JSON.
     NotJson(JsonFault),
-    /// Something is not what the client expects there.
+    /// A value is not of the type that the client expects.
     Wrong {
         place: String,
         is: &'static str,
@@ -21,7 +21,7 @@ pub(super) enum Unfit {
     },
 }
 
-/// Describes one of our entries: where it stands and what it runs.
+/// One of teamster's entries: its position and the program that it runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct HookEntry {
     event: String,
@@ -31,16 +31,16 @@ struct HookEntry {
     hook: usize,
 }
 
-/// Settings without anything but our hooks.
+/// Settings without any content.
 const EMPTY: &str = "{}\n";
 
-/// Returns whether a text holds no settings at all.
+/// Returns whether a text contains no settings at all.
 pub(super) fn is_blank(text: &str) -> bool {
     text.trim_start_matches('\u{feff}').trim().is_empty()
 }
 
-/// Returns the text with our hooks for `events`, each behind whatever stands there. An entry of ours that is there
-/// already only gets the right program; with tool events left out of `events`, ours of these are taken out.
+/// Returns the text with teamster's hooks for `events`, each after existing entries. An existing entry of teamster's
+/// only gets the right program; if tool events are not in `events`, their entries are removed.
 pub(super) fn put_in(text: &str, program: &str, events: &[&str]) -> Result<String, Unfit> {
     let mut text = if is_blank(text) { EMPTY } else { text }.to_owned();
     check(&text)?;
@@ -58,7 +58,7 @@ pub(super) fn put_in(text: &str, program: &str, events: &[&str]) -> Result<Strin
     Ok(text)
 }
 
-/// Returns the text without any entry of ours, and the events they stood for. `None` when nothing else is left.
+/// Returns the text without teamster's entries, and their events. `None` when nothing else is left.
 pub(super) fn take_out(text: &str) -> Result<(Option<String>, Vec<String>), Unfit> {
     if is_blank(text) {
         return Ok((Some(text.to_owned()), Vec::new()));
@@ -73,7 +73,7 @@ pub(super) fn take_out(text: &str) -> Result<(Option<String>, Vec<String>), Unfi
     Ok(((!emptied).then_some(left), events))
 }
 
-/// Returns the program that our entries run and the events they stand for.
+/// Returns the program and the events of teamster's entries.
 pub(super) fn installed(text: &str) -> Result<Option<(String, Vec<String>)>, Unfit> {
     if is_blank(text) {
         return Ok(None);
@@ -83,14 +83,14 @@ pub(super) fn installed(text: &str) -> Result<Option<(String, Vec<String>)>, Unf
     Ok(entries.first().map(|entry| (entry.program.clone(), events)))
 }
 
-/// Returns whether the client is told to run no hooks at all.
+/// Returns whether the settings disable all hooks.
 pub(super) fn are_hooks_off(text: &str) -> bool {
     let root = scan(text).ok();
     let off = root.as_ref().and_then(|root| root.get("disableAllHooks"));
     off.is_some_and(|off| off.shape == JsonShape::True)
 }
 
-/// Returns what a person pastes where we do not edit: the whole member, one line for each event.
+/// Returns the text for a user to paste where the settings are not edited: the whole member, one line for each event.
 pub(super) fn snippet(program: &str, events: &[&str]) -> String {
     let style = Style {
         newline: "\n",
@@ -113,7 +113,7 @@ fn scan_settings(text: &str) -> Result<JsonNode, Unfit> {
     scan(text).map_err(Unfit::NotJson)
 }
 
-/// Refuses settings in which our hooks have no place.
+/// Fails if teamster's hooks cannot be added to these settings.
 fn check(text: &str) -> Result<(), Unfit> {
     let root = scan_settings(text)?;
     let wrong = |place: String, node: &JsonNode, should: &'static str| {
@@ -188,7 +188,7 @@ fn put_event(text: &str, program: &str, event: &str) -> Result<String, Unfit> {
     })
 }
 
-/// Takes out entries of ours that `is_meant` names, all but the first `keep`; and whether nothing else is left.
+/// Removes teamster's entries that match `is_meant`, except the first `keep`, and returns whether nothing else is left.
 fn take_out_of(
     mut text: String,
     is_meant: impl Fn(&HookEntry) -> bool,
@@ -208,8 +208,8 @@ fn take_out_of(
         let place = root.members().unwrap_or_default().iter();
         let place = place.into_iter().rposition(|member| member.key == HOOKS);
         let place = place.unwrap_or_default();
-        // Whatever held nothing but ours goes with it, unless that would bring an earlier member of the same name
-        // back to life.
+        // A container that held nothing but teamster's entries is removed too, unless an earlier member of the same
+        // name would take effect again.
         text = if inner.items().len() > 1 {
             remove(&text, inner, entry.hook)
         } else if event.items().len() > 1 {
@@ -237,7 +237,7 @@ fn is_repeated(object: &JsonNode, at: usize) -> bool {
         .any(|before| Some(&before.key) == key)
 }
 
-/// Returns every entry of ours, in the order of the text.
+/// Returns all of teamster's entries, in the order of the text.
 fn entries(root: &JsonNode) -> Vec<HookEntry> {
     let mut found = Vec::new();
     let hooks = root
@@ -245,7 +245,7 @@ fn entries(root: &JsonNode) -> Vec<HookEntry> {
         .and_then(JsonNode::members)
         .unwrap_or_default();
     for (member, event) in hooks.iter().enumerate() {
-        // Of several with one name the client sees the last.
+        // The client uses the last of several members with the same name.
         if hooks[member + 1..]
             .iter()
             .any(|later| later.key == event.key)
@@ -259,7 +259,7 @@ fn entries(root: &JsonNode) -> Vec<HookEntry> {
                 let is_command = one.get("type").and_then(JsonNode::text) == Some("command");
                 let command = one.get("command").and_then(JsonNode::text);
                 let program = command.and_then(|command| hooks::program_of(command, &event.key));
-                // An entry with arguments of its own runs without a shell and was not made by us.
+                // An entry with separate arguments runs without a shell and was not created by teamster.
                 if let (true, Some(program), None) = (is_command, program, one.get("args")) {
                     found.push(HookEntry {
                         event: event.key.clone(),

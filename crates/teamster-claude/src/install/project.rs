@@ -1,4 +1,4 @@
-//! What git should leave alone in a project that our hooks write to.
+//! The git ignore rules of a project that teamster's hooks write to.
 
 use std::path::Path;
 
@@ -9,10 +9,10 @@ use teamster_store::StoreError;
 use super::ignore::FileEdit;
 use super::{FOLDERS, InstallOutcome, PATIENCE, diff, ignore};
 
-/// A file that others read too.
+/// The mode of a new ignore file, restricted by the umask.
 const SHARED: u32 = 0o666;
 
-/// Puts the folders of our state into `.gitignore`, once.
+/// Adds the folders of teamster's state to `.gitignore`, once.
 pub(super) fn ignore_folders(layout: &Layout, dry_run: bool, outcome: &mut InstallOutcome) {
     if git_exclude(&layout.project).is_some() {
         let path = layout.project.join(GITIGNORE);
@@ -22,7 +22,7 @@ pub(super) fn ignore_folders(layout: &Layout, dry_run: bool, outcome: &mut Insta
     }
 }
 
-/// Takes the folders of our state out of `.gitignore` again.
+/// Removes the folders of teamster's state from `.gitignore`.
 pub(super) fn no_longer_ignore_folders(
     layout: &Layout,
     dry_run: bool,
@@ -34,7 +34,7 @@ pub(super) fn no_longer_ignore_folders(
     });
 }
 
-/// Keeps a backup out of the project's history without telling others: settings may hold secrets.
+/// Excludes backups from the project's history by a local rule that is not shared: settings may contain secrets.
 pub(super) fn exclude_backups(layout: &Layout, dry_run: bool, outcome: &mut InstallOutcome) {
     if let Some(path) = git_exclude(&layout.project) {
         edit(&path, dry_run, outcome, |text| {
@@ -43,7 +43,7 @@ pub(super) fn exclude_backups(layout: &Layout, dry_run: bool, outcome: &mut Inst
     }
 }
 
-/// Takes the exclusion of backups back, when there is no backup left.
+/// Removes that rule when there is no backup left.
 pub(super) fn no_longer_exclude_backups(
     layout: &Layout,
     dry_run: bool,
@@ -56,7 +56,7 @@ pub(super) fn no_longer_exclude_backups(
     }
 }
 
-/// Edits a file that nobody's work depends on: what cannot be done becomes a remark, and is no failure.
+/// Edits a file that is not essential: a failure becomes a remark, not an error.
 fn edit(
     path: &Path,
     dry_run: bool,
@@ -92,7 +92,9 @@ fn try_edit(
         };
     }
     let Some(_lock) = file.lock(PATIENCE)? else {
-        return Err(StoreError::busy("another `teamster install` is at it"));
+        return Err(StoreError::busy(
+            "another `teamster install` is changing it",
+        ));
     };
     loop {
         let was = read(&file)?;
@@ -109,7 +111,9 @@ fn try_edit(
         file.sweep()?;
         let was = was.as_ref().map(|(_, was)| was);
         if was.is_some_and(|was| was.is_read_only() || was.owner != Owner::Me) {
-            return Err(StoreError::refused("it is not yours to write"));
+            return Err(StoreError::refused(
+                "it is read-only or belongs to another user",
+            ));
         }
         let done = match (&new, was) {
             (Some(new), was) => file.replace(was, new.as_bytes(), SHARED)?,

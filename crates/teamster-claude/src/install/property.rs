@@ -1,4 +1,5 @@
-//! Whatever the settings are and however they are written: in and out again is no change, and in means exactly ours.
+//! For any settings in any style: installing and removing changes nothing, and installing adds exactly teamster's
+//! entries.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -11,7 +12,7 @@ const CASES: u32 = 200;
 const HERE: &str = "/opt/my tools/teamster";
 const THERE: &str = "/usr/bin/teamster";
 
-/// A JSON document before anybody has written it down. Keys may repeat.
+/// A JSON document before it is written as text. Keys may repeat.
 #[derive(Clone, Debug)]
 enum Doc {
     Plain(String),
@@ -19,7 +20,7 @@ enum Doc {
     Object(Vec<(String, Doc)>),
 }
 
-/// How a document is written down.
+/// A style of writing a document.
 #[derive(Clone, Debug)]
 enum Hand {
     Lines {
@@ -109,7 +110,7 @@ impl Writer<'_> {
                 self.text.push_str(match self.hand {
                     Hand::OneLine { colon, .. } => colon,
                     Hand::Chaos(_) => ":",
-                    // In this hand an object breaks after its key, so that the text has lines and no indentation.
+                    // In this style an object breaks after its key, so that the text has lines and no indentation.
                     Hand::Hugging => ":\n  ",
                     _ => ": ",
                 });
@@ -152,7 +153,7 @@ fn text(text: &str) -> Doc {
     Doc::Plain(Value::from(text).to_string())
 }
 
-/// A group of another tool, or something no client would take.
+/// A hook group of another tool, or one that no client would accept.
 fn group() -> impl Strategy<Value = Doc> {
     let command = prop_oneof![
         Just("notify-send done"),
@@ -208,7 +209,7 @@ fn hand() -> impl Strategy<Value = Hand> {
     ]
 }
 
-/// Settings as somebody might have written them.
+/// Settings as a user might have written them.
 fn written() -> impl Strategy<Value = String> {
     let around = proptest::sample::select(vec!["", "\n", "\r\n", " \n\n"]);
     (settings(), hand(), around.clone(), around, any::<bool>()).prop_map(
@@ -228,7 +229,7 @@ fn value(text: &str) -> Value {
     serde_json::from_str(text.trim_start_matches('\u{feff}')).unwrap()
 }
 
-/// What another program would have made of the settings.
+/// What another implementation would have made of the settings.
 fn plus_ours(mut settings: Value, program: &str, events: &[&str]) -> Value {
     let root = settings.as_object_mut().unwrap();
     let all = root.entry("hooks").or_insert_with(|| json!({}));
@@ -241,7 +242,7 @@ fn plus_ours(mut settings: Value, program: &str, events: &[&str]) -> Value {
     settings
 }
 
-/// Without what our hooks cannot be told from having made: an empty array of an event, an empty `hooks`.
+/// Removes everything that is ambiguous after a removal of the hooks: an empty array of an event, an empty `hooks`.
 fn pruned(mut settings: Value, events: &[&str]) -> Value {
     let root = settings.as_object_mut().unwrap();
     if let Some(all) = root.get_mut("hooks").and_then(Value::as_object_mut) {
@@ -263,12 +264,12 @@ proptest! {
         prop_assert_eq!(value(&new), plus_ours(value(&old), HERE, &events));
         prop_assert_eq!(&merge::put_in(&new, HERE, &events).unwrap(), &new);
 
-        // The newest first, as they are listed: an empty `hooks` and none at all become the same with ours in them.
+        // Newest first, as they are listed: an empty `hooks` and a missing one become equal when the hooks are added.
         let backups = [Backup::new("b", &old), Backup::new("a", "{}")];
         prop_assert_eq!(backup::original(&backups[..1], &new), Some(old.as_str()));
         prop_assert_eq!(value(backup::original(&backups, &new).unwrap()), value(&old));
 
-        // Without a backup, only what could be either way is not as it was.
+        // Without a backup, only ambiguous parts may differ from the original.
         let (left, mut found) = merge::take_out(&new).unwrap();
         found.sort_unstable();
         let mut all = events.clone();

@@ -1,6 +1,6 @@
-//! Our server of tools in a client's settings, and the same settings without it again: text in, text out.
+//! Adds teamster's MCP server to the text of a client's settings, and removes it again.
 //!
-//! Clients that keep their settings as JSON have their servers in `mcpServers`, each under its name.
+//! Clients with JSON settings list their MCP servers in `mcpServers`, each under its name.
 
 use serde_json::{Value, json};
 
@@ -8,17 +8,17 @@ use super::edit::{NewItem, Style, append, put, remove};
 use super::json::{JsonNode, scan};
 
 const SERVERS: &str = "mcpServers";
-/// The name of our server among those of a client.
+/// The name of teamster's server in a client's settings.
 const NAME: &str = "teamster";
-/// Settings without anything.
+/// Settings without any content.
 const EMPTY: &str = "{}\n";
 
-/// Tells why settings are not edited, in words.
+/// Why settings are not edited, as a message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct UnfitSettings(pub String);
 
-/// Returns the settings with our server in them, started as `program mcp`. Doing it again changes nothing.
+/// Returns the settings with teamster's server, started as `program mcp`. A repeated call changes nothing.
 pub fn put_server(text: &str, program: &str) -> Result<String, UnfitSettings> {
     let blank = text.trim_start_matches('\u{feff}').trim().is_empty();
     let text = if blank { EMPTY } else { text };
@@ -36,7 +36,7 @@ pub fn put_server(text: &str, program: &str) -> Result<String, UnfitSettings> {
         return Ok(append(text, &style, &root, None, item));
     };
     if servers.members().is_none() {
-        return Err(UnfitSettings(format!("`{SERVERS}` is no object")));
+        return Err(UnfitSettings(format!("`{SERVERS}` is not an object")));
     }
     let Some(there) = servers.get(NAME) else {
         let item = NewItem {
@@ -55,13 +55,13 @@ pub fn put_server(text: &str, program: &str) -> Result<String, UnfitSettings> {
             ))
         }
         None => Err(UnfitSettings(format!(
-            "`{SERVERS}.{NAME}` is there and was not made by `teamster install`"
+            "`{SERVERS}.{NAME}` exists and was not created by `teamster install`"
         ))),
     }
 }
 
-/// Returns the settings without our server, and `None` in place of settings that hold nothing else. Settings that do not
-/// have it are returned as they are.
+/// Returns the settings without teamster's server, or `None` if nothing else is left. Settings without it are returned
+/// unchanged.
 pub fn take_server(text: &str) -> Result<Option<String>, UnfitSettings> {
     let root = scanned(text)?;
     let members = root.members().unwrap_or_default();
@@ -85,7 +85,7 @@ pub fn take_server(text: &str) -> Result<Option<String>, UnfitSettings> {
     })
 }
 
-/// Returns the program of a server that is started as `program mcp`, as ours is.
+/// Returns the program of a server that is started as `program mcp`, like teamster's.
 fn program_of(server: &JsonNode) -> Option<&str> {
     let arguments = server.get("args")?.elements()?;
     match arguments {
@@ -103,7 +103,7 @@ fn scanned(text: &str) -> Result<JsonNode, UnfitSettings> {
         ))
     })?;
     if root.members().is_none() {
-        return Err(UnfitSettings("it is no object".to_owned()));
+        return Err(UnfitSettings("it is not an object".to_owned()));
     }
     Ok(root)
 }

@@ -1,4 +1,4 @@
-//! The settings file itself: found, locked, read, judged, replaced.
+//! The settings file itself: found, locked, read, checked, replaced.
 
 use std::path::{Path, PathBuf};
 
@@ -13,10 +13,10 @@ type Result<T> = std::result::Result<T, StoreError>;
 
 const TAKE_OUT: &str = "take out every hook whose command is `teamster hook …` by hand";
 
-/// Limits how often an edit is tried again because somebody else wrote the settings meanwhile.
+/// How often an edit is retried because another program wrote the settings meanwhile.
 const TRIES: usize = 16;
 
-/// Puts our hooks into the settings of a scope. Doing it again changes nothing.
+/// Adds teamster's hooks to the settings of a scope. A repeated call changes nothing.
 pub fn install(request: &InstallRequest<'_>) -> Result<InstallOutcome> {
     let path = request.scope.settings(request.layout);
     let events = hooks::events(request.light);
@@ -57,7 +57,7 @@ pub fn install(request: &InstallRequest<'_>) -> Result<InstallOutcome> {
     Err(restless(&path))
 }
 
-/// Takes our hooks out of the settings of a scope: exactly ours, and what they were put into if it was made for them.
+/// Removes teamster's hooks from the settings of a scope: exactly these, and containers that were created for them.
 pub fn uninstall(request: &InstallRequest<'_>) -> Result<InstallOutcome> {
     let path = request.scope.settings(request.layout);
     let mut outcome = InstallOutcome {
@@ -77,7 +77,7 @@ pub fn uninstall(request: &InstallRequest<'_>) -> Result<InstallOutcome> {
             merge::take_out(old).map_err(|unfit| by_hand(&path, old, &unfit))?;
         note(request, Some(&file), "", &mut outcome);
         if events.is_empty() {
-            // One that was killed half-way may have left them.
+            // An interrupted installation may have left them.
             for same in backup::all(&path)?.iter().filter(|one| one.is(old)) {
                 if !request.dry_run {
                     same.remove()?;
@@ -90,7 +90,7 @@ pub fn uninstall(request: &InstallRequest<'_>) -> Result<InstallOutcome> {
         let backups = backup::all(&path)?;
         let new = match backup::original(&backups, old) {
             Some(original) => Some(original.to_owned()),
-            // A link that leads nowhere would be left of it.
+            // Removing the file would leave a dangling link.
             None if file.is_link() => without.or_else(|| Some("{}\n".to_owned())),
             None => without,
         };
@@ -118,7 +118,7 @@ pub fn uninstall(request: &InstallRequest<'_>) -> Result<InstallOutcome> {
     Err(restless(&path))
 }
 
-/// Returns whether our hooks are in the settings of a scope, as far as these can be read.
+/// Returns whether teamster's hooks are in the settings of a scope, as far as these can be read.
 pub fn is_installed(layout: &teamster_fs::layout::Layout, scope: Scope) -> bool {
     let file = UserFile::find(&scope.settings(layout));
     let was = file.ok().flatten().and_then(|file| file.read().ok()?);
@@ -126,7 +126,7 @@ pub fn is_installed(layout: &teamster_fs::layout::Layout, scope: Scope) -> bool 
     text.is_some_and(|text| merge::installed(&text).is_ok_and(|ours| ours.is_some()))
 }
 
-/// Returns the settings file, with its folder made if that is wanted.
+/// Returns the settings file, creating its folder if requested.
 fn find(request: &InstallRequest<'_>, path: &Path, make: bool) -> Result<Option<UserFile>> {
     if make {
         match request.scope {
@@ -140,7 +140,7 @@ fn find(request: &InstallRequest<'_>, path: &Path, make: bool) -> Result<Option<
                         request.layout.project.display()
                     ))
                 })?;
-                // A link here is judged by where the settings really are.
+                // A symbolic link here is judged by where the settings really are.
                 if !request.layout.project.join(PROJECT_CLAUDE).is_dir() {
                     project.shared_child_or_create(PROJECT_CLAUDE)?;
                 }
@@ -183,7 +183,7 @@ fn nowhere(path: &Path, error: FsError) -> StoreError {
 fn locked(file: &UserFile) -> Result<teamster_fs::FolderLock<'_>> {
     file.lock(PATIENCE)?.ok_or_else(|| {
         StoreError::busy(format!(
-            "another `teamster install` is at {}",
+            "another `teamster install` is changing {}",
             file.path().display()
         ))
     })
@@ -207,7 +207,7 @@ fn text_of<'a>(path: &Path, was: Option<&'a FileSnapshot>) -> Result<Option<&'a 
     })
 }
 
-/// Refuses to write what somebody does not want to be written; `by_hand` is what they can do instead.
+/// Fails if the settings should not be written; `by_hand` says what the user can do instead.
 fn may_write(
     path: &Path,
     file: Option<&UserFile>,
@@ -242,13 +242,13 @@ fn may_write(
     Ok(())
 }
 
-/// Returns what a person can do when the settings are generated and cannot be edited here.
+/// Returns a hint for settings that are generated and cannot be edited here.
 fn add_by_hand(request: &InstallRequest<'_>) -> String {
     let snippet = merge::snippet(request.program, &hooks::events(request.light));
-    format!("add this by hand where it is made:\n\n{snippet}")
+    format!("add this by hand where it is generated:\n\n{snippet}")
 }
 
-/// Checks the new text before it is written: it can be read, and has each of our entries once.
+/// Checks the new text before it is written: it is valid, and has each of teamster's entries once.
 fn proved(path: &Path, new: &str, request: &InstallRequest<'_>, events: &[&str]) -> Result<()> {
     let again = merge::put_in(new, request.program, events);
     if again.as_deref() == Ok(new) {
@@ -257,15 +257,15 @@ fn proved(path: &Path, new: &str, request: &InstallRequest<'_>, events: &[&str])
     Err(StoreError::new(
         Kind::Failed,
         format!(
-            "{} was not changed: the edit did not come out right",
+            "{} was not changed: the edited text failed the check",
             path.display()
         ),
     )
-    .hint("this is a fault of teamster; please report it with the file"))
+    .hint("this is a bug in teamster; please report it with the file"))
 }
 
-/// Returns the mode of a new settings file. One in a project is for everybody who works on it; the user's own may hold
-/// secrets.
+/// Returns the mode of a new settings file. One in a project is for everybody who works on it; the user's own may
+/// contain secrets.
 fn mode(scope: Scope) -> u32 {
     match scope {
         Scope::Project => 0o666,
@@ -273,7 +273,7 @@ fn mode(scope: Scope) -> u32 {
     }
 }
 
-/// Adds what a person should know to the remarks of the outcome.
+/// Adds remarks for the user to the outcome.
 fn note(
     request: &InstallRequest<'_>,
     file: Option<&UserFile>,
@@ -326,7 +326,7 @@ fn left(request: &InstallRequest<'_>, mut outcome: InstallOutcome) -> InstallOut
     if outcome.changed
         && let Ok(Some(project)) = Dir::open_root(&request.layout.project)
     {
-        // Only an empty folder can be removed so, and git does not know of those.
+        // This removes only an empty folder, which git does not track.
         let _ = project.remove_dir(PROJECT_CLAUDE);
     }
     outcome
@@ -363,7 +363,7 @@ fn said(path: &Path, text: &str, unfit: &Unfit) -> String {
 
 fn restless(path: &Path) -> StoreError {
     StoreError::busy(format!(
-        "{} is written by somebody else all the time",
+        "another program keeps writing {}",
         PathBuf::from(path).display()
     ))
 }

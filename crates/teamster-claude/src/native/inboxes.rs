@@ -1,4 +1,4 @@
-//! The client's inboxes: what teammates said and nobody has read yet.
+//! The client's inboxes: messages between teammates that are not read yet.
 
 use std::path::Path;
 
@@ -8,28 +8,28 @@ use teamster_types::Time;
 
 use super::{NativeRegistry, NativeTeam};
 
-/// How the client begins a message that it gives to its model.
+/// The prefix of a message that the client delivers to its model.
 const DELIVERED: &str = "<teammate-message ";
-/// So much of the end of a transcript holds what the turn that ends began with, unless that was long.
+/// How much of the end of a transcript is read: enough for the start of the turn that ends, unless that is long.
 const TAIL: u64 = 256 * 1024;
 
-/// A message in an inbox, in words for a person.
+/// A message in an inbox, as readable text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InboxNote {
-    /// Who sent it.
+    /// The sender.
     pub from: String,
-    /// Whose inbox.
+    /// The recipient.
     pub to: String,
-    /// What it says.
+    /// The text of the message.
     pub content: String,
-    /// What sort of message, where a program wrote it.
+    /// The kind of message, if a program wrote it.
     pub kind: Option<String>,
     /// When it was sent.
     pub at: Time,
 }
 
 impl NativeRegistry {
-    /// Returns what lies in the inboxes of a team, oldest first.
+    /// Returns the messages in the inboxes of a team, oldest first.
     pub fn notes(&self, team: &NativeTeam) -> Vec<InboxNote> {
         let Some(inboxes) = self
             .folder(team)
@@ -45,7 +45,7 @@ impl NativeRegistry {
             if owner.starts_with('.') {
                 continue;
             }
-            // Half a file belongs to its client; the next hook finds it whole.
+            // A partly written file is being changed by the client; the next hook reads it.
             let bytes = inboxes.read(&entry.name).ok().flatten();
             let bytes = bytes.map(|(bytes, _)| bytes).unwrap_or_default();
             let list: Vec<Value> = serde_json::from_slice(&bytes).unwrap_or_default();
@@ -57,8 +57,8 @@ impl NativeRegistry {
 }
 
 impl NativeRegistry {
-    /// Returns the messages of other programs that the end of a transcript shows as delivered to `to`. Those of the team's own
-    /// members are told by their hooks. A transcript that is not below the client's folder is not opened.
+    /// Returns the messages from other programs that the end of a transcript shows as delivered to `to`. Messages of
+    /// the team's own members are reported by their hooks. A transcript outside the client's folder is not opened.
     pub fn taken(
         &self,
         team: &NativeTeam,
@@ -106,7 +106,7 @@ impl NativeRegistry {
     }
 }
 
-/// Returns the messages in a prompt that the client made of an inbox, each with its sender.
+/// Returns the messages in a prompt that the client made from an inbox, each with its sender.
 fn delivered(prompt: &str) -> impl Iterator<Item = (&str, &str)> {
     prompt.split(DELIVERED).skip(1).filter_map(|rest| {
         let (head, rest) = rest.split_once('>')?;
@@ -129,8 +129,8 @@ fn note(owner: &str, letter: &Value) -> Option<InboxNote> {
     })
 }
 
-/// Returns a message in words and, where a program wrote it, its sort; `None` for those that say what the roster
-/// already shows.
+/// Returns a message as readable text and, if a program wrote it, its kind; `None` for messages that repeat what the
+/// roster already shows.
 fn in_words(text: &str) -> Option<(String, Option<String>)> {
     if text.trim_start().starts_with('{')
         && let Ok(message) = serde_json::from_str::<Value>(text)
@@ -141,7 +141,7 @@ fn in_words(text: &str) -> Option<(String, Option<String>)> {
     Some((text.to_owned(), None))
 }
 
-/// Returns the words of a message that a program wrote.
+/// Returns the readable text of a message that a program wrote.
 pub(crate) fn structured(message: &Value) -> Option<String> {
     let field = |key: &str| message.get(key).and_then(Value::as_str);
     let with = |words: &str, more: Option<&str>| match more {

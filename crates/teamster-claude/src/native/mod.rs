@@ -1,8 +1,7 @@
-//! The client's own files, read and never changed: its teams, tasks, inboxes and sessions.
+//! The client's own files, which are only read: its teams, tasks, inboxes and sessions.
 //!
-//! The client rewrites them in place, so a read may find half a file; it is read again. A file that cannot be
-//! understood hides no other. Nothing in them is trusted: a name is compared, and only ever used in a path as one plain
-//! component.
+//! The client rewrites them in place, so a read may be torn; it is then retried. An unreadable file does not hide the
+//! others. Nothing in them is trusted: a name is compared, and used in a path only as one plain component.
 
 mod inboxes;
 mod tasks;
@@ -24,39 +23,39 @@ pub use inboxes::InboxNote;
 pub(crate) use inboxes::structured;
 pub use tasks::TaskFolder;
 
-/// Limits how often a file is read again that the client is just writing.
+/// How often a read is retried while the client is writing the file.
 const TRIES: usize = 3;
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// One team.
+/// A team of the client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NativeTeam {
-    /// Its folder, which also names the folder of its tasks.
+    /// Its folder name, which is also that of its task folder.
     pub folder: String,
-    /// Its name as the client says it.
+    /// Its name according to the client.
     pub name: String,
     /// The session that leads it.
     pub lead_session: String,
-    /// Everyone, the lead included.
+    /// All members, including the lead.
     pub members: Vec<NativeMember>,
-    /// Whether teamster made it.
+    /// Whether teamster created it.
     pub is_ours: bool,
 }
 
-/// One member.
+/// A member of a team.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NativeMember {
     /// The id of the agent, `name@team`.
     pub agent_id: String,
     /// Its name.
     pub name: String,
-    /// What it is for.
+    /// Its role.
     pub role: String,
-    /// Its model, in the client's words.
+    /// Its model, as the client names it.
     pub model: String,
     /// Its pane, `in-process`, `leader` or nothing.
     pub pane: String,
-    /// Whether it leads.
+    /// Whether it is the lead.
     pub is_lead: bool,
 }
 
@@ -87,7 +86,7 @@ impl NativeTeam {
         })
     }
 
-    /// Everyone but the lead.
+    /// Returns all members but the lead.
     pub fn teammates(&self) -> impl Iterator<Item = &NativeMember> {
         self.members.iter().filter(|member| !member.is_lead)
     }
@@ -113,7 +112,8 @@ pub struct NativeRegistry {
 }
 
 impl NativeRegistry {
-    /// Opens it; `None` when there is no Claude folder. A folder of teams that is a link is not followed.
+    /// Opens the registry; `None` when there is no Claude folder. A symbolic link in place of the teams folder is not
+    /// followed.
     pub fn open(claude: &Path) -> Option<Self> {
         let claude = Dir::open_root(claude).ok()??;
         let teams = claude.child(layout::TEAMS).ok().flatten();
@@ -135,7 +135,7 @@ impl NativeRegistry {
         self.read(folder, "")
     }
 
-    /// Returns the team in a folder, if its file speaks of `needle`, which is looked for before anything is understood.
+    /// Returns the team in a folder, if its file contains `needle`, which is searched before the file is parsed.
     fn read(&self, folder: &str, needle: &str) -> Option<NativeTeam> {
         let dir = self.teams.as_ref()?.child(folder).ok()??;
         for turn in 0..TRIES {
@@ -154,14 +154,14 @@ impl NativeRegistry {
         None
     }
 
-    /// Returns every team whose file speaks of `needle`.
+    /// Returns every team whose file contains `needle`.
     fn speaking_of(&self, needle: &str) -> impl Iterator<Item = NativeTeam> {
         let entries = self.teams.as_ref().and_then(|teams| teams.entries().ok());
         let mut folders: Vec<String> = entries
             .into_iter()
             .flatten()
             .map(|entry| entry.name)
-            // The client renames a team so before it deletes it.
+            // The client gives a team such a name before it deletes it.
             .filter(|name| !name.starts_with('.') && !name.contains(".deleted-"))
             .collect();
         folders.sort_unstable();
@@ -170,7 +170,7 @@ impl NativeRegistry {
             .filter_map(move |folder| self.read(&folder, needle))
     }
 
-    /// Returns the team that a session leads. The whole id must agree.
+    /// Returns the team that a session leads. The complete id must match.
     pub fn led_by(&self, session: &str) -> Option<NativeTeam> {
         self.teams.as_ref()?;
         if session.is_empty() {
@@ -186,7 +186,7 @@ impl NativeRegistry {
             .find(|team| team.lead_session == session)
     }
 
-    /// Returns the team with a name.
+    /// Returns the team of this name.
     pub fn named(&self, name: &str) -> Option<NativeTeam> {
         if name.is_empty() || self.teams.is_none() {
             return None;
@@ -211,7 +211,7 @@ impl NativeRegistry {
         })
     }
 
-    /// Returns the team of ours that works on a project: the only one, or the only one whose host runs.
+    /// Returns the teamster team that works on a project: the only one, or the only one whose host runs.
     pub fn working_on(&self, project: &Path, machine: &Machine) -> Option<String> {
         let project = project.to_str()?;
         let here: Vec<(String, Option<ProcessId>)> = self
@@ -233,8 +233,8 @@ impl NativeRegistry {
         }
     }
 
-    /// Returns the teammate in a pane. Another terminal server may have a pane with the same number, so its role must
-    /// agree too.
+    /// Returns the teammate in a pane. Another tmux server may have a pane with the same number, so its role must
+    /// match, too.
     pub fn in_pane(&self, pane: &str, role: &str) -> Option<(NativeTeam, NativeMember)> {
         if !pane.starts_with('%') {
             return None;
@@ -252,7 +252,7 @@ impl NativeRegistry {
         TeamConfig::parse(&bytes).ok()
     }
 
-    /// Returns what is known about each process that the client recorded for a session. A session without a record proves
+    /// Returns the status of each process that the client recorded for a session. A session without a record proves
     /// nothing.
     pub(crate) fn recorded_lives(&self, session: &str, machine: &Machine) -> Vec<Life> {
         let recorded = self.sessions().into_iter();
@@ -277,7 +277,7 @@ impl NativeRegistry {
     }
 }
 
-/// Holds what a teammate in a pane of its own was started with.
+/// The arguments that a teammate in its own pane was started with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PaneArguments {
     /// The value of `--agent-name`.
@@ -289,7 +289,7 @@ pub struct PaneArguments {
 }
 
 impl PaneArguments {
-    /// Reads them from the command line of the client.
+    /// Reads them from the command line of the client's process.
     pub fn of_process(pid: u32) -> Option<Self> {
         Self::of_words(&teamster_fs::proc::arguments(pid)?)
     }
@@ -328,7 +328,7 @@ impl PaneArguments {
 pub struct Pdca {
     /// The value of `primaryFeature`.
     pub feature: String,
-    /// Its phase; `None` when the file says none.
+    /// Its phase; `None` when the file has none.
     pub phase: Option<Phase>,
 }
 
@@ -350,7 +350,7 @@ pub fn pdca(layout: &Layout) -> Option<Pdca> {
     Some(Pdca { feature, phase })
 }
 
-/// Returns whether `bkit.config.json` lets states be written. A project without one does.
+/// Returns whether `bkit.config.json` allows state files. A project without that file does.
 pub fn team_is_enabled(layout: &Layout) -> bool {
     let says = || -> Option<bool> {
         let project = Dir::open_root(&layout.project).ok()??;

@@ -1,4 +1,4 @@
-//! The client's tasks: how far they are, and which one comes next.
+//! The client's tasks: their progress, and which one is next.
 
 use teamster_fs::{Dir, layout};
 use teamster_types::progress::Progress;
@@ -6,14 +6,14 @@ use teamster_types::task::{Status, Task};
 
 use super::{NativeRegistry, NativeTeam};
 
-/// The tasks of one list, as they are now.
+/// The current tasks of one list.
 #[derive(Clone, Debug, Default)]
 pub struct TaskFolder {
     tasks: Vec<Task>,
 }
 
 impl NativeRegistry {
-    /// Returns the tasks of a team, else those of a session without one; `None` when nothing is known about tasks.
+    /// Returns the tasks of a team, else those of a session without a team; `None` when nothing is known about tasks.
     pub fn tasks(&self, team: Option<&NativeTeam>, session: &str) -> Option<TaskFolder> {
         let all = self.claude().child(layout::TASKS).ok()??;
         let folder = |name: &str| all.child(name).ok().flatten();
@@ -21,7 +21,7 @@ impl NativeRegistry {
             .and_then(|team| folder(&team.folder))
             .or_else(|| folder(session))?;
         let tasks = read(&folder);
-        // The client empties a list of which everything is done, and keeps the number of the last task.
+        // The client empties a list when all its tasks are completed, but keeps the number of the last task.
         let was_used = || matches!(folder.stamp(layout::HIGH_WATER_MARK), Ok(Some(_)));
         (!tasks.is_empty() || was_used()).then_some(TaskFolder { tasks })
     }
@@ -43,10 +43,10 @@ fn read(folder: &Dir) -> Vec<Task> {
 }
 
 impl TaskFolder {
-    /// Counts the tasks by state. The client says that a task is created or completed before its file says so.
+    /// Counts the tasks by state. The client reports a task as created or completed before its file says so.
     ///
-    /// It says so, too, of a task that is under way when its owner goes idle, which completes nothing: only of a task that
-    /// nobody has begun is the word enough.
+    /// It also reports a task in progress as completed when its owner goes idle, which completes nothing: the report
+    /// alone counts only for a task that was never started.
     pub fn progress(&self, created: Option<&str>, completed: Option<&str>) -> Progress {
         let mut progress = Progress::default();
         if created.is_some_and(|id| self.subject(id).is_none()) {
@@ -71,7 +71,7 @@ impl TaskFolder {
         Some(task.subject())
     }
 
-    /// Returns the task that a teammate is at work on; `None` when there are several, and nothing says which.
+    /// Returns the task that a teammate works on; `None` when there are several, and nothing says which.
     pub fn held_by(&self, name: &str) -> Option<&Task> {
         let is_held = |task: &&Task| {
             task.status() == Status::InProgress && task.owner() == Some(name) && !task.is_internal()
@@ -83,7 +83,7 @@ impl TaskFolder {
         }
     }
 
-    /// Returns the next task that a teammate could take: nobody else's, and waiting for none.
+    /// Returns the next task that a teammate could take: not owned by another one, and not blocked.
     pub fn next_for(&self, name: &str) -> Option<&Task> {
         let is_done = |id: &teamster_types::TaskId| {
             let blocker = self.tasks.iter().find(|task| task.id() == id);

@@ -1,12 +1,12 @@
-//! Whether a session that has a state is alive, by what can be seen of its processes.
+//! Whether the session of a state is alive, judged by its processes.
 //!
-//! | session | what proves it |
+//! | session | evidence |
 //! |---|---|
 //! | `run-TEAM` | the lock of the run's host |
 //! | the client's | its record in `sessions/`, the lead's process in the registry, the process that called a hook |
-//! | a script's | nothing: its age decides |
+//! | a script's | none: its age decides |
 //!
-//! A lead that is gone may have left teammates in panes behind, who still work: they keep the state.
+//! A lead that is gone may have left teammates in panes behind that still work: they keep the state alive.
 
 use std::cell::OnceCell;
 use std::path::Path;
@@ -21,12 +21,12 @@ use teamster_types::team::TeamConfig;
 use super::memory::SessionMemory;
 use crate::native::NativeRegistry;
 
-/// The session of a run has this before the name of its team.
+/// The prefix of a run's session id, before the name of its team.
 const RUN: &str = "run-";
-/// How the client names the lead's session to a teammate in a pane.
+/// The argument with which the client passes the lead's session to a teammate in a pane.
 const PARENT: &str = "--parent-session-id";
 
-/// Judges sessions. What it has read once it does not read again.
+/// Judges sessions, and caches what it has read.
 pub(super) struct SessionLife<'a> {
     claude: &'a Path,
     machine: OnceCell<Machine>,
@@ -42,7 +42,7 @@ impl<'a> SessionLife<'a> {
         }
     }
 
-    /// Returns whether a session is alive: gone only when everybody of it is proven gone.
+    /// Returns whether a session is alive; it is gone only when all its members are proven gone.
     pub(super) fn of(&self, session: &str, memory: Option<&SessionMemory>) -> Life {
         if let Some(team) = session.strip_prefix(RUN) {
             return self.host(team).unwrap_or(Life::Unknown);
@@ -64,7 +64,7 @@ impl<'a> SessionLife<'a> {
             .as_ref()
     }
 
-    /// The host of a run holds a lock as long as it runs.
+    /// Returns whether the host of a run is alive: it holds a lock as long as it runs.
     fn host(&self, team: &str) -> Option<Life> {
         let team: TeamName = team.parse().ok()?;
         let folder = Dir::open_at(self.claude, &[layout::TEAMS, team.as_str()]).ok()??;
@@ -76,7 +76,7 @@ impl<'a> SessionLife<'a> {
         })
     }
 
-    /// The session's own process, by everybody who recorded one.
+    /// Returns whether the session's own process is alive, by all records of it.
     fn lead(&self, session: &str, memory: Option<&SessionMemory>) -> Life {
         let mut lives: Vec<Life> = Vec::new();
         if let Some(process) = memory.and_then(|memory| memory.lead.as_ref()) {
@@ -99,7 +99,7 @@ impl<'a> SessionLife<'a> {
         }
     }
 
-    /// Returns the pid of a teammate in a pane of which every recorded session is gone.
+    /// Returns the pid of a teammate in a pane whose recorded sessions are all gone.
     pub(super) fn gone_in_pane(&self, session: &str, teammate: &str) -> Option<u32> {
         let registry = self.registry()?;
         let team = registry.led_by(session)?;
@@ -114,7 +114,7 @@ impl<'a> SessionLife<'a> {
         }
     }
 
-    /// Those whom a lead that is gone has left behind.
+    /// Returns whether teammates that a lead left behind are alive.
     fn orphans(&self, session: &str, memory: Option<&SessionMemory>) -> Life {
         let recorded = memory
             .into_iter()

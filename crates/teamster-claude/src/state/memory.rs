@@ -1,7 +1,7 @@
-//! What hooks remember between two calls and no viewer needs: processes, announced agents, and messages read ahead.
+//! State that hooks keep between two calls and no viewer needs: processes, announced agents, and messages read ahead.
 //!
-//! It lies beside the state, is read and written under the same lock, and may be lost: then a row has the agent's id for a
-//! name, or a message is shown twice.
+//! The file is beside the state, is read and written under the same lock, and may be lost: then a row is named by the
+//! agent's id, or a message is shown twice.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,21 +13,21 @@ use teamster_types::process::{Life, ProcessId};
 
 use super::record::{AgentState, Model, Status};
 
-/// Sessions that are remembered.
+/// The maximum number of sessions kept.
 const MOST_SESSIONS: usize = 20;
-/// Entries of each sort for one session.
+/// The maximum number of entries of each kind for one session.
 const MOST_ENTRIES: usize = 64;
-/// The client's inbox has a message a moment before or after the hook of whoever sent it.
+/// How far apart an inbox and the sender's hook may report the same message.
 pub(super) const SAME_MESSAGE: Duration = Duration::from_secs(60);
 
-/// The file as a whole.
+/// The whole file.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct HookMemory {
     sessions: BTreeMap<String, SessionMemory>,
 }
 
-/// What is remembered of one session.
+/// The memory of one session.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct SessionMemory {
@@ -35,37 +35,37 @@ pub(super) struct SessionMemory {
     touched: Option<Time>,
     /// The process of the session itself.
     pub(super) lead: Option<ProcessId>,
-    /// The processes of teammates that have one of their own, by row.
+    /// The processes of teammates that have their own, by row.
     pub(super) teammates: BTreeMap<String, ProcessId>,
-    /// The processes of teammates whose rows were shown as failed because they are gone.
+    /// The processes of gone teammates whose rows were already shown as failed.
     gone: BTreeMap<String, ProcessId>,
-    /// Agents that a tool call announced and that have not begun.
+    /// Agents that a tool call announced and that have not started.
     spawns: Vec<AnnouncedAgent>,
-    /// Which row an agent id belongs to.
+    /// The row that each agent id belongs to.
     agents: Vec<KnownAgent>,
-    /// Messages that an inbox had before the hook of their sender told of them.
+    /// Messages that were seen in an inbox before the hook of their sender reported them.
     letters: Vec<ReadAhead>,
 }
 
-/// An agent that a call of the tool `Agent` asks for.
+/// An agent that a call of the tool `Agent` requests.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AnnouncedAgent {
     /// The id of the tool call.
     pub tool_use: String,
-    /// The prompt of the person that led to it.
+    /// The user's prompt that led to it.
     pub prompt_id: Option<String>,
-    /// Its name, or a few words about what it does.
+    /// Its name, or a short description of its work.
     pub name: String,
-    /// What it is for.
+    /// Its role.
     pub role: String,
-    /// Its model, where the call names one.
+    /// Its model, if the call names one.
     pub model: Option<Model>,
-    /// What it is to do.
+    /// Its assignment.
     pub task: Option<String>,
 }
 
-/// An agent without a name of its own.
+/// An agent without a name of its own, and its row.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct KnownAgent {
@@ -81,7 +81,7 @@ struct ReadAhead {
 }
 
 impl HookMemory {
-    /// Reads the file; one that cannot be understood holds nothing.
+    /// Parses the file; an unreadable one counts as empty.
     pub(super) fn parse(bytes: &[u8]) -> Self {
         serde_json::from_slice(bytes).unwrap_or_default()
     }
@@ -91,17 +91,17 @@ impl HookMemory {
         serde_json::to_vec(self).unwrap_or_default()
     }
 
-    /// Returns what is remembered of a session.
+    /// Returns the memory of a session.
     pub(super) fn session(&self, session: &str) -> Option<&SessionMemory> {
         self.sessions.get(session)
     }
 
-    /// Takes what is remembered of a session out, to be changed and put back.
+    /// Takes the memory of a session out, to be changed and put back.
     pub(super) fn take(&mut self, session: &str) -> SessionMemory {
         self.sessions.remove(session).unwrap_or_default()
     }
 
-    /// Puts what is remembered of a session back. What is remembered longest gives way when there is too much.
+    /// Puts the memory of a session back. If there are too many, the one that was unchanged the longest is dropped.
     pub(super) fn put(&mut self, session: &str, memory: SessionMemory) {
         if memory.is_empty() {
             return;
@@ -129,12 +129,12 @@ impl SessionMemory {
         *self == nothing
     }
 
-    /// Notes when something was added.
+    /// Records when an entry was last added.
     pub(super) fn touch(&mut self, now: Option<Time>) {
         self.touched = self.touched.max(now);
     }
 
-    /// Remembers in which process a teammate, or without a name the session itself, runs.
+    /// Records the process of a teammate or, without a name, of the session itself.
     pub(super) fn runs_in(&mut self, name: Option<&String>, process: &ProcessId) {
         match name {
             Some(name) => {
@@ -145,15 +145,15 @@ impl SessionMemory {
         }
     }
 
-    /// Remembers that the process of a teammate is gone and was told so.
+    /// Records that the process of a teammate is gone and that this was reported.
     pub(super) fn is_gone(&mut self, name: &str) {
         if let Some(process) = self.teammates.remove(name) {
             self.gone.insert(name.to_owned(), process);
         }
     }
 
-    /// Returns the teammates that have a process of their own which is gone, each with its pid: those whose rows still tell of
-    /// it, and those that nothing tells of yet.
+    /// Returns the teammates whose own process is gone, each with its pid: those whose rows still show it, and those
+    /// not reported yet.
     pub(super) fn gone(&self, state: &AgentState, machine: &Machine) -> BTreeMap<String, u32> {
         let is_failed = |name: &str| {
             let row = state.teammate(name);
@@ -165,7 +165,7 @@ impl SessionMemory {
             .collect()
     }
 
-    /// Returns whether a teammate is gone and nothing tells of it yet.
+    /// Returns whether a teammate is gone and was not reported yet.
     pub(super) fn has_untold(&self, state: &AgentState, machine: &Machine) -> bool {
         self.untold(state, machine).next().is_some()
     }
@@ -177,26 +177,26 @@ impl SessionMemory {
     ) -> impl Iterator<Item = (&'a String, &'a ProcessId)> {
         self.teammates.iter().filter(|(name, process)| {
             let status = state.teammate(name).map(|row| row.status);
-            // One that had ended its work before its process ended is no loss.
+            // A teammate that completed its work before its process ended is not reported.
             let has_ended = matches!(status, None | Some(Status::Completed));
             !has_ended && machine.life(process) == Life::Gone
         })
     }
 
-    /// Remembers an agent that a tool call asks for.
+    /// Adds an agent that a tool call requests.
     pub(super) fn announce(&mut self, agent: &AnnouncedAgent) {
-        // The same prompt goes on; what an earlier one announced and did not begin never will.
+        // A new prompt drops the announcements of earlier ones: an agent that has not started by then never will.
         self.spawns
             .retain(|known| known.prompt_id == agent.prompt_id && known.tool_use != agent.tool_use);
         push(&mut self.spawns, agent.clone());
     }
 
-    /// Forgets the announcement of a tool call.
+    /// Drops the announcement of a tool call.
     pub(super) fn forget(&mut self, tool_use: &str) {
         self.spawns.retain(|known| known.tool_use != tool_use);
     }
 
-    /// Returns the row of an agent, whether it is named by its id or by the row itself.
+    /// Returns the row of an agent, given its id or the row itself.
     pub(super) fn row_of<'a>(&'a self, name: &'a str) -> &'a str {
         let known = self.agents.iter().find(|known| known.id == name);
         known.map_or(name, |known| &known.row)
@@ -207,7 +207,7 @@ impl SessionMemory {
         self.agents.iter().any(|known| known.id == id)
     }
 
-    /// Takes the announcement that fits an agent that begins, and gives the agent a row of its own name.
+    /// Takes the announcement that matches a starting agent, and assigns the agent a row with the announced name.
     pub(super) fn begin(
         &mut self,
         id: &str,
@@ -239,8 +239,8 @@ impl SessionMemory {
         Some(agent)
     }
 
-    /// Returns the row of the agent that a tool call began, once the call itself has told its id. Where two calls of the
-    /// same moment were taken for each other, the two rows change their agents.
+    /// Returns the row of the agent that a tool call started, once the call's response has reported its id. If two
+    /// simultaneous calls were mixed up, the two rows swap their agents.
     pub(super) fn confirm(&mut self, id: &str, tool_use: &str) -> Option<String> {
         let mine = self.agents.iter().position(|known| known.id == id)?;
         let other = self
@@ -264,12 +264,12 @@ impl SessionMemory {
         Some(self.agents[mine].row.clone())
     }
 
-    /// Remembers a message that an inbox told first.
+    /// Records a message that was seen in an inbox first.
     pub(super) fn read_ahead(&mut self, hash: u64, at: Time) {
         push(&mut self.letters, ReadAhead { hash, at });
     }
 
-    /// Returns whether an inbox has told this message already. It says so once for each.
+    /// Returns whether a message was already seen in an inbox. Each record matches once.
     pub(super) fn was_read_ahead(&mut self, hash: u64, now: Time) -> bool {
         let near = |at: Time| now.since(at) <= SAME_MESSAGE && at.since(now) <= SAME_MESSAGE;
         let known = |letter: &ReadAhead| letter.hash == hash && near(letter.at);
@@ -283,14 +283,14 @@ impl SessionMemory {
     }
 }
 
-/// Adds an entry; the oldest give way.
+/// Adds an entry, dropping the oldest ones beyond the limit.
 fn push<T>(list: &mut Vec<T>, entry: T) {
     list.push(entry);
     let extra = list.len().saturating_sub(MOST_ENTRIES);
     list.drain(..extra);
 }
 
-/// Returns a number by which the same message is known again.
+/// Returns a hash that identifies a message.
 pub(super) fn message_hash(from: &str, to: &str, content: &str) -> u64 {
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     for part in [from, to, content] {

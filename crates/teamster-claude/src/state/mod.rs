@@ -1,30 +1,29 @@
-//! `agent-state.json`: who works on this project right now, for any program that polls it.
+//! `agent-state.json`: the agents that currently work on this project, for any program that polls it.
 //!
-//! A change is a list of [`Op`]s made by one session at one moment. It is applied whole: one lock, one read, one
-//! write, one rename. Whoever cannot have the lock in time leaves the change as one line in `pending.jsonl`, and the
-//! next holder of the lock applies it first; so an update may be late, and is never lost.
+//! A change is a list of [`Op`]s made by one session at one moment. It is applied as a whole: one lock, one read, one
+//! write, one rename. A writer that cannot get the lock in time leaves the change as one line in `pending.jsonl`, and
+//! the next holder of the lock applies it first; so an update may be late, but is never lost.
 //!
-//! A session writes one file. The one that viewers know is `agent-state.json`; while it shows a living session,
-//! another session writes to `sessions/{session}.json` and moves up when the shown one ends. A session lives as long as
-//! its process can be seen (`life`); its age counts only where that cannot be seen.
+//! A session writes one file. Viewers read `agent-state.json`; while it shows a live session, another session writes to
+//! `sessions/{session}.json` and is promoted when the shown one ends. A session is live as long as its process can be
+//! seen (`life`); its age counts only where that is impossible.
 //!
-//! What hooks need to know of earlier hooks and viewers do not is beside it, in `hook-memory.json` (`memory`).
+//! State that hooks need from earlier hooks and viewers do not is in `hook-memory.json` beside it (`memory`).
 //!
-//! # Changes that came too late for the lock
+//! # Changes that missed the lock
 //!
-//! A writer appends its change as one line to `pending.jsonl`, under a lock on that very file, which is held for one
-//! write only. The next holder of the state's lock takes the file away by renaming it, applies every line, replaces
-//! the taken file by the outcome (the whole content of every state file that is another one now), writes these files,
-//! and removes it.
+//! A writer appends its change as one line to `pending.jsonl`, under a lock on that file, which is held for one write
+//! only. The next holder of the state's lock claims the file by renaming it, applies every line, replaces the claimed
+//! file by the outcome (the whole content of every changed state file), writes these files, and removes it.
 //!
-//! Whoever cannot have the lock of `pending.jsonl` either, because its holder was stopped in the middle of a write, puts
-//! its line into a file of its own in `.pending/`. The holder of the state's lock takes these one by one.
+//! A writer that cannot get the lock of `pending.jsonl` either, because its holder was stopped in the middle of a
+//! write, puts its line into a separate file in `.pending/`. The holder of the state's lock claims these one by one.
 //!
-//! A line that comes while the holder is about to let go is not overlooked: the holder looks once more after it has
-//! let go, and whoever left a line tries the lock once more. One of the two sees the other.
+//! A line that arrives while the holder is about to release the lock is not missed: the holder checks once more after
+//! the release, and a writer that left a line tries the lock once more. One of the two sees the other.
 //!
 //! A holder that is killed leaves either the lines, which were not applied yet, or the outcome, which may be written
-//! any number of times. So no line is lost and none counts twice, whatever the lines say.
+//! any number of times. So no line is lost and none is applied twice, whatever it contains.
 
 mod life;
 mod memory;
@@ -59,48 +58,49 @@ pub use record::{
     Teammate,
 };
 
-/// The lock of the pending file is held for one write or one rename; longer means that its holder is stopped.
+/// The timeout for the lock of the pending file. It is held for one write or one rename; longer means that its holder
+/// is stopped.
 const PATIENCE: Duration = Duration::from_millis(80);
 
-/// Limits how often a write is tried again because its folder vanished after it was opened.
+/// How often a write is retried because its folder vanished after it was opened.
 const TRIES: usize = 10;
 
-/// A state is stale when it was not updated for longer.
+/// The time without an update after which a state is stale.
 pub const STALE_AFTER: Duration = Duration::from_secs(5 * 60);
-/// Rows in a roster.
+/// The maximum number of rows in a roster.
 pub const MOST_ROWS: usize = 10;
-/// Messages that are kept.
+/// The maximum number of messages kept.
 pub const MOST_MESSAGES: usize = 50;
-/// Limits names and roles in a state file, in characters.
+/// The maximum length of names and roles in a state file, in characters.
 pub const LONGEST_TEXT: usize = 200;
-/// Limits a message in a state file, in characters.
+/// The maximum length of a message in a state file, in characters.
 pub const LONGEST_MESSAGE: usize = 2_000;
-/// Limits the description of a task in a state file, in characters.
+/// The maximum length of the description of a task in a state file, in characters.
 pub const LONGEST_TASK: usize = 100;
 
-/// Tells why a state was not read or changed.
+/// Why a state was not read or changed.
 #[derive(Debug, thiserror::Error)]
 pub enum StateError {
-    /// Somebody else held the lock all the time.
+    /// Another process held the lock until the timeout.
     #[error("another process has held {} for {} ms", lock.display(), waited.as_millis())]
     Busy {
         /// The lock.
         lock: PathBuf,
-        /// How long it was waited for.
+        /// The timeout.
         waited: Duration,
     },
     /// There is no project folder.
     #[error("there is no folder {}", .0.display())]
     NoProject(PathBuf),
-    /// A session whose id cannot be a file's name, while another session is shown.
+    /// The session id cannot be a file name, while another session is shown.
     #[error("the session `{0}` cannot have a file of its own")]
     Session(String),
-    /// The file is there and cannot be understood.
+    /// The file exists but cannot be parsed.
     #[error("cannot understand {}: {error}", file.display())]
     Corrupt {
-        /// Which file.
+        /// The path of the file.
         file: PathBuf,
-        /// What is wrong with it.
+        /// The parse error.
         error: String,
     },
     /// A file cannot be read or written.
@@ -108,18 +108,18 @@ pub enum StateError {
     Fs(#[from] FsError),
 }
 
-/// Tells what became of a change.
+/// The result of a change.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Applied {
-    /// One for each operation, in order.
+    /// The effect of each operation, in order.
     pub effects: Vec<Effect>,
-    /// The state of the session after it; `None` when there is none.
+    /// The state of the session after the change; `None` when there is none.
     pub state: Option<AgentState>,
-    /// The row of the agent that began or ended a turn.
+    /// The row of the agent that started or ended a turn.
     pub name: Option<String>,
-    /// Teammates that were found to be gone, and are recorded.
+    /// Teammates that were found to be gone, as recorded.
     pub(crate) gone: Vec<EndRecord>,
-    /// What could not be shown of changes that others had left.
+    /// Effects of earlier pending changes that could not be shown.
     pub late: Vec<Effect>,
 }
 
@@ -131,7 +131,7 @@ pub struct States {
 }
 
 impl States {
-    /// Those of the project in `layout`.
+    /// Returns the state files of the project in `layout`.
     pub fn of(layout: &Layout) -> Self {
         Self {
             project: layout.project.clone(),
@@ -144,12 +144,12 @@ impl States {
         self.project.join(layout::BKIT).join(layout::AGENT_STATE)
     }
 
-    /// Makes a change, waiting up to `patience` for others.
+    /// Makes a change, waiting up to `patience` for the lock.
     pub fn apply(&self, change: StateChange, patience: Duration) -> Result<Applied, StateError> {
         self.make(&change.cleaned(), patience)
     }
 
-    /// Makes a change like [`States::apply`], but leaves it for the next holder when others hold the lock all the time.
+    /// Makes a change like [`States::apply`], but leaves it for the next holder when the lock is not released in time.
     /// Returns `None` when it was left.
     pub fn apply_or_leave(
         &self,
@@ -162,7 +162,7 @@ impl States {
             Err(StateError::Busy { .. }) => {
                 let bkit = self.folder()?;
                 leave(&bkit, &change)?;
-                // The lock may have become free since, and then nobody else would look.
+                // The lock may have become free since, and then no other process would apply the change.
                 let late = catch_up(&bkit, &SessionLife::new(&self.claude), false);
                 self.record(&late.gone, change.at);
                 Ok(None)
@@ -179,7 +179,7 @@ impl States {
         read_file(&bkit, layout::AGENT_STATE)
     }
 
-    /// Returns every session's state, the one that viewers poll first. A file that cannot be understood hides no other.
+    /// Returns every session's state, the one that viewers poll first. An unreadable file does not hide the others.
     pub fn all(&self) -> Result<Vec<ShownSession>, StateError> {
         let Some(bkit) = self.open_project()?.child(layout::BKIT)? else {
             return Ok(Vec::new());
@@ -197,7 +197,7 @@ impl States {
         let main = all.first().map(|shown| shown.state.session_id.clone());
         for name in state_files(&sessions)? {
             if let Ok(Some(state)) = read_file(&sessions, &name)
-                // A session that has just moved up may have left its old file for a moment.
+                // A session that was just promoted may have its old file for a moment.
                 && main.as_ref().is_none_or(|main| *main != state.session_id)
             {
                 all.push(ShownSession {
@@ -209,7 +209,7 @@ impl States {
         Ok(all)
     }
 
-    /// Returns whether a file of a state is there and cannot be understood, as while another program writes it in place.
+    /// Returns whether a state file exists that cannot be parsed, such as while another program writes it in place.
     pub fn has_damaged(&self) -> bool {
         let is_damaged =
             |dir: &Dir, name: &str| matches!(read_file(dir, name), Err(StateError::Corrupt { .. }));
@@ -227,7 +227,7 @@ impl States {
         names.iter().any(|name| is_damaged(&sessions, name))
     }
 
-    /// Returns the state of one session, whether it is shown or not; `None` when it has none.
+    /// Returns the state of one session, whether it is the shown one or not; `None` when it has none.
     pub fn of_session(&self, session: &str) -> Result<Option<AgentState>, StateError> {
         let Some(bkit) = self.open_project()?.child(layout::BKIT)? else {
             return Ok(None);
@@ -243,7 +243,7 @@ impl States {
         }
     }
 
-    /// Returns how a viewer shows a state at this time. A session whose process can be seen is live however long it was
+    /// Returns the liveness of a state at this time. A session whose process can be seen is live, however long it was
     /// quiet.
     pub fn viewed(&self, state: &AgentState, now: Time) -> Liveness {
         match state.viewed(now) {
@@ -252,7 +252,7 @@ impl States {
         }
     }
 
-    /// Returns the sessions other than `me` that have not ended and of which everybody is proven gone.
+    /// Returns the sessions other than `me` that have not ended and whose members are all proven gone.
     pub fn dead(&self, me: &str) -> Result<Vec<String>, StateError> {
         let others = self.all()?.into_iter().map(|shown| shown.state);
         let others = others.filter(|state| state.enabled && state.session_id != me);
@@ -260,12 +260,12 @@ impl States {
         Ok(dead.map(|state| state.session_id).collect())
     }
 
-    /// Returns the process of the lead of a session, as its hooks told it.
+    /// Returns the process of a session's lead, as recorded by its hooks.
     pub fn lead_process(&self, session: &str) -> Option<ProcessId> {
         self.memory().session(session)?.lead.clone()
     }
 
-    /// Returns the teammates of a state that have a process of their own which is gone, each with its pid.
+    /// Returns the teammates of a state whose own process is gone, each with its pid.
     pub fn gone_teammates(&self, state: &AgentState) -> BTreeMap<String, u32> {
         let memory = self.memory();
         match memory.session(&state.session_id) {
@@ -274,7 +274,7 @@ impl States {
         }
     }
 
-    /// Returns whether a teammate of a session is proven gone and nothing tells of it yet.
+    /// Returns whether a teammate of a session is proven gone and was not reported yet.
     pub fn has_gone(&self, session: &str) -> bool {
         let Ok(Some(state)) = self.of_session(session) else {
             return false;
@@ -311,7 +311,7 @@ impl States {
         let (bkit, is_new) = match project.child(layout::BKIT)? {
             Some(bkit) => (bkit, false),
             None if change.needs_folder() => (project.child_or_create(layout::BKIT)?, true),
-            // Nothing is there that could be changed.
+            // There is no state that could be changed.
             None => return Ok(Applied::default()),
         };
         let lock = match Lock::wait(&bkit, layout::STATE_LOCK, patience, false)? {
@@ -332,7 +332,7 @@ impl States {
         txn.commit()?;
         drop(lock);
         if is_new || is_first {
-            // A repository that cannot be written to shows our folders as untracked, and that is all.
+            // If the exclude file cannot be written, git shows teamster's folders as untracked, which does no harm.
             let _ = teamster_fs::exclude_from_git(&self.project, &layout::OUR_FOLDERS);
         }
         let late = catch_up(&bkit, &life, finished.stays);
@@ -344,7 +344,7 @@ impl States {
         Ok(applied)
     }
 
-    /// Records the ends of those who are gone. What cannot be recorded is shown all the same.
+    /// Records the ends of gone teammates. Those that cannot be recorded are shown all the same.
     fn record(&self, gone: &[(String, EndRecord)], now: Time) {
         for (session, end) in gone {
             if let Ok(Some(claude)) = Dir::open_root(&self.claude) {
@@ -365,14 +365,14 @@ impl States {
     }
 }
 
-/// Applies what was left while the lock was held, unless somebody else holds it by now, who will do so. What goes wrong
-/// is left for the next holder: the caller's own change has happened.
+/// Applies changes that were left while the lock was held, unless another process holds it by now and will do so.
+/// Errors are left for the next holder: the caller's own change has been made.
 ///
-/// Everything is looked at after the lock was let go. Whoever leaves something later than that finds the lock free.
+/// The check comes after the lock was released: a writer that leaves a change later than that finds the lock free.
 fn catch_up(bkit: &Dir, life: &SessionLife<'_>, mut stays: bool) -> AppliedPending {
     let mut late = AppliedPending::default();
     while matches!(is_waiting(bkit), Ok(true)) {
-        // Somebody is stopped while it appends, or was for a moment only: then its line can be taken now.
+        // A writer is stopped while it appends; if it has continued meanwhile, its line can be claimed now.
         if stays && !is_free(bkit) {
             break;
         }
@@ -391,7 +391,7 @@ fn catch_up(bkit: &Dir, life: &SessionLife<'_>, mut stays: bool) -> AppliedPendi
     late
 }
 
-/// Holds what replaces the taken file once its lines are applied.
+/// Replaces the claimed file once its lines are applied.
 #[derive(Deserialize, Serialize)]
 struct PendingOutcome {
     outcome: Vec<PendingFile>,
@@ -399,11 +399,11 @@ struct PendingOutcome {
 
 #[derive(Deserialize, Serialize)]
 struct PendingFile {
-    /// A name in the folder of sessions; `None`: the shown state, or what hooks remember.
+    /// The name in the folder of sessions; `None` for the shown state and the hook memory.
     session: Option<String>,
     #[serde(default)]
     is_memory: bool,
-    /// `None`: it is removed.
+    /// The content; `None` to remove the file.
     content: Option<String>,
 }
 
@@ -414,7 +414,7 @@ fn leave(bkit: &Dir, change: &StateChange) -> Result<(), StateError> {
         Waited::TimedOut => return leave_alone(bkit, change),
     };
     let mut line = teamster_types::json::to_line(change);
-    // Whoever was killed in the middle of a line spoils only that line.
+    // A writer that was killed in the middle of a line spoils only that line.
     if !ends_with_a_line(bkit)? {
         line.insert(0, b'\n');
     }
@@ -423,7 +423,7 @@ fn leave(bkit: &Dir, change: &StateChange) -> Result<(), StateError> {
     Ok(())
 }
 
-/// Leaves a change in a file of its own, which no other writer can hold.
+/// Leaves a change in a separate file, which no other writer can lock.
 fn leave_alone(bkit: &Dir, change: &StateChange) -> Result<(), StateError> {
     let name = layout::pending_file(change.at, &teamster_fs::random_hex());
     let line = teamster_types::json::to_line(change);
@@ -433,7 +433,7 @@ fn leave_alone(bkit: &Dir, change: &StateChange) -> Result<(), StateError> {
             .child_or_create(layout::PENDING_ALONE)
             .and_then(|folder| folder.replace(&name, &line, Sync::Fast));
         match written {
-            // Whoever took the last file out has removed the folder under our hands.
+            // The process that claimed the last file has removed the folder meanwhile.
             Err(error) if error.io_kind() == Some(ErrorKind::NotFound) && tries < TRIES => {
                 tries += 1;
             }
@@ -452,7 +452,7 @@ fn ends_with_a_line(bkit: &Dir) -> Result<bool, StateError> {
     Ok(byte == *b"\n")
 }
 
-/// Returns whether somebody left something.
+/// Returns whether there are pending changes.
 fn is_waiting(bkit: &Dir) -> Result<bool, StateError> {
     if is_there(bkit, layout::PENDING)? {
         return Ok(true);
@@ -466,7 +466,7 @@ fn is_waiting(bkit: &Dir) -> Result<bool, StateError> {
     Ok(entries.iter().any(|entry| is_whole(&entry.name)))
 }
 
-/// Returns whether nobody is appending at this moment.
+/// Returns whether no writer is appending at this moment.
 fn is_free(bkit: &Dir) -> bool {
     let waited = Lock::wait(bkit, layout::PENDING, Duration::ZERO, false);
     matches!(waited, Ok(Waited::Held(_)))
@@ -477,18 +477,18 @@ fn is_left_alone(bkit: &Dir) -> Result<bool, StateError> {
     Ok(stamp.is_some_and(|stamp| stamp.kind == FileKind::Folder))
 }
 
-/// Tells what came of the changes that others had left.
+/// The result of applying pending changes.
 #[derive(Default)]
 struct AppliedPending {
-    /// What could not be shown of it.
+    /// Effects that could not be shown.
     effects: Vec<Effect>,
     /// Teammates that were found to be gone, each with its session.
     gone: Vec<(String, EndRecord)>,
-    /// Whether something stays: a writer who is stopped while it appends keeps its file to itself.
+    /// Whether changes are left: a writer that is stopped while it appends holds the lock of its file.
     stays: bool,
 }
 
-/// Applies what others left. The caller holds the state's lock.
+/// Applies pending changes. The caller holds the state's lock.
 fn finish(bkit: &Dir, life: &SessionLife<'_>) -> Result<AppliedPending, StateError> {
     let mut finished = AppliedPending::default();
     if is_there(bkit, layout::PENDING_CLAIMED)? {
@@ -507,7 +507,7 @@ fn finish(bkit: &Dir, life: &SessionLife<'_>) -> Result<AppliedPending, StateErr
     Ok(finished)
 }
 
-/// Applies the files of those who could not append, in the order in which they came.
+/// Applies the files of writers that could not append, in the order of their time.
 fn finish_alone(
     bkit: &Dir,
     life: &SessionLife<'_>,
@@ -524,12 +524,12 @@ fn finish_alone(
                 folder.rename(&name, bkit, layout::PENDING_CLAIMED)?;
                 finish_claimed(bkit, life, finished)?;
             }
-            // A temp file is its writer's until it has its name; one of a dead writer holds nothing whole.
+            // A temp file belongs to its writer until it is renamed; that of a dead writer is incomplete.
             Some(pid) if is_gone(pid) => drop(folder.remove(&name)?),
             Some(_) => {}
         }
     }
-    // If somebody has put another one there meanwhile, the folder stays.
+    // If another writer has added a file meanwhile, the folder stays.
     let _ = bkit.remove_dir(layout::PENDING_ALONE);
     Ok(())
 }
@@ -544,14 +544,14 @@ fn is_gone(pid: u32) -> bool {
     machine.life(&writer) == Life::Gone
 }
 
-/// Something else than a file under that name is nobody's change.
+/// Returns whether there is a file of this name. Anything but a file is not a change.
 fn is_there(bkit: &Dir, name: &str) -> Result<bool, StateError> {
     let stamp = bkit.stamp(name)?;
     Ok(stamp.is_some_and(|stamp| stamp.kind == FileKind::File))
 }
 
-/// Takes the file away, so that later changes go to a new one. False when somebody is stopped while writing to it;
-/// the next holder will try again.
+/// Claims the pending file by renaming it, so that later changes go to a new one. Returns false when a writer is
+/// stopped while it appends; the next holder will retry.
 fn claim(bkit: &Dir) -> Result<bool, StateError> {
     match Lock::wait(bkit, layout::PENDING, PATIENCE, false)? {
         Waited::TimedOut => Ok(false),
@@ -581,7 +581,7 @@ fn finish_claimed(
     Ok(())
 }
 
-/// Applies the lines in memory and puts the outcome in their place.
+/// Applies the lines in memory and replaces them by the outcome.
 fn apply(
     bkit: &Dir,
     life: &SessionLife<'_>,
@@ -597,7 +597,7 @@ fn apply(
                     let effects = applied.effects.into_iter();
                     finished.effects.extend(effects.filter(full));
                 }
-                // A session that can have no file was refused, and will be again.
+                // A session that cannot have a file is refused, now as before.
                 Err(StateError::Session(_)) => {}
                 Err(error) => return Err(error),
             }

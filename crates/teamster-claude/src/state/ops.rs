@@ -1,4 +1,4 @@
-//! What may be done to a state, and what then happens. Pure: no file, no clock.
+//! The operations on a state and their effects. Pure: no file, no clock.
 
 use serde::{Deserialize, Serialize};
 use teamster_types::Time;
@@ -11,203 +11,205 @@ use teamster_types::json::Object;
 use teamster_types::process::ProcessId;
 use teamster_types::text::{shown, shown_line};
 
-/// The beginning of the task of a teammate that waits for a permission.
+/// The prefix of the task of a teammate that waits for a permission.
 const WAITING: &str = "waiting for permission: ";
 
-/// Operations of one session at one moment. As a line of JSON it can wait for its turn.
+/// Operations of one session at one moment. It can be left as a line of JSON to be applied later.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StateChange {
-    /// When it was made.
+    /// When the change was made.
     pub at: Time,
-    /// By whom.
+    /// The session that made it.
     pub session: String,
-    /// What, in order.
+    /// The operations, in order.
     pub ops: Vec<Op>,
 }
 
-/// Holds what is known when a session begins.
+/// The facts known when a session starts.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Begin {
     /// The team.
     pub team: String,
-    /// What it works on.
+    /// The feature that it works on.
     pub feature: String,
-    /// Where that stands.
+    /// The phase of the feature.
     pub phase: Option<Phase>,
     /// How the team is organised.
     pub pattern: Option<Pattern>,
-    /// The lead's model, or whatever else leads.
+    /// The lead's model, or another name of the lead.
     pub cto: Option<String>,
-    /// Whether a state that the session has already is archived first: whoever begins cannot say that it is the same.
+    /// Whether an existing state of the session is archived first, because it may be that of another session of the
+    /// same name.
     #[serde(default)]
     pub anew: bool,
 }
 
-/// A teammate that is to be shown.
+/// A teammate to be shown.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TeammateRow {
     /// Its name.
     pub name: String,
-    /// What it is for.
+    /// Its role.
     pub role: String,
-    /// Which model it uses.
+    /// Its model.
     pub model: Model,
-    /// What it works on.
+    /// The task that it works on.
     pub task: Option<String>,
     /// The task's id.
     pub task_id: Option<String>,
 }
 
-/// One operation.
+/// One operation on a state.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Op {
-    /// Begins a session, or enables it again.
+    /// Starts a session, or enables it again.
     Init(Begin),
-    /// The same only if the session is not active.
+    /// Starts a session only if it is not active.
     Ensure(Begin),
-    /// A teammate is spawned: a row with `spawning`, new or not.
+    /// Spawns a teammate: a row with status `spawning`, whether it is new or not.
     Add(TeammateRow),
-    /// A teammate begins a turn: a new row is `spawning`, a known one `working`.
+    /// Starts a teammate's turn: a new row is `spawning`, a known one `working`.
     Start(TeammateRow),
-    /// A teammate is there: a new row is `spawning`, a known one learns its task.
+    /// Adds a teammate: a new row is `spawning`, a known one gets its task.
     Join(TeammateRow),
-    /// A tool call asks for an agent, which has no row before it begins.
+    /// Announces an agent that a tool call requests; it has no row before it starts.
     Announce(AnnouncedAgent),
-    /// An agent without a name begins a turn. One that was announced has its row by what the announcement says, and works.
+    /// Starts the turn of an agent without a name. If it was announced, its row is made from the announcement, as
+    /// `working`.
     StartAgent {
         /// The prompt that led to it.
         prompt_id: Option<String>,
-        /// The row it has when nobody announced it, named by its id.
+        /// Its row if it was not announced, named by its id.
         row: TeammateRow,
     },
-    /// The tool call that asked for an agent has been answered.
+    /// Handles the response to the tool call that requested an agent.
     Spawned {
-        /// The tool call.
+        /// The id of the tool call.
         tool_use: String,
-        /// The agent, where it has no name of its own.
+        /// The id of the agent, if it has no name of its own.
         id: Option<String>,
-        /// The name that the call gave it.
+        /// The name that the call gave to the agent.
         name: Option<String>,
         /// The model that the client chose.
         model: Option<Model>,
-        /// What it is to do.
+        /// Its assignment.
         task: Option<String>,
     },
-    /// A turn is over. A turn that has failed stays so, whatever else is said about its end.
+    /// Ends a turn. A failed turn stays failed, whatever is reported later about its end.
     Stop {
         /// The teammate whose turn it was.
         name: String,
         /// Whether it failed.
         failed: bool,
-        /// What went wrong, shown in place of its task.
+        /// The error, shown in place of its task.
         reason: Option<String>,
     },
-    /// Somebody runs in this process: a teammate, or without a name the session itself.
+    /// Records the process of a teammate or, without a name, of the session itself.
     Process {
         /// The teammate.
         name: Option<String>,
         /// The process.
         process: ProcessId,
     },
-    /// A teammate has another status.
+    /// Changes the status of a teammate.
     Status {
-        /// Which one.
+        /// The name of the teammate.
         name: String,
         /// Its new status.
         status: Status,
-        /// What it works on.
+        /// The task that it works on.
         task: Option<String>,
         /// The task's id.
         task_id: Option<String>,
     },
-    /// A teammate does something: `working`, unless its turn is over.
+    /// Shows that a teammate is active: `working`, unless its turn is over.
     Act {
-        /// Which one.
+        /// The name of the teammate.
         name: String,
-        /// What it works on.
+        /// The task that it works on.
         task: Option<String>,
         /// The task's id.
         task_id: Option<String>,
-        /// Whether it has begun another turn if its last one is over.
+        /// Whether this starts another turn if the last one is over.
         #[serde(default)]
         wakes: bool,
     },
-    /// A teammate waits for a permission. The notice begins with its name.
+    /// Shows that a teammate waits for a permission. The notice begins with its name.
     Wait {
-        /// As the client shows it.
+        /// The notice as the client shows it.
         notice: String,
     },
-    /// A row goes.
+    /// Removes a row.
     Remove {
-        /// Which one.
+        /// The name of the teammate.
         name: String,
     },
-    /// How far the tasks are.
+    /// Sets the progress of the tasks.
     Progress(Progress),
-    /// Somebody said something.
+    /// Adds a message.
     Message {
-        /// Who; `unknown` when empty.
+        /// The sender; `unknown` when empty.
         from: String,
-        /// To whom; `all` when empty.
+        /// The recipient; `all` when empty.
         to: String,
         /// The text of the message.
         content: String,
-        /// When, if not now. Such a message comes from the client's own inbox and may be known already.
+        /// When it was sent, if not now. Such a message comes from the client's own inbox and may be known already.
         timestamp: Option<Time>,
     },
-    /// Somebody has got a message that may be known already, however long ago it was sent.
+    /// Adds a delivered message that may be known already, however long ago it was sent.
     Heard {
-        /// Who sent it.
+        /// The sender.
         from: String,
-        /// Who got it.
+        /// The recipient.
         to: String,
         /// The text of the message.
         content: String,
         /// When it was delivered.
         at: Time,
     },
-    /// What the status file says now about the feature.
+    /// Takes over the feature and phase from the status file.
     Phase {
         /// The feature; empty when the file names none.
         feature: String,
         /// Its phase.
         phase: Phase,
     },
-    /// The session is alive.
+    /// Updates the time of the state: the session is alive.
     Touch,
-    /// The session is over.
+    /// Ends the session.
     CleanUp,
-    /// Other sessions that are proven dead are over.
+    /// Ends other sessions that are proven dead.
     EndDead {
-        /// Which ones.
+        /// The ids of these sessions.
         dead: Vec<String>,
     },
 }
 
-/// Tells what an operation did.
+/// The effect of an operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// The state is another one now.
+    /// The state has changed.
     Changed,
     /// There was nothing to change.
     Nothing,
-    /// There is no state of this session.
+    /// The session has no state.
     NoState,
-    /// Nobody has this name.
+    /// No teammate has this name.
     Unknown(String),
-    /// Everybody of a full roster is still active.
+    /// The roster is full, and all its members are still active.
     Full(String),
-    /// A step that no teammate can make.
+    /// The transition between two statuses is not allowed.
     Refused {
-        /// The teammate.
+        /// The name of the teammate.
         name: String,
-        /// Its status.
+        /// Its current status.
         from: Status,
         /// The status that was refused.
         to: Status,
     },
-    /// The phase or the feature has changed. The text says how.
+    /// The phase or the feature has changed, as the text describes.
     Phase(String),
 }
 
@@ -219,7 +221,7 @@ impl Effect {
 }
 
 impl StateChange {
-    /// One by `session` at `at`.
+    /// Returns a change by `session` at `at`.
     pub fn new(session: impl Into<String>, at: Time, ops: Vec<Op>) -> Self {
         Self {
             at,
@@ -228,25 +230,25 @@ impl StateChange {
         }
     }
 
-    /// Returns whether the change makes a state where there is none.
+    /// Returns whether the change creates a state if there is none.
     pub(super) fn creates(&self) -> bool {
         self.ops
             .iter()
             .any(|op| matches!(op, Op::Init(_) | Op::Ensure(_)))
     }
 
-    /// Returns whether the change needs the folder of states: it makes a state, or something to remember.
+    /// Returns whether the change needs the state folder: it creates a state, or has something to remember.
     pub(super) fn needs_folder(&self) -> bool {
         self.creates() || self.ops.iter().any(|op| matches!(op, Op::Announce(_)))
     }
 
-    /// Returns whether the change begins a session that has nothing in common with an earlier one of the same name.
+    /// Returns whether the change starts a session that is unrelated to an earlier one of the same name.
     pub(super) fn begins_anew(&self) -> bool {
         let anew = |op: &Op| matches!(op, Op::Init(begin) if begin.anew);
         self.ops.iter().any(anew)
     }
 
-    /// Returns the change with every text redacted, cleaned and cut.
+    /// Returns the change with every text redacted, cleaned and truncated.
     pub(super) fn cleaned(mut self) -> Self {
         self.session = shown_line(&self.session, LONGEST_TEXT);
         self.ops.iter_mut().for_each(Op::clean);
@@ -255,7 +257,7 @@ impl StateChange {
 }
 
 impl Op {
-    /// Returns whether the operation tells a state something new, for those that every hook makes.
+    /// Returns whether the operation would change a state, for the operations that every hook makes.
     pub fn is_news_to(&self, state: &AgentState) -> bool {
         let mut state = state.clone();
         let now = state.last_updated.clone();
@@ -346,7 +348,7 @@ impl Op {
         }
     }
 
-    /// Does it to the state of the session that asks and to what is remembered of it. `now` is the moment of the change.
+    /// Applies the operation to the session's state and memory. `now` is the time of the change.
     pub(super) fn apply(
         &self,
         state: &mut AgentState,
@@ -411,7 +413,7 @@ impl Op {
                 reason,
             } => {
                 let name = memory.row_of(name).to_owned();
-                // The process of one that failed a turn runs on, and may still be killed.
+                // The process of a teammate whose turn failed keeps running, and may still be killed.
                 if !*failed {
                     memory.teammates.remove(&name);
                 }
@@ -449,8 +451,8 @@ impl Op {
             Self::Phase { feature, phase } => advance(state, feature, *phase, now),
             Self::Touch if state.enabled => Effect::Changed,
             Self::CleanUp if state.enabled || !state.teammates.is_empty() => clean_up(state),
-            // The transaction ends other sessions, which are in other files, and remembers what is announced before there
-            // is a state.
+            // The transaction itself ends other sessions, which are in other files, and records announcements before
+            // there is a state.
             Self::Touch | Self::CleanUp | Self::EndDead { .. } | Self::Announce(_) => {
                 Effect::Nothing
             }
@@ -459,7 +461,7 @@ impl Op {
 }
 
 impl Begin {
-    /// Replaces what the state says by what is known here.
+    /// Replaces the values of the state by those known here.
     fn set(&self, state: &mut AgentState) {
         if !self.team.is_empty() {
             state.team_name.clone_from(&self.team);
@@ -474,7 +476,7 @@ impl Begin {
         }
     }
 
-    /// Adds what an active session did not know; what it has stays.
+    /// Adds the values that an active session does not have yet; existing ones stay.
     fn complete(&self, state: &mut AgentState) -> Effect {
         if state.team_name.is_empty() && !self.team.is_empty() {
             state.team_name.clone_from(&self.team);
@@ -484,7 +486,7 @@ impl Begin {
     }
 }
 
-/// Shows a teammate as spawning, with nothing of what it did before but when it first began.
+/// Shows a teammate as spawning, with nothing of its earlier row but its start time.
 fn add(state: &mut AgentState, row: &TeammateRow, now: &str) -> Effect {
     let mut rows = state.teammates.iter_mut();
     if let Some(known) = rows.find(|known| known.name == row.name) {
@@ -512,12 +514,12 @@ fn put(state: &mut AgentState, new: &TeammateRow, known: Status, now: &str) -> E
         row.model = new.model;
         let stays_failed = row.status == Status::Failed && known == Status::Failed;
         if row.status == Status::Failed && known == Status::Working {
-            // What stood there was why the last turn failed.
+            // The failed turn's row showed the error in place of a task.
             row.current_task = None;
             row.task_id = None;
         }
         row.status = known;
-        // What it was told at its start says less than the task it has taken since, or than why its turn failed.
+        // The assignment from its start says less than a task taken since, or than the error of a failed turn.
         let says_more = new.task_id.is_some() || row.task_id.is_none();
         if new.task.is_some() && says_more && !stays_failed {
             row.current_task.clone_from(&new.task);
@@ -552,7 +554,7 @@ fn put(state: &mut AgentState, new: &TeammateRow, known: Status, now: &str) -> E
     Effect::Changed
 }
 
-/// Shows an agent that has no name of its own: as it was announced, or by its id.
+/// Shows an agent without a name of its own: as it was announced, or by its id.
 fn start_agent(
     state: &mut AgentState,
     memory: &mut SessionMemory,
@@ -563,7 +565,7 @@ fn start_agent(
     let id = row.name.as_str();
     if memory.knows(id) || state.teammate(id).is_some() {
         let name = memory.row_of(id).to_owned();
-        // The model of a known row was told by the client; the payload of another turn says none.
+        // The model of a known row came from the client; the payload of another turn has none.
         let model = state.teammate(&name).map_or(row.model, |known| known.model);
         let row = TeammateRow {
             name,
@@ -583,7 +585,7 @@ fn start_agent(
         task_id: None,
     };
     let effect = put(state, &row, Status::Working, now);
-    // It was announced, so it is not new: it works.
+    // It was announced, so it is not new but working.
     if let Some(new) = state
         .teammates
         .iter_mut()
@@ -594,7 +596,8 @@ fn start_agent(
     effect
 }
 
-/// Notes what the client said about an agent that it has begun, under the first of these names that has a row. The model counts even when the turn is over.
+/// Records the client's response about an agent that it has started, in the row of the first of these names that has
+/// one. The model is recorded even when the turn is over.
 fn answered(
     state: &mut AgentState,
     names: &[Option<&String>],
@@ -617,7 +620,7 @@ fn answered(
     effect
 }
 
-/// Shows that a teammate does something, unless its turn is over.
+/// Shows that a teammate is active, unless its turn is over.
 fn act(
     state: &mut AgentState,
     name: &str,
@@ -635,7 +638,7 @@ fn act(
     set_status(state, name, Status::Working, task, task_id, now)
 }
 
-/// Ends the session: nobody of it is left.
+/// Ends the session and removes all its rows.
 fn clean_up(state: &mut AgentState) -> Effect {
     state.enabled = false;
     state.teammates.clear();
@@ -653,7 +656,7 @@ fn hear(state: &mut AgentState, memory: &mut SessionMemory, letter: Letter, at: 
     say(state, memory, letter, Some(at))
 }
 
-/// Lets a teammate whose turn had failed begin another one, without what stood there about the failure.
+/// Starts another turn of a teammate whose last one failed, and removes the error from its row.
 fn wake(state: &mut AgentState, name: &str, wakes: bool) {
     let row = state.teammates.iter_mut().find(|row| row.name == name);
     if let Some(row) = row.filter(|row| wakes && row.status == Status::Failed) {
@@ -663,7 +666,7 @@ fn wake(state: &mut AgentState, name: &str, wakes: bool) {
     }
 }
 
-/// Ends a teammate's turn. One that has failed does not become a success by what is said later.
+/// Ends a teammate's turn. A failed turn stays failed, whatever is reported later.
 fn stop(
     state: &mut AgentState,
     name: &str,
@@ -688,7 +691,7 @@ fn stop(
     set_status(state, name, Status::Completed, None, None, now)
 }
 
-/// Gives a teammate another status, if it can take that step.
+/// Changes the status of a teammate, if the transition is allowed.
 fn set_status(
     state: &mut AgentState,
     name: &str,
@@ -719,8 +722,8 @@ fn set_status(
     Effect::Changed
 }
 
-/// Marks a teammate that waits for a permission. No status means waiting, so its task says it; the next thing that the
-/// teammate does takes the mark away.
+/// Marks a teammate that waits for a permission. There is no status for that, so its task says it; the teammate's next
+/// activity removes the mark.
 fn wait(state: &mut AgentState, notice: &str, now: &str) -> Effect {
     let waits = |row: &&Teammate| {
         let rest = notice.strip_prefix(row.name.as_str());
@@ -743,7 +746,7 @@ fn wait(state: &mut AgentState, notice: &str, now: &str) -> Effect {
     )
 }
 
-/// Takes the mark of a teammate that waits away: it has got its permission, or it would do nothing.
+/// Removes the mark of a waiting teammate: it has got its permission, or it would not be active.
 fn stop_waiting(state: &mut AgentState, name: &str) {
     let row = state.teammates.iter_mut().find(|row| row.name == name);
     if let Some(row) = row
@@ -753,7 +756,7 @@ fn stop_waiting(state: &mut AgentState, name: &str) {
     }
 }
 
-/// Makes a message with the defaults of what is missing.
+/// Returns a message, with defaults for missing fields.
 fn letter(from: &str, to: &str, content: &str, timestamp: Option<Time>, now: &str) -> Letter {
     let or = |name: &str, default: &str| if name.is_empty() { default } else { name }.to_owned();
     Letter {
@@ -765,7 +768,7 @@ fn letter(from: &str, to: &str, content: &str, timestamp: Option<Time>, now: &st
     }
 }
 
-/// Adds a message, unless it is known: from an inbox after its sender's hook told of it, or the other way round.
+/// Adds a message, unless it is known: from an inbox after its sender's hook reported it, or the other way round.
 fn say(
     state: &mut AgentState,
     memory: &mut SessionMemory,
@@ -784,7 +787,7 @@ fn say(
         });
         let is_full = state.recent_messages.len() >= MOST_MESSAGES;
         let is_older = |known: &Letter| letter.timestamp < known.timestamp;
-        // One that is older than all of a full list would be the first to go again.
+        // A message older than all of a full list would be dropped first anyway.
         if is_known || (is_full && state.recent_messages.iter().all(is_older)) {
             return Effect::Nothing;
         }
@@ -794,7 +797,7 @@ fn say(
     {
         return Effect::Nothing;
     }
-    // What an inbox tells may have been said before what is known already.
+    // A message from an inbox may have been sent before known ones.
     let later = |known: &Letter| timestamp.is_some() && known.timestamp > letter.timestamp;
     let place = state
         .recent_messages
@@ -807,7 +810,7 @@ fn say(
     Effect::Changed
 }
 
-/// Follows the status file, and says so.
+/// Takes over the feature and phase from the status file, and reports the change.
 fn advance(state: &mut AgentState, feature: &str, phase: Phase, now: &str) -> Effect {
     let is_other = !feature.is_empty() && state.feature != feature;
     if !state.enabled || (state.pdca_phase == phase && !is_other) {
@@ -822,7 +825,7 @@ fn advance(state: &mut AgentState, feature: &str, phase: Phase, now: &str) -> Ef
     let (old, new) = (from.as_str(), phase.as_str());
     let phases = format!("{old} → {new}");
     let notice = match (before.is_empty(), from == phase) {
-        // The session has learnt what it works on.
+        // The session did not know its feature before.
         (true, true) => return Effect::Changed,
         (false, true) => format!("Feature {before} → {feature}"),
         (false, false) => format!("Feature {before} → {feature}, phase {phases}"),

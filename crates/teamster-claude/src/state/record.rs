@@ -1,5 +1,5 @@
-//! What the file holds: exactly these fields in this order. Keys of other programs are kept behind them; words of theirs
-//! are read, and become the nearest of ours.
+//! The content of a state file: exactly these fields in this order. Keys of other programs are kept after them; unknown
+//! values of other programs are mapped to the nearest known one.
 
 use std::ops::Deref;
 use std::time::Duration;
@@ -13,10 +13,10 @@ use teamster_types::progress::Progress;
 
 use super::{STALE_AFTER, StateError};
 
-/// A state may be ahead of the time at which its file was written by this much.
+/// How far a state's time may be ahead of its file's modification time.
 const CLOCK_SLACK: Duration = Duration::from_secs(60);
 
-/// A word that stands in the file, one of a few.
+/// Defines an enum whose variants are words in the file.
 macro_rules! word {
     ($(#[$doc:meta])* $name:ident, $default:ident, { $($(#[$item_doc:meta])* $item:ident = $text:literal),+ $(,)? }) => {
         $(#[$doc])*
@@ -25,7 +25,7 @@ macro_rules! word {
         pub enum $name { $($(#[$item_doc])* $item),+ }
 
         impl $name {
-            /// All of them, in order.
+            /// All variants, in order.
             pub const ALL: &'static [Self] = &[$(Self::$item),+];
 
             /// Returns the word.
@@ -33,7 +33,7 @@ macro_rules! word {
                 match self { $(Self::$item => $text),+ }
             }
 
-            /// Returns the one with this very word.
+            /// Returns the variant with exactly this word.
             pub fn parse(word: &str) -> Option<Self> {
                 Self::ALL.iter().copied().find(|one| one.as_str() == word)
             }
@@ -50,13 +50,13 @@ macro_rules! word {
 }
 
 word!(
-    /// How a teammate is.
+    /// The status of a teammate.
     Status, Working, {
-        /// It has just begun.
+        /// It has just started.
         Spawning = "spawning",
-        /// It works.
+        /// It is working.
         Working = "working",
-        /// It waits for work.
+        /// It is waiting for work.
         Idle = "idle",
         /// Its turn is over.
         Completed = "completed",
@@ -66,13 +66,13 @@ word!(
 );
 
 word!(
-    /// Where the feature stands.
+    /// The phase of a feature.
     Phase, Plan, {
         /// It is being planned.
         Plan = "plan",
         /// It is being designed.
         Design = "design",
-        /// It is being made.
+        /// It is being implemented.
         Do = "do",
         /// It is being checked.
         Check = "check",
@@ -84,19 +84,19 @@ word!(
 word!(
     /// How a team is organised.
     Pattern, Leader, {
-        /// One leads.
+        /// One member leads.
         Leader = "leader",
-        /// Everybody takes what is free.
+        /// Every member takes free tasks.
         Swarm = "swarm",
-        /// They decide together.
+        /// The members decide together.
         Council = "council",
-        /// One watches the others.
+        /// One member watches the others.
         Watchdog = "watchdog",
     }
 );
 
 word!(
-    /// Which model, by its family.
+    /// The family of a model.
     Model, Sonnet, {
         /// The largest.
         Opus = "opus",
@@ -113,7 +113,7 @@ impl Status {
         !matches!(self, Self::Completed | Self::Failed)
     }
 
-    /// Returns whether a teammate may go from this status to `next`. To stay is no step, and always allowed.
+    /// Returns whether a teammate may change from this status to `next`. Keeping the status is always allowed.
     pub fn may_become(self, next: Self) -> bool {
         use Status::{Completed, Failed, Idle, Spawning, Working};
         self == next
@@ -128,7 +128,7 @@ impl Status {
     }
 }
 
-/// A word of somebody else's: whoever wrote it is there and was not said to have ended.
+/// Maps an unknown status to the default: the teammate exists, and was not reported to have ended.
 impl From<String> for Status {
     fn from(word: String) -> Self {
         Self::parse(&word).unwrap_or_default()
@@ -136,7 +136,7 @@ impl From<String> for Status {
 }
 
 impl Phase {
-    /// Returns the phase that is nearest to a word of a status file.
+    /// Returns the phase that is nearest to a word in a status file.
     pub fn nearest(word: &str) -> Self {
         match word {
             "pm" => Self::Plan,
@@ -160,9 +160,9 @@ impl From<String> for Pattern {
 }
 
 impl Model {
-    /// Returns the family that a model's name tells; `None` when it tells none.
+    /// Returns the family in a model's name; `None` when it contains none.
     pub fn of(name: &str) -> Option<Self> {
-        // No model has a longer name, and nobody should pay for one that has.
+        // No model has a longer name, and a longer text should cost no time.
         let name = name.get(..name.len().min(200)).unwrap_or_default();
         let name = name.to_ascii_lowercase();
         Self::ALL
@@ -178,19 +178,19 @@ impl From<String> for Model {
     }
 }
 
-/// One teammate.
+/// A teammate.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Teammate {
-    /// Its name; no other row of the file has it.
+    /// Its name, which is unique in the file.
     pub name: String,
-    /// What it is for.
+    /// Its role.
     pub role: String,
-    /// Which model it uses.
+    /// Its model.
     pub model: Model,
-    /// How it is.
+    /// Its status.
     pub status: Status,
-    /// What it works on, in words.
+    /// A description of the task that it works on.
     pub current_task: Option<String>,
     /// The task's id.
     pub task_id: Option<String>,
@@ -198,32 +198,32 @@ pub struct Teammate {
     pub started_at: String,
     /// When it last did something.
     pub last_activity_at: String,
-    /// What another program has added.
+    /// Fields that another program has added.
     #[serde(flatten)]
     pub more: Object,
 }
 
-/// One message between teammates.
+/// A message between teammates.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Letter {
-    /// Who sent it.
+    /// The sender.
     pub from: String,
-    /// To whom.
+    /// The recipient.
     pub to: String,
-    /// What it says.
+    /// The text of the message.
     pub content: String,
     /// When it was sent.
     pub timestamp: String,
-    /// What another program has added.
+    /// Fields that another program has added.
     #[serde(flatten)]
     pub more: Object,
 }
 
-/// How far the tasks are, with what another program has added.
+/// The progress of the tasks, with fields that another program has added.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Object", into = "Object")]
 pub struct ShownProgress {
-    /// The counts that we know.
+    /// The counts known to teamster.
     pub counts: Progress,
     more: Object,
 }
@@ -238,7 +238,7 @@ impl Deref for ShownProgress {
 
 impl From<Object> for ShownProgress {
     fn from(mut object: Object) -> Self {
-        // A count that is none is nobody's, and is replaced by the next one.
+        // An invalid count is dropped, and replaced by the next update.
         let mut count = |key: &str| -> usize {
             let count = object.shift_remove(key);
             let count = count.as_ref().and_then(Value::as_u64).unwrap_or(0);
@@ -280,33 +280,33 @@ impl From<ShownProgress> for Object {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentState {
-    /// Of this format.
+    /// The version of the format.
     pub version: String,
-    /// Whether the session goes on.
+    /// Whether the session is active.
     pub enabled: bool,
     /// The team.
     pub team_name: String,
-    /// What it works on.
+    /// The feature that it works on.
     pub feature: String,
-    /// Where that stands.
+    /// The phase of the feature.
     pub pdca_phase: Phase,
     /// How the team is organised.
     pub orchestration_pattern: Pattern,
-    /// The lead's model, or whatever else leads, as it was told.
+    /// The lead's model, or another name of the lead, as it was reported.
     pub cto_agent: String,
     /// When the session began.
     pub started_at: String,
     /// When the file was last written.
     pub last_updated: String,
-    /// Who is there, in the order of spawning.
+    /// The teammates, in the order of spawning.
     pub teammates: Vec<Teammate>,
-    /// How far the tasks are.
+    /// The progress of the tasks.
     pub progress: ShownProgress,
     /// The last messages, oldest first.
     pub recent_messages: Vec<Letter>,
-    /// The session.
+    /// The id of the session.
     pub session_id: String,
-    /// What another program has added.
+    /// Fields that another program has added.
     #[serde(flatten)]
     pub more: Object,
 }
@@ -341,7 +341,7 @@ const ROW_KEYS: [&str; 8] = [
 /// The keys of a message.
 const LETTER_KEYS: [&str; 4] = ["from", "to", "content", "timestamp"];
 
-/// Returns what an object has besides these keys.
+/// Returns the fields of an object besides these keys.
 fn rest(value: &Value, keys: &[&str]) -> Object {
     let all = value.as_object().into_iter().flatten();
     all.filter(|(key, _)| !keys.contains(&key.as_str()))
@@ -350,7 +350,7 @@ fn rest(value: &Value, keys: &[&str]) -> Object {
 }
 
 impl AgentState {
-    /// Makes the state of a session that begins.
+    /// Returns the state of a session that starts.
     pub fn new(session: &str, now: &str) -> Self {
         Self {
             version: "1.0".to_owned(),
@@ -370,9 +370,9 @@ impl AgentState {
         }
     }
 
-    /// Reads a file. The error says what is wrong with it.
+    /// Parses a file. The error says what is wrong with it.
     pub fn parse(bytes: &[u8]) -> Result<Self, String> {
-        // What we wrote ourselves, which is nearly always.
+        // A file written by teamster, which is nearly always the case.
         if let Ok(state) = serde_json::from_slice(bytes) {
             return Ok(state);
         }
@@ -380,7 +380,7 @@ impl AgentState {
         Ok(Self::from_foreign(&Value::Object(object)))
     }
 
-    /// Returns the bytes of the file: two spaces of indent.
+    /// Returns the bytes of the file, indented by two spaces.
     pub fn to_file(&self) -> Vec<u8> {
         // Strings and numbers always have a JSON form.
         serde_json::to_vec_pretty(self).unwrap_or_default()
@@ -391,12 +391,12 @@ impl AgentState {
         self.teammates.iter().find(|row| row.name == name)
     }
 
-    /// Returns when the file was last written, as a moment.
+    /// Returns the time when the file was last written.
     pub fn updated(&self) -> Option<Time> {
         self.last_updated.parse().ok()
     }
 
-    /// Returns whether the session goes on and was heard of lately.
+    /// Returns whether the session is active and was updated recently.
     pub fn is_fresh(&self, now: Time) -> bool {
         self.enabled
             && self
@@ -404,7 +404,7 @@ impl AgentState {
                 .is_some_and(|updated| now.since(updated) <= STALE_AFTER)
     }
 
-    /// Whatever of a foreign object has the right type; the rest is as in a new state.
+    /// Takes over every field of a foreign object that has the right type; the rest is as in a new state.
     fn from_foreign(value: &Value) -> Self {
         let text = |value: &Value, key: &str| -> String {
             value
@@ -467,15 +467,15 @@ impl AgentState {
     }
 }
 
-/// Tells whether a session is under way, as viewers show it.
+/// Whether a session is active, as viewers show it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Liveness {
-    /// The session goes on.
+    /// The session is active.
     Live,
-    /// It should go on, was not heard of for more than five minutes, and its process cannot be seen.
+    /// It should be active, but was not updated for more than five minutes, and its process cannot be seen.
     Stale,
-    /// It is over; its progress and messages are still worth a look.
+    /// It is over; its progress and messages are still shown.
     Ended,
 }
 
@@ -491,8 +491,8 @@ impl Liveness {
 }
 
 impl AgentState {
-    /// Returns how a viewer shows the state at this time when it knows nothing but the file. Where the session's process
-    /// can be seen, [`States::viewed`](super::States::viewed) knows better.
+    /// Returns the liveness of the state at this time by the file alone. Where the session's process can be seen,
+    /// [`States::viewed`](super::States::viewed) is more accurate.
     pub fn viewed(&self, now: Time) -> Liveness {
         match self.enabled {
             false => Liveness::Ended,
@@ -502,7 +502,7 @@ impl AgentState {
     }
 }
 
-/// One session, as viewers of ours list it.
+/// One session, as teamster's viewers list it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShownSession {
     /// Its state.
@@ -511,7 +511,7 @@ pub struct ShownSession {
     pub is_main: bool,
 }
 
-/// Reads a state file; `None` when there is none. A time that is ahead of the file's modification time counts as that.
+/// Reads a state file; `None` when there is none. A time ahead of the file's modification time is replaced by that.
 pub(super) fn read_file(dir: &Dir, name: &str) -> Result<Option<AgentState>, StateError> {
     let Some((bytes, stamp)) = dir.read(name)? else {
         return Ok(None);
@@ -519,7 +519,7 @@ pub(super) fn read_file(dir: &Dir, name: &str) -> Result<Option<AgentState>, Sta
     match AgentState::parse(&bytes) {
         Ok(mut state) => {
             let written = Time::from_millis(stamp.modified / 1_000_000);
-            // A state cannot be newer than its file: whoever wrote it has another clock, or made the time up.
+            // A state cannot be newer than its file: its writer has another clock, or made the time up.
             if state
                 .updated()
                 .is_some_and(|updated| updated.since(written) > CLOCK_SLACK)
@@ -535,7 +535,7 @@ pub(super) fn read_file(dir: &Dir, name: &str) -> Result<Option<AgentState>, Sta
     }
 }
 
-/// Returns the names of the states in the folder of sessions, in order.
+/// Returns the names of the state files in the folder of sessions, sorted.
 pub(super) fn state_files(sessions: &Dir) -> Result<Vec<String>, StateError> {
     let mut names: Vec<String> = sessions
         .entries()?

@@ -1,4 +1,4 @@
-//! The rules of a roster, for every order of operations.
+//! The rules of a roster, for any order of operations.
 
 use proptest::prelude::*;
 use teamster_types::Time;
@@ -134,7 +134,7 @@ proptest! {
         for (number, op) in ops.iter().enumerate() {
             let before = state.clone();
             let effect = op.apply(&mut state, &mut memory, &format!("t{number:04}"));
-            // What is said to be no change is none.
+            // An effect without a change leaves the state unchanged.
             prop_assert!(effect.is_change() || state == before, "{op:?}: {effect:?}");
             prop_assert!(state.teammates.len() <= MOST_ROWS);
             prop_assert!(state.recent_messages.len() <= MOST_MESSAGES);
@@ -142,7 +142,7 @@ proptest! {
             names.sort_unstable();
             names.dedup();
             prop_assert_eq!(names.len(), state.teammates.len());
-            // Nobody active is pushed out, and nobody takes an illegal step.
+            // No active teammate is dropped, and no row makes a forbidden transition.
             for row in &before.teammates {
                 let Some(now) = state.teammate(&row.name) else {
                     let asked = matches!(op, Op::Remove { .. } | Op::CleanUp);

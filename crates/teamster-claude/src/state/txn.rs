@@ -1,8 +1,8 @@
-//! Which file is whose: read under the lock, changed in memory, written back once.
+//! Decides which session owns which state file: read under the lock, changed in memory, written back once.
 //!
-//! The order of writing makes every moment of a crash harmless: what is archived is written before it is replaced,
-//! and the file of a session that moved up is removed last. If that does not happen any more, `agent-state.json`
-//! counts, because a session that is shown there never writes to the other place.
+//! The order of writing makes a crash at any point harmless: an archived state is written before it is replaced, and
+//! the file of a promoted session is removed last. If that step is missed, `agent-state.json` takes precedence, because
+//! a session that is shown there never writes to its other file.
 
 use teamster_fs::{Dir, Sync, layout};
 use teamster_types::Time;
@@ -15,10 +15,10 @@ use super::record::{AgentState, Status, read_file, state_files};
 use super::{Applied, StateError};
 use teamster_types::process::Life;
 
-/// Ended sessions that are kept; the oldest give way.
+/// The maximum number of ended sessions kept; the oldest are removed first.
 const MOST_ARCHIVED: usize = 50;
 
-/// A session's place while the lock is held.
+/// The file that holds a session's state while the lock is held.
 enum SessionPlace {
     /// The file that viewers poll, `agent-state.json`.
     Main,
@@ -31,7 +31,7 @@ enum SessionPlace {
 /// A file in the folder of sessions.
 struct Side {
     name: String,
-    /// `None`: it is to be removed, or is not there.
+    /// The state; `None` when the file does not exist or is to be removed.
     state: Option<AgentState>,
     dirty: bool,
 }
@@ -40,7 +40,7 @@ struct Side {
 pub(super) struct StateTxn<'a> {
     bkit: &'a Dir,
     life: &'a SessionLife<'a>,
-    /// What hooks remember, and the bytes it was read from.
+    /// The hook memory, and the bytes that it was read from.
     memory: HookMemory,
     memory_file: Vec<u8>,
     main: Option<AgentState>,
@@ -49,7 +49,7 @@ pub(super) struct StateTxn<'a> {
     sides: Vec<Side>,
     /// Teammates that were found to be gone, with the session that they belonged to.
     gone: Vec<(String, EndRecord)>,
-    /// What is left behind by writers that were killed goes when a session begins or ends.
+    /// Whether to remove leftovers of killed writers, which is done when a session starts or ends.
     tidy: bool,
 }
 
@@ -61,10 +61,10 @@ enum MainFile {
     Read,
 }
 
-/// One file as it is to be.
+/// The new content of one file.
 pub(super) struct StateWrite {
     pub(super) file: StateFile,
-    /// Its content; `None` to remove it.
+    /// The content; `None` to remove the file.
     pub(super) bytes: Option<Vec<u8>>,
 }
 
@@ -75,12 +75,12 @@ pub(super) enum StateFile {
     Main,
     /// A file in the folder of sessions.
     Side(String),
-    /// What hooks remember.
+    /// The hook memory.
     Memory,
 }
 
 impl<'a> StateTxn<'a> {
-    /// Begins a transaction. No file is read before it is needed.
+    /// Starts a transaction. A file is read only when it is needed.
     pub(super) fn new(bkit: &'a Dir, life: &'a SessionLife<'a>) -> Self {
         Self {
             bkit,
@@ -96,7 +96,7 @@ impl<'a> StateTxn<'a> {
         }
     }
 
-    /// Takes those out that were found to be gone, each with its session.
+    /// Takes out the teammates that were found to be gone, each with its session.
     pub(super) fn take_gone(&mut self) -> Vec<(String, EndRecord)> {
         std::mem::take(&mut self.gone)
     }
@@ -159,7 +159,7 @@ impl<'a> StateTxn<'a> {
         });
         let name = names.into_iter().find(|name| !name.is_empty());
         let state = state.as_mut().map(|state| {
-            // A late change does not make the file look older than it is.
+            // A late change does not set the time of the file back.
             if is_changed && state.last_updated < now {
                 state.last_updated = now;
             }
@@ -193,7 +193,7 @@ impl<'a> StateTxn<'a> {
         })
     }
 
-    /// Returns where the session of a change has its state. May archive the shown one, or move the session up.
+    /// Returns the file of the session that made a change. May archive the shown session, or promote this one.
     fn place(&mut self, change: &StateChange) -> Result<SessionPlace, StateError> {
         let session = change.session.as_str();
         let creates = change.creates();
@@ -208,7 +208,7 @@ impl<'a> StateTxn<'a> {
                 return self.own_place(session, creates);
             }
         }
-        // What is shown is over, or nothing is: the session moves up if it has begun or begins.
+        // The shown session is over, or there is none: this session is promoted if it has started or starts now.
         let own = match layout::session_state_file(session) {
             Some(name) => self.side(&name)?.map(|side| (name, side.state.clone())),
             None => None,
@@ -246,7 +246,7 @@ impl<'a> StateTxn<'a> {
         })
     }
 
-    /// Returns whether a session is under way: it was heard of lately, or its process can be seen.
+    /// Returns whether a session is active: it was updated recently, or its process can be seen.
     fn goes_on(&self, state: &AgentState, now: Time) -> bool {
         state.enabled && (state.is_fresh(now) || self.life_of(state) == Life::Alive)
     }
@@ -256,7 +256,7 @@ impl<'a> StateTxn<'a> {
         self.life.of(&state.session_id, memory)
     }
 
-    /// Archives what the session has already under another name, so that it can begin anew.
+    /// Archives an existing state of the session under another name, so that it can start anew.
     fn put_own_away(&mut self, session: &str, now: Time) -> Result<(), StateError> {
         let is_main = |main: &AgentState| main.session_id == session;
         let own = if self.main.as_ref().is_some_and(is_main) {
@@ -286,8 +286,8 @@ impl<'a> StateTxn<'a> {
         Ok(())
     }
 
-    /// Keeps what is shown under its session's name. A session that is not proven to be over keeps its rows, and is shown
-    /// again when it speaks.
+    /// Archives the shown state under its session's name. A session that is not proven to be over keeps its rows, and
+    /// is shown again with its next change.
     fn archive_main(&mut self, now: Time) {
         if let Some(mut main) = self.main.take() {
             if main.enabled && self.life_of(&main) == Life::Gone {
@@ -317,7 +317,7 @@ impl<'a> StateTxn<'a> {
         Op::CleanUp.apply(state, &mut memory, &now.to_string());
     }
 
-    /// Other sessions of which nobody is left are over now.
+    /// Ends other sessions whose members are all gone.
     fn end_dead(&mut self, me: &str, dead: &[String], now: Time) -> Result<(), StateError> {
         for session in dead.iter().filter(|session| *session != me) {
             let is_main = |main: &AgentState| main.enabled && main.session_id == *session;
@@ -341,7 +341,7 @@ impl<'a> StateTxn<'a> {
         Ok(())
     }
 
-    /// Shows the session that was heard of last when the shown one has ended.
+    /// Shows the session that was updated last when the shown one has ended.
     fn promote(&mut self, now: Time) -> Result<(), StateError> {
         if self.main.as_ref().is_none_or(|main| main.enabled) {
             return Ok(());
@@ -382,7 +382,7 @@ impl<'a> StateTxn<'a> {
             Ok(state) => state,
             Err(StateError::Corrupt { .. }) => {
                 let aside = layout::corrupt_state_file(now);
-                // Two in one millisecond: the later one says no less.
+                // If two happen in one millisecond, the later one replaces the earlier.
                 self.bkit.rename(layout::AGENT_STATE, self.bkit, &aside)?;
                 None
             }
@@ -392,7 +392,7 @@ impl<'a> StateTxn<'a> {
             Some(_) => MainFile::Read,
             None => MainFile::Missing,
         };
-        // What cannot be read is forgotten.
+        // An unreadable memory is dropped.
         if let Ok(Some((bytes, _))) = self.bkit.read(layout::HOOK_MEMORY) {
             self.memory = HookMemory::parse(&bytes);
             self.memory_file = bytes;
@@ -400,7 +400,7 @@ impl<'a> StateTxn<'a> {
         Ok(())
     }
 
-    /// Returns a file in the folder of sessions, read once. One that cannot be understood is left as it is.
+    /// Returns a file in the folder of sessions, read once. A file that cannot be parsed is left as it is.
     fn side(&mut self, name: &str) -> Result<Option<&Side>, StateError> {
         if !self.sides.iter().any(|side| side.name == name) {
             let state = match self.bkit.child(layout::STATE_SESSIONS)? {
@@ -420,12 +420,12 @@ impl<'a> StateTxn<'a> {
         Ok(self.sides.iter().find(|side| side.name == name))
     }
 
-    /// Returns whether the state that viewers poll is made by this transaction.
+    /// Returns whether this transaction creates the state that viewers poll.
     pub(super) fn is_first(&self) -> bool {
         self.main_file == MainFile::Missing && self.main_dirty
     }
 
-    /// Returns every file that is another one now, in the order in which it is safe to write them.
+    /// Returns every changed file, in an order in which it is safe to write them.
     pub(super) fn outputs(&self) -> Vec<StateWrite> {
         let dirty = || self.sides.iter().filter(|side| side.dirty);
         let mut outputs: Vec<StateWrite> = dirty()
@@ -454,7 +454,7 @@ impl<'a> StateTxn<'a> {
         outputs
     }
 
-    /// What hooks remember is another file only when it changed, and none while there is nothing to remember.
+    /// Returns the hook memory if it has changed; none is written while there is nothing to remember.
     fn memory_output(&self) -> Option<StateWrite> {
         let was_nothing = self.memory_file.is_empty() && self.memory == HookMemory::default();
         let bytes = self.memory.to_file();
@@ -475,7 +475,8 @@ impl<'a> StateTxn<'a> {
         Ok(())
     }
 
-    /// Whoever wrote a temp file here held the lock, which is ours now: it is dead. Failing to tidy is no failure.
+    /// Removes temp files: their writers held the lock, which this process holds now, so they are dead. Errors are
+    /// ignored.
     fn sweep(&self) {
         let sessions = self.bkit.child(layout::STATE_SESSIONS).ok().flatten();
         for dir in std::iter::once(self.bkit).chain(sessions.as_ref()) {
@@ -491,7 +492,7 @@ impl<'a> StateTxn<'a> {
     }
 }
 
-/// Removes the oldest of too many ended sessions.
+/// Removes the oldest ended sessions beyond the limit.
 fn prune(sessions: &Dir) {
     let names = state_files(sessions).unwrap_or_default();
     if names.len() <= MOST_ARCHIVED {
@@ -512,7 +513,7 @@ fn prune(sessions: &Dir) {
 }
 
 impl StateWrite {
-    /// Makes it so. Doing it twice does no harm.
+    /// Writes or removes the file. A repeated call does no harm.
     pub(super) fn write(&self, bkit: &Dir) -> Result<(), StateError> {
         match (&self.file, &self.bytes) {
             (StateFile::Main, Some(bytes)) => {
@@ -521,7 +522,7 @@ impl StateWrite {
             (StateFile::Memory, Some(bytes)) => {
                 bkit.replace(layout::HOOK_MEMORY, bytes, Sync::Fast)?;
             }
-            // The shown state is never removed.
+            // Neither the shown state nor the hook memory is ever removed.
             (StateFile::Main | StateFile::Memory, None) => {}
             (StateFile::Side(name), Some(bytes)) => {
                 let sessions = bkit.child_or_create(layout::STATE_SESSIONS)?;
@@ -537,8 +538,8 @@ impl StateWrite {
     }
 }
 
-/// Shows teammates that are proven gone as failed: by the process that called their hooks, or by the sessions that the client
-/// recorded for their panes. Returns who they are; each is told once.
+/// Shows teammates that are proven gone as failed: by the process that called their hooks, or by the sessions that the
+/// client recorded for their panes. Returns these teammates; each is reported once.
 fn fail_the_gone(
     state: &mut AgentState,
     memory: &mut SessionMemory,
@@ -571,7 +572,7 @@ fn fail_the_gone(
             reason: Some(format!("process {pid} is gone")),
         };
         memory.is_gone(&name);
-        // One whose last turn had failed keeps what stands there about it.
+        // A row whose last turn had failed keeps its error.
         stop.apply(state, memory, now);
     }
     ends

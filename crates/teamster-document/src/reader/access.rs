@@ -1,4 +1,4 @@
-//! What serde asks for one part after the other: the entries of a map, the items of a list, a variant of an enum.
+//! The serde access types: the entries of a map, the items of a list, a variant of an enum.
 
 use std::cell::RefCell;
 use std::slice;
@@ -12,10 +12,10 @@ use serde::de::{
 use super::{NodePlace, NodeReader, ReadError};
 use crate::{DocumentKey, DocumentNode, DocumentValue, Fault};
 
-/// The entries of a map, of which those without a value count as missing.
+/// The entries of a map; entries without a value count as missing.
 pub(super) struct Entries<'de, 'a> {
     pub(super) rest: slice::Iter<'de, (DocumentKey, DocumentNode)>,
-    /// The keys that are wanted; `None` wants all.
+    /// The requested keys; `None` requests all.
     pub(super) fields: Option<&'static [&'static str]>,
     pub(super) who: &'a str,
     pub(super) faults: &'a RefCell<Vec<Fault>>,
@@ -87,7 +87,7 @@ impl<'de> SeqAccess<'de> for Items<'de, '_> {
     }
 }
 
-/// The two parts of a [`Lined`]: the line, and the value unless it is wrong.
+/// The two parts of a [`Lined`]: the line, and the value unless it is invalid.
 pub(super) struct LinedParts<'de, 'a> {
     pub(super) reader: NodeReader<'de, 'a>,
     pub(super) is_line_read: bool,
@@ -118,7 +118,7 @@ impl<'de> SeqAccess<'de> for LinedParts<'de, '_> {
     }
 }
 
-/// The same map, read as several types that share its keys.
+/// One map that is read as several types that share its keys.
 pub(super) struct SharedMap<'de, 'a> {
     pub(super) reader: NodeReader<'de, 'a>,
     pub(super) left: usize,
@@ -142,7 +142,7 @@ impl<'de> SeqAccess<'de> for SharedMap<'de, '_> {
 /// A map that is one variant of an enum.
 pub(super) struct TaggedMap<'de, 'a> {
     pub(super) reader: NodeReader<'de, 'a>,
-    /// What the key says that tells the variant.
+    /// The value of the key that selects the variant.
     pub(super) variant: &'de str,
 }
 

@@ -1,4 +1,4 @@
-//! What changes files of a folder: each call is one whole step, or leaves things as they were.
+//! The operations that change files of a folder; each either takes effect as a whole or changes nothing.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -12,13 +12,13 @@ use crate::error::{FsError, OrTrace as _};
 use crate::fail;
 
 impl Dir {
-    /// Creates a file that must not be there yet (`O_EXCL`, 0600) and writes it once, and returns false when the name
-    /// is taken.
+    /// Creates a file that must not exist yet (`O_EXCL`, 0600) with this content, and returns false when the name is
+    /// taken.
     pub fn create_new(&self, name: &str, bytes: &[u8], sync: Sync) -> Result<bool, FsError> {
         self.create_new_with_mode(name, bytes, sync, Mode::RUSR | Mode::WUSR)
     }
 
-    /// Creates a file like [`Self::create_new`] with another mode, less what the caller's mask takes away.
+    /// Creates a file like [`Self::create_new`] with another mode, restricted by the umask.
     pub(crate) fn create_new_with_mode(
         &self,
         name: &str,
@@ -39,14 +39,14 @@ impl Dir {
             Sync::Fast => Ok(()),
         });
         if let Err(error) = written {
-            // Half a file must not stay under a name that others wait for.
-            self.remove(name).or_trace("take half a file away");
+            // A partial file must not stay under a name that other processes wait for.
+            self.remove(name).or_trace("remove a partial file");
             return Err(error);
         }
         Ok(true)
     }
 
-    /// Replaces a file: readers see the old one or the new one. Links in its place are refused.
+    /// Replaces a file atomically: readers see the old content or the new one. A symbolic link in its place is refused.
     pub fn replace(&self, name: &str, bytes: &[u8], sync: Sync) -> Result<(), FsError> {
         let path = self.checked("write", name)?;
         if let Some(stamp) = self.stamp(name)?
@@ -63,7 +63,7 @@ impl Dir {
             temp = new_name();
         }
         if let Err(error) = self.rename(&temp, self, name) {
-            self.remove(&temp).or_trace("take a temp file away");
+            self.remove(&temp).or_trace("remove a temporary file");
             return Err(error);
         }
         if sync == Sync::Durable {
@@ -72,7 +72,7 @@ impl Dir {
         Ok(())
     }
 
-    /// Renames within one file system, replacing what stands under the new name.
+    /// Renames within one file system, replacing an existing entry of the new name.
     pub fn rename(&self, name: &str, into: &Dir, new: &str) -> Result<(), FsError> {
         let path = self.checked("rename", name)?;
         into.checked("rename", new)?;
@@ -80,7 +80,7 @@ impl Dir {
             .map_err(|error| FsError::io("rename", &path, error))
     }
 
-    /// Renames only if the new name is free, and returns false when it is taken.
+    /// Renames only if the new name is free; returns false when it is taken.
     pub fn rename_new(&self, name: &str, into: &Dir, new: &str) -> Result<bool, FsError> {
         let path = self.checked("rename", name)?;
         into.checked("rename", new)?;
@@ -93,9 +93,9 @@ impl Dir {
         }
     }
 
-    /// Appends bytes with one `write` and returns the size the file had before.
+    /// Appends bytes with one `write` and returns the previous size of the file.
     ///
-    /// A write that did not go through whole is taken back, so a full disk leaves no half line.
+    /// A partial write is undone, so that a full disk leaves no torn line.
     pub fn append(&self, name: &str, bytes: &[u8], sync: Sync) -> Result<u64, FsError> {
         let path = self.checked("append to", name)?;
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::APPEND;
@@ -108,14 +108,14 @@ impl Dir {
         });
         if let Err(error) = written {
             if step("cut", &path).is_ok() {
-                retry(|| rustix::fs::ftruncate(&fd, stamp.size)).or_trace("take half a line back");
+                retry(|| rustix::fs::ftruncate(&fd, stamp.size)).or_trace("remove a partial line");
             }
             return Err(error);
         }
         Ok(stamp.size)
     }
 
-    /// Opens a file to append to, for another program's output.
+    /// Opens a file for appending, for another program's output.
     pub fn open_append(&self, name: &str) -> Result<std::fs::File, FsError> {
         let path = self.checked("append to", name)?;
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::APPEND;
@@ -125,7 +125,7 @@ impl Dir {
         }
     }
 
-    /// Cuts a file to `size` bytes.
+    /// Truncates a file to `size` bytes.
     pub fn truncate(&self, name: &str, size: u64) -> Result<(), FsError> {
         let path = self.checked("cut", name)?;
         let Some((fd, _)) = self.open_plain("cut", name, OFlags::WRONLY)? else {
@@ -134,7 +134,7 @@ impl Dir {
         retry(|| rustix::fs::ftruncate(&fd, size)).map_err(|error| FsError::io("cut", &path, error))
     }
 
-    /// Brings the folder's names to the disk.
+    /// Flushes the folder's entries to disk.
     pub fn sync(&self) -> Result<(), FsError> {
         step("sync", &self.path)?;
         retry(|| rustix::fs::fsync(&self.fd))
@@ -143,8 +143,7 @@ impl Dir {
 }
 
 impl Dir {
-    /// Brings everything that was written on the disk of this folder there, at once: for many new files, which would each wait
-    /// for the disk.
+    /// Flushes the whole file system of this folder at once, which is cheaper than a flush for each of many new files.
     pub fn sync_disk(&self) -> Result<(), FsError> {
         step("sync", &self.path)?;
         #[cfg(target_os = "linux")]
@@ -156,10 +155,9 @@ impl Dir {
     }
 }
 
-/// Links and rights.
+/// Symbolic links and permissions.
 impl Dir {
-    /// Makes a symbolic link to `target`, for something that is the user's own, and returns false when the name is
-    /// taken.
+    /// Creates a symbolic link to `target`, which belongs to the user, and returns false when the name is taken.
     pub fn make_link(&self, name: &str, target: &Path) -> Result<bool, FsError> {
         if self.stamp(name)?.is_some() {
             return Ok(false);
@@ -171,15 +169,14 @@ impl Dir {
         }
     }
 
-    /// Takes every right to the folder from everybody but its owner.
+    /// Removes all permissions on the folder for everybody but its owner.
     pub fn make_private(&self) -> Result<(), FsError> {
         retry(|| rustix::fs::fchmod(self.fd(), rustix::fs::Mode::RWXU))
             .map_err(|error| FsError::io("make private", self.path(), error))
     }
 }
 
-/// Writes everything with one `write`. Less than everything is an error: on a local disk it means that the disk is
-/// full.
+/// Writes everything with one `write`. A partial write is an error: on a local disk it means that the disk is full.
 fn write_once(fd: &OwnedFd, bytes: &[u8], path: &Path) -> Result<(), FsError> {
     step("write", path)?;
     if let Some(part) = fail::torn(bytes.len()) {

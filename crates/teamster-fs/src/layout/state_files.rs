@@ -1,5 +1,5 @@
-//! State files of a project that others read: those that make Claude Code visible, and sessions with an approval gate;
-//! also the client's own files that are only read.
+//! State files of a project that other programs read: those that show Claude Code's activity, and those of sessions
+//! with an approval gate. Also files of Claude Code that teamster only reads.
 
 use teamster_types::{TeamName, Time};
 
@@ -9,20 +9,20 @@ pub const BKIT: &str = ".bkit";
 pub const AGENT_STATE: &str = "agent-state.json";
 /// The lock that every writer in [`BKIT`] takes.
 pub const STATE_LOCK: &str = ".agent-state.lock";
-/// Changes of writers that could not wait for the lock, in [`BKIT`].
+/// Changes by writers that timed out waiting for the lock, in [`BKIT`].
 pub const PENDING: &str = "pending.jsonl";
 /// Changes of [`PENDING`] while they are being applied.
 pub const PENDING_CLAIMED: &str = ".pending.claimed";
 /// A folder for changes that could not even be appended to [`PENDING`], one file each, in [`BKIT`].
 pub const PENDING_ALONE: &str = ".pending";
-/// One state for each session that is not shown in [`AGENT_STATE`], in [`BKIT`].
+/// One state file for each session that is not the one shown in [`AGENT_STATE`], in [`BKIT`].
 pub const STATE_SESSIONS: &str = "sessions";
-/// What hooks remember between two calls, in [`BKIT`].
+/// The state that hooks keep between two calls, in [`BKIT`].
 pub const HOOK_MEMORY: &str = "hook-memory.json";
-/// What hooks say when they are asked to (`TEAMSTER_DEBUG`), in [`BKIT`].
+/// The debug log of hooks (`TEAMSTER_DEBUG`), in [`BKIT`].
 pub const HOOK_LOG: &str = "hook.log";
 
-/// Every teammate's end that was seen, below the Claude folder.
+/// A record of every teammate whose end was observed, below the Claude folder.
 pub const ZOMBIE_ALERTS: &str = "zombie-alerts.jsonl";
 /// Claude Code's running sessions, below the Claude folder.
 pub const NATIVE_SESSIONS: &str = "sessions";
@@ -30,19 +30,20 @@ pub const NATIVE_SESSIONS: &str = "sessions";
 /// The configuration of bkit, in a project that uses it.
 pub const BKIT_CONFIG: &str = "bkit.config.json";
 
-/// Where a project's PDCA status may lie, by folders and name; the first that is there counts.
+/// Possible locations of a project's PDCA status, as folders and name; the first that exists is used.
 pub const PDCA_STATUS: [(&[&str], &str); 2] = [
     (&["docs"], ".pdca-status.json"),
     (&[BKIT, "state"], "pdca-status.json"),
 ];
 
-/// The folders of ours in a project, as git names them: they hold the state of sessions and runs, not the work.
+/// Folders that teamster creates in a project, as git ignore patterns: they hold the state of sessions and runs, not
+/// the work.
 pub const OUR_FOLDERS: [&str; 3] = [".bkit/", ".omc/", ".party/"];
 
-/// The session of scripts that name none.
+/// The session id of scripts that name none.
 pub const SCRIPT_SESSION: &str = "script";
 
-/// No session has a longer name.
+/// The maximum length of a session id, in bytes.
 const LONGEST_SESSION: usize = 128;
 
 /// Returns the state file of a session, in [`STATE_SESSIONS`]; `None` when its id cannot be a file's name.
@@ -54,30 +55,30 @@ pub fn session_state_file(session: &str) -> Option<String> {
     fits.then(|| format!("{session}.json"))
 }
 
-/// Returns where the state of a session without a usable id is kept once it is over.
+/// Returns the name under which the state of a session without a usable id is kept once it is over.
 pub fn unnamed_state_file(last_updated: Option<Time>) -> String {
     let millis = last_updated.map_or(0, Time::as_millis);
     format!("unnamed-{millis}.json")
 }
 
-/// Returns where a state that cannot be understood is kept.
+/// Returns the name under which an unreadable state file is kept.
 pub fn corrupt_state_file(now: Time) -> String {
-    // A colon is no character for a file's name everywhere.
+    // Some file systems do not allow a colon in a file name.
     let time = now.to_string().replace(':', "-");
     format!("agent-state.corrupt-{time}.json")
 }
 
-/// Returns the file of a change in [`PENDING_ALONE`]: names sort by time.
+/// Returns the name of a change's file in [`PENDING_ALONE`]; names sort by time.
 pub fn pending_file(at: Time, random: &str) -> String {
     format!("{:015}-{random}.jsonl", at.as_millis().max(0))
 }
 
-/// Returns whether a file name in Claude Code's folder of sessions is one of a running session, and of which process.
+/// Returns the process of a running session from its file name in Claude Code's session folder; `None` for other names.
 pub fn pid_of_session_file(name: &str) -> Option<u32> {
     name.strip_suffix(".json")?.parse().ok()
 }
 
-/// Returns the folder of the team that newer clients make for each session.
+/// Returns the folder name of the team that newer clients create implicitly for each session.
 pub fn implicit_team(session: &str) -> Option<String> {
     let start = session.get(..8)?;
     start
@@ -90,30 +91,31 @@ pub fn implicit_team(session: &str) -> Option<String> {
 pub const PARTY: &str = ".party";
 /// The session, in [`PARTY`].
 pub const SESSION: &str = "session.json";
-/// What each phase found out, in [`PARTY`].
+/// Folder of the results of each phase, in [`PARTY`].
 pub const FINDINGS: &str = "findings";
-/// Pieces of the session's work, in [`PARTY`].
+/// Folder of the session's work items, in [`PARTY`].
 pub const TICKETS: &str = "tickets";
-/// Records of decisions, which nothing reads back, in [`PARTY`].
+/// Folder of records of decisions, in [`PARTY`]. They are never read back.
 pub const APPROVALS: &str = "approvals";
-/// What happened, in [`PARTY`].
+/// The log of the session's events, in [`PARTY`].
 pub const PARTY_EVENTS: &str = "events.ndjson";
-/// Held by whoever changes the session, in [`PARTY`].
+/// The lock for changes to the session, in [`PARTY`].
 pub const PARTY_LOCK: &str = ".lock";
-/// Sessions that made room for a later one, in [`PARTY`].
+/// Folder of sessions that were replaced by later ones, in [`PARTY`].
 pub const PARTY_ARCHIVE: &str = "archive";
-/// Sessions of teams that came while another one's was under way, a folder for each like [`PARTY`], in [`PARTY`].
+/// Folder of sessions of teams that started while another team's session was active, each laid out like [`PARTY`], in
+/// [`PARTY`].
 pub const PARTY_SESSIONS: &str = "sessions";
 
-/// Returns the folders on the way from a project to the session of a team that has one of its own.
+/// Returns the path from a project to the session of a team that has a separate one.
 pub fn own_party(team: &TeamName) -> [&str; 3] {
     [PARTY, PARTY_SESSIONS, team.as_str()]
 }
 
-/// The part before [`PARTY_EVENTS`], once that grew too large.
+/// The previous part of [`PARTY_EVENTS`], which is rotated when it grows too large.
 pub const OLD_PARTY_EVENTS: &str = "events.old.ndjson";
 
-/// Returns the team that a session's id, `party-{team}-{time}-{4 random}`, names.
+/// Returns the team named in a session id `party-{team}-{time}-{4 random}`.
 pub fn team_of_session(id: &str) -> Option<&str> {
     let mut parts = id.strip_prefix("party-")?.rsplitn(3, '-');
     let (random, time, team) = (parts.next()?, parts.next()?, parts.next()?);

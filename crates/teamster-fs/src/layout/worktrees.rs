@@ -1,23 +1,24 @@
-//! Where workers work: their worktrees, and the tmux server that shows them.
+//! Paths of workers' worktrees, and of the tmux server that shows the workers.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use teamster_types::{TeamName, WorkerName};
 
-/// Folders on the way from a project to the work trees of its workers, by team.
+/// Path from a project to its workers' worktrees, which are grouped by team.
 pub const WORKTREES: [&str; 2] = [".omc", "worktrees"];
 /// The worktree in which a team's finished tasks are merged; no worker may have this name.
 pub const INTEGRATION: &str = "integration";
-/// Between a worker's name and a number, in the name of what was moved aside. No worker's name holds a dot.
+/// The separator between a worker's name and a number, in the name of a worktree that was moved aside. Worker names
+/// contain no dot.
 const KEPT: &str = ".kept-";
-/// The longest path that a unix socket can have, without the zero that ends it.
+/// The maximum length of a unix socket path, without the terminating zero byte.
 #[cfg(target_os = "linux")]
 const LONGEST_SOCKET: usize = 107;
 #[cfg(not(target_os = "linux"))]
 const LONGEST_SOCKET: usize = 103;
 
-/// Returns the folders on the way from a project to the worktrees of one team.
+/// Returns the path from a project to the worktrees of one team.
 pub fn worktree_folders(team: &TeamName) -> [&str; 3] {
     [WORKTREES[0], WORKTREES[1], team.as_str()]
 }
@@ -34,20 +35,20 @@ pub fn worktree(project: &Path, team: &TeamName, worker: &WorkerName) -> PathBuf
     team_worktrees(project, team).join(worker.as_str())
 }
 
-/// Returns the name of a worktree that was moved aside, beside the worker's own; the first has number 1.
+/// Returns the name of a worktree that was moved aside, beside the worker's current one; numbers start at 1.
 pub fn kept_worktree(worker: &WorkerName, number: u32) -> String {
     format!("{worker}{KEPT}{number}")
 }
 
-/// What the names of trees for checks begin with. No worker is called so.
+/// The name prefix of worktrees for checks, which no worker name can have.
 const CHECK_TREE: &str = ".check-";
 
-/// Returns the folder of a tree for checks.
+/// Returns the folder name of a worktree for checks.
 pub fn check_tree(number: &str) -> String {
     format!("{CHECK_TREE}{number}")
 }
 
-/// Returns whether a folder of a team's worktrees is a tree for checks.
+/// Returns whether a folder among a team's worktrees is one for checks.
 pub fn is_check_tree(name: &str) -> bool {
     name.starts_with(CHECK_TREE)
 }
@@ -59,12 +60,12 @@ pub fn worker_of_kept(name: &str) -> Option<WorkerName> {
     worker.parse().ok()
 }
 
-/// Returns the name of the lock that whoever makes, moves or removes a worker's worktree holds, beside it.
+/// Returns the name of the lock for creating, moving or removing a worker's worktree, beside it.
 pub fn worktree_lock(name: &str) -> String {
     format!(".{name}.lock")
 }
 
-/// Returns an index of git's that only one call uses, beside the worktree it describes.
+/// Returns the name of a temporary git index for a single call, beside the worktree that it describes.
 pub fn spare_index(name: &str) -> String {
     format!(".{name}.{}.index", crate::unique_name())
 }
@@ -74,8 +75,8 @@ pub fn bridge_lock(worker: &WorkerName) -> String {
     format!("bridge-{worker}.lock")
 }
 
-/// Returns the socket of the project's own tmux server. Where its path would be too long for a socket it lies in the
-/// user's run folder (`XDG_RUNTIME_DIR`), else in a folder of the user's own in `/tmp`.
+/// Returns the socket of the project's own tmux server. If its path would be too long for a socket, it is in the user's
+/// runtime folder (`XDG_RUNTIME_DIR`), else in a folder of the user's own in `/tmp`.
 pub fn tmux_socket(project: &Path, run_folder: Option<&Path>) -> PathBuf {
     let near = project.join(".omc").join("state").join("tmux.sock");
     if near.as_os_str().len() <= LONGEST_SOCKET {
@@ -92,7 +93,7 @@ pub fn tmux_socket(project: &Path, run_folder: Option<&Path>) -> PathBuf {
         })
 }
 
-/// FNV-1a: the same in every build, because it names a socket that another build may have made.
+/// Computes the FNV-1a hash, which is the same in every build: it names a socket that another build may have created.
 fn digest(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |sum, byte| {
         (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)

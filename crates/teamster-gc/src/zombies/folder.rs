@@ -1,4 +1,4 @@
-//! The two folders of one team, opened, and when they were last changed.
+//! The two folders of one team, and when they last changed.
 
 use teamster_fs::{Dir, FsError, FsProblem, layout};
 use teamster_types::phrase::{Phrase, PhraseCode};
@@ -6,21 +6,22 @@ use teamster_types::team::{TeamConfig, TeamOrigin};
 
 use super::scanner::{TimeBudget, ZombieScanner};
 
-/// The largest registry that is read: a larger one would cost a hook its time.
+/// The size limit of a registry: reading a larger one would take a hook too long.
 const LARGEST_REGISTRY: u64 = 8 * 1024 * 1024;
-/// Claude Code rewrites its registry in place, so a torn one is read again before it is called unreadable.
+/// How often a registry is read before it counts as unreadable: Claude Code rewrites it in place, so a read may be
+/// torn.
 const READS: usize = 3;
-/// How deep a folder is looked into. A team's folders are three deep at most.
+/// The maximum depth of the scan of a folder. A team's folders are at most three levels deep.
 const DEEPEST: usize = 6;
 
-/// What `config.json` says.
+/// The content of `config.json`.
 #[derive(Debug)]
 pub(super) enum TeamRegistry {
-    /// There is none: Claude Code leaves such folders behind.
+    /// There is no registry: Claude Code leaves such folders behind.
     Missing,
     /// It was read.
     Read(TeamConfig),
-    /// It is there, and this is wrong with it.
+    /// The registry exists but cannot be read, for this reason.
     Unreadable(String),
 }
 
@@ -35,30 +36,31 @@ pub(super) struct TeamFolder {
     pub(super) registry: TeamRegistry,
 }
 
-/// What stands under a name in `teams`.
+/// What a name in `teams` refers to.
 #[derive(Debug)]
 pub(super) enum TeamFolderEntry {
-    /// A folder of this user.
+    /// A team folder of this user.
     Team(Box<TeamFolder>),
-    /// Something that is not touched, and why.
+    /// Something else that is never touched, with the reason.
     Odd(Phrase),
-    /// Nothing, by now.
+    /// Nothing: the entry has disappeared.
     Nothing,
 }
 
-/// The state of a team's files, to notice any change.
+/// The state of a team's files, for detecting changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct FolderFingerprint {
     /// The newest modification time, in nanoseconds.
     pub(super) newest: i64,
-    /// The newest modification time without the two folders themselves.
+    /// The newest modification time, not counting the two folders themselves.
     inside: i64,
     entries: u64,
     bytes: u64,
 }
 
 impl FolderFingerprint {
-    /// Returns whether nothing in the folders changed. Moving a folder may change its own time on some file systems.
+    /// Returns whether nothing inside the folders has changed. Some file systems change a folder's own time when it is
+    /// moved.
     pub(super) fn is_same_inside(&self, other: &FolderFingerprint) -> bool {
         (self.inside, self.entries, self.bytes) == (other.inside, other.entries, other.bytes)
     }
@@ -67,9 +69,9 @@ impl FolderFingerprint {
 /// Why a scan ended early.
 #[derive(Debug)]
 pub(super) enum ScanInterrupted {
-    /// The time is up.
+    /// The time budget is exhausted.
     OutOfTime,
-    /// Something cannot be read.
+    /// A file cannot be read.
     Failed(FsError),
 }
 
@@ -79,7 +81,7 @@ impl From<FsError> for ScanInterrupted {
     }
 }
 
-/// Opens what stands under `name`.
+/// Opens the entry `name` of `teams`.
 pub(super) fn open(scanner: &ZombieScanner<'_>, name: &str) -> TeamFolderEntry {
     match try_open(scanner, name) {
         Ok(found) => found,
@@ -148,7 +150,7 @@ fn registry(dir: &Dir) -> TeamRegistry {
 }
 
 impl TeamFolder {
-    /// Returns the registry, where it could be read.
+    /// Returns the registry, if it could be read.
     pub(super) fn config(&self) -> Option<&TeamConfig> {
         match &self.registry {
             TeamRegistry::Read(config) => Some(config),
@@ -156,13 +158,14 @@ impl TeamFolder {
         }
     }
 
-    /// Returns whether teamster made it.
+    /// Returns whether teamster created the team.
     pub(super) fn is_ours(&self) -> bool {
         self.config()
             .is_some_and(|config| config.kind() == TeamOrigin::Teamster)
     }
 
-    /// Returns the state of all its files. Something newer than `enough` is enough to know that the team is young.
+    /// Returns the state of all the team's files. The scan stops at a file newer than `enough`, which proves that the
+    /// team is young.
     pub(super) fn seen(
         &self,
         budget: &TimeBudget,
@@ -184,7 +187,7 @@ impl TeamFolder {
     }
 }
 
-/// Adds everything in a folder to what was seen, and returns false as soon as that is enough.
+/// Adds everything in a folder to the fingerprint, and returns false once a file is newer than `enough`.
 fn walk(
     dir: &Dir,
     deep: usize,

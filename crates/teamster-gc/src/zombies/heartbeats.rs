@@ -1,4 +1,4 @@
-//! Heartbeats of our workers, in the project that a team works on.
+//! Heartbeats of teamster's workers, in the project that a team works on.
 
 use std::path::Path;
 
@@ -10,20 +10,20 @@ use teamster_types::process::ProcessId;
 
 use super::scanner::ZombieScanner;
 
-/// What a heartbeat says about its worker.
+/// The verdict on a worker by its heartbeat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HeartbeatVerdict {
-    /// It is fresh and its process is not proven gone, or its process runs.
+    /// The heartbeat is fresh and its process is not proven gone, or its process runs.
     Alive,
-    /// It is stale, and its process cannot be judged from here.
+    /// The heartbeat is stale, and its process cannot be judged from here.
     Unsure,
-    /// Its process is proven gone.
+    /// The process is proven gone.
     Dead,
-    /// It is stale and does not say enough to tell its process from another.
+    /// The heartbeat is stale and does not identify its process unambiguously.
     Silent,
 }
 
-/// Returns a team's heartbeats by the names of their files.
+/// Returns a team's heartbeats with the names of their files.
 pub(super) fn of_team(
     project: &Path,
     team: &TeamName,
@@ -33,7 +33,7 @@ pub(super) fn of_team(
     };
     let mut beats = Vec::new();
     for entry in dir.entries()? {
-        // One that cannot be read proves nothing and hides no other.
+        // An unreadable heartbeat proves nothing and must not hide the others.
         if layout::worker_of_heartbeat(&entry.name).is_some()
             && let Ok(Some((bytes, _))) = dir.read(&entry.name)
             && let Ok(beat) = serde_json::from_slice(&bytes)
@@ -45,10 +45,10 @@ pub(super) fn of_team(
     Ok(beats)
 }
 
-/// Returns what a heartbeat says about its worker.
+/// Returns the verdict on a worker by its heartbeat.
 ///
-/// [`health::judge`] decides, as everywhere, with one exception: a heartbeat from the future, which a clock that was set back
-/// leaves, counts as fresh, so that nothing is removed because of it.
+/// [`health::judge`] decides, as everywhere, with one exception: a heartbeat from the future, which remains after the
+/// clock was set back, counts as fresh, so that nothing is removed because of it.
 pub(super) fn judge(scanner: &ZombieScanner<'_>, beat: &Heartbeat) -> HeartbeatVerdict {
     let (now, limits) = (scanner.options.now, Limits::default());
     let life = |process: &ProcessId| scanner.options.machine.life(process);

@@ -1,7 +1,7 @@
-//! What was found and removed, in the journal of the team that it belongs to. Only teams of ours have one; a team of
-//! Claude Code is never written to.
+//! Records findings and removals in the journal of the team that they belong to. Only teams that teamster created have
+//! a journal; nothing is written to a team of Claude Code.
 //!
-//! Looking tells nothing: an event would make an old team look young, and `zombies scan` changes nothing.
+//! A scan records nothing: an event would make an old team look young, and `zombies scan` changes nothing.
 
 use std::sync::Arc;
 
@@ -20,20 +20,20 @@ use super::Zombie;
 use super::folder::{self, TeamFolderEntry};
 use super::scanner::ZombieScanner;
 
-/// How far back the same finding is looked for.
+/// How many of the last events are searched for the same finding.
 const LAST_EVENTS: usize = 200;
 
-/// Records that something of a team was removed, where the team itself stays.
+/// Records that a leftover of a team was removed while the team itself stays.
 pub(super) fn reaped(scanner: &ZombieScanner<'_>, zombie: &Zombie) {
     if let Some((store, team)) = journal_of(scanner, zombie) {
-        // What was removed is gone either way; a journal that cannot be written is for `doctor` to tell.
+        // The leftover is gone either way; `doctor` reports a journal that cannot be written.
         store
             .record(&team, event(scanner, EventKind::ZombieReaped, zombie))
             .or_trace("record what was removed");
     }
 }
 
-/// Records that something of a team is left that a person has to decide about: once, not at every look.
+/// Records, once and not on every scan, that a team has a leftover that a user has to decide about.
 pub(super) fn found(scanner: &ZombieScanner<'_>, zombie: &Zombie) {
     let Some((store, team)) = journal_of(scanner, zombie) else {
         return;
@@ -98,8 +98,8 @@ fn event(
     NewEvent::new(actor, what(seen))
 }
 
-/// Appends an event to the journal in a folder that nobody else can reach, if its last event `fits`. A line that was
-/// cut off by a crash is cut away first.
+/// Appends an event to the journal in a folder that no other process can reach, if its last event matches `fits`. A
+/// torn last line is cut off first.
 pub(super) fn append(
     registry: &Dir,
     now: Time,

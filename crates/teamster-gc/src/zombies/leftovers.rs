@@ -1,5 +1,5 @@
-//! What is left in teams that stay, and of teams that are gone: locks and temp files of dead processes, folders of teams
-//! that were never finished, heartbeats of dead workers, and workers that go on although nobody waits for them.
+//! Leftovers in teams that stay, and of teams that are gone: locks and temp files of dead processes, folders of teams
+//! that were only partly created, heartbeats of dead workers, and workers that still run without their run or team.
 
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
@@ -22,29 +22,29 @@ use super::verdict::{self, RunProgress};
 use super::{REAP_AND_KILL, REAP_COMMAND, Zombie, ZombieAction, ZombieKind};
 use crate::shell;
 
-/// Where something lies, to be opened again when it is removed.
+/// The location of a leftover, to be opened again for its removal.
 #[derive(Clone, Debug)]
 pub(super) struct FileLocation {
     root: PathBuf,
     folders: Vec<String>,
     name: String,
     stamp: Stamp,
-    /// The team whose lock must be held while it is removed; empty when none must.
+    /// The team whose lock must be held during the removal; empty when none is needed.
     team: String,
 }
 
-/// Something left over, and where.
+/// A leftover and its location.
 #[derive(Debug)]
 pub(super) struct Leftover {
     pub(super) zombie: Zombie,
     pub(super) place: Option<FileLocation>,
-    /// A process that is proven to be a worker of ours.
+    /// A process that is proven to be one of teamster's workers.
     pub(super) process: Option<ProcessId>,
-    /// A dead worker of ours in a team of Claude Code.
+    /// A dead teamster worker in a team of Claude Code.
     pub(super) guest: Option<DeadGuest>,
 }
 
-/// A worker of ours that died in a team of Claude Code. No host of ours puts in order there what it left.
+/// A teamster worker that died in a team of Claude Code, where no run's host cleans up after it.
 #[derive(Clone, Debug)]
 pub(super) struct DeadGuest {
     pub(super) project: PathBuf,
@@ -102,7 +102,7 @@ pub(super) fn locks(
     Ok(found)
 }
 
-/// Returns the folders that a killed `team create` left in `teams`.
+/// Returns the folders in `teams` left by an interrupted `team create`.
 pub(super) fn unfinished_teams(scanner: &ZombieScanner<'_>, names: &[String]) -> Vec<Leftover> {
     let Some(teams) = &scanner.teams else {
         return Vec::new();
@@ -140,8 +140,8 @@ pub(super) fn unfinished_teams(scanner: &ZombieScanner<'_>, names: &[String]) ->
     .collect()
 }
 
-/// Returns the heartbeats of workers that are gone, and workers that go on without their run. Where a run is alive they are its
-/// own business.
+/// Returns the heartbeats of workers that are gone, and workers that outlived their run. While a run is active it takes
+/// care of its own workers.
 pub(super) fn workers(
     scanner: &ZombieScanner<'_>,
     team: &TeamFolder,
@@ -186,8 +186,8 @@ pub(super) fn workers(
     Ok(found)
 }
 
-/// Returns why the workers of a team have no run any more. A team that was made by hand never had one, and its workers
-/// are somebody's.
+/// Returns why the workers of a team have no run any more. A team that was created by hand never had one, and its
+/// workers may be in use.
 fn without_run(
     scanner: &ZombieScanner<'_>,
     team: &TeamFolder,
@@ -208,7 +208,7 @@ fn is_running(scanner: &ZombieScanner<'_>, beat: &Heartbeat) -> bool {
     process.is_some_and(|process| scanner.options.machine.life(&process) == Life::Alive)
 }
 
-/// Returns the workers in this project whose team is gone: heartbeats of dead ones, and those that may go on.
+/// Returns the workers in this project whose team is gone: heartbeats of dead workers, and workers that may still run.
 pub(super) fn workers_without_team(scanner: &ZombieScanner<'_>) -> Result<Vec<Leftover>, FsError> {
     let project = &scanner.options.layout.project;
     let Some(dir) = Dir::open_at(project, &layout::BRIDGES)? else {
@@ -237,8 +237,8 @@ pub(super) fn workers_without_team(scanner: &ZombieScanner<'_>) -> Result<Vec<Le
     Ok(found)
 }
 
-/// Describes a worker that goes on although nobody waits for it. Only one with a whole record, which runs here, is
-/// proven ours.
+/// Describes a worker that still runs without a run or team. Only a complete record of a process on this machine proves
+/// that it is teamster's.
 fn orphan(scanner: &ZombieScanner<'_>, beat: &Heartbeat, why: PhraseCode) -> Leftover {
     let age = scanner.options.now.since(beat.last_poll_at);
     let is_whole = |process: &ProcessId| {
@@ -296,7 +296,8 @@ fn dead_worker(
     };
     let age = scanner.options.now.since(beat.last_poll_at);
     let mut evidence = vec![gone_with_heartbeat(age, beat)];
-    // As long as a task is in its name, the heartbeat is what proves its death to those who would take the task over.
+    // While the worker still owns a task, its heartbeat is the proof of its death for workers that would take the task
+    // over.
     let (action, command) = match task {
         None => (ZombieAction::Reap, REAP_COMMAND.to_owned()),
         Some(id) => {
@@ -330,7 +331,7 @@ fn dead_worker(
     }))
 }
 
-/// Describes a worker of ours that died in a team of Claude Code.
+/// Describes a teamster worker that died in a team of Claude Code.
 fn dead_guest(
     scanner: &ZombieScanner<'_>,
     project: &Path,
@@ -385,13 +386,15 @@ fn held_task(team: &TeamFolder, beat: &Heartbeat) -> Result<Option<String>, FsEr
 }
 
 impl FileLocation {
-    /// Removes it if it is still what was judged, and returns false when it is not, or somebody is at work in its team.
+    /// Removes the leftover if it is unchanged since it was judged; returns false when it has changed, or when the
+    /// team's lock is held.
     pub(super) fn remove(&self, scanner: &ZombieScanner<'_>) -> Result<bool, FsError> {
         let folders: Vec<&str> = self.folders.iter().map(String::as_str).collect();
         let Some(dir) = Dir::open_at(&self.root, &folders)? else {
             return Ok(false);
         };
-        // Whoever takes over a stale claim lock holds the team's lock; two must not judge the same one at once.
+        // A process that takes over a stale claim lock holds the team's lock; two must not judge the same claim lock at
+        // once.
         let tasks = match &scanner.tasks {
             Some(tasks) if !self.team.is_empty() => tasks.child(&self.team)?,
             _ => None,
@@ -422,7 +425,7 @@ impl FileLocation {
         }
     }
 
-    /// Returns the command by which a person removes it.
+    /// Returns the shell command with which a user removes the leftover.
     pub(super) fn command(&self) -> String {
         let folder = self
             .folders

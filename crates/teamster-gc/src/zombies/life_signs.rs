@@ -18,40 +18,40 @@ use super::lock_files::{self, LockFileState};
 use super::members::{self, text};
 use super::scanner::ZombieScanner;
 
-/// What is known about a team's life.
+/// The facts known about a team's life.
 #[derive(Debug, Default)]
 pub(super) struct LifeSigns {
-    /// Signs of life, in words.
+    /// Signs of life.
     pub(super) alive: Vec<Phrase>,
-    /// Messages that nobody has read, in words. They are for somebody who may come back, and no proof that anybody lives.
+    /// Unread messages. Their recipient may come back, but they do not prove that any member is alive.
     pub(super) unread: Vec<Phrase>,
-    /// What cannot be judged from here, in words.
+    /// Facts that cannot be judged from here.
     pub(super) unsure: Vec<Phrase>,
     /// Why the lead is proven gone; `None` when it is not.
     pub(super) lead_gone: Option<Phrase>,
     /// Whether a member is neither alive nor proven stopped.
     pub(super) unproven: bool,
-    /// Tasks that are not completed, those that cannot be read among them.
+    /// The number of tasks that are not completed, including unreadable ones.
     pub(super) open_tasks: usize,
-    /// Members that go on, and dead panes.
+    /// Members that still run, and dead panes.
     pub(super) members: Vec<Zombie>,
 }
 
 impl LifeSigns {
-    /// Returns whether nothing speaks for life. Unread messages speak for it, but no longer once the team is old and its lead
+    /// Returns whether there is no sign of life. Unread messages count as one, unless the team is old and its lead is
     /// proven gone.
     pub(super) fn are_none(&self, is_old: bool) -> bool {
         let is_read = self.unread.is_empty() || is_old && self.lead_gone.is_some();
         self.alive.is_empty() && self.unsure.is_empty() && is_read
     }
 
-    /// Returns every sign in words, the surest first.
+    /// Returns every sign as a phrase, the most certain first.
     pub(super) fn words(&self) -> impl Iterator<Item = Phrase> {
         let signs = self.alive.iter().chain(&self.unread);
         signs.chain(&self.unsure).cloned()
     }
 
-    /// Adds one of two sentences: that somebody runs, or that nobody can tell from here.
+    /// Adds one of two phrases: that the process runs, or that it cannot be judged from here.
     fn add(
         &mut self,
         life: Life,
@@ -66,8 +66,8 @@ impl LifeSigns {
     }
 }
 
-/// Returns why the lead of a team of Claude Code is proven gone. A missing record proves nothing, nor does one that
-/// does not say where its pid is valid: it may have been written in a container.
+/// Returns why the lead of a team of Claude Code is proven gone. A missing record proves nothing, nor does one without
+/// a pid namespace: it may have been written in a container.
 pub(super) fn lead_gone(scanner: &ZombieScanner<'_>, team: &TeamFolder) -> Option<Phrase> {
     let config = team.config()?;
     if ends_now(scanner, config) {
@@ -81,8 +81,8 @@ pub(super) fn lead_gone(scanner: &ZombieScanner<'_>, team: &TeamFolder) -> Optio
         .map(|session| session.process.clone())
         .collect();
     records.extend(config.lead_process());
-    // A client that records no process of its lead removes what it recorded of its session soon after the end; a hook that the lead
-    // called in its project knows it all the same.
+    // A client that does not record its lead's process removes the record of the session soon after its end, but a hook
+    // that the lead called in its project has recorded the process, too.
     if let Some(project) = config.project() {
         let layout = scanner.options.layout.of_project(Path::new(project));
         records.extend(States::of(&layout).lead_process(lead_session));
@@ -99,7 +99,7 @@ fn ends_now(scanner: &ZombieScanner<'_>, config: &TeamConfig) -> bool {
     !session.is_empty() && scanner.ended == Some(session)
 }
 
-/// Looks for every sign of life of a team.
+/// Collects every sign of life of a team.
 pub(super) fn gather(
     scanner: &ZombieScanner<'_>,
     team: &TeamFolder,
@@ -189,8 +189,8 @@ fn hearts(scanner: &ZombieScanner<'_>, team: &TeamFolder, signs: &mut LifeSigns)
     }
 }
 
-/// Adds the messages that nobody has read. Claude Code empties an inbox when it reads it, so what lies there and is not
-/// marked as read is unread. A missing inbox is a sign of nothing.
+/// Adds the unread messages. Claude Code empties an inbox when it reads it, so a message that is there and not marked
+/// as read is unread. A missing inbox proves nothing.
 fn inboxes(team: &TeamFolder, signs: &mut LifeSigns) -> Result<(), FsError> {
     let Some(inboxes) = team.dir.child(layout::NATIVE_INBOXES)? else {
         return Ok(());
@@ -279,7 +279,7 @@ fn one_task(scanner: &ZombieScanner<'_>, id: &TaskId, task: &Task, signs: &mut L
         signs.alive.push(told);
         return;
     }
-    // Whoever completed a task long ago may be anywhere; it counts only where it can be seen.
+    // The claimer of a completed task may be on any machine by now; it counts only if it can be judged from here.
     match scanner.options.machine.life(&claim.process()) {
         Life::Unknown if !at_work => {}
         life => {
@@ -294,7 +294,7 @@ fn one_task(scanner: &ZombieScanner<'_>, id: &TaskId, task: &Task, signs: &mut L
     }
 }
 
-/// Adds the locks that somebody holds: ours are held by a process, Claude Code's are folders that it keeps fresh.
+/// Adds the locks in use: teamster's are held by a process, Claude Code's are folders that it keeps touching.
 fn locks(
     scanner: &ZombieScanner<'_>,
     team: &TeamFolder,

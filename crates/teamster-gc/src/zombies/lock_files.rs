@@ -1,4 +1,4 @@
-//! Locks and temp files in a team's folders, and whether their makers are gone.
+//! Locks and temp files in a team's folders, and whether the processes that created them are gone.
 
 use std::time::Duration;
 
@@ -10,29 +10,29 @@ use teamster_types::{TaskId, Time};
 
 use super::scanner::ZombieScanner;
 
-/// Nobody holds a lock or writes a file for so long without a sign: Claude Code touches its lock folders every few
-/// seconds, a claim lock exists while a claim is made.
+/// The age from which an untouched lock or temp file counts as abandoned: Claude Code touches its lock folders every
+/// few seconds, and a claim lock exists only while a claim is made.
 pub(super) const ABANDONED: Duration = Duration::from_secs(30);
 
-/// What was found under a name.
+/// A lock or temp file.
 #[derive(Debug)]
 pub(super) struct LockFile {
     pub(super) name: String,
     pub(super) stamp: Stamp,
     pub(super) age: Duration,
     pub(super) state: LockFileState,
-    /// What it is, in words.
+    /// What the file is, as evidence.
     pub(super) what: Phrase,
 }
 
 /// Whether a lock or temp file is still in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LockFileState {
-    /// Its maker lives, or has given a sign a moment ago.
+    /// The process that created it is alive, or has touched it recently.
     InUse,
-    /// Its maker cannot be judged from here.
+    /// The process that created it cannot be judged from here.
     Unsure,
-    /// Its maker is gone, or does not say who it is and has given no sign for too long.
+    /// The process that created it is gone, or is not recorded and has not touched it for too long.
     Abandoned,
 }
 
@@ -77,7 +77,7 @@ fn is_claim_lock(name: &str) -> bool {
     id.parse::<TaskId>().is_ok()
 }
 
-/// Returns whether the process `pid` of this machine is gone; all that a name can tell.
+/// Returns whether the process `pid` of this machine is gone; a file name contains no more than a pid.
 pub(super) fn is_gone(scanner: &ZombieScanner<'_>, pid: u32) -> bool {
     let process = ProcessId {
         pid,
@@ -126,7 +126,7 @@ fn claim_lock(
         };
         return Ok(Some((state, Phrase::new(PhraseCode::ClaimLockUnnamed, []))));
     };
-    // A lock that was made in seconds instead of milliseconds is as old as its file.
+    // Where the timestamp is in seconds instead of milliseconds, the age of the file is used.
     let made = content.get("timestamp").and_then(Value::as_i64);
     let made = made.filter(|made| *made > 100_000_000_000);
     let age = made.map_or(age, |made| {
@@ -141,7 +141,7 @@ fn claim_lock(
     Ok(Some((state, what)))
 }
 
-/// Reads a number, also one that was written as text.
+/// Parses a number, which may be written as a string.
 fn number(value: Option<&Value>) -> Option<u64> {
     match value? {
         Value::Number(number) => number.as_u64(),
@@ -150,7 +150,7 @@ fn number(value: Option<&Value>) -> Option<u64> {
     }
 }
 
-/// Returns the claimer. Another program may write no more than its pid.
+/// Returns the process that made the claim. Another program may write no more than its pid.
 fn process_of(content: &Value) -> Option<ProcessId> {
     let text = |key: &str| {
         let value = content.get(key).and_then(Value::as_str);

@@ -1,4 +1,4 @@
-//! The other members of a team of Claude Code: who is proven stopped, and who goes on without a lead.
+//! The other members of a team of Claude Code: which are proven stopped, and which still run without a lead.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -31,20 +31,20 @@ struct RegisteredMember<'a> {
     backend: &'a str,
 }
 
-/// What is known about all of them.
+/// The facts known about all members but the lead.
 #[derive(Debug, Default)]
 pub(super) struct TeamMembers {
-    /// Who goes on, in words.
+    /// Evidence of the members that still run.
     pub(super) alive: Vec<Phrase>,
-    /// Who cannot be judged, in words.
+    /// Evidence of the members that cannot be judged.
     pub(super) unsure: Vec<Phrase>,
-    /// Whether somebody is neither alive nor proven stopped.
+    /// Whether a member is neither alive nor proven stopped.
     pub(super) unproven: bool,
-    /// Each of those who go on, and each dead pane.
+    /// The members that still run, and the dead panes.
     pub(super) found: Vec<Zombie>,
 }
 
-/// Looks at everyone but the lead.
+/// Judges every member but the lead.
 pub(super) fn look_at(scanner: &ZombieScanner<'_>, team: &str, config: &TeamConfig) -> TeamMembers {
     let mut all = TeamMembers::default();
     let lead_session = text(config, "leadSessionId");
@@ -63,7 +63,7 @@ pub(super) fn look_at(scanner: &ZombieScanner<'_>, team: &str, config: &TeamConf
     for member in members(config) {
         match member.pane {
             pane if pane.starts_with('%') => in_pane(scanner, team, &member, &gone, &mut all),
-            // It lives and dies with its lead.
+            // An in-process member lives and dies with its lead.
             "in-process" => {}
             "" if member.backend == "in-process" => {}
             "" => all.unproven = true,
@@ -139,7 +139,7 @@ fn in_pane(
             let why = Phrase::new(PhraseCode::PaneProgramEnded, [("pane", &pane)]);
             all.add(ZombieKind::Pane, name, team, why, close(listed));
         } else if let Some(pid) = gone.get(name) {
-            // The shell that its client was started in is left.
+            // Only the shell that the client was started in is left.
             let why = Phrase::new(PhraseCode::PidGone, [("pid", pid)]);
             all.add(ZombieKind::Pane, name, team, why, close(listed));
         } else {
@@ -157,8 +157,8 @@ fn in_pane(
     }
 }
 
-/// Returns the teammates that have ended while their lead goes on, and what can be done about each: the client itself takes them out
-/// of its registry, so its lead is to be told.
+/// Returns the teammates that have ended while their lead still runs. Each comes with a command that notifies the lead,
+/// because the client itself removes them from its registry.
 pub(super) fn ended(scanner: &ZombieScanner<'_>, team: &TeamFolder) -> Vec<Zombie> {
     let Some((config, name)) = team.config().zip(team.name.parse::<TeamName>().ok()) else {
         return Vec::new();
@@ -192,7 +192,7 @@ pub(super) fn ended(scanner: &ZombieScanner<'_>, team: &TeamFolder) -> Vec<Zombi
 }
 
 impl TeamMembers {
-    /// Adds a sign to the entry of its kind and name, and makes the entry where there is none yet.
+    /// Adds evidence to the entry of this kind and name, creating the entry if there is none yet.
     fn add(&mut self, kind: ZombieKind, name: &str, team: &str, why: Phrase, command: String) {
         let known = self
             .found
@@ -230,7 +230,7 @@ fn members(config: &TeamConfig) -> Vec<RegisteredMember<'_>> {
         .collect()
 }
 
-/// Returns a text of the registry.
+/// Returns a text field of the registry.
 pub(super) fn text<'a>(config: &'a TeamConfig, key: &str) -> &'a str {
     let value = config.as_object().get(key).and_then(Value::as_str);
     value.unwrap_or_default()

@@ -1,4 +1,4 @@
-//! Panes of tmux: which there are, which of our own server have ended, and how such a pane is closed.
+//! tmux panes: which exist, which of teamster's own server are dead, and how a dead pane is closed.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -13,60 +13,60 @@ use super::reap::ReapResult;
 use super::scanner::ZombieScanner;
 use super::{REAP_AND_KILL, Zombie, ZombieAction, ZombieKind};
 
-/// A server that does not answer within this time hangs.
+/// The timeout for an answer from a tmux server.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// An answer of this length was cut, so a pane may be missing from it.
+/// The length from which an answer counts as truncated, so that a pane may be missing from it.
 const LONGEST_ANSWER: usize = 16 * 1024;
-/// What a server is asked to print of each pane.
+/// The format of the list of panes.
 const FORMAT: &str = "#{pane_id} #{pane_dead}";
 
-/// The variables that say where tmux and its servers are.
+/// The environment variables that locate tmux and its servers.
 #[derive(Clone, Debug, Default)]
 pub struct TmuxEnvironment {
     /// Holds `PATH`, in which tmux is looked for.
     pub path: OsString,
-    /// Holds `XDG_RUNTIME_DIR`, where the socket of our own server may be.
+    /// Holds `XDG_RUNTIME_DIR`, where the socket of teamster's own server may be.
     pub run_folder: Option<PathBuf>,
-    /// Holds `TMUX`, which a program inside a pane has: `socket,pid,session`.
+    /// Holds `TMUX`, which is set inside a pane: `socket,pid,session`.
     pub inside: Option<String>,
-    /// Holds `TMUX_TMPDIR`, the folder of the sockets instead of `/tmp`.
+    /// Holds `TMUX_TMPDIR`, the folder of the sockets if it is not `/tmp`.
     pub sockets: Option<PathBuf>,
 }
 
-/// One server of tmux, and the program that talks to it.
+/// A tmux server, and the program that connects to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TmuxServer {
-    /// The program.
+    /// The tmux program.
     pub program: PathBuf,
     /// The server's socket.
     pub socket: PathBuf,
 }
 
-/// A pane of tmux.
+/// A tmux pane.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListedPane {
-    /// Its server.
+    /// The server of the pane.
     pub server: TmuxServer,
-    /// Its name there, such as `%1`.
+    /// The id of the pane, such as `%1`.
     pub id: String,
-    /// Whether its program has ended.
+    /// Whether the program in the pane has ended.
     pub dead: bool,
 }
 
-/// What is known about panes.
+/// The known panes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Panes {
-    /// Nobody asked.
+    /// No server was queried.
     NotAsked,
-    /// A server did not answer, and this is why.
+    /// A server did not answer, for this reason.
     Silent(String),
-    /// Every server answered, and these are all panes.
+    /// Every server answered; these are all panes.
     Listed(Vec<ListedPane>),
 }
 
 impl Panes {
-    /// Asks every server of this user that can be found: those in tmux's own folder, the one that this process runs in,
-    /// and the project's.
+    /// Queries every server of this user that can be found: those in tmux's own folder, the one that this process runs
+    /// in, and the project's.
     pub fn ask(layout: &Layout, environment: &TmuxEnvironment) -> Self {
         let sockets = sockets(layout, environment);
         if sockets.is_empty() {
@@ -83,7 +83,7 @@ impl Panes {
                 Ok(text) if text.len() >= LONGEST_ANSWER => {
                     return Self::Silent("tmux has too many panes to list".to_owned());
                 }
-                // One that has ended answers with an error, and has no panes.
+                // A server that has ended answers with an error, and has no panes.
                 Ok(text) => panes.extend(server.parse(&text)),
                 Err(silence) => {
                     let socket = server.socket.display();
@@ -96,7 +96,7 @@ impl Panes {
 }
 
 impl TmuxServer {
-    /// Returns what the server answers to a command; one that has ended answers with nothing.
+    /// Returns the server's answer to a command; it is empty if the server has ended.
     fn ask(&self, words: &[&str]) -> Result<String, teamster_isolate::ProbeError> {
         let socket = [OsStr::new("-S"), self.socket.as_os_str()];
         let words = words.iter().map(OsStr::new);
@@ -105,7 +105,7 @@ impl TmuxServer {
         Ok(answer.text)
     }
 
-    /// Reads the panes in an answer to `list-panes -a -F` with [`FORMAT`].
+    /// Parses the answer to `list-panes -a -F` with [`FORMAT`].
     fn parse(&self, answer: &str) -> Vec<ListedPane> {
         answer
             .lines()
@@ -120,9 +120,9 @@ impl TmuxServer {
             .collect()
     }
 
-    /// Closes a pane if it is still dead, and returns whether it is gone now.
+    /// Closes a pane if it is still dead, and returns whether it is gone.
     fn close_if_dead(&self, id: &str) -> Result<bool, teamster_isolate::ProbeError> {
-        // The server itself looks once more: a pane whose program was started anew stays.
+        // The server checks the pane once more: one whose program was restarted stays.
         let kill = format!("kill-pane -t {id}");
         self.ask(&["if-shell", "-F", "-t", id, "#{pane_dead}", &kill])?;
         let left = self.ask(&["list-panes", "-a", "-F", FORMAT])?;
@@ -143,7 +143,7 @@ fn sockets(layout: &Layout, environment: &TmuxEnvironment) -> Vec<PathBuf> {
     found
 }
 
-/// Returns the sockets in a folder that nobody else can have put there.
+/// Returns the sockets in a folder, if the folder belongs to this user.
 fn in_folder(folder: &Path) -> Vec<PathBuf> {
     let Ok(Some(dir)) = Dir::open_root(folder) else {
         return Vec::new();
@@ -187,9 +187,9 @@ pub(super) fn dead_of_ours(scanner: &ZombieScanner<'_>) -> Vec<(Zombie, ListedPa
         .collect()
 }
 
-/// Closes a dead pane of our own server.
+/// Closes a dead pane of teamster's own server.
 pub(super) fn close(scanner: &ZombieScanner<'_>, pane: &ListedPane, zombie: Zombie) -> ReapResult {
-    // What was our socket a moment ago may be a link to another server now.
+    // The socket may have been replaced by a link to another server.
     if !is_our_socket(scanner) {
         return ReapResult::untouched(zombie);
     }
@@ -205,8 +205,8 @@ pub(super) fn close(scanner: &ZombieScanner<'_>, pane: &ListedPane, zombie: Zomb
     }
 }
 
-/// Returns whether the socket of the project's server is one. A project may come with a link in this place, and then
-/// the panes behind it are somebody else's.
+/// Returns whether the socket of the project's server is a real one. A project may contain a symbolic link in its
+/// place, and then the panes behind it belong to another server.
 fn is_our_socket(scanner: &ZombieScanner<'_>) -> bool {
     let project = &scanner.options.layout.project;
     let Ok(Some(dir)) = Dir::open_at(project, &layout::OUR_STATE) else {

@@ -1,4 +1,4 @@
-//! Processes of teams: which there are, and how one that is proven ours is ended.
+//! Processes of teams: which exist, and how those that are proven to be teamster's are ended.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -14,8 +14,8 @@ use teamster_types::process::ProcessId;
 use super::Zombie;
 use super::reap::ReapResult;
 
-/// Returns every process whose command line says which team it belongs to. Where there is no `/proc` nobody is found,
-/// and nobody is called gone for it.
+/// Returns every process whose command line names the team that it belongs to. Without `/proc` none is found, and none
+/// is reported as gone because of that.
 pub(super) fn of_teams() -> Vec<(u32, PaneArguments)> {
     let Ok(Some(all)) = Dir::open_root(Path::new("/proc")) else {
         return Vec::new();
@@ -28,8 +28,8 @@ pub(super) fn of_teams() -> Vec<(u32, PaneArguments)> {
         .collect()
 }
 
-/// Ends all of these at once, and returns how each went: one may need all its grace, and fifty of them one after the
-/// other would take minutes.
+/// Ends all of these processes in parallel, and returns the result of each: one may use up its grace period, and fifty
+/// of them in sequence would take minutes.
 pub(super) fn end_all(
     machine: &Machine,
     processes: &[ProcessId],
@@ -49,7 +49,7 @@ pub(super) fn end_all(
     })
 }
 
-/// Returns what became of a process; `None` when it was gone before.
+/// Returns the result for a process; `None` when it was already gone.
 pub(super) fn ended(
     ending: Result<Termination, String>,
     process: &ProcessId,

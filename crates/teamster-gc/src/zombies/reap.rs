@@ -1,4 +1,4 @@
-//! Removing what is over: into the trash, and out of it for good after seven days.
+//! Removal of what is abandoned: into the trash, and out of it for good after seven days.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -31,15 +31,15 @@ use super::{Zombie, ZombieAction, ZombieKind};
 use crate::GcError;
 use crate::worktrees::ProjectGc;
 
-/// Something that was found, and what was done with it.
+/// An item that was found, and the result of its removal.
 #[derive(Clone, Debug, Serialize)]
 pub struct ReapResult {
-    /// What it was.
+    /// The item.
     #[serde(flatten)]
     pub zombie: Zombie,
-    /// Whether it is gone now.
+    /// Whether the item was removed.
     pub reaped: bool,
-    /// The process that it was, if that is what was ended.
+    /// The pid of the item's process, if that was ended.
     #[serde(skip)]
     pub(super) process: Option<u32>,
     /// Where its files are kept for seven days.
@@ -62,21 +62,21 @@ impl ReapResult {
     }
 }
 
-/// What `zombies reap` did.
+/// The result of `zombies reap`.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct ReapReport {
-    /// Everything that was found.
+    /// Everything that was found, with its result.
     pub zombies: Vec<ReapResult>,
     /// How many processes were ended.
     pub killed: usize,
-    /// How many entries of the trash were older than seven days and are gone.
+    /// How many trash entries were older than seven days and were deleted for good.
     pub purged: usize,
-    /// What else went wrong.
+    /// Other problems.
     pub problems: Vec<String>,
 }
 
 impl ReapReport {
-    /// Removes the worktrees of teams that are gone, too, if git says that they hold nothing.
+    /// Also removes worktrees of teams that are gone, if git confirms that they have no unsaved work.
     pub fn reap_worktrees(&mut self, gc: &ProjectGc<'_>, dry_run: bool) {
         let trees = self.zombies.iter_mut();
         for done in trees.filter(|done| done.zombie.kind == ZombieKind::Worktree && !done.reaped) {
@@ -85,7 +85,7 @@ impl ReapReport {
             match removed.and_then(|repo| gc.remove_worktree(&repo, team, name, dry_run)) {
                 Ok(None) => done.reaped = true,
                 Ok(Some(why)) => done.zombie.evidence.push(Phrase::verbatim(&why)),
-                // Without git nobody can say what it holds; then it stays.
+                // Without git the content of the worktree cannot be judged, so it stays.
                 Err(error) => {
                     let why = Phrase::verbatim(&error.to_string());
                     done.zombie.evidence.push(why);
@@ -95,16 +95,16 @@ impl ReapReport {
     }
 }
 
-/// How far `zombies reap` goes.
+/// The options of `zombies reap`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReapOptions {
-    /// Whether to remove nothing and only say what would be removed.
+    /// Whether to remove nothing and only report what would be removed.
     pub dry_run: bool,
-    /// Whether to end processes and close panes of ours that nobody waits for, too. Only a person may ask for that.
+    /// Whether to also end teamster's abandoned processes and close its dead panes. Only a user may request that.
     pub kill: bool,
 }
 
-/// Removes everything that `scan` would list with `reap`.
+/// Removes everything that `scan` lists with the action `reap`.
 pub fn reap(scan_options: &ScanOptions<'_>, options: ReapOptions) -> Result<ReapReport> {
     let Some(scanner) = ZombieScanner::open(scan_options, None)? else {
         return Ok(ReapReport::default());
@@ -133,8 +133,8 @@ pub fn reap(scan_options: &ScanOptions<'_>, options: ReapOptions) -> Result<Reap
         .any(|item| matches!(item.target, RemovalTarget::Team));
     let trash = Trash::open(&scanner, needs_trash)?;
     if let Some(trash) = &trash {
-        // A removal that was seen half done without the lock may have been another reaper's, in passing. What is half
-        // done now was left by a dead one.
+        // An unfinished removal seen without the lock may belong to another reaper at work. Under the lock it can only
+        // be that of a dead process.
         let left: Vec<String> = trash::half_moved(&scanner)?
             .into_iter()
             .map(|zombie| zombie.name)
@@ -168,14 +168,14 @@ pub fn reap(scan_options: &ScanOptions<'_>, options: ReapOptions) -> Result<Reap
     if let Some(trash) = &trash {
         match trash.purge(&scanner) {
             Ok((purged, problems)) => (outcome.purged, outcome.problems) = (purged, problems),
-            // What was done before must still be reported.
+            // The removals so far must still be reported.
             Err(error) => outcome.problems.push(error.to_string()),
         }
     }
     Ok(outcome)
 }
 
-/// Removes one item and returns what became of it; `None` when it is not there any more, because somebody else was faster.
+/// Removes one item and returns the result; `None` when it no longer exists, because another process was faster.
 fn one(
     scanner: &ZombieScanner<'_>,
     trash: Option<&Trash>,
@@ -202,7 +202,7 @@ fn one(
     }
 }
 
-/// Records in the team's journal what became of something in it. For a whole team, [`put`] has done that already.
+/// Records the result for a leftover in its team's journal. For a whole team, [`put`] has already done that.
 fn tell(scanner: &ZombieScanner<'_>, done: &ReapResult) {
     match done {
         ReapResult { zombie, .. } if zombie.kind == ZombieKind::Team => {}
@@ -215,7 +215,7 @@ fn tell(scanner: &ZombieScanner<'_>, done: &ReapResult) {
     }
 }
 
-/// Judges a team once more, now that nobody else removes teams, and moves it to the trash.
+/// Judges a team once more, now that no other process removes teams, and moves it to the trash.
 fn team(scanner: &ZombieScanner<'_>, trash: &Trash, zombie: Zombie) -> Option<ReapResult> {
     let problem = |zombie: Zombie, problem: String| {
         Some(ReapResult {
@@ -238,16 +238,17 @@ fn team(scanner: &ZombieScanner<'_>, trash: &Trash, zombie: Zombie) -> Option<Re
             trash: Some(path.display().to_string()),
             ..ReapResult::untouched(judged.zombie)
         }),
-        Ok(Some(MoveOutcome::Changed)) => {
-            problem(zombie, "somebody is changing it right now".to_owned())
-        }
+        Ok(Some(MoveOutcome::Changed)) => problem(
+            zombie,
+            "another process is changing it right now".to_owned(),
+        ),
         Ok(None) => Some(ReapResult::untouched(judged.zombie)),
         Err(error) => problem(zombie, error.to_string()),
     }
 }
 
-/// Moves a team to the trash, ends what viewers are shown of it and keeps its journal; `None` when the verdict is not to
-/// remove it.
+/// Moves a team to the trash, ends the state that viewers see of it and keeps its journal; `None` when the verdict is
+/// not to remove it.
 pub(super) fn put(
     scanner: &ZombieScanner<'_>,
     trash: &Trash,
@@ -270,8 +271,8 @@ pub(super) fn put(
     }
 }
 
-/// Ends what viewers are shown of the session that led a team: nobody of it is left who would say so. Whoever holds the lock
-/// of the state applies it.
+/// Ends the state that viewers see of the session that led a team, since no member is left to do so. If the lock of the
+/// state is held, the change is left for its holder to apply.
 fn end_state_of(scanner: &ZombieScanner<'_>, folder: &TeamFolder) {
     let Some(config) = folder.config() else {
         return;
@@ -289,8 +290,8 @@ fn end_state_of(scanner: &ZombieScanner<'_>, folder: &TeamFolder) {
         .or_trace("end the state of a team that was removed");
 }
 
-/// Keeps the journal of a team with the reports of its project, so that its run can be replayed after the trash was emptied.
-/// Where the project is gone, nobody would replay it.
+/// Keeps the journal of a team with the reports of its project, so that its run can be replayed after the trash was
+/// emptied.
 fn keep_journal_of(team: &TeamFolder) {
     let project = team.config().and_then(TeamConfig::project);
     if let (true, Some(project), Ok(name)) =
@@ -300,8 +301,8 @@ fn keep_journal_of(team: &TeamFolder) {
     }
 }
 
-/// Gives back what a dead worker of ours held in a team of Claude Code, and takes it out of the registry there. What it
-/// left running is ended only if that is wanted.
+/// Releases the tasks of a dead teamster worker in a team of Claude Code, and removes it from the registry there.
+/// Processes that it left running are ended only if that was requested.
 fn dismiss(
     scanner: &ZombieScanner<'_>,
     guest: &DeadGuest,

@@ -1,4 +1,4 @@
-//! Taking a team out of the trash.
+//! Restoring a team from the trash.
 
 use serde::Serialize;
 use teamster_fs::{Dir, FsError, Sync, layout};
@@ -10,18 +10,18 @@ use super::journal;
 use super::scanner::{ScanOptions, ZombieScanner};
 use super::trash::{self, Trash, TrashEntry, TrashNote};
 
-/// A team that is back.
+/// A restored team.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Restored {
     /// The name of the team.
     pub team: String,
-    /// The entry of the trash that it was.
+    /// The trash entry that it was restored from.
     pub from: String,
-    /// Whether its tasks are back, too; a team may have none.
+    /// Whether its tasks were restored, too; a team may have none.
     pub tasks: bool,
 }
 
-/// Brings the newest `team` in the trash back, as it was.
+/// Restores the newest trash entry of `team`.
 pub fn restore(options: &ScanOptions<'_>, team: &str) -> Result<Restored> {
     let nothing = || {
         StoreError::not_found(format!("there is no team {team:?} in the trash"))
@@ -61,8 +61,9 @@ fn newest(trash: &Dir, team: &str) -> Result<Option<TrashEntry>, FsError> {
     Ok(found)
 }
 
-/// Prepares an entry so that the team can be seen again: a mark says that a person wants it, its journal does not end with
-/// the team's end, and the note is what it takes to put the team back into the trash if this process is killed half-way.
+/// Prepares an entry for the return of its team: a mark records that a user wants the team, an event is added to the
+/// journal if it ends with the team's deletion, and the note allows the next process to move the team back into the
+/// trash if this one is killed half-way.
 fn prepare(scanner: &ZombieScanner<'_>, entry: &TrashEntry) -> Result<()> {
     let tasks = entry.dir.stamp(layout::TASKS)?.map(|stamp| stamp.inode);
     trash::write_note(
@@ -81,7 +82,7 @@ fn prepare(scanner: &ZombieScanner<'_>, entry: &TrashEntry) -> Result<()> {
         },
     )?;
     if let Some(registry) = entry.dir.child(layout::TEAMS)? {
-        // Whoever finds a journal that ends with the team's end would remove the team again.
+        // A journal that ends with the team's deletion would get the team removed again.
         let event = NewEvent::new(EventActor::Person, EventKind::TeamRestored(Nothing {}));
         journal::append(&registry, scanner.options.now, event, |last| {
             last.is(EventType::TeamDeleted)

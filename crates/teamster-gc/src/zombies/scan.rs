@@ -1,4 +1,4 @@
-//! Finding everything that is left behind. Nothing is changed.
+//! The scan for everything that is left behind. It changes nothing.
 
 use std::time::Duration;
 
@@ -15,26 +15,26 @@ use super::verdict::{self, TeamVerdict};
 use super::{Zombie, ZombieAction, ZombieKind, members, trash};
 use crate::shell;
 
-/// What `zombies reap` would have to do with an item.
+/// How `zombies reap` removes an item.
 #[derive(Debug)]
 pub(super) enum RemovalTarget {
-    /// Leave it to a person.
+    /// It is left to the user.
     None,
     /// Move this team to the trash.
     Team,
-    /// Finish a removal that was begun.
+    /// Finish a removal that was interrupted.
     HalfMoved,
     /// Remove a file.
     File(FileLocation),
-    /// Take this dead worker of ours out of a team of Claude Code.
+    /// Remove this dead teamster worker from a team of Claude Code.
     Guest(DeadGuest),
-    /// End this process of ours, if that is wanted.
+    /// End this teamster process, if requested.
     Process(ProcessId),
-    /// Close this pane of ours, if that is wanted.
+    /// Close this pane of teamster's own server, if requested.
     Pane(ListedPane),
 }
 
-/// Something that was found, and how it is removed.
+/// An item that was found, and how it is removed.
 #[derive(Debug)]
 pub(super) struct FoundItem {
     pub(super) zombie: Zombie,
@@ -42,7 +42,7 @@ pub(super) struct FoundItem {
 }
 
 impl FoundItem {
-    /// Returns the process that it is, where one may be ended.
+    /// Returns the item's process, if it is one that may be ended.
     pub(super) fn process(&self) -> Option<ProcessId> {
         match &self.target {
             RemovalTarget::Process(process) => Some(process.clone()),
@@ -85,7 +85,7 @@ pub(super) fn items(scanner: &ZombieScanner<'_>) -> Result<Vec<FoundItem>> {
                 target: RemovalTarget::HalfMoved,
             }),
     );
-    // The project may be any folder; what cannot be read there hides no team.
+    // The project may be any folder; unreadable files there must not hide a team.
     for left in leftovers::workers_without_team(scanner).unwrap_or_default() {
         found.push(left.into());
     }
@@ -104,8 +104,8 @@ pub(super) fn items(scanner: &ZombieScanner<'_>) -> Result<Vec<FoundItem>> {
     Ok(found)
 }
 
-/// Returns everything in `teams` whose name is not UTF-8: no program of ours or of Claude Code's made it, and none can
-/// use it. It is listed, and never touched.
+/// Returns everything in `teams` whose name is not UTF-8: neither teamster nor Claude Code creates or uses such names.
+/// It is listed, and never touched.
 fn odd_names(scanner: &ZombieScanner<'_>) -> Result<Vec<Zombie>> {
     let Some(teams) = &scanner.teams else {
         return Ok(Vec::new());
@@ -126,7 +126,7 @@ fn odd_names(scanner: &ZombieScanner<'_>) -> Result<Vec<Zombie>> {
     Ok(found.collect())
 }
 
-/// Returns the worktrees in this project whose team is gone. Whether one is clean and merged only git can say.
+/// Returns the worktrees in this project whose team is gone. Only git can tell whether one is clean and merged.
 fn worktrees_without_team(scanner: &ZombieScanner<'_>) -> Result<Vec<Zombie>, FsError> {
     let project = &scanner.options.layout.project;
     let Some(dir) = Dir::open_at(project, &layout::WORKTREES)? else {
@@ -217,7 +217,7 @@ fn of_team(scanner: &ZombieScanner<'_>, name: &str, found: &mut Vec<FoundItem>) 
                 FoundItem { zombie, target }
             }));
         }
-        // What cannot be read here was said above, or vanished a moment ago.
+        // Read errors here were reported above, or the file has just disappeared.
         found.extend(left.into_iter().flatten().flatten().map(FoundItem::from));
     }
 }

@@ -1,4 +1,4 @@
-//! The scanner: the folders that are looked at, opened once, and what is read at most once.
+//! The scanner: the folders of a scan, opened once, and facts that are read at most once.
 
 use std::cell::OnceCell;
 use std::time::{Duration, Instant};
@@ -14,19 +14,19 @@ use teamster_types::{TeamName, Time};
 use super::panes::Panes;
 use super::processes;
 
-/// How long a scan may take.
+/// The time limit of a scan.
 #[derive(Clone, Copy, Debug)]
 pub struct TimeBudget {
     until: Option<Instant>,
 }
 
 impl TimeBudget {
-    /// Makes a budget without a limit.
+    /// Returns a budget without a limit.
     pub fn unlimited() -> Self {
         Self { until: None }
     }
 
-    /// Makes a budget of this much time from now on.
+    /// Returns a budget of this much time from now on.
     pub fn of(span: Duration) -> Self {
         Self {
             until: Instant::now().checked_add(span),
@@ -37,7 +37,7 @@ impl TimeBudget {
         self.until.is_some_and(|until| Instant::now() >= until)
     }
 
-    /// Returns how long to wait for somebody else's lock: a hook does not wait.
+    /// Returns how long to wait for a lock that another process holds: a hook does not wait.
     pub(super) fn patience(&self) -> Duration {
         match self.until {
             None => Duration::from_secs(5),
@@ -46,30 +46,30 @@ impl TimeBudget {
     }
 }
 
-/// Where a scan looks, by what it judges, and how long it may take.
+/// The inputs of a scan: where it looks, how it judges, and how long it may take.
 #[derive(Debug)]
 pub struct ScanOptions<'a> {
     /// Where the project and the store are.
     pub layout: &'a Layout,
     /// Decides whether a process is alive.
     pub machine: &'a Machine,
-    /// What time it is.
+    /// The current time.
     pub now: Time,
-    /// The age from which on a team is old.
+    /// The age from which a team counts as old.
     pub ttl: Duration,
-    /// What tmux says about panes. Where it was not asked, every pane may be open.
+    /// The known panes. Where tmux was not queried, every pane counts as possibly open.
     pub panes: Panes,
     /// How long the scan may take.
     pub budget: TimeBudget,
 }
 
-/// The folders that are looked at, and facts about the machine that are read at most once.
+/// The folders of a scan, and facts about the machine that are read at most once.
 pub(super) struct ZombieScanner<'a> {
     pub(super) options: &'a ScanOptions<'a>,
     pub(super) root: Dir,
     pub(super) teams: Option<Dir>,
     pub(super) tasks: Option<Dir>,
-    /// A session that ends at this moment: its process is still there, and proves nothing.
+    /// A session that is just ending: its process still runs, but is no sign of life.
     pub(super) ended: Option<&'a str>,
     pub(super) user: u32,
     sessions: OnceCell<Vec<ClientSession>>,
@@ -77,7 +77,7 @@ pub(super) struct ZombieScanner<'a> {
 }
 
 impl<'a> ZombieScanner<'a> {
-    /// Opens the folders; `None` when there is no Claude folder. A link in the place of `teams` is an error.
+    /// Opens the folders; `None` when there is no Claude folder. A symbolic link in place of `teams` is an error.
     pub(super) fn open(
         options: &'a ScanOptions<'a>,
         ended: Option<&'a str>,
@@ -97,7 +97,7 @@ impl<'a> ZombieScanner<'a> {
         }))
     }
 
-    /// Returns the names of everything in `teams`, in order.
+    /// Returns all names in `teams`, sorted.
     pub(super) fn team_names(&self) -> Result<Vec<String>> {
         let Some(teams) = &self.teams else {
             return Ok(Vec::new());
@@ -107,33 +107,32 @@ impl<'a> ZombieScanner<'a> {
         Ok(names)
     }
 
-    /// Returns whether there is something under this name in `teams`.
+    /// Returns whether `teams` has an entry of this name.
     pub(super) fn has_team(&self, name: &str) -> bool {
         let teams = self.teams.as_ref();
         teams.is_some_and(|teams| !matches!(teams.stamp(name), Ok(None)))
     }
 
-    /// Returns whether a team that works in this project may live in the store of another home.
+    /// Returns whether a team that works in this project may be in the store of another home folder.
     pub(super) fn may_be_elsewhere(&self, team: &TeamName) -> bool {
         let layout = self.options.layout;
         team_store::may_be_elsewhere(&layout.project, team, &layout.claude)
     }
 
-    /// Returns how long ago a moment in nanoseconds was.
+    /// Returns the time since a moment, given in nanoseconds since 1970.
     pub(super) fn age(&self, nanoseconds: i64) -> Duration {
         self.options
             .now
             .since(Time::from_millis(nanoseconds / 1_000_000))
     }
 
-    /// Returns the sessions of Claude Code that left a record.
+    /// Returns the sessions that Claude Code has recorded.
     pub(super) fn sessions(&self) -> &[ClientSession] {
         self.sessions
             .get_or_init(|| teamster_store::client_sessions(&self.root))
     }
 
-    /// Returns the processes whose command line says that they belong to a team. A hook has no time to look for them, so it
-    /// finds none.
+    /// Returns the processes whose command line names a team. A hook has no time to look for them, so it finds none.
     pub(super) fn processes(&self) -> &[(u32, PaneArguments)] {
         self.processes.get_or_init(|| {
             if self.is_thorough() {
@@ -144,7 +143,7 @@ impl<'a> ZombieScanner<'a> {
         })
     }
 
-    /// Returns whether a person asked, who has the time for everything.
+    /// Returns whether tmux was queried: only a scan that a user requested does that, and it has time for everything.
     pub(super) fn is_thorough(&self) -> bool {
         !matches!(self.options.panes, Panes::NotAsked)
     }

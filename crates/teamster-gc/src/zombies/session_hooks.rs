@@ -1,7 +1,7 @@
-//! Hooks of Claude Code, together with the sweep at the start and the end of a session.
+//! Claude Code's hooks, together with the sweep at the start and the end of a session.
 //!
-//! The client waits for a hook, so a sweep has little time, starts no program and sends no signal. What it does not get
-//! to is left for the next one.
+//! The client waits for a hook, so a sweep has little time, starts no program and sends no signal. The rest is left for
+//! the next sweep.
 
 use std::time::Duration;
 
@@ -20,23 +20,23 @@ use super::trash::{MoveOutcome, Trash};
 use super::verdict::{self, TeamVerdict};
 use super::{TTL, ZombieAction};
 
-/// How long stale teams are looked for when a session starts.
+/// The time limit of the sweep for stale teams when a session starts.
 const SWEEP_AT_START: Duration = Duration::from_millis(300);
-/// How long they are looked for when a session ends, where all hooks of the client share one and a half seconds.
+/// The time limit when a session ends, where all hooks of the client share one and a half seconds.
 const SWEEP_AT_END: Duration = Duration::from_millis(50);
 
-/// What a sweep did.
+/// The result of a sweep.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Swept {
-    /// Teams that are in the trash now.
+    /// Teams that were moved to the trash.
     pub moved: Vec<String>,
-    /// How many entries of the trash are gone for good.
+    /// How many trash entries were deleted for good.
     pub purged: usize,
-    /// Whether everything was looked at in time.
+    /// Whether the sweep finished within its time limit.
     pub complete: bool,
 }
 
-/// Runs the hook for `event` and returns its response. It never fails: what cannot be done is in the response's log.
+/// Runs the hook for `event` and returns its response. It never fails: problems are in the response's log.
 pub fn run(event: &str, input: &[u8], context: &HookContext) -> HookResponse {
     let mut response = hook::run(event, input, context);
     match response.follow_up.take() {
@@ -78,8 +78,8 @@ fn log(response: &mut HookResponse, event: &str, swept: Result<Swept>) {
     });
 }
 
-/// Moves stale teams to the trash, within `time`. It starts no program and sends no signal, so a team with a pane is left
-/// for `zombies reap`. While somebody else removes or restores teams it changes nothing and returns an error.
+/// Moves stale teams to the trash, within `time`. It starts no program and sends no signal, so a team with a pane is
+/// left for `zombies reap`. While another process removes or restores teams it changes nothing and returns an error.
 pub fn sweep_at_session_start(
     layout: &Layout,
     machine: &Machine,
@@ -89,8 +89,8 @@ pub fn sweep_at_session_start(
     sweep(layout, machine, now, time, None)
 }
 
-/// Moves the team that the session leads to the trash, if every other member is proven stopped. It is for sessions that are
-/// over: one that ends by `clear` or `resume` goes on under another id, and its team with it.
+/// Moves the team that the session leads to the trash, if every other member is proven stopped. It is only for sessions
+/// that are over: one that ends by `clear` or `resume` continues under another id, together with its team.
 pub fn clean_up_at_session_end(
     layout: &Layout,
     machine: &Machine,
@@ -146,7 +146,7 @@ fn sweep(
                 swept.complete = false;
                 break;
             }
-            // One that cannot be read hides no other.
+            // An unreadable team must not hide the others.
             _ => continue,
         };
         if trash.is_none() {
@@ -163,7 +163,7 @@ fn sweep(
     Ok(swept)
 }
 
-/// Returns whether moving it takes no time: a long journal is copied by `zombies reap`, not by a hook.
+/// Returns whether moving the team takes no time: a long journal is copied by `zombies reap`, not by a hook.
 fn is_quick(judged: &TeamVerdict) -> bool {
     const LARGEST_JOURNAL: u64 = 1024 * 1024;
     let Some((team, _)) = &judged.folder else {

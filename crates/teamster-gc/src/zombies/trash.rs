@@ -1,17 +1,17 @@
 //! The trash: `.teamster-trash/{time}-{team}/` with the team's two folders and a note in it.
 //!
-//! A team is moved in this order: the entry is made, the note is written, the registry is moved, the tasks are moved.
-//! A team without registry is no team, so what readers see is whole until the second last step and gone from then on.
-//! A process that was killed leaves one of these, told apart by what is in the entry:
+//! A team is moved in this order: the entry is created, the note is written, the registry is moved, the tasks are
+//! moved. A team without a registry is no team, so readers see a complete team until the registry is moved, and none
+//! from then on. The content of an entry shows where a killed process stopped:
 //!
-//! | registry | tasks | what it means | what the next one does |
+//! | registry | tasks | what it means | what the next process does |
 //! |---|---|---|---|
 //! | no | no | nothing was moved | removes the entry |
 //! | yes | no, though the note knows of some | killed between the moves | moves the tasks, too |
 //! | no | yes | the machine went down and kept only the second move | moves the tasks back |
-//! | yes | yes | done | nothing |
+//! | yes | yes | complete | nothing |
 //!
-//! Taking a team out goes the other way round: tasks, then registry. Entries of `team delete` have no note; the store
+//! Restoring a team goes the other way round: tasks, then registry. Entries of `team delete` have no note; the store
 //! finishes those itself.
 
 use std::path::PathBuf;
@@ -34,12 +34,12 @@ mod tests;
 
 /// How long a removed team is kept.
 const KEPT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
-/// The beginning of the name of an entry that is being removed for good, which nobody can restore any more.
+/// The name prefix of an entry that is being deleted for good and can no longer be restored.
 const GOING: &str = ".going-";
-/// No file name is longer.
+/// The maximum length of a file name.
 const LONGEST_NAME: usize = 255;
 
-/// What an entry says about the team in it.
+/// The note in an entry that describes its team.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct TrashNote {
@@ -56,27 +56,27 @@ pub(super) struct TrashEntry {
     pub(super) team: String,
     pub(super) dir: Dir,
     pub(super) note: Option<TrashNote>,
-    /// Whether a note is there, readable or not: then the entry is ours to finish.
+    /// Whether there is a note, readable or not: only then may this module finish the entry.
     noted: bool,
 }
 
-/// The trash, held.
+/// The trash, with its lock held.
 pub(super) struct Trash {
     pub(super) dir: Dir,
     _lock: Lock,
 }
 
-/// How moving a team ended.
+/// The result of moving a team.
 #[derive(Debug)]
 pub(super) enum MoveOutcome {
-    /// It is in the trash, here.
+    /// It is in the trash, at this path.
     Trashed(PathBuf),
-    /// Somebody changed it at this moment, so it stays.
+    /// It was changed during the move, so it stays.
     Changed,
 }
 
 impl Trash {
-    /// Waits for the trash; `None` when there is none and none shall be made.
+    /// Waits for the lock of the trash; `None` when there is no trash and `make` is false.
     pub(super) fn open(scanner: &ZombieScanner<'_>, make: bool) -> Result<Option<Self>> {
         let dir = match scanner.root.child(layout::TRASH)? {
             Some(dir) => dir,
@@ -87,13 +87,13 @@ impl Trash {
         match Lock::wait(&dir, layout::TRASH_LOCK, patience, false)? {
             Waited::Held(lock) => Ok(Some(Self { dir, _lock: lock })),
             Waited::TimedOut => Err(StoreError::busy(
-                "somebody else is removing or restoring teams right now; nothing was changed",
+                "another process is removing or restoring teams right now; nothing was changed",
             )
             .hint("try again in a moment")),
         }
     }
 
-    /// Moves a team here, unless it is not in the state that it was judged in.
+    /// Moves a team to the trash, unless it has changed since it was judged.
     pub(super) fn put(
         &self,
         scanner: &ZombieScanner<'_>,
@@ -129,7 +129,7 @@ impl Trash {
             }
             _ => Ok(()),
         };
-        // What was moved is still open here, so a change up to the last moment is seen.
+        // The moved folders are still open here, so a change up to the last moment is detected.
         let now = seen_now(scanner, team)?;
         let is_same = now.is_some_and(|now| now.is_same_inside(&seen));
         if moved.is_ok() && is_same && is_the_one(scanner, &dir, team)? {
@@ -144,7 +144,7 @@ impl Trash {
         Ok(MoveOutcome::Changed)
     }
 
-    /// Finishes what killed processes began. An entry that cannot be finished hides no other.
+    /// Finishes the moves that killed processes began. An entry that cannot be finished does not stop the others.
     pub(super) fn finish(&self, scanner: &ZombieScanner<'_>) -> Result<(), FsError> {
         for entry in entries(&self.dir)? {
             if scanner.options.budget.is_spent() {
@@ -177,7 +177,7 @@ impl Trash {
         }
     }
 
-    /// Removes what has been here for seven days, and returns how many that were, and what could not be removed.
+    /// Deletes entries older than seven days, and returns how many were deleted and what could not be.
     pub(super) fn purge(
         &self,
         scanner: &ZombieScanner<'_>,
@@ -208,10 +208,10 @@ impl Trash {
         Ok((gone, problems))
     }
 
-    /// Removes an entry that holds no team.
+    /// Removes an entry that contains no team.
     pub(super) fn drop_entry(&self, name: &str, dir: &Dir) -> Result<(), FsError> {
         dir.remove(layout::TRASH_NOTE)?;
-        // What else is in it stays until the entry is seven days old.
+        // Other files in the entry stay until it is seven days old.
         match self.dir.remove_dir(name) {
             Err(error) if error.io_kind() != Some(std::io::ErrorKind::DirectoryNotEmpty) => {
                 Err(error)
@@ -242,14 +242,14 @@ impl Trash {
     }
 }
 
-/// Whether our own writers are kept out while a team is moved.
+/// Whether teamster's own writers are excluded while a team is moved.
 enum WriterLock {
     NotNeeded,
     Held(#[expect(dead_code, reason = "held until it is dropped")] Lock),
     Busy,
 }
 
-/// How far a move of an entry got.
+/// How far the move of an entry got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum MoveProgress {
     Nothing,
@@ -274,7 +274,7 @@ impl TrashEntry {
                     None => None,
                 };
                 let known = self.note.as_ref().and_then(|note| note.tasks);
-                // A team that was made meanwhile has taken the folder over; then it is not the old one's any more.
+                // If a new team has taken over the task folder, it no longer belongs to the old one.
                 if known.is_some() && there == known && !scanner.has_team(&self.team) {
                     MoveProgress::TasksMissing
                 } else {
@@ -285,7 +285,7 @@ impl TrashEntry {
     }
 }
 
-/// Returns the removals that were begun and not finished.
+/// Returns the moves that were begun but not finished.
 pub(super) fn half_moved(scanner: &ZombieScanner<'_>) -> Result<Vec<Zombie>, FsError> {
     let Some(dir) = scanner.root.child(layout::TRASH)? else {
         return Ok(Vec::new());
@@ -313,7 +313,7 @@ pub(super) fn half_moved(scanner: &ZombieScanner<'_>) -> Result<Vec<Zombie>, FsE
     Ok(found)
 }
 
-/// Returns everything in the trash, oldest first.
+/// Returns all entries of the trash, oldest first.
 pub(super) fn entries(trash: &Dir) -> Result<Vec<TrashEntry>, FsError> {
     let mut found = Vec::new();
     for entry in trash.entries()? {
@@ -321,7 +321,7 @@ pub(super) fn entries(trash: &Dir) -> Result<Vec<TrashEntry>, FsError> {
         if name.starts_with('.') {
             continue;
         }
-        // What is no folder is none of ours.
+        // Anything that is not a folder was not put there by teamster.
         let Ok(Some(dir)) = trash.child(&name) else {
             continue;
         };
@@ -344,12 +344,12 @@ pub(super) fn entries(trash: &Dir) -> Result<Vec<TrashEntry>, FsError> {
     Ok(found)
 }
 
-/// Returns whether a name that stands in a file can be the name of one.
+/// Returns whether a name read from a file is a valid file name.
 fn is_plain(name: &str) -> bool {
     !matches!(name, "" | "." | "..") && !name.contains(['/', '\0']) && name.len() <= LONGEST_NAME
 }
 
-/// Returns the order of an entry: the time, then the number behind entries of the same time.
+/// Returns the sort key of an entry: its time, then its number among entries of the same time.
 fn order(name: &str) -> (&str, u64, &str) {
     let (time, rest) = name.split_once('-').unwrap_or((name, ""));
     let number = rest
@@ -358,7 +358,7 @@ fn order(name: &str) -> (&str, u64, &str) {
     (time, number.unwrap_or(1), rest)
 }
 
-/// Returns the team in the name of an entry that has no note.
+/// Returns the team from the name of an entry that has no note.
 fn team_of(entry: &str) -> Option<String> {
     let (_, rest) = entry.split_once('-')?;
     let team = match rest.rsplit_once('.') {
@@ -368,14 +368,14 @@ fn team_of(entry: &str) -> Option<String> {
     (!team.is_empty()).then(|| team.to_owned())
 }
 
-/// Writes what an entry is, before anything is moved.
+/// Writes the note of an entry, before anything is moved.
 pub(super) fn write_note(dir: &Dir, note: &TrashNote) -> Result<(), FsError> {
     let bytes = serde_json::to_vec(note).unwrap_or_default();
     dir.replace(layout::TRASH_NOTE, &bytes, Sync::Fast)
 }
 
-/// Moves both folders of an entry to their places, the registry last, and returns false when one is taken and they
-/// stay.
+/// Moves both folders of an entry back to their places, the registry last; returns false, leaving them in the trash,
+/// when a place is taken.
 pub(super) fn take_out(
     scanner: &ZombieScanner<'_>,
     entry: &Dir,
@@ -396,8 +396,8 @@ pub(super) fn take_out(
     Ok(true)
 }
 
-/// Takes the lock that our own writers take. Where there is none, none of them was ever here, and making one would
-/// make the team look younger than it is.
+/// Takes the lock of teamster's own writers. Where there is no lock file, none of them ever worked here, and creating
+/// one would make the team look younger than it is.
 fn hold(scanner: &ZombieScanner<'_>, team: &TeamFolder) -> Result<WriterLock, FsError> {
     let Some(tasks) = &team.tasks else {
         return Ok(WriterLock::NotNeeded);
@@ -414,7 +414,7 @@ fn hold(scanner: &ZombieScanner<'_>, team: &TeamFolder) -> Result<WriterLock, Fs
     )
 }
 
-/// Returns the state of a team's files now; `None` when the time is up.
+/// Returns the current state of a team's files; `None` when the time budget is exhausted.
 fn seen_now(
     scanner: &ZombieScanner<'_>,
     team: &TeamFolder,
@@ -426,7 +426,7 @@ fn seen_now(
     }
 }
 
-/// Returns whether what was moved is what was judged, and nothing was left behind.
+/// Returns whether the moved folders are the ones that were judged, and none was left behind.
 fn is_the_one(
     scanner: &ZombieScanner<'_>,
     entry: &Dir,

@@ -1,4 +1,4 @@
-//! The verdict on one team: whether it is removed, and what is said about it.
+//! The verdict on one team: whether it is removed, and the evidence.
 //!
 //! The rules are in the documentation of [`zombies`](super); the facts come from [`life_signs`](super::life_signs).
 
@@ -24,37 +24,37 @@ use super::scanner::ZombieScanner;
 use super::{Zombie, ZombieAction, ZombieKind, reap_command};
 use crate::shell;
 
-/// The kinds of which the last event alone tells whether a team was removed.
+/// The event types whose last occurrence alone decides whether a team was removed.
 const TEAM_TURNING_POINTS: [EventType; 3] = [
     EventType::TeamCreated,
     EventType::TeamDeleted,
     EventType::TeamRestored,
 ];
 
-/// A team that is worth a line in the list.
+/// A team to be listed.
 #[derive(Debug)]
 pub(super) struct TeamVerdict {
     pub(super) zombie: Zombie,
-    /// Its members that go on without it, and dead panes.
+    /// Its members that still run without a lead, and dead panes.
     pub(super) members: Vec<Zombie>,
     /// Its folders and their state, if they can be moved.
     pub(super) folder: Option<(Box<TeamFolder>, FolderFingerprint)>,
 }
 
-/// How far a run of ours is, by its journal.
+/// The progress of a team's run, according to its journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RunProgress {
-    /// It has no run, or its journal cannot be read.
+    /// There was no run, or the journal cannot be read.
     None,
     /// A run started or was resumed, and has not finished.
     Started,
     /// Its last run finished.
     Finished,
-    /// The team's end is journalled, and its files are still there.
+    /// The team's deletion is recorded, but its files still exist.
     Deleted,
 }
 
-/// Judges the team under `name`; `None` when there is nothing to say about it.
+/// Judges the team `name`; `None` when there is nothing to report.
 pub(super) fn judge(
     scanner: &ZombieScanner<'_>,
     name: &str,
@@ -94,7 +94,7 @@ fn judge_folder(
     let enough = (!lead_gone && !stalled).then_some(threshold);
     let seen = team.seen(&scanner.options.budget, enough)?;
     let newest = Time::from_millis(seen.newest / 1_000_000);
-    // The later of both: an odd value never removes a team that somebody is making right now.
+    // The later of both is used: an implausible value never removes a team that is just being created.
     let since = match created {
         Some(Ok(time)) => time.max(newest),
         _ => newest,
@@ -117,7 +117,7 @@ fn judge_folder(
     } else {
         native(&team, &signs, age, is_old, &mut evidence)
     };
-    // Whoever has a lead is no orphan; dead panes are listed in any case.
+    // A member with a lead is no orphan; dead panes are listed in any case.
     let keeps = |found: &Zombie| found.kind == ZombieKind::Pane || signs.lead_gone.is_some();
     let mut members: Vec<Zombie> = signs.members.iter().filter(|f| keeps(f)).cloned().collect();
     for member in &mut members {
@@ -142,7 +142,7 @@ fn judge_folder(
     }))
 }
 
-/// Judges a team of Claude Code, which is removed at any age on proof that it is over, and when it is old without any sign
+/// Judges a team of Claude Code. It is removed at any age on proof that it is over, and when it is old without any sign
 /// of life.
 fn native(
     team: &TeamFolder,
@@ -183,8 +183,8 @@ fn native(
     ZombieAction::Keep
 }
 
-/// Judges a team of ours, which is removed only when it is old, its run has finished and no task is open. Returns `None`
-/// when it is alive and not old, so that there is nothing to say.
+/// Judges a team that teamster created. It is removed only when it is old, its run has finished and no task is open.
+/// Returns `None` when it is alive and not old, so that there is nothing to report.
 fn ours(
     scanner: &ZombieScanner<'_>,
     team: &TeamFolder,
@@ -237,8 +237,7 @@ fn verdict_of_old(signs: &LifeSigns) -> Phrase {
     Phrase::new(code, [])
 }
 
-/// Returns whether a run of ours goes on by its journal, while the process that hosted it is gone and nobody resumed
-/// it.
+/// Returns whether the journal says that a run is active or deleted while the process that hosted it is gone.
 fn is_stalled(scanner: &ZombieScanner<'_>, team: &TeamFolder) -> bool {
     let host = team.config().and_then(TeamConfig::host);
     host.is_some_and(|host| scanner.options.machine.life(&host) == Life::Gone)
@@ -248,7 +247,7 @@ fn is_stalled(scanner: &ZombieScanner<'_>, team: &TeamFolder) -> bool {
         )
 }
 
-/// Returns how far the run of a team is, by the last events of its journal that tell of that, however long ago they were.
+/// Returns the progress of a team's run by the last relevant events of its journal, however long ago they were.
 pub(super) fn run_of(scanner: &ZombieScanner<'_>, team: &TeamFolder) -> RunProgress {
     let Ok(name) = team.name.parse::<TeamName>() else {
         return RunProgress::None;
@@ -268,7 +267,7 @@ pub(super) fn run_of(scanner: &ZombieScanner<'_>, team: &TeamFolder) -> RunProgr
     for event in last.iter().flatten() {
         state.apply(event, &event.payload());
     }
-    // An end that this version does not know is an end all the same.
+    // A kind of finish that this version does not know is a finish, too.
     let is_finished = state.run.history.finished.is_some();
     match state.run.begun {
         _ if state.is_deleted => RunProgress::Deleted,
@@ -278,7 +277,7 @@ pub(super) fn run_of(scanner: &ZombieScanner<'_>, team: &TeamFolder) -> RunProgr
     }
 }
 
-/// Returns the verdict on something that is never touched.
+/// Returns the verdict on an entry that is never touched.
 pub(super) fn odd(scanner: &ZombieScanner<'_>, name: &str, why: Phrase) -> TeamVerdict {
     let stamp = scanner
         .teams
@@ -300,7 +299,7 @@ pub(super) fn odd(scanner: &ZombieScanner<'_>, name: &str, why: Phrase) -> TeamV
     }
 }
 
-/// Returns the command for a team that a person decides about.
+/// Returns the shell command for a team that is left to the user's decision.
 fn by_hand(scanner: &ZombieScanner<'_>, team: &TeamFolder) -> String {
     if team.is_ours() {
         return format!("teamster team delete {}", shell::word(&team.name));

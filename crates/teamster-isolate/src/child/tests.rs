@@ -1,4 +1,4 @@
-//! Real programs under watch.
+//! Tests with real programs.
 
 use std::sync::mpsc::channel;
 use std::time::Duration;
@@ -24,7 +24,7 @@ fn run(script: &str, has_input: bool) -> (RunningChild, std::sync::mpsc::Receive
     (running, said)
 }
 
-/// Everything that was said until the end and both streams' closing.
+/// Collects all output until the program has ended and both streams are closed.
 fn all(said: &std::sync::mpsc::Receiver<ChildEvent>) -> (Vec<String>, Vec<String>, ChildExit) {
     let (mut output, mut errors, mut ending, mut open) = (Vec::new(), Vec::new(), None, 2);
     while ending.is_none() || open > 0 {
@@ -63,7 +63,7 @@ fn what_a_program_says_comes_line_by_line_with_its_ending() {
 fn a_program_that_prints_faster_than_it_is_heard_waits() {
     let (_running, said) = run("yes 0123456789 | head -n 300000; echo over", false);
     let mut heard: Vec<ChildEvent> = Vec::new();
-    // As long as nothing is dropped, no more than fits is on its way.
+    // As long as no line is dropped, no more than the budget is buffered.
     while let Ok(next) = said.recv_timeout(Duration::from_secs(2)) {
         heard.push(next);
     }
@@ -104,7 +104,7 @@ fn a_program_that_is_not_fed_gets_no_input_and_one_that_is_gets_all_of_it() {
     let (mut running, said) = run("wc -c", true);
     let (texts, received) = channel();
     feed(running.take_input().unwrap(), received);
-    // More than a pipe holds.
+    // More than the capacity of a pipe.
     texts.send(vec![b'x'; 300_000]).unwrap();
     texts.send(b"\n".to_vec()).unwrap();
     drop(texts);
@@ -137,7 +137,7 @@ fn a_command_line_can_be_pasted() {
     );
 }
 
-/// This process goes into a group to start a program there; nobody else's program may get in with it.
+/// This process enters a group to start a program there; a program started by another thread must not end up in it.
 #[test]
 fn programs_that_are_started_at_the_same_time_are_each_in_a_group_of_their_own() {
     let machine = Machine::read();
@@ -167,7 +167,7 @@ fn programs_that_are_started_at_the_same_time_are_each_in_a_group_of_their_own()
     for (number, running) in &started {
         let members = Cgroup::find(&group_name(number)).map(|group| group.members());
         let own = vec![running.id().pid];
-        // Without the right to make groups there is nothing to be in.
+        // Without permission to create groups there is none to check.
         if running.is_in_group() && members.as_ref() != Some(&own) {
             strangers.push((own, members));
         }

@@ -1,4 +1,4 @@
-//! What a worker has really changed.
+//! The changes that a worker has really made.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -10,23 +10,23 @@ use super::error::GitError;
 use super::names::{CommitId, head_ref, integration_branch};
 use super::worktree::Worktree;
 
-/// How a file differs from what it was.
+/// How a file differs from its base version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ChangeKind {
     /// It is new.
     Added,
-    /// It is another one.
+    /// Its content or mode differs.
     Modified,
-    /// It is gone.
+    /// It was deleted.
     Deleted,
-    /// It is new and git was not told of it yet.
+    /// It is new and not yet known to git.
     Untracked,
     /// It was changed and changed back: the history shows it, the result does not.
     Undone,
 }
 
 impl ChangeKind {
-    /// Returns the word for it.
+    /// Returns the name of the change.
     pub fn word(self) -> &'static str {
         match self {
             Self::Added => "added",
@@ -47,10 +47,10 @@ impl ChangeKind {
     }
 }
 
-/// One file that was changed. Its name may hold any bytes.
+/// One changed file. Its name may contain any bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorktreeChange {
-    /// Where it is, from the root of the worktree.
+    /// The path, relative to the root of the worktree.
     pub path: PathBuf,
     /// How it changed.
     pub kind: ChangeKind,
@@ -58,7 +58,7 @@ pub struct WorktreeChange {
 
 impl Worktree {
     /// Returns every file that differs from `base` or was touched by a commit since: committed, staged, unstaged and
-    /// untracked. What came in from the integration branch is not the worker's.
+    /// untracked. Changes that came from the integration branch are not the worker's.
     pub fn changes(&self, base: &CommitId) -> Result<Vec<WorktreeChange>, GitError> {
         let integration = self
             .repo
@@ -88,7 +88,7 @@ impl Worktree {
             .arg("--")
             .bytes()?;
         for path in touched.split(|byte| *byte == 0) {
-            // A commit's list begins behind an end of line where the empty message stood.
+            // A commit's list begins after the newline of the empty message.
             let path = path.strip_prefix(b"\n").unwrap_or(path);
             if !path.is_empty() {
                 found.insert(path.to_vec(), ChangeKind::Undone);
@@ -106,7 +106,7 @@ impl Worktree {
         }
         for (path, letter) in self.changed()? {
             let kind = match (ChangeKind::of(letter), found.get(&path)) {
-                // It was added since, so it is still new whatever happened to it after.
+                // It was added since `base`, so it stays new whatever happened to it later.
                 (ChangeKind::Modified, Some(ChangeKind::Added)) => ChangeKind::Added,
                 (ChangeKind::Deleted, Some(ChangeKind::Added)) => ChangeKind::Undone,
                 (kind, _) => kind,
@@ -122,7 +122,7 @@ impl Worktree {
             .collect())
     }
 
-    /// Returns what git by itself says is not committed: a letter and a path for each file.
+    /// Returns the uncommitted files as git reports them: a status letter and a path for each.
     pub(super) fn status(&self) -> Result<Vec<(u8, Vec<u8>)>, GitError> {
         Ok(status(self.call())?
             .into_iter()
@@ -134,18 +134,18 @@ impl Worktree {
     }
 }
 
-/// How a file differs, by git's letters.
+/// How a file differs, by git's status letters.
 #[derive(Debug)]
 pub(super) struct FileStatus {
     /// Between the commit and the index.
     pub(super) index: u8,
     /// Between the index and the work tree.
     pub(super) work: u8,
-    /// Where it is, from the root of the worktree.
+    /// The path, relative to the root of the worktree.
     pub(super) path: Vec<u8>,
 }
 
-/// Returns every file that differs, in the worktree and by the index of `call`.
+/// Returns every file that differs in the worktree, according to the index that `call` uses.
 pub(super) fn status(call: GitCommand) -> Result<Vec<FileStatus>, GitError> {
     let bytes = call
         .args(["status", "--porcelain=v1", "-z", "--no-renames"])

@@ -1,8 +1,8 @@
-//! A tree for checks: made fresh from the commit that is judged, used once, and removed.
+//! A worktree for checks: created from the commit to be checked, used once, and removed.
 //!
-//! What a check sees must be what would land. Any worktree that an agent can reach may hold more than its commit: files
-//! that git was told to ignore, or not to look at (`skip-worktree`), decide a check without being part of the work. So
-//! every check gets a worktree that did not exist before, in which there is the commit and nothing else.
+//! A check must see exactly what would land. A worktree that an agent can write to may contain more than its commit:
+//! files that git ignores, or was told to skip (`skip-worktree`), can influence a check without being part of the work.
+//! So every check gets a new worktree that contains the commit and nothing else.
 
 use std::path::PathBuf;
 
@@ -16,14 +16,14 @@ use super::repo::Repo;
 use super::worktree::{Worktree, team_folder, vanished};
 use crate::OrTrace as _;
 
-/// A worktree at one commit, detached from every branch. It is removed when it is dropped.
+/// A worktree at one commit, detached from every branch, removed on drop.
 #[derive(Debug)]
 pub struct CheckTree {
     worktree: Worktree,
 }
 
 impl CheckTree {
-    /// Makes a tree of `commit` for the checks of a team.
+    /// Creates a worktree of `commit` for the checks of a team.
     pub fn make(repo: &Repo, team: &TeamName, commit: &CommitId) -> Result<Self, GitError> {
         let dir = team_folder(repo, team)?;
         refuse_neighbours(repo, &dir)?;
@@ -37,16 +37,16 @@ impl CheckTree {
             .arg(commit.as_str())
             .done();
         if let Err(error) = made {
-            // git removes what it has begun, unless it was ended itself.
+            // git cleans up after a failure, unless git itself was killed.
             remove(repo, team, &name).or_trace("remove a tree for checks");
             return Err(error);
         }
         let worktree = Worktree::named(repo, team, &name)?.ok_or_else(|| vanished(&path))?;
         let tree = Self { worktree };
-        // By itself, in the tree: settings may hold there and nowhere else.
+        // Checked out separately, inside the worktree: some settings apply only there.
         tree.worktree
             .ruled_call()?
-            // All of the commit, even where the user's own work tree shows a part of it.
+            // The whole commit, even where the user's own work tree is sparse.
             .args(["-c", "core.sparseCheckout=false"])
             .args(["reset", "--quiet", "--hard", commit.as_str(), "--"])
             .done()
@@ -62,12 +62,12 @@ impl CheckTree {
         &self.worktree
     }
 
-    /// Returns the folder in it that corresponds to the project, which may be a folder of the repository.
+    /// Returns the folder in it that corresponds to the project, which may be a subfolder of the repository.
     pub fn work_folder(&self) -> PathBuf {
         self.worktree.work_folder()
     }
 
-    /// Removes the trees of a team that a killed host has left. Nobody may be checking anything for the team.
+    /// Removes the check worktrees of a team that a killed host left behind. No check of the team may be running.
     pub fn sweep(repo: &Repo, team: &TeamName) -> Result<(), GitError> {
         let dir = team_folder(repo, team)?;
         let mut names: Vec<String> = dir.entries()?.into_iter().map(|entry| entry.name).collect();
@@ -90,7 +90,7 @@ impl CheckTree {
 }
 
 impl CheckTree {
-    /// Removes it now, and says what could not be removed.
+    /// Removes it now, and reports a failure.
     pub fn remove(self) -> Result<(), GitError> {
         remove(
             &self.worktree.repo,
@@ -102,7 +102,7 @@ impl CheckTree {
 
 impl Drop for CheckTree {
     fn drop(&mut self) {
-        // What is left is swept by the next host, and by `teamster worktree gc`.
+        // A leftover is removed by the next host, or by `teamster worktree gc`.
         remove(
             &self.worktree.repo,
             &self.worktree.team,
@@ -112,7 +112,7 @@ impl Drop for CheckTree {
     }
 }
 
-/// Removes a tree for checks with everything in it: nothing there is anybody's work.
+/// Removes a check worktree with everything in it: it never contains anybody's work.
 pub(super) fn remove(repo: &Repo, team: &TeamName, name: &str) -> Result<(), GitError> {
     let dir = team_folder(repo, team)?;
     let path = dir.join(name);
@@ -130,8 +130,8 @@ pub(super) fn remove(repo: &Repo, team: &TeamName, name: &str) -> Result<(), Git
     Ok(())
 }
 
-/// Refuses to check anything while something stands in the folders above the tree that we have not put there: many
-/// tools take settings (`.cargo`, `node_modules`) from folders above, and those would decide the check.
+/// Refuses to check while the folders above the worktree contain foreign files: many tools read settings (`.cargo`,
+/// `node_modules`) from parent folders, and those would influence the check.
 fn refuse_neighbours(repo: &Repo, team: &Dir) -> Result<(), GitError> {
     let is_tool = |name: &str| name.starts_with('.') || name == "node_modules";
     let mut foreign: Vec<PathBuf> = Vec::new();
@@ -166,9 +166,9 @@ fn refuse_neighbours(repo: &Repo, team: &Dir) -> Result<(), GitError> {
     };
     Err(GitError::refused(
         format!(
-            "{} stands above the tree that is to be checked, where tools look for their settings",
+            "{} is above the tree to be checked, where tools look for their settings",
             first.display()
         ),
-        "somebody put it there, perhaps an agent; look at it, move it away, and resume the run",
+        "an agent may have put it there; inspect it, move it away, and resume the run",
     ))
 }

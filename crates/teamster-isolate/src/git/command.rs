@@ -1,4 +1,4 @@
-//! One way to call git, for every call of ours.
+//! The only way in which teamster calls git.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
@@ -15,10 +15,10 @@ use super::replacements::{stored_objects, stored_settings};
 use crate::bounded::{self, BoundedOutput};
 use crate::find_program;
 
-/// What no setting of the user or of a repository may do through us. The first: run a program of its own, sign, tidy up
-/// in the background, or reach into submodules. The others: change what a diff or a list shows, or refuse a commit or a
-/// merge that is in order. Settings that say what is to be in files, such as `core.autocrlf` or filters, stay the
-/// user's.
+/// Settings that override those of the user and the repository. The first ones keep git from running other programs,
+/// signing, maintenance in the background and recursion into submodules. The others keep it from changing the output of
+/// a diff or a list, and from refusing a valid commit or merge. Settings that determine the content of files, such as
+/// `core.autocrlf` or filters, stay the user's.
 const SETTINGS: [&str; 25] = [
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
@@ -46,17 +46,17 @@ const SETTINGS: [&str; 25] = [
     "merge.ff=true",
     "merge.verifySignatures=false",
 ];
-/// A checkout of a large repository takes minutes; what takes longer hangs.
+/// The timeout of a git command. A checkout of a large repository takes minutes.
 const PATIENCE: Duration = Duration::from_secs(600);
-/// Lists of changed files are long, but not longer than this.
+/// The limit for git's output, in bytes; lists of changed files can be long.
 const OUTPUT_LIMIT: u64 = 64 * 1024 * 1024;
-/// How long another git that holds a lock of the repository is waited for.
+/// How long to wait for another git process that holds a lock of the repository.
 const CONTENTION: Duration = Duration::from_secs(15);
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_millis(250);
-/// How much of what git said is repeated in an error.
+/// How many lines of git's message are repeated in an error.
 const SAID_LINES: usize = 5;
-/// The oldest git that predicts merges (`merge-tree --write-tree`).
+/// The oldest supported version of git, which introduced `merge-tree --write-tree`.
 const OLDEST: (u32, u32) = (2, 38);
 
 /// The git program.
@@ -67,7 +67,7 @@ pub struct Git {
 }
 
 impl Git {
-    /// Finds git in the folders of `path`, a list as in `PATH`.
+    /// Finds git in the folders of `path`, a list like `PATH`.
     pub fn find(path: &OsStr) -> Result<Self, GitError> {
         let hint = "install git 2.38 or newer; without it workers cannot have worktrees";
         let program = find_program("git", path)
@@ -87,14 +87,14 @@ impl Git {
         }
     }
 
-    /// Sets another value of a variable, such as `HOME`, where the user's own settings of git are.
+    /// Overrides an environment variable, such as `HOME`, where the user's git settings are.
     #[must_use]
     pub fn with_env(mut self, name: &'static str, value: impl AsRef<OsStr>) -> Self {
         self.env.push((name, value.as_ref().to_owned()));
         self
     }
 
-    /// Begins a command in a folder.
+    /// Returns a new command to be run in a folder.
     pub(crate) fn at(&self, folder: &Path) -> GitCommand {
         GitCommand {
             program: self.program.clone(),
@@ -112,7 +112,7 @@ fn version(said: &str) -> Option<(u32, u32)> {
     Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
 }
 
-/// One call, before it is made.
+/// A git command that has not been run yet.
 #[derive(Clone, Debug)]
 pub(crate) struct GitCommand {
     program: PathBuf,
@@ -122,7 +122,7 @@ pub(crate) struct GitCommand {
     settings: Vec<GitSetting>,
 }
 
-/// A setting of git's: its name and its value.
+/// A git setting: its name and its value.
 pub(super) type GitSetting = (OsString, OsString);
 
 impl GitCommand {
@@ -139,13 +139,13 @@ impl GitCommand {
         self
     }
 
-    /// Sets a variable.
+    /// Sets an environment variable.
     pub(crate) fn env(mut self, name: &'static str, value: impl AsRef<OsStr>) -> Self {
         self.env.push((name, value.as_ref().to_owned()));
         self
     }
 
-    /// Adds settings, which count more than those of any file. Unlike with `-c`, a name may contain `=`.
+    /// Adds settings, which override those of any file. Unlike with `-c`, a name may contain `=`.
     pub(super) fn settings(mut self, settings: impl IntoIterator<Item = GitSetting>) -> Self {
         self.settings.extend(settings);
         self
@@ -166,12 +166,12 @@ impl GitCommand {
         self.bytes().map(drop)
     }
 
-    /// Returns its output without the end of its last line.
+    /// Returns its output without the final newline.
     pub(crate) fn text(self) -> Result<String, GitError> {
         Ok(String::from_utf8_lossy(&self.line()?).into_owned())
     }
 
-    /// Returns its output as a path, byte for byte.
+    /// Returns its output as a path, with its bytes unchanged.
     pub(crate) fn path(self) -> Result<PathBuf, GitError> {
         Ok(OsString::from_vec(self.line()?).into())
     }
@@ -184,14 +184,14 @@ impl GitCommand {
         Ok(bytes)
     }
 
-    /// Returns its output as a commit.
+    /// Returns its output as a commit id.
     pub(crate) fn commit(self) -> Result<CommitId, GitError> {
         let folder = self.folder.clone();
         let text = self.text()?;
         text.parse().map_err(|_| GitError::odd("a commit", &folder))
     }
 
-    /// Returns its output as a commit; `None` when it ends with exit code 1.
+    /// Returns its output as a commit id; `None` when it exits with code 1.
     pub(crate) fn commit_if_any(self) -> Result<Option<CommitId>, GitError> {
         let ended = self.run()?;
         match ended.status.code() {
@@ -205,7 +205,7 @@ impl GitCommand {
         }
     }
 
-    /// Runs a question and returns the answer: exit code 0 is yes, 1 is no.
+    /// Runs a command that answers yes with exit code 0 and no with 1.
     pub(crate) fn yes(self) -> Result<bool, GitError> {
         let ended = self.run()?;
         match ended.status.code() {
@@ -215,7 +215,7 @@ impl GitCommand {
         }
     }
 
-    /// Runs it to its end, whatever that is. Another git that holds a lock is waited for.
+    /// Runs it and returns the result, whatever its exit code. If another git process holds a lock, it is retried.
     pub(crate) fn run(&self) -> Result<BoundedOutput, GitError> {
         let start = Instant::now();
         let mut pause = FIRST_PAUSE;
@@ -228,8 +228,8 @@ impl GitCommand {
                 return Err(GitError::new(
                     GitProblem::Busy,
                     self.words(&ended),
-                    "another git is at work in this repository, or one was killed and left the lock file named \
-                     above: if no git runs, remove that file and try again",
+                    "another git is running in this repository, or one was killed and left the \
+                     lock file named above: if no git is running, remove that file and try again",
                 ));
             }
             thread::sleep(pause);
@@ -237,7 +237,7 @@ impl GitCommand {
         }
     }
 
-    /// Runs it like [`Self::run`], without waiting for another git.
+    /// Runs it like [`Self::run`], without a retry.
     pub(crate) fn run_once(&self) -> Result<BoundedOutput, GitError> {
         let start = Instant::now();
         let ended = bounded::run(self.command(), PATIENCE, OUTPUT_LIMIT);
@@ -261,7 +261,7 @@ impl GitCommand {
             return Err(GitError::new(
                 GitProblem::TimedOut,
                 format!(
-                    "{} did not end within {} s and was ended",
+                    "{} did not finish within {} s and was stopped",
                     self.shown(),
                     PATIENCE.as_secs()
                 ),
@@ -271,7 +271,7 @@ impl GitCommand {
         if ended.cut {
             return Err(GitError::failed(
                 format!(
-                    "{} answered more than {} MiB",
+                    "{} printed more than {} MiB",
                     self.shown(),
                     OUTPUT_LIMIT >> 20
                 ),
@@ -291,7 +291,7 @@ impl GitCommand {
             .args(&self.args)
             .env("GIT_TERMINAL_PROMPT", "0")
             .env("GIT_EDITOR", ":")
-            // Looking must not write: `status` would refresh an index that somebody else works with.
+            // Read-only commands must not write: `status` would refresh an index that another process uses.
             .env("GIT_OPTIONAL_LOCKS", "0")
             .envs(stored_objects())
             .env("LC_ALL", "C")
@@ -311,13 +311,13 @@ impl GitCommand {
         command
     }
 
-    /// Makes the error of a failed command.
+    /// Returns the error for a failed command.
     pub(crate) fn failed(&self, ended: &BoundedOutput) -> GitError {
         let said = String::from_utf8_lossy(&ended.stderr);
         let free = teamster_fs::free_bytes(&self.folder);
         let has_less = |room: u64| free.is_some_and(|free| free < room);
-        // git does not always say so itself: that it could not write a file is all that a checkout tells. A worktree that it
-        // could not make it has removed again by now, so there may be some room.
+        // git does not always mention the full disk: a checkout only reports that it could not write a file. By now git
+        // has removed the incomplete worktree, so some space may be free again.
         let is_full = FULL_DISK.iter().any(|words| said.contains(words))
             || has_less(teamster_fs::LEAST_ROOM)
             || (said.contains(UNWRITTEN) && has_less(ROOM_FOR_FILES));
@@ -360,7 +360,7 @@ impl GitCommand {
         let mut text = "`git".to_owned();
         let mut args = self.args.iter();
         while let Some(arg) = args.next() {
-            // Settings for one call are many, and say nothing about what it was to do.
+            // Settings for one call are long, and say nothing about its purpose.
             if arg == "-c" {
                 args.next();
             } else {
@@ -372,28 +372,28 @@ impl GitCommand {
     }
 }
 
-/// What git says of a file that it could not write, for whatever reason.
+/// The part of git's message about a file that it could not write, for any reason.
 const UNWRITTEN: &str = "unable to write file";
-/// With less room than this, a file that cannot be written is one for which there is no room.
+/// The free space below which a failed write is attributed to a full disk.
 const ROOM_FOR_FILES: u64 = 1024 * 1024;
 
-/// What git says where a disk or a quota is full.
+/// The parts of messages about a full disk or an exceeded quota.
 const FULL_DISK: [&str; 3] = [
     "No space left on device",
     "Out of diskspace",
     "Disk quota exceeded",
 ];
 
-/// Returns whether git failed because another git holds a lock at this moment.
+/// Returns whether git failed because another git process currently holds a lock.
 fn is_contention(stderr: &[u8]) -> bool {
     let said = String::from_utf8_lossy(stderr);
     let locked = said.contains(".lock': File exists")
         || (said.contains("cannot lock ref") && said.contains("File exists"))
         || (said.contains("could not lock config file") && said.contains("File exists"));
-    // Two that make the same folder at once: one of them is told so.
+    // Two processes created the same folder at once, and one of them failed.
     let racing = said.contains("could not create directory of")
         || said.contains("could not create leading directories");
-    // A worktree that another git has only begun.
+    // Another git process is still creating a worktree.
     let begun = said.contains("failed to read") && said.contains(UNREADABLE);
     locked || begun || (racing && said.contains("File exists"))
 }

@@ -1,4 +1,4 @@
-//! Committing what a worker has done, and keeping the commit of a finished task for ever.
+//! Commits a worker's changes, and keeps the commit of a finished task for ever.
 
 use std::path::Path;
 
@@ -11,10 +11,10 @@ use super::names::{CommitId, attempt_ref, former_pin_ref, pin_ref};
 use super::repo::Repo;
 use super::worktree::Worktree;
 
-/// In git's own folder of a worktree, while a git writes its index.
+/// The lock file in a worktree's git folder that exists while git writes its index.
 pub(super) const INDEX_LOCK: &str = "index.lock";
 const MOST_FORMER: u32 = 10_000;
-/// What git keeps in a worktree's own folder until a merge or a pick is committed.
+/// The files in a worktree's git folder that exist until a merge or cherry-pick is committed.
 const MERGING: [&str; 7] = [
     "MERGE_HEAD",
     "MERGE_MODE",
@@ -25,12 +25,12 @@ const MERGING: [&str; 7] = [
     "REVERT_HEAD",
 ];
 
-/// Who commits where the user has told git no name.
+/// The author to use where the user has configured none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Author {
-    /// A name.
+    /// The name.
     pub name: String,
-    /// An address.
+    /// The email address.
     pub email: String,
 }
 
@@ -44,8 +44,9 @@ impl Default for Author {
 }
 
 impl Worktree {
-    /// Commits everything in the worktree that git does not ignore; `None` when there is nothing. What cannot be taken
-    /// is named, and then nothing is committed. Nobody may be at work in it: a lock that a killed git left is removed.
+    /// Commits everything in the worktree that git does not ignore; `None` when there is nothing to commit. If a file
+    /// cannot be added, the error names it and nothing is committed. No process may be working in the worktree: a lock
+    /// left by a killed git is removed.
     pub fn commit_all(
         &self,
         message: &str,
@@ -54,7 +55,7 @@ impl Worktree {
         if self.has_conflicts()? {
             return Err(GitError::refused(
                 format!(
-                    "a merge in {} has conflicts that nobody has resolved",
+                    "a merge in {} has unresolved conflicts",
                     self.path.display()
                 ),
                 "resolve them there and `git add` the files, or `git merge --abort`",
@@ -89,7 +90,7 @@ impl Worktree {
         })
     }
 
-    /// Returns the other commits of a merge that the agent has begun and not committed.
+    /// Returns the other parents of a merge that the agent has begun and not committed.
     fn merged_heads(&self) -> Result<Vec<CommitId>, GitError> {
         let found = self.admin_dir()?.read("MERGE_HEAD")?;
         let text = found.map_or_else(String::new, |(bytes, _)| {
@@ -104,8 +105,8 @@ impl Worktree {
         Ok(!unmerged.is_empty())
     }
 
-    /// Removes the lock that a killed git left, which nobody else would ever take away. Where it can be seen that no
-    /// process is at work in the worktree, the lock is nobody's.
+    /// Removes an index lock left by a killed git, which would stay for ever. It is only removed if no process is
+    /// visibly working in the worktree.
     pub(super) fn remove_stale_index_lock(&self) -> Result<(), GitError> {
         if let Some(dir) = Dir::open_root(self.admin())?
             && let Some(stamp) = dir.stamp(INDEX_LOCK)?
@@ -119,8 +120,8 @@ impl Worktree {
 }
 
 impl Repo {
-    /// Keeps the commit of a finished task. One that the task had before and that is not part of the new one is kept
-    /// too.
+    /// Pins the commit of a finished task under a reference. A commit that was pinned before and is not part of the new
+    /// one is kept, too.
     pub fn pin(&self, team: &TeamName, task: &TaskId, commit: &CommitId) -> Result<(), GitError> {
         let name = pin_ref(team, task);
         let before = self.resolve(&name)?;
@@ -132,14 +133,15 @@ impl Repo {
                 self.keep_former(team, task, before)?;
             }
         }
-        // With the old value, so that of two at once one is told; an empty one means that there is none.
+        // The old value makes a concurrent update fail; an empty one means that the reference must not exist.
         let old = before.as_ref().map_or("", CommitId::as_str);
         self.call()
             .args(["update-ref", &name, commit.as_str(), old])
             .done()
     }
 
-    /// Makes a task's pin what it was before `commit`, which is kept elsewhere. A pin that moved on meanwhile stays.
+    /// Resets a task's pin to its value before `commit`, which is kept elsewhere. A pin that has been moved since is
+    /// left alone.
     pub fn unpin(
         &self,
         team: &TeamName,
@@ -159,7 +161,7 @@ impl Repo {
         .done()
     }
 
-    /// Keeps what came of an attempt that did not end well, and returns under which name.
+    /// Keeps the commit of a failed attempt, and returns the name of its reference.
     pub fn pin_attempt(
         &self,
         team: &TeamName,
@@ -168,14 +170,14 @@ impl Repo {
         commit: &CommitId,
     ) -> Result<String, GitError> {
         let name = attempt_ref(team, task, number);
-        // A claim has a number of its own, so only a second call for the same attempt finds one there.
+        // The number is unique to a claim, so only a second call for the same attempt finds an existing reference.
         self.call()
             .args(["update-ref", &name, commit.as_str()])
             .done()?;
         Ok(name)
     }
 
-    /// Returns the commit that a task was pinned to.
+    /// Returns the pinned commit of a task.
     pub fn pinned(&self, team: &TeamName, task: &TaskId) -> Result<Option<CommitId>, GitError> {
         self.resolve(&pin_ref(team, task))
     }
@@ -201,13 +203,13 @@ impl Repo {
         }
         Err(GitError::refused(
             format!("task {task} was pinned {MOST_FORMER} times already"),
-            "something does the same task again and again",
+            "the same task is being repeated again and again",
         ))
     }
 }
 
 impl Git {
-    /// Makes a folder a repository, and all that is in it its first commit, on `branch`.
+    /// Makes a folder a repository, with all its files in a first commit on `branch`.
     pub fn begin(
         &self,
         folder: &Path,
@@ -215,7 +217,7 @@ impl Git {
         message: &str,
         author: &Author,
     ) -> Result<CommitId, GitError> {
-        // No template: it could bring hooks.
+        // No template: it could contain hooks.
         self.at(folder)
             .args(["init", "--quiet", "--template="])
             .arg(format!("--initial-branch={branch}"))
@@ -233,7 +235,7 @@ impl Git {
     }
 }
 
-/// Returns the call with a name to commit under, where the user has told git none.
+/// Adds an author identity to the call if the user has configured none.
 pub(super) fn with_identity(
     call: GitCommand,
     worktree: &Worktree,

@@ -1,4 +1,4 @@
-//! What a branch of a team changed, for people to look at.
+//! The changes on a team's branches, for people to read.
 
 use teamster_types::{TaskId, TeamName};
 
@@ -7,9 +7,9 @@ use super::list::branches;
 use super::names::{CommitId, attempts_of, head_ref, pins, team_branch};
 use super::repo::Repo;
 
-/// Files that are named at most.
+/// The maximum number of files listed.
 const MOST_FILES: usize = 2_000;
-/// What a program of the repository's could do to a diff is switched off.
+/// Options that keep programs configured in the repository from affecting a diff.
 const PLAIN: [&str; 5] = [
     "--no-ext-diff",
     "--no-textconv",
@@ -18,10 +18,10 @@ const PLAIN: [&str; 5] = [
     "--ignore-submodules=none",
 ];
 
-/// The tip of a branch of a team.
+/// The tip of one of a team's branches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tip {
-    /// A worker's name, `integration`, or a name that was kept.
+    /// A worker's name, `integration`, or the name of work that was kept.
     pub name: String,
     /// The branch.
     pub branch: String,
@@ -29,18 +29,18 @@ pub struct Tip {
     pub commit: CommitId,
 }
 
-/// How many lines of a file came and went; `None` when it is no text.
+/// The number of lines added to and removed from a file; `None` for a binary file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Count {
     /// The file.
     pub path: String,
-    /// Lines that came.
+    /// Added lines.
     pub added: Option<u64>,
-    /// Lines that went.
+    /// Removed lines.
     pub removed: Option<u64>,
 }
 
-/// Returns the branches of a team, by name.
+/// Returns the branches of a team, sorted by name.
 pub fn tips(repo: &Repo, team: &TeamName) -> Result<Vec<Tip>, GitError> {
     let prefix = team_branch(team, "");
     let mut found = Vec::new();
@@ -58,8 +58,7 @@ pub fn tips(repo: &Repo, team: &TeamName) -> Result<Vec<Tip>, GitError> {
 }
 
 impl Repo {
-    /// Returns what came of the attempts of a task that did not end well: the short name of each and its commit, the
-    /// oldest first.
+    /// Returns the failed attempts of a task, oldest first: the short name of each and its commit.
     pub fn attempts(
         &self,
         team: &TeamName,
@@ -79,7 +78,7 @@ impl Repo {
         Ok(text.lines().filter_map(attempt).collect())
     }
 
-    /// Returns the last commit that two have in common; `None` when there is none.
+    /// Returns the merge base of two commits; `None` when they have none.
     pub fn fork_point(
         &self,
         one: &CommitId,

@@ -1,4 +1,4 @@
-//! Making room for a worktree without losing what stands in its place.
+//! Makes room for a worktree without losing work that is in its place.
 
 use std::path::Path;
 use std::thread;
@@ -16,15 +16,15 @@ use super::worktree::{
     DisplacedWork, KeepRule, Removal, Worktree, named_in, unkept_commits, unmerged_words, vanished,
 };
 
-/// How long a git that still makes the worktree is waited for.
+/// How long to wait for a git process that is still creating the worktree.
 const AT_WORK: Duration = Duration::from_secs(60);
-/// How long it is waited for where nobody can tell whether a git still makes it.
+/// How long to wait where running git processes cannot be seen.
 const UNSEEN: Duration = Duration::from_secs(3);
 const PAUSE: Duration = Duration::from_millis(20);
-/// More than this was never kept of one worker.
+/// The limit for numbered names of displaced work of one worker.
 const MOST_KEPT: u32 = 10_000;
 
-/// Makes sure that nothing stands where the worktree goes, and returns what was there and must not be committed.
+/// Clears the folder of the new worktree, and returns files found there that must not be committed.
 pub(super) fn clear_place(
     repo: &Repo,
     team: &TeamName,
@@ -53,7 +53,7 @@ pub(super) fn clear_place(
             }
             let worktree =
                 Worktree::named(repo, team, worker.as_str())?.ok_or_else(|| vanished(&path))?;
-            // Whoever worked there may have been killed before anybody looked at what it left.
+            // The previous worker may have been killed before its files were checked for secrets.
             let secrets = worktree.set_secrets_aside(base)?;
             let safe = KeepRule {
                 base: Some(base),
@@ -74,7 +74,7 @@ pub(super) fn clear_place(
     Ok(Vec::new())
 }
 
-/// Makes sure that the worker's branch is free. One with commits that are nowhere else gets another name.
+/// Frees the name of the worker's branch. A branch with commits that exist nowhere else is renamed.
 pub(super) fn clear_branch(
     repo: &Repo,
     team: &TeamName,
@@ -101,7 +101,8 @@ pub(super) fn clear_branch(
             .args(["update-ref", "-d", &head_ref(&branch), tip.as_str()])
             .done();
     }
-    // A worktree that was moved aside by somebody who was killed before the branch followed keeps its number.
+    // If a process was killed after it moved a worktree aside and before it renamed the branch, the branch gets the
+    // same number.
     let beside = user
         .as_ref()
         .and_then(|entry| entry.path.file_name()?.to_str())
@@ -124,7 +125,7 @@ pub(super) fn clear_branch(
     Ok(())
 }
 
-/// Gives commits that are on no branch a branch of their own, and returns its name.
+/// Creates a branch for commits that are on no branch, and returns its name.
 pub(super) fn branch_for(
     repo: &Repo,
     team: &TeamName,
@@ -134,18 +135,18 @@ pub(super) fn branch_for(
     let owner =
         layout::worker_of_kept(name).map_or_else(|| name.to_owned(), |worker| worker.to_string());
     let branch = team_branch(team, &free_name(repo, team, &owner, None)?);
-    // An empty old value: the branch must not be there.
+    // An empty old value means that the branch must not exist yet.
     repo.call()
         .args(["update-ref", &head_ref(&branch), commit.as_str(), ""])
         .done()?;
     Ok(branch)
 }
 
-/// Makes the error for a folder that is not a worktree of ours.
+/// Returns the error for a folder that is not one of teamster's worktrees.
 pub(super) fn foreign(path: &Path) -> GitError {
     GitError::refused(
         format!(
-            "{} is there, and it is not a worktree of this repository",
+            "{} exists and is not a worktree of this repository",
             path.display()
         ),
         "it was left alone: move it away, or repair it with `git worktree repair`",
@@ -162,8 +163,8 @@ pub(super) fn locked(path: &Path, reason: &str) -> GitError {
     )
 }
 
-/// Returns the worktree at `path` as git lists it, once no git is making it any more. A git whose teamster was killed
-/// goes on, and can be seen; where it cannot, it gets some time.
+/// Returns the worktree at `path` as git lists it, once no git process is creating it any more. A git process outlives
+/// a killed teamster and is usually visible; where processes cannot be seen, it gets some time.
 pub(super) fn finished(repo: &Repo, path: &Path) -> Result<Option<RegisteredWorktree>, GitError> {
     let start = Instant::now();
     loop {
@@ -193,8 +194,8 @@ pub(super) fn unlock(repo: &Repo, entry: &RegisteredWorktree) -> Result<(), GitE
         .done()
 }
 
-/// Removes a folder that git does not know. One that a killed git had only begun holds nothing, or nothing but its
-/// pointer.
+/// Removes a folder that git does not know. One that a killed git had only begun is empty, or contains only the `.git`
+/// file.
 pub(super) fn clear_beginning(
     repo: &Repo,
     dir: &Dir,
@@ -217,12 +218,13 @@ pub(super) fn clear_beginning(
     } else if !names.is_empty() {
         return Err(foreign(path));
     }
-    // A name that is not UTF-8 is not listed; then the folder is not empty, and this says so.
+    // Names that are not UTF-8 are not listed; removal of the non-empty folder then fails.
     dir.remove_dir(name).map_err(|_| foreign(path))?;
     Ok(())
 }
 
-/// Makes git forget a worktree whose folder is gone. What was checked out there without a branch gets one.
+/// Removes git's record of a worktree whose folder is gone. A commit that was checked out there without a branch gets
+/// one.
 fn forget(
     repo: &Repo,
     team: &TeamName,
@@ -256,7 +258,7 @@ fn forget(
         .done()
 }
 
-/// Returns whether the worktree differs from its commit only by files that are not there.
+/// Returns whether the worktree differs from its commit only by missing files.
 pub(super) fn has_only_missing(repo: &Repo, team: &TeamName, name: &str) -> Result<bool, GitError> {
     let Ok(Some(worktree)) = Worktree::named(repo, team, name) else {
         return Ok(false);
@@ -280,7 +282,7 @@ pub(super) fn has_only_missing(repo: &Repo, team: &TeamName, name: &str) -> Resu
     })
 }
 
-/// Removes a worktree that a killed git had begun and in which nobody has worked.
+/// Removes a worktree that a killed git had only begun and in which nobody has worked.
 pub(super) fn remove_half_made(
     repo: &Repo,
     dir: &Dir,
@@ -294,10 +296,10 @@ pub(super) fn remove_half_made(
         if more {
             return Err(GitError::refused(
                 format!(
-                    "{} was left by a start that was killed, and holds files",
+                    "{} was left behind by an interrupted start and holds files",
                     path.display()
                 ),
-                "it was left alone: look at it, and move it away",
+                "it was left alone: inspect it, and move it away",
             ));
         }
     }
@@ -326,7 +328,7 @@ fn move_aside(
         .arg(&path);
     let ended = moved.run()?;
     if !ended.status.success() {
-        // git moves none with submodules, because they would not know where they are.
+        // git refuses to move a worktree with submodules, because their paths would become wrong.
         if !String::from_utf8_lossy(&ended.stderr).contains("submodules") {
             let error = moved.failed(&ended);
             return Err(GitError::refused(
@@ -367,7 +369,7 @@ fn rename_branch(repo: &Repo, old: &str, new: &str) -> Result<(), GitError> {
     repo.call().args(["branch", "-m", "--", old, new]).done()
 }
 
-/// Returns the first name of what is kept of a worker that neither a branch nor a folder has.
+/// Returns the first numbered name for a worker's displaced work that no branch and no folder has.
 fn free_name(
     repo: &Repo,
     team: &TeamName,
@@ -375,7 +377,10 @@ fn free_name(
     dir: Option<&Dir>,
 ) -> Result<String, GitError> {
     let worker: WorkerName = worker.parse().map_err(|_| {
-        GitError::refused(format!("{worker:?} is no worker's name"), "name the worker")
+        GitError::refused(
+            format!("{worker:?} is not a worker name"),
+            "name the worker",
+        )
     })?;
     for number in 1..MOST_KEPT {
         let name = layout::kept_worktree(&worker, number);

@@ -1,4 +1,4 @@
-//! How a call of git fails.
+//! Errors of git commands.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -8,40 +8,40 @@ use teamster_fs::FsError;
 use super::names::CommitId;
 use super::repo::Repo;
 
-/// What sort of failure it is.
+/// The kind of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GitProblem {
     /// There is no git, or one that is too old.
     NoProgram,
-    /// The project lies in no repository.
+    /// The project is not in a repository.
     NotRepository,
     /// The repository has no work tree.
     Bare,
-    /// There is nothing to start from yet.
+    /// The repository has no commit yet.
     NoCommits,
-    /// Something stands in the way that is not ours to move.
+    /// Something is in the way that teamster must not move.
     Refused,
-    /// Something in a worktree cannot be taken into a commit.
+    /// A file in a worktree cannot be added to a commit.
     NotTaken,
-    /// Somebody else is at it, and was all the time.
+    /// Another process held the lock until the timeout.
     Busy,
-    /// It did not end in time, and was ended.
+    /// The command exceeded its time limit and was killed.
     TimedOut,
-    /// A disk is full.
+    /// The disk is full.
     NoRoom,
-    /// The call of git failed, or its output could not be understood.
+    /// The git command failed, or its output could not be parsed.
     Failed,
 }
 
-/// A failure: what happened, and what to do now.
+/// A failure: what happened, and how to continue.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct GitError {
-    /// What sort of failure it is.
+    /// The kind of failure.
     pub problem: GitProblem,
-    /// What happened, to what.
+    /// What happened, and to what.
     pub message: String,
-    /// What to do now.
+    /// How to continue.
     pub hint: String,
 }
 
@@ -66,7 +66,7 @@ impl GitError {
         Self::new(GitProblem::Failed, message, hint)
     }
 
-    /// Replaces the hint where the folder in which it happened will be gone when somebody reads about it.
+    /// Replaces the hint if it refers to a check worktree that will be gone when the error is read.
     pub(crate) fn in_removed_tree(mut self, repo: &Repo, commit: &CommitId) -> Self {
         if self.problem == GitProblem::Failed {
             self.hint = format!(
@@ -77,10 +77,10 @@ impl GitError {
         self
     }
 
-    /// Makes the error for an answer that git never gives.
+    /// Returns the error for unexpected output of git.
     pub(crate) fn odd(what: &str, folder: &Path) -> Self {
         Self::failed(
-            format!("git gave an answer about {what} that makes no sense"),
+            format!("git printed something unexpected about {what}"),
             format!("`git -C {} fsck` checks the repository", folder.display()),
         )
     }
@@ -88,7 +88,7 @@ impl GitError {
 
 impl From<FsError> for GitError {
     fn from(error: FsError) -> Self {
-        let elsewhere = "nothing was changed there; look at what stands in that place";
+        let elsewhere = "nothing was changed there; check what is at that path";
         let (problem, hint) = match error.io_kind() {
             Some(ErrorKind::StorageFull | ErrorKind::QuotaExceeded) => {
                 (GitProblem::NoRoom, "make room there")

@@ -1,13 +1,13 @@
-//! What is really in a worktree, whatever its index says.
+//! Finds the real changes in a worktree, whatever its index says.
 //!
-//! Flags (`skip-worktree`, `assume-unchanged`), caches and a sparse checkout make git pass over files. So the files are
-//! compared with the commit through an index that is made fresh from it, and by the rules that held before an agent
-//! began.
+//! Flags (`skip-worktree`, `assume-unchanged`), caches and a sparse checkout make git skip files. So the files are
+//! compared with the commit through an index that is newly created from it, and by the rules that applied before an
+//! agent started.
 //!
-//! A fresh index knows nothing of the files, so git has to read all of them. What it learned is kept in memory for the
-//! next look at the same worktree, where no agent can reach it. A look goes by change times, which programs cannot set;
-//! it is as good as git's own. A sparse checkout is looked at afresh each time: git decides only for a new entry
-//! whether it is left out.
+//! A new index has no cached file state, so git has to read all files. The refreshed index is kept in memory, out of an
+//! agent's reach, for the next comparison of the same worktree. That relies on change times (ctime), which programs
+//! cannot set, and is as reliable as git's own. A sparse checkout is compared from scratch each time: git decides only
+//! for a new entry whether it is left out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -29,9 +29,9 @@ use super::worktree::Worktree;
 use crate::OrTrace as _;
 use crate::is_program;
 
-/// The index of a worktree, in git's own folder of it.
+/// The index of a worktree, in the worktree's git folder.
 const INDEX: &str = "index";
-/// Settings by which neither an index nor a cache answers for a file that was changed.
+/// Settings that keep flags and caches from hiding a changed file.
 const UNCACHED: [&str; 7] = [
     "core.checkStat=default",
     "core.trustctime=true",
@@ -41,43 +41,44 @@ const UNCACHED: [&str; 7] = [
     "index.sparse=false",
     "sparse.expectFilesOutsideOfPatterns=false",
 ];
-/// How many names an error has.
+/// The maximum number of names in an error.
 const NAMED: usize = 10;
-/// A larger file is not compared with what git would check out; git's word that it differs is believed.
+/// The size limit for comparing a file with git's checkout of it; a larger file that git reports as modified counts as
+/// modified.
 const MOST_COMPARED: u64 = 64 * 1024 * 1024;
-/// No file is compared when there are more files than this.
+/// The maximum number of files to compare; above it all of them count as modified.
 const MOST_FILES_COMPARED: usize = 5_000;
-/// A larger index is not kept in memory.
+/// The size limit for keeping an index in memory.
 const LARGEST_KEPT: u64 = 64 * 1024 * 1024;
 
-/// The index of the last worktree that this process has looked at.
+/// The index of the worktree that this process compared last.
 static LAST_INDEX: Mutex<Option<RememberedIndex>> = Mutex::new(None);
 
-/// An index as it was after a look at a worktree.
+/// An index after the comparison of a worktree.
 struct RememberedIndex {
-    /// The worktree's folder within the folder of git.
+    /// The worktree's git folder.
     admin: PathBuf,
     index: Vec<u8>,
     /// When the index was written, in nanoseconds since 1970. git reads files again that changed at the same moment.
     modified: i64,
 }
 
-/// An index that was made fresh from what is checked out in a worktree.
+/// An index newly created from the commit that is checked out in a worktree.
 pub(super) struct FreshIndex {
     worktree: Worktree,
     rules: Arc<TrackingRules>,
-    /// The settings of those rules.
+    /// The settings of the recorded rules.
     ruled: Vec<GitSetting>,
     options: Vec<String>,
     dir: Dir,
     name: String,
-    /// Files that git calls changed although nobody has touched them: they are what git itself writes when it checks
-    /// out the commit. Line ends or a filter that the commit does not follow do that.
+    /// Files that git reports as modified although they are exactly what git itself checks out. That happens where the
+    /// commit does not conform to the configured line endings or a filter.
     untouched: BTreeSet<Vec<u8>>,
 }
 
 impl Worktree {
-    /// Calls `with` with a fresh index, and removes it after.
+    /// Calls `with` with a fresh index, and removes the index afterwards.
     pub(super) fn with_fresh_index<T>(
         &self,
         with: impl FnOnce(&FreshIndex) -> Result<T, GitError>,
@@ -100,11 +101,11 @@ impl Worktree {
         result
     }
 
-    /// Returns every file that is not as in the commit: how git calls the change, and its path.
+    /// Returns every file that differs from the commit: its path, and git's letter for the change.
     pub(super) fn changed(&self) -> Result<BTreeMap<Vec<u8>, u8>, GitError> {
         self.with_fresh_index(|fresh| {
             let mut changed = fresh.changed()?;
-            // What git shows by itself is told in its words, and what is only staged is in no file.
+            // Changes that git reports itself keep its letter, and a change that is only staged is in no file.
             for (letter, path) in self.status()? {
                 if letter != b'M' || !fresh.untouched.contains(&path) {
                     changed.insert(path, letter);
@@ -114,7 +115,8 @@ impl Worktree {
         })
     }
 
-    /// Removes new files that git ignores by a rule that an agent has added. Somebody has kept what is in them.
+    /// Removes new files that git ignores by a rule that an agent has added. The caller has already saved their
+    /// contents.
     pub(super) fn remove_hidden(&self) -> Result<(), GitError> {
         let hidden = self.with_fresh_index(|fresh| fresh.hidden(fresh.call()))?;
         let paths: Vec<&[u8]> = hidden
@@ -131,7 +133,7 @@ impl Worktree {
         Ok(())
     }
 
-    /// Replaces an index in which somebody has set flags, so that git updates every file again.
+    /// Replaces an index in which flags are set, so that git updates every file again.
     pub(super) fn clear_flags(&self) -> Result<(), GitError> {
         let listed = self.call().args(["ls-files", "-v", "-z"]).bytes()?;
         let is_flagged = |line: &[u8]| {
@@ -151,16 +153,17 @@ impl FreshIndex {
         if !is_sparse {
             self.recall();
         }
-        // Unlike `read-tree`, this knows which files a sparse checkout leaves out.
+        // Unlike `read-tree`, this respects a sparse checkout.
         self.call()
             .args(["reset", "--quiet", "--no-refresh", "HEAD", "--", ":/"])
             .done()?;
-        // git decides both by looking at the file system, once, and then believes its settings.
+        // git probes the file system for both only once, when the repository is created, and then relies on its
+        // settings.
         let has_modes = !is_program(&self.path(""));
         let folds_case = self.dir.join(&self.name.to_uppercase()).exists();
         self.options.push(format!("core.fileMode={has_modes}"));
         self.options.push(format!("core.ignoreCase={folds_case}"));
-        // Reads the files, once. Its exit code tells whether one differs, which is for others to say.
+        // Reads the files, once. The exit code says whether a file differs, which is determined later.
         self.call()
             .args(["update-index", "-q", "--refresh"])
             .run()?;
@@ -181,7 +184,7 @@ impl FreshIndex {
             == b"true")
     }
 
-    /// Begins with what the last look at this worktree has learned, where that can be had.
+    /// Starts from the index of the last comparison of this worktree, if there is one.
     fn recall(&self) {
         let last = LAST_INDEX.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(look) = last.as_ref().filter(|look| look.admin == self.dir.path()) {
@@ -195,7 +198,7 @@ impl FreshIndex {
         }
     }
 
-    /// Keeps what this look has learned, unless it was about a part of the files.
+    /// Keeps the refreshed index in memory, unless the checkout is sparse.
     fn remember(&self, is_sparse: bool) {
         let stamp = self.dir.stamp(&self.name).ok().flatten();
         let is_kept = !is_sparse && stamp.is_some_and(|stamp| stamp.size <= LARGEST_KEPT);
@@ -209,7 +212,7 @@ impl FreshIndex {
         });
     }
 
-    /// Compares files that git calls modified with what it would check out.
+    /// Compares files that git reports as modified with what it would check out.
     fn find_untouched(&self) -> Result<BTreeSet<Vec<u8>>, GitError> {
         let is_small = |path: &Vec<u8>| {
             let path = self.worktree.path.join(OsStr::from_bytes(path));
@@ -226,7 +229,7 @@ impl FreshIndex {
         let mut fields = listed.split(|byte| *byte == 0);
         let mut paths = Vec::new();
         while let (Some(change), Some(path)) = (fields.next(), fields.next()) {
-            // `:OLD-MODE NEW-MODE OLD-ID NEW-ID LETTER`: a file that became a program was touched.
+            // `:OLD-MODE NEW-MODE OLD-ID NEW-ID LETTER`: a changed mode counts as a modification.
             let is_same_mode = change.get(1..7) == change.get(8..14);
             let path = path.to_vec();
             if is_same_mode && is_small(&path) {
@@ -240,9 +243,9 @@ impl FreshIndex {
         let mut prefix = folder.path().as_os_str().to_owned();
         prefix.push("/");
         for chunk in paths.chunks(CHUNK) {
-            // What cannot be written is not the same as what is there.
+            // A file that cannot be checked out counts as modified.
             self.call()
-                // A large file that was edited is not fetched only to be compared.
+                // A large file is not downloaded only to be compared.
                 .env("GIT_LFS_SKIP_SMUDGE", "1")
                 .args(["checkout-index", "--quiet", "--force", "--prefix"])
                 .arg(&prefix)
@@ -269,17 +272,17 @@ impl FreshIndex {
             .map(|end| format!("{}{end}", self.name))
     }
 
-    /// Returns the folder for what git would check out.
+    /// Returns the name of the folder for git's checkout of the compared files.
     fn checked_out(&self) -> String {
         format!("{}.checked-out", self.name)
     }
 
-    /// Returns the worktree that it describes.
+    /// Returns the worktree that the index describes.
     pub(super) fn worktree(&self) -> &Worktree {
         &self.worktree
     }
 
-    /// Returns another index, for a repository in the worktree; it is not there yet.
+    /// Returns a path for another index, for a nested repository; the file does not exist yet.
     pub(super) fn nested_index(&self) -> Result<PathBuf, GitError> {
         let [.., name, _] = self.files();
         self.dir.remove(&name)?;
@@ -290,28 +293,27 @@ impl FreshIndex {
         self.dir.join(&format!("{}{end}", self.name))
     }
 
-    /// Returns a call that uses this index.
+    /// Returns a git command that uses this index.
     pub(super) fn call(&self) -> GitCommand {
         let call = self.worktree.call().env("GIT_INDEX_FILE", self.path(""));
         with_options(call, &self.options).settings(self.ruled.iter().cloned())
     }
 
-    /// Returns a call in a repository in the worktree, with an index of its own and without settings that an agent has
-    /// made.
+    /// Returns a git command in a nested repository, with a separate index and without settings that an agent has made.
     pub(super) fn call_in(&self, folder: &Path, index: &Path) -> Result<GitCommand, GitError> {
         let call = self.worktree.repo.call_in(folder);
         let ruled = self.rules.settings(call.clone())?;
         Ok(with_options(call.env("GIT_INDEX_FILE", index), &[]).settings(ruled))
     }
 
-    /// Returns the patterns of ignored files, as a file.
+    /// Returns the path of a file with the recorded ignore patterns.
     fn ignored(&self) -> Result<PathBuf, GitError> {
         let [_, _, name, ..] = self.files();
         self.dir.replace(&name, self.rules.ignored(), Sync::Fast)?;
         Ok(self.dir.join(&name))
     }
 
-    /// Returns the files that `call` lists as new by the rules that were recorded.
+    /// Returns the files that are untracked by the recorded ignore patterns, as listed by `call`.
     pub(super) fn hidden(&self, call: GitCommand) -> Result<Vec<u8>, GitError> {
         call.args(["ls-files", "--others", "-z"])
             .args(["--exclude-per-directory=.gitignore", "--exclude-from"])
@@ -325,7 +327,7 @@ impl FreshIndex {
             .split(|byte| *byte == 0)
             .filter(|path| !path.is_empty());
         let mut changed: BTreeMap<Vec<u8>, u8> = hidden.map(|path| (path.to_vec(), b'?')).collect();
-        // Nothing was taken into it, so only the second letter says something.
+        // Nothing is staged in this index, so only the second letter is relevant.
         for file in status(self.call())? {
             if !self.untouched.contains(&file.path) {
                 changed.insert(file.path, file.work);
@@ -337,12 +339,13 @@ impl FreshIndex {
         Ok(changed)
     }
 
-    /// Takes every file into the index; the tree of it.
+    /// Adds every file to the index, and returns the id of its tree.
     pub(super) fn take(&self) -> Result<String, GitError> {
         self.take_but(&FoundSecrets::new(), None)
     }
 
-    /// Takes every file into the index but these, which are as in the commit `from`; the tree of it. git never reads them.
+    /// Adds every file to the index except `secrets`, which are reset to the commit `from`, and returns the id of the
+    /// tree. git never reads the secrets.
     pub(super) fn take_but(
         &self,
         secrets: &FoundSecrets,
@@ -380,13 +383,13 @@ impl FreshIndex {
         self.call().arg("write-tree").text()
     }
 
-    /// Returns a call for paths, each of which ends with a zero byte but the last.
+    /// Returns a git command for literal paths, which are separated by zero bytes.
     fn call_for(&self, paths: &[u8], command: &[&str]) -> Result<GitCommand, GitError> {
         let call = self.call_with_paths(paths, command)?;
         Ok(call.env("GIT_LITERAL_PATHSPECS", "1"))
     }
 
-    /// Returns a call for patterns of paths, each of which ends with a zero byte but the last.
+    /// Returns a git command for path patterns, which are separated by zero bytes.
     fn call_with_paths(&self, paths: &[u8], command: &[&str]) -> Result<GitCommand, GitError> {
         let [_, _, _, name, ..] = self.files();
         self.dir.replace(&name, paths, Sync::Fast)?;
@@ -397,7 +400,7 @@ impl FreshIndex {
             .arg(self.dir.join(&name)))
     }
 
-    /// Refuses when a file in the worktree is not in the index after [`Self::take`].
+    /// Fails if a file in the worktree is not in the index after [`Self::take`].
     pub(super) fn refuse_left(&self) -> Result<(), GitError> {
         let mut left: BTreeSet<String> = BTreeSet::new();
         for file in status(self.call())? {
@@ -406,7 +409,7 @@ impl FreshIndex {
             }
         }
         for (path, held) in self.nested_work()? {
-            // A commit that nobody can fetch is judged with the commit that names it.
+            // An unfetchable commit of a nested repository is checked together with the commit that refers to it.
             if held != NestedWork::Commits {
                 left.remove(&path);
                 left.insert(format!("{path} ({held})"));
@@ -426,28 +429,28 @@ impl FreshIndex {
         Err(GitError::new(
             GitProblem::NotTaken,
             format!(
-                "git could not take everything into the commit: {}",
+                "git could not add everything to the commit: {}",
                 names.join(", ")
             ),
             format!("it is still in {}", self.worktree.path.display()),
         ))
     }
 
-    /// Makes it the index of the worktree.
+    /// Installs it as the index of the worktree.
     pub(super) fn install(&self) -> Result<(), GitError> {
         self.dir.rename(&self.name, &self.dir, INDEX)?;
         Ok(())
     }
 }
 
-/// Returns the call with these settings, and those that let no cache answer for a file.
+/// Returns the command with these settings and those that disable caches.
 fn with_options(call: GitCommand, options: &[String]) -> GitCommand {
     let options = options.iter().map(String::as_str);
     let options = UNCACHED.into_iter().chain(options);
     call.args(options.flat_map(|option| ["-c", option]))
 }
 
-/// Adds what can be added, and returns what could not be is found by looking at what is left.
+/// Adds what can be added. Files that could not be added are found by [`FreshIndex::refuse_left`].
 fn add(call: GitCommand) -> Result<(), GitError> {
     let call = call.args(["--sparse", "--ignore-errors"]);
     let ended = call.run()?;

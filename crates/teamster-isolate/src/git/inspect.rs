@@ -1,5 +1,4 @@
-//! Questions about a repository that change nothing: what is not committed, what two commits differ in, what a commit
-//! holds.
+//! Read-only queries of a repository: uncommitted files, differences between two commits, contents of a commit.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +9,7 @@ use super::names::{CommitId, head_ref, rejected_ref};
 use super::registered;
 use super::repo::Repo;
 
-/// Returns the names in a list that zero bytes end.
+/// Returns the names in a list separated by zero bytes.
 pub(super) fn names(listed: &[u8]) -> Vec<String> {
     listed
         .split(|byte| *byte == 0)
@@ -19,17 +18,17 @@ pub(super) fn names(listed: &[u8]) -> Vec<String> {
         .collect()
 }
 
-/// An entry that two commits do not have in common.
+/// An entry that differs between two commits.
 pub(super) struct ChangedEntry {
-    /// Whether the older commit has nothing at this path.
+    /// Whether the path does not exist in the older commit.
     pub(super) is_new: bool,
-    /// The commit of the repository in the repository that the newer commit has at this path, if it has one.
+    /// The commit of the nested repository at this path in the newer commit, if there is one.
     pub(super) repository: Option<String>,
     pub(super) path: Vec<u8>,
 }
 
 impl Repo {
-    /// Returns how many files of the user's are not committed: changed, staged or new. Nothing is touched, not even the
+    /// Returns how many of the user's files are not committed: changed, staged or new. Nothing is written, not even the
     /// index.
     pub fn uncommitted(&self) -> Result<usize, GitError> {
         let listed = self
@@ -41,8 +40,8 @@ impl Repo {
         Ok(entries.filter(|entry| !entry.is_empty()).count())
     }
 
-    /// Returns the files of the user's that are not committed where a branch is checked out, and that the branch would
-    /// have to write over to get to `commit`. Nothing is touched, not even the index.
+    /// Returns the user's uncommitted files in the work tree of a branch that the branch would have to overwrite to get
+    /// to `commit`. Nothing is written, not even the index.
     pub fn in_the_way(&self, branch: &str, commit: &CommitId) -> Result<Vec<String>, GitError> {
         let Some(tip) = self.resolve(&head_ref(branch))? else {
             return Ok(Vec::new());
@@ -64,7 +63,7 @@ impl Repo {
                 "--no-renames",
             ])
             .bytes()?;
-        // A file stands in the way of one of its name, and of a folder of its name.
+        // A file blocks a new file of the same name, and a folder of the same name.
         let is_in_the_way = |file: &String| {
             let folder = format!("{file}/");
             changed.contains(file)
@@ -94,7 +93,7 @@ impl Repo {
         self.differing(&[from.as_str(), to.as_str()])
     }
 
-    /// Returns the files that a commit changed since it and `other` went apart.
+    /// Returns the files that a commit changed since its merge base with `other`.
     pub fn changed_since_fork(
         &self,
         other: &CommitId,
@@ -114,8 +113,8 @@ impl Repo {
         Ok(names(&listed))
     }
 
-    /// Returns every entry that a commit changed since it and `other` went apart, repositories in the repository among
-    /// them whatever the settings say.
+    /// Returns every entry that a commit changed since its merge base with `other`, including nested repositories
+    /// whatever the settings say.
     pub(super) fn entries_since_fork(
         &self,
         other: &CommitId,
@@ -145,7 +144,7 @@ impl Repo {
         Ok(entries)
     }
 
-    /// Returns the files that a commit has, by path.
+    /// Returns the paths of the files in a commit.
     pub fn tracked_files(&self, commit: &CommitId) -> Result<Vec<String>, GitError> {
         let listed = self
             .call()
@@ -154,8 +153,8 @@ impl Repo {
         Ok(names(&listed))
     }
 
-    /// Returns how many lines a file has in a commit, or `None` when the commit has no such file. The path is seen from the
-    /// root of the repository, or from the project where there is no such file at the root.
+    /// Returns how many lines a file has in a commit, or `None` when the commit has no such file. The path is relative
+    /// to the root of the repository, or else to the project.
     pub fn line_count(&self, commit: &CommitId, path: &str) -> Result<Option<u64>, GitError> {
         for path in [path.to_owned(), format!("./{path}")] {
             let spec = format!("{commit}:{path}");
@@ -166,7 +165,7 @@ impl Repo {
             let kind = self.call().args(["cat-file", "-t", &spec]).text()?;
             if kind.trim() == "blob" {
                 let bytes = self.call().args(["cat-file", "blob", &spec]).bytes()?;
-                // What follows the last line end is a line only if there is something.
+                // Text after the last newline counts as a line.
                 let is_closed = bytes.is_empty() || bytes.ends_with(b"\n");
                 let parts = bytes.split(|byte| *byte == b'\n').count();
                 return Ok(u64::try_from(parts - usize::from(is_closed)).ok());
@@ -175,7 +174,7 @@ impl Repo {
         Ok(None)
     }
 
-    /// Returns where the work of a run is kept that a person did not want, by the name of a reference.
+    /// Returns the reference that keeps the rejected work of a run, and its commit.
     pub fn rejected(&self, team: &TeamName) -> Result<Option<(String, CommitId)>, GitError> {
         let name = rejected_ref(team);
         Ok(self.resolve(&name)?.map(|commit| (name, commit)))

@@ -1,9 +1,9 @@
-//! Where a team's finished tasks come together: a worktree of its own, on a branch of its own.
+//! The integration worktree, in which a team's finished tasks are merged, with its own branch.
 //!
-//! The branch is the truth, the worktree follows it. A merge is one update of the branch with its old value, so it has
-//! happened or it has not; what a kill leaves is only a worktree that has not followed all the way, and that can be
-//! told from work: every file is as it was before the merge or as it is after it. Anything else that is found there is
-//! brought to a branch before the worktree is set right. Nobody's work is thrown away, and nothing is forced.
+//! The branch is authoritative, and the worktree follows it. A merge is a single update of the branch that names its
+//! old value, so it either happens or not; a killed process can only leave a worktree that is not fully updated. That
+//! can be told from work: every file is as before the merge or as after it. Any other change found there is saved to a
+//! branch before the worktree is reset. No work is thrown away, and nothing is forced.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ use super::worktree::{
 };
 use crate::OrTrace as _;
 
-/// How long a git of a teamster that was killed may go on in the worktree.
+/// How long to wait for a git process that a killed teamster left running in the worktree.
 const AT_WORK: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -38,18 +38,19 @@ pub struct Integration {
     pub(super) worktree: Worktree,
 }
 
-/// An integration worktree that is ready, and where work went that was found in it and is not in its branch.
+/// An integration worktree that is ready for use, and the branch with work that was found in it and not committed to
+/// its branch.
 #[derive(Debug)]
 pub struct Ready {
     /// The worktree.
     pub integration: Integration,
-    /// A branch that holds what was found; nobody but the team should work there, but somebody did.
+    /// A branch with the work that was found; only the team should work there, but another program did.
     pub salvaged: Option<String>,
 }
 
 impl Integration {
-    /// Makes the worktree and its branch from `base`, or takes up those that a run has left, whatever it was killed at.
-    /// A branch that has work of another beginning in it is refused and left alone.
+    /// Creates the worktree and its branch from `base`, or reuses those that an earlier run left, at whatever point it
+    /// was killed. A branch with work based on another commit is refused and left alone.
     pub fn prepare(repo: &Repo, team: &TeamName, base: &CommitId) -> Result<Ready, GitError> {
         let dir = team_folder(repo, team)?;
         let _held = hold(&dir, INTEGRATION)?;
@@ -68,7 +69,7 @@ impl Integration {
         salvaged = integration.settle()?.or(salvaged);
         let head = integration.head()?;
         if !repo.is_ancestor(base, &head)? {
-            // It has nothing that `base` has not, or it would have been refused.
+            // It contains nothing that is not in `base`, or it would have been refused.
             integration.advance(&head, base, "teamster: begin again from a newer commit")?;
         }
         Ok(Ready {
@@ -77,7 +78,7 @@ impl Integration {
         })
     }
 
-    /// Returns the worktree that a run has made, as it is; `None` when there is none.
+    /// Returns the existing worktree of a run without changing it; `None` when there is none.
     pub fn open(repo: &Repo, team: &TeamName) -> Result<Option<Self>, GitError> {
         let worktree = Worktree::named(repo, team, INTEGRATION)?;
         Ok(worktree.map(|worktree| Self {
@@ -87,17 +88,17 @@ impl Integration {
         }))
     }
 
-    /// Returns its folder.
+    /// Returns the path of the worktree.
     pub fn path(&self) -> &Path {
         self.worktree.path()
     }
 
-    /// Returns its branch.
+    /// Returns the name of its branch.
     pub fn branch(&self) -> String {
         integration_branch(&self.team)
     }
 
-    /// Returns the end of its branch.
+    /// Returns the tip of its branch.
     pub fn head(&self) -> Result<CommitId, GitError> {
         self.repo
             .resolve(&head_ref(&self.branch()))?
@@ -114,15 +115,15 @@ impl Integration {
         self.worktree.is_clean()
     }
 
-    /// Sets the worktree right: on its branch, at its end, clean. The branch that holds what was found there and was in
-    /// no commit, if anything was.
+    /// Resets the worktree: on its branch, at the tip, clean. Returns the branch with the uncommitted work that was
+    /// found there, if there was any.
     pub fn recover(&self) -> Result<Option<String>, GitError> {
         let dir = team_folder(&self.repo, &self.team)?;
         let _held = hold(&dir, INTEGRATION)?;
         self.settle()
     }
 
-    /// Removes the worktree and its branch, if the worktree is clean and a branch of the user's has all its commits.
+    /// Removes the worktree and its branch, if the worktree is clean and all its commits are on a branch of the user's.
     pub fn remove_if_landed(&self) -> Result<Removal, GitError> {
         self.worktree.remove_if_safe()
     }
@@ -144,14 +145,14 @@ impl Integration {
         } else {
             Some(self.worktree.salvage()?)
         };
-        // A file that git was told not to look at would not be set right.
+        // A file that git was told to skip would not be reset.
         self.worktree.clear_flags()?;
-        // What this overwrites is in the branch's history, or in the salvaged branch.
+        // The overwritten files are in the branch's history, or in the salvaged branch.
         self.worktree
             .ruled_call()?
             .args(["reset", "--quiet", "--hard", "HEAD", "--"])
             .done()?;
-        // A repository in the repository is not salvaged; git leaves it alone here too.
+        // A nested repository is not salvaged, and `git clean` leaves it alone, too.
         self.worktree
             .call()
             .args(["clean", "--quiet", "-f", "-d"])
@@ -160,14 +161,14 @@ impl Integration {
         match self.worktree.unsaved()? {
             None => Ok(salvaged.or(elsewhere)),
             Some(why) => Err(GitError::refused(
-                format!("{} cannot be set right: {why}", self.path().display()),
-                "look at it with `git status`, and move away what is not the team's",
+                format!("{} cannot be restored: {why}", self.path().display()),
+                "check it with `git status`, and move away what is not the team's",
             )),
         }
     }
 
-    /// Moves the branch from `old` to `new`, then lets the worktree follow. The first is what counts: a worktree that
-    /// cannot follow is no error here, because [`Self::settle`] finds it so and says why.
+    /// Moves the branch from `old` to `new`, then updates the worktree. Only the first step counts: a worktree that
+    /// cannot be updated is no error here, because [`Self::settle`] will find it and report why.
     pub(super) fn advance(
         &self,
         old: &CommitId,
@@ -187,18 +188,18 @@ impl Integration {
             .args([new.as_str(), old.as_str()])
             .done()?;
         if !follow.run().is_ok_and(|ended| ended.status.success()) {
-            // Somebody has written there since it was found clean, or the disk or a filter said no.
+            // The worktree was changed since it was found clean, or the disk is full, or a filter failed.
             self.settle().or_trace("settle the integration worktree");
         }
         Ok(())
     }
 
-    /// Refuses when the branch is checked out in a work tree that is not ours: it would be pulled away under somebody.
+    /// Fails if the branch is checked out in another work tree, whose files would no longer match the branch.
     fn refuse_others(&self) -> Result<(), GitError> {
         refuse_others(&self.repo, &self.team, self.path())
     }
 
-    /// Waits for a git whose teamster was killed: it goes on, and must not be judged half-way.
+    /// Waits for a git process that outlived a killed teamster and must not be judged half-way.
     fn wait_for_others(&self) -> Result<(), GitError> {
         let start = Instant::now();
         loop {
@@ -213,15 +214,15 @@ impl Integration {
             if start.elapsed() >= AT_WORK {
                 return Err(GitError::new(
                     GitProblem::Busy,
-                    format!("another git is at work in {}", self.path().display()),
-                    "only the team merges there; end it, and try again",
+                    format!("another git is running in {}", self.path().display()),
+                    "only the team merges there; stop it, and try again",
                 ));
             }
             thread::sleep(PAUSE);
         }
     }
 
-    /// Somebody may have checked something else out there; commits of theirs that are on no branch get one.
+    /// Switches back to the integration branch if something else is checked out; commits that are on no branch get one.
     fn leave_other_branch(&self) -> Result<Option<String>, GitError> {
         let entry =
             registered::at(&self.repo, self.path())?.ok_or_else(|| vanished(self.path()))?;
@@ -249,8 +250,8 @@ impl Integration {
         Ok(salvaged)
     }
 
-    /// Returns whether what is there is a merge that the worktree has not followed all the way: the index is that of
-    /// the branch or of the commit before it, and so is every file, if it is there.
+    /// Returns whether the differences come from a merge whose worktree update was interrupted: the index is that of
+    /// the branch or of its first parent, and so is every existing file.
     fn is_on_the_way(&self) -> Result<bool, GitError> {
         let head = self.head()?;
         let Some(before) = self.repo.resolve(&format!("{head}^1"))? else {
@@ -268,7 +269,7 @@ impl Integration {
         Ok(after.is_disjoint(&earlier))
     }
 
-    /// Returns the files in the worktree that are not those of `commit`; one that is missing is no work of anybody's.
+    /// Returns the files in the worktree that differ from `commit`; a missing file does not count as work.
     fn differing(&self, commit: &CommitId) -> Result<BTreeSet<Vec<u8>>, GitError> {
         self.worktree.with_spare_index(|index| {
             self.worktree
@@ -295,13 +296,13 @@ impl Integration {
         })
     }
 
-    /// Returns the folder in it that corresponds to the project, which may be a folder of the repository.
+    /// Returns the folder in it that corresponds to the project, which may be a subfolder of the repository.
     pub fn work_folder(&self) -> PathBuf {
         self.worktree.work_folder()
     }
 
-    /// Refuses to go on where our worktree is not what it was: whoever put a link or another folder in its place would
-    /// have us set right what is not ours.
+    /// Fails if the worktree was replaced, for instance by a link or another folder: a reset there would destroy
+    /// foreign files.
     pub(super) fn is_still_there(&self) -> Result<(), GitError> {
         match Worktree::named(&self.repo, &self.team, INTEGRATION)? {
             Some(now) if now.path() == self.path() && now.admin() == self.worktree.admin() => {
@@ -311,12 +312,12 @@ impl Integration {
         }
     }
 
-    /// Returns its worktree.
+    /// Returns the underlying worktree.
     pub fn worktree(&self) -> &Worktree {
         &self.worktree
     }
 
-    /// Returns whether `head` is exactly what merging `second` into `first` comes to.
+    /// Returns whether `head` is exactly the merge of `second` into `first`.
     pub fn is_merge_of(
         &self,
         head: &CommitId,
@@ -343,8 +344,8 @@ impl Integration {
         Ok(matches!(merged, MergePrediction::Clean { tree: expected } if expected == *tree))
     }
 
-    /// Puts the branch back to `to`, where the host had left it, if somebody else has moved it. What it was moved to is
-    /// kept under a name of ours, which is returned.
+    /// Moves the branch back to `to`, where the host left it, if another process has moved it. The commit it was moved
+    /// to is kept under a reference, whose name is returned.
     pub fn put_back(&self, to: &CommitId) -> Result<Option<String>, GitError> {
         let dir = team_folder(&self.repo, &self.team)?;
         let _held = hold(&dir, INTEGRATION)?;
@@ -379,8 +380,9 @@ impl Integration {
         Ok(Some(name))
     }
 
-    /// Takes the integration branch back: its worktree and its name go, its commits are kept under a name of ours, so
-    /// that a rejection loses nothing. That name; `None` when there is no such branch. What was begun is finished.
+    /// Removes the integration branch and its worktree after a rejection; its commits are kept under a reference, so
+    /// that no work is lost. Returns that reference; `None` when there is no such branch. An interrupted removal is
+    /// completed.
     pub fn roll_back(repo: &Repo, team: &TeamName) -> Result<Option<String>, GitError> {
         let dir = team_folder(repo, team)?;
         let _held = hold(&dir, INTEGRATION)?;
@@ -392,7 +394,7 @@ impl Integration {
         if let Some(earlier) = repo.resolve(&name)?
             && !repo.is_ancestor(&earlier, &head)?
         {
-            // An earlier run of this name was rejected, too; its work keeps a name.
+            // An earlier run of this name was rejected, too; its work keeps a reference.
             let mut number = 1_u32;
             while repo.resolve(&format!("{name}.was-{number}"))?.is_some() {
                 number += 1;
@@ -407,7 +409,7 @@ impl Integration {
             .args([name.as_str(), head.as_str()])
             .done()?;
         if let Some(integration) = Self::open(repo, team)? {
-            // Everything in it is then in the commit that was just named, or ignored by git, or salvaged.
+            // Everything in it is now in the commit that was just saved, or ignored by git, or salvaged.
             integration.settle()?;
             repo.call()
                 .args(["worktree", "remove", "--force", "--"])
@@ -421,7 +423,7 @@ impl Integration {
     }
 }
 
-/// Refuses when a work tree other than `own` has the integration branch checked out.
+/// Fails if a work tree other than `own` has the integration branch checked out.
 fn refuse_others(repo: &Repo, team: &TeamName, own: &Path) -> Result<(), GitError> {
     let branch = integration_branch(team);
     let other = registered::all(repo)?
@@ -439,7 +441,7 @@ fn refuse_others(repo: &Repo, team: &TeamName, own: &Path) -> Result<(), GitErro
     }
 }
 
-/// Makes sure that what stands in the place of the worktree is the worktree, or nothing.
+/// Makes sure that the folder of the worktree contains the worktree or does not exist.
 fn clear_place(repo: &Repo, team: &TeamName, dir: &Dir) -> Result<Option<String>, GitError> {
     let path = dir.join(INTEGRATION);
     let entry = displaced::finished(repo, &path)?;
@@ -476,7 +478,7 @@ fn clear_place(repo: &Repo, team: &TeamName, dir: &Dir) -> Result<Option<String>
     Ok(None)
 }
 
-/// Makes a branch for a commit that was checked out in a worktree whose folder is gone, if nothing else keeps it.
+/// Creates a branch for a commit that was checked out in a worktree whose folder is gone, if nothing else keeps it.
 fn keep_commit(
     repo: &Repo,
     team: &TeamName,
@@ -494,7 +496,7 @@ fn keep_commit(
     super::salvage::new_branch(repo, team, INTEGRATION, commit).map(Some)
 }
 
-/// Makes the branch from `base`, or finds that the one that is there has begun at it or before it.
+/// Creates the branch from `base`, or checks that an existing one started at it or an ancestor.
 fn ensure_branch(repo: &Repo, team: &TeamName, base: &CommitId) -> Result<(), GitError> {
     refuse_others(
         repo,
@@ -504,7 +506,7 @@ fn ensure_branch(repo: &Repo, team: &TeamName, base: &CommitId) -> Result<(), Gi
     let branch = integration_branch(team);
     let name = head_ref(&branch);
     let Some(tip) = repo.resolve(&name)? else {
-        // An empty old value: it must not be there.
+        // An empty old value means that the branch must not exist yet.
         return repo
             .call()
             .args(["update-ref", &name, base.as_str(), ""])
@@ -521,7 +523,7 @@ fn ensure_branch(repo: &Repo, team: &TeamName, base: &CommitId) -> Result<(), Gi
     let count = unkept_commits(repo, team, std::slice::from_ref(&tip), safe)?;
     Err(GitError::refused(
         format!(
-            "{branch} is there and has not begun at {}: {}",
+            "{branch} already exists and did not start at {}: {}",
             base.short(),
             unmerged_words(count)
         ),

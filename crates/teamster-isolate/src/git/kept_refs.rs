@@ -1,4 +1,4 @@
-//! References of ours that keep commits, and which of these a branch of the user's keeps as well.
+//! References that keep a team's commits, and which of these commits are also on a branch of the user's.
 
 use std::collections::HashSet;
 
@@ -8,23 +8,24 @@ use super::error::GitError;
 use super::names::PINS;
 use super::repo::Repo;
 
-/// A reference of ours that keeps a commit.
+/// A reference that keeps a commit of a team.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeptRef {
-    /// The team whose run made it.
+    /// The team whose run created it.
     pub team: TeamName,
-    /// Its full name.
+    /// The full name of the reference.
     pub name: String,
-    /// What it points to.
+    /// The id of the object that it points to.
     pub object: String,
-    /// When the commit was made, in seconds since 1970; `None` when it is no commit.
+    /// When the commit was made, in seconds since 1970; `None` when the object is not a commit.
     pub made: Option<i64>,
-    /// Whether a branch of the user's has the commit.
+    /// Whether the commit is on a branch of the user's.
     pub is_landed: bool,
 }
 
 impl Repo {
-    /// Returns every reference of ours that keeps a commit, by name. The user's branches are all but those of teams.
+    /// Returns every reference that keeps a team's commit, sorted by name. All branches but those of teams are the
+    /// user's.
     pub fn kept_refs(&self) -> Result<Vec<KeptRef>, GitError> {
         let listed = self
             .call()
@@ -58,7 +59,7 @@ impl Repo {
         Ok(listed.lines().filter_map(kept).collect())
     }
 
-    /// Removes a reference of ours, if it still points to what it did.
+    /// Removes a reference, if it still points to the same object.
     pub fn forget(&self, kept: &KeptRef) -> Result<(), GitError> {
         self.call()
             .args(["update-ref", "-d", &kept.name, &kept.object])

@@ -1,8 +1,8 @@
-//! Landing: the one moment at which a branch of the user's changes, and only forward.
+//! Landing: the only operation that changes a branch of the user's, and only by fast-forward.
 //!
-//! Where the branch is checked out, git itself brings it forward there, so that files, index and branch go together and
-//! git's own rules keep what is not committed; elsewhere the branch is moved with its old value. Everything else that
-//! can be the case is told, and then the user's branch, index, stash and files are as they were.
+//! Where the branch is checked out, git itself fast-forwards it there, so that files, index and branch change together
+//! and git's own rules protect uncommitted files; elsewhere the branch is updated with its old value. Any other
+//! situation is reported, and leaves the user's branch, index, stash and files unchanged.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use super::registered;
 use super::restore::LandingSnapshot;
 use crate::child::say;
 
-/// What git names a branch in that it will come back to.
+/// The files in which git records a branch that it will return to.
 const RETURNS_TO: [&str; 3] = [
     "rebase-merge/head-name",
     "rebase-apply/head-name",
@@ -24,47 +24,47 @@ const RETURNS_TO: [&str; 3] = [
 ];
 const ORIG_HEAD: &str = "ORIG_HEAD";
 
-/// What became of a landing.
+/// The result of a landing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Landed {
     /// The branch is at the commit now.
     Done {
-        /// Where it was before.
+        /// The commit that the branch was at before.
         from: CommitId,
-        /// Where it was checked out and files have changed with it.
+        /// The work tree where it was checked out, whose files have changed with it.
         folder: Option<PathBuf>,
     },
-    /// The branch had all of it already.
+    /// The branch already contained the commit.
     Already,
-    /// The branch has commits that were not there when the work was verified; nothing was changed.
+    /// The branch has commits that were added after the work was verified; nothing was changed.
     Moved {
-        /// Where it is.
+        /// The current tip of the branch.
         now: CommitId,
     },
-    /// Git refused because of what the user has there. Nothing was changed but the files that are named.
+    /// Git refused because of the user's uncommitted files. Nothing was changed but the files named in `changed`.
     Refused {
-        /// What git said.
+        /// Git's message.
         why: String,
-        /// What to run when that is out of the way.
+        /// The command to run once the obstacle is removed.
         command: String,
-        /// Files of the user's that git has changed before it failed, and that could not be put back.
+        /// Files of the user's that git changed before it failed, and that could not be restored.
         changed: Option<NotRestored>,
     },
-    /// There is no such branch any more; nothing was changed.
+    /// The branch no longer exists; nothing was changed.
     Gone,
 }
 
-/// Files that are not as they were before a landing that failed.
+/// Files that could not be restored after a failed landing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotRestored {
-    /// The files, from the root of the work tree.
+    /// The files, relative to the root of the work tree.
     pub files: Vec<PathBuf>,
-    /// What puts them back.
+    /// The command that restores them.
     pub command: String,
 }
 
 impl Integration {
-    /// Brings a branch of the user's forward to `commit`, which must be in the integration branch.
+    /// Fast-forwards a branch of the user's to `commit`, which must be on the integration branch.
     pub fn land(&self, branch: &str, commit: &CommitId) -> Result<Landed, GitError> {
         let Some(tip) = self.user_branch(branch)? else {
             return Ok(Landed::Gone);
@@ -90,7 +90,7 @@ impl Integration {
         }
     }
 
-    /// In the work tree that has the branch checked out.
+    /// Lands in the work tree that has the branch checked out.
     fn forward_there(
         &self,
         branch: &str,
@@ -105,7 +105,7 @@ impl Integration {
         };
         if !folder.is_dir() {
             let why = format!(
-                "{branch} is checked out in {}, which is not there",
+                "{branch} is checked out in {}, which does not exist",
                 folder.display()
             );
             return Ok(refused(why, None));
@@ -117,8 +117,8 @@ impl Integration {
         };
         let was = orig_head()?;
         let before = LandingSnapshot::note(self, folder, tip, commit)?;
-        // Settings of the user's must not turn this into something else: stash what is not committed, make another
-        // commit than the one that was verified, or write over a file because git was told to ignore it.
+        // The user's settings must not turn this into something else: stash uncommitted files, create another commit
+        // than the verified one, or overwrite an ignored file.
         let merge = at()
             .args(["merge", "--quiet", "--ff-only", "--no-squash", "--commit"])
             .args(["--no-autostash", "--no-overwrite-ignore", "--no-stat"])
@@ -135,7 +135,7 @@ impl Integration {
                 folder: Some(folder.to_owned()),
             });
         }
-        // git notes where it started even if it then refuses; that is the user's note of something else.
+        // git sets ORIG_HEAD even if it then refuses; the user's value is restored.
         if orig_head()? != was {
             match &was {
                 Some(was) => at().args(["update-ref", ORIG_HEAD, was.as_str()]).done()?,
@@ -151,14 +151,13 @@ impl Integration {
                     command: before.command(&files),
                     files,
                 });
-                let why =
-                    why.unwrap_or_else(|| format!("{branch} is not checked out there any more"));
+                let why = why.unwrap_or_else(|| format!("{branch} is no longer checked out there"));
                 Ok(refused(why, changed))
             }
         }
     }
 
-    /// Lands where nobody has the branch checked out.
+    /// Lands a branch that is not checked out anywhere.
     fn forward_elsewhere(
         &self,
         branch: &str,
@@ -192,7 +191,7 @@ impl Integration {
         }
     }
 
-    /// Returns a work tree in which something unfinished will set the branch when it ends: a rebase or a bisection.
+    /// Returns a work tree in which an unfinished rebase or bisection will set the branch when it ends.
     fn returning_to(&self, branch: &str) -> Result<Option<(PathBuf, &'static str)>, GitError> {
         let full = format!("{HEADS}{branch}");
         for entry in registered::all(&self.repo)? {
@@ -200,7 +199,7 @@ impl Integration {
                 .repo
                 .call_in(&entry.path)
                 .args(["rev-parse", "--absolute-git-dir"]);
-            // One whose folder is gone has nothing unfinished that could still end.
+            // A worktree whose folder is gone has no unfinished operation that could still end.
             let Ok(admin) = own.path() else { continue };
             for file in RETURNS_TO {
                 let path = admin.join(file);
@@ -228,7 +227,7 @@ impl Integration {
     }
 }
 
-/// Returns what a person runs to land it by hand.
+/// Returns the command with which a user lands the commit by hand.
 fn command(folder: &Path, commit: &CommitId) -> String {
     let args: [OsString; 5] = [
         "-C".into(),

@@ -1,4 +1,4 @@
-//! All worktrees of a team, and what each of them holds.
+//! All worktrees of a team, and the unsaved work in each of them.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -15,34 +15,34 @@ use super::worktree::{
     KeepRule, Removal, Worktree, hold, team_folder, unkept_commits, unmerged_words,
 };
 
-/// What a worktree is.
+/// The purpose of a worktree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WorktreeKind {
-    /// A worker's own.
+    /// The worktree of a worker.
     Worker(WorkerName),
-    /// One that was moved aside.
+    /// A worker's worktree that was moved aside.
     Kept(WorkerName),
-    /// Where finished tasks are merged.
+    /// The worktree in which finished tasks are merged.
     Integration,
-    /// A tree for checks. Nothing in it is anybody's work.
+    /// A worktree for checks, which never contains anybody's work.
     Checks,
-    /// What was salvaged: a branch only.
+    /// Salvaged work: a branch only.
     Salvaged,
-    /// Nothing that we made.
+    /// Anything that teamster did not create.
     Foreign,
 }
 
-/// What is in the folder.
+/// The state of a worktree's folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WorktreeState {
-    /// All of it is committed.
+    /// Everything is committed.
     Clean,
-    /// Something is not.
+    /// Something is not committed.
     Dirty {
         /// What is not committed.
         why: String,
     },
-    /// There is no folder any more, or there never was one: only a branch is left.
+    /// There is no folder: only a branch is left.
     Gone,
     /// It cannot be judged.
     Unknown {
@@ -51,35 +51,35 @@ pub enum WorktreeState {
     },
 }
 
-/// One worktree, or a branch that was left of one.
+/// A worktree, or a branch left of one.
 #[derive(Clone, Debug)]
 pub struct ListedWorktree {
-    /// Its team.
+    /// The team of the worktree.
     pub team: TeamName,
     /// Its name in the team's folder.
     pub name: String,
-    /// What it is.
+    /// The purpose of the worktree.
     pub kind: WorktreeKind,
-    /// Where its folder is, or was.
+    /// The path of the folder, which may be gone.
     pub path: PathBuf,
-    /// Its branch, where there is one.
+    /// The branch, if there is one.
     pub branch: Option<String>,
-    /// What is checked out, or the end of the branch.
+    /// The commit that is checked out, or the tip of the branch.
     pub head: Option<CommitId>,
-    /// What is in the folder.
+    /// The state of the folder.
     pub state: WorktreeState,
-    /// How many commits are neither in the integration branch nor in one of the user's.
+    /// How many commits are neither on the integration branch nor on a branch of the user's.
     pub unmerged: u64,
-    /// How many of these are no finished task's either.
+    /// How many of these are not pinned by a finished task either.
     pub unpinned: u64,
 }
 
 impl ListedWorktree {
-    /// Returns why it is not to be removed; `None` when it is clean and merged.
+    /// Returns why it must not be removed; `None` when it is clean and merged.
     pub fn holds(&self) -> Option<String> {
         match &self.state {
             _ if self.kind == WorktreeKind::Foreign => {
-                Some("it is not a worktree of ours".to_owned())
+                Some("it is not a worktree of teamster".to_owned())
             }
             _ if self.kind == WorktreeKind::Checks => None,
             WorktreeState::Dirty { why } | WorktreeState::Unknown { why } => Some(why.clone()),
@@ -90,7 +90,7 @@ impl ListedWorktree {
         }
     }
 
-    /// Removes it, if it is clean and merged at this moment too.
+    /// Removes it, if it is still clean and merged.
     pub fn remove_if_safe(&self, repo: &Repo) -> Result<Removal, GitError> {
         if let Some(why) = self.holds() {
             return Ok(Removal::Kept { why });
@@ -107,12 +107,12 @@ impl ListedWorktree {
         self.remove_rest(repo)
     }
 
-    /// Removes what is left when the folder is gone: git's own record and the branch.
+    /// Removes what is left when the folder is gone: git's record and the branch.
     fn remove_rest(&self, repo: &Repo) -> Result<Removal, GitError> {
         let dir = team_folder(repo, &self.team)?;
         let _held = hold(&dir, &self.name)?;
         if dir.stamp(&self.name)?.is_some() {
-            let why = "it is being made at this moment".to_owned();
+            let why = "it is being created right now".to_owned();
             return Ok(Removal::Kept { why });
         }
         if let Some(entry) = registered::at(repo, &self.path)? {
@@ -168,7 +168,7 @@ pub fn teams(repo: &Repo) -> Result<Vec<TeamName>, GitError> {
     Ok(found.iter().filter_map(|name| name.parse().ok()).collect())
 }
 
-/// Returns every worktree of a team, and every branch that was left of one, by name.
+/// Returns every worktree of a team, and every branch left of one, sorted by name.
 pub fn list(repo: &Repo, team: &TeamName) -> Result<Vec<ListedWorktree>, GitError> {
     let folder = layout::team_worktrees(repo.project(), team);
     let entries: Vec<RegisteredWorktree> = registered::all(repo)?
@@ -273,7 +273,7 @@ fn kind_of(name: &str) -> WorktreeKind {
     }
 }
 
-/// Whatever stands in the team's folder, but for files of our own.
+/// Returns every entry of the team's worktree folder, except teamster's own files.
 fn folders(repo: &Repo, team: &TeamName) -> Result<Vec<String>, GitError> {
     let Some(dir) = beneath(repo, &layout::worktree_folders(team))? else {
         return Ok(Vec::new());

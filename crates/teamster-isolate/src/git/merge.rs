@@ -1,7 +1,7 @@
-//! The merge train: one commit after the other into the integration branch, each predicted first.
+//! The merge train: one commit after the other is merged into the integration branch, each after a prediction.
 //!
-//! What `git merge-tree` predicts is what is committed, tree for tree. So nothing is ever merged that was not seen to
-//! be clean, and a merge needs no work tree that could be left half-way.
+//! The tree that `git merge-tree` predicts is exactly the one that is committed. So only merges that are known to be
+//! clean are made, and a merge needs no work tree that could be left half-way.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -16,49 +16,50 @@ use super::integration::Integration;
 use super::names::{BRANCHES, CommitId, head_ref};
 use super::worktree::{Worktree, hold, team_folder};
 
-/// What a merge would come to.
+/// The predicted result of a merge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MergePrediction {
-    /// All of it is there already.
+    /// The commit is already merged.
     Already,
-    /// It fits; the tree that comes of it.
+    /// The merge is clean.
     Clean {
-        /// The id of the tree.
+        /// The id of the resulting tree.
         tree: String,
     },
-    /// Both sides have changed the same.
+    /// Both sides have changed the same lines or files.
     Conflict {
-        /// Where, by path in the repository.
+        /// The conflicting files, relative to the root of the repository.
         files: Vec<PathBuf>,
     },
-    /// The two have no beginning in common.
+    /// The two commits have no common ancestor.
     Unrelated,
 }
 
-/// What became of a merge.
+/// The result of a merge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MergeOutcome {
-    /// All of it was there already, and nothing was done.
+    /// The commit was already merged; nothing was done.
     Already,
-    /// It was merged by this commit, which is the new end of the integration branch.
+    /// It was merged by this commit, which is the new tip of the integration branch.
     Made(CommitId),
-    /// The integration branch does not end where the caller has left it: somebody else has moved it. Nothing was done.
+    /// The integration branch is not at the commit that the caller expects: another process has moved it. Nothing was
+    /// done.
     Moved,
-    /// It does not fit, and nothing was changed.
+    /// There is a conflict, and nothing was changed.
     Conflict {
-        /// Where; empty when the two have no beginning in common.
+        /// The conflicting files; empty when the two commits have no common ancestor.
         files: Vec<PathBuf>,
     },
 }
 
 impl Integration {
-    /// Returns what merging `commit` into the integration branch would come to. Changes nothing.
+    /// Predicts the result of merging `commit` into the integration branch. Changes nothing.
     pub fn predict(&self, commit: &CommitId) -> Result<MergePrediction, GitError> {
         self.predict_on(&self.head()?, commit)
     }
 
-    /// Merges the commit of a finished task into the integration branch, which must end at `onto`. To do it twice does
-    /// nothing the second time.
+    /// Merges the commit of a finished task into the integration branch, whose tip must be `onto`. A repeated call has
+    /// no effect.
     pub fn merge(
         &self,
         onto: &CommitId,
@@ -77,8 +78,8 @@ impl Integration {
         )
     }
 
-    /// Merges what the user's branch has got since into the integration branch, which must end at `onto`, so that it
-    /// can land there again.
+    /// Merges new commits of the user's branch into the integration branch, whose tip must be `onto`, so that it can
+    /// land there again.
     pub fn bring_up_to_date(
         &self,
         onto: &CommitId,
@@ -87,7 +88,7 @@ impl Integration {
         let tip = self.user_branch(branch)?.ok_or_else(|| {
             GitError::failed(
                 format!("there is no branch {branch} any more"),
-                "`git branch` shows those there are",
+                "`git branch` lists the branches",
             )
         })?;
         self.join(
@@ -97,7 +98,7 @@ impl Integration {
         )
     }
 
-    /// Returns the end of a branch of the user's; `None` when there is no such branch.
+    /// Returns the tip of a branch of the user's; `None` when there is no such branch.
     pub(super) fn user_branch(&self, branch: &str) -> Result<Option<CommitId>, GitError> {
         let name = head_ref(branch);
         let is_name = self
@@ -108,16 +109,16 @@ impl Integration {
             .unwrap_or(false);
         if !is_name || branch.starts_with(BRANCHES) {
             return Err(GitError::refused(
-                format!("{branch:?} is not the name of a branch that is yours"),
+                format!("{branch:?} is not the name of one of your branches"),
                 "name it as `git branch` shows it",
             ));
         }
         self.repo.resolve(&name)
     }
 
-    /// Returns the branch is moved by one update that names its old end, so a merge has happened or it has not,
-    /// whatever becomes of the worktree afterwards: a full disk or a filter that fails keeps the worktree from
-    /// following, and [`Integration::recover`] brings it there later.
+    /// Merges `commit` into the branch. The branch is moved by a single update that names its old tip, so the merge has
+    /// happened or not, whatever happens to the worktree afterwards: if a full disk or a failing filter keeps the
+    /// worktree from being updated, [`Integration::recover`] does that later.
     fn join(
         &self,
         onto: &CommitId,
@@ -140,7 +141,7 @@ impl Integration {
         match self.advance(onto, &made, &message[0]) {
             Ok(()) => Ok(MergeOutcome::Made(made)),
             Err(error) => match self.head()? {
-                // The update was made, and only the answer to it was lost.
+                // The update was made, and only its result was lost.
                 head if head == made => Ok(MergeOutcome::Made(made)),
                 head if head != *onto => Ok(MergeOutcome::Moved),
                 _ => Err(error),
@@ -148,7 +149,7 @@ impl Integration {
         }
     }
 
-    /// Returns what merging `commit` into `head` would come to. Changes nothing.
+    /// Predicts the result of merging `commit` into `head`. Changes nothing.
     pub fn predict_on(
         &self,
         head: &CommitId,
@@ -159,8 +160,8 @@ impl Integration {
 }
 
 impl Worktree {
-    /// Returns a commit that has all of `onto` and all of `commit`: one of the two, or a merge that is made without
-    /// touching a file or a branch. What conflicts is [`MergeOutcome::Conflict`], and nothing is made.
+    /// Returns a commit that contains both `onto` and `commit`: one of the two, or a merge that is made without
+    /// touching a file or a branch. On a conflict it returns [`MergeOutcome::Conflict`], and makes no commit.
     pub fn combine(
         &self,
         onto: &CommitId,
@@ -180,7 +181,7 @@ impl Worktree {
         Ok(MergeOutcome::Made(made))
     }
 
-    /// Commits a tree as the merge of two commits. No branch moves.
+    /// Commits a tree as the merge of two commits. No branch is moved.
     fn commit_merge(
         &self,
         tree: &str,
@@ -196,7 +197,7 @@ impl Worktree {
         call.arg(tree).commit()
     }
 
-    /// Returns what merging `commit` into `head` would come to, by the rules of this worktree. Changes nothing.
+    /// Predicts the result of merging `commit` into `head` by the rules of this worktree. Changes nothing.
     pub(super) fn predict(
         &self,
         head: &CommitId,

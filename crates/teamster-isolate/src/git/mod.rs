@@ -1,10 +1,9 @@
-//! Calls git by its command line: the repository, each worker's worktree, what a worker has changed, and the merge train.
+//! Calls git by its command line: the repository, each worker's worktree, a worker's changes, and the merge train.
 //!
-//! What always holds: the user's index, stash and checked-out branch are never touched, but for [`Integration::land`],
-//! which a person has asked for; no hook, no `fsmonitor` and no
-//! diff program that a repository's settings name is ever run by us; nothing is forced, so a worktree with work in it
-//! is moved aside or left alone, never deleted. Filters such as git-lfs do run, because without them a commit would be
-//! wrong.
+//! Invariants: the user's index, stash and checked-out branch are never touched, except by [`Integration::land`], which
+//! a user has requested; teamster runs no hook, no `fsmonitor` and no diff program that a repository's settings name;
+//! nothing is forced, so a worktree with unsaved work is moved aside or left alone, never deleted. Filters such as
+//! git-lfs do run, because without them a commit would be wrong.
 
 mod changes;
 mod check_tree;

@@ -1,4 +1,5 @@
-//! Names in git: commits, branches, references of ours. All are built from checked names, so none can be an option.
+//! Names in git: commits, branches, teamster's references. All are built from validated names, so none can be mistaken
+//! for an option.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,7 +7,7 @@ use std::str::FromStr;
 use teamster_fs::layout::INTEGRATION;
 use teamster_types::{TaskId, TeamName, WorkerName};
 
-/// The id of a commit: 40 or 64 hexadecimal digits, in full.
+/// A full commit id: 40 or 64 hexadecimal digits.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CommitId(String);
 
@@ -16,7 +17,7 @@ impl CommitId {
         &self.0
     }
 
-    /// Returns the first digits, for people.
+    /// Returns the abbreviated id, for display.
     pub fn short(&self) -> &str {
         &self.0[..12]
     }
@@ -28,7 +29,7 @@ impl fmt::Display for CommitId {
     }
 }
 
-/// A text that is no commit's id.
+/// The text is not a commit id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a commit's id has 40 or 64 hexadecimal digits")]
 pub struct NoCommitId;
@@ -48,11 +49,11 @@ impl FromStr for CommitId {
     }
 }
 
-/// What the names of all branches of ours begin with.
+/// The prefix of all of teamster's branches.
 pub(crate) const BRANCHES: &str = "omc-team/";
-/// What the full names of branches begin with.
+/// The prefix of the full names of branches.
 pub(crate) const HEADS: &str = "refs/heads/";
-/// What the full names of our references that keep commits begin with.
+/// The prefix of teamster's references that keep commits.
 pub(crate) const PINS: &str = "refs/teamster/";
 
 /// Returns the branch of a worker.
@@ -75,7 +76,7 @@ pub(crate) fn head_ref(branch: &str) -> String {
     format!("{HEADS}{branch}")
 }
 
-/// Returns the branch that keeps what a worktree held at one moment; the first has number 1.
+/// Returns the branch that keeps salvaged work of a worktree; numbers start at 1.
 pub(crate) fn salvage_branch(team: &TeamName, name: &str, number: u32) -> String {
     team_branch(team, &format!("{name}.salvaged-{number}"))
 }
@@ -85,42 +86,42 @@ pub fn pin_ref(team: &TeamName, task: &TaskId) -> String {
     format!("{PINS}{team}/task-{task}")
 }
 
-/// Returns the reference that keeps what somebody has moved the integration branch to.
+/// Returns the reference that keeps the commit to which another process has moved the integration branch.
 pub(crate) fn moved_ref(team: &TeamName, number: u32) -> String {
     format!("{PINS}{team}/moved-{number}")
 }
 
-/// Returns the reference that keeps the work of a run that a person did not want.
+/// Returns the reference that keeps the work of a rejected run.
 pub(crate) fn rejected_ref(team: &TeamName) -> String {
     format!("{PINS}{team}/rejected")
 }
 
-/// Returns where the commit that a task was pinned to before goes.
+/// Returns the reference that keeps the commit that a task was pinned to before.
 pub(crate) fn former_pin_ref(team: &TeamName, task: &TaskId, number: u32) -> String {
     format!("{PINS}{team}/task-{task}.was-{number}")
 }
 
-/// Returns the reference that keeps what came of an attempt that did not end well.
+/// Returns the reference that keeps the commit of a failed attempt.
 pub(crate) fn attempt_ref(team: &TeamName, task: &TaskId, number: u64) -> String {
     format!("{PINS}{team}/task-{task}.attempt-{number}")
 }
 
-/// Returns the reference under which a result travels that nobody else's can replace.
+/// Returns the reference under which a result is shared, and which no other worker's result can replace.
 pub(crate) fn result_ref(team: &TeamName, task: &TaskId, commit: &CommitId) -> String {
     format!("{PINS}{team}/task-{task}.commit-{commit}")
 }
 
-/// Returns what the references of all attempts of a task that did not end well look like, as git's pattern.
+/// Returns the git pattern for the references of all failed attempts of a task.
 pub(crate) fn attempts_of(team: &TeamName, task: &TaskId) -> String {
     format!("{PINS}{team}/task-{task}.attempt-*")
 }
 
-/// Returns what the names of all pins of a team begin with.
+/// Returns the prefix of all pins of a team.
 pub(crate) fn pins(team: &TeamName) -> String {
     format!("{PINS}{team}/")
 }
 
-/// Returns all pins of a team, as git's pattern.
+/// Returns the git pattern for all pins of a team.
 pub(crate) fn pins_of(team: &TeamName) -> String {
     format!("{}*", pins(team))
 }

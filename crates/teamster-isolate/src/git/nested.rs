@@ -1,6 +1,7 @@
-//! Repositories in a worktree: submodules, and those that an agent made. A commit has no more of them than a name and a
-//! commit, so what they hold must be looked at by itself.
+//! Nested repositories in a worktree: submodules, and repositories that an agent created. A commit only contains their
+//! path and commit id, so their content has to be checked separately.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fmt;
 use std::os::unix::ffi::OsStrExt;
@@ -17,18 +18,18 @@ use super::registered;
 use super::repo::Repo;
 use super::worktree::{Worktree, named_in};
 
-/// The mode of an entry that is a repository.
+/// The mode of an entry that is a repository (a gitlink).
 const GITLINK: &[u8] = b"160000 ";
 const DOT_GIT: &str = ".git";
 
-/// What a repository in a worktree holds that is nowhere else.
+/// Work in a nested repository that exists nowhere else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NestedWork {
     /// Files, although the submodule is not checked out there.
     Files,
-    /// Files that are not as in its commit.
+    /// Files that differ from its commit.
     Changes,
-    /// Commits that no remote of it has.
+    /// Commits that are on none of its remotes.
     Commits,
 }
 
@@ -36,14 +37,14 @@ impl fmt::Display for NestedWork {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Files => "files in the folder of a submodule that is not checked out",
-            Self::Changes => "changes inside a repository in the repository",
-            Self::Commits => "commits of a repository in the repository that no remote of it has",
+            Self::Changes => "changes inside a nested repository",
+            Self::Commits => "commits of a nested repository that none of its remotes has",
         })
     }
 }
 
 impl FreshIndex {
-    /// Returns every repository in the worktree that holds something, by its path.
+    /// Returns every nested repository with such work, by its path.
     pub(super) fn nested_work(&self) -> Result<Vec<(String, NestedWork)>, GitError> {
         let mut found = Vec::new();
         for path in gitlinks(self.call())? {
@@ -59,7 +60,7 @@ impl FreshIndex {
         Ok(found)
     }
 
-    /// Returns whether a file in another repository is not as in its commit, whatever its index says.
+    /// Returns whether a file in a nested repository differs from its commit, whatever its index says.
     fn differs_in(&self, folder: &Path) -> Result<bool, GitError> {
         let index = self.nested_index()?;
         let call = self.call_in(folder, &index)?;
@@ -70,7 +71,7 @@ impl FreshIndex {
     }
 }
 
-/// Returns the paths of the repositories that an index has.
+/// Returns the paths of the repositories in an index.
 fn gitlinks(call: GitCommand) -> Result<Vec<Vec<u8>>, GitError> {
     let listed = call.args(["ls-files", "--stage", "-z"]).bytes()?;
     Ok(listed
@@ -84,7 +85,7 @@ fn gitlinks(call: GitCommand) -> Result<Vec<Vec<u8>>, GitError> {
 }
 
 fn holds_files(folder: &Path) -> Result<bool, GitError> {
-    // What stands there instead of a folder is a change that git sees.
+    // Anything but a folder in its place is a change that git reports itself.
     if !folder.is_dir() || folder.is_symlink() {
         return Ok(false);
     }
@@ -103,13 +104,13 @@ fn has_own_commits(call: GitCommand) -> Result<bool, GitError> {
 }
 
 impl Repo {
-    /// Returns a call in the repository whose work tree is `folder`; `None` when there is none.
+    /// Returns a git command in the repository whose work tree is `folder`; `None` when there is none.
     fn nested(&self, folder: &Path) -> Result<Option<GitCommand>, GitError> {
         if folder.is_symlink() || !folder.join(DOT_GIT).exists() {
             return Ok(None);
         }
         let call = self.call_in(folder);
-        // A `.git` that is no repository makes git look further up, where it finds another one.
+        // If `.git` is not a valid repository, git searches the parent folders and finds another one.
         let ended = call
             .clone()
             .args(["rev-parse", "--show-prefix", "--verify", "HEAD"])
@@ -118,26 +119,51 @@ impl Repo {
         Ok(is_top.then_some(call))
     }
 
-    /// Returns the repositories in the repository that a commit brings along since it and `other` went apart, and does not
-    /// register as submodules: whoever gets the commit gets nothing but their names.
+    /// Returns the nested repositories that a commit has added since its merge base with `other` without registering
+    /// them as submodules: a clone of the commit contains nothing but their paths.
     pub fn nested_since_fork(
         &self,
         other: &CommitId,
         commit: &CommitId,
     ) -> Result<Vec<String>, GitError> {
-        let entries = self.entries_since_fork(other, commit)?;
-        if entries.iter().any(|entry| entry.path == b".gitmodules") {
+        let mut added = self.entries_since_fork(other, commit)?;
+        added.retain(|entry| entry.is_new && entry.repository.is_some());
+        if added.is_empty() {
             return Ok(Vec::new());
         }
-        Ok(entries
+        let registered = self.submodules_of(commit)?;
+        added.retain(|entry| !registered.contains(&entry.path));
+        Ok(added
             .iter()
-            .filter(|entry| entry.is_new && entry.repository.is_some())
             .map(|entry| String::from_utf8_lossy(&entry.path).into_owned())
             .collect())
     }
 
-    /// Returns the repositories in the repository that a commit brings along since it and `other` went apart, at a commit
-    /// that nobody can fetch as far as can be told here: no remote-tracking branch of any checkout of them has it.
+    /// Returns the paths that `.gitmodules` registers in a commit. A missing or malformed file registers none.
+    fn submodules_of(&self, commit: &CommitId) -> Result<BTreeSet<Vec<u8>>, GitError> {
+        let ended = self
+            .call()
+            .args(["config", "--blob"])
+            .arg(format!("{commit}:.gitmodules"))
+            .args(["-z", "--get-regexp", r"^submodule\..*\.path$"])
+            .run()?;
+        if !ended.status.success() {
+            return Ok(BTreeSet::new());
+        }
+        // Each entry is its key, a newline and its value.
+        let path = |entry: &[u8]| {
+            let at = entry.iter().position(|byte| *byte == b'\n')?;
+            Some(entry[at + 1..].to_vec())
+        };
+        Ok(ended
+            .stdout
+            .split(|byte| *byte == 0)
+            .filter_map(path)
+            .collect())
+    }
+
+    /// Returns the nested repositories that a commit has added or changed since its merge base with `other`, at a
+    /// commit that others probably cannot fetch: no remote-tracking branch of any local checkout contains it.
     pub fn unfetchable_since_fork(
         &self,
         other: &CommitId,
@@ -171,8 +197,8 @@ impl Repo {
         Ok(false)
     }
 
-    /// Refuses a commit of which others could not get everything. What is not even registered as a submodule is for
-    /// the host to refuse: no second attempt makes up for that.
+    /// Fails if others could not fetch a commit completely. A nested repository that is not registered as a submodule
+    /// is refused by the host: another attempt would not help.
     pub fn refuse_unfetchable(&self, base: &CommitId, commit: &CommitId) -> Result<(), GitError> {
         let unregistered = self.nested_since_fork(base, commit)?;
         let mut names = self.unfetchable_since_fork(base, commit)?;
@@ -188,12 +214,12 @@ impl Repo {
     }
 }
 
-/// What is wrong with a repository in the repository that nobody else can get.
+/// The explanation for a nested repository that others cannot fetch.
 pub const UNFETCHABLE: &str =
-    "it made a repository in the repository, or a commit in one, that nobody else can fetch";
+    "it added a nested repository, or a commit in one, that others cannot fetch";
 
 impl Worktree {
-    /// Lets the submodules of a worktree that was moved know where they are now.
+    /// Updates the paths in the submodules of a worktree that was moved.
     pub(super) fn repair_submodules(&self) -> Result<(), GitError> {
         for path in gitlinks(self.call())? {
             let folder = self.path().join(OsStr::from_bytes(&path));

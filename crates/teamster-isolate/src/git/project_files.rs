@@ -1,4 +1,4 @@
-//! The files of the user's own work tree as they are at a moment, for a team that works in it.
+//! The current files of the user's own work tree, for a team that works directly in it.
 
 use teamster_fs::layout;
 use teamster_types::TeamName;
@@ -9,12 +9,12 @@ use super::repo::Repo;
 use super::worktree::team_folder;
 use crate::OrTrace as _;
 
-/// The name of the index that is made for a look, before what makes it unique.
+/// The name prefix of the temporary index.
 const INDEX: &str = "project";
 
 impl Repo {
-    /// Returns the files of the project as they are now, as a tree of git: committed or not, known to git or new, without what
-    /// it ignores. The user's index and branches are not touched.
+    /// Returns the current files of the project as a git tree: committed or not, tracked or new, without ignored ones.
+    /// The user's index and branches are not touched.
     pub fn files_now(&self, team: &TeamName) -> Result<CommitId, GitError> {
         let dir = team_folder(self, team)?;
         let name = layout::spare_index(INDEX);

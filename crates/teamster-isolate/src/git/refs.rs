@@ -1,4 +1,4 @@
-//! The references of a repository that are not ours: what they are, and what became of them.
+//! The user's references in a repository, and how they have changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,14 +7,14 @@ use super::inspect::names;
 use super::names::{BRANCHES, CommitId, HEADS};
 use super::repo::Repo;
 
-/// Names and ids for one call: the system takes about 2 MB of arguments.
+/// The number of names and ids for one call: the system limits arguments to about 2 MB.
 const CHUNK: usize = 500;
 
 /// The user's branches, tags and stash by their full names, and what is checked out as `HEAD`.
 pub type Refs = BTreeMap<String, String>;
 
 impl Repo {
-    /// Returns the references of the user's as they are now. What a fetch brings (`refs/remotes`) is not among them.
+    /// Returns the user's current references. Remote-tracking ones (`refs/remotes`) are not included.
     pub fn refs(&self) -> Result<Refs, GitError> {
         let text = self
             .call()
@@ -42,12 +42,12 @@ impl Repo {
         Ok(refs)
     }
 
-    /// Returns those of `commits` that are not `head` and no ancestor of it. One that is not in the repository is among
-    /// them.
+    /// Returns those of `commits` that are neither `head` nor an ancestor of it, including those that are not in the
+    /// repository.
     pub fn not_in(&self, commits: &[CommitId], head: &CommitId) -> Result<Vec<CommitId>, GitError> {
         let mut outside = Vec::new();
         for chunk in commits.chunks(CHUNK) {
-            // One call tells that all of them are in, which is what almost always is so.
+            // One call suffices for the usual case that all of them are ancestors.
             let more = self
                 .call()
                 .args(["rev-list", "--count", "--max-count=1"])
@@ -73,7 +73,7 @@ impl Repo {
         Ok(outside)
     }
 
-    /// Returns those of `files` that have conflict markers in `commit` and had none in `before`.
+    /// Returns those of `files` that have conflict markers in `commit` but not in `before`.
     pub fn with_conflict_markers(
         &self,
         before: &CommitId,
@@ -110,9 +110,9 @@ impl Repo {
         Ok(found)
     }
 
-    /// Returns what bringing `other` into `base` would change, and `commit`, which was to do that, has left as it is in
-    /// `base`: first the files that fit without a conflict, then those that do not. `None` for the latter when at least
-    /// one of them was changed, because how a conflict is resolved is for whoever resolves it.
+    /// Returns the files that a merge of `other` into `base` would change, but that `commit`, which should contain this
+    /// merge, left as in `base`: first the files without a conflict, then those with one. The latter are `None` if any
+    /// conflicting file was changed, because its resolution cannot be judged here.
     pub fn left_out(
         &self,
         base: &CommitId,
@@ -147,7 +147,7 @@ impl Repo {
         Ok((clean, is_none_done.then_some(conflicting)))
     }
 
-    /// Returns the branches of the user's that have a commit, by their short names.
+    /// Returns the short names of the user's branches that contain a commit.
     pub fn branches_with(&self, commit: &CommitId) -> Result<Vec<String>, GitError> {
         let text = self
             .call()

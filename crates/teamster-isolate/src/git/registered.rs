@@ -1,4 +1,4 @@
-//! The worktrees that git knows of.
+//! The worktrees registered in git.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -12,9 +12,9 @@ use super::error::GitError;
 use super::names::{CommitId, HEADS, head_ref};
 use super::repo::Repo;
 
-/// What git writes as the reason while it makes a worktree; a killed git leaves it.
+/// The lock reason that git writes while it creates a worktree; a killed git leaves it behind.
 const BEING_MADE: &str = "initializing";
-/// What git says about a record that it cannot read past.
+/// The part of git's message about a record that it cannot read.
 pub(super) const UNREADABLE: &str = "/commondir";
 const PATIENCE: Duration = Duration::from_secs(15);
 const PAUSE: Duration = Duration::from_millis(5);
@@ -22,27 +22,27 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// A worktree as git lists it.
 #[derive(Clone, Debug)]
 pub(super) struct RegisteredWorktree {
-    /// Where it is, or was.
+    /// The path of the worktree, which may be gone.
     pub(super) path: PathBuf,
-    /// What is checked out; `None` when that was never settled.
+    /// The commit that is checked out; `None` when HEAD was never written.
     pub(super) head: Option<CommitId>,
     /// The branch, without `refs/heads/`.
     pub(super) branch: Option<String>,
-    /// Why nobody may move it.
+    /// Why the worktree is locked.
     pub(super) locked: Option<String>,
 }
 
 impl RegisteredWorktree {
-    /// Returns whether the git that made it has not finished.
+    /// Returns whether git has not finished creating the worktree.
     pub(super) fn is_being_made(&self) -> bool {
         self.locked.as_deref() == Some(BEING_MADE)
     }
 }
 
-/// Returns all worktrees that git knows of; the user's own are among them.
+/// Returns all worktrees that git knows of, including the user's own.
 ///
-/// A git that is killed at a bad moment while it makes a worktree leaves a record that no git can read past. One that
-/// lives is in that state for a moment only.
+/// A git process that is killed at a bad moment while it creates a worktree leaves a record that makes every later git
+/// fail. A running one is in that state for a moment only.
 pub(super) fn all(repo: &Repo) -> Result<Vec<RegisteredWorktree>, GitError> {
     let start = Instant::now();
     loop {
@@ -61,7 +61,7 @@ pub(super) fn all(repo: &Repo) -> Result<Vec<RegisteredWorktree>, GitError> {
         }
         match proc::started_with(&["worktree", "add"]) {
             Some(pids) if !pids.is_empty() => thread::sleep(PAUSE),
-            // Whoever began has ended since the list was read, or was killed.
+            // The process that created the worktree has finished since the list was read, or was killed.
             Some(_) if clear_beginnings(repo)? => {}
             Some(_) => return Err(call.failed(&ended)),
             None => thread::sleep(PAUSE),
@@ -69,8 +69,8 @@ pub(super) fn all(repo: &Repo) -> Result<Vec<RegisteredWorktree>, GitError> {
     }
 }
 
-/// Corrects the path of the main work tree: git lists it by its git folder where the two lie apart (`git init
-/// --separate-git-dir`, a submodule). When the project is in the main work tree its real place is known.
+/// Corrects the path of the main work tree: git lists its git folder instead where the two are separate (`git init
+/// --separate-git-dir`, a submodule). When the project is in the main work tree, the real path is known.
 fn correct_main(repo: &Repo, main: &mut RegisteredWorktree) -> Result<(), GitError> {
     if main.path == repo.common() {
         let own = repo.call().args(["rev-parse", "--absolute-git-dir"]);
@@ -81,8 +81,8 @@ fn correct_main(repo: &Repo, main: &mut RegisteredWorktree) -> Result<(), GitErr
     Ok(())
 }
 
-/// Removes the records of worktrees that were only begun: they say so themselves, and nothing is in them yet. False
-/// when there is none.
+/// Removes the records of incomplete worktrees: they are locked with git's own reason, and nothing is in them yet.
+/// Returns false when there is none.
 fn clear_beginnings(repo: &Repo) -> Result<bool, GitError> {
     let Some(dir) = Dir::open_root(&repo.common().join("worktrees"))? else {
         return Ok(false);
@@ -104,8 +104,9 @@ fn clear_beginnings(repo: &Repo) -> Result<bool, GitError> {
     Ok(cleared)
 }
 
-/// Makes a worktree at `path` on `branch`, which is there and nowhere checked out. `worktree add` takes a branch by its
-/// short name only, which a tag may have, too; so it gets the commit, and HEAD the full name of the branch.
+/// Creates a worktree at `path` on the existing `branch`, which must not be checked out anywhere. `worktree add` only
+/// takes a short branch name, which may also be that of a tag; so it is given the commit, and HEAD is then set to the
+/// full name of the branch.
 pub(super) fn add(repo: &Repo, path: &Path, branch: &str) -> Result<(), GitError> {
     let name = head_ref(branch);
     repo.ruled_call()?

@@ -1,7 +1,8 @@
-//! Rules of a repository by which git shows other objects, or another history, than those that are stored.
+//! Replacement objects, grafts and other features by which git shows other objects or another history than what is
+//! stored.
 //!
-//! A clone gets what is stored and none of these rules. So no call of ours follows them, and neither do the commands
-//! that prove the work: what is shown, what is checked and what lands are the same objects.
+//! A clone receives the stored objects and none of these rules. So none of teamster's git calls follow them, and
+//! neither do the commands that check the work: the objects that are shown, checked and landed are the same.
 
 use std::ffi::OsString;
 
@@ -11,11 +12,11 @@ use super::command::GitSetting;
 use super::error::GitError;
 use super::repo::Repo;
 
-/// Variables with which git reads objects as they are stored: no replacement, no graft, and no commit graph, which git
-/// believes without a look at the commits.
+/// Environment variables that make git read objects as they are stored: no replacement, no graft, and no commit graph,
+/// which git trusts without reading the commits.
 const STORED: [(&str, &str); 5] = [
     ("GIT_NO_REPLACE_OBJECTS", "1"),
-    // A file that cannot be there: an empty one makes git remark on grafts.
+    // A path that cannot exist: an empty file makes git print a hint about grafts.
     ("GIT_GRAFT_FILE", "/dev/null/grafts"),
     ("GIT_CONFIG_COUNT", "1"),
     ("GIT_CONFIG_KEY_0", COMMIT_GRAPH.0),
@@ -23,20 +24,21 @@ const STORED: [(&str, &str); 5] = [
 ];
 const COMMIT_GRAPH: (&str, &str) = ("core.commitGraph", "false");
 
-/// Returns the variables with which git reads objects as they are stored, for every command that judges the work.
+/// Returns the environment variables that make git read objects as they are stored, for every command that checks the
+/// work.
 pub fn stored_objects() -> impl Iterator<Item = (OsString, OsString)> {
     STORED
         .iter()
         .map(|(name, value)| ((*name).into(), (*value).into()))
 }
 
-/// Returns the settings among these variables, for a call that has more of them.
+/// Returns the settings among these variables, for a call that adds further settings.
 pub(super) fn stored_settings() -> impl Iterator<Item = GitSetting> {
     std::iter::once((COMMIT_GRAPH.0.into(), COMMIT_GRAPH.1.into()))
 }
 
 impl Repo {
-    /// Returns every replacement, graft and shallow boundary of the repository, one text for each.
+    /// Returns a description of every replacement, graft and shallow boundary of the repository.
     pub fn replacements(&self) -> Result<Vec<String>, GitError> {
         let replaced = self
             .call()

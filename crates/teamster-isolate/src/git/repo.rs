@@ -1,4 +1,4 @@
-//! The repository that a project lies in.
+//! The repository that contains a project.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -11,12 +11,12 @@ use super::error::{GitError, GitProblem};
 use super::names::{CommitId, HEADS, head_ref};
 use super::tracking::TrackingRules;
 
-/// The folders that hold the state of a run and not the work.
+/// Folders that contain the state of a run and not the work.
 const OURS: [&str; 3] = [".omc/", ".bkit/", ".party/"];
-/// What stands above our lines.
+/// The comment line above the added patterns.
 const HEADING: &str = "# teamster: what its runs write";
 const EXCLUDE: &str = "exclude";
-/// How often a file that others write too is read anew.
+/// How often the update is retried when another program changes the file meanwhile.
 const TRIES: u32 = 10;
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -27,26 +27,26 @@ pub struct Repo {
     project: PathBuf,
     root: PathBuf,
     common: PathBuf,
-    /// The rules that held when the run of a team began, for everything that is done for that team.
+    /// The rules that applied when a team's run began, used for all operations for that team.
     pub(super) rules: Arc<OnceLock<Arc<TrackingRules>>>,
 }
 
-/// A repository as it was found.
+/// The result of finding a repository.
 #[derive(Clone, Debug)]
 pub struct FoundRepo {
     /// The repository.
     pub repo: Repo,
-    /// What is checked out.
+    /// The commit that is checked out.
     pub head: CommitId,
     /// The branch that is checked out; `None` when HEAD is detached.
     pub branch: Option<String>,
-    /// Where the project lies in the work tree; empty when it is the whole of it. Worktrees are always of the whole,
-    /// and a worker starts in the same folder of its own.
+    /// The path of the project relative to the root of the work tree; empty when it is the root. A worktree always
+    /// contains the whole repository, and a worker starts in the corresponding folder of its own.
     pub inside: PathBuf,
 }
 
 impl Git {
-    /// Returns the commit that is checked out in a folder; `None` when there is none yet.
+    /// Returns the commit that is checked out in a folder; `None` when there is no commit yet.
     pub fn head(&self, folder: &Path) -> Result<Option<CommitId>, GitError> {
         self.at(folder)
             .args(["rev-parse", "--verify", "--quiet", "HEAD^{commit}"])
@@ -55,7 +55,7 @@ impl Git {
 }
 
 impl Repo {
-    /// Finds the repository of `project`, or says why there is none to work with.
+    /// Finds the repository of `project`, or returns why it cannot be used.
     pub fn find(git: &Git, project: &Path) -> Result<FoundRepo, GitError> {
         let project = project.canonicalize().map_err(|error| {
             GitError::new(
@@ -91,11 +91,11 @@ impl Repo {
         let Ok(inside) = project.strip_prefix(&root) else {
             return Err(GitError::refused(
                 format!(
-                    "the work tree of {} is {}, which it does not lie in",
+                    "the work tree of {} is {}, which does not contain it",
                     project.display(),
                     root.display()
                 ),
-                "look at `git config core.worktree`",
+                "check `git config core.worktree`",
             ));
         };
         let repo = Self {
@@ -120,7 +120,7 @@ impl Repo {
         })
     }
 
-    /// Returns the project.
+    /// Returns the folder of the project.
     pub fn project(&self) -> &Path {
         &self.project
     }
@@ -130,12 +130,12 @@ impl Repo {
         &self.root
     }
 
-    /// Returns the folder that all work trees of the repository share.
+    /// Returns the git folder that all work trees of the repository share.
     pub fn common(&self) -> &Path {
         &self.common
     }
 
-    /// Returns the commit that a name stands for; `None` when there is none.
+    /// Returns the commit that a name refers to; `None` when there is none.
     pub fn resolve(&self, name: &str) -> Result<Option<CommitId>, GitError> {
         let name = format!("{name}^{{commit}}");
         self.call()
@@ -144,7 +144,7 @@ impl Repo {
             .commit_if_any()
     }
 
-    /// Returns the end of a branch; `None` when there is no branch of exactly this name.
+    /// Returns the tip of a branch; `None` when there is no branch of exactly this name.
     pub fn branch_tip(&self, branch: &str) -> Result<Option<CommitId>, GitError> {
         let name = head_ref(branch);
         let call = self.call().args(["show-ref", "--verify", "--quiet", "--"]);
@@ -157,7 +157,7 @@ impl Repo {
 
     /// Returns the branch that the user has checked out.
     pub fn branch(&self) -> Result<Option<String>, GitError> {
-        // Its full name: the short one is another where a tag has the same name.
+        // The full name: git shortens it differently if a tag has the same name.
         let call = self.call().args(["symbolic-ref", "--quiet", "HEAD"]);
         let ended = call.run()?;
         match ended.status.code() {
@@ -171,7 +171,7 @@ impl Repo {
         }
     }
 
-    /// Returns whether every commit of `commit` is one of `other`'s too.
+    /// Returns whether `commit` is `other` or an ancestor of it.
     pub fn is_ancestor(&self, commit: &CommitId, other: &CommitId) -> Result<bool, GitError> {
         self.call()
             .args(["merge-base", "--is-ancestor"])
@@ -179,7 +179,7 @@ impl Repo {
             .yes()
     }
 
-    /// Makes git leave our folders alone, if it does not yet; the names that had to be added.
+    /// Makes git ignore teamster's folders, and returns the patterns that had to be added.
     pub fn exclude_ours(&self) -> Result<Vec<&'static str>, GitError> {
         let mut missing = Vec::new();
         for name in OURS {
@@ -191,7 +191,7 @@ impl Repo {
         Ok(missing)
     }
 
-    /// Returns whether git leaves a path alone, in a folder of a work tree.
+    /// Returns whether git ignores a path in a folder of a work tree.
     pub(crate) fn ignores(&self, folder: &Path, path: &str) -> Result<bool, GitError> {
         self.git
             .at(folder)
@@ -200,7 +200,7 @@ impl Repo {
             .yes()
     }
 
-    /// Returns whether git has something at or below a path of a worktree's folder.
+    /// Returns whether git tracks a file at or below a path in a folder of a work tree.
     pub(crate) fn tracks(&self, folder: &Path, path: &str) -> Result<bool, GitError> {
         self.git
             .at(folder)
@@ -209,7 +209,7 @@ impl Repo {
             .yes()
     }
 
-    /// Adds lines to the file in which git keeps what it leaves alone without telling others.
+    /// Adds lines to git's local, unshared ignore file (`info/exclude`).
     pub(crate) fn exclude(&self, lines: &[&str]) -> Result<(), GitError> {
         if lines.is_empty() {
             return Ok(());
@@ -223,7 +223,7 @@ impl Repo {
         let busy = || {
             GitError::new(
                 GitProblem::Busy,
-                format!("{} is being written by others all the time", path.display()),
+                format!("other processes keep writing {}", path.display()),
                 "try again in a moment",
             )
         };
@@ -241,12 +241,12 @@ impl Repo {
         Err(busy())
     }
 
-    /// Returns a call in the user's work tree.
+    /// Returns a git command in the user's work tree.
     pub(crate) fn call(&self) -> GitCommand {
         self.git.at(&self.root)
     }
 
-    /// Returns a call in another folder.
+    /// Returns a git command in another folder.
     pub(crate) fn call_in(&self, folder: &Path) -> GitCommand {
         self.git.at(folder)
     }
@@ -261,8 +261,8 @@ fn no_repository(
     if said.contains("not a git repository") {
         GitError::new(
             GitProblem::NotRepository,
-            format!("{} does not lie in a git repository", project.display()),
-            "`git init` makes one; workers need it to keep out of each other's way",
+            format!("{} is not in a git repository", project.display()),
+            "`git init` creates one; workers need it to stay out of each other's way",
         )
     } else if said.contains("dubious ownership") {
         GitError::refused(

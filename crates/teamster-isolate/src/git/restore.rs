@@ -1,9 +1,9 @@
-//! Putting a work tree of the user's back after a landing that git began and could not finish.
+//! Restores the user's work tree after a landing that git began and could not finish.
 //!
-//! git checks that nothing is in its way before it writes the first file, but a full disk or a filter that fails stops
-//! it half-way: the branch and the index are as they were, some files are not. Which files were as the branch has them
-//! is noted before; only those are put back, and only where what is there now is known to come from git. What cannot be
-//! put back is named.
+//! git checks for conflicting files before it writes the first one, but a full disk or a failing filter can stop it
+//! half-way: the branch and the index are unchanged, some files are not. So the files that match the branch are
+//! recorded before; only those are restored, and only where the current content is known to come from git. Files that
+//! cannot be restored are reported.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
@@ -19,7 +19,7 @@ use super::worktree::team_folder;
 use crate::OrTrace as _;
 use crate::child::say;
 
-/// Paths for one call: the system takes about 2 MB of arguments.
+/// The number of paths for one call: the system limits arguments to about 2 MB.
 pub(super) const CHUNK: usize = 500;
 
 /// How a file in a work tree compares with a commit that has it.
@@ -27,13 +27,13 @@ pub(super) const CHUNK: usize = 500;
 enum Compared {
     /// It is the same.
     Same,
-    /// It is another one.
+    /// It differs.
     Other,
-    /// It is not there.
+    /// It is missing.
     Missing,
 }
 
-/// An index of git's that describes one commit and is nobody else's. It is removed when it is dropped.
+/// A temporary git index that describes one commit, removed on drop.
 #[derive(Debug)]
 struct SpareIndex {
     dir: Dir,
@@ -71,25 +71,25 @@ impl Drop for SpareIndex {
     }
 }
 
-/// What landing a commit changes in a work tree, as it was before.
+/// The files that landing a commit changes in a work tree, as they were before.
 #[derive(Debug)]
 pub(super) struct LandingSnapshot<'a> {
     integration: &'a Integration,
     folder: &'a Path,
     tip: &'a CommitId,
     commit: &'a CommitId,
-    /// What the branch has, and what it is to have. They are made before, because a full disk has no room for them
-    /// later.
+    /// The index of the branch's current commit and of the new one. They are created before the landing, because a full
+    /// disk has no room for them later.
     old: SpareIndex,
     new: SpareIndex,
-    /// Every file that differs between the two commits and was as the branch has it. git would touch no other.
+    /// Every file that differs between the two commits and matched the branch. git changes no other.
     untouched: BTreeSet<Vec<u8>>,
-    /// Folders that git would have to make.
+    /// Folders that git would have to create.
     new_folders: BTreeSet<PathBuf>,
 }
 
 impl<'a> LandingSnapshot<'a> {
-    /// Notes the files of `folder`, where `tip` is checked out, that landing `commit` will change.
+    /// Records the files of `folder`, where `tip` is checked out, that landing `commit` will change.
     pub(super) fn note(
         integration: &'a Integration,
         folder: &'a Path,
@@ -128,7 +128,7 @@ impl<'a> LandingSnapshot<'a> {
         Ok(before)
     }
 
-    /// Puts back what git has changed since; the files that could not be put back.
+    /// Restores what git has changed since, and returns the files that could not be restored.
     pub(super) fn restore(&self) -> Result<Vec<PathBuf>, GitError> {
         let old = self.compare(&self.old, &self.untouched)?;
         let new = self.compare(&self.new, &self.untouched)?;
@@ -153,7 +153,7 @@ impl<'a> LandingSnapshot<'a> {
                 (None, Some(Compared::Other)) => unknown.push(path),
             }
         }
-        // First what makes room on a full disk.
+        // First remove new files, which frees space on a full disk.
         for chunk in take_away.chunks(CHUNK) {
             let clean = self
                 .call()
@@ -161,7 +161,7 @@ impl<'a> LandingSnapshot<'a> {
             let _ = with_paths(clean, chunk).run()?;
         }
         if let Some(beneath) = ProjectFiles::open(self.folder)? {
-            // The innermost first. One that somebody has put something into stays.
+            // The innermost first. A folder that now contains other files stays.
             for folder in self.new_folders.iter().rev() {
                 beneath
                     .remove_empty_folder(folder)
@@ -174,7 +174,7 @@ impl<'a> LandingSnapshot<'a> {
                 .args(["restore", "--quiet", "--worktree", "--source"])
                 .args([self.tip.as_str(), "--"]);
             if !with_paths(restore, chunk).run()?.status.success() {
-                // One that cannot be written keeps the others of the call from being written.
+                // A file that cannot be written would keep the others of the same call from being written.
                 for path in chunk {
                     let one = self
                         .call()
@@ -203,7 +203,7 @@ impl<'a> LandingSnapshot<'a> {
             .collect())
     }
 
-    /// Returns the command that puts a file back, for a person.
+    /// Returns the command with which a user restores files.
     pub(super) fn command(&self, files: &[PathBuf]) -> String {
         let mut args: Vec<OsString> = vec![
             "-C".into(),
@@ -225,7 +225,7 @@ impl<'a> LandingSnapshot<'a> {
             .arg("--literal-pathspecs")
     }
 
-    /// Returns the files that differ between the two commits, seen from the root of the work tree.
+    /// Returns the files that differ between the two commits, relative to the root of the work tree.
     fn changed(&self) -> Result<BTreeSet<Vec<u8>>, GitError> {
         let listed = self
             .call()
@@ -239,7 +239,7 @@ impl<'a> LandingSnapshot<'a> {
             .collect())
     }
 
-    /// Returns how these files of the work tree compare with a commit; those that it does not have are left out.
+    /// Returns how these files of the work tree compare with a commit; files that it does not contain are left out.
     fn compare(
         &self,
         index: &SpareIndex,
@@ -255,7 +255,7 @@ impl<'a> LandingSnapshot<'a> {
                     found.insert(path.to_vec(), Compared::Same);
                 }
             }
-            // Only `status` compares contents, and only those of the paths it is given.
+            // Only `status` compares contents, and only for the given paths.
             let differ = call()
                 .args(["status", "--porcelain=v1", "-z", "--no-renames"])
                 .args(["--untracked-files=no", "--ignore-submodules=none", "--"]);
@@ -274,7 +274,7 @@ impl<'a> LandingSnapshot<'a> {
         Ok(found)
     }
 
-    /// Returns whether a file holds the beginning of what git was about to write there.
+    /// Returns whether a file contains only the beginning of what git was about to write there.
     fn is_half_written(&self, path: &[u8]) -> Result<bool, GitError> {
         let mut name = OsString::from(format!("{}:", self.commit));
         name.push(OsStr::from_bytes(path));

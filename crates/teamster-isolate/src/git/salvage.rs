@@ -1,4 +1,4 @@
-//! Bringing what a worktree holds to a branch, without touching the worktree or its index.
+//! Saves the work in a worktree to a branch, without touching the worktree or its index.
 
 use std::path::Path;
 
@@ -16,13 +16,14 @@ use crate::OrTrace as _;
 const MOST_SALVAGED: u32 = 10_000;
 
 impl Worktree {
-    /// Commits the index and the work tree, untracked files and all, on a new branch, and returns its name. What git
-    /// ignores is not in it, and neither is what must not be committed: copies of that are in the team's private folder.
+    /// Commits the index and the work tree, including untracked files, to a new branch, and returns its name. Ignored
+    /// files are left out, and so are files that must not be committed: copies of those are in the team's private
+    /// folder.
     pub fn salvage(&self) -> Result<String, GitError> {
         self.salvage_telling().map(|(branch, _)| branch)
     }
 
-    /// Does the same as [`Self::salvage`], and returns what must not be committed, too.
+    /// Does the same as [`Self::salvage`], and also returns the files that must not be committed.
     pub fn salvage_telling(&self) -> Result<(String, Vec<SecretFile>), GitError> {
         let from = self.began_at()?;
         let head = self.head()?;
@@ -49,8 +50,8 @@ impl Worktree {
         new_branch(&self.repo, &self.team, &self.name, tip)
     }
 
-    /// Returns the tree of the index, where it differs from `head`, with these paths as in `from`; an index with conflicts is
-    /// no tree.
+    /// Returns the tree of the index if it differs from `head`, with these paths reset to `from`; `None` for an index
+    /// with conflicts.
     fn staged_tree(
         &self,
         head: &CommitId,
@@ -91,7 +92,7 @@ impl Worktree {
             .commit()
     }
 
-    /// Calls `with` with the path of an index that nobody else uses, and removes it after.
+    /// Calls `with` with the path of a temporary index, and removes it afterwards.
     pub(super) fn with_spare_index<T>(
         &self,
         with: impl FnOnce(&Path) -> Result<T, GitError>,
@@ -106,7 +107,7 @@ impl Worktree {
     }
 }
 
-/// Makes a new branch at `tip`, for what was found in the worktree `name`.
+/// Creates a new branch at `tip` for work found in the worktree `name`.
 pub(super) fn new_branch(
     repo: &Repo,
     team: &TeamName,

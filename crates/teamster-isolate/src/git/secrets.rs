@@ -1,9 +1,9 @@
-//! Files that must be in no commit and under no ref: those of paths that are always denied, and those into which somebody
-//! wrote a key of a well-known shape.
+//! Files that must not be in any commit or under any reference: those with denied paths, and those that contain a key
+//! in a well-known format.
 //!
-//! They are found in what a worker committed, in its index and in its files, always as a change since the commit that its
-//! work began at: what was there before is the user's. They are moved to a private folder of the team, and commits that an
-//! agent made with them are replaced by one without them.
+//! They are searched in a worker's commits, its index and its files, always as a change since the commit where its work
+//! began: anything older is the user's. They are moved to a private folder of the team, and commits that contain them
+//! are replaced by one without them.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -23,11 +23,11 @@ use super::repo::Repo;
 use super::restore::CHUNK;
 use super::worktree::Worktree;
 
-/// More folders of private files than this one team never has.
+/// The limit for numbered folders of private files of one team.
 const MOST_KEPT: u32 = 10_000;
-/// A larger file is not searched for keys.
+/// The size limit for searching a file for keys.
 const MOST_READ: u64 = 32 * 1024 * 1024;
-/// The mode of an entry of git's that is a repository.
+/// The mode of an entry that is a repository (a gitlink).
 const REPOSITORY: &str = "160000";
 
 /// Why a file must not be committed.
@@ -35,9 +35,9 @@ const REPOSITORY: &str = "160000";
 pub enum SecretReason {
     /// Its path is denied by this pattern.
     Denied(&'static str),
-    /// It has a key of a well-known shape in this line.
+    /// It contains a key in a well-known format in this line.
     Key {
-        /// The number of the line, from 1 on.
+        /// The line number, starting at 1.
         line: usize,
     },
 }
@@ -45,11 +45,11 @@ pub enum SecretReason {
 /// A file that must not be committed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SecretFile {
-    /// Where it was, from the root of the worktree.
+    /// Its former path, relative to the root of the worktree.
     pub path: PathBuf,
     /// Why it must not be committed.
     pub reason: SecretReason,
-    /// Where it is kept; `None` when there is nothing to keep, as of a file that was deleted.
+    /// Where it is kept; `None` when there is nothing to keep, such as for a deleted file.
     pub kept: Option<PathBuf>,
 }
 
@@ -67,27 +67,27 @@ impl fmt::Display for SecretFile {
     }
 }
 
-/// What was found, by path.
+/// The files found, by path.
 pub(super) type FoundSecrets = BTreeMap<Vec<u8>, FoundSecret>;
 
-/// Why a path must not be committed, and the object that git has of it.
+/// Why a path must not be committed, and its object in git.
 #[derive(Clone, Debug)]
 pub(super) struct FoundSecret {
     reason: SecretReason,
     object: Option<String>,
 }
 
-/// One change that git lists.
+/// One change in git's list.
 struct ListedChange {
     path: Vec<u8>,
-    /// What the path has after the change; `None` when it has nothing or a repository.
+    /// The object at the path after the change; `None` when it was deleted or is a repository.
     object: Option<String>,
     is_deletion: bool,
 }
 
 impl Worktree {
-    /// Moves files that must not be committed out of the worktree into the team's private folder, and out of every commit
-    /// of the worker since `base`. Nobody may be at work in it.
+    /// Moves files that must not be committed out of the worktree into the team's private folder, and removes them from
+    /// every commit of the worker since `base`. No process may be working in the worktree.
     pub fn set_secrets_aside(&self, base: &CommitId) -> Result<Vec<SecretFile>, GitError> {
         let from = self.fork_from(base)?;
         let mut found = self.uncommitted_secrets(&from)?;
@@ -113,7 +113,7 @@ impl Worktree {
             self.rewrite(name, &from)?;
         }
         if !tips.is_empty() {
-            // The logs of the refs would keep the commits. Where there is no log, git says so.
+            // The reflogs would keep the commits. A missing reflog makes git fail, which is ignored.
             self.call()
                 .args(["reflog", "expire", "--expire=now"])
                 .args(["--expire-unreachable=now", "HEAD", own.as_str()])
@@ -126,7 +126,7 @@ impl Worktree {
         Ok(kept)
     }
 
-    /// Returns the secrets in the index and the files.
+    /// Returns the secrets in the index and in the files.
     pub(super) fn uncommitted_secrets(&self, from: &CommitId) -> Result<FoundSecrets, GitError> {
         let mut found = FoundSecrets::new();
         let staged = self
@@ -159,7 +159,7 @@ impl Worktree {
         Ok(found)
     }
 
-    /// Returns the secrets that commits of a worker have, although a later one may have removed them.
+    /// Returns the secrets in a worker's commits, including those that a later commit removed.
     pub(super) fn committed_secrets(
         &self,
         from: &CommitId,
@@ -176,13 +176,13 @@ impl Worktree {
         judge(&self.repo, from, changes)
     }
 
-    /// Returns the commit in which the work that is here and `base` have gone apart.
+    /// Returns the merge base of the worktree's commit and `base`.
     pub(super) fn fork_from(&self, base: &CommitId) -> Result<CommitId, GitError> {
         let fork = self.repo.fork_point(base, &self.head()?)?;
         Ok(fork.unwrap_or_else(|| base.clone()))
     }
 
-    /// Returns the commit that the work here began at, as far as the repository tells.
+    /// Returns the commit at which the work here began, as far as the repository shows.
     pub(super) fn began_at(&self) -> Result<CommitId, GitError> {
         let integration = integration_branch(&self.team);
         let merged = if self.branch() == integration {
@@ -200,7 +200,7 @@ impl Worktree {
         }
     }
 
-    /// Returns the content of a plain file; `None` when there is none that can hold a key in words.
+    /// Returns the content of a plain file; `None` when it is missing, too large or another kind of file.
     fn content(&self, path: &[u8]) -> Result<Option<Vec<u8>>, GitError> {
         if is_of_git(path) || std::str::from_utf8(path).is_err() {
             return Ok(None);
@@ -223,7 +223,7 @@ impl Worktree {
             .commit_if_any()
     }
 
-    /// Keeps the files in a new folder of the team's private ones.
+    /// Saves the files to a new folder among the team's private ones.
     pub(super) fn keep_privately(
         &self,
         found: &FoundSecrets,
@@ -260,7 +260,7 @@ impl Worktree {
         Ok(kept)
     }
 
-    /// Writes a file to the private folder and, unless it is only copied, takes it out of the worktree.
+    /// Writes a file to the private folder and, with [`Keep::Move`], removes it from the worktree.
     fn put(
         &self,
         path: &Path,
@@ -300,16 +300,16 @@ impl Worktree {
         };
         match (here.stamp(last)?.map(|stamp| stamp.kind), keep) {
             (Some(_), Keep::Copy) if content.is_none() => return Ok(None),
-            // Links, repositories and large files: what was not read goes as it is.
+            // Links, repositories and large files were not read, and are moved as they are.
             (Some(_), Keep::Move) if content.is_none() => here.rename(last, &to, last)?,
-            // What is in a folder is kept file by file.
+            // The content of a folder is kept file by file.
             (None, _) | (Some(_), Keep::Copy) | (Some(FileKind::Folder), Keep::Move) => {}
             (Some(_), Keep::Move) => drop(here.remove(last)?),
         }
         Ok(Some(to.join(last)))
     }
 
-    /// Makes a folder for private files that nobody has used yet.
+    /// Creates a new folder for private files.
     fn private_folder(&self) -> Result<Dir, GitError> {
         let names = layout::private_folders(&self.team);
         let project = Dir::open_or_create_root(self.repo.project())?;
@@ -326,7 +326,8 @@ impl Worktree {
         ))
     }
 
-    /// Replaces the commits of a ref since `from` by one without secrets. Their own would stay in the history.
+    /// Replaces the commits of a reference since `from` by one without secrets, which would otherwise stay in the
+    /// history.
     fn rewrite(&self, name: &str, from: &CommitId) -> Result<(), GitError> {
         let Some(tip) = self.resolve(name)? else {
             return Ok(());
@@ -343,7 +344,7 @@ impl Worktree {
             .done()
     }
 
-    /// Makes one commit of all that `tip` has since `from`, without secrets.
+    /// Makes a single commit of everything in `tip` since `from`, without secrets.
     pub(super) fn commit_without(
         &self,
         found: &FoundSecrets,
@@ -384,7 +385,7 @@ impl Worktree {
         call.args(["-m", &message]).arg(tree).commit()
     }
 
-    /// Makes the entries of an index what they were in `from`.
+    /// Resets the entries of an index to their state in `from`.
     pub(super) fn reset_paths(
         &self,
         index: &Path,
@@ -403,7 +404,7 @@ impl Worktree {
         Ok(())
     }
 
-    /// Puts a file back as it was in `from`, where it was there.
+    /// Restores a file to its state in `from`, if it existed there.
     fn restore(&self, from: &CommitId, path: &[u8]) -> Result<(), GitError> {
         let name = OsStr::from_bytes(path);
         let was = self
@@ -424,7 +425,7 @@ impl Worktree {
 }
 
 impl Repo {
-    /// Returns the files that a commit must not have, of all that its commits have done since it and `other` went apart.
+    /// Returns the secrets in any commit of `commit` since its merge base with `other`.
     pub fn secrets_since_fork(
         &self,
         other: &CommitId,
@@ -443,21 +444,21 @@ impl Repo {
     }
 }
 
-/// What becomes of the files that are kept privately.
+/// What happens to the original of a file that is kept privately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Keep {
-    /// They leave the worktree.
+    /// It is removed from the worktree.
     Move,
-    /// They stay in the worktree, because somebody may be at work in it.
+    /// It stays in the worktree, because a process may be working there.
     Copy,
 }
 
-/// Texts that were there before a worker began, by which a key in them is none of the worker's.
+/// Texts that existed before the worker started; a key in one of them is not the worker's.
 struct KnownTexts<'a> {
     worktree: Option<&'a Worktree>,
     repo: &'a Repo,
     from: &'a CommitId,
-    /// Files that are gone: a file may have got another name.
+    /// Deleted files: a file may have been renamed.
     deleted: Vec<Vec<u8>>,
 }
 
@@ -471,7 +472,7 @@ impl<'a> KnownTexts<'a> {
         }
     }
 
-    /// Returns the line of the first key that was not there before.
+    /// Returns the line of the first key that did not exist before.
     fn first_new_key(&self, path: &[u8], bytes: &[u8]) -> Result<Option<usize>, GitError> {
         let text = String::from_utf8_lossy(bytes);
         let keys = redact::keys(&text);
@@ -521,9 +522,11 @@ fn judge(repo: &Repo, from: &CommitId, changes: &[ListedChange]) -> Result<Found
         let reason = match (denied_by(&change.path), &change.object) {
             (Some(reason), _) => reason,
             (None, Some(object)) => {
-                // One that is larger than what git's output may be holds no key in words.
-                let Ok(bytes) = object_of(repo.call(), object) else {
-                    continue;
+                let bytes = match object_of(repo.call(), object) {
+                    Ok(bytes) => bytes,
+                    // An object that is too large is not searched for keys. Any other error must not let a key pass.
+                    Err(_) if size_of(repo.call(), object)? > MOST_READ => continue,
+                    Err(error) => return Err(error),
                 };
                 match known.first_new_key(&change.path, &bytes)? {
                     Some(line) => SecretReason::Key { line },
@@ -536,13 +539,13 @@ fn judge(repo: &Repo, from: &CommitId, changes: &[ListedChange]) -> Result<Found
             reason,
             object: None,
         });
-        // The log begins with the newest commit.
+        // The log starts with the newest commit.
         entry.object = entry.object.take().or_else(|| change.object.clone());
     }
     Ok(found)
 }
 
-/// Returns what the commits of `tip` changed that are neither in `from` nor in `merged`.
+/// Returns the changes by those commits of `tip` that are neither in `from` nor in `merged`.
 fn log_of(
     call: GitCommand,
     tip: &CommitId,
@@ -561,7 +564,7 @@ fn log_of(
     Ok(listed(&listed_bytes))
 }
 
-/// Reads what git prints with `--raw -z`: one colon, two modes, two objects and a letter; for a merge one more of each for
+/// Parses git's `--raw -z` output: one colon, two modes, two objects and a letter; for a merge one more of each for
 /// every further parent.
 fn listed(bytes: &[u8]) -> Vec<ListedChange> {
     let mut changes = Vec::new();
@@ -593,11 +596,17 @@ fn object_of(call: GitCommand, object: &str) -> Result<Vec<u8>, GitError> {
     call.args(["cat-file", "blob", object]).bytes()
 }
 
+fn size_of(call: GitCommand, object: &str) -> Result<u64, GitError> {
+    let size = call.args(["cat-file", "-s", object]).text()?;
+    size.parse()
+        .map_err(|_| GitError::failed(format!("git calls the size of {object} {size:?}"), ""))
+}
+
 fn denied_by(path: &[u8]) -> Option<SecretReason> {
     denied::pattern(Path::new(OsStr::from_bytes(path))).map(SecretReason::Denied)
 }
 
-/// Returns whether a path is in git's own folder, which no commit can have.
+/// Returns whether a path is inside a `.git` folder, which cannot be committed.
 fn is_of_git(path: &[u8]) -> bool {
     Path::new(OsStr::from_bytes(path))
         .components()

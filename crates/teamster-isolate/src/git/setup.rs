@@ -1,7 +1,7 @@
-//! Making a worktree usable: folders of the main tree, and commands such as `npm ci`.
+//! Sets up a worktree for use: folders of the main work tree, and commands such as `npm ci`.
 //!
-//! Whether any of it may be done is for the caller to know: it may come with the project. A folder is copied, so that
-//! whoever works in the worktree can change nothing in the main tree; only where the user wants it, it is a link.
+//! The caller decides whether any of it is allowed: the settings may come from the project. A folder is copied, so that
+//! work in the worktree cannot change the main work tree; it is a link only if the user wants that.
 
 use std::path::{Component, Path, PathBuf};
 use std::process::{Command, ExitStatus};
@@ -16,38 +16,38 @@ use super::worktree::{Worktree, vanished};
 use crate::OrTrace as _;
 use crate::bounded;
 
-/// How much of what a command prints is kept.
+/// The limit for the output of a command, in bytes.
 const OUTPUT_LIMIT: u64 = 256 * 1024;
-/// A folder that holds more is not copied for every worktree.
+/// The maximum number of entries of a folder that is copied for every worktree.
 const MOST_ENTRIES: u64 = 300_000;
 const MOST_BYTES: u64 = 4 * 1024 * 1024 * 1024;
-/// What a copy is called until it is whole.
+/// The name of a copy until it is complete.
 const UNFINISHED: &str = ".teamster-copy";
 
-/// What one command did.
+/// The result of one command.
 #[derive(Clone, Debug)]
 pub struct SetupStep {
     /// The command, as the configuration has it.
     pub command: String,
-    /// How it ended.
+    /// Its exit status.
     pub status: ExitStatus,
-    /// Whether it was ended because the time was up.
+    /// Whether it was killed because the time limit was exceeded.
     pub timed_out: bool,
-    /// What it printed and complained about, cut at 256 KiB each.
+    /// Its standard output and standard error, truncated at 256 KiB each.
     pub output: String,
 }
 
-/// What was done to make a worktree usable.
+/// The result of setting up a worktree.
 #[derive(Clone, Debug, Default)]
 pub struct SetupReport {
     /// Folders that were copied or linked.
     pub linked: Vec<PathBuf>,
-    /// Commands, in their order, up to the first that failed.
+    /// The commands in order, up to the first that failed.
     pub steps: Vec<SetupStep>,
 }
 
 impl SetupReport {
-    /// Returns the command that failed, if one did: the worktree is then not usable.
+    /// Returns the command that failed, if any: the worktree is then not usable.
     pub fn failed(&self) -> Option<&SetupStep> {
         self.steps
             .iter()
@@ -56,8 +56,8 @@ impl SetupReport {
 }
 
 impl Worktree {
-    /// Copies the folders `links` of the project, or links to them if `writable`, then runs `commands` by `sh -c`, all
-    /// within `patience` and without the variables `withheld`.
+    /// Copies the folders `links` of the project, or links to them if `writable`, then runs `commands` with `sh -c`,
+    /// all within `patience` and without the environment variables `withheld`.
     pub fn set_up(
         &self,
         links: &[String],
@@ -124,8 +124,8 @@ impl Worktree {
         })
     }
 
-    /// Puts a copy of a folder of the project, or a link to it, into the worktree, and returns false when it is there
-    /// already.
+    /// Puts a copy of a folder of the project, or a link to it, into the worktree; returns false when it already
+    /// exists.
     fn link(&self, link: &str, writable: bool, deadline: Instant) -> Result<bool, GitError> {
         let refused = |why: &str| {
             GitError::refused(
@@ -169,7 +169,7 @@ impl Worktree {
                     .is_ok_and(|there| there == real);
             let is_there = match stamp.kind {
                 FileKind::Link => same && writable,
-                // A copy that was made for an earlier worker of this worktree.
+                // A copy made for an earlier worker of this worktree.
                 FileKind::Folder => !self.repo.tracks(&folder, link)?,
                 _ => false,
             };
@@ -177,14 +177,14 @@ impl Worktree {
                 return Ok(false);
             }
             if !same {
-                return Err(refused("the worktree has something of that name already"));
+                return Err(refused("the worktree already has something of that name"));
             }
             dir.remove(last)?;
         }
         if writable {
             dir.make_link(last, &target)?;
         } else if !real.is_dir() {
-            return Err(refused("it is no folder"));
+            return Err(refused("it is not a folder"));
         } else {
             self.copy(&real, &dir, last, deadline)
                 .map_err(|error| match error.problem {
@@ -195,7 +195,7 @@ impl Worktree {
                     _ => error.into(),
                 })?;
         }
-        // `node_modules/` does not match a link of that name, and the link must never be committed.
+        // The pattern `node_modules/` does not match a link of that name, and the link must never be committed.
         if !self.repo.ignores(&folder, link)? {
             self.repo.exclude(&[&excluded(self, &names)])?;
         }
@@ -203,9 +203,9 @@ impl Worktree {
     }
 }
 
-/// Folders that an agent gets to see, and can change without changing the user's.
+/// Folders that an agent can use and change without changing the user's.
 impl Worktree {
-    /// Copies a folder to `name` in `dir`. A copy that was not finished is begun anew, and never seen by anybody.
+    /// Copies a folder to `name` in `dir`. An incomplete copy is started again, and is never visible under `name`.
     fn copy(&self, from: &Path, dir: &Dir, name: &str, deadline: Instant) -> Result<(), FsError> {
         dir.remove(UNFINISHED)
             .or_trace("remove the mark of an unfinished setup");
@@ -224,8 +224,8 @@ impl Worktree {
         dir.rename(UNFINISHED, dir, name)
     }
 
-    /// Returns where a link of the copy leads. One into the main tree would be a way back to the user's files, so it
-    /// leads to the same place of the worktree; one that leaves the main tree leads where it did.
+    /// Returns the target of a link in the copy. A link into the main work tree would lead back to the user's files, so
+    /// it is redirected to the same place in the worktree; a link out of the main work tree stays as it is.
     fn relink(&self, folder: &Path, target: PathBuf) -> PathBuf {
         let root = self.repo.root();
         if stays_below(root, folder, &target) {
@@ -243,7 +243,7 @@ impl Worktree {
     }
 }
 
-/// Returns the path with each `..` carried out by name, for one that leads to nothing.
+/// Returns the path with each `..` resolved by name only, for a path that does not exist.
 fn without_steps_up(path: &Path) -> PathBuf {
     path.components().fold(PathBuf::new(), |mut plain, part| {
         match part {
@@ -254,7 +254,7 @@ fn without_steps_up(path: &Path) -> PathBuf {
     })
 }
 
-/// Returns whether a link in `folder` to `target` stays below `root`, step by step.
+/// Returns whether a link in `folder` to `target` stays below `root` at every step.
 fn stays_below(root: &Path, folder: &Path, target: &Path) -> bool {
     let Ok(inside) = folder.strip_prefix(root) else {
         return false;
@@ -274,7 +274,7 @@ fn stays_below(root: &Path, folder: &Path, target: &Path) -> bool {
     })
 }
 
-/// Returns the pattern by which git ignores a linked folder.
+/// Returns the git ignore pattern for a linked folder.
 fn excluded(worktree: &Worktree, names: &[&str]) -> String {
     format!("/{}", inside(worktree, names))
 }
@@ -291,7 +291,7 @@ fn inside(worktree: &Worktree, names: &[&str]) -> String {
     parts.join("/")
 }
 
-/// Returns the names on the way, if all of them are plain.
+/// Splits a path into its components, if all of them are plain names.
 fn plain_names(link: &str) -> Option<Vec<&str>> {
     let names: Option<Vec<&str>> = Path::new(link)
         .components()

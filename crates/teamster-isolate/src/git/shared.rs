@@ -1,8 +1,8 @@
-//! Work that travels between machines: through one repository that all of them reach.
+//! Shares work between machines through one repository that all of them can reach.
 //!
-//! Every machine of a team has a clone of its own. A worker pushes its branch and the commit of each finished task; the host
-//! fetches them, merges, and pushes the integration branch, at which the next tasks begin. What comes from there lies under
-//! `refs/teamster-shared/`, so that it can move no branch that is checked out here.
+//! Every machine of a team has its own clone. A worker pushes its branch and the commit of each finished task; the host
+//! fetches them, merges, and pushes the integration branch, from which the next tasks start. Fetched references are
+//! under `refs/teamster-shared/`, so that they cannot move a branch that is checked out here.
 
 use std::fmt;
 use std::path::Path;
@@ -19,9 +19,9 @@ use super::names::{
 };
 use super::repo::Repo;
 
-/// What the names of all references begin with that were fetched from a shared repository.
+/// The prefix of all references that were fetched from a shared repository.
 const FETCHED: &str = "refs/teamster-shared/";
-/// The pauses between tries to reach a repository that does not answer.
+/// The pauses between retries when a repository does not answer.
 const PAUSES: [Duration; 5] = [
     Duration::from_millis(500),
     Duration::from_secs(2),
@@ -30,14 +30,14 @@ const PAUSES: [Duration; 5] = [
     Duration::from_secs(20),
 ];
 
-/// A repository that every machine of a team reaches, by any address that git understands.
+/// A repository that every machine of a team can reach, by any address that git understands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SharedRepo {
     url: String,
 }
 
 impl SharedRepo {
-    /// Takes an address, or says why it cannot be one.
+    /// Validates an address.
     pub fn new(url: &str) -> Result<Self, GitError> {
         let refused = |why: &str, hint: &str| {
             Err(GitError::new(
@@ -48,9 +48,9 @@ impl SharedRepo {
         };
         let hint = "give an address as for `git clone`: ssh://host/path, https://host/path, file:///path or host:path";
         if url.is_empty() || url.starts_with('-') || url.chars().any(char::is_control) {
-            return refused("this is no address of a repository", hint);
+            return refused("this is not the address of a repository", hint);
         }
-        // `ext::` and its kind run a program that the address names.
+        // `ext::` and similar addresses make git run a program.
         if url.contains("::") {
             return refused("an address must not name a program that git runs", hint);
         }
@@ -93,7 +93,7 @@ fn without_password(url: &str) -> String {
     }
 }
 
-/// Makes a clone of a shared repository in a folder that is not there yet.
+/// Clones a shared repository into a new folder.
 pub fn clone_shared(git: &Git, shared: &SharedRepo, folder: &Path) -> Result<(), GitError> {
     let parent = folder.parent().unwrap_or(Path::new("."));
     git.at(parent)
@@ -104,7 +104,7 @@ pub fn clone_shared(git: &Git, shared: &SharedRepo, folder: &Path) -> Result<(),
 }
 
 impl Repo {
-    /// Gets everything of a team that is in a shared repository: its branches, and the commits of its finished tasks.
+    /// Fetches everything of a team from a shared repository: its branches, and the commits of its finished tasks.
     pub fn fetch_team(&self, shared: &SharedRepo, team: &TeamName) -> Result<(), GitError> {
         let fetched = format!("{FETCHED}{team}/");
         self.fetch(
@@ -127,14 +127,15 @@ impl Repo {
         })
     }
 
-    /// Refuses a repository that has no commit in common with what a team shares: its work could never be merged there.
+    /// Fails if this repository has no commit in common with what the team shares: its work could never be merged
+    /// there.
     pub fn must_be_of_team(&self, shared: &SharedRepo, team: &TeamName) -> Result<(), GitError> {
         self.fetch_team(shared, team)?;
         let merged = fetched_integration(team);
         let theirs = if self.resolve(&merged)?.is_some() {
             merged
         } else {
-            // Nothing is merged yet, so the team begins at what is checked out there.
+            // Nothing is merged yet, so the team starts from the shared repository's HEAD.
             let head = format!("{FETCHED}{team}/head");
             self.fetch(shared, &[format!("+HEAD:{head}")])?;
             head
@@ -153,11 +154,11 @@ impl Repo {
                 "{} is another repository: it has no commit in common with {shared}",
                 self.root().display()
             ),
-            "name another folder with --dir; one that is not there yet becomes a clone",
+            "name another folder with --dir; a folder that does not exist yet becomes a clone",
         ))
     }
 
-    /// Takes the integration branch of a team over from what was fetched, unless this is the repository in which it is merged.
+    /// Sets the team's integration branch to the fetched one, unless this is the repository in which it is merged.
     pub fn follow_integration(&self, team: &TeamName) -> Result<(), GitError> {
         if Integration::open(self, team)?.is_some() {
             return Ok(());
@@ -171,8 +172,9 @@ impl Repo {
         Ok(())
     }
 
-    /// Brings finished work to a shared repository: under the name of its task, and as the branch of its worker. It has a name of
-    /// its own there as well: a worker that was cut off and lost its task may replace the other two before it learns of that.
+    /// Pushes finished work to a shared repository: under the name of its task, and as the branch of its worker. It is
+    /// also pushed under a unique name: a worker that was disconnected and lost its task may overwrite the other two
+    /// before it learns of that.
     pub fn push_work(
         &self,
         shared: &SharedRepo,
@@ -192,12 +194,12 @@ impl Repo {
         )
     }
 
-    /// Brings a reference of a team to a shared repository under its own name.
+    /// Pushes a reference of a team to a shared repository under its own name.
     pub fn push_ref(&self, shared: &SharedRepo, name: &str) -> Result<(), GitError> {
         self.push(shared, &[format!("+{name}:{name}")])
     }
 
-    /// Brings the integration branch of a team to a shared repository.
+    /// Pushes the integration branch of a team to a shared repository.
     pub fn push_integration(&self, shared: &SharedRepo, team: &TeamName) -> Result<(), GitError> {
         self.push_ref(shared, &head_ref(&integration_branch(team)))
     }
@@ -214,14 +216,15 @@ impl Repo {
     }
 }
 
-/// Returns the name under which the integration branch of a team lies that was fetched.
+/// Returns the reference of a team's fetched integration branch.
 fn fetched_integration(team: &TeamName) -> String {
     let branch = integration_branch(team);
     let name = branch.rsplit('/').next().unwrap_or_default();
     format!("{FETCHED}{team}/heads/{name}")
 }
 
-/// Tries again what may fail because a machine or a network is away for a while. A full disk here is not waited for.
+/// Retries an operation that may fail because a machine or network is temporarily down. A full local disk is not
+/// retried.
 fn patiently(mut work: impl FnMut() -> Result<(), GitError>) -> Result<(), GitError> {
     for pause in PAUSES {
         match work() {

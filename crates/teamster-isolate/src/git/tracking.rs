@@ -1,7 +1,8 @@
-//! The rules by which the files of a worktree count as changed.
+//! The rules that decide which files of a worktree count as changed.
 //!
 //! An agent can change them while it works: a line in `info/exclude`, a filter, an attribute, a merge driver. So they
-//! are recorded once when a run begins, before any agent does, and its commits, merges and checks go by those.
+//! are recorded once when a run begins, before any agent starts, and its commits, merges and checks use the recorded
+//! ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
@@ -16,16 +17,16 @@ use super::error::GitError;
 use super::repo::Repo;
 use super::worktree::{Worktree, vanished};
 
-/// The folder in git's own folder of a worktree that holds the rules.
+/// The folder for the recorded rules, in a worktree's git folder.
 const FOLDER: &str = "teamster";
 const IGNORED: &str = "ignored";
 const ATTRIBUTES: &str = "attributes";
 const SETTINGS: &str = "settings";
-/// In the folder that all worktrees share.
+/// The repository's own attributes file, in the git folder that all worktrees share.
 pub(super) const INFO_ATTRIBUTES: &str = "info/attributes";
 const ATTRIBUTES_FILE: &str = "core.attributesfile";
-/// Settings of these names decide what a file becomes in a commit or in a work tree, or how a merge comes out, and what
-/// each is where nobody has set it. Those of filters and merge drivers do so, too.
+/// Settings that determine the content of a file in a commit or a work tree, or the result of a merge, with their
+/// default values. Those of filters and merge drivers do so, too.
 const CONVERTING: [(&str, &str); 14] = [
     (ATTRIBUTES_FILE, ""),
     ("core.autocrlf", "false"),
@@ -43,7 +44,7 @@ const CONVERTING: [(&str, &str); 14] = [
     ("merge.verbosity", "2"),
 ];
 
-/// The rules by which the files of a worktree count as changed, as they were before an agent worked there.
+/// The rules that decide which files of a worktree count as changed, as they were before an agent worked there.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct TrackingRules {
     /// Patterns of `core.excludesFile` and `info/exclude`.
@@ -55,7 +56,7 @@ pub(super) struct TrackingRules {
 }
 
 impl TrackingRules {
-    /// Reads the rules that hold at this moment.
+    /// Reads the current rules.
     pub(super) fn now(repo: &Repo) -> Result<Self, GitError> {
         let mut ignored = match configured(repo, "core.excludesFile")? {
             Some(path) => contents(&path),
@@ -65,7 +66,7 @@ impl TrackingRules {
         ignored.extend(contents(&repo.common().join("info/exclude")));
         let listed = repo.call().args(["config", "--list", "-z"]).bytes()?;
         let mut settings = settings(&listed);
-        // As git reads it here: `~` and a path that is not absolute stand for others elsewhere.
+        // Resolved by git: `~` and relative paths have a different meaning elsewhere.
         if let Some(path) = configured(repo, ATTRIBUTES_FILE)? {
             settings.insert(ATTRIBUTES_FILE.into(), path.into_os_string());
         }
@@ -78,7 +79,7 @@ impl TrackingRules {
         Ok(rules)
     }
 
-    /// Returns what the files of attributes hold that counted when the rules were recorded.
+    /// Returns the current content of the attributes files that applied when the rules were recorded.
     fn attributes_now(&self, repo: &Repo) -> Vec<u8> {
         let path = self.settings.get(OsStr::new(ATTRIBUTES_FILE));
         let path = path.map(PathBuf::from).or_else(|| default_file(ATTRIBUTES));
@@ -88,7 +89,7 @@ impl TrackingRules {
         now
     }
 
-    /// Returns the settings for calls like `call` by which these rules hold, and none that was added since.
+    /// Returns the settings that make calls like `call` use these rules, and disable those that were added since.
     pub(super) fn settings(&self, call: GitCommand) -> Result<Vec<GitSetting>, GitError> {
         let listed = call.args(["config", "--list", "-z"]).bytes()?;
         let mut ruled = Vec::new();
@@ -103,7 +104,7 @@ impl TrackingRules {
         Ok(ruled)
     }
 
-    /// Returns the value by which a setting that was added does what git does without it.
+    /// Returns the value that neutralizes a setting that was added.
     fn without(&self, name: &OsStr) -> Result<OsString, GitError> {
         let bytes = name.as_bytes();
         if bytes == ATTRIBUTES_FILE.as_bytes() {
@@ -113,7 +114,7 @@ impl TrackingRules {
         if let Some((_, usual)) = CONVERTING.iter().find(|(known, _)| *known == name) {
             return Ok(usual.into());
         }
-        // git takes a process without a name for one, and runs none of the other commands of the filter.
+        // git takes an empty process setting as one, and then runs none of the filter's other commands.
         if let Some(filter) = bytes.strip_suffix(b"process")
             && let mut known = self.settings.keys()
             && known.any(|known| known.as_bytes().starts_with(filter))
@@ -123,15 +124,15 @@ impl TrackingRules {
                     "{} was added to the settings of git since the run began",
                     name.display()
                 ),
-                "it changes a filter of yours; `git config --show-origin --get NAME` tells where it is, remove it there",
+                "it changes one of your filters; `git config --show-origin --get NAME` shows where it is; remove it there",
             ));
         }
-        // An empty driver would succeed and take one side; this one leaves a conflict.
+        // An empty driver would succeed and take one side; this one causes a conflict.
         let is_driver = bytes.starts_with(b"merge.") && bytes.ends_with(b".driver");
         Ok(if is_driver { "false" } else { "" }.into())
     }
 
-    /// Returns what decides about contents and is not as it was, one text for each.
+    /// Returns a description of every rule about contents that has changed.
     fn changed(&self, repo: &Repo) -> Result<Vec<String>, GitError> {
         let now = Self::now(repo)?;
         let names: BTreeSet<&OsString> = self.settings.keys().chain(now.settings.keys()).collect();
@@ -146,31 +147,31 @@ impl TrackingRules {
         Ok(changed)
     }
 
-    /// Patterns of files that are ignored.
+    /// Returns the ignore patterns.
     pub(super) fn ignored(&self) -> &[u8] {
         &self.ignored
     }
 
-    /// Returns whether somebody has changed `info/attributes` since. No option of git's makes up for that.
+    /// Returns whether `info/attributes` has been changed since. No git option can override that file.
     pub(super) fn attributes_changed(&self, repo: &Repo) -> bool {
         self.attributes_now(repo) != self.attributes
     }
 
-    /// Refuses to go on where somebody has.
+    /// Fails if `info/attributes` has been changed since the rules were recorded.
     pub(super) fn refuse_changed_attributes(&self, repo: &Repo) -> Result<(), GitError> {
         if !self.attributes_changed(repo) {
             return Ok(());
         }
         Err(GitError::refused(
             format!(
-                "{} was changed since the run began, and decides what is in files",
+                "{} was changed since the run began, and it affects the contents of files",
                 repo.common().join(INFO_ATTRIBUTES).display()
             ),
-            "make it what it was before, and resume the run",
+            "restore it, and resume the run",
         ))
     }
 
-    /// Returns these rules with more patterns of ignored files.
+    /// Returns these rules with additional ignore patterns.
     fn and_ignored(&self, patterns: &[String]) -> Self {
         let mut rules = self.clone();
         for pattern in patterns {
@@ -209,14 +210,14 @@ impl TrackingRules {
     }
 }
 
-/// Returns the contents of a file of the user's. One that is missing or cannot be read has no lines, as git sees it.
+/// Returns the content of a file of the user's. A missing or unreadable file counts as empty, as in git.
 fn contents(path: &Path) -> Vec<u8> {
     let found = UserFile::find(path).ok().flatten();
     let was = found.and_then(|file| file.read().ok().flatten());
     was.map(|was| was.bytes).unwrap_or_default()
 }
 
-/// Returns the file that a setting names.
+/// Returns the path that a setting contains.
 fn configured(repo: &Repo, setting: &str) -> Result<Option<PathBuf>, GitError> {
     let get = ["config", "--type=path", "--get", setting];
     let found = repo.call().args(get).run()?.stdout;
@@ -224,7 +225,7 @@ fn configured(repo: &Repo, setting: &str) -> Result<Option<PathBuf>, GitError> {
     Ok(path.map(|path| repo.root().join(path)))
 }
 
-/// Returns where git looks for rules of the user's when no setting names a file.
+/// Returns the default path of a file with the user's rules.
 fn default_file(name: &str) -> Option<PathBuf> {
     let folder = match std::env::var_os("XDG_CONFIG_HOME").filter(|folder| !folder.is_empty()) {
         Some(folder) => PathBuf::from(folder),
@@ -233,7 +234,7 @@ fn default_file(name: &str) -> Option<PathBuf> {
     Some(folder.join("git").join(name))
 }
 
-/// Returns the settings that convert or merge contents, of what `git config --list -z` printed.
+/// Returns the settings that convert or merge contents, from the output of `git config --list -z`.
 fn settings(listed: &[u8]) -> BTreeMap<OsString, OsString> {
     let entries = listed.split(|byte| *byte == 0);
     entries
@@ -259,7 +260,7 @@ fn settings(listed: &[u8]) -> BTreeMap<OsString, OsString> {
 }
 
 impl Repo {
-    /// Records the rules that hold now for the run of a team that begins, in a folder of the team.
+    /// Records the current rules for a team's run that begins, in a folder of the team.
     pub fn record_rules(&self, team: &Dir) -> Result<(), GitError> {
         let rules = TrackingRules::now(self)?;
         rules.save(team)?;
@@ -267,7 +268,7 @@ impl Repo {
         Ok(())
     }
 
-    /// Goes by the rules that were recorded when the run of a team began, and returns false when none were.
+    /// Switches to the rules that were recorded when the team's run began, and returns false when there are none.
     pub fn use_recorded_rules(&self, team: &Dir) -> Result<bool, GitError> {
         let Some(rules) = TrackingRules::load(team)? else {
             return Ok(false);
@@ -276,7 +277,7 @@ impl Repo {
         Ok(true)
     }
 
-    /// Returns a call in the user's work tree by the rules that held when the run of a team began, if there is one.
+    /// Returns a git command in the user's work tree that uses the rules recorded for the team's run, if there is one.
     pub(super) fn ruled_call(&self) -> Result<GitCommand, GitError> {
         let Some(rules) = self.rules.get() else {
             return Ok(self.call());
@@ -285,8 +286,8 @@ impl Repo {
         Ok(self.call().settings(rules.settings(self.call())?))
     }
 
-    /// Returns what decides about contents (filters, attributes, merge drivers) and is not as it was when the run
-    /// began.
+    /// Returns a description of every rule about contents (filters, attributes, merge drivers) that has changed since
+    /// the run began.
     pub fn changed_rules(&self) -> Result<Vec<String>, GitError> {
         match self.rules.get() {
             Some(rules) => rules.changed(self),
@@ -296,7 +297,7 @@ impl Repo {
 }
 
 impl Worktree {
-    /// Records the rules that held when the team's run began, or those that hold now where there is no run.
+    /// Records the rules of the team's run, or the current ones if there is no run.
     pub(super) fn record_rules(&self) -> Result<(), GitError> {
         self.use_rules(match self.repo.rules.get() {
             Some(rules) => Arc::clone(rules),
@@ -304,8 +305,8 @@ impl Worktree {
         })
     }
 
-    /// Records the rules again, where they were recorded before: commands of ours may have changed them where there is
-    /// no run, and the folders that were linked are ignored by these patterns.
+    /// Updates the recorded rules, if there are any: without a run, teamster's own setup commands may have changed the
+    /// rules, and the patterns of linked folders are added.
     pub(super) fn record_rules_again(&self, patterns: &[String]) -> Result<(), GitError> {
         if self.rules_in_memory().is_none() {
             return Ok(());
@@ -315,14 +316,14 @@ impl Worktree {
         self.use_rules(Arc::new(rules))
     }
 
-    /// Returns a call in it by the rules that were recorded, for what writes files or merges.
+    /// Returns a git command in the worktree that uses the recorded rules, for commands that write files or merge.
     pub(super) fn ruled_call(&self) -> Result<GitCommand, GitError> {
         let rules = self.rules()?;
         rules.refuse_changed_attributes(&self.repo)?;
         Ok(self.call().settings(rules.settings(self.call())?))
     }
 
-    /// Goes on with the rules of a worktree that this one replaces: an agent has worked since they were recorded.
+    /// Takes over the rules of a worktree that this one replaces: an agent has worked since they were recorded.
     pub fn keep_rules_of(&self, former: &Self) -> Result<(), GitError> {
         self.use_rules(former.rules()?)
     }
@@ -338,7 +339,7 @@ impl Worktree {
         rules.clone()
     }
 
-    /// Returns the rules in memory, which no agent can change; else those that were recorded; else those that hold now.
+    /// Returns the rules in memory, which no agent can change; else the recorded ones; else the current ones.
     pub(super) fn rules(&self) -> Result<Arc<TrackingRules>, GitError> {
         let known = self
             .rules_in_memory()

@@ -1,4 +1,4 @@
-//! A worker's own work tree: made, brought up to date, and removed only when nothing in it could be lost.
+//! A worker's own worktree: created, updated, and removed only when no work would be lost.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -18,9 +18,9 @@ use super::repo::Repo;
 use super::secrets::SecretFile;
 use super::tracking::TrackingRules;
 
-/// How long somebody else who works on the same worktree is waited for.
+/// How long to wait for another process that holds the lock of the worktree.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// What git keeps in a worktree's own folder while something is unfinished, and what that is.
+/// The files in a worktree's git folder that exist during an unfinished operation, and the name of the operation.
 const UNFINISHED: [(&str, &str); 6] = [
     ("rebase-merge", "a rebase"),
     ("rebase-apply", "a rebase"),
@@ -30,7 +30,7 @@ const UNFINISHED: [(&str, &str); 6] = [
     ("BISECT_LOG", "a bisection"),
 ];
 
-/// A worktree of ours.
+/// A worktree that teamster created.
 #[derive(Clone, Debug)]
 pub struct Worktree {
     pub(super) repo: Repo,
@@ -38,27 +38,28 @@ pub struct Worktree {
     /// The worker's name, or that of a worktree that was moved aside.
     pub(super) name: String,
     pub(super) path: PathBuf,
-    /// The worktree's folder within the folder of git. Calls name it, so that nothing a worker writes into the worktree leads them elsewhere.
+    /// The worktree's git folder. Calls name it explicitly, so that no file that a worker writes into the worktree can
+    /// redirect them.
     admin: PathBuf,
-    /// The rules by which its files count as changed, where they are in memory.
+    /// The rules that decide which of its files count as changed, if they are in memory.
     pub(super) rules: Arc<Mutex<Option<Arc<TrackingRules>>>>,
 }
 
-/// A worktree that is ready, and what had to make room for it.
+/// A worktree that is ready for use, and the work that was moved to make room for it.
 #[derive(Debug)]
 pub struct Prepared {
     /// The worktree.
     pub worktree: Worktree,
-    /// What stood in its place and was moved aside, because it holds work that is nowhere else.
+    /// Work in its place that was moved aside because it exists nowhere else.
     pub kept: Vec<DisplacedWork>,
-    /// What stood in its place and must not be committed.
+    /// Files in its place that must not be committed.
     pub secrets: Vec<SecretFile>,
 }
 
 /// Work that was moved aside.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DisplacedWork {
-    /// Where it is now; `None` when only a branch was left.
+    /// The new path; `None` when only a branch was left.
     pub path: Option<PathBuf>,
     /// Its branch.
     pub branch: Option<String>,
@@ -66,14 +67,14 @@ pub struct DisplacedWork {
     pub why: String,
 }
 
-/// How a worker's branch was brought to a commit.
+/// How a worker's branch was updated to a commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BranchUpdate {
-    /// It was there already.
+    /// It was already there.
     Already,
-    /// It had nothing of its own, or nothing that is not kept elsewhere.
+    /// It was moved: it had no commits of its own, or only commits that are kept elsewhere.
     To(CommitId),
-    /// It had commits of its own, which were merged with it.
+    /// It had commits of its own, which were merged.
     Merged(CommitId),
     /// It was left as it is.
     Kept {
@@ -82,21 +83,21 @@ pub enum BranchUpdate {
     },
 }
 
-/// What became of a worktree that should go.
+/// The result of a removal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Removal {
-    /// It is gone, and its branch too.
+    /// The worktree and its branch were removed.
     Removed,
-    /// It holds something.
+    /// It was kept because work would be lost.
     Kept {
-        /// What it holds.
+        /// The work that would be lost.
         why: String,
     },
 }
 
 impl Worktree {
-    /// Makes the worktree of a worker, on its branch, from `base`. What stands there is removed if it is clean and all
-    /// its commits are kept elsewhere, and moved aside otherwise; what is not ours is refused and left alone.
+    /// Creates the worktree of a worker, on its branch, from `base`. An existing worktree is removed if it is clean and
+    /// all its commits are kept elsewhere, and moved aside otherwise; a foreign folder is refused and left alone.
     pub fn prepare(
         repo: &Repo,
         team: &TeamName,
@@ -110,8 +111,8 @@ impl Worktree {
         displaced::clear_branch(repo, team, worker, base, &mut kept)?;
         let path = dir.join(worker.as_str());
         let branch = team_branch(team, worker.as_str());
-        // The branch first and by itself, with an empty old value: it must not be there. A `worktree add` that is tried
-        // again, because another git was in its way, would find the branch that it had made.
+        // The branch is created first and separately, with an empty old value: it must not exist. A `worktree add` that
+        // is retried because of another git process would otherwise find the branch that it had created itself.
         repo.call()
             .args(["update-ref", &head_ref(&branch), base.as_str(), ""])
             .done()?;
@@ -125,7 +126,7 @@ impl Worktree {
         })
     }
 
-    /// Returns the worktree of a worker, as it is; `None` when there is none.
+    /// Returns the existing worktree of a worker, unchanged; `None` when there is none.
     pub fn open(
         repo: &Repo,
         team: &TeamName,
@@ -134,7 +135,7 @@ impl Worktree {
         Self::named(repo, team, worker.as_str())
     }
 
-    /// Returns the worktree of a team by the name that a listing shows; what is there and is none is refused.
+    /// Returns the worktree of a team by the name shown in a listing; anything else of that name is refused.
     pub fn named(repo: &Repo, team: &TeamName, name: &str) -> Result<Option<Self>, GitError> {
         let path = layout::team_worktrees(repo.project(), team).join(name);
         let Some(dir) = open_beneath(repo.project(), team, name)? else {
@@ -156,13 +157,12 @@ impl Worktree {
         &self.path
     }
 
-    /// Returns the worktree's folder within the folder of git. An agent in a sandbox must be allowed to write to it to
-    /// commit there itself.
+    /// Returns the worktree's git folder. A sandboxed agent needs write access to it to commit there itself.
     pub fn admin(&self) -> &Path {
         &self.admin
     }
 
-    /// Returns where a worker starts: the folder in it that the project is in the user's work tree.
+    /// Returns where a worker starts: the folder that corresponds to the project.
     pub fn work_folder(&self) -> PathBuf {
         match self.repo.project().strip_prefix(self.repo.root()) {
             Ok(inside) if !inside.as_os_str().is_empty() => self.path.join(inside),
@@ -170,30 +170,30 @@ impl Worktree {
         }
     }
 
-    /// Returns the branch that it was made for.
+    /// Returns the branch that it was created for.
     pub fn branch(&self) -> String {
         team_branch(&self.team, &self.name)
     }
 
-    /// Returns what is checked out in it.
+    /// Returns the commit that is checked out.
     pub fn head(&self) -> Result<CommitId, GitError> {
         self.call()
             .args(["rev-parse", "--verify", "--quiet", "HEAD^{commit}"])
             .commit()
     }
 
-    /// Returns whether all that is in it is committed.
+    /// Returns whether everything in it is committed.
     pub fn is_clean(&self) -> Result<bool, GitError> {
         Ok(self.unsaved()?.is_none())
     }
 
-    /// Brings the worker's branch to `commit` before a task, as far as nothing can be lost by it.
+    /// Updates the worker's branch to `commit` before a task, as far as no work is lost.
     pub fn move_to(&self, commit: &CommitId) -> Result<BranchUpdate, GitError> {
         self.move_on(commit, None)
     }
 
-    /// Does the same as [`Self::move_to`] for a branch whose last task began at `begun_at`: that was made of work which is
-    /// kept, so a branch that ends there has nothing of its own.
+    /// Does the same as [`Self::move_to`] for a branch whose last task began at `begun_at`: that commit consists of
+    /// work which is kept, so a branch whose tip it is has no commits of its own.
     pub fn move_from(
         &self,
         begun_at: &CommitId,
@@ -223,7 +223,7 @@ impl Worktree {
         let holds_nothing =
             Some(&head) == begun_at || unkept_commits(&self.repo, &self.team, &[head], safe)? == 0;
         if holds_nothing {
-            // Refuses when a file would be overwritten, which a clean worktree has none of.
+            // This fails if a file would be overwritten; a clean worktree has no such file.
             self.ruled_call()?
                 .args(["reset", "--quiet", "--keep", commit.as_str(), "--"])
                 .done()?;
@@ -249,8 +249,7 @@ impl Worktree {
         Ok(BranchUpdate::Merged(self.head()?))
     }
 
-    /// Goes back to the worker's branch, which an agent may have left. What it has committed elsewhere without any
-    /// branch gets one.
+    /// Switches back to the worker's branch, which an agent may have left. Commits that are on no branch get one.
     fn back_on_branch(&self) -> Result<(), GitError> {
         let entry = registered::at(&self.repo, &self.path)?.ok_or_else(|| vanished(&self.path))?;
         let branch = self.branch();
@@ -274,7 +273,7 @@ impl Worktree {
         {
             displaced::branch_for(&self.repo, &self.team, &self.name, &head)?;
         }
-        // By its full name, which no tag has; what is checked out follows before, from commit to commit.
+        // HEAD is set to the full name, which no tag can have; before that, the files are moved from commit to commit.
         let name = head_ref(&branch);
         match own {
             Some(own) => self
@@ -290,8 +289,8 @@ impl Worktree {
         self.call().args(["symbolic-ref", "HEAD", &name]).done()
     }
 
-    /// Removes it with its branch, if it is clean and all its commits are in the integration branch or in a branch of
-    /// the user's. Whether its worker lives is for the caller to know.
+    /// Removes it with its branch, if it is clean and all its commits are on the integration branch or a branch of the
+    /// user's. The caller has to make sure that its worker is not alive.
     pub fn remove_if_safe(&self) -> Result<Removal, GitError> {
         let dir = team_folder(&self.repo, &self.team)?;
         let _held = hold(&dir, &self.name)?;
@@ -301,7 +300,8 @@ impl Worktree {
         }
     }
 
-    /// Removes what was found to hold nothing. git looks again itself, and so does the comparison with the old value.
+    /// Removes a worktree without unsaved work. git itself checks again, and the branch is deleted only at its old
+    /// value.
     pub(super) fn remove(&self) -> Result<Removal, GitError> {
         let branch = head_ref(&self.branch());
         let tip = self.repo.resolve(&branch)?;
@@ -328,7 +328,7 @@ impl Worktree {
         Ok(Removal::Removed)
     }
 
-    /// Returns what would be lost with it; `None` when nothing would.
+    /// Returns the work that would be lost with it; `None` when there is none.
     pub(super) fn holds(&self, safe: KeepRule<'_>) -> Result<Option<String>, GitError> {
         if let Some(why) = self.unsaved()? {
             return Ok(Some(why));
@@ -337,7 +337,7 @@ impl Worktree {
         Ok((count > 0).then(|| unmerged_words(count)))
     }
 
-    /// Returns what somebody has begun in it with git and not ended.
+    /// Returns the git operation that was begun in it and not finished.
     pub(super) fn unfinished(&self) -> Result<Option<&'static str>, GitError> {
         if let Some(dir) = Dir::open_root(&self.admin)? {
             for (name, what) in UNFINISHED {
@@ -349,7 +349,7 @@ impl Worktree {
         Ok(None)
     }
 
-    /// Returns what is in it and not committed; `None` when it is clean.
+    /// Returns what is not committed in it; `None` when it is clean.
     pub(super) fn unsaved(&self) -> Result<Option<String>, GitError> {
         if let Some(what) = self.unfinished()? {
             return Ok(Some(format!("{what} is not finished in it")));
@@ -362,19 +362,19 @@ impl Worktree {
         let files = if changed == 1 { "file" } else { "files" };
         let mut why = format!("{changed} changed {files} not committed");
         if self.status()?.is_empty() {
-            why.push_str(", at which git was told not to look");
+            why.push_str(", which git was told not to look at");
         }
         Ok(Some(why))
     }
 
-    /// Returns what is checked out, and the end of its branch, which may be another commit.
+    /// Returns the commit that is checked out and the tip of its branch, which may differ.
     pub(super) fn tips(&self) -> Result<Vec<CommitId>, GitError> {
         let mut tips = vec![self.head()?];
         tips.extend(self.repo.resolve(&head_ref(&self.branch()))?);
         Ok(tips)
     }
 
-    /// Returns a call in it, bound to git's own folder for it.
+    /// Returns a git command in it, bound to its git folder.
     pub(super) fn call(&self) -> GitCommand {
         self.repo
             .call_in(&self.path)
@@ -386,16 +386,16 @@ impl Worktree {
 /// Where commits may be to count as kept, besides the integration branch and the user's branches.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct KeepRule<'a> {
-    /// In this commit.
+    /// In the history of this commit.
     pub(super) base: Option<&'a CommitId>,
     /// In the pinned commit of a task.
     pub(super) pins: bool,
-    /// The integration branch itself is looked at, so it is no proof that its own commits are kept.
+    /// Whether the integration branch itself is judged, which then does not prove that its own commits are kept.
     pub(super) is_integration: bool,
 }
 
 impl KeepRule<'_> {
-    /// Only what is in the integration branch or in the user's counts, as it must before a worktree goes for good.
+    /// Only the integration branch and the user's branches count, as required before a worktree is removed for good.
     pub(super) fn merged(name: &str) -> Self {
         Self {
             base: None,
@@ -405,7 +405,7 @@ impl KeepRule<'_> {
     }
 }
 
-/// Returns how many commits of `tips` are nowhere else.
+/// Returns how many commits of `tips` exist nowhere else.
 pub(super) fn unkept_commits(
     repo: &Repo,
     team: &TeamName,
@@ -417,7 +417,7 @@ pub(super) fn unkept_commits(
     } else {
         repo.resolve(&head_ref(&integration_branch(team)))?
     };
-    // A branch that was taken back is kept under another name.
+    // The work of a rejected branch is kept under another reference.
     let rejected = if safe.is_integration {
         None
     } else {
@@ -435,7 +435,7 @@ pub(super) fn unkept_commits(
     if safe.pins {
         call = call.arg(format!("--glob={}", pins_of(team)));
     }
-    // Without this a file named like a commit would be one of two things that may be meant.
+    // Without this, a file named like a commit would make the argument ambiguous.
     let text = call.arg("--").text()?;
     text.parse()
         .map_err(|_| GitError::odd("the number of commits", repo.root()))
@@ -446,19 +446,22 @@ pub(super) fn unmerged_words(count: u64) -> String {
     format!("{count} {commits} not merged")
 }
 
-/// Returns the folder of a team's worktrees, made if it is missing.
+/// Returns the folder of a team's worktrees, creating it if it is missing.
 pub(super) fn team_folder(repo: &Repo, team: &TeamName) -> Result<Dir, GitError> {
     let project = Dir::open_root(repo.project())?.ok_or_else(|| vanished(repo.project()))?;
     Ok(project.descend_or_create(&layout::worktree_folders(team))?)
 }
 
-/// Keeps every other teamster away from a worktree.
+/// Locks a worktree against other teamster processes.
 pub(super) fn hold(dir: &Dir, name: &str) -> Result<Lock, GitError> {
     match Lock::wait(dir, &layout::worktree_lock(name), PATIENCE, false)? {
         Waited::Held(lock) => Ok(lock),
         Waited::TimedOut => Err(GitError::new(
             GitProblem::Busy,
-            format!("another teamster works on {}", dir.join(name).display()),
+            format!(
+                "another teamster process is using {}",
+                dir.join(name).display()
+            ),
             "try again in a moment",
         )),
     }
@@ -475,8 +478,7 @@ fn open_beneath(project: &Path, team: &TeamName, name: &str) -> Result<Option<Di
     Ok(dir)
 }
 
-/// Returns the folder, within the folder of git, of the worktree in `dir`, or `None` when `dir` and the repository do not
-/// both say that it is a worktree.
+/// Returns the git folder of the worktree in `dir`; `None` unless `dir` and the repository refer to each other.
 pub(super) fn admin_folder(repo: &Repo, dir: &Dir) -> Option<PathBuf> {
     let admin = named_in(dir, ".git", "gitdir: ")?.canonicalize().ok()?;
     let worktrees = repo.common().canonicalize().ok()?.join("worktrees");
@@ -489,7 +491,7 @@ pub(super) fn admin_folder(repo: &Repo, dir: &Dir) -> Option<PathBuf> {
     (back == own || back.canonicalize().ok()? == own).then_some(admin)
 }
 
-/// Returns the path that a file of git's names after `before`.
+/// Returns the path that follows `before` in one of git's pointer files.
 pub(super) fn named_in(dir: &Dir, file: &str, before: &str) -> Option<PathBuf> {
     let stamp = dir.stamp(file).ok()??;
     if stamp.kind != FileKind::File || stamp.size > 64 * 1024 {
@@ -503,7 +505,7 @@ pub(super) fn named_in(dir: &Dir, file: &str, before: &str) -> Option<PathBuf> {
 
 pub(super) fn vanished(path: &Path) -> GitError {
     GitError::failed(
-        format!("{} was there and is not any more", path.display()),
-        "somebody else removed it; try again",
+        format!("{} no longer exists", path.display()),
+        "another process removed it; try again",
     )
 }

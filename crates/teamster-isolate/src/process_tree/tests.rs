@@ -1,4 +1,4 @@
-//! Real processes that try to get away.
+//! Tests with real processes that try to escape.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -10,7 +10,7 @@ use super::*;
 
 const LONG: Duration = Duration::from_secs(60);
 
-/// Ignores the polite signal, forks twice, makes a session of its own, and leaves three generations.
+/// Ignores the soft signal, forks twice, creates its own session, and leaves three generations.
 const RUNAWAY: &str = r#"
 trap '' TERM INT HUP
 setsid sh -c 'trap "" TERM INT HUP; (sh -c "trap \"\" TERM; (trap \"\" TERM; sleep 600) & sleep 600" & ) ; sleep 600' &
@@ -87,7 +87,7 @@ fn a_process_that_got_the_pid_of_a_dead_one_is_left_alone() {
     stranger.wait().unwrap();
 }
 
-/// Only where the system lets us make a group; elsewhere the other ways are all there is, and are tested above.
+/// Runs only where a control group can be created; elsewhere only the other criteria apply, which are tested above.
 #[test]
 fn a_group_of_the_kernels_catches_who_hides_from_the_rest() {
     let machine = Machine::read();

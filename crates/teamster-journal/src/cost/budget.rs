@@ -1,4 +1,4 @@
-//! How much a run may cost.
+//! The limits on what a run may cost.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::{Cost, Money, Reservation, say_usd, with_commas};
 use crate::payload::{Budget, BudgetExhausted, Limit};
 
 impl Limit {
-    /// A figure of it, for people.
+    /// Formats an amount of this limit for people.
     pub fn say(self, figure: f64) -> String {
         match self {
             #[allow(
@@ -28,16 +28,16 @@ impl Limit {
 pub struct Exceeded {
     /// The limit that was reached.
     pub what: Limit,
-    /// The figure that was set.
+    /// The configured limit.
     pub limit: f64,
     /// How much was used.
     pub used: f64,
-    /// What one more task is reckoned with, when it is for that that the rest is too little; `None` when nothing is left.
+    /// The estimate for one more task, when the remainder is too small for it; `None` when nothing is left.
     pub next: Option<f64>,
 }
 
 impl Exceeded {
-    /// Returns what a journal tells, or `None` when it does not tell everything.
+    /// Returns the limit that an event describes, or `None` when the event is incomplete.
     pub fn told(event: &BudgetExhausted) -> Option<Self> {
         Some(Self {
             what: event.what?,
@@ -47,7 +47,7 @@ impl Exceeded {
         })
     }
 
-    /// Returns what is written into the journal.
+    /// Returns the payload for the journal.
     pub fn event(&self) -> BudgetExhausted {
         BudgetExhausted {
             what: Some(self.what),
@@ -78,12 +78,12 @@ impl Exceeded {
         }
     }
 
-    /// Returns what was used, what may be used and what is left, for people.
+    /// Returns the amount used, the limit and the remainder, for people.
     fn figures(&self) -> [String; 3] {
         [self.used, self.limit, self.limit - self.used].map(|figure| self.what.say(figure))
     }
 
-    /// Returns the figures, for people: `12,000 tokens used of 10,000 tokens`.
+    /// Returns the amounts, for people: `12,000 tokens used of 10,000 tokens`.
     pub fn words(&self) -> String {
         let [used, limit, left] = self.figures();
         match self.next {
@@ -101,8 +101,8 @@ impl Exceeded {
     reason = "for people and the journal; limits are compared as they are"
 )]
 impl Budget {
-    /// The first limit that was reached by what is known to be spent, and by the time that the run has taken. A limit is
-    /// reached when nothing of it is left. What is unknown cannot be held against a run, see [`Budget::blind`].
+    /// Returns the first limit that is exhausted by the known costs or by the elapsed time. Unknown costs are not
+    /// counted against a run; see [`Budget::blind`].
     pub fn exceeded(&self, spent: &Cost, elapsed: Duration) -> Option<Exceeded> {
         let used = spent.total().unwrap_or(0);
         if let Some(limit) = self.tokens.filter(|limit| used >= *limit) {
@@ -125,7 +125,7 @@ impl Budget {
         self.out_of_minutes(elapsed)
     }
 
-    /// The limit of minutes, if it was reached.
+    /// Returns the time limit, if it is exhausted.
     pub fn out_of_minutes(&self, elapsed: Duration) -> Option<Exceeded> {
         let limit = self.minutes?;
         let used = elapsed.as_secs_f64() / 60.0;
@@ -137,7 +137,8 @@ impl Budget {
         })
     }
 
-    /// The limit that has no room for what is reserved, though not all of it is used; `None` when there is room.
+    /// Returns the limit that leaves no room for the reservation although it is not exhausted yet; `None` when there is
+    /// room.
     pub fn short_of(&self, spent: &Cost, reserved: Reservation) -> Option<Exceeded> {
         let tokens = self.tokens.map(|limit| Exceeded {
             what: Limit::Tokens,
@@ -162,7 +163,7 @@ impl Budget {
         both.find(|limit| !only(limit.what).fits(spent, reserved))
     }
 
-    /// Whether there is room for what is reserved: for all tasks that run and the one that is to start.
+    /// Returns whether there is room for the reservation, which covers all running tasks and the one that is to start.
     pub fn fits(&self, spent: &Cost, reserved: Reservation) -> bool {
         let tokens = spent.total().unwrap_or(0);
         let money = spent.money.unwrap_or_default();
@@ -176,7 +177,8 @@ impl Budget {
                 .is_none_or(|limit| has_room(money.0, reserved.money.0, limit.0))
     }
 
-    /// Limits that cannot be watched, because agents did not tell what they used. A person is to be told.
+    /// Returns the limits that cannot be enforced because agents did not report their usage. The user is warned about
+    /// them.
     pub fn blind(&self, spent: &Cost) -> Vec<Limit> {
         let mut blind = Vec::new();
         if self.tokens.is_some() && spent.tokens_at_least {

@@ -1,4 +1,4 @@
-//! Sums that never say more than is known.
+//! Sums never claim more than is known.
 
 use std::time::Duration;
 
@@ -67,7 +67,7 @@ fn what_was_told_is_summed_by_worker_task_and_run() {
 
 #[test]
 fn unknown_is_never_nothing() {
-    // Tokens and no money; then nothing at all.
+    // One agent reports tokens but no money; another reports nothing.
     let costs = Costs::of(&[
         claimed("w1", "1"),
         usage("w1", "1", Some(9), None),

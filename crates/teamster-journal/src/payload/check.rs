@@ -1,4 +1,4 @@
-//! Payloads about checks: commands that prove the work.
+//! Payloads about checks: the commands that verify the work.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,23 +6,24 @@ use serde::{Deserialize, Serialize};
 use super::{list, text_or_lines, text_or_null};
 use crate::kind::EventKind;
 
-/// A command that proves something, by exit code 0.
+/// A command that verifies the work: it passes with exit code 0.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Check {
     /// The command, for `sh -c`.
     pub command: String,
-    /// Who wants it: `--verify`, a preset, or the file that it was found in.
+    /// Where it comes from: `--verify`, a preset, or the file in which it was found.
     #[serde(default)]
     pub source: String,
-    /// Whether a person asked for it. A run of an older version does not say, and its check is treated as the project's.
+    /// Whether a person asked for it. A journal of an older version does not record this, and its check counts as the
+    /// project's.
     #[serde(default)]
     pub origin: CheckOrigin,
-    /// Whether it is a target of the work: it is to pass in the end even if it failed before the work began.
+    /// Whether it is a target of the work: it must pass in the end even if it failed before the work began.
     #[serde(default, rename = "target", skip_serializing_if = "std::ops::Not::not")]
     pub is_target: bool,
 }
 
-/// Whose command a check is.
+/// The origin of a check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum CheckOrigin {
@@ -62,24 +63,24 @@ impl Check {
     }
 }
 
-/// What came of a check.
+/// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum CheckVerdict {
     /// It passed, the first time.
     Passed,
-    /// It failed twice.
+    /// It failed, and failed again on the retry.
     Failed,
-    /// It failed, and passed when it was run again at once.
+    /// It failed, and passed on the immediate retry.
     Flaky,
-    /// It did not end in time. It is not run again: that would take as long once more.
+    /// It timed out. It is not retried, because that would take as long again.
     TimedOut,
-    /// Somebody did not want to wait for its end. It says nothing about the work.
+    /// It was interrupted before its end. It says nothing about the work.
     Stopped,
 }
 
 impl CheckVerdict {
-    /// Returns one word or two, for people.
+    /// Returns a short description for people.
     pub const fn words(self) -> &'static str {
         match self {
             Self::Passed => "passed",
@@ -90,7 +91,7 @@ impl CheckVerdict {
         }
     }
 
-    /// Returns whether it says that something is wrong.
+    /// Returns whether it means that something is wrong.
     pub const fn is_failure(self) -> bool {
         matches!(self, Self::Failed | Self::TimedOut)
     }
@@ -102,21 +103,21 @@ impl CheckVerdict {
 pub struct Checked {
     /// The command.
     pub command: String,
-    /// Who wanted it.
+    /// Where the check comes from.
     pub source: String,
-    /// What came of it.
+    /// The result.
     pub verdict: CheckVerdict,
-    /// Its exit code, where it ended by itself; of a flaky one that of the run that failed.
+    /// Its exit code, if it exited by itself; for a flaky check, that of the failed run.
     pub exit_code: Option<i32>,
-    /// The signal that ended it.
+    /// The signal that terminated it.
     pub signal: Option<i32>,
-    /// How long it took, a second run included.
+    /// How long it took, including a retry.
     pub seconds: f64,
-    /// The last 200 lines of what it printed, redacted and cleaned; of a flaky one those of the run that failed.
+    /// The last 200 lines of its output, redacted and cleaned; for a flaky check, those of the failed run.
     pub last: String,
-    /// The file in the project with all that it printed, or the first and last part of that; empty if there is none.
+    /// The file in the project with its output, or with the first and last part of it; empty if there is none.
     pub log: String,
-    /// What else a person should know: processes that it left, a log that could not be written.
+    /// Other remarks for a person: processes that it left behind, or a log that could not be written.
     pub remarks: Vec<String>,
 }
 
@@ -130,9 +131,9 @@ pub struct CheckStarted {
     pub commit: String,
     /// The command.
     pub command: String,
-    /// Names the process that was started, so that a successor finds it.
+    /// The id of the launched process, so that the next host can find it.
     pub launch: String,
-    /// The round of fixing.
+    /// The fix round.
     pub round: u32,
 }
 
@@ -144,34 +145,34 @@ pub struct CheckResult {
     pub on: String,
     /// The commit.
     pub commit: String,
-    /// The round of fixing.
+    /// The fix round.
     pub round: u32,
     /// The command.
     pub command: String,
-    /// Who wanted it.
+    /// Where the check comes from.
     pub source: String,
-    /// What came of it, in more detail than the kind of the event.
+    /// The result, in more detail than the kind of the event.
     pub verdict: Option<CheckVerdict>,
-    /// Its exit code, where it ended by itself.
+    /// Its exit code, if it exited by itself.
     pub exit_code: Option<i32>,
-    /// The signal that ended it.
+    /// The signal that terminated it.
     pub signal: Option<i32>,
     /// How long it took.
     pub seconds: f64,
-    /// The last lines of what it printed.
+    /// The last lines of its output.
     #[serde(deserialize_with = "text_or_lines")]
     pub last: String,
-    /// The file in the project with all that it printed.
+    /// The file in the project with its output.
     #[serde(deserialize_with = "text_or_null")]
     pub log: String,
-    /// What else a person should know.
+    /// Other remarks for a person.
     #[serde(deserialize_with = "list")]
     pub remarks: Vec<String>,
     /// How long it took, in milliseconds.
     pub duration_ms: u64,
-    /// Whether it did not end in time.
+    /// Whether it timed out.
     pub timed_out: bool,
-    /// Whether it fails and the team has to answer for that. Nothing is excused because somebody did not say so.
+    /// Whether the check failed and the failure counts against the team. A missing value counts as `true`.
     pub charged: bool,
 }
 
@@ -198,7 +199,7 @@ impl Default for CheckResult {
 }
 
 impl CheckResult {
-    /// Returns what is written about a check that was run on `commit`.
+    /// Creates the result of a check that ran on `commit`.
     pub fn new(on: &str, commit: &str, round: u32, checked: &Checked, charged: bool) -> Self {
         let checked = checked.clone();
         #[allow(
@@ -226,7 +227,7 @@ impl CheckResult {
         }
     }
 
-    /// Returns the event that tells it, or `None` for a check that was stopped: it has come to nothing.
+    /// Returns the event for the journal, or `None` for a check that was stopped, which has no result.
     pub fn event(self) -> Option<EventKind> {
         match self.verdict? {
             CheckVerdict::Passed => Some(EventKind::VerifyPassed(self)),
@@ -251,7 +252,7 @@ impl CheckResult {
         }
     }
 
-    /// Returns the verdict of a check that failed: some journals say only whether it was in time.
+    /// Returns the verdict of a failed check: some journals record only whether it timed out.
     pub fn failure(&self) -> CheckVerdict {
         if self.timed_out {
             CheckVerdict::TimedOut

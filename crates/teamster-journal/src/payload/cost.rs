@@ -1,11 +1,11 @@
-//! Payloads about what a run costs.
+//! Payloads about the costs of a run.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use teamster_types::usage::Usage;
 
-/// The payload of `usage`. What the client did not tell is `null`, and never taken for 0.
+/// The payload of `usage`. Values that the client did not report are `null`, and are never counted as 0.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct UsageReported {
@@ -13,10 +13,10 @@ pub struct UsageReported {
     pub provider: Option<String>,
     /// The model.
     pub model: Option<String>,
-    /// Tokens that the model read, and not from a cache.
+    /// Input tokens that were not read from a cache.
     #[serde(deserialize_with = "count")]
     pub tokens_in: Option<u64>,
-    /// Tokens that the model wrote, its reasoning included.
+    /// Output tokens, including reasoning.
     #[serde(deserialize_with = "count")]
     pub tokens_out: Option<u64>,
     /// Tokens that were read from a cache.
@@ -28,16 +28,16 @@ pub struct UsageReported {
     /// The part of the output that was reasoning.
     #[serde(deserialize_with = "count")]
     pub reasoning: Option<u64>,
-    /// Money in US dollars, as the client reckons it.
+    /// The cost in US dollars, as calculated by the client.
     #[serde(deserialize_with = "amount")]
     pub usd: Option<f64>,
-    /// Whether it was at least that: the client ended before it told its sum.
+    /// Whether the values are lower bounds, because the client ended before it reported its total.
     #[serde(deserialize_with = "flag")]
     pub at_least: bool,
 }
 
 impl UsageReported {
-    /// Returns the tokens, or `None` when the client told none.
+    /// Returns the tokens, or `None` when the client reported none.
     pub fn tokens(&self) -> Option<Usage> {
         self.tokens_in.or(self.tokens_out)?;
         Some(Usage {
@@ -50,12 +50,12 @@ impl UsageReported {
     }
 }
 
-/// Reads a count. What is none was not told.
+/// Reads a count; an invalid value counts as not reported.
 fn count<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
     Ok(Value::deserialize(from)?.as_u64())
 }
 
-/// Reads an amount of money. What is none was not told.
+/// Reads an amount of money; an invalid value counts as not reported.
 fn amount<'de, D: Deserializer<'de>>(from: D) -> Result<Option<f64>, D::Error> {
     let usd = Value::deserialize(from)?.as_f64();
     Ok(usd.filter(|usd| usd.is_finite() && *usd >= 0.0))
@@ -65,7 +65,7 @@ fn flag<'de, D: Deserializer<'de>>(from: D) -> Result<bool, D::Error> {
     Ok(Value::deserialize(from)?.as_bool() == Some(true))
 }
 
-/// What a run may cost. What is not given has no limit.
+/// The limits of a run. A missing value means no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Budget {
@@ -93,7 +93,7 @@ pub enum Limit {
 }
 
 impl Limit {
-    /// Returns its word in the journal.
+    /// Returns its name in the journal.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Tokens => "tokens",
@@ -107,7 +107,7 @@ impl Limit {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct BudgetReserved {
-    /// Tokens that are set aside for attempts that run.
+    /// Tokens that are reserved for running attempts.
     pub tokens: u64,
 }
 
@@ -117,11 +117,11 @@ pub struct BudgetReserved {
 pub struct BudgetExhausted {
     /// The limit that was reached.
     pub what: Option<Limit>,
-    /// Where the limit was.
+    /// The configured limit.
     pub limit: Option<f64>,
     /// How much was used.
     pub used: Option<f64>,
-    /// What one more task was reckoned with, when the rest was too little for that.
+    /// The estimate for one more task, when the remainder was too small for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next: Option<f64>,
 }

@@ -1,7 +1,7 @@
 //! Payloads about the gate of a run: what a person is shown, and what was decided.
 //!
-//! The host makes it once, when it opens the gate, and writes it down as `approval.shown`. The terminal and every viewer
-//! read it from there, so nobody can decide about something that somebody else was shown otherwise.
+//! The host builds this record once, when it opens the gate, and writes it to the journal as `approval.shown`. The
+//! terminal and every viewer read it from there, so everyone who decides was shown the same thing.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -12,18 +12,18 @@ use teamster_types::phrase::PhraseKeys;
 
 use super::{Base, text_or_lines, text_or_null};
 
-/// Files that are named at most.
+/// The maximum number of files that are listed.
 pub const MOST_FILES: usize = 200;
-/// The longest text of one finding, in characters. The whole of it is in the project.
+/// The maximum length of one finding, in characters. The full text is in the project.
 pub const LONGEST_FINDING: usize = 32 * 1024;
 
 /// What a person is shown at the gate.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Shown {
-    /// Whether the work was verified, in one sentence that never says more than is so.
+    /// Whether the work was verified, in one sentence that never overstates the evidence.
     pub verification: String,
-    /// The codes of these sentences, for other languages; empty in a journal of an older version.
+    /// The message codes of this text, for translation; empty in journals of older versions.
     #[serde(
         rename = "verificationCodes",
         skip_serializing_if = "PhraseKeys::is_empty"
@@ -31,60 +31,60 @@ pub struct Shown {
     pub verification_codes: PhraseKeys,
     /// Checks that do not count as passed, and why.
     pub unverified: Vec<Unverified>,
-    /// What was found out on the way, by reviewers too.
+    /// The findings of workers and reviewers.
     pub findings: Vec<Finding>,
     /// The files that would change, at most 200.
     pub files: Vec<FileChange>,
     /// How many files would change in all.
     pub file_count: u64,
-    /// What failed for good, or waits for that.
+    /// Tasks that failed permanently, or that wait for such a task.
     pub failed: Vec<GivenUp>,
-    /// What agents wanted to do and were not allowed: first what nobody answered.
+    /// Requests of agents that were denied, the unanswered ones first.
     pub denied: Vec<DeniedRequest>,
-    /// What the workers say about their tasks, in their own words.
+    /// The workers' own summaries of their tasks.
     pub said: Vec<WorkerWords>,
     /// Tasks that changed files which they had not reserved.
     pub outside: Vec<Outside>,
-    /// Files of the user's that are not committed, and that the work would have to write over.
+    /// Uncommitted files of the user that the work would overwrite.
     pub in_the_way: Vec<String>,
-    /// What became of the user's branches and tags while the run was at work, one sentence each. teamster did not do it.
+    /// How the user's branches and tags changed during the run, one sentence each. teamster did not make these changes.
     pub references: Vec<String>,
-    /// The codes of these sentences, in the same order; empty in a journal of an older version.
+    /// The message codes of these sentences, in the same order; empty in journals of older versions.
     #[serde(
         rename = "referenceCodes",
         skip_serializing_if = "PhraseKeys::is_empty"
     )]
     pub reference_codes: PhraseKeys,
-    /// Messages to workers that no client took, one sentence each.
+    /// Messages to workers that no client accepted, one sentence each.
     pub untaken: Vec<String>,
-    /// The codes of these sentences, in the same order; empty in a journal of an older version.
+    /// The message codes of these sentences, in the same order; empty in journals of older versions.
     #[serde(rename = "untakenCodes", skip_serializing_if = "PhraseKeys::is_empty")]
     pub untaken_codes: PhraseKeys,
 }
 
-/// Something that an agent wanted to do and was not allowed.
+/// A request of an agent that was denied.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct DeniedRequest {
     /// The worker.
     pub worker: String,
-    /// The task that it was for.
+    /// The task that the request was for.
     pub task_id: Option<TaskId>,
-    /// What the agent wanted to do; where settings deny it, the reason as well.
+    /// What the agent wanted to do; if settings deny it, the reason as well.
     pub what: String,
     /// Who denied it.
     pub by: DeniedBy,
-    /// Why, in words; empty where nobody said so.
+    /// The reason, as text; empty if none was given.
     pub why: String,
 }
 
-/// Who denied what an agent wanted to do.
+/// Who denied a request of an agent.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "lowercase")]
 pub enum DeniedBy {
-    /// A person was asked, and nobody answered in time.
+    /// No person answered in time.
     #[default]
     Nobody,
     /// A person denied it.
@@ -94,7 +94,7 @@ pub enum DeniedBy {
 }
 
 impl DeniedRequest {
-    /// Returns who was not allowed what, in which task, and why, in words.
+    /// Returns a sentence that says who was denied what, in which task, and why.
     pub fn words(&self) -> String {
         let task = match &self.task_id {
             Some(task) => format!(" in task {task}"),
@@ -116,9 +116,9 @@ impl DeniedRequest {
 pub struct Unverified {
     /// The command.
     pub command: String,
-    /// Why not, in words.
+    /// The reason, as text.
     pub why: String,
-    /// The codes of these sentences, for other languages; empty in a journal of an older version.
+    /// The message codes of this text, for translation; empty in journals of older versions.
     #[serde(
         default,
         rename = "whyCodes",
@@ -127,10 +127,10 @@ pub struct Unverified {
     pub why_codes: PhraseKeys,
 }
 
-/// Something that was found out on the way.
+/// A finding about the work.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Finding {
-    /// Its file, in `.party/findings`.
+    /// The name of its file in `.party/findings`.
     pub name: String,
     /// What it says, at most 32,768 characters.
     pub text: String,
@@ -141,9 +141,9 @@ pub struct Finding {
 pub struct FileChange {
     /// Its path.
     pub path: String,
-    /// Lines that come; `null` when it is no text.
+    /// The number of added lines; `null` for a binary file.
     pub added: Option<u64>,
-    /// Lines that go; `null` when it is no text.
+    /// The number of removed lines; `null` for a binary file.
     pub removed: Option<u64>,
 }
 
@@ -153,11 +153,11 @@ pub struct FileChange {
 pub struct GivenUp {
     /// The task.
     pub task_id: TaskId,
-    /// What it was about.
+    /// The subject of the task.
     pub subject: String,
-    /// Why not, in words.
+    /// The reason, as text.
     pub why: String,
-    /// The codes of these sentences, for other languages; empty in a journal of an older version.
+    /// The message codes of this text, for translation; empty in journals of older versions.
     #[serde(
         default,
         rename = "whyCodes",
@@ -166,21 +166,21 @@ pub struct GivenUp {
     pub why_codes: PhraseKeys,
 }
 
-/// What a worker says about its task, in its own words.
+/// A worker's own summary of its task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkerWords {
     /// The task.
     pub task_id: TaskId,
-    /// What the task is about.
+    /// The subject of the task.
     pub subject: String,
-    /// Who did it.
+    /// The worker that did it.
     pub worker: Option<String>,
     /// What was done.
     pub summary: String,
     /// What was left open.
     pub problems: Vec<String>,
-    /// The first sentence of the summary that says that something did not work.
+    /// The first sentence of the summary that admits that something did not work.
     pub admission: Option<String>,
 }
 
@@ -197,7 +197,7 @@ pub struct Outside {
 /// The payload of `approval.shown`: the fields of [`Shown`], and the gate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GateShown {
-    /// Names the opening of the gate.
+    /// The id of this opening of the gate.
     pub gate: String,
     /// What a person is shown.
     pub shown: Shown,
@@ -205,7 +205,7 @@ pub struct GateShown {
 
 const GATE: &str = "gate";
 
-// `#[serde(flatten)]` cannot read numbers of any precision, which the journal keeps.
+// `#[serde(flatten)]` does not support arbitrary-precision numbers, which the journal preserves.
 impl Serialize for GateShown {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         let mut fields = Object::new();
@@ -242,49 +242,49 @@ impl JsonSchema for GateShown {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct GateOpened {
-    /// Names this opening of the gate. It is drawn when nobody of the team runs any more, so no agent can know it.
+    /// The id of this opening of the gate. It is generated after all workers have stopped, so no agent can know it.
     pub gate: String,
-    /// The commit that is decided about; empty where everybody works in one folder.
+    /// The commit to decide about; empty when all workers share one folder.
     #[serde(deserialize_with = "text_or_null")]
     pub commit: String,
-    /// What it is compared with.
+    /// The base that the commit is compared with.
     pub base: Option<Base>,
     /// Whether checks ran on it and all passed.
     pub verified: bool,
-    /// What to know, in words.
+    /// What the person should know, as text.
     #[serde(deserialize_with = "text_or_lines")]
     pub words: String,
-    /// The codes of these sentences, for other languages; empty in a journal of an older version.
+    /// The message codes of this text, for translation; empty in journals of older versions.
     #[serde(rename = "wordsCodes", skip_serializing_if = "PhraseKeys::is_empty")]
     pub words_codes: PhraseKeys,
     /// Why the commit could not land when it was approved before.
     pub refused: Option<String>,
-    /// The codes of these sentences, for other languages; empty in a journal of an older version.
+    /// The message codes of this text, for translation; empty in journals of older versions.
     #[serde(rename = "refusedCodes", skip_serializing_if = "PhraseKeys::is_empty")]
     pub refused_codes: PhraseKeys,
 }
 
-/// What somebody answers at the gate.
+/// An answer at the gate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GateAnswer {
     /// The work may land.
     Approve,
     /// The work may not land.
     Reject {
-        /// Whether what was made is taken back.
+        /// Whether the work is rolled back.
         rollback: bool,
         /// Why it is rejected.
         text: String,
     },
-    /// Something is to be changed first.
+    /// The work needs changes first.
     Revise {
-        /// What is to be changed.
+        /// The changes that are needed.
         text: String,
     },
 }
 
 impl GateAnswer {
-    /// Returns the word for it.
+    /// Returns the name of the answer.
     pub const fn word(&self) -> &'static str {
         match self {
             Self::Approve => "approve",
@@ -298,32 +298,32 @@ impl GateAnswer {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct GateDecided {
-    /// Names the opening of the gate that is answered.
+    /// The id of the opening of the gate that is answered.
     pub gate: String,
     /// The commit that was shown.
     #[serde(deserialize_with = "text_or_null")]
     pub commit: String,
-    /// How it was given: `terminal`, `studio`, `command` or `flag`.
+    /// The channel of the answer: `terminal`, `studio`, `command` or `flag`.
     #[serde(deserialize_with = "text_or_null")]
     pub via: String,
-    /// Who gave it.
+    /// The person or program that answered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
-    /// The codes of these words, for other languages; empty where somebody else wrote them.
+    /// The message codes of this text, for translation; empty if teamster did not write it.
     #[serde(rename = "byCodes", skip_serializing_if = "PhraseKeys::is_empty")]
     pub by_codes: PhraseKeys,
     /// `approve`, `reject` or `revise`.
     pub answer: String,
-    /// Whether rejected work is taken back.
+    /// Whether rejected work is rolled back.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rollback: Option<bool>,
-    /// Why it is rejected, or what is to be changed.
+    /// Why it is rejected, or which changes are needed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
 }
 
 impl GateDecided {
-    /// Returns what is written about an answer to the opening `gate` for `commit`.
+    /// Creates the payload for an answer to the opening `gate` for `commit`.
     pub fn new(gate: &str, commit: &str, via: &str, by: Option<&str>, answer: &GateAnswer) -> Self {
         let (rollback, text) = match answer {
             GateAnswer::Approve => (None, None),
@@ -342,7 +342,7 @@ impl GateDecided {
         }
     }
 
-    /// Returns the answer, or `None` when this version does not know its word.
+    /// Returns the answer, or `None` when this version does not know it.
     pub fn answer(&self) -> Option<GateAnswer> {
         let text = self.text.clone().unwrap_or_default();
         match self.answer.as_str() {

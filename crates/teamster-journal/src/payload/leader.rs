@@ -1,5 +1,5 @@
-//! Payloads about the agent that leads a run, after it has planned: why it was woken, and what it did; and about whoever
-//! chooses one of several results.
+//! Payloads about the leader of a run after planning (why it was woken, and what it did), and about the judge that
+//! chooses one of several candidate results.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,17 +8,17 @@ use teamster_types::phrase::PhraseKeys;
 
 use super::list;
 
-/// What a leader is woken for.
+/// Why a leader is woken.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "lowercase")]
 pub enum WakeKind {
-    /// A worker asks something, or cannot go on with its task.
+    /// A worker has a question, or cannot continue with its task.
     Question,
-    /// A task failed for good, or twice for the same reason.
+    /// A task failed permanently, or twice for the same reason.
     Failure,
-    /// The work of a task conflicts with what is merged, and nobody could resolve that.
+    /// The work of a task conflicts with merged work, and the conflict could not be resolved.
     Conflict,
     /// A reviewer found something that has to be fixed.
     Findings,
@@ -26,7 +26,7 @@ pub enum WakeKind {
     Message,
     /// A person at the gate wants something changed.
     Revision,
-    /// A phase of the run's flow ends with what the leader says about it.
+    /// A phase of the run's flow ends and needs the leader's summary.
     Phase,
 }
 
@@ -37,12 +37,12 @@ pub enum WakeKind {
 pub struct WakeReason {
     /// The kind of the reason.
     pub kind: WakeKind,
-    /// What it is about: the id of a question or a task, or the position of an event.
+    /// The subject: the id of a question or a task, or the position of an event.
     pub about: String,
 }
 
 impl WakeReason {
-    /// Returns a reason about something.
+    /// Creates a reason with this subject.
     pub fn new(kind: WakeKind, about: impl Into<String>) -> Self {
         let about = about.into();
         Self { kind, about }
@@ -58,9 +58,9 @@ pub struct LeaderWoken {
     /// Why the leader was woken.
     #[serde(deserialize_with = "list")]
     pub reasons: Vec<WakeReason>,
-    /// Names what was started, so that it is found should the host be killed.
+    /// The id of the launched process, so that it is found if the host is killed.
     pub launch: String,
-    /// Why the answer before could not be carried out, where the leader is asked the same again, in words.
+    /// Why the previous answer could not be carried out, if the leader is asked again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
 }
@@ -70,18 +70,18 @@ pub struct LeaderWoken {
 pub struct CancelledTask {
     /// The task.
     pub task: TaskId,
-    /// Why nobody needs it any more, in words.
+    /// Why the task is no longer needed.
     pub reason: String,
 }
 
-/// A finding of a review that a leader decided not to have fixed.
+/// A review finding that a leader decided not to have fixed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DismissedFinding {
     /// The commit that was reviewed.
     pub commit: String,
-    /// The place of the finding among those of the review, counted from 1.
+    /// The number of the finding within the review, counted from 1.
     pub finding: usize,
-    /// Why it is not fixed, in words.
+    /// Why it is not fixed.
     pub reason: String,
 }
 
@@ -91,15 +91,15 @@ pub struct DismissedFinding {
 pub struct LeaderActed {
     /// The number of the wake.
     pub wake: u32,
-    /// How many actions were taken, all of them together.
+    /// The total number of actions.
     pub actions: usize,
     /// Tasks that were cancelled.
     #[serde(deserialize_with = "list")]
     pub cancelled: Vec<CancelledTask>,
-    /// What the leader wrote down for the report.
+    /// The leader's notes for the report.
     #[serde(deserialize_with = "list")]
     pub notes: Vec<String>,
-    /// Findings of a review that are not fixed.
+    /// Review findings that are not fixed.
     #[serde(deserialize_with = "list", skip_serializing_if = "Vec::is_empty")]
     pub dismissed: Vec<DismissedFinding>,
 }
@@ -110,9 +110,9 @@ pub struct LeaderActed {
 pub struct LeaderFailed {
     /// The number of the wake.
     pub wake: u32,
-    /// Why it came to nothing, in words.
+    /// Why the wake failed.
     pub reason: String,
-    /// The codes of these sentences, for other languages; empty in a journal of an older version.
+    /// The message codes of this text, for translation; empty in journals of older versions.
     #[serde(rename = "reasonCodes", skip_serializing_if = "PhraseKeys::is_empty")]
     pub reason_codes: PhraseKeys,
 }
@@ -121,14 +121,14 @@ pub struct LeaderFailed {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct JudgeAsked {
-    /// Who is to choose: the name of a member.
+    /// The judge: the name of a member.
     pub judge: String,
-    /// What the user calls its agent.
+    /// The user's name for its agent.
     pub provider: String,
-    /// The tasks whose results there are to choose from.
+    /// The tasks whose results are the candidates.
     #[serde(deserialize_with = "list")]
     pub candidates: Vec<TaskId>,
-    /// Names the process that was started, so that a successor finds it.
+    /// The id of the launched process, so that the next host can find it.
     pub launch: String,
 }
 
@@ -136,11 +136,11 @@ pub struct JudgeAsked {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct JudgeFailed {
-    /// Who was to choose.
+    /// The judge.
     pub judge: String,
-    /// Why nothing came of it, in words.
+    /// Why it chose none.
     pub reason: String,
-    /// The codes of these sentences, for other languages; empty in a journal of an older version.
+    /// The message codes of this text, for translation; empty in journals of older versions.
     #[serde(rename = "reasonCodes", skip_serializing_if = "PhraseKeys::is_empty")]
     pub reason_codes: PhraseKeys,
 }
@@ -150,12 +150,12 @@ pub struct JudgeFailed {
 pub struct OtherResult {
     /// The task.
     pub task: TaskId,
-    /// The reference that keeps the work; `null` when there is none.
+    /// The ref that preserves the work; `null` when there is none.
     #[serde(rename = "ref")]
     pub kept_as: Option<String>,
-    /// Why it was not chosen, in words.
+    /// Why it was not chosen.
     pub why: String,
-    /// The codes of these sentences, for other languages; empty in a journal of an older version.
+    /// The message codes of this text, for translation; empty in journals of older versions.
     #[serde(
         default,
         rename = "whyCodes",
@@ -164,18 +164,18 @@ pub struct OtherResult {
     pub why_codes: PhraseKeys,
 }
 
-/// The payload of `candidate.chosen`. The event is about the task whose result was chosen.
+/// The payload of `candidate.chosen`. The event's task is the one whose result was chosen.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct CandidateChosen {
     /// The commit that was chosen.
     pub commit: String,
-    /// Why it was chosen, in words.
+    /// Why it was chosen.
     pub reason: String,
-    /// The codes of these sentences, for other languages; empty in a journal of an older version.
+    /// The message codes of this text, for translation; empty in journals of older versions.
     #[serde(rename = "reasonCodes", skip_serializing_if = "PhraseKeys::is_empty")]
     pub reason_codes: PhraseKeys,
-    /// Who chose it: the name of a member; `null` when it is the smallest that passes.
+    /// The judge that chose it: the name of a member; `null` when the smallest passing result was taken.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
     /// The other results.

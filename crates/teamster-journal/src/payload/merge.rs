@@ -1,4 +1,4 @@
-//! Payloads about bringing work together.
+//! Payloads about merging the work.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,13 +6,13 @@ use teamster_types::TaskId;
 
 use super::{TaskChange, list};
 
-/// How a merge would come out.
+/// The predicted result of a merge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Prediction {
-    /// The work is in the team's branch already.
+    /// The work is already in the team's branch.
     Already,
-    /// It fits.
+    /// The merge is clean.
     Clean,
     /// Both sides changed the same lines.
     Conflict,
@@ -21,7 +21,7 @@ pub enum Prediction {
 }
 
 impl Prediction {
-    /// Returns the word that stands in the journal.
+    /// Returns the name in the journal.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Already => "already",
@@ -38,7 +38,7 @@ impl Prediction {
 pub struct MergePredicted {
     /// The commit of the task.
     pub commit: String,
-    /// How it would come out; `null` when this version does not know the word.
+    /// The predicted result; `null` when this version does not know it.
     pub result: Option<Prediction>,
 }
 
@@ -46,11 +46,11 @@ pub struct MergePredicted {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Merged {
-    /// What changed in the task; only written.
+    /// What changed in the task; it is written but never read back.
     #[serde(flatten, skip_deserializing)]
     #[schemars(skip)]
     pub task: TaskChange,
-    /// Whose work it is.
+    /// The worker whose work it is.
     pub worker: Option<String>,
     /// The commit of the task. The first version wrote `null` for a task without one.
     pub commit: Option<String>,
@@ -64,15 +64,15 @@ pub struct Merged {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct MergeLost {
-    /// What changed in the task; only written.
+    /// What changed in the task; it is written but never read back.
     #[serde(flatten, skip_deserializing)]
     #[schemars(skip)]
     pub task: TaskChange,
-    /// Whose work it is.
+    /// The worker whose work it is.
     pub worker: Option<String>,
     /// The commit that is missing.
     pub commit: Option<String>,
-    /// The end of the team's branch, in which it is not.
+    /// The head of the team's branch, which does not contain it.
     pub head: Option<String>,
 }
 
@@ -87,10 +87,10 @@ pub struct MergeConflict {
     pub files: Vec<String>,
     /// How many files those are.
     pub conflicts: usize,
-    /// How many times the work of this task has conflicted by now.
+    /// How many times the work of this task has conflicted so far.
     #[serde(default = "once")]
     pub times: u64,
-    /// Whether nobody tries again.
+    /// Whether there will be no further attempt.
     #[serde(rename = "final")]
     pub is_final: bool,
     /// The task that is to resolve it.
@@ -105,7 +105,7 @@ fn once() -> u64 {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct CaughtUp {
-    /// The end of the user's branch.
+    /// The head of the user's branch.
     pub commit: String,
     /// The merge commit; `null` when none was needed.
     pub merge: Option<String>,
@@ -115,9 +115,9 @@ pub struct CaughtUp {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct MergeAdopted {
-    /// The commit that was found at the end of the team's branch.
+    /// The commit that was found at the head of the team's branch.
     pub commit: String,
-    /// The same commit: where the branch ends now.
+    /// The same commit, which is the new head of the branch.
     pub merge: Option<String>,
     /// The files that it changes.
     pub files: Vec<String>,

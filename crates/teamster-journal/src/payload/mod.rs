@@ -1,7 +1,7 @@
 //! The payloads of events. Each is a struct whose fields are the keys of `data` in the journal.
 //!
-//! Reading is lenient, because older and newer versions write the same kinds: a key that is missing is empty, `None` or
-//! `false`, and a key that is not known here is left alone. Writing is exact.
+//! Reading is lenient, because older and newer versions write the same kinds: a missing key becomes empty, `None` or
+//! `false`, and an unknown key is ignored. Writing is exact.
 
 mod check;
 mod cost;
@@ -62,11 +62,11 @@ pub use worker::{
     WorkerVerdict,
 };
 
-/// The payload of a kind whose name says everything.
+/// The payload of a kind that has no fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Nothing {}
 
-/// Reads a text that may also stand there as a list of its lines.
+/// Reads a text that may also be stored as a list of lines.
 fn text_or_lines<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
@@ -82,7 +82,7 @@ fn text_or_lines<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error>
     })
 }
 
-/// Reads the elements of a list that are what they should be. One that is not says nothing about the others.
+/// Reads the valid elements of a list and skips the others.
 fn list<'de, D: Deserializer<'de>, T: DeserializeOwned>(from: D) -> Result<Vec<T>, D::Error> {
     let items = Vec::<Value>::deserialize(from)?;
     Ok(items

@@ -1,4 +1,4 @@
-//! Payloads about the plan of a run: what is proposed, what a person says to it, and why there is none.
+//! Payloads about the plan of a run: proposals, a person's answers, and failures to plan.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,17 +6,17 @@ use teamster_types::phrase::PhraseKeys;
 
 use super::list;
 
-/// A plan as it is proposed. Its keys are those of a plan file, so that it can be edited and read again as one.
+/// A proposed plan. Its keys are those of a plan file, so that it can be edited and read back as one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct PlanDraft {
-    /// What whoever planned found out about the work.
+    /// The planner's analysis of the work.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub analysis: String,
-    /// What whoever planned cannot decide.
+    /// The questions that the planner cannot decide itself.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub questions: Vec<String>,
-    /// What whoever planned has taken for granted.
+    /// The assumptions that the planner made.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub assumptions: Vec<String>,
     /// What could go wrong.
@@ -25,7 +25,7 @@ pub struct PlanDraft {
     /// Commands that must succeed when all tasks are merged.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub verify: Vec<String>,
-    /// Checks that are to pass in the end even though they failed before the work began.
+    /// Checks that must pass in the end even though they failed before the work began.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub must_pass: Vec<String>,
     /// The tasks, in order.
@@ -33,36 +33,36 @@ pub struct PlanDraft {
     pub tasks: Vec<PlanDraftTask>,
 }
 
-/// A task of a plan that is proposed.
+/// A task of a proposed plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PlanDraftTask {
-    /// Its label in the plan.
+    /// Its label within the plan.
     pub id: String,
     /// What is to be done, in one line.
     pub subject: String,
-    /// All that the worker needs to know.
+    /// Everything that the worker needs to know.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub description: String,
-    /// What is shown while it is being done.
+    /// The label that is shown while the task is in progress.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub active_form: Option<String>,
     /// Labels of the tasks that must be done before.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub blocked_by: Vec<String>,
-    /// The worker who gets it.
+    /// The worker that it is assigned to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
-    /// The role of the members who may do it.
+    /// The role of the members that may do it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub role: Option<String>,
-    /// What its worker should be good at.
+    /// The capabilities that its worker should have.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub capabilities: Vec<String>,
     /// Globs of the files that it may change.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<String>,
-    /// Sentences that hold when it is done.
+    /// The acceptance criteria.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub accept: Vec<String>,
     /// Commands that must succeed for it.
@@ -70,27 +70,27 @@ pub struct PlanDraftTask {
     pub verify: Vec<String>,
 }
 
-/// Who made a plan.
+/// The author of a plan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum PlanAuthor {
     /// The agent that leads the run.
     #[default]
     Leader,
-    /// A person, who edited the plan before it.
+    /// A person who edited the previous proposal.
     Person,
-    /// A person, in a file.
+    /// A person, through a plan file.
     File,
     /// The preset that the team was taken from.
     Preset,
     /// The session of a client that started the run.
     Session,
-    /// Nobody: the sentence is taken as it is.
+    /// No one: the sentence itself becomes the plan.
     Sentence,
 }
 
 impl PlanAuthor {
-    /// Returns the word in the journal.
+    /// Returns the name in the journal.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Leader => "leader",
@@ -107,26 +107,26 @@ impl PlanAuthor {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PlanProposed {
-    /// The number of the proposal in the run, counted from 1. An answer names it.
+    /// The number of the proposal within the run, counted from 1. An answer refers to it.
     pub revision: u32,
-    /// Who made the plan.
+    /// The author of the plan.
     pub by: PlanAuthor,
-    /// Whether a person decides about it before it is carried out.
+    /// Whether a person must approve it before it is carried out.
     pub ask: bool,
-    /// The plan. With questions in it, they are answered first, and another plan is made.
+    /// The plan. If it contains questions, they are answered first, and a new plan is made.
     pub plan: PlanDraft,
-    /// Commands that the leader would have had run, and that are left out: nobody has agreed to them.
+    /// Commands that the leader proposed and that were left out, because no person has approved them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<String>,
-    /// Why this is not what was asked for last, in words.
+    /// Why this plan differs from what was last asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
-    /// The codes of these sentences, for other languages; empty in a journal of an older version.
+    /// The message codes of this text, for translation; empty in journals of older versions.
     #[serde(rename = "problemCodes", skip_serializing_if = "PhraseKeys::is_empty")]
     pub problem_codes: PhraseKeys,
 }
 
-/// What a person decides about a plan, as one word.
+/// The kind of a person's decision about a plan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum PlanDecision {
@@ -137,34 +137,34 @@ pub enum PlanDecision {
     Reject,
     /// The leader makes another plan.
     Revise,
-    /// The person's own plan takes its place.
+    /// The person's own plan replaces it.
     Edit,
 }
 
-/// What a person answers to a plan that is proposed.
+/// A person's answer to a proposed plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PlanAnswer {
     /// The plan is carried out.
     Accept,
     /// The run ends without work.
     Reject {
-        /// Why; empty when that is not said.
+        /// The reason; empty if none was given.
         why: String,
     },
     /// The leader makes another plan.
     Revise {
-        /// What is to be changed.
+        /// The changes that are needed.
         words: String,
     },
-    /// This plan takes its place, and is asked about in turn.
+    /// This plan replaces it, and needs approval in turn.
     Edit {
-        /// The plan, which was checked.
+        /// The replacement plan, already validated.
         plan: Box<PlanDraft>,
     },
 }
 
 impl PlanAnswer {
-    /// Returns the decision as one word.
+    /// Returns the kind of the decision.
     pub const fn decision(&self) -> PlanDecision {
         match self {
             Self::Accept => PlanDecision::Accept,
@@ -174,7 +174,7 @@ impl PlanAnswer {
         }
     }
 
-    /// Returns what was decided, as the rest of a sentence about the plan.
+    /// Returns the decision as the end of a sentence about the plan.
     pub const fn words(&self) -> &'static str {
         match self {
             Self::Accept => "accepted",
@@ -185,26 +185,26 @@ impl PlanAnswer {
     }
 }
 
-/// The payload of `plan.answered`. The event's actor decides; only the first answer to the present revision counts.
+/// The payload of `plan.answered`. The event's actor decides; only the first answer to the current revision counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct PlanAnswered {
-    /// The proposal that is answered.
+    /// The revision that is answered.
     pub revision: u32,
-    /// What is decided.
+    /// The decision.
     pub decision: PlanDecision,
-    /// What is to be changed, or why the plan is rejected.
+    /// Which changes are needed, or why the plan is rejected.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub words: Option<String>,
-    /// The plan that takes its place.
+    /// The plan that replaces it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub plan: Option<PlanDraft>,
-    /// How it was given: `terminal` or `studio`.
+    /// The channel of the answer: `terminal` or `studio`.
     pub via: String,
 }
 
 impl PlanAnswered {
-    /// Returns what is written about an answer to a revision.
+    /// Creates the payload for an answer to a revision.
     pub fn new(revision: u32, via: &str, answer: PlanAnswer) -> Self {
         let decision = answer.decision();
         let (words, plan) = match answer {
@@ -222,7 +222,7 @@ impl PlanAnswered {
         }
     }
 
-    /// Returns the answer, or `None` when something of it is missing.
+    /// Returns the answer, or `None` when part of it is missing.
     pub fn answer(&self) -> Option<PlanAnswer> {
         let words = self.words.clone();
         Some(match self.decision {
@@ -238,11 +238,11 @@ impl PlanAnswered {
     }
 }
 
-/// An answer of a leader that is no plan.
+/// An answer of a leader that is not a valid plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct UnusableAnswer {
-    /// What it said.
+    /// The answer.
     pub text: String,
     /// What is wrong with it.
     #[serde(deserialize_with = "list")]
@@ -255,9 +255,9 @@ pub struct UnusableAnswer {
 pub struct PlanFailed {
     /// The leader.
     pub leader: String,
-    /// Why there is no plan, in words.
+    /// Why there is no plan.
     pub reason: String,
-    /// Everything that it answered.
+    /// All answers of the leader.
     #[serde(deserialize_with = "list")]
     pub answers: Vec<UnusableAnswer>,
 }

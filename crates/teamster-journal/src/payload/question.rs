@@ -1,4 +1,4 @@
-//! Payloads about what agents ask, find and report while they work.
+//! Payloads about the questions, findings and progress reports of agents.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,12 +10,12 @@ use teamster_types::phrase::PhraseKeys;
 
 use super::{Severity, list, text_or_null};
 
-/// Names a question: `q17` is the one that was asked by the event at position 17.
+/// The id of a question: `q17` is the question asked by the event at position 17.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct QuestionId(u64);
 
 impl QuestionId {
-    /// Returns the id of the question that was asked by the event at this position.
+    /// Returns the id of the question asked by the event at this position.
     pub const fn at(seq: u64) -> Self {
         Self(seq)
     }
@@ -32,17 +32,13 @@ impl fmt::Display for QuestionId {
     }
 }
 
-/// A word that names no question.
+/// A text that is not a question id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NoQuestionId(String);
 
 impl fmt::Display for NoQuestionId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{:?} names no question; a question is called q17, for example",
-            self.0
-        )
+        write!(f, "{:?} is not the id of a question, such as q17", self.0)
     }
 }
 
@@ -53,7 +49,7 @@ impl FromStr for QuestionId {
 
     fn from_str(word: &str) -> Result<Self, Self::Err> {
         let number = word.strip_prefix('q').filter(|digits| {
-            // A sign would be read as a number, too.
+            // The number parser would also accept a sign.
             digits.bytes().all(|byte| byte.is_ascii_digit())
         });
         number
@@ -76,23 +72,23 @@ impl<'de> Deserialize<'de> for QuestionId {
     }
 }
 
-/// What somebody who asks wants.
+/// The kind of a question.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum QuestionKind {
-    /// Words: whoever asks waits for them.
+    /// A question whose asker waits for the answer.
     #[default]
     Ask,
-    /// Something that a task cannot go on without; the task was given back and waits.
+    /// Something that a task needs before it can continue; the task was given back and waits.
     Blocked,
-    /// What a leader needs to know before it plans.
+    /// Something that a leader needs to know before it plans.
     Plan,
-    /// A task that a worker proposes. Nobody waits for the answer.
+    /// A task that a worker proposes. The worker does not wait for the answer.
     Proposal,
 }
 
 impl QuestionKind {
-    /// Returns the word in the journal.
+    /// Returns the name in the journal.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Ask => "ask",
@@ -103,19 +99,19 @@ impl QuestionKind {
     }
 }
 
-/// Who is to answer a question.
+/// The addressee of a question.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Addressee {
     /// The agent that leads the run.
     Leader,
-    /// A person. Nobody else may be there.
+    /// A person, who may be absent.
     #[default]
     Person,
 }
 
 impl Addressee {
-    /// Returns the word in the journal.
+    /// Returns the name in the journal.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Leader => "leader",
@@ -141,18 +137,18 @@ pub struct ProposedTask {
     pub blocked_by: Vec<TaskId>,
 }
 
-/// The payload of `question.asked`. The event's actor asks; its task, if any, is what the question is about. The question
-/// is called `q` and the position of this event.
+/// The payload of `question.asked`. The event's actor asks; its task, if any, is the subject of the question. The
+/// question's id is `q` followed by the position of this event.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct QuestionAsked {
-    /// What is wanted.
+    /// The kind of the question.
     pub kind: QuestionKind,
-    /// The question in words.
+    /// The text of the question.
     pub text: String,
-    /// Who is to answer.
+    /// The addressee.
     pub to: Addressee,
-    /// The task that is proposed.
+    /// The proposed task.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub proposal: Option<ProposedTask>,
 }
@@ -164,11 +160,11 @@ pub struct QuestionForwarded {
     /// The question.
     #[schemars(with = "String")]
     pub question: QuestionId,
-    /// Who is to answer now.
+    /// The new addressee.
     pub to: Addressee,
-    /// Why somebody else is to answer, in words.
+    /// Why the question was forwarded.
     pub reason: String,
-    /// The codes of these words, for other languages; empty where somebody else wrote them.
+    /// The message codes of this text, for translation; empty if teamster did not write it.
     #[serde(rename = "reasonCodes", skip_serializing_if = "PhraseKeys::is_empty")]
     pub reason_codes: PhraseKeys,
 }
@@ -180,7 +176,7 @@ pub struct QuestionAnswered {
     /// The question.
     #[schemars(with = "String")]
     pub question: QuestionId,
-    /// The answer in words.
+    /// The text of the answer.
     pub answer: String,
 }
 
@@ -191,9 +187,9 @@ pub struct QuestionExpired {
     /// The question.
     #[schemars(with = "String")]
     pub question: QuestionId,
-    /// Why nobody waits for the answer any more, in words.
+    /// Why the answer is no longer needed.
     pub reason: String,
-    /// The codes of these sentences, for other languages; empty in a journal of an older version.
+    /// The message codes of this text, for translation; empty in journals of older versions.
     #[serde(rename = "reasonCodes", skip_serializing_if = "PhraseKeys::is_empty")]
     pub reason_codes: PhraseKeys,
 }
@@ -204,15 +200,15 @@ pub struct QuestionExpired {
 pub struct FindingAdded {
     /// How bad it is.
     pub severity: Severity,
-    /// The file that it is about, relative to the project; empty for the work as a whole.
+    /// The file that it concerns, relative to the project; empty for the work as a whole.
     pub path: String,
     /// The line in that file, counted from 1.
     pub line: Option<u32>,
     /// What is wrong.
     pub claim: String,
-    /// What proves it.
+    /// The evidence for it.
     pub evidence: String,
-    /// What to do about it.
+    /// The suggested fix.
     pub suggestion: String,
     /// The phase of a session that it belongs to.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -220,7 +216,7 @@ pub struct FindingAdded {
 }
 
 impl FindingAdded {
-    /// Returns where it is: `src/a.rs:12`, `src/a.rs`, or nothing.
+    /// Returns the location: `src/a.rs:12`, `src/a.rs`, or nothing.
     pub fn place(&self) -> String {
         match (self.path.as_str(), self.line) {
             ("", _) => String::new(),
@@ -234,9 +230,9 @@ impl FindingAdded {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct WorkerProgress {
-    /// What the agent says about how far it is.
+    /// The agent's own description of its progress.
     pub text: String,
-    /// How much of the task is done by its own estimate, from 0 to 100.
+    /// The completed part of the task by the agent's own estimate, in percent from 0 to 100.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub percent: Option<u8>,
 }

@@ -1,4 +1,4 @@
-//! Payloads about reviews: what somebody who did not write it says about the merged work.
+//! Payloads about reviews of the merged work by an agent that did not write it.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,11 +12,11 @@ use super::list;
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// The work must not land like this.
+    /// The work must not land with it.
     Blocker,
-    /// It should be mended before the work lands.
+    /// It should be fixed before the work lands.
     Major,
-    /// It may be mended later.
+    /// It may be fixed later.
     #[default]
     Minor,
     /// A matter of taste.
@@ -27,7 +27,7 @@ impl Severity {
     /// Every severity, the worst first.
     pub const ALL: [Self; 4] = [Self::Blocker, Self::Major, Self::Minor, Self::Nit];
 
-    /// Returns the word in the journal.
+    /// Returns the name in the journal.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Blocker => "blocker",
@@ -47,17 +47,17 @@ impl Severity {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ReviewMode {
-    /// It is not. A run of an older version says nothing, and means this.
+    /// It is not reviewed. A journal of an older version has no value, which means this.
     #[default]
     Off,
-    /// It is, when an agent is there to do it.
+    /// It is reviewed if an agent is available for it.
     Prefer,
-    /// It is, and without a review only a person can approve it.
+    /// It is reviewed; without a review only a person can approve it.
     Require,
 }
 
 impl ReviewMode {
-    /// Returns whether it is off.
+    /// Returns whether reviews are off.
     #[allow(
         clippy::trivially_copy_pass_by_ref,
         reason = "serde passes a reference"
@@ -67,13 +67,13 @@ impl ReviewMode {
     }
 }
 
-/// One thing that a reviewer found in the work.
+/// One finding of a reviewer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ReviewFinding {
     /// How bad it is.
     pub severity: Severity,
-    /// The file, from the root of the repository; `None` where it is about no file.
+    /// The file, relative to the root of the repository; `None` if the finding is not about a file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
     /// The line, counted from 1.
@@ -81,16 +81,16 @@ pub struct ReviewFinding {
     pub line: Option<u64>,
     /// What is wrong.
     pub claim: String,
-    /// What shows that.
+    /// The evidence for it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub evidence: String,
-    /// What to do about it.
+    /// The suggested fix.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub suggestion: String,
 }
 
 impl ReviewFinding {
-    /// Returns where it is: `src/a.rs:12`, `src/a.rs`, or nothing.
+    /// Returns the location: `src/a.rs:12`, `src/a.rs`, or nothing.
     pub fn place(&self) -> String {
         match (&self.path, self.line) {
             (Some(path), Some(line)) => format!("{path}:{line}"),
@@ -100,19 +100,19 @@ impl ReviewFinding {
     }
 }
 
-/// What a reviewer thinks of the work as a whole.
+/// A reviewer's verdict on the work as a whole.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ReviewVerdict {
     /// It can land.
     Accept,
-    /// It needs changes first. What cannot be read as a verdict is no consent.
+    /// It needs changes first. An unreadable verdict counts as this one.
     #[default]
     Changes,
 }
 
 impl ReviewVerdict {
-    /// Returns the verdict as the rest of a sentence about the reviewer.
+    /// Returns the verdict as the end of a sentence about the reviewer.
     pub const fn words(self) -> &'static str {
         match self {
             Self::Accept => "accepts the work",
@@ -121,15 +121,15 @@ impl ReviewVerdict {
     }
 }
 
-/// How an acceptance criterion stands.
+/// The status of an acceptance criterion.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Criterion {
-    /// The criterion, as the plan says it.
+    /// The criterion, as written in the plan.
     pub criterion: String,
     /// Whether it is met.
     pub met: bool,
-    /// What shows that.
+    /// The evidence for it.
     #[serde(default)]
     pub evidence: String,
 }
@@ -140,14 +140,14 @@ pub struct Criterion {
 pub struct ReviewStarted {
     /// The commit that is reviewed.
     pub commit: String,
-    /// The commit that was reviewed last; `null` for the first review.
+    /// The commit that was reviewed before; `null` for the first review.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
-    /// Who reviews: the name of a member, or `leader`.
+    /// The reviewer: the name of a member, or `leader`.
     pub reviewer: String,
-    /// What the user calls its agent.
+    /// The user's name for its agent.
     pub provider: String,
-    /// Names the process that was started, so that a successor finds it.
+    /// The id of the launched process, so that the next host can find it.
     pub launch: String,
 }
 
@@ -157,17 +157,18 @@ pub struct ReviewStarted {
 pub struct ReviewFinished {
     /// The commit that was reviewed.
     pub commit: String,
-    /// Who reviewed it.
+    /// The reviewer.
     pub reviewer: String,
-    /// What the reviewer thinks of it as a whole.
+    /// The reviewer's verdict on the work as a whole.
     pub verdict: ReviewVerdict,
-    /// What the reviewer found, the worst first.
+    /// The findings, the worst first.
     #[serde(deserialize_with = "list")]
     pub findings: Vec<ReviewFinding>,
-    /// How the acceptance criteria stand.
+    /// The status of the acceptance criteria.
     #[serde(deserialize_with = "list")]
     pub criteria: Vec<Criterion>,
-    /// How many findings were dropped because their place does not exist in the commit, or because there were too many.
+    /// How many findings were dropped because their location does not exist in the commit, or because there were too
+    /// many.
     pub dropped: usize,
 }
 
@@ -185,11 +186,11 @@ impl ReviewFinished {
 pub struct ReviewFailed {
     /// The commit that was to be reviewed.
     pub commit: String,
-    /// Who was to review it.
+    /// The reviewer.
     pub reviewer: String,
-    /// Why there is no review, in words.
+    /// Why there is no review.
     pub reason: String,
-    /// The codes of these sentences, for other languages; empty in a journal of an older version.
+    /// The message codes of this text, for translation; empty in journals of older versions.
     #[serde(rename = "reasonCodes", skip_serializing_if = "PhraseKeys::is_empty")]
     pub reason_codes: PhraseKeys,
 }
@@ -205,11 +206,11 @@ impl ReviewFailed {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ReviewSkipped {
-    /// The commit that nobody reviews.
+    /// The commit that is not reviewed.
     pub commit: String,
-    /// Why nobody does, in words.
+    /// Why it is not reviewed.
     pub reason: String,
-    /// The codes of these sentences, for other languages; empty in a journal of an older version.
+    /// The message codes of this text, for translation; empty in journals of older versions.
     #[serde(rename = "reasonCodes", skip_serializing_if = "PhraseKeys::is_empty")]
     pub reason_codes: PhraseKeys,
 }

@@ -1,4 +1,4 @@
-//! Payloads about a run: what it was to do, its stages, its plan, its end.
+//! Payloads about a run: its specification, its stages, its plan, and its end.
 
 use std::collections::BTreeMap;
 
@@ -13,11 +13,11 @@ use teamster_types::{TaskId, WorkerName};
 
 use super::{Budget, Check, PlanDraft, ReviewMode, list, text_or_null};
 
-/// How often what the checks found wrong is worked on, unless somebody says otherwise.
+/// The default maximum number of fix rounds.
 pub const MAX_FIX: u32 = 3;
 
-/// What a run was asked to do. It lies with the team from the first moment on, so that whoever takes over after a crash
-/// knows everything that was wanted.
+/// The specification of a run. It is recorded with the team from the start, so that the host that takes over after a
+/// crash knows everything that was requested.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[allow(
@@ -27,64 +27,65 @@ pub const MAX_FIX: u32 = 3;
 pub struct RunSpec {
     /// The task in one sentence.
     pub task: String,
-    /// The team as it was asked for, such as `3:executor`.
+    /// The team as it was requested, such as `3:executor`.
     pub agents: String,
     /// The preset that was chosen.
     pub preset: Option<String>,
-    /// Who works.
+    /// The workers.
     #[serde(deserialize_with = "list")]
     pub members: Vec<Member>,
-    /// Where the work begins, and the branch that it may land on; `null` without git.
+    /// The commit where the work begins, and the branch that it may land on; `null` without git.
     pub base: Option<Base>,
-    /// The commands that prove the work.
+    /// The commands that verify the work.
     #[serde(deserialize_with = "list")]
     pub verify: Vec<Check>,
     /// Commands that were found and left out, and why.
     pub unverified: Vec<String>,
     /// Who decides at the gate.
     pub approve: Approve,
-    /// How often what the checks find is worked on.
+    /// The maximum number of fix rounds.
     pub max_fix: u32,
     /// Whether the merged work is reviewed before the gate opens.
     #[serde(skip_serializing_if = "ReviewMode::is_off")]
     pub review: ReviewMode,
-    /// The flow whose words the user wants to see: `staged`, `party` or `pdca`.
+    /// The flow that the run follows: `staged`, `party` or `pdca`.
     pub flow: String,
-    /// Who plans: `engine`, or a provider.
+    /// The planner: `engine`, or a provider.
     pub leader: String,
     /// The leader's model.
     pub leader_model: Option<String>,
-    /// What the preset tells the leader.
+    /// The preset's instructions for the leader.
     pub leader_prompt: String,
-    /// What becomes of a sentence that nobody plans.
+    /// How a sentence without a plan is distributed among the workers.
     #[serde(skip_serializing_if = "Distribution::is_one")]
     pub distribution: Distribution,
-    /// Why this team was chosen, in words.
+    /// Why this team was chosen.
     pub how: String,
-    /// Whether what is wanted is written down before it is worked on.
+    /// Whether requirements are written before the work begins.
     pub requirements: bool,
     /// The plan file.
     pub plan: Option<String>,
-    /// A plan that came with the run instead of in a file.
+    /// A plan that was given with the run instead of in a file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub given: Option<GivenPlan>,
-    /// Whether a person approves the plan first.
+    /// Whether a person must approve the plan first.
     pub approve_plan: bool,
-    /// Whether the leader decides everything by itself, and nobody is asked what it cannot know.
+    /// Whether the leader makes its own assumptions instead of asking a person.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub assume: bool,
-    /// Whether everybody works in the project's own folder.
+    /// Whether all workers work in the project's own folder.
     pub in_place: bool,
-    /// Whether workers run in panes of our own tmux.
+    /// Whether workers run in panes of teamster's own tmux server.
     pub tmux: bool,
-    /// What it may cost.
+    /// The budget.
     pub budget: Budget,
-    /// How many files of the user's are not committed, and so no part of the base.
+    /// How many files of the user are uncommitted, and so not part of the base.
     pub uncommitted: usize,
-    /// The address of the repository that the work of other machines travels through; without one they push to the host's own.
+    /// The URL of the repository through which the work of other machines is exchanged; without one they push to the
+    /// host's own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repo: Option<String>,
-    /// Whether it only brings together what workers without a run have finished: nobody is started or stopped.
+    /// Whether the run only collects the finished work of workers without a run: no worker is started or stopped.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub collects: bool,
 }
@@ -123,7 +124,7 @@ impl Default for RunSpec {
     }
 }
 
-/// Who gave a run its plan, other than in a file.
+/// The origin of a plan that was not given as a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum GivenBy {
@@ -134,11 +135,11 @@ pub enum GivenBy {
     Session,
 }
 
-/// A plan that came with a run.
+/// A plan that was given with a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct GivenPlan {
-    /// Who gave it.
+    /// The origin of the plan.
     pub by: GivenBy,
     /// The plan, in the words of the run.
     pub plan: PlanDraft,
@@ -147,18 +148,18 @@ pub struct GivenPlan {
 /// Where the plan of a run comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlanSource<'a> {
-    /// A file of the user's, at this path.
+    /// A file of the user, at this path.
     File(&'a str),
-    /// The run itself, which was given one.
+    /// The run itself, which was given a plan.
     Given(GivenBy),
     /// The agent of this provider.
     Leader(&'a str),
-    /// The sentence that the run was begun with.
+    /// The sentence that the run was started with.
     Sentence,
 }
 
 impl PlanSource<'_> {
-    /// Returns the word in the journal.
+    /// Returns the name in the journal.
     pub const fn word(self) -> &'static str {
         match self {
             Self::File(_) => "file",
@@ -194,8 +195,8 @@ impl RunSpec {
         }
     }
 
-    /// Reads what a run is to do where everything must be right: a limit or a worker that cannot be read would be missing
-    /// from the run. Returns what is wrong otherwise.
+    /// Reads a specification and rejects it if any limit, check or member cannot be read, because that part would be
+    /// missing from the run. The error describes what is wrong.
     pub fn strict(value: &Value) -> Result<Self, String> {
         let spec = Self::deserialize(value).map_err(|error| error.to_string())?;
         let count = |key: &str| value.get(key).and_then(Value::as_array).map_or(0, Vec::len);
@@ -220,8 +221,8 @@ impl RunSpec {
         Ok(spec)
     }
 
-    /// Returns the members who do tasks that are for nobody in particular: a reviewer or a judge is kept for its own stage,
-    /// unless there is nobody else.
+    /// Returns the members that do unassigned tasks. Reviewers and judges are reserved for their own stages, unless
+    /// there are no other members.
     pub fn working_members(&self) -> Vec<&Member> {
         let working: Vec<&Member> = self
             .members
@@ -235,23 +236,22 @@ impl RunSpec {
         }
     }
 
-    /// Returns whether there is anybody who could do it, or nobody is needed. A journal that was written by hand may leave
-    /// that out.
+    /// Returns whether the run has members or needs none. A journal that was edited by hand may lack them.
     pub fn can_be_run(&self) -> bool {
         !self.members.is_empty() || self.collects
     }
 }
 
-/// What becomes of a sentence that nobody plans.
+/// How a sentence without a plan is distributed among the workers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Distribution {
-    /// It is one task, for whoever takes it.
+    /// It becomes one task, for the first worker that claims it.
     #[default]
     One,
-    /// Every worker does it, each for itself.
+    /// Every worker does it separately.
     Each,
-    /// Every worker does it, and the best result is taken.
+    /// Every worker does it, and the best result is chosen.
     BestOf,
 }
 
@@ -274,31 +274,31 @@ pub struct Member {
     pub name: WorkerName,
     /// Its provider, as `worker start --provider` takes it.
     pub provider: String,
-    /// What it is for.
+    /// Its role.
     #[serde(default)]
     pub role: Option<String>,
-    /// Its model, where it is not the provider's.
+    /// Its model, if it differs from the provider's.
     #[serde(default)]
     pub model: Option<String>,
-    /// What it can do, where that is not what its provider can do.
+    /// Its capabilities, if they differ from the provider's.
     #[serde(default)]
     pub capabilities: Option<Vec<String>>,
-    /// Everything that it can do: tasks are routed by it.
+    /// All its capabilities, by which tasks are routed.
     #[serde(default)]
     pub can: Vec<String>,
-    /// What the preset tells it; empty when that is nothing.
+    /// The preset's instructions for it; empty if there are none.
     #[serde(default)]
     pub prompt: String,
 }
 
 impl Member {
-    /// Returns what tasks are routed to it by: everything that it can do, and its role.
+    /// Returns what tasks are routed by: its capabilities and its role.
     pub fn abilities(&self) -> Vec<String> {
         let role = self.role.as_deref().map(role_ability);
         self.can.iter().cloned().chain(role).collect()
     }
 
-    /// Returns what its provider is called, without the command that a run may define for it.
+    /// Returns the name of its provider, without the command that a run may define for it.
     pub fn provider_name(&self) -> &str {
         let defined = self.provider.split_once('=');
         defined.map_or(self.provider.as_str(), |(name, _)| name)
@@ -310,7 +310,8 @@ impl Member {
         own.is_some_and(|own| own.trim().eq_ignore_ascii_case(role.trim()))
     }
 
-    /// Returns whether it is kept for a stage of its own: a reviewer or a judge does no task unless the plan names it.
+    /// Returns whether it is reserved for its own stage: a reviewer or a judge does no task unless the plan assigns one
+    /// to it.
     pub fn is_reserved(&self) -> bool {
         ["reviewer", "judge"].iter().any(|kept| self.has_role(kept))
     }
@@ -334,12 +335,12 @@ pub enum Approve {
     Ask,
     /// The checks decide, if they ran and all passed.
     Auto,
-    /// Nobody decides now: the run stops at the gate, and what it made is left there.
+    /// No decision is made now: the run stops at the gate, and its work is kept there.
     Never,
 }
 
 impl Approve {
-    /// Returns the word for it.
+    /// Returns the name.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Ask => "ask",
@@ -349,19 +350,19 @@ impl Approve {
     }
 }
 
-/// The payload of `run.started`, `run.resumed` and `run.ordered`: the fields of [`RunSpec`], and what belongs to the
-/// moment.
+/// The payload of `run.started`, `run.resumed` and `run.ordered`: the fields of [`RunSpec`], and facts about the moment
+/// of the event.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunStarted {
-    /// What the run is to do.
+    /// The specification of the run.
     pub spec: RunSpec,
-    /// Replaced objects, grafts and shallow boundaries of the repository, told when a run begins.
+    /// Replaced objects, grafts and shallow boundaries of the repository, recorded when a run begins.
     pub replacements: Option<Vec<String>>,
 }
 
 const REPLACEMENTS: &str = "replacements";
 
-// `#[serde(flatten)]` cannot read numbers of any precision, which the journal keeps.
+// `#[serde(flatten)]` does not support arbitrary-precision numbers, which the journal preserves.
 impl Serialize for RunStarted {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         let mut fields = Object::new();
@@ -400,7 +401,7 @@ impl JsonSchema for RunStarted {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct RefsRecorded {
-    /// The user's branches, tags and stash by their full names, and what is checked out as `HEAD`.
+    /// The user's branches, tags and stash by their full names, and the checked-out `HEAD`.
     pub refs: BTreeMap<String, String>,
 }
 
@@ -408,7 +409,7 @@ pub struct RefsRecorded {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct FilesRecorded {
-    /// The files, as a tree of git.
+    /// The files, as a git tree.
     pub tree: String,
 }
 
@@ -416,23 +417,23 @@ pub struct FilesRecorded {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct StageEntered {
-    /// The stage before; `null` for the first.
+    /// The previous stage; `null` for the first.
     pub from: Option<String>,
     /// The stage that was entered.
     pub to: String,
-    /// The same again, under the name that viewers read.
+    /// The same stage, under the key that viewers read.
     pub stage: String,
-    /// The round of fixing.
+    /// The fix round.
     pub round: u32,
-    /// Why it was entered, in words.
+    /// Why it was entered.
     pub reason: String,
-    /// The codes of these sentences, for other languages; empty in a journal of an older version.
+    /// The message codes of this text, for translation; empty in journals of older versions.
     #[serde(rename = "reasonCodes", skip_serializing_if = "PhraseKeys::is_empty")]
     pub reason_codes: PhraseKeys,
 }
 
 impl StageEntered {
-    /// Returns the stage, or `None` when this version does not know its word.
+    /// Returns the stage, or `None` when this version does not know it.
     pub fn stage(&self) -> Option<Stage> {
         self.to.parse().ok()
     }
@@ -444,13 +445,13 @@ impl StageEntered {
 pub struct PhaseEntered {
     /// The flow whose phase it is: `party` or `pdca`.
     pub flow: String,
-    /// The phase before; `null` for the first.
+    /// The previous phase; `null` for the first.
     pub from: Option<String>,
     /// The phase that was entered, as the flow calls it.
     pub to: String,
-    /// The number of the round that it belongs to, counted from 1.
+    /// The round that it belongs to, counted from 1.
     pub round: u32,
-    /// Why it was entered, in words.
+    /// Why it was entered.
     pub reason: String,
 }
 
@@ -460,7 +461,7 @@ pub struct PhaseEntered {
 pub struct LeaderAsked {
     /// The leader.
     pub leader: String,
-    /// Names the process that was started, so that a successor finds it.
+    /// The id of the launched process, so that the next host can find it.
     pub launch: String,
 }
 
@@ -470,7 +471,7 @@ pub struct LeaderAsked {
 pub struct PlanMade {
     /// Where the plan comes from: `file`, `leader`, `preset`, `session` or `sentence`.
     pub source: String,
-    /// Its file.
+    /// The plan file, if there is one.
     pub path: Option<String>,
     /// Its tasks, in order.
     #[serde(deserialize_with = "list")]
@@ -483,37 +484,37 @@ pub struct PlanMade {
 pub struct PlannedTaskEntry {
     /// Its id in the team.
     pub id: Option<TaskId>,
-    /// Its name in the plan.
+    /// Its label in the plan.
     #[serde(deserialize_with = "text_or_null")]
     pub label: String,
-    /// What it is about.
+    /// Its subject.
     pub subject: String,
-    /// The worker it is for.
+    /// The worker it is assigned to.
     pub owner: Option<String>,
     /// The tasks that it waits for.
     pub blocked_by: Vec<String>,
 }
 
-/// How a run ended. Its word, its stage and its exit code follow from it.
+/// How a run ended. Its name, its last stage and its exit code follow from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunEnd {
-    /// The work is done, and landed where something was to land.
+    /// The work is done, and has landed if there was anything to land.
     Complete,
-    /// What was done has landed, and some tasks failed for good.
+    /// The completed work has landed, but some tasks failed permanently.
     CompleteInPart,
     /// A person rejected the work; it is kept.
     Rejected,
-    /// A person rejected the work, and it was taken back.
+    /// A person rejected the work, and it was rolled back.
     RolledBack,
-    /// Too many tasks failed for good.
+    /// Too many tasks failed permanently.
     TasksFailed,
     /// Checks fail that did not fail before.
     Unverified,
-    /// The same, after as many rounds of fixing as there may be: more rounds are needed to go on.
+    /// Checks fail that did not fail before, and all fix rounds are used up: more rounds are needed to continue.
     FixRoundsUsedUp,
-    /// The leader was asked twice, and made no plan that can be used.
+    /// The leader was asked twice, and produced no usable plan.
     Unplanned,
-    /// It could not be planned for another reason, or nobody could be started.
+    /// Planning failed for another reason, or no worker could be started.
     Failed,
     /// A limit of the budget was reached.
     BudgetExhausted,
@@ -537,7 +538,7 @@ impl RunEnd {
         Self::Cancelled,
     ];
 
-    /// Returns the word for it in the journal and in reports.
+    /// Returns its name in the journal and in reports.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Complete => "complete",
@@ -550,7 +551,7 @@ impl RunEnd {
         }
     }
 
-    /// Returns the kind of end that the state machine of the run knows.
+    /// Returns the corresponding outcome in the state machine of the run.
     pub const fn outcome(self) -> Outcome {
         match self {
             Self::Complete | Self::CompleteInPart => Outcome::Complete,
@@ -571,7 +572,7 @@ impl RunEnd {
         Stage::End(self.outcome())
     }
 
-    /// Returns what `teamster run` exits with.
+    /// Returns the exit code of `teamster run`.
     pub const fn exit_code(self) -> u8 {
         match self {
             Self::Complete => 0,
@@ -584,7 +585,7 @@ impl RunEnd {
         }
     }
 
-    /// Returns whether a run that ended so can be taken up again.
+    /// Returns whether a run that ended this way can be resumed.
     pub const fn is_resumable(self) -> bool {
         !matches!(
             self.outcome(),
@@ -592,7 +593,7 @@ impl RunEnd {
         )
     }
 
-    /// Returns whether the merged work of a run that ended so is still on the team's branch.
+    /// Returns whether the merged work of a run that ended this way is still on the team's branch.
     pub const fn keeps_branch(self) -> bool {
         !matches!(
             self,
@@ -607,14 +608,14 @@ impl RunEnd {
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum StopLevel {
-    /// The run goes on.
+    /// The run continues.
     #[default]
     GoOn,
     /// Current tasks are finished first.
     Drain,
     /// Current tasks are interrupted; their work so far is kept.
     Stop,
-    /// Every process of the run is ended at once.
+    /// Every process of the run is killed immediately.
     Kill,
 }
 
@@ -624,9 +625,10 @@ pub enum StopLevel {
 pub struct RunStopRequested {
     /// How urgent it is: `drain`, `stop` or `kill`.
     pub level: StopLevel,
-    /// Whether the run ends as cancelled wherever it is. Otherwise one that waits at its gate stays there, without a host.
+    /// Whether the run ends as cancelled in any stage. Otherwise a run that waits at its gate stays there, without a
+    /// host.
     pub cancel: bool,
-    /// How long the workers have to end by themselves, in milliseconds; `null` for as long as the host gives them.
+    /// How long the workers have to stop by themselves, in milliseconds; `null` for the host's default.
     pub deadline_ms: Option<u64>,
 }
 
@@ -634,36 +636,37 @@ pub struct RunStopRequested {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RunFinished {
-    /// The stage it was in.
+    /// The stage that it was in.
     pub from: Option<String>,
     /// The last stage.
     pub to: String,
-    /// The word for the end: `complete`, `rejected`, `rolled_back`, `failed`, `cancelled`, `budget_exhausted` or
+    /// The name of the end: `complete`, `rejected`, `rolled_back`, `failed`, `cancelled`, `budget_exhausted` or
     /// `tasks_failed`.
     pub outcome: String,
-    /// What `teamster run` exits with.
+    /// The exit code of `teamster run`.
     pub exit_code: Option<i64>,
-    /// Why it ended, in words.
+    /// Why it ended.
     #[serde(deserialize_with = "text_or_null")]
     pub reason: String,
-    /// The codes of these sentences, for other languages; empty in a journal of an older version.
+    /// The message codes of this text, for translation; empty in journals of older versions.
     #[serde(rename = "reasonCodes", skip_serializing_if = "PhraseKeys::is_empty")]
     pub reason_codes: PhraseKeys,
-    /// Whether the checks still failed after as many rounds of fixing as there may be; version 0.1 does not say.
+    /// Whether the checks still failed after all fix rounds; version 0.1 does not record this.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fix_rounds_used_up: Option<bool>,
-    /// Whether the leader made no plan that can be used.
+    /// Whether the leader produced no usable plan.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub unplanned: bool,
     /// The commit with the work.
     pub commit: Option<String>,
 }
 
-/// What the reason says in journals of version 0.1 when the rounds of fixing were used up. There is no other sign of it.
+/// The part of the reason by which journals of version 0.1 show that the fix rounds were used up. They have no other
+/// sign of it.
 const ROUNDS_OF_0_1: &str = "rounds of fixing";
 
 impl RunFinished {
-    /// Returns what is written when a run ends.
+    /// Creates the payload for the end of a run.
     pub fn new(from: Option<Stage>, end: RunEnd, reason: &Wording, commit: Option<String>) -> Self {
         Self {
             from: from.map(|stage| stage.as_str().to_owned()),

@@ -12,29 +12,29 @@ use crate::changes::changes;
 
 /// The payload of every event that changes a task: the fields that changed, and why.
 ///
-/// `teamster_journal::apply` rebuilds a task from the whole of it. A reader gets the fields that are of use to somebody
-/// who follows a run.
+/// `teamster_journal::apply` rebuilds a task from all of its fields. A reader gets only the fields that are needed to
+/// follow a run.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TaskChange {
-    /// The status before, where it changed; `null` for a new task.
+    /// The previous status, if it changed; `null` for a new task.
     #[schemars(with = "Option<String>")]
     pub from: Option<Status>,
-    /// The status after, where it changed; `null` for a removed task.
+    /// The new status, if it changed; `null` for a removed task.
     #[schemars(with = "Option<String>")]
     pub to: Option<Status>,
-    /// What it is about, where that changed.
+    /// The subject, if it changed.
     pub subject: Option<String>,
     /// Why an attempt failed.
     pub error: Option<String>,
-    /// Why it was changed by somebody else than its worker.
+    /// Why an actor other than its worker changed it.
     pub reason: Option<String>,
-    /// The worker who had it.
+    /// The worker that had it.
     pub worker: Option<String>,
-    /// What changed in the notes of the task.
+    /// What changed in the task's metadata.
     #[schemars(skip)]
     metadata: MetadataChange,
-    /// Everything that is written, and nothing that was read.
+    /// All fields to write; empty in a payload that was read.
     #[serde(skip)]
     written: Object,
 }
@@ -53,7 +53,7 @@ struct NotesChange {
 }
 
 impl TaskChange {
-    /// Returns what came of the task, where the event tells it.
+    /// Returns the result of the task, if the event contains it.
     pub fn result(&self) -> Option<&TaskResult> {
         self.metadata.teamster.result.as_ref()
     }
@@ -75,33 +75,33 @@ impl TaskChange {
         self.with("error", error)
     }
 
-    /// Adds the record of failures as it is now.
+    /// Adds the task's current failure record.
     #[must_use]
     pub fn failure(self, failure: Option<&Failure>) -> Self {
         self.with("failure", failure)
     }
 
-    /// Adds why somebody else than its worker changed it.
+    /// Adds why an actor other than its worker changed it.
     #[must_use]
     pub fn reason(mut self, reason: &str) -> Self {
         self.reason = Some(reason.to_owned());
         self.with("reason", reason)
     }
 
-    /// Adds the worker who had it.
+    /// Adds the worker that had it.
     #[must_use]
     pub fn worker(mut self, worker: &str) -> Self {
         self.worker = Some(worker.to_owned());
         self.with("worker", worker)
     }
 
-    /// Adds the fence of a claim.
+    /// Adds the fencing token of a claim.
     #[must_use]
     pub fn fence(self, fence: u64) -> Self {
         self.with("fence", fence)
     }
 
-    /// Adds reserved files that the task shares with others, unless there are none.
+    /// Adds the reserved files that the task shares with other tasks, if there are any.
     #[must_use]
     pub fn overlaps<T: Serialize>(self, overlaps: &[T]) -> Self {
         if overlaps.is_empty() {
@@ -111,7 +111,7 @@ impl TaskChange {
         }
     }
 
-    /// Adds what changed in other tasks by the same change, unless nothing did.
+    /// Adds the changes to other tasks in the same transaction, if there are any.
     #[must_use]
     pub fn also(self, also: Object) -> Self {
         if also.is_empty() {
@@ -121,14 +121,14 @@ impl TaskChange {
         }
     }
 
-    /// Says that the whole task is told, because nobody knows what it was before; only its status is known.
+    /// Marks the change as a record of the whole task, because only its previous status is known.
     #[must_use]
     pub fn whole(mut self, from: Status) -> Self {
         self.from = Some(from);
         self.with("whole", true).with("from", from)
     }
 
-    /// Says that the task was removed, of which only the status is known.
+    /// Returns the removal of a task of which only the status is known.
     pub fn removed(from: Status) -> Self {
         let change = Self {
             from: Some(from),

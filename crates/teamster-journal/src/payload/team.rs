@@ -1,4 +1,4 @@
-//! Payloads about the team itself: members, signals, messages, hooks, and what outlived a team.
+//! Payloads about the team itself: members, signals, messages, hooks, and leftovers of a team.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,7 +12,7 @@ use super::list;
 pub struct TeamCreated {
     /// The names of the first members.
     pub members: Vec<String>,
-    /// The folder that the team works on; `null` when it was made outside of any.
+    /// The folder that the team works on; `null` when it was created outside any project.
     pub project: Option<String>,
 }
 
@@ -24,7 +24,7 @@ pub struct MemberJoined {
     pub name: String,
     /// The client that it drives.
     pub provider: Option<String>,
-    /// What it can do, where that is not what its provider can do.
+    /// Its capabilities, if they differ from the provider's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub capabilities: Option<Vec<String>>,
 }
@@ -41,11 +41,11 @@ pub struct MemberLeft {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SignalSent {
-    /// The worker who is asked.
+    /// The worker that receives the signal.
     pub worker: String,
-    /// Names the request, for the answer.
+    /// The id of the request, for the reply.
     pub request_id: String,
-    /// Why it is asked, in words.
+    /// The reason for the request.
     pub reason: String,
 }
 
@@ -55,33 +55,33 @@ pub struct SignalSent {
 pub struct MessageSent {
     /// The type of the message: `message`, `ready`, `shutdown_ack` and others.
     pub message_type: String,
-    /// What it says.
+    /// The text.
     pub content: String,
     /// Other fields of the message.
     #[serde(skip_serializing_if = "Object::is_empty")]
     pub extra: Object,
-    /// The worker it is for, `lead`, or `all`.
+    /// The recipient: a worker, `lead`, or `all`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
-    /// How many recipients got it, when it was for all.
+    /// How many recipients got it, if it was sent to all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sent: Option<usize>,
-    /// The ids of the first 64 copies, when it was for all.
+    /// The ids of the first 64 copies, if it was sent to all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message_ids: Option<Vec<String>>,
     /// Its id.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message_id: Option<String>,
-    /// Recipients who did not get it, and why.
+    /// Recipients that did not get it, and why.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub missed: Vec<String>,
-    /// Whether the event was written again from the mailbox after a crash.
+    /// Whether the event was reconstructed from the mailbox after a crash.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub recovered: bool,
 }
 
 impl MessageSent {
-    /// Returns whether these are words for whoever leads the team, and no report of a program.
+    /// Returns whether this is a person's or agent's message to the lead rather than a program's report.
     pub fn is_to_lead(&self) -> bool {
         self.message_type == "message" && self.to.as_deref() == Some("lead")
     }
@@ -94,9 +94,9 @@ pub struct CursorMoved {
     /// The mailbox.
     #[serde(rename = "box")]
     pub mailbox: String,
-    /// The byte position where the reader was.
+    /// The previous byte position of the reader.
     pub from: u64,
-    /// The byte position where the reader is now.
+    /// The new byte position of the reader.
     pub up_to: u64,
     /// How many messages lie between them.
     pub count: usize,
@@ -123,9 +123,9 @@ pub struct HookReceived {
     pub event: String,
     /// The session of the client.
     pub session: String,
-    /// The agent that it is about.
+    /// The agent that the hook is about.
     pub name: String,
-    /// An agent that the state file has no room for.
+    /// An agent that does not fit into the state file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_shown: Option<String>,
     /// Why that agent is not shown.
@@ -141,7 +141,7 @@ pub struct ZombieSeen {
     pub kind: String,
     /// Its name, id or path.
     pub name: String,
-    /// Why it is taken for left behind.
+    /// Why it is considered a leftover.
     #[serde(deserialize_with = "list")]
     pub evidence: Vec<String>,
 }

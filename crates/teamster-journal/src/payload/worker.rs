@@ -16,7 +16,7 @@ pub struct WorkerSpawned {
     /// The process of the worker.
     #[schemars(with = "Option<serde_json::Value>")]
     pub process: Option<ProcessId>,
-    /// Names this start of the worker.
+    /// The id of this launch of the worker.
     pub launch: String,
     /// The client that it drives.
     pub provider: String,
@@ -29,7 +29,7 @@ pub struct WorkerStarted {
     /// The process of the agent.
     #[schemars(with = "Option<serde_json::Value>")]
     pub process: Option<ProcessId>,
-    /// The client's own session, where it told one.
+    /// The client's own session, if it reported one.
     pub session: Option<String>,
 }
 
@@ -37,9 +37,9 @@ pub struct WorkerStarted {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct WorkerLaunchFailed {
-    /// How many times it was tried to start the agent for this task.
+    /// The number of attempts to start the agent for this task.
     pub launch: u32,
-    /// Why it failed, in words.
+    /// Why it failed.
     pub reason: String,
 }
 
@@ -56,15 +56,15 @@ pub struct WorkerSecretsKept {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct SecretKept {
-    /// Where it was, from the root of the project.
+    /// Its original path, relative to the root of the project.
     pub path: String,
     /// The pattern that denies its path.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pattern: Option<String>,
-    /// The line with a key of a well-known shape, where its path is not denied.
+    /// The line that contains a key of a well-known format, if the path itself is not denied.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub line: Option<usize>,
-    /// Where it is kept; nothing for a file that was deleted.
+    /// Where the file is kept; absent for a deleted file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kept: Option<String>,
 }
@@ -73,11 +73,11 @@ pub struct SecretKept {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct WorkerPaused {
-    /// How long it waits.
+    /// How long it waits, in seconds.
     pub seconds: u64,
-    /// Why it waits, in words.
+    /// Why it waits.
     pub reason: String,
-    /// What is known about the provider that cannot be used until then.
+    /// What is known about the limit of its provider.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<ProviderLimit>,
 }
@@ -86,7 +86,7 @@ pub struct WorkerPaused {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct WorkerResumed {
-    /// Who said so.
+    /// The actor that resumed it.
     pub by: String,
 }
 
@@ -99,15 +99,15 @@ pub struct WorkerQuarantined {
     pub worker: Option<String>,
     /// The verdict: `quarantined`.
     pub verdict: String,
-    /// What speaks for it.
+    /// The evidence for the verdict.
     #[serde(deserialize_with = "list")]
     pub evidence: Vec<String>,
-    /// The codes of these sentences, in the same order; empty in a journal of an older version.
+    /// The message codes of these sentences, in the same order; empty in journals of older versions.
     #[serde(rename = "evidenceCodes", skip_serializing_if = "PhraseKeys::is_empty")]
     pub evidence_codes: PhraseKeys,
     /// How many attempts failed in a row.
     pub errors: u32,
-    /// Why the last one failed.
+    /// Why the last attempt failed.
     pub reason: String,
 }
 
@@ -115,13 +115,13 @@ pub struct WorkerQuarantined {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct WorkerStopped {
-    /// The worker, where it is not the event's actor.
+    /// The worker, if it is not the event's actor.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub worker: Option<String>,
-    /// How it was ended by somebody else: `killed`.
+    /// How it was terminated from outside: `killed`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub how: Option<String>,
-    /// Why it ended, in words.
+    /// Why it ended.
     pub reason: String,
 }
 
@@ -129,24 +129,24 @@ pub struct WorkerStopped {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct WorkerVerdict {
-    /// The worker, where it is not the event's actor.
+    /// The worker, if it is not the event's actor.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub worker: Option<String>,
-    /// The verdict in one word.
+    /// The verdict.
     pub verdict: String,
-    /// What speaks for it.
+    /// The evidence for the verdict.
     #[serde(deserialize_with = "list")]
     pub evidence: Vec<String>,
-    /// The codes of these sentences, in the same order; empty in a journal of an older version.
+    /// The message codes of these sentences, in the same order; empty in journals of older versions.
     #[serde(rename = "evidenceCodes", skip_serializing_if = "PhraseKeys::is_empty")]
     pub evidence_codes: PhraseKeys,
     /// Tasks that were taken from a dead worker.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tasks: Option<Vec<TaskId>>,
-    /// How many processes of a dead worker were ended.
+    /// How many processes of a dead worker were terminated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ended_processes: Option<usize>,
-    /// Why, in words, where somebody wrote that.
+    /// The reason, if one was given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
@@ -157,7 +157,7 @@ pub struct WorkerVerdict {
 pub struct WorkerRestarted {
     /// The worker.
     pub worker: String,
-    /// How often it was started again by now.
+    /// How often it has been restarted so far.
     pub times: u32,
 }
 
@@ -167,23 +167,23 @@ pub struct WorkerRestarted {
 pub struct AgentEventRecorded {
     /// What the agent did: `said`, `used`, `asked`, `answered` and others.
     pub what: String,
-    /// Names a request for permission, for the answer.
+    /// The id of a permission request, for the reply.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request: Option<String>,
-    /// Whether a request was allowed, in its answer.
+    /// Whether the request was allowed; present in a reply.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allowed: Option<bool>,
-    /// Who decided about a request, in its answer: `user`, `lead`, or `nobody` when no answer came in time.
+    /// Who decided about the request; present in a reply: `user`, `lead`, or `nobody` when no answer came in time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
-    /// Why a request was denied, in its answer.
+    /// Why the request was denied; present in a reply.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// What it said or wants, shortened and redacted.
+    /// What the agent said or requested, shortened and redacted.
     pub text: String,
 }
 
 impl AgentEventRecorded {
-    /// Says in [`AgentEventRecorded::by`] that no answer came in time.
+    /// The value of [`AgentEventRecorded::by`] when no answer came in time.
     pub const NOBODY: &'static str = "nobody";
 }

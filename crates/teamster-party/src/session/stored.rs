@@ -1,4 +1,5 @@
-//! A session's file as it may be found: by this version, or by one that wrote the phases it was in instead of its steps.
+//! A session's file as it may be found: written by this version, or by one that stored the entered phases instead of
+//! transitions.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -29,7 +30,7 @@ pub(super) struct Stored {
 #[serde(untagged)]
 enum StoredStep {
     Step(PhaseChange),
-    /// What was written before there were steps, the first phase included.
+    /// The older format, which includes the first phase.
     Entered {
         phase: String,
         entered_at: Time,
@@ -45,7 +46,7 @@ impl From<Stored> for PartySession {
         for step in stored.phase_history {
             let passed = match (step, before.take()) {
                 (StoredStep::Step(passed), _) => Some(passed),
-                // Nothing led to the first phase.
+                // The first phase has no transition to it.
                 (StoredStep::Entered { phase, .. }, None) => {
                     before = Some(phase);
                     None

@@ -1,4 +1,4 @@
-//! What a change writes, column by column, as the functions of the schema take it.
+//! The writes of a transaction, column by column, as the functions of the schema expect them.
 
 use teamster_types::graph::Blocker;
 use teamster_types::task::{Status, Task};
@@ -10,7 +10,7 @@ use super::{Held, PgTxn};
 use crate::session::Param;
 use crate::store::{config_text, stored};
 
-/// Adds the tasks of a team that is imported.
+/// Inserts the tasks of a team that is imported.
 pub(crate) const INSERT_TASKS: &str = "INSERT INTO teamster.tasks (team, id, number, fence, status, owner, leased_until, not_before, \
         offered, passing, capabilities, blockers, body) \
     SELECT $1, put.id, put.number, put.fence, put.status, put.owner, put.lease, put.pause, put.offered, put.passing, \
@@ -18,10 +18,10 @@ pub(crate) const INSERT_TASKS: &str = "INSERT INTO teamster.tasks (team, id, num
     FROM unnest($2, $3::text[]::numeric[], $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) \
         AS put (id, number, fence, status, owner, lease, pause, offered, passing, capabilities, blockers, body)";
 
-/// Separates the entries of a list that is one text.
+/// Separates the entries of a list in a single text.
 const BETWEEN: &str = "\u{1f}";
 
-/// What `teamster.apply` is given, column by column.
+/// The arguments of `teamster.apply`, column by column.
 #[derive(Default)]
 pub(crate) struct AppliedColumns {
     has_lock: bool,
@@ -164,8 +164,8 @@ impl AppliedColumns {
         ]
     }
 
-    /// Returns what `teamster.apply_one` is given, if the change is one of those that it makes: it writes the one task that it read, tells of
-    /// it by one event, and relies on nothing else but the registry.
+    /// Returns the arguments of `teamster.apply_one` if the transaction qualifies: it writes the one task that it read,
+    /// adds one event, and relies on nothing else but the registry.
     pub(super) fn one_task_params<'p>(&'p self, txn: &'p PgTxn<'_>) -> Option<Vec<Param<'p>>> {
         let [id] = &self.ids[..] else {
             return None;
@@ -252,7 +252,7 @@ impl AppliedColumns {
     }
 }
 
-/// Nothing, of whatever type.
+/// A NULL of any type.
 #[derive(Debug)]
 struct Null;
 
@@ -272,7 +272,7 @@ impl ToSql for Null {
     to_sql_checked!();
 }
 
-/// Returns a column as the database is given it. One that is empty is left out: the server would make an array of it first.
+/// Returns a column as a parameter. An empty column is passed as NULL, which saves the server an array.
 #[allow(
     clippy::ptr_arg,
     reason = "the library of the database takes vectors, not slices"
@@ -299,7 +299,7 @@ where
     column(values, Type::TEXT_ARRAY)
 }
 
-/// Returns a record as it is kept.
+/// Returns a record in its stored form.
 pub(crate) fn json_text(record: &impl serde::Serialize) -> String {
     serde_json::to_string(record).unwrap_or_default()
 }

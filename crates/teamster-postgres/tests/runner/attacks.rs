@@ -1,9 +1,9 @@
-//! What happens to servers: sessions that are ended, a crash, somebody who holds a lock, too many connections.
+//! Faults of the server: terminated sessions, a crash, a lock held by another client, too many connections.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use teamster_postgres::{PgSettings, PgStore, StoreUrl, init};
 use teamster_store::{Kind, Read as _};
@@ -16,14 +16,15 @@ use crate::{Database, PATIENCE, claim, complete, create, make_team};
 const TASKS: usize = 400;
 const WORKERS: usize = 6;
 
-/// Lets workers claim and complete everything, each with a store of its own, while `disturb` is at it.
+/// Lets workers claim and complete everything, each with its own store, while `disturb` runs.
 fn work_through(
     open: &(impl Fn() -> PgStore + Sync),
     team: &TeamName,
     disturb: impl Fn(&AtomicBool) + Send + Sync,
 ) {
     let is_over = AtomicBool::new(false);
-    // A store that cannot be opened is told at once, so they are open before anybody is disturbed.
+    // Opening a store fails at once when the server is unreachable, so all stores are opened before the disturbance
+    // begins.
     let stores: Vec<PgStore> = (0..WORKERS).map(|_| open()).collect();
     thread::scope(|scope| {
         let disturbing = scope.spawn(|| disturb(&is_over));
@@ -51,7 +52,7 @@ fn work_through(
     });
 }
 
-/// Every task was claimed once and completed once, and the journal has no hole.
+/// Asserts that every task was claimed once and completed once, and that the journal has no gap.
 fn judge(store: &PgStore, team: &TeamName) {
     let events = store.events(team, 1, usize::MAX).unwrap().events;
     let positions: Vec<u64> = events.iter().map(|event| event.seq).collect();
@@ -90,7 +91,7 @@ fn stream_of_ended_sessions_loses_nothing_and_doubles_nothing() {
     work_through(&|| database.store(PATIENCE), &team, |is_over| {
         let mut seen = 0;
         while !is_over.load(Ordering::SeqCst) {
-            // Everybody gets a little further between two of them, so that the test ends on any machine.
+            // Wait for some progress between two disturbances, so that the test ends on any machine.
             let position = store.position(&team).unwrap();
             if position > seen && database.sql(&ended) != "0" {
                 seen = position;
@@ -183,14 +184,52 @@ fn lock_that_somebody_holds_is_waited_for_and_named_in_the_end() {
     create(&store, &team, "goes on");
 }
 
-/// Longer than a statement waits for a lock, and shorter than a worker does.
+/// A hundred workers that wait for the same task would slow down the one that is claiming it.
+#[test]
+fn worker_that_polls_does_not_wait_for_a_task_that_another_is_claiming() {
+    let Some(database) = Database::new() else {
+        return;
+    };
+    let (store, team) = database.team();
+    create(&store, &team, "the only one");
+    let settings = PgSettings {
+        patience: PATIENCE,
+        polls: true,
+        ..PgSettings::default()
+    };
+    let polling = PgStore::open(database.url(), settings).unwrap();
+    let hold = "BEGIN; SELECT FROM teamster.tasks FOR UPDATE; SELECT pg_sleep(60); COMMIT";
+    let sleeps =
+        "FROM pg_stat_activity WHERE query LIKE '%pg_sleep(60)%' AND wait_event = 'PgSleep'";
+    let took = |store: &PgStore| {
+        let start = Instant::now();
+        assert!(claim(store, &team, "ada").unwrap().is_none());
+        start.elapsed()
+    };
+    thread::scope(|scope| {
+        let holder = scope.spawn(|| {
+            std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| database.sql(hold))).is_err()
+        });
+        let count = format!("SELECT count(*) {sleeps}");
+        teamster_testkit::wait::wait_until("the task is held", || database.sql(&count) == "1");
+        // A store that does not poll waits a second before it reports that there is nothing to do.
+        assert!(took(&store) >= Duration::from_secs(1));
+        let quickest = (0..10).map(|_| took(&polling)).min().unwrap();
+        assert!(quickest < Duration::from_millis(500), "{quickest:?}");
+        database.sql(&format!("SELECT pg_terminate_backend(pid) {sleeps}"));
+        assert!(holder.join().unwrap(), "the holder was ended");
+    });
+    assert!(claim(&polling, &team, "ada").unwrap().is_some());
+}
+
+/// The lock is held longer than a statement waits for it, and shorter than a worker retries.
 #[test]
 fn lock_of_the_team_that_is_held_for_long_spoils_no_connection() {
     let Some(database) = Database::new() else {
         return;
     };
     let (_, team) = database.team();
-    // A store with a clock of its own takes the lock of the team first, as every store does that was disturbed too often.
+    // A store with its own clock takes the lock of the team first, like any store after too many conflicts.
     let settings = PgSettings {
         clock: Some(teamster_testkit::scratch::stopped_clock()),
         patience: Duration::from_secs(60),
@@ -260,7 +299,7 @@ fn of_launches_that_want_one_seat_at_once_one_gets_it() {
                 .collect()
         });
         assert_eq!(taken.len(), 1, "{taken:?} have one seat");
-        // Whoever has it may say so again: the answer to its first try may have been lost.
+        // The winner may repeat its call: the reply to the first one may have been lost.
         assert!(store.take_seat(&beat(&taken[0]), seen.as_deref()).unwrap());
         seen = Some(taken[0].clone());
     }

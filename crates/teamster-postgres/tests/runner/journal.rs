@@ -1,4 +1,4 @@
-//! The journal under many writers: whoever follows it misses nothing.
+//! The journal under many writers: a reader that follows it misses nothing.
 
 use std::collections::BTreeSet;
 use std::thread;
@@ -12,7 +12,7 @@ use crate::{Database, PATIENCE, create};
 const WRITERS: usize = 16;
 const EACH: usize = 25;
 
-/// Follows until `last` was seen, and returns the positions in the order in which they came.
+/// Follows the journal until `last` is seen, and returns the positions in the order of their arrival.
 fn follow(watch: &mut dyn Watch, last: u64) -> Vec<u64> {
     let start = Instant::now();
     let mut seen = Vec::new();
@@ -65,7 +65,8 @@ fn watcher_is_woken_by_a_change_long_before_it_would_look_by_itself() {
     };
     let (store, team) = database.team();
     let mut watch = store.watch(&team, 1).unwrap();
-    // The quickest of several counts: the machine may be busy, a watcher that is not woken is never quick.
+    // The fastest of several attempts counts: the machine may be busy, but a watcher without notifications is never
+    // fast.
     let quickest = (2..12)
         .map(|position| {
             thread::scope(|scope| {
@@ -96,14 +97,14 @@ fn worker_among_a_thousand_hears_at_once_what_is_for_it_and_takes_turns_otherwis
     );
     let ada = "ada".parse().unwrap();
     let mut listener = store.listen(&team, &ada).unwrap();
-    // The first look makes the connection that is woken.
+    // The first poll opens the connection for notifications.
     listener.hear().unwrap();
     let before = listener.hear().unwrap();
     let looked = Instant::now();
     create(&store, &team, "news");
     thread::sleep(Duration::from_millis(300));
     let soon = listener.hear().unwrap();
-    // Where the machine is so busy that its turn has come, it may know.
+    // On a very busy machine its turn may have come already.
     if looked.elapsed() < Duration::from_secs(4) {
         assert_eq!(soon.pulse, before.pulse);
     }

@@ -1,4 +1,5 @@
-//! The store on a real PostgreSQL server: the suite of every store, concurrent histories, and attacks from outside.
+//! Tests of the store on a real PostgreSQL server: the suite of all stores, concurrent histories, and faults from
+//! outside.
 
 #![allow(
     missing_docs,
@@ -28,17 +29,17 @@ use teamster_types::task::{NewTask, Task};
 use teamster_types::team::{NewMember, NewTeam};
 use teamster_types::{TaskId, TeamName};
 
-/// How many histories are judged; nightly runs set more.
+/// The number of histories that are checked; nightly runs set more.
 const HISTORIES: u64 = 40;
 
-/// A database of its own on the shared server, with the store's schema.
+/// A separate database on the shared server, with the store's schema.
 pub struct Database {
     pub server: &'static PostgresServer,
     pub name: String,
 }
 
 impl Database {
-    /// Makes one, or skips the test where no server is installed.
+    /// Creates a database, or skips the test where no server is installed.
     pub fn new() -> Option<Self> {
         let server = shared_server()?;
         let database = Self::empty(server);
@@ -46,7 +47,7 @@ impl Database {
         Some(database)
     }
 
-    /// Makes one without the schema.
+    /// Creates a database without the schema.
     pub fn empty(server: &'static PostgresServer) -> Self {
         let url = server.database();
         let name = url.rsplit('/').next().unwrap_or_default().to_owned();
@@ -77,7 +78,7 @@ impl Database {
     }
 }
 
-/// Long enough for anything that ends at all.
+/// A timeout that is long enough for anything that terminates at all.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
 pub fn make_team(store: &dyn Store, name: &str) -> TeamName {

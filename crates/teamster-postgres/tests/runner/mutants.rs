@@ -1,4 +1,5 @@
-//! Checks of the SQL that carry weight: with any of them taken out, a test fails, and this shows which; and stores of every version.
+//! Mutation tests of the SQL: each shows that a test fails when one of the checks is removed. Also tests stores of
+//! every schema version.
 
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ const SCHEMA: &str = concat!(
     include_str!("../../migrations/0005_claims.sql"),
 );
 
-/// Takes a check out of a function of the schema, as the last migration that makes it has it.
+/// Removes a check from a function of the schema, as the last migration defines it.
 fn mutate(database: &Database, function: &str, changes: &[(&str, &str)]) {
     let begin = ["CREATE FUNCTION", "CREATE OR REPLACE FUNCTION"]
         .iter()
@@ -31,7 +32,7 @@ fn mutate(database: &Database, function: &str, changes: &[(&str, &str)]) {
     database.sql(&text);
 }
 
-/// The probe must hold on the schema as it is, and fail on the mutant.
+/// Asserts that the probe succeeds on the real schema and fails on the mutant.
 fn is_caught(probe: fn(&Database) -> Result<(), String>, function: &str, changes: &[(&str, &str)]) {
     let Some(database) = Database::new() else {
         return;
@@ -45,7 +46,7 @@ fn is_caught(probe: fn(&Database) -> Result<(), String>, function: &str, changes
     assert!(wrong.is_err(), "nobody notices that the check is gone");
 }
 
-/// A claimer is offered another task while somebody is claiming the first one, and does not wait.
+/// Checks that a claimer is offered another task while the first one is being claimed, and does not wait.
 fn claimers_pass_each_other(database: &Database) -> Result<(), String> {
     let (store, team) = database.team();
     let first = create(&store, &team, "first");
@@ -74,7 +75,7 @@ fn missing_skip_locked_is_caught() {
     );
 }
 
-/// A task whose lease runs is offered to nobody, while one whose lease is over is.
+/// Checks that a task with a valid lease is not offered, and that one with an expired lease is.
 fn leased_task_is_not_offered(database: &Database) -> Result<(), String> {
     let (store, team) = database.team();
     create(&store, &team, "leased");
@@ -106,7 +107,7 @@ fn missing_check_of_the_lease_is_caught() {
     );
 }
 
-/// What was changed since it was read is read again before anything is written.
+/// Checks that a task that changed since it was read is read again before anything is written.
 fn change_is_made_of_what_is_there(database: &Database) -> Result<(), String> {
     let (store, team) = database.team();
     let other = database.store(PATIENCE);
@@ -144,7 +145,7 @@ fn missing_check_of_what_was_read_is_caught() {
     );
 }
 
-/// What was only read counts as well.
+/// Checks that a change of a task that was only read also causes a retry.
 fn change_relies_on_what_it_read(database: &Database) -> Result<(), String> {
     let (store, team) = database.team();
     let other = database.store(PATIENCE);
@@ -186,7 +187,7 @@ fn missing_check_of_what_was_only_read_is_caught() {
     );
 }
 
-/// Writes claimed tasks with the fence of before their claims, which must be refused, though nothing else speaks against it.
+/// Writes claimed tasks with the fence from before their claims, which must be refused although nothing else conflicts.
 fn write_with_old_fences(database: &Database, tasks: usize) -> Result<(), String> {
     let (store, team) = database.team();
     for number in 0..tasks {
@@ -219,7 +220,7 @@ fn write_with_old_fences(database: &Database, tasks: usize) -> Result<(), String
     is_refused(database, &write)
 }
 
-/// A statement that the database must refuse.
+/// Checks that the database refuses a statement.
 fn is_refused(database: &Database, write: &str) -> Result<(), String> {
     let written = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| database.sql(write)));
     match written {
@@ -228,7 +229,7 @@ fn is_refused(database: &Database, write: &str) -> Result<(), String> {
     }
 }
 
-/// Writes a claimed task with the fence of before its claim, by the function for one task.
+/// Writes a claimed task with the fence from before its claim, by the function for one task.
 fn old_fence_is_refused(database: &Database) -> Result<(), String> {
     let (store, team) = database.team();
     create(&store, &team, "claimed");
@@ -264,7 +265,7 @@ fn missing_check_of_the_fence_is_caught() {
     );
 }
 
-/// A change of one task that relies on the registry is made of the registry that is there.
+/// Checks that a change of one task that relies on the registry is retried when the registry has changed.
 fn change_relies_on_the_registry(database: &Database) -> Result<(), String> {
     let (store, team) = database.team();
     let other = database.store(PATIENCE);
@@ -304,8 +305,8 @@ fn missing_check_of_the_registry_is_caught() {
     );
 }
 
-/// While a change is made but not committed, nobody sees a position behind its own. The changes are made by `change`, which is given
-/// the number of each, in a team that has so many tasks.
+/// Checks that no reader sees a later position while an earlier change is not committed. `change` makes the changes and
+/// gets the number of each, in a team with `tasks` tasks.
 fn no_position_overtakes_another(
     database: &Database,
     tasks: u8,
@@ -324,7 +325,7 @@ fn no_position_overtakes_another(
             AND datname = current_database()";
         wait_until("the slow change is made", || database.sql(sleeps) == "1");
         let quick = scope.spawn(|| database.sql(&change(2)));
-        // Follows as a watcher does: from behind what was seen.
+        // Follow as a watcher does: from the position after the last one seen.
         let mut next = before + 1;
         wait_until("both changes are seen, or neither can be any more", || {
             let page = store.events(&team, next, 100).unwrap();
@@ -441,7 +442,7 @@ fn schema_can_be_made_by_ten_at_once() {
     assert_eq!(made, all, "each migration was made once");
 }
 
-/// The migrations, in their order.
+/// The migrations, in order.
 const MIGRATIONS: [&str; 5] = [
     include_str!("../../migrations/0001_store.sql"),
     include_str!("../../migrations/0002_hosts.sql"),

@@ -1,4 +1,4 @@
-//! Bad input: one clear error each, and nothing is changed.
+//! Invalid input: each case gives one clear error and changes nothing.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ fn what_is_wrong_with_a_database_is_said_with_the_way_on_and_without_the_passwor
         (
             good.clone(),
             Kind::Unreachable,
-            "has no store",
+            "has no teamster store",
             "teamster store init",
         ),
         (
@@ -44,7 +44,7 @@ fn what_is_wrong_with_a_database_is_said_with_the_way_on_and_without_the_passwor
         (
             server.url("nowhere"),
             Kind::Unreachable,
-            "is not there",
+            "does not exist",
             "createdb",
         ),
         (

@@ -1,5 +1,5 @@
-//! The same sequence of operations on a store in memory and on PostgreSQL: same answers, same tasks, same journal, same mail, after
-//! every step. The store in files is held to the one in memory by the suite of its own.
+//! Runs the same sequence of operations on the in-memory store and on PostgreSQL: results, tasks, journal and mail must
+//! be the same after every step. The file store is compared with the in-memory store by its own suite.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use teamster_types::{TaskId, TeamName};
 
 use crate::{Database, PATIENCE, make_team};
 
-/// How many sequences; nightly runs set more.
+/// The number of sequences; nightly runs set more.
 const CASES: u32 = 40;
 const WORKERS: [&str; 3] = ["ada", "bob", "cy"];
 
@@ -79,7 +79,7 @@ fn step() -> impl Strategy<Value = StoreOperation> {
     ]
 }
 
-/// One of the stores, with the tokens that it gave.
+/// One of the two stores, with the tokens it issued.
 struct StoreSide {
     store: Box<dyn Store>,
     ghost: Box<dyn Store>,
@@ -98,7 +98,7 @@ impl StoreSide {
         }
     }
 
-    /// Does a step and returns the answer without what is different in every store: tokens and ids of messages.
+    /// Executes a step and returns the result without what differs between stores: tokens and message ids.
     fn step(&mut self, step: &StoreOperation) -> String {
         match self.try_step(step) {
             Ok(answer) => answer,
@@ -199,7 +199,7 @@ impl StoreSide {
         })
     }
 
-    /// Everything that a reader sees, without tokens and random ids.
+    /// Returns everything that a reader sees, without tokens and random ids.
     fn seen(&self) -> Vec<String> {
         let tasks = self.store.tasks(&self.team).unwrap().tasks;
         let tasks = tasks.iter().map(|task| {

@@ -1,16 +1,16 @@
-//! The facts for whoever plans, is asked during a run, reviews or chooses: `plan.md`, `wake.md`, `review.md`, `judge.md`.
+//! The facts for the planner, the leader, the reviewer and the judge: `plan.md`, `wake.md`, `review.md`, `judge.md`.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{Answer, DoneTask};
 
-/// Something that somebody said.
+/// A quoted statement.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Said {
-    /// Who said it.
+    /// The author of the statement.
     pub from: String,
-    /// What was said.
+    /// The text of the statement.
     pub text: String,
 }
 
@@ -19,90 +19,90 @@ pub struct Said {
 pub struct MemberFacts {
     /// Its name.
     pub name: String,
-    /// What it is for.
+    /// Its role.
     pub role: Option<String>,
     /// Its client, such as `codex`.
     pub provider: String,
-    /// What it can do.
+    /// Its capabilities.
     pub can: Vec<String>,
 }
 
-/// A check and how it stands.
+/// A check and its state.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct CheckState {
     /// The command.
     pub command: String,
-    /// How it stands, as the rest of a sentence: `passes`, `fails`, `has not been run`.
+    /// Its state, as the end of a sentence: `passes`, `fails`, `has not been run`.
     pub state: String,
-    /// The last lines that it printed, where they matter.
+    /// The last lines of its output, if they matter.
     pub output: String,
 }
 
 /// A folder of the repository.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct FolderFacts {
-    /// Its path; empty for the files that lie at the top.
+    /// Its path; empty for the files at the top level.
     pub path: String,
     /// How many files are in it and below it.
     pub files: usize,
 }
 
-/// What the repository looks like.
+/// An overview of the repository.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct RepositoryFacts {
     /// How many files it has.
     pub files: usize,
-    /// Its folders at the top, told when not every file is named.
+    /// Its top-level folders, given when not every file is listed.
     pub folders: Vec<FolderFacts>,
     /// Some of its files.
     pub paths: Vec<String>,
-    /// How its README begins.
+    /// The beginning of its README.
     pub readme: String,
     /// Files with instructions for agents, such as `AGENTS.md`.
     pub instructions: Vec<String>,
 }
 
-/// What a plan may ask for.
+/// The limits of a plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct PlanLimits {
-    /// The most tasks.
+    /// The maximum number of tasks.
     pub tasks: Option<usize>,
-    /// What the run may use, in words.
+    /// The budget of the run, as text.
     pub budget: Option<String>,
 }
 
-/// The facts of `plan.md`: somebody splits the work into tasks.
+/// The facts of `plan.md`, the prompt for splitting the work into tasks.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct PlanPrompt {
     /// The team's name.
     pub team: String,
     /// What the person asked for, in their words.
     pub goal: String,
-    /// What the preset says to whoever plans. It is trusted, and told as it is.
+    /// The preset's instructions for the planner. They are trusted, and inserted unchanged.
     pub meaning: String,
-    /// Who will work.
+    /// The members that will work.
     pub members: Vec<MemberFacts>,
-    /// The checks, and how they stand before anybody works.
+    /// The checks, and their state before the work begins.
     pub checks: Vec<CheckState>,
-    /// What the repository looks like.
+    /// An overview of the repository.
     pub repository: RepositoryFacts,
     /// Whether the leader may run commands that only read.
     pub can_read: bool,
-    /// What the plan may ask for.
+    /// The limits of the plan.
     pub limits: PlanLimits,
     /// Whether a person can be asked what the leader cannot decide.
     pub may_ask: bool,
-    /// Whether the person wants to settle what is wanted before anything is planned.
+    /// Whether the person wants to settle the requirements before anything is planned.
     pub requirements: bool,
-    /// Questions of the leader that were answered.
+    /// The answered questions of the leader.
     pub answers: Vec<Answer>,
-    /// What the person wanted changed in the plans before the last one, the oldest first.
+    /// The changes that the person requested to plans before the last one, the oldest first.
     pub earlier: Vec<String>,
-    /// The plan that the leader made before, as it was proposed.
+    /// The leader's previous plan, as it was proposed.
     pub previous: Option<String>,
-    /// What the person wants changed in the last plan.
+    /// The changes that the person requests to the last plan.
     pub revise: Option<String>,
-    /// The schema of the answer. It is ours, and told as it is.
+    /// The schema of the answer. It is generated by teamster, and inserted unchanged.
     pub schema: String,
 }
 
@@ -111,74 +111,74 @@ pub struct PlanPrompt {
 pub struct TaskStateFacts {
     /// Its number.
     pub id: String,
-    /// How it stands, as the rest of a sentence: `is done`, `is being worked on`.
+    /// Its state, as the end of a sentence: `is done`, `is being worked on`.
     pub state: String,
-    /// Who has it, or had it last.
+    /// The worker that has it, or had it last.
     pub worker: Option<String>,
-    /// What it is about.
+    /// The subject of the task.
     pub subject: String,
-    /// Everything else that was said about it; empty for one that is done.
+    /// The rest of its description; empty for a completed task.
     pub description: String,
-    /// Sentences that hold when it is done; none for one that is done.
+    /// The acceptance criteria; empty for a completed task.
     pub accept: Vec<String>,
 }
 
-/// What is left to a leader.
+/// The remaining limits of a leader.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct WakeLimits {
-    /// How often it will be asked at most.
+    /// The maximum number of further wakes.
     pub wakes_left: Option<usize>,
 }
 
-/// The facts of `wake.md`: the leader is asked during the run.
+/// The facts of `wake.md`, the prompt for the leader during the run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct WakePrompt {
     /// The team's name.
     pub team: String,
     /// What the person asked for, in their words.
     pub goal: String,
-    /// What the leader found out when it planned.
+    /// The leader's analysis from planning.
     pub analysis: String,
-    /// What the leader took for granted when it planned.
+    /// The leader's assumptions from planning.
     pub assumptions: Vec<String>,
-    /// Questions of the leader that were answered before it planned.
+    /// The questions of the leader that were answered before it planned.
     pub answers: Vec<Answer>,
-    /// What the leader wrote down in its turns, the oldest first.
+    /// The leader's notes from its turns, the oldest first.
     pub notes: Vec<String>,
-    /// Why the leader is asked, as the rest of a sentence: `worker-1 asks a question`.
+    /// Why the leader is woken, as the end of a sentence: `worker-1 asks a question`.
     pub reason: String,
-    /// What it is about: the question, the failure, the findings, the person's words.
+    /// The subject: the question, the failure, the findings, or the person's message.
     pub subject: Vec<Said>,
-    /// Whether findings of a review are among it, of which the leader says what becomes of them.
+    /// Whether it includes review findings, about which the leader has to decide.
     pub has_findings: bool,
     /// What happened since the leader's last turn, the oldest first.
     pub digest: Vec<String>,
     /// The tasks.
     pub tasks: Vec<TaskStateFacts>,
-    /// Who works.
+    /// The members.
     pub members: Vec<MemberFacts>,
-    /// What is left to it.
+    /// The remaining limits.
     pub limits: WakeLimits,
-    /// The schema of the answer. It is ours, and told as it is.
+    /// The schema of the answer. It is generated by teamster, and inserted unchanged.
     pub schema: String,
 }
 
 /// A task whose work is reviewed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ReviewedTask {
-    /// What was done.
+    /// The completed task.
     #[serde(flatten)]
     pub done: DoneTask,
-    /// Sentences that hold when it is done.
+    /// The acceptance criteria.
     pub accept: Vec<String>,
 }
 
-/// Something that a reviewer found.
+/// A finding of a reviewer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct FindingFacts {
     /// How bad it is: `blocker`, `major`, `minor` or `nit`.
     pub severity: String,
-    /// The file; `None` where it is about no file.
+    /// The file; `None` if the finding is not about a file.
     pub path: Option<String>,
     /// The line.
     pub line: Option<u64>,
@@ -188,16 +188,16 @@ pub struct FindingFacts {
     pub left: Option<String>,
 }
 
-/// The facts of `review.md`: somebody who did not write it looks at the merged work.
+/// The facts of `review.md`, the prompt for reviewing the merged work by an agent that did not write it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ReviewPrompt {
     /// The team's name.
     pub team: String,
     /// What the person asked for, in their words.
     pub goal: String,
-    /// What the team did.
+    /// The completed tasks of the team.
     pub tasks: Vec<ReviewedTask>,
-    /// The checks, and how they stand on this work.
+    /// The checks, and their state on this work.
     pub checks: Vec<CheckState>,
     /// The commit where the team began.
     pub base: String,
@@ -205,46 +205,46 @@ pub struct ReviewPrompt {
     pub commit: String,
     /// The commit that was reviewed last.
     pub since: Option<String>,
-    /// How many lines of which files changed.
+    /// The diffstat: the numbers of changed lines by file.
     pub stat: String,
-    /// The change itself, as far as it is short.
+    /// The diff, if it is short enough.
     pub diff: String,
-    /// The file with the whole change, in the reviewer's folder.
+    /// The file with the whole diff, in the reviewer's folder.
     pub patch: Option<String>,
-    /// What the reviewer found before and is not settled.
+    /// The unresolved findings of earlier reviews.
     pub findings: Vec<FindingFacts>,
-    /// The schema of the answer. It is ours, and told as it is.
+    /// The schema of the answer. It is generated by teamster, and inserted unchanged.
     pub schema: String,
 }
 
-/// A result among several.
+/// One of several candidate results.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Candidate {
     /// The number of its task.
     pub id: String,
-    /// Who did it.
+    /// The worker that produced it.
     pub worker: Option<String>,
     /// Its commit.
     pub commit: String,
-    /// What was done, in its worker's words.
+    /// The worker's own summary.
     pub summary: String,
-    /// How many lines of which files changed.
+    /// The diffstat: the numbers of changed lines by file.
     pub stat: String,
-    /// The change itself, as far as it is short.
+    /// The diff, if it is short enough.
     pub diff: String,
-    /// The file with the whole change, in the judge's folder.
+    /// The file with the whole diff, in the judge's folder.
     pub patch: Option<String>,
 }
 
-/// The facts of `judge.md`: one of several results is chosen.
+/// The facts of `judge.md`, the prompt for choosing one of several candidate results.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct JudgePrompt {
     /// The team's name.
     pub team: String,
     /// What the person asked for, in their words.
     pub goal: String,
-    /// The commit where all of them began.
+    /// The commit where all candidates began.
     pub base: String,
-    /// The results.
+    /// The candidates.
     pub candidates: Vec<Candidate>,
 }

@@ -1,20 +1,20 @@
-//! The facts for whoever works on a task: `worker.md`, `fix.md` and `conflict.md`.
+//! The facts for a worker with a task: `worker.md`, `fix.md` and `conflict.md`.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{CheckState, Said};
 
-/// Who is told.
+/// The recipient of the prompt.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct You {
     /// The worker's name.
     pub name: String,
     /// The team's name.
     pub team: String,
-    /// What the worker is for, such as `tester`.
+    /// The worker's role, such as `tester`.
     pub role: Option<String>,
-    /// What the preset says to it. It is trusted, and told as it is.
+    /// The preset's instructions for it. They are trusted, and inserted unchanged.
     pub meaning: String,
 }
 
@@ -23,30 +23,30 @@ pub struct You {
 pub struct TaskFacts {
     /// Its number.
     pub id: String,
-    /// What it is about, in one line.
+    /// The subject of the task, in one line.
     pub subject: String,
-    /// Everything else that whoever made it said.
+    /// The description by the author of the task.
     pub description: String,
-    /// Sentences that hold when it is done.
+    /// The acceptance criteria.
     pub accept: Vec<String>,
     /// Patterns of the files that it may change; empty for all.
     pub paths: Vec<String>,
 }
 
-/// A task that was done before.
+/// A completed task.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct DoneTask {
     /// Its number.
     pub id: String,
-    /// Who did it.
+    /// The worker that did it.
     pub worker: Option<String>,
-    /// What it was about.
+    /// The subject of the task.
     pub subject: String,
-    /// What was done, in its worker's words.
+    /// The worker's own summary.
     pub summary: String,
-    /// What whoever builds on it must know, in its worker's words.
+    /// What later tasks must know, as its worker describes it.
     pub handover: String,
-    /// What was left open, in its worker's words.
+    /// What was left open, as its worker describes it.
     pub problems: Vec<String>,
     /// Files that it changed.
     pub files: Vec<String>,
@@ -56,39 +56,39 @@ pub struct DoneTask {
     pub no_change: bool,
 }
 
-/// Somebody who works at the same time.
+/// Another worker that is currently working.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct OtherWorker {
     /// Its name.
     pub worker: String,
     /// The number of its task.
     pub task: String,
-    /// What its task is about.
+    /// The subject of its task.
     pub subject: String,
     /// Patterns of the files that it may change.
     pub paths: Vec<String>,
 }
 
-/// How an earlier attempt at the task ended, told by what happened to the work.
+/// The outcome of an earlier attempt at the task, and what is left of its work.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct EarlierAttempt {
-    /// How often it was tried and how that ended, in our words.
+    /// How often it was attempted and how that ended, as teamster describes it.
     pub how: String,
-    /// Why it failed, in the words of the agent or of a program.
+    /// Why it failed, as the agent or a program described it.
     pub reason: String,
-    /// The reference that keeps what it had changed.
+    /// The ref that preserves its changes.
     pub kept: Option<String>,
-    /// A file with what it had changed, as a patch.
+    /// A file with its changes, as a patch.
     pub patch: Option<String>,
-    /// Files that it had changed.
+    /// The files that it had changed.
     pub files: Vec<String>,
-    /// Whether nothing of it is left where the worker works.
+    /// Whether none of it is left in the worker's folder.
     pub is_lost: bool,
-    /// What a reviewer, a check or whoever made it said about it.
+    /// Remarks about it from a reviewer, a check or the author of the task.
     pub remarks: Vec<Said>,
 }
 
-/// A question about the task that was answered.
+/// An answered question about the task.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Answer {
     /// The question.
@@ -99,36 +99,36 @@ pub struct Answer {
     pub text: String,
 }
 
-/// A message that the worker has not been told.
+/// A message that the worker has not been given yet.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Mail {
-    /// Who wrote it.
+    /// The sender.
     pub from: String,
-    /// What it says.
+    /// The text.
     pub text: String,
 }
 
-/// The commands by which the work is judged.
+/// The commands that verify the work.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Checks {
-    /// Commands that prove this task alone.
+    /// Commands that verify this task alone.
     pub proofs: Vec<String>,
     /// Commands that must pass on the merged work.
     pub passing: Vec<String>,
-    /// Commands that fail now and are to pass in the end.
+    /// Commands that fail now and must pass in the end.
     pub targets: Vec<String>,
-    /// Commands that failed before the work began and are nobody's task.
+    /// Commands that failed before the work began and are not part of any task.
     pub failing: Vec<String>,
     /// Whether a person decides about the merged work.
     pub has_gate: bool,
 }
 
-/// How the worker reaches others.
+/// How the worker can communicate.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Reach {
-    /// What stands before the names of our tools, such as `mcp__teamster__`; `None` for a client without them.
+    /// The prefix of teamster's tools, such as `mcp__teamster__`; `None` for a client without them.
     pub tools: Option<String>,
-    /// The command to call instead, as a shell takes it; `None` when there is no way at all.
+    /// The shell command to use instead; `None` when there is no way to communicate.
     pub command: Option<String>,
 }
 
@@ -139,35 +139,35 @@ pub struct Place {
     pub is_shared: bool,
 }
 
-/// What everybody who works is told, whatever the task is.
+/// The facts that every worker gets, whatever the task is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Situation {
-    /// Who is told.
+    /// The recipient of the prompt.
     pub you: You,
     /// What the person asked the team for, in their words; `None` when the task says the same, or without a run.
     pub goal: Option<String>,
-    /// Who else works at this moment.
+    /// The other workers that are currently working.
     pub others: Vec<OtherWorker>,
-    /// How many more work at this moment.
+    /// How many further workers are currently working.
     pub more_others: usize,
     /// How the last attempt at the task ended.
     pub earlier: Option<EarlierAttempt>,
-    /// Questions about the task that were answered.
+    /// The answered questions about the task.
     pub answers: Vec<Answer>,
     /// Messages for the worker.
     pub messages: Vec<Mail>,
-    /// How the work is judged.
+    /// The commands that verify the work.
     pub checks: Checks,
-    /// How others are reached.
+    /// How the worker can communicate.
     pub reach: Reach,
     /// Where the worker works.
     pub place: Place,
 }
 
-/// The facts of `worker.md`: a task of the plan.
+/// The facts of `worker.md`, the prompt for a task of the plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct WorkerPrompt {
-    /// What everybody is told.
+    /// The facts that every worker gets.
     #[serde(flatten)]
     pub situation: Situation,
     /// The task.
@@ -176,16 +176,16 @@ pub struct WorkerPrompt {
     pub builds_on: Vec<DoneTask>,
 }
 
-/// What a failing check is about.
+/// The facts about a failing check.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct FixFacts {
     /// The command.
     pub command: String,
     /// How it ended, such as `with exit code 1`.
     pub how: String,
-    /// Whether it failed before the team began, and is to pass in the end.
+    /// Whether it failed before the team began, and must pass in the end.
     pub was_failing: bool,
-    /// The last lines that it printed.
+    /// The last lines of its output.
     pub output: String,
     /// The tasks that were merged since it last passed.
     pub merged: Vec<DoneTask>,
@@ -193,51 +193,51 @@ pub struct FixFacts {
     pub other_checks: Vec<CheckState>,
 }
 
-/// The facts of `fix.md`: a check fails on the merged work.
+/// The facts of `fix.md`, the prompt for fixing a check that fails on the merged work.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct FixPrompt {
-    /// What everybody is told.
+    /// The facts that every worker gets.
     #[serde(flatten)]
     pub situation: Situation,
     /// The task.
     pub task: TaskFacts,
-    /// What is to be mended.
+    /// The failing check.
     pub fix: FixFacts,
 }
 
-/// Two sides of a conflict.
+/// The two sides of a conflict.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ConflictFacts {
     /// The files that both sides changed.
     pub files: Vec<String>,
-    /// The task whose work is to be brought in.
+    /// The task whose work is to be merged.
     pub incoming: DoneTask,
-    /// What that task was to do.
+    /// The description of that task.
     pub incoming_description: String,
     /// The commit with its work.
     pub incoming_commit: Option<String>,
     /// A file with its work as a patch.
     pub incoming_patch: Option<String>,
-    /// Its changes to the files of the conflict.
+    /// Its changes to the conflicting files.
     pub incoming_diff: String,
     /// The tasks that changed the same files and were merged before.
     pub merged: Vec<DoneTask>,
-    /// A file with what they changed in the files of the conflict, as a patch.
+    /// A file with their changes to the conflicting files, as a patch.
     pub merged_patch: Option<String>,
-    /// What they changed in the files of the conflict.
+    /// Their changes to the conflicting files.
     pub merged_diff: String,
-    /// Why an earlier resolution was none.
+    /// Why an earlier resolution was not accepted.
     pub failed_before: Option<String>,
 }
 
-/// The facts of `conflict.md`: the work of a task does not fit what was merged before it.
+/// The facts of `conflict.md`, the prompt for resolving a conflict between a task's work and work merged before it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ConflictPrompt {
-    /// What everybody is told.
+    /// The facts that every worker gets.
     #[serde(flatten)]
     pub situation: Situation,
     /// The task.
     pub task: TaskFacts,
-    /// The two sides.
+    /// The two sides of the conflict.
     pub conflict: ConflictFacts,
 }

@@ -1,21 +1,21 @@
-//! What a word for an agent means here.
+//! Resolves a word for an agent to a provider.
 //!
-//! What is said for this run counts most: `--provider NAME=…`. Then come the roles of the configuration, then providers,
-//! then the roles that need no setting, which stand for the first client that is there.
+//! Definitions for this run take precedence: `--provider NAME=…`. Then come the roles of the configuration, then
+//! providers, then the built-in roles, which stand for the first client that was found.
 
 use teamster_agents::{Client, ProviderError, Providers, detect};
 
 use super::{CastError, Casting};
 use crate::preset::{Agents, NoAgents};
 
-/// The role that is asked for where nobody named one.
+/// The role that proposed workers get if the configuration defines it.
 const EXECUTOR: &str = "executor";
 
-/// Every word that means something here.
+/// All words that stand for an agent.
 pub(super) struct AgentWords<'a> {
     casting: Casting<'a>,
     providers: Providers,
-    /// The names of `defined`, in their order.
+    /// The names in `defined`, in their order.
     names: Vec<&'a str>,
     agents: Agents,
 }
@@ -26,7 +26,7 @@ pub(super) struct Resolved {
     pub(super) provider: String,
     pub(super) model: Option<String>,
     pub(super) can: Vec<String>,
-    /// Which one that is and why, where the word does not say it.
+    /// The agent that was chosen and why, where the word does not say it.
     pub(super) why: Option<String>,
 }
 
@@ -66,7 +66,7 @@ impl<'a> AgentWords<'a> {
         self.agents.has(word)
     }
 
-    /// Words for whoever could do anything, the preferred one first.
+    /// Returns the words for agents that can do any work, the preferred one first.
     pub(super) fn preferred(&self) -> Vec<&'a str> {
         let mut words: Vec<&'a str> = Vec::new();
         if self.casting.roles.iter().any(|role| role.name == EXECUTOR) {
@@ -82,13 +82,13 @@ impl<'a> AgentWords<'a> {
         Client::names().filter(is_found).collect()
     }
 
-    /// Returns whether a provider is a client with a model of its own: a command or a script plans nothing by itself.
+    /// Returns whether a provider is a client with a model of its own: a command or a script cannot plan.
     pub(super) fn can_lead(&self, provider: &str) -> bool {
         let found = self.providers.find(provider);
         found.is_ok_and(|found| found.kind.is_client())
     }
 
-    /// The provider that a word stands for, if it can be started.
+    /// Returns the provider that a word stands for, if it can be started.
     pub(super) fn resolve(&self, word: &str) -> Result<Resolved, CastError> {
         if self.names.contains(&word) {
             return self.provider(word, word);
@@ -104,7 +104,7 @@ impl<'a> AgentWords<'a> {
         if self.agents.provides(word) {
             return self.provider(word, word);
         }
-        // It is a provider, but none that we can start.
+        // It is a provider, but one that teamster cannot start.
         if let Err(error @ ProviderError::Native) = self.providers.find(word) {
             return Err(error.into());
         }
@@ -154,7 +154,7 @@ impl<'a> AgentWords<'a> {
                 others,
             });
         }
-        // A worker's own process has not heard of what was defined here.
+        // A worker's own process does not know the definitions of this run, so it gets the definition itself.
         let definition = self.casting.defined.iter().rev().find(|definition| {
             let defined = definition.split_once('=').map(|(name, _)| name);
             defined == Some(name)

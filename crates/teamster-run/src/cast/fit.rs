@@ -1,4 +1,4 @@
-//! Tells whether a plan suits a team.
+//! Checks whether a plan suits a team.
 
 use teamster_journal::payload::{Member, RunSpec};
 use teamster_types::routing::fitness;
@@ -6,8 +6,8 @@ use teamster_types::routing::fitness;
 use crate::plan::Plan;
 use teamster_document::Fault;
 
-/// Returns a fault for each task that would wait for ever: its owner or its role is not in the team, its owner has another
-/// role, or nobody in the team can do any of what it needs.
+/// Returns a fault for each task that would wait for ever: its owner or its role is not in the team, its owner has
+/// another role, or no member has any of the capabilities that it needs.
 pub fn misfits(plan: &Plan, members: &[Member]) -> Vec<Fault> {
     let names: Vec<&str> = members.iter().map(|member| member.name.as_str()).collect();
     let mut faults = Vec::new();
@@ -22,7 +22,7 @@ pub fn misfits(plan: &Plan, members: &[Member]) -> Vec<Fault> {
         let wanted = &planned.task.capabilities;
         match (&planned.task.owner, role) {
             (_, Some(role)) if of_role.is_empty() => wrong(format!(
-                "task {label:?} is for the role {role}, which nobody in the team has; there are {}",
+                "task {label:?} is for the role {role}, which no member of the team has; there are {}",
                 roles_of(members)
             )),
             (Some(owner), _) if !names.contains(&owner.as_str()) => wrong(format!(
@@ -31,7 +31,7 @@ pub fn misfits(plan: &Plan, members: &[Member]) -> Vec<Fault> {
             )),
             (Some(owner), Some(role)) if !of_role.iter().any(|member| member.name == *owner) => {
                 wrong(format!(
-                    "task {label:?} has the owner {owner}, who has not the role {role}"
+                    "task {label:?} has the owner {owner}, who does not have the role {role}"
                 ));
             }
             (None, _)
@@ -41,7 +41,7 @@ pub fn misfits(plan: &Plan, members: &[Member]) -> Vec<Fault> {
             {
                 let who = role.map_or_else(String::new, |role| format!(" as {role}"));
                 wrong(format!(
-                    "task {label:?} needs {}, and nobody in the team{who} can do any of it",
+                    "task {label:?} needs {}, and no member of the team{who} can do any of it",
                     wanted.join(", ")
                 ));
             }
@@ -65,7 +65,7 @@ fn roles_of(members: &[Member]) -> String {
     roles.join(", ")
 }
 
-/// Returns why nobody of the team could do one of the tasks: it would never be done, and the run would wait for it.
+/// Returns why no member of the team can do one of the tasks: it would never be done, and the run would wait for it.
 pub fn nobody_can(spec: &RunSpec, plan: &Plan) -> Option<String> {
     if let Some(fault) = misfits(plan, &spec.members).into_iter().next() {
         return Some(format!(

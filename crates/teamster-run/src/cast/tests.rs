@@ -4,7 +4,7 @@ use std::path::Path;
 use super::*;
 use crate::preset::{Agents, builtin};
 
-/// What is there; each test changes what it is about.
+/// The environment of a cast; each test changes the part that it is about.
 struct Here {
     presets: Vec<Preset>,
     roles: Vec<Role>,
@@ -127,11 +127,11 @@ fn the_words_of_the_task_choose_a_preset_and_a_tie_is_asked_about() {
       worker-1 claude role - model - can code-edit testing general
       worker-2 claude role - model - can code-edit testing general
       worker-3 codex role reviewer model - can code-review security-review architecture refactoring
-    ask: 2:claude,1:codex:reviewer (no word of the task calls for a team that is ready; claude changes code, and codex looks at it)
+    ask: 2:claude,1:codex:reviewer (no word of the task matches a team preset; claude changes code, and codex looks at it)
       worker-1 claude role - model - can code-edit testing general
       worker-2 claude role - model - can code-edit testing general
       worker-3 codex role reviewer model - can code-review security-review architecture refactoring
-    ask: 3:executor (no word of the task calls for a team that is ready; executor is the agent that was found for it; executor is command:fix, as [roles] says)
+    ask: 3:executor (no word of the task matches a team preset; executor is the agent that was found for it; executor is command:fix, as [roles] says)
       worker-1 command:fix role executor model - can general
       worker-2 command:fix role executor model - can general
       worker-3 command:fix role executor model - can general
@@ -168,15 +168,15 @@ fn who_cannot_be_started_is_named_with_what_to_do() {
     error: `claude-native` workers are started by the user's own session, never by teamster; use `claude`
     ready: 1:command:make (as you asked: 1:command:make)
       worker-1 command:make role - model - can general
-    error: there is no team "nothing" to choose; there are bugfix, dev-backend, dev-frontend, devops
+    error: there is no team preset "nothing"; there are bugfix, dev-backend, dev-frontend, devops
     ready: 1:executor (as you asked: 1:executor; executor is fast, because no client was found and it was given)
       worker-1 fast=command:make fix role executor model - can general
-    ask: 3:fast (no word of the task calls for a team that is ready; fast is the agent that was found for it)
+    ask: 3:fast (no word of the task matches a team preset; fast is the agent that was found for it)
       worker-1 fast=command:make fix role - model - can general
       worker-2 fast=command:make fix role - model - can general
       worker-3 fast=command:make fix role - model - can general
     error: codex is not on PATH or cannot be run; install Codex: npm install -g @openai/codex, or name another agent: fast
-    error: --provider fast=cloud:x: nobody knows the provider `cloud:x`; there are claude, codex, gemini, command:… and scripted:…
+    error: --provider fast=cloud:x: unknown provider `cloud:x`; known are claude, codex, gemini, command:… and scripted:…
     error: --provider fast: `fast` defines no provider; write NAME=command:…
     error: fast needs codex, which is not on PATH or cannot be run; install Codex: npm install -g @openai/codex, or name another agent: command:PROGRAM or scripted:FILE
     "#);
@@ -229,7 +229,7 @@ fn a_preset_brings_models_prompts_flow_leader_and_commands() {
     assert_eq!(b.can, ["testing"]);
     assert_eq!(b.prompt, "b of crew: the {team} thing\n\nLook twice.");
 
-    // A crew that was asked for keeps its size; the preset says how it works.
+    // A crew that was asked for keeps its size; the preset only determines how it works.
     let cast = here.ready("3:claude:reviewer", "own", "go");
     assert_eq!(cast.members.len(), 3);
     assert_eq!(cast.verify, ["make test"]);
@@ -239,7 +239,7 @@ fn a_preset_brings_models_prompts_flow_leader_and_commands() {
     );
     assert_eq!(
         cast.how,
-        "as you asked: 3:claude:reviewer, by the ways of the team own"
+        "as you asked: 3:claude:reviewer, using the preset own"
     );
 }
 

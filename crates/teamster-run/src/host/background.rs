@@ -1,5 +1,5 @@
-//! Runs work that takes long on a thread, while the host goes on with what must not wait for it: output, budget, health
-//! and signals ([`run`]), or with everything else that it does ([`BackgroundTask`]).
+//! Runs long work on a thread, while the host continues with what must not wait for it: output, budget, health and
+//! signals ([`run`]), or with everything else that it does ([`BackgroundTask`]).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 
 use super::{Result, RunError};
 
-/// How long the host waits for output before it looks at the time.
+/// How long the host waits for output before it checks the time.
 const LOOK: Duration = Duration::from_millis(20);
-/// How often budget, health and signals are looked at meanwhile.
+/// How often budget, health and signals are checked meanwhile.
 const TICK: Duration = Duration::from_millis(250);
-/// Parts of output that wait to be shown. A check that prints faster waits for whoever reads.
+/// The number of chunks of output that may be queued. A check that prints faster is blocked until they are read.
 const LINES: usize = 64;
 
 /// The link from work in the background to the host.
@@ -29,21 +29,21 @@ impl Background<'_> {
         let _ = self.lines.send(lines.to_owned());
     }
 
-    /// Returns whether the work should end early: a person wants it, or the time is used up.
+    /// Returns whether the work should end early: on request, or because the time is used up.
     pub(super) fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
 }
 
-/// What happens in the host while work runs in the background.
+/// An event in the host while work runs in the background.
 pub(super) enum Meanwhile {
     /// The work has printed lines.
     Output(String),
-    /// It is time to look at budget, health and signals. Returns whether the work should end early.
+    /// It is time to check budget, health and signals. The handler returns whether the work should end early.
     Tick,
 }
 
-/// Runs `work` on a thread and calls `attend` for what happens meanwhile. An error of `attend` ends the work early, and is
+/// Runs `work` on a thread and calls `attend` for events meanwhile. An error of `attend` ends the work early, and is
 /// returned once the work has ended.
 pub(super) fn run<T: Send>(
     work: impl FnOnce(&Background<'_>) -> T + Send,
@@ -78,8 +78,8 @@ fn not_done(why: &str) -> RunError {
     )
 }
 
-/// Work on a thread of its own, which nobody waits for: the host looks now and then whether it has ended. Dropping it ends
-/// the work early and waits for that.
+/// Work on its own thread, which the host polls instead of waiting for it. Dropping it ends the work early and waits
+/// for its end.
 #[derive(Debug)]
 pub(super) struct BackgroundTask<T> {
     stop: Arc<AtomicBool>,
@@ -87,7 +87,7 @@ pub(super) struct BackgroundTask<T> {
 }
 
 impl<T: Send + 'static> BackgroundTask<T> {
-    /// Begins the work. It looks at the flag that it gets, and ends early once that is set.
+    /// Starts the work. It gets a flag, and must end early once that is set.
     pub(super) fn start(work: impl FnOnce(&AtomicBool) -> T + Send + 'static) -> Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&stop);
@@ -106,7 +106,7 @@ impl<T: Send + 'static> BackgroundTask<T> {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
-    /// Waits for the end of the work, and returns what came of it.
+    /// Waits for the end of the work, and returns its result.
     pub(super) fn finish(mut self) -> Result<T> {
         let thread = self.thread.take();
         let done = thread.and_then(|thread| thread.join().ok());
@@ -115,7 +115,7 @@ impl<T: Send + 'static> BackgroundTask<T> {
 }
 
 impl<T> BackgroundTask<T> {
-    /// Tells the work to end early.
+    /// Asks the work to end early.
     pub(super) fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
     }

@@ -1,4 +1,4 @@
-//! What a run may cost, and how long it was at work.
+//! The budget of a run, and how long it has worked.
 
 use std::time::{Duration, Instant};
 
@@ -7,8 +7,7 @@ use teamster_journal::cost::Exceeded;
 use teamster_journal::payload::RunSpec;
 use teamster_types::flow::Stage;
 
-/// Measures how long this host was at work, by a clock that nobody can set. The time in which it waited for a person is not
-/// counted.
+/// Measures how long this host has worked, by a monotonic clock. Time spent waiting for a person is not counted.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WorkClock {
     since: Instant,
@@ -26,19 +25,19 @@ impl WorkClock {
         }
     }
 
-    /// Notes that a person is waited for from now on, unless one is waited for already.
+    /// Notes that the run waits for a person from now on, unless it does already.
     pub(super) fn begin_waiting(&mut self, now: Instant) {
         self.waiting_since.get_or_insert(now);
     }
 
-    /// Notes that nobody is waited for any more.
+    /// Notes that the run no longer waits for a person.
     pub(super) fn end_waiting(&mut self, now: Instant) {
         if let Some(since) = self.waiting_since.take() {
             self.waited += now.saturating_duration_since(since);
         }
     }
 
-    /// Follows the stage of the run: at the gate a person is waited for.
+    /// Follows the stage of the run: at the gate it waits for a person.
     pub(super) fn follow(&mut self, stage: Option<Stage>, now: Instant) {
         if stage == Some(Stage::Approval) {
             self.begin_waiting(now);
@@ -47,7 +46,7 @@ impl WorkClock {
         }
     }
 
-    /// Returns how long this host was at work.
+    /// Returns how long this host has worked.
     pub(super) fn hosted(&self, now: Instant) -> Duration {
         let waits = self
             .waiting_since
@@ -57,18 +56,19 @@ impl WorkClock {
     }
 }
 
-/// Returns the limit of minutes, if it was reached. It holds in every stage but at the gate, which waits for a person.
+/// Returns the limit of minutes, if it was reached. It applies in every stage except at the gate, which waits for a
+/// person.
 pub(super) fn out_of_time(spec: &RunSpec, state: &RunState, hosted: Duration) -> Option<Exceeded> {
     let is_at_work = !matches!(state.stage, Some(Stage::Approval | Stage::End(_)));
     let reached = || spec.budget.out_of_minutes(state.worked(hosted));
     is_at_work.then(reached).flatten()
 }
 
-/// Returns the limit that was reached, if one was. The time in which nobody hosted the run is not counted.
+/// Returns the limit that was reached, if one was. Time in which the run had no host is not counted.
 pub(super) fn exhausted(spec: &RunSpec, state: &RunState, hosted: Duration) -> Option<Exceeded> {
     let spent = &state.spent;
     let reached = spec.budget.exceeded(&spent.run, state.worked(hosted));
-    // Nobody works, and nobody may begin: what is left is less than a task is worth.
+    // No worker is running, and none may start a task: the rest of the budget is less than the reservation for a task.
     let short_of = || spec.budget.short_of(&spent.run, spent.reservation());
     reached.or_else(|| (spent.running() == 0).then(short_of).flatten())
 }

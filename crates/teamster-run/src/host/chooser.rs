@@ -7,8 +7,8 @@
 //!                                               └─▶ none, or no choice ─▶ the smallest
 //! ```
 //!
-//! The judge is a member of the team with that role, else its reviewer. It looks at the results and changes nothing; what it
-//! was asked and that it chose nothing is in the journal, so that a host that follows a killed one does not ask again.
+//! The judge is a member of the team with that role, or else its reviewer. It looks at the results and changes nothing.
+//! A failure of the judge is journalled, so that the next host does not ask it again.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -35,16 +35,16 @@ use super::{HostCommand, Result};
 use crate::leader::last_object;
 use crate::verify::compare_with_base;
 
-/// The role of a member that is kept for the choice, and the name under which it is asked.
+/// The role of a member that is reserved for the choice, and the name under which it is asked.
 const JUDGE: &str = "judge";
-/// The number of characters of a change that the judge is shown; all of it is in a file.
+/// The number of characters of a diff that the judge is shown; the whole diff is in a file.
 const DIFF: usize = 20_000;
 /// The longest reason of a judge, and the longest that is journalled, in characters.
 const REASON: usize = 1_000;
-/// The number of characters of a prompt that are left for what may have to be said the second time.
+/// The number of characters of a prompt that are reserved for the second attempt.
 const FOR_LATER: usize = 10_000;
 
-/// What became of the question which result is the best.
+/// The answer to the question which result is the best.
 #[derive(Debug, PartialEq, Eq)]
 enum Judgement {
     /// The judge chose this one, for this reason.
@@ -53,13 +53,13 @@ enum Judgement {
         judge: String,
         reason: String,
     },
-    /// Nobody chose; the words say why, if somebody was asked.
+    /// No result was chosen; the words say why, if a judge was asked.
     None(Option<Wording>),
-    /// Somebody did not want to wait for the end of it.
+    /// The judge was stopped on request.
     Stopped,
 }
 
-/// A result that may be chosen, or why it may not.
+/// A result that may be chosen, or why it may not be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct RatedResult {
     task: TaskId,
@@ -67,11 +67,11 @@ struct RatedResult {
     kept_as: Option<String>,
     /// The number of lines that it adds and removes.
     lines: u64,
-    /// Why it is out.
+    /// Why it may not be chosen.
     out: Option<Phrase>,
 }
 
-/// Runs the checks on every result and chooses one; returns what follows.
+/// Runs the checks on every result and chooses one; returns the next commands.
 pub(super) fn choose(
     run: &mut RunContext<'_>,
     guard: &IntegrationGuard,
@@ -167,7 +167,7 @@ pub(super) fn choose(
     Ok(Vec::new())
 }
 
-/// Asks who is there for it which of the results that pass is the best.
+/// Asks the judge, if there is one, which of the passing results is the best.
 fn judge(
     run: &mut RunContext<'_>,
     guard: &IntegrationGuard,
@@ -221,7 +221,7 @@ fn judge(
     Ok(Judgement::None(Some(why)))
 }
 
-/// Lets a judge make one turn. The outer error is the host's own.
+/// Runs one turn of a judge. The outer error is the host's own.
 fn ask(
     run: &mut RunContext<'_>,
     guard: &IntegrationGuard,
@@ -238,7 +238,7 @@ fn ask(
     };
     let prompt = prompts
         .render(&facts, limit)
-        .map_err(|error| super::RunError::refused(error.to_string(), "mend the template"))?;
+        .map_err(|error| super::RunError::refused(error.to_string(), "fix the template"))?;
     let ids: Vec<String> = passing.iter().map(|one| one.task.to_string()).collect();
     let asked = JudgeAsked {
         judge: judge.name.clone(),
@@ -254,7 +254,7 @@ fn ask(
         actor: judge.actor.clone(),
         commit: Some(&base),
         files,
-        doing: "looks which result is the best",
+        doing: "judges which result is the best",
     };
     let begun = |launch| EventKind::JudgeAsked(JudgeAsked { launch, ..asked });
     Ok(take(run, guard, &turn, begun, |agent, watch| {
@@ -262,7 +262,7 @@ fn ask(
     }))
 }
 
-/// Returns everything that a judge is told, and the files with the whole changes.
+/// Returns the facts for the judge's prompt, and the files with the whole diffs.
 fn facts(
     run: &RunContext<'_>,
     repo: &Repo,
@@ -303,7 +303,7 @@ fn facts(
     Ok((prompt, files))
 }
 
-/// What a judge answers. It is untrusted text.
+/// The answer of a judge. It is untrusted text.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct JudgeAnswer {
@@ -323,7 +323,7 @@ fn id<'de, D: serde::Deserializer<'de>>(from: D) -> std::result::Result<String, 
 }
 
 impl JudgeAnswer {
-    /// Reads the choice in an answer; or returns what is wrong with it.
+    /// Reads the choice in an answer, or returns its faults.
     fn read(said: &str, ids: &[String]) -> std::result::Result<Self, Vec<Fault>> {
         let wrong = |why: String| vec![Fault::new(0, why)];
         let Some(text) = last_object(said, "choice") else {
@@ -344,7 +344,7 @@ impl JudgeAnswer {
     }
 }
 
-/// Returns the result that passes with the fewest changed lines; of two that are alike, that of the earlier task.
+/// Returns the passing result with the fewest changed lines; of two equal ones, that of the earlier task.
 fn best_of(rated: &[RatedResult]) -> Option<&RatedResult> {
     let passing = rated.iter().filter(|result| result.out.is_none());
     passing.min_by_key(|result| (result.lines, result.task.number()))
@@ -397,7 +397,7 @@ fn changed_lines(repo: &Repo, base: Option<&str>, commit: &str) -> Result<u64> {
         return Ok(u64::MAX);
     };
     let counts = repo.counted(&base, &commit)?;
-    // A file that is no text has no lines; it counts as one change.
+    // A binary file has no lines; it counts as one change.
     let lines = counts
         .iter()
         .map(|count| match (count.added, count.removed) {

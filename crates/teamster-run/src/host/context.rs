@@ -1,5 +1,5 @@
-//! What the parts of a host share: the environment, the journal with the state that follows from it, and the workers,
-//! which live on whatever part is at it.
+//! The state that the parts of a host share: the environment, the journal with the state derived from it, and the
+//! workers, which run on independently of the current part.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -23,20 +23,20 @@ use super::worker_pool::{self, WorkerPool, WorkerStart};
 use super::{HostEnvironment, LOOK_AGAIN, Result, RunError};
 use crate::observer::{RunObserver, RunSnapshot, StopLevel};
 
-/// While workers are at it, a task that changes has an event, unless somebody else's program changed it; its file is
-/// looked at this often. Reading a thousand of them every second would be most of what a waiting host does.
+/// The poll interval for task files while workers run. A change of a task has an event, unless another program made it;
+/// reading a thousand files every second would be most of what an idle host does.
 const TASKS_AGAIN: Duration = Duration::from_secs(5);
-/// Events that are read at once.
+/// The number of events that are read at once.
 const PAGE: usize = 1_000;
 
-/// A list as it was at an event and at a moment.
+/// A list that was read at an event and at a time.
 struct Cached<T> {
     seq: u64,
     at: Instant,
     list: Rc<Vec<T>>,
 }
 
-/// The run that a host's parts work on.
+/// The run, shared by the parts of a host.
 pub(super) struct RunContext<'a> {
     env: HostEnvironment<'a>,
     team: TeamName,
@@ -52,12 +52,12 @@ pub(super) struct RunContext<'a> {
     workers: WorkerPool<'a>,
     tasks: RefCell<Option<Cached<Task>>>,
     beats: RefCell<Option<Cached<Heartbeat>>>,
-    /// What members of the team wrote to each other and nobody has shown yet.
+    /// Messages between members of the team that were not shown yet.
     letters: Vec<Op>,
 }
 
 impl<'a> RunContext<'a> {
-    /// Returns the context of a run of which nothing was read yet.
+    /// Returns the context of a run whose journal was not read yet.
     pub(super) fn new(env: HostEnvironment<'a>, team: TeamName, spec: RunSpec) -> Self {
         let now = Instant::now();
         let workers = WorkerPool::new(&env, &team, now);
@@ -77,7 +77,7 @@ impl<'a> RunContext<'a> {
         }
     }
 
-    /// Returns what members of the team wrote to each other since this was last asked, for whoever shows it.
+    /// Returns the messages between members of the team since the previous call.
     pub(super) fn take_letters(&mut self) -> Vec<Op> {
         std::mem::take(&mut self.letters)
     }
@@ -102,7 +102,7 @@ impl<'a> RunContext<'a> {
         &self.team
     }
 
-    /// Returns what the run is to do.
+    /// Returns the specification of the run.
     pub(super) fn spec(&self) -> &RunSpec {
         &self.spec
     }
@@ -122,15 +122,15 @@ impl<'a> RunContext<'a> {
         self.env.observer
     }
 
-    /// Returns how urgently the run is to stop: by the observer, or by somebody elsewhere.
+    /// Returns how urgently the run should stop, as requested by the observer or from elsewhere.
     pub(super) fn stop_level(&self) -> StopLevel {
         self.env.observer.stop_level().max(self.state.stop_level())
     }
 
-    /// Returns whether a person can be asked something now: at the terminal of the run, or from elsewhere while it waits.
+    /// Returns whether a person can be asked now: at the terminal of the run, or from elsewhere while it waits.
     pub(super) fn can_ask_person(&self) -> bool {
         let waits = self.spec.approve == Approve::Ask && self.waits_for_answer();
-        // Whoever wants to see the plan is there, wherever that is.
+        // A person who wants to approve the plan can be asked, wherever they are.
         self.env.observer.has_person() || waits || self.spec.approve_plan
     }
 
@@ -139,7 +139,7 @@ impl<'a> RunContext<'a> {
         self.env.observer.waits_for_answer()
     }
 
-    /// Returns the present moment, by a clock that nobody can set. Every part gets the time from here.
+    /// Returns the present time, by a monotonic clock. Every part gets the time from here.
     #[allow(clippy::unused_self, reason = "a simulated run brings its own clock")]
     pub(super) fn now(&self) -> Instant {
         Instant::now()
@@ -150,17 +150,17 @@ impl<'a> RunContext<'a> {
         self.seen
     }
 
-    /// Returns the user's branch that the work began at.
+    /// Returns the user's branch that the work started from.
     pub(super) fn branch(&self) -> Option<String> {
         self.spec.base.as_ref()?.branch.clone()
     }
 
-    /// Tells the observer something that is not in the journal.
+    /// Sends a message that is not in the journal to the observer.
     pub(super) fn say(&mut self, text: &str) {
         self.env.observer.say(text);
     }
 
-    /// Reads what was journalled before this host came. Of a run that has not begun, everything is new.
+    /// Reads the events from before this host started. If the run has not begun, all events are new.
     pub(super) fn read_past(&mut self) -> Result<()> {
         let begun = self.env.store.last_of(
             &self.team,
@@ -171,7 +171,7 @@ impl<'a> RunContext<'a> {
         Ok(())
     }
 
-    /// Reads what was journalled since the last time.
+    /// Reads the events since the previous call.
     pub(super) fn read(&mut self) -> Result<()> {
         self.read_events(true)
     }
@@ -213,21 +213,21 @@ impl<'a> RunContext<'a> {
         }
     }
 
-    /// Appends an event to the journal and reads on.
+    /// Appends an event to the journal and reads the new events.
     pub(super) fn record(&mut self, event: NewEvent) -> Result<()> {
         self.record_placed(event)?;
         Ok(())
     }
 
-    /// Appends an event to the journal and reads on; returns the position of the event.
+    /// Appends an event to the journal and reads the new events; returns the position of the event.
     pub(super) fn record_placed(&mut self, event: NewEvent) -> Result<u64> {
         let seq = self.env.store.record(&self.team, event)?;
         self.read()?;
         Ok(seq)
     }
 
-    /// Records an event that answers a question, and reads on; returns whether the question was open. Otherwise nothing is
-    /// recorded.
+    /// Records the answer to a question and reads the new events; returns whether the question was open. If not,
+    /// nothing is recorded.
     pub(super) fn record_answer(&mut self, event: NewEvent) -> Result<bool> {
         let changes = TeamChanges {
             record: vec![event],
@@ -242,12 +242,12 @@ impl<'a> RunContext<'a> {
         Ok(is_in_time)
     }
 
-    /// Records something that the host did.
+    /// Records an event of the host.
     pub(super) fn journal(&mut self, what: EventKind) -> Result<()> {
         self.record(NewEvent::new(EventActor::Lead, what))
     }
 
-    /// Registers this process as the host of the run, with what the run is to do.
+    /// Registers this process as the host of the run, with the specification of the run.
     pub(super) fn register_host(
         &self,
         replacements: Option<Vec<String>>,
@@ -260,8 +260,8 @@ impl<'a> RunContext<'a> {
         Ok(())
     }
 
-    /// Adds checks to what the run is to do, each command once, and makes targets of those that are to be; returns whether
-    /// that changed something.
+    /// Adds checks to the specification of the run, each command once, and marks the targets among them; returns
+    /// whether that changed anything.
     pub(super) fn add_checks(&mut self, checks: Vec<Check>) -> Result<bool> {
         let before = self.spec.verify.clone();
         for check in checks {
@@ -279,17 +279,17 @@ impl<'a> RunContext<'a> {
         Ok(true)
     }
 
-    /// Adds tasks to the team, as they are.
+    /// Adds tasks to the team unchanged.
     pub(super) fn import_tasks(&mut self, tasks: &[PlannedTask]) -> Result<Vec<Task>> {
         Ok(self.env.store.import_tasks(&self.team, HOST, tasks)?)
     }
 
-    /// Removes and returns the decisions that commands have journalled and nobody has judged yet.
+    /// Removes and returns the journalled decisions that were not evaluated yet.
     pub(super) fn take_answers(&mut self) -> Vec<teamster_journal::GateDecision> {
         std::mem::take(&mut self.state.answers)
     }
 
-    /// Returns the tasks, as they were at the last event, or a moment ago.
+    /// Returns the tasks, as of the last event or a moment ago.
     pub(super) fn tasks(&self) -> Result<Rc<Vec<Task>>> {
         let mut cached = self.tasks.borrow_mut();
         let again = if self.workers.is_up() {
@@ -314,7 +314,7 @@ impl<'a> RunContext<'a> {
         Ok(list)
     }
 
-    /// Returns the heartbeats, as they were at the last event, or a moment ago.
+    /// Returns the heartbeats, as of the last event or a moment ago.
     pub(super) fn beats(&self) -> Result<Rc<Vec<Heartbeat>>> {
         let mut cached = self.beats.borrow_mut();
         if let Some(cached) = &*cached
@@ -346,7 +346,7 @@ impl<'a> RunContext<'a> {
         Ok(())
     }
 
-    /// Does work that may take long, and meanwhile everything that must not wait for it.
+    /// Runs work that may take long, and meanwhile does everything that must not wait for it.
     pub(super) fn in_background<T: Send>(
         &mut self,
         work: impl FnOnce(&Background<'_>) -> T + Send,
@@ -367,7 +367,7 @@ impl<'a> RunContext<'a> {
         })
     }
 
-    /// Returns whether nothing that takes long should go on.
+    /// Returns whether long work should be ended.
     pub(super) fn must_stop(&self) -> bool {
         self.stop_level() > StopLevel::GoOn || self.out_of_time().is_some()
     }
@@ -376,7 +376,7 @@ impl<'a> RunContext<'a> {
         self.clock.hosted(self.now())
     }
 
-    /// Notes whether a person reads something that the run cannot go on without: that uses none of the team's time.
+    /// Notes whether the run waits for a person: that time is not counted as work.
     pub(super) fn set_waiting(&mut self, is_waiting: bool) {
         let now = self.now();
         if is_waiting {
@@ -396,8 +396,8 @@ impl<'a> RunContext<'a> {
         budget::exhausted(&self.spec, &self.state, self.hosted())
     }
 
-    /// Refuses to go on where a disk is so full that what workers do could not be written down: they would wait for room
-    /// without end, and nobody would hear of it.
+    /// Fails if a disk is so full that the progress of workers could not be written: they would wait for free space
+    /// without end, and the user would not learn of it.
     pub(super) fn require_room(&self) -> Result<()> {
         for folder in [self.env.layout.claude.as_path(), self.env.folder] {
             if let Some(free) = teamster_fs::left_on_full_disk(folder) {
@@ -415,7 +415,7 @@ impl<'a> RunContext<'a> {
         Ok(())
     }
 
-    /// Notes that a stage was entered, for which nobody was started yet.
+    /// Notes that a stage was entered for which no worker was started yet.
     pub(super) fn stage_entered(&mut self) {
         self.workers.stage_entered();
     }
@@ -445,9 +445,9 @@ impl<'a> RunContext<'a> {
         Ok(())
     }
 
-    /// Stops everyone, and returns only when nobody is left. Whoever wants the run to stop can make it faster.
+    /// Stops all workers, and fails if some of them do not stop. A more urgent request shortens the wait.
     pub(super) fn stop_workers(&mut self, reason: &str) -> Result<()> {
-        // Whoever works without a run was started by somebody else.
+        // Workers without a run were not started by this host.
         if self.spec.collects {
             return Ok(());
         }
@@ -470,13 +470,13 @@ impl<'a> RunContext<'a> {
         self.workers.stopping();
     }
 
-    /// Does what must not wait while workers are asked to stop: reads on, and shows how things stand.
+    /// Does what must not wait while workers stop: reads new events, and shows the present state.
     pub(super) fn attend_stop(&mut self) {
         let attended = self.read().and_then(|()| self.show());
         attended.or_trace("show how things stand while workers stop");
     }
 
-    /// Stops everyone because the run cannot go on, and returns what is left, in words.
+    /// Stops all workers because the run cannot continue, and returns a sentence for each that is still alive.
     pub(super) fn stop_after_error(&mut self) -> Vec<String> {
         if self.spec.collects {
             return Vec::new();
@@ -485,7 +485,7 @@ impl<'a> RunContext<'a> {
     }
 }
 
-/// Notes an event in the trace: what the host does always, what others do for whoever asks for more.
+/// Traces an event: those of the host at level `info`, others at level `debug`.
 fn trace(event: &Event) {
     let (seq, kind, task) = (event.seq, &event.kind, event.task_id.as_ref());
     let task = task.map(tracing::field::display);
@@ -496,11 +496,11 @@ fn trace(event: &Event) {
     }
 }
 
-/// The type of a message that somebody wrote; others are reports of programs.
+/// The type of a message from a member; the other types are reports of programs.
 const WORDS: &str = "message";
 
-/// Returns words that somebody of the team wrote to another, as the state file shows them. What programs report to each
-/// other is none of that.
+/// Returns the message between members that an event contains, as the state file shows it. Reports of programs are
+/// ignored.
 fn letter(event: &Event) -> Option<Op> {
     match event.payload() {
         EventKind::MessageSent(sent) if sent.message_type == WORDS => Some(Op::Message {

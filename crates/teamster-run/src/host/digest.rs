@@ -1,4 +1,4 @@
-//! Tells the leader what happened, one line for each event that matters to it.
+//! Summarizes the events since its last turn for the leader, one line for each event that matters to it.
 
 use teamster_journal::{Event, EventActor, EventKind};
 use teamster_types::TaskId;
@@ -8,16 +8,16 @@ use teamster_types::text::{clip, one_line};
 use super::Result;
 use super::context::RunContext;
 
-/// The number of characters of a digest, with the ends of its lines.
+/// The number of characters of a digest, including line ends.
 pub(super) const MOST: usize = 6_000;
-/// The number of characters that are left for how much was left out.
+/// The number of characters that are reserved for the note about omitted lines.
 const LEFT_OUT: usize = 80;
 /// The number of characters of one line.
 const LINE: usize = 300;
-/// Events that are read at once.
+/// The number of events that are read at once.
 const PAGE: usize = 1_000;
 
-/// Returns what happened from an event on, the oldest first. Where that is too much, the latest counts more.
+/// Returns the lines for all events from this position on, the oldest first. If they are too many, the latest are kept.
 pub(super) fn digest(run: &RunContext<'_>, from: u64) -> Result<Vec<String>> {
     let tasks = run.tasks()?;
     let mut lines = Vec::new();
@@ -33,7 +33,7 @@ pub(super) fn digest(run: &RunContext<'_>, from: u64) -> Result<Vec<String>> {
     Ok(shortened(lines))
 }
 
-/// Returns the last lines that fit, and how many were left out.
+/// Returns the last lines that fit, after a note about how many were left out.
 fn shortened(mut lines: Vec<String>) -> Vec<String> {
     let length = |line: &String| line.chars().count() + 1;
     if lines.iter().map(length).sum::<usize>() <= MOST {
@@ -56,7 +56,7 @@ fn shortened(mut lines: Vec<String>) -> Vec<String> {
     lines
 }
 
-/// Returns what an event tells a leader, or `None` when that is nothing.
+/// Returns the line for an event, or `None` when it does not matter to the leader.
 fn line(event: &Event, tasks: &[Task]) -> Option<String> {
     let who = &event.actor;
     let id = event.task_id.as_ref();
@@ -137,7 +137,7 @@ fn line(event: &Event, tasks: &[Task]) -> Option<String> {
     Some(clip(&format!("{at} {}", one_line(&text)), LINE))
 }
 
-/// Returns what a completed task came to, in its worker's words.
+/// Returns the result of a completed task, in its worker's words.
 fn what_it_came_to(id: Option<&TaskId>, tasks: &[Task]) -> String {
     let task = tasks.iter().find(|task| Some(task.id()) == id);
     let result = task.and_then(Task::result).unwrap_or_default();

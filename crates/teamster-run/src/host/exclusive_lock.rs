@@ -1,4 +1,4 @@
-//! The locks of a host: one run at a time works in a project, and one process at a time hosts a team.
+//! The locks of a host: only one run at a time works in a project, and only one process at a time hosts a team.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -13,9 +13,9 @@ use teamster_store::{HostRight, OtherHost, Store, StoreError};
 use teamster_types::TeamName;
 use teamster_types::process::Life;
 
-/// A process that only looks whether a lock is taken holds it for no longer than this.
+/// How long to wait for a lock: a process that only tests whether it is taken holds it for less than this.
 const GLANCE: Duration = Duration::from_millis(200);
-/// How long a host that cannot reach the store of its team keeps its right there, and how often it is renewed.
+/// How long a host keeps its right in a store that it cannot reach, and how often it renews the right.
 const LEASE: Duration = Duration::from_secs(60);
 const RENEWAL: Duration = Duration::from_secs(10);
 
@@ -40,8 +40,8 @@ impl ProjectLock {
         })
     }
 
-    /// Takes the lock of a team as well, or returns `None` when another process holds that. The store of the team is noted in
-    /// the project.
+    /// Takes the lock of a team as well, or returns `None` when another process holds it. The store of the team is
+    /// recorded in the project.
     pub fn with_team(
         self,
         layout: &Layout,
@@ -60,7 +60,8 @@ impl ProjectLock {
     }
 }
 
-/// The lock of a team alone, for whoever ends its run and works nowhere. The kernel frees it when its holder dies.
+/// The lock of a team alone, for a process that ends its run without working on it. The kernel frees it when its holder
+/// dies.
 #[derive(Debug)]
 pub struct TeamLock {
     _lock: Lock,
@@ -89,7 +90,7 @@ impl TeamLock {
     }
 }
 
-/// The lock that a host holds as long as it runs: that of its project, that of its team, and its right in the store.
+/// The lock that a host holds while it runs: that of its project, that of its team, and its right in the store.
 #[derive(Debug)]
 pub struct ExclusiveLock {
     _project: Lock,
@@ -98,8 +99,8 @@ pub struct ExclusiveLock {
 }
 
 impl ExclusiveLock {
-    /// Takes the right to host the team in its store as well, or returns the process that has it. A process that is proven gone
-    /// has it no more.
+    /// Takes the right to host the team in its store as well, or returns the process that has it. A process that is
+    /// proven to be gone loses the right.
     pub fn with_right(
         mut self,
         store: &Arc<dyn Store>,
@@ -125,14 +126,14 @@ impl ExclusiveLock {
         }
     }
 
-    /// Returns the store in which changes are made only as long as this process has the right to host the team; `None` where
-    /// the locks are enough.
+    /// Returns the store that accepts changes only while this process has the right to host the team; `None` where the
+    /// locks are sufficient.
     pub fn store(&self) -> Option<Arc<dyn Store>> {
         self.right.as_ref().map(|right| Arc::clone(&right.store))
     }
 }
 
-/// The right to host a team, renewed by a thread for as long as it is held.
+/// The right to host a team, renewed by a thread while it is held.
 struct HeldRight {
     store: Arc<dyn Store>,
     team: TeamName,
@@ -158,12 +159,12 @@ impl HeldRight {
             while is_over.recv_timeout(RENEWAL) == Err(RecvTimeoutError::Timeout) {
                 match renewed.hold_host(&of_team, &by, LEASE, None) {
                     Ok(HostRight::Ours) => {}
-                    // From now on the store refuses every change of ours, which is where the run stops.
+                    // From now on the store refuses every change of this host, which stops the run.
                     Ok(HostRight::Theirs(other)) => {
                         tracing::error!("another process hosts team {of_team}: {other:?}");
                         return;
                     }
-                    Err(error) => tracing::warn!("the right to host is not renewed: {error}"),
+                    Err(error) => tracing::warn!("cannot renew the right to host: {error}"),
                 }
             }
         });
@@ -179,7 +180,7 @@ impl HeldRight {
 
 impl Drop for HeldRight {
     fn drop(&mut self) {
-        // The thread may have ended.
+        // The thread may have ended already.
         let _ = self.over.send(());
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();

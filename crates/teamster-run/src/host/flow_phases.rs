@@ -1,14 +1,14 @@
-//! Takes a run through the phases of the flow that it follows.
+//! Moves a run through the phases of its flow.
 //!
 //! ```text
 //! next stage ─▶ is everything there that leaving the phase needs? ─▶ `run.stage` ─▶ `flow.phase` for each phase on the way
 //! ```
 //!
-//! A run of the flow `staged` has stages only. `party` is left from phase to phase with findings and tickets, and where an
-//! agent leads, the work of EXECUTING ends with its turn. In `pdca` a check that fails leads to `act`, which decides about
-//! another round from what was found, and from there to the next `plan`.
+//! A run of the flow `staged` has stages only. In `party`, a phase can be left only with its findings and finished
+//! tickets, and where an agent leads, the phase EXECUTING ends with a turn of the leader. In `pdca`, a check that fails
+//! leads to `act`, which decides about another round based on the failure, and from there to the next `plan`.
 //!
-//! Phases follow from the stage, so a host that was killed between the two is followed by one that enters what is missing.
+//! Phases are derived from the stage, so if a host was killed between the two, the next host enters the missing phases.
 
 use teamster_journal::payload::{PhaseEntered, RunEnd};
 use teamster_journal::{EventKind, RunState};
@@ -31,17 +31,17 @@ const PLAN: &str = "plan";
 /// The phase of the flow `pdca` that decides about another round.
 const ACT: &str = "act";
 
-/// What stands between a run and its next stage.
+/// Whether a run may enter its next stage.
 pub(super) enum StageGuard {
-    /// Nothing does.
+    /// The stage may be entered.
     Open,
-    /// The leader has made a turn, so what is next may be something else.
+    /// The leader has made a turn, so the next stage has to be determined again.
     Again,
-    /// These commands are carried out instead.
+    /// These commands are applied instead.
     Instead(Vec<HostCommand>),
 }
 
-/// Decides whether a stage may be entered: whether the flow has everything that it needs for that.
+/// Decides whether a stage may be entered: whether all conditions of the flow are met.
 pub(super) fn guard_stage(
     run: &mut RunContext<'_>,
     guard: &IntegrationGuard,
@@ -65,18 +65,18 @@ pub(super) fn guard_stage(
     Ok(StageGuard::Open)
 }
 
-/// Enters the phases that the stage of the run calls for.
+/// Enters the phases that belong to the stage of the run.
 pub(super) fn follow(run: &mut RunContext<'_>, projector: &mut Projector) -> Result<()> {
     let kind = run.spec().flow_kind();
     let Some(stage) = run.state().stage.filter(|_| kind != FlowKind::Staged) else {
         return Ok(());
     };
     if is_over(stage) && run.state().phases.is_empty() {
-        // An earlier version has ended it, and told stages only.
+        // An earlier version has ended the run, and journalled stages only.
         return Ok(());
     }
     for (from, to) in steps(run.state(), kind, stage) {
-        // Without the finding of the phase before, the next one is not entered, whoever asks.
+        // The next phase is never entered without the finding of the one before.
         if kind == FlowKind::Party && unmet(run, projector, &from, &to)?.is_some() {
             return Ok(());
         }
@@ -99,7 +99,7 @@ pub(super) fn follow(run: &mut RunContext<'_>, projector: &mut Projector) -> Res
     Ok(())
 }
 
-/// Returns what is missing before a phase of the flow `party` may be left. A session that is not there yet needs nothing.
+/// Returns what is missing before a phase of the flow `party` may be left. Before the first phase nothing is required.
 fn unmet(
     run: &RunContext<'_>,
     projector: &mut Projector,
@@ -116,14 +116,14 @@ fn unmet(
         .unmet(run, &tasks, from, to)
         .map_err(|error| {
             RunError::refused(
-                format!("the session of the flow party cannot be kept: {error}"),
-                "see to .party, and go on with `teamster run --resume TEAM`",
+                format!("the session of the flow party cannot be saved: {error}"),
+                "fix .party, and go on with `teamster run --resume TEAM`",
             )
         })
 }
 
-/// Returns what follows when a phase cannot be entered: the end, if tasks of the run are in its way; otherwise a person has to
-/// see to it.
+/// Returns the commands when a phase cannot be entered: the run ends if its failed tasks are the reason; otherwise a
+/// person has to solve the problem.
 fn refuse(run: &RunContext<'_>, to: &str, unmet: &StepError) -> Result<Vec<HostCommand>> {
     let tasks = run.tasks()?;
     let hopeless = hopeless(&tasks);
@@ -152,7 +152,7 @@ fn refuse(run: &RunContext<'_>, to: &str, unmet: &StepError) -> Result<Vec<HostC
     if failed.is_empty() {
         return Err(RunError::refused(
             unmet.to_string(),
-            format!("see to it, and go on with `teamster run --resume {team}`"),
+            format!("fix it, and go on with `teamster run --resume {team}`"),
         ));
     }
     let open: [(&str, &dyn std::fmt::Display); 3] = [
@@ -167,11 +167,11 @@ fn refuse(run: &RunContext<'_>, to: &str, unmet: &StepError) -> Result<Vec<HostC
     ])
 }
 
-/// Returns the phases that a stage calls for, in order; the last one stays.
+/// Returns the phases that belong to a stage, in order; the run stays in the last one.
 fn phases_of(run: &RunState, kind: FlowKind, stage: Stage) -> Vec<&'static str> {
     match (kind, stage) {
         (FlowKind::Staged, _) => Vec::new(),
-        // The analysis is over when there is a plan, and the plan is over when it is carried out.
+        // The analysis ends when there is a plan, and the planning ends when the plan is carried out.
         (FlowKind::Party, Stage::Plan) if !is_planned(run) => vec!["ANALYZING"],
         (FlowKind::Party, Stage::Plan | Stage::Requirements) => vec!["ANALYZING", "PLANNING"],
         (FlowKind::Party, stage) => stage.party().to_vec(),
@@ -184,12 +184,12 @@ fn phases_of(run: &RunState, kind: FlowKind, stage: Stage) -> Vec<&'static str> 
     }
 }
 
-/// Returns whether there is a plan, be it only proposed.
+/// Returns whether there is a plan, even if it is only proposed.
 fn is_planned(run: &RunState) -> bool {
     run.plan.is_some() || run.planning.last().is_some()
 }
 
-/// Returns the steps from the phase that the run is in to those that a stage calls for.
+/// Returns the steps from the present phase to those that belong to a stage.
 fn steps(run: &RunState, kind: FlowKind, stage: Stage) -> Vec<(String, String)> {
     let Some(flow) = Flow::builtin(kind.name()) else {
         return Vec::new();
@@ -199,13 +199,13 @@ fn steps(run: &RunState, kind: FlowKind, stage: Stage) -> Vec<(String, String)> 
     let Some(last) = wanted.last().copied().filter(|last| Some(*last) != entered) else {
         return Vec::new();
     };
-    // A host may have been killed between two of them.
+    // A host may have been killed between two phases.
     if let Some(place) = wanted.iter().position(|phase| Some(*phase) == entered) {
         wanted.drain(..=place);
     }
     let mut path: Vec<String> = Vec::new();
     let mut at = match entered.map(|entered| (entered, flow.kind(entered))) {
-        // A run that is taken up after it was over begins its flow anew, and is soon where it was.
+        // A run that is resumed after its end starts its flow again, and quickly returns to the phase where it was.
         Some((_, None | Some(StateKind::Final))) | None => {
             if flow.kind(&flow.initial) != Some(StateKind::Idle) {
                 path.push(flow.initial.clone());
@@ -221,7 +221,7 @@ fn steps(run: &RunState, kind: FlowKind, stage: Stage) -> Vec<(String, String)> 
         }
         Some((entered, _)) => entered.to_owned(),
     };
-    // From most of its phases a round can only be ended.
+    // From most phases a round can only be ended.
     if kind == FlowKind::Pdca && matches!(stage, Stage::End(_)) && at != "check" {
         wanted.retain(|phase| *phase != ACT);
     }
@@ -231,7 +231,7 @@ fn steps(run: &RunState, kind: FlowKind, stage: Stage) -> Vec<(String, String)> 
         }
         match flow.path(&at, next) {
             Some(way) => path.extend(way),
-            // The flow has no step there, as to FAILED: whoever drives it has given up.
+            // The flow has no step to that phase, such as FAILED: the run was given up.
             None => path.push(next.to_owned()),
         }
         next.clone_into(&mut at);
@@ -253,7 +253,7 @@ fn round(run: &RunState, kind: FlowKind, phase: &str) -> u32 {
     u32::try_from(begun.count()).unwrap_or(u32::MAX).max(1)
 }
 
-/// Returns why a phase is entered, in words.
+/// Returns why a phase is entered.
 fn reason(run: &RunState, kind: FlowKind, stage: Stage, phase: &str) -> String {
     let why = run.stages.last().map_or("", |entered| &entered.reason);
     let most = run.spec.as_ref().map_or(0, |spec| spec.max_fix);
@@ -279,7 +279,7 @@ mod tests {
 
     use super::*;
 
-    /// A run of a flow that has been in these phases.
+    /// Returns a run of a flow that was in these phases.
     fn after(kind: FlowKind, phases: &str) -> RunState {
         let mut state = RunState::default();
         state.spec = Some(RunSpec {

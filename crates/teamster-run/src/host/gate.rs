@@ -1,4 +1,4 @@
-//! The gate: a person decides about one commit, once, and what they decided is carried out.
+//! The gate: a person decides about one commit, once, and the decision is carried out.
 
 use std::time::Instant;
 
@@ -27,48 +27,48 @@ use super::waker::wake_for_revision;
 use super::{GateExit, HostCommand, HostExit, LOOK_AGAIN, Result, render, repository_audit};
 use crate::verify::compare_with_base;
 
-/// The longest words of a worker in a sentence of ours, in characters.
+/// The longest quotation of a worker in a sentence, in characters.
 const LONGEST_WORDS: usize = 200;
 
-/// Asks a person about the merged work, and carries out what they decide.
+/// Asks a person about the merged work, and carries out the decision.
 #[derive(Debug, Default)]
 pub(super) struct ApprovalGate {
     /// The gate that was shown to the observer.
     shown: Option<String>,
-    /// When the repository was last looked at while the gate was open.
+    /// When the repository was last checked while the gate was open.
     looked: Option<Instant>,
-    /// Whether something was approved that could not land as the user's branch was.
+    /// Whether an approved commit could not land because the user's branch had moved.
     has_not_landed: bool,
 }
 
-/// What follows from an open gate.
+/// The next step at an open gate.
 #[derive(Debug, PartialEq)]
 enum GateStep {
-    /// Somebody has decided about this gate.
+    /// There is a decision about this gate.
     Decide(GateDecision),
-    /// A decision is waited for.
+    /// The host waits for a decision.
     Wait,
-    /// Nobody waits: the host leaves the gate open, for a reason that is also told in words.
+    /// The host does not wait: it leaves the gate open, for a reason that is also given in words.
     Leave(GateExit, String),
 }
 
 impl ApprovalGate {
-    /// Notes that a stage was entered: what was shown before is no longer asked about.
+    /// Notes that a stage was entered: the gate has to be shown again.
     pub(super) fn stage_entered(&mut self) {
         self.shown = None;
     }
 
-    /// Opens the gate for the merged work, and returns what follows from a decision about it.
+    /// Opens the gate for the merged work, and returns the commands that follow from a decision about it.
     pub(super) fn step(
         &mut self,
         run: &mut RunContext<'_>,
         guard: &mut IntegrationGuard,
     ) -> Result<Vec<HostCommand>> {
         if self.shown.is_none() {
-            // Before anybody is asked: who still runs could change what is asked about, or answer.
+            // The gate opens only after all workers stopped: they could change the work, or decide themselves.
             run.stop_workers("the gate opens")?;
         }
-        // A decision that was made is carried out, whatever a killed host has left of what it was about.
+        // A decision is carried out, however far a killed host got with it.
         if let Some(decision) = run.state().decision.clone() {
             return self.carry_out(run, guard, &decision);
         }
@@ -80,7 +80,7 @@ impl ApprovalGate {
             && run.waits_for_answer()
             && self.looked.is_some_and(is_fresh)
         {
-            // Somebody may answer at any moment; what they are asked about is looked at once a second.
+            // The answer is polled often, the repository only once a second.
             answered = heard(run, &gate);
             if answered.is_none() {
                 return Ok(vec![HostCommand::Wait]);
@@ -88,7 +88,7 @@ impl ApprovalGate {
         }
         self.looked = Some(now);
         let is_open = if run.spec().collects {
-            // What was decided counts for what was shown, whatever workers have finished since.
+            // The decision applies to the work that was shown, whatever workers have finished since.
             if let Some(gate) = run.state().gate.clone() {
                 answered = answered.or_else(|| heard(run, &gate));
             }
@@ -116,7 +116,7 @@ impl ApprovalGate {
         }
         if !run.spec().verify.is_empty() && run.state().checked.as_deref() != Some(commit.as_str())
         {
-            // Somebody has changed the merged work since it was verified.
+            // The merged work was changed after it was verified.
             let reason = PhraseCode::MergedWorkNotVerified;
             return Ok(vec![HostCommand::enter(Stage::Verify, reason)]);
         }
@@ -185,7 +185,7 @@ impl ApprovalGate {
                     commands
                 }
                 Landing::Refused(why) => {
-                    // The gate is opened again, for any answer.
+                    // The gate is opened again for another decision.
                     open_gate(run, commit, Some(&why))?;
                     vec![leave(commit, GateExit::NotLanded, why.to_string())]
                 }
@@ -207,7 +207,7 @@ impl ApprovalGate {
                     return Ok(Vec::new());
                 }
                 if may_revise && !open(&run.tasks()?).is_empty() {
-                    // The leader has made tasks of it.
+                    // The leader has created tasks for the changes.
                     let wanted = Phrase::verbatim(text);
                     return Ok(vec![HostCommand::enter(Stage::Revise, wanted)]);
                 }
@@ -218,8 +218,8 @@ impl ApprovalGate {
     }
 }
 
-/// Returns what follows from an open gate: from a decision of somebody, or from how the run was ordered to go on without one.
-/// `not_auto` is why nobody but a person can approve it.
+/// Returns the next step at an open gate: from a decision, or from the approval mode of the run without one. `not_auto`
+/// is why the work cannot be approved automatically.
 fn next_step(
     gate: &Gate,
     answered: Option<GateDecision>,
@@ -232,7 +232,7 @@ fn next_step(
         if decision.gate == gate.id {
             return GateStep::Decide(decision);
         }
-        let why = "what was decided on is not what would land now: look at it again";
+        let why = "what would land now is not what the decision was about: look at it again";
         return GateStep::Leave(GateExit::NotLanded, why.to_owned());
     }
     match (approve, not_auto) {
@@ -240,7 +240,7 @@ fn next_step(
         (Approve::Auto, Some((exit, why))) => GateStep::Leave(exit, why),
         (Approve::Ask, _) if waits_for_answer => GateStep::Wait,
         _ if has_not_landed => {
-            let why = "it has not landed, and is asked about again";
+            let why = "it has not landed, and needs another decision";
             GateStep::Leave(GateExit::NotLanded, why.to_owned())
         }
         _ => GateStep::Leave(GateExit::Waiting, "the work waits for a person".to_owned()),
@@ -255,10 +255,10 @@ fn leave(commit: &str, exit: GateExit, why: String) -> HostCommand {
     })
 }
 
-/// Takes over commits that were added to the work while the gate is open. Nobody of the team runs then, so they are a
-/// person's: they belong to the work, and it is verified and asked about again.
+/// Adopts commits that were added to the work while the gate is open. No worker runs then, so a person made them: they
+/// become part of the work, which is verified and shown again.
 fn adopt_a_persons_work(run: &mut RunContext<'_>, guard: &IntegrationGuard) -> Result<()> {
-    // Workers without a run may be at work, and what one of them does there is nobody's decision.
+    // Workers without a run may be running, and a commit of theirs is not a person's decision.
     if run.spec().collects {
         return Ok(());
     }
@@ -287,7 +287,8 @@ fn adopt_a_persons_work(run: &mut RunContext<'_>, guard: &IntegrationGuard) -> R
     ))
 }
 
-/// Returns the end of a run that changed nothing: there is nothing to ask about, but what was to pass must pass.
+/// Returns the end of a run that changed nothing: there is nothing to approve, but the targets among the checks must
+/// pass.
 fn nothing_changed(spec: &RunSpec, state: &RunState) -> HostCommand {
     let report = compare_with_base(&spec.verify, &state.base, &state.checks);
     if spec.verify.is_empty() || report.all_passed() {
@@ -297,7 +298,7 @@ fn nothing_changed(spec: &RunSpec, state: &RunState) -> HostCommand {
     HostCommand::finish(RunEnd::Unverified, why)
 }
 
-/// Asks about a commit; again, if it could not land.
+/// Opens the gate for a commit; once more, if the commit could not land.
 fn open_gate(run: &mut RunContext<'_>, commit: &str, refused: Option<&Wording>) -> Result<Gate> {
     let report = compare_with_base(&run.spec().verify, &run.state().base, &run.state().checks);
     let verified = run.state().checked.as_deref() == Some(commit) && report.all_passed();
@@ -308,7 +309,7 @@ fn open_gate(run: &mut RunContext<'_>, commit: &str, refused: Option<&Wording>) 
     };
     let (words, words_codes) = Wording::from(words).into_parts();
     let id = teamster_fs::random_hex();
-    // First what the decision rests on, so that nobody sees a question without it.
+    // The content of the gate is journalled first, so that no client sees the question without it.
     let shown = GateShown {
         gate: id.clone(),
         shown: render::to_show(run, commit),
@@ -332,8 +333,8 @@ fn open_gate(run: &mut RunContext<'_>, commit: &str, refused: Option<&Wording>) 
     })
 }
 
-/// Returns what somebody wants: the observer, or a command that was given elsewhere. A decision that a command gave about a
-/// different commit or an earlier gate is dropped.
+/// Returns the decision of the observer, or of a command that was run elsewhere. A command's decision about a different
+/// commit or an earlier gate is dropped.
 fn heard(run: &mut RunContext<'_>, gate: &Gate) -> Option<GateDecision> {
     if let Some(reply) = run.observer().answer() {
         let mut answered = answer(gate, reply.answer, reply.via);
@@ -346,7 +347,7 @@ fn heard(run: &mut RunContext<'_>, gate: &Gate) -> Option<GateDecision> {
     run.take_answers().into_iter().find(fits)
 }
 
-/// Returns why nobody but a person can approve this, with the exit code that tells it.
+/// Returns why the work cannot be approved automatically, and how the host leaves the gate.
 fn why_not_auto(run: &RunContext<'_>, gate: &Gate) -> Result<Option<(GateExit, String)>> {
     if let Some(why) = left_undone(run)? {
         return Ok(Some((GateExit::TasksFailed, why)));
@@ -381,10 +382,10 @@ fn why_not_auto(run: &RunContext<'_>, gate: &Gate) -> Result<Option<(GateExit, S
     Ok(None)
 }
 
-/// Returns what somebody who has changed nothing says is open, in words. A person decides what that means.
+/// Returns an open problem that the worker of a task without changes reports, in words. A person decides what it means.
 ///
-/// Words by which something did not work count only where the worker did not report that the task is done: `I could not find a
-/// fault` is a good end of a task that looks for one.
+/// An admission that something did not work counts only if the worker did not report the task as done: `I could not
+/// find a fault` is a good end of a task that looks for one.
 fn left_undone(run: &RunContext<'_>) -> Result<Option<String>> {
     let tasks = run.tasks()?;
     let said = render::said(run);
@@ -402,7 +403,7 @@ fn left_undone(run: &RunContext<'_>) -> Result<Option<String>> {
     }))
 }
 
-/// Returns why the tasks or the checks need a person, also in words.
+/// Returns why the tasks or the checks need a person, and how the host leaves the gate.
 fn why_not_by_tasks(
     spec: &RunSpec,
     tasks: &[Task],
@@ -436,13 +437,13 @@ fn why_not_by_tasks(
     Some((GateExit::Unverified, why))
 }
 
-/// Returns why the review needs a person, in words: something is left to fix, or it is required and there is none.
+/// Returns why the review needs a person, in words: there is something to fix, or a required review is missing.
 fn why_not_by_review(spec: &RunSpec, state: &RunState, commit: &str) -> Option<String> {
     let is_required = spec.review == ReviewMode::Require;
     let review = state.review_of(commit);
     let why = match review.map(|review| &review.outcome) {
         Some(ReviewOutcome::Finished(finished)) => {
-            // What the leader left as it is needs a person only where it must not land at all.
+            // A finding that the leader dismissed needs a person only if it is a blocker.
             let mut left = review.map_or(0, |review| review.to_fix().len());
             let dismissed = review.map(|review| review.dismissed.keys());
             for place in dismissed.into_iter().flatten() {
@@ -453,7 +454,7 @@ fn why_not_by_review(spec: &RunSpec, state: &RunState, commit: &str) -> Option<S
                 left += usize::from(is_blocker);
             }
             let unmet = finished.criteria.iter().filter(|it| !it.met).count();
-            // A leader that left what was found has seen that the reviewer wants changes.
+            // A leader that dismissed findings knows that the reviewer asks for changes.
             let is_settled = review.is_some_and(|review| !review.dismissed.is_empty());
             let wants_changes = finished.verdict != ReviewVerdict::Accept && !is_settled;
             let why = match (left, unmet, wants_changes) {
@@ -468,14 +469,14 @@ fn why_not_by_review(spec: &RunSpec, state: &RunState, commit: &str) -> Option<S
         }
         _ if !is_required => return None,
         Some(ReviewOutcome::Failed(why) | ReviewOutcome::Skipped(why)) => why.as_str(),
-        Some(ReviewOutcome::UnderWay) | None => "nobody was asked about this commit",
+        Some(ReviewOutcome::UnderWay) | None => "no reviewer was asked about this commit",
     };
     Some(format!(
         "it was NOT reviewed, so it was not approved: {why}"
     ))
 }
 
-/// Returns which task that had failed the leader cancelled without making another one, in words.
+/// Returns the failed tasks that the leader cancelled without a replacement, in words.
 pub(super) fn given_up(state: &RunState) -> Option<Phrase> {
     let given_up: Vec<&str> = state.given_up.iter().map(TaskId::as_str).collect();
     (!given_up.is_empty()).then(|| {
@@ -484,16 +485,16 @@ pub(super) fn given_up(state: &RunState) -> Option<Phrase> {
     })
 }
 
-/// Returns what an agent was not allowed only because nobody answered, in words. Its worker went on without it, and only a
-/// person can say whether what is missing matters.
+/// Returns a permission request that was denied only because it was not answered, in words. Its worker continued
+/// without it, and only a person can say whether that matters.
 fn unanswered(state: &RunState) -> Option<String> {
     let denied = state.permissions.unanswered()?;
     let words = clip(&one_line(&denied.words()), LONGEST_WORDS);
     Some(format!("{words}, so a person has to look"))
 }
 
-/// Returns what workers or the leader found that must be fixed before the work lands, in words. Nobody says of such a finding
-/// that it is fixed, so a person has to look.
+/// Returns a finding of workers or the leader that must be fixed before the work lands, in words. Such a finding is
+/// never marked as fixed, so a person has to look.
 fn found_on_the_way(state: &RunState) -> Option<String> {
     let ((by, first), more) = state.found.split_first()?;
     let claim = clip(&one_line(&first.claim), LONGEST_WORDS);
@@ -507,7 +508,7 @@ fn found_on_the_way(state: &RunState) -> Option<String> {
     ))
 }
 
-/// Journals a decision, and tells it to those who should know.
+/// Journals a decision, and notifies other programs and the leader.
 fn decide(run: &mut RunContext<'_>, answered: &GateDecision) -> Result<()> {
     let GateDecision {
         gate,
@@ -542,7 +543,8 @@ fn decide(run: &mut RunContext<'_>, answered: &GateDecision) -> Result<()> {
     Ok(())
 }
 
-/// Writes the record beside the session, and a message to the leader. Nothing reads them back, so nothing depends on them.
+/// Writes the record beside the session, and a message to the leader. Nothing reads them back, so nothing depends on
+/// them.
 fn publish_decision(
     run: &mut RunContext<'_>,
     decision: ApprovalDecision,
@@ -555,7 +557,7 @@ fn publish_decision(
     let team = run.team().clone();
     let recorded = Party::make_for(run.env().project, run.team()).and_then(|party| {
         let session = party.session()?;
-        // A session that people lead by hand waits for the same decision.
+        // A session that people lead by hand may wait for the same decision.
         let is_waiting = |session: &PartySession| {
             follows && session.team == team.as_str() && session.is_awaiting_approval()
         };
@@ -604,7 +606,8 @@ fn publish_decision(
     }
 }
 
-/// Returns what follows when a person wants the work changed: a task for it, or the end of a run that was revised too often.
+/// Returns the commands when a person wants the work changed: a task for it, or the end of a run with too many
+/// revisions.
 fn revise(
     state: &RunState,
     tasks: &[Task],
@@ -643,7 +646,7 @@ fn answer(gate: &Gate, answer: GateAnswer, via: &str) -> GateDecision {
     }
 }
 
-/// Returns the task to revise the work as a person wants it.
+/// Returns the task to revise the work as the person asked.
 fn revising(gate: &str, text: &str, task: &str) -> NewTask {
     let first = text.trim().lines().next().unwrap_or_default();
     NewTask {

@@ -1,12 +1,12 @@
-//! Guards the integration branch and the invariant of the merge train: every task that is called merged is an ancestor of
-//! what lands, and what lands is what was checked and what was shown.
+//! Guards the integration branch and the invariant of the merge train: every task that is marked as merged is an
+//! ancestor of the commit that lands, and only a commit that was checked and shown lands.
 //!
-//! The branch is the host's alone. A worker can reach it with plain git; what it does there is kept under a name, told, and
-//! no part of the work.
+//! Only the host may change the branch. A worker can change it with plain git; such changes are kept under another
+//! name, are reported, and are not part of the work.
 //!
-//! The invariant is checked by looking into the repository, never by what was noted: after each merge, before the checks
-//! and the gate, before landing, and at the end. Work that is missing is noted as not merged and merged again; where that
-//! does not help, the run stops and names it.
+//! The invariant is checked against the repository, never against records: after each merge, before the checks and the
+//! gate, before landing, and at the end. Missing work is marked as not merged and merged again; if that does not help,
+//! the run stops and names it.
 
 use teamster_isolate::git::{
     self, CheckTree, CommitId, Integration, ListedWorktree, Removal, Repo, WorktreeKind, pin_ref,
@@ -24,10 +24,10 @@ use super::merger::{share_integration, take_over_integration};
 use super::task_progress::{Resolutions, to_merge};
 use super::{HostCommand, Result, RunError};
 
-/// Work that gets lost more often than this stops the run.
+/// How often the work of a task may get lost before the run stops.
 const MOST_LOST: u32 = 2;
 
-/// Work that is called merged and is not in a commit.
+/// Work that is marked as merged but missing from a commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct MissingWork {
     task: TaskId,
@@ -38,7 +38,7 @@ struct MissingWork {
 }
 
 impl MissingWork {
-    /// Returns what is missing and where it is, for a person.
+    /// Returns what is missing and where it is kept, for a person.
     fn words(&self) -> Phrase {
         match &self.commit {
             Some(commit) => {
@@ -54,14 +54,15 @@ impl MissingWork {
     }
 }
 
-/// Owns the integration branch and its worktree. Without one, everybody works in the project's folder and nothing is merged.
+/// Owns the integration branch and its worktree. Without a branch, all workers share the project's folder and nothing
+/// is merged.
 #[derive(Debug, Default)]
 pub(super) struct IntegrationGuard {
     integration: Option<Integration>,
 }
 
 impl IntegrationGuard {
-    /// Makes the place where work comes together, for a run that has a repository and was not rolled back.
+    /// Creates the integration branch and its worktree, for a run that has a repository and was not rolled back.
     pub(super) fn prepare(&mut self, run: &mut RunContext<'_>) -> Result<()> {
         let (Some(repo), Some(base), false) = (run.repo(), &run.spec().base, run.spec().in_place)
         else {
@@ -77,13 +78,13 @@ impl IntegrationGuard {
         }
         let base = base.commit.parse().map_err(|_| {
             RunError::refused(
-                format!("the run began at {:?}, which is no commit", base.commit),
-                "look at the team's config.json",
+                format!("the run began at {:?}, which is not a commit", base.commit),
+                "check the team's config.json",
             )
         })?;
         let team = run.team().clone();
         take_over_integration(run)?;
-        // A large repository takes long to be checked out.
+        // The checkout of a large repository takes long.
         let (ready, swept) = run.in_background(|_| {
             let ready = Integration::prepare(repo, &team, &base);
             (ready, CheckTree::sweep(repo, &team))
@@ -91,7 +92,7 @@ impl IntegrationGuard {
         let ready = ready?;
         if let Some(branch) = ready.salvaged {
             run.say(&format!(
-                "work that was found in no commit is kept in {branch}"
+                "uncommitted work that was found is kept in {branch}"
             ));
         }
         if let Err(error) = swept {
@@ -103,7 +104,7 @@ impl IntegrationGuard {
         share_integration(run)
     }
 
-    /// Returns whether the work of a task has to be merged.
+    /// Returns whether there is an integration branch, so that tasks have to be merged.
     pub(super) fn is_active(&self) -> bool {
         self.integration.is_some()
     }
@@ -113,14 +114,14 @@ impl IntegrationGuard {
         self.integration.as_ref()
     }
 
-    /// Returns the end of the integration branch as it is, in words for a report; `None` when it cannot be read.
+    /// Returns the tip of the integration branch, for a report; `None` when it cannot be read.
     pub(super) fn present_head(&self) -> Option<String> {
         let head = self.integration.as_ref()?.head().ok()?;
         Some(head.to_string())
     }
 
-    /// Returns the same as [`Self::head`] while a person is waited for: as long as the branch is where it was, nobody looks
-    /// at every file of the worktree again.
+    /// Returns the same as [`Self::head`] while the host waits for a person: as long as the branch has not moved, the
+    /// files of the worktree are not compared again.
     pub(super) fn head_at_gate(
         &self,
         run: &mut RunContext<'_>,
@@ -135,15 +136,15 @@ impl IntegrationGuard {
         self.head(run)
     }
 
-    /// Returns the end of the integration branch as the host has left it, with the worktree at exactly that commit. What
-    /// somebody else did to either is kept under a name and told, and is no part of the work.
+    /// Returns the tip of the integration branch as the host has left it, with the worktree at exactly that commit.
+    /// Changes of others to either are kept under another name and reported, and are not part of the work.
     pub(super) fn head(&self, run: &mut RunContext<'_>) -> Result<Option<CommitId>> {
         let Some(integration) = &self.integration else {
             return Ok(None);
         };
         if let Some(branch) = run.in_background(|_| integration.recover())?? {
             run.say(&format!(
-                "files in the integration worktree that were in no commit are kept in {branch}"
+                "uncommitted files of the integration worktree are kept in {branch}"
             ));
         }
         let head = integration.head()?;
@@ -156,14 +157,14 @@ impl IntegrationGuard {
         }
         if let Some(name) = integration.put_back(&known)? {
             run.say(&format!(
-                "somebody else moved {}; that is kept as {name} and is no part of the work",
+                "another process moved {}; its state is kept as {name} and is not part of the work",
                 integration.branch()
             ));
         }
         Ok(Some(known))
     }
 
-    /// Returns every task that is called merged and whose work is not in `commit`.
+    /// Returns every task that is marked as merged and whose work is missing from `commit`.
     fn missing_in(&self, run: &RunContext<'_>, commit: &CommitId) -> Result<Vec<MissingWork>> {
         let Some(repo) = run.repo().filter(|_| self.is_active()) else {
             return Ok(Vec::new());
@@ -191,8 +192,8 @@ impl IntegrationGuard {
             .collect())
     }
 
-    /// Notes that work which is missing in `commit` is not merged, so that it is merged again; returns whether there was
-    /// any. A task whose work gets lost again and again stops the run.
+    /// Marks work that is missing from `commit` as not merged, so that it is merged again; returns whether there was
+    /// any. The run stops when the work of a task gets lost repeatedly.
     pub(super) fn take_back_missing(
         &self,
         run: &mut RunContext<'_>,
@@ -207,11 +208,11 @@ impl IntegrationGuard {
                         "{}, and it was merged {times} times before; nothing lands without it",
                         lost.words()
                     ),
-                    "find out who changes the team's branch or its task files, then resume the run",
+                    "find out what changes the team's branch or its task files, then resume the run",
                 ));
             }
             run.say(&format!(
-                "{}; it was called merged and is not in {}, so it is merged again",
+                "{}; it was marked as merged but is not in {}, so it is merged again",
                 lost.words(),
                 commit.short()
             ));
@@ -226,7 +227,7 @@ impl IntegrationGuard {
         Ok(!missing.is_empty())
     }
 
-    /// Returns the way back to merging where work is missing in what is to be checked, shown or landed.
+    /// Returns the command to merge again when work is missing from the commit that is to be checked, shown or landed.
     pub(super) fn merge_missing(
         &self,
         run: &mut RunContext<'_>,
@@ -242,8 +243,8 @@ impl IntegrationGuard {
         Ok(Some(HostCommand::enter(Stage::Execute, reason)))
     }
 
-    /// Returns a sentence for each task that is called merged and is not in what has landed, or, where nothing lands, in the
-    /// team's branch.
+    /// Returns a sentence for each task that is marked as merged but missing from the landed work, or, where nothing
+    /// lands, from the team's branch.
     pub(super) fn missing_at_the_end(&self, run: &RunContext<'_>) -> Result<Vec<Phrase>> {
         let (Some(repo), Some(integration)) = (run.repo(), &self.integration) else {
             return Ok(Vec::new());
@@ -261,8 +262,8 @@ impl IntegrationGuard {
         Ok(missing.iter().map(MissingWork::words).collect())
     }
 
-    /// Takes the merged work back and keeps it under a name. A host that was killed meanwhile has not opened what is to be
-    /// taken back, and takes it back all the same.
+    /// Rolls the merged work back and keeps it under another name. This also works in a host that has not opened the
+    /// integration branch, because its predecessor was killed meanwhile.
     pub(super) fn roll_back(&mut self, run: &mut RunContext<'_>) -> Result<()> {
         let team = run.team().clone();
         let Some(repo) = run.repo().filter(|_| !run.spec().in_place) else {
@@ -271,7 +272,7 @@ impl IntegrationGuard {
         let Some(name) = run.in_background(|_| Integration::roll_back(repo, &team))?? else {
             return Ok(());
         };
-        // All that workers had is in there; what is not, is kept.
+        // The branches of workers are contained in it; those that are not are kept.
         clear_away(run)?;
         self.integration = None;
         let on = match repo.resolve(&name)? {
@@ -279,17 +280,17 @@ impl IntegrationGuard {
             None => Vec::new(),
         };
         run.say(&if on.is_empty() {
-            format!("what was made is kept as {name}, and is on no branch")
+            format!("the work is kept as {name}, and is on no branch")
         } else {
             format!(
-                "what was made is kept as {name}, and is also on {}, which teamster did not change",
+                "the work is kept as {name}, and is also on {}, which teamster did not change",
                 on.join(", ")
             )
         });
         Ok(())
     }
 
-    /// Returns a tree that holds a commit and nothing else, or `None` where everybody works in the project's folder.
+    /// Returns a worktree with exactly the files of a commit, or `None` where all workers share the project's folder.
     pub(super) fn fresh_tree(
         &self,
         run: &mut RunContext<'_>,
@@ -300,8 +301,8 @@ impl IntegrationGuard {
         };
         let commit: CommitId = commit.parse().map_err(|_| {
             RunError::refused(
-                format!("{commit:?} was to be checked, which is no commit"),
-                "look at the team's config.json",
+                format!("{commit:?} was to be checked, which is not a commit"),
+                "check the team's config.json",
             )
         })?;
         let team = run.team().clone();
@@ -310,8 +311,8 @@ impl IntegrationGuard {
     }
 }
 
-/// Returns whether the branch moved by a merge of ours that a killed host could not note any more: exactly what merging one
-/// of the things that were to be merged comes to.
+/// Returns whether the branch was moved by a merge of a host that was killed before it could journal it: the tip is
+/// exactly the merge of a commit that was waiting to be merged.
 fn is_unnoted(
     run: &RunContext<'_>,
     integration: &Integration,
@@ -334,8 +335,8 @@ fn is_unnoted(
     Ok(false)
 }
 
-/// Returns the commits any of which proves that the work of a task is in: its own, or those of the tasks that resolved its
-/// conflict.
+/// Returns the commits any of which proves that the work of a task is merged: its own, or those of the tasks that
+/// resolved its conflict.
 fn commits_for(task: &Task, resolutions: &Resolutions<'_>) -> Vec<CommitId> {
     let own = task.commit().and_then(|commit| commit.parse().ok());
     let resolved = resolutions
@@ -346,13 +347,14 @@ fn commits_for(task: &Task, resolutions: &Resolutions<'_>) -> Vec<CommitId> {
     own.into_iter().chain(resolved).collect()
 }
 
-/// Removes worktrees and branches whose work is in a branch of the user's. What is not stays, and is named in the report.
+/// Removes worktrees and branches whose work is in a branch of the user's. The others stay, and are named in the
+/// report.
 pub(super) fn clear_away(run: &mut RunContext<'_>) -> Result<()> {
     let Some(repo) = run.repo().filter(|_| !run.spec().in_place) else {
         return Ok(());
     };
     let team = run.team().clone();
-    // Workers without a run go on, each in its worktree.
+    // Workers without a run continue, each in its worktree.
     let has_ended = !run.spec().collects;
     for sentence in run.in_background(|_| remove_what_is_safe(repo, &team, has_ended))? {
         run.say(&sentence);
@@ -361,7 +363,7 @@ pub(super) fn clear_away(run: &mut RunContext<'_>) -> Result<()> {
 }
 
 /// Removes the team's worktrees and branches whose work is in a branch of the user's; returns a sentence for each that
-/// stays. Unless the team's workers have ended, only what merging needed is looked at.
+/// stays. While workers may still run, only the worktrees of the integration and of the checks are removed.
 fn remove_what_is_safe(repo: &Repo, team: &TeamName, has_ended: bool) -> Vec<String> {
     let listed = match git::list(repo, team) {
         Ok(listed) => listed,

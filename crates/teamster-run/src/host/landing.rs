@@ -1,4 +1,4 @@
-//! Landing what was approved on the user's branch, as that is by now.
+//! Lands an approved commit on the user's branch.
 
 use std::fmt::Display;
 
@@ -14,18 +14,18 @@ use super::context::RunContext;
 use super::integration_guard::IntegrationGuard;
 use super::{HostCommand, Result, RunError};
 
-/// What came of landing approved work.
+/// The result of landing approved work.
 #[derive(Debug)]
 pub(super) enum Landing {
-    /// The work is where it should be, in words that are true at this moment.
+    /// The work is where it belongs, as the words describe.
     Done(Wording),
-    /// Something moved meanwhile, so it is tried again.
+    /// The branch moved meanwhile, so landing is tried again.
     Retry,
-    /// The approved commit is not what may land, so the run goes back.
+    /// The approved commit must not land, so the run returns to an earlier stage.
     Back(HostCommand),
-    /// The user's branch has got commits that nobody has verified together with the work. They are brought together.
+    /// The user's branch has new commits that were not verified together with the work. They are merged into the work.
     Behind(Vec<HostCommand>),
-    /// The work did not land, and why. Nothing has changed, so nothing is decided.
+    /// The work did not land, for this reason. Nothing has changed, so the decision remains open.
     Refused(Wording),
 }
 
@@ -45,8 +45,8 @@ pub(super) fn land(
     };
     let Ok(id) = commit.parse::<CommitId>() else {
         return Err(RunError::refused(
-            format!("{commit:?} was approved, which is no commit"),
-            "look at the journal of the team",
+            format!("{commit:?} was approved, which is not a commit"),
+            "check the team's journal",
         ));
     };
     if let Some(words) = landed_on(run, &branch, &id)? {
@@ -106,7 +106,7 @@ fn refused<const N: usize>(code: PhraseCode, params: [(&str, &dyn Display); N]) 
     Landing::Refused(Phrase::new(code, params).into())
 }
 
-/// Returns that a branch of the user's has a commit, in words that are true at this moment; `None` when it has not.
+/// Returns a sentence that a branch of the user's has a commit; `None` when it does not.
 fn landed_on(run: &RunContext<'_>, branch: &str, commit: &CommitId) -> Result<Option<Wording>> {
     let Some(repo) = run.repo() else {
         return Ok(None);
@@ -130,7 +130,7 @@ fn landed_on(run: &RunContext<'_>, branch: &str, commit: &CommitId) -> Result<Op
     Ok(Some(landed.into()))
 }
 
-/// Returns why landing would bring back what the user has taken out of the branch since.
+/// Returns why landing would restore commits that the user has removed from the branch.
 fn was_moved_back(
     run: &RunContext<'_>,
     branch: &str,
@@ -155,7 +155,7 @@ fn was_moved_back(
     Ok(Some(Phrase::new(PhraseCode::BranchMovedBack, back).into()))
 }
 
-/// Brings the work together with what is new on the user's branch: nobody has verified that with ours.
+/// Merges the new commits of the user's branch into the work: the combination was not verified yet.
 fn catch_up(
     run: &mut RunContext<'_>,
     guard: &IntegrationGuard,
@@ -177,7 +177,7 @@ fn catch_up(
             return Ok(after_conflict(&run.tasks()?, branch, tip, &files));
         }
         MergeOutcome::Made(made) => made.to_string(),
-        // A host that was killed had brought it up to date and could not say so any more.
+        // A host that was killed had made the merge, but could not journal it.
         MergeOutcome::Already => integration.head()?.to_string(),
     };
     run.journal(EventKind::MergeCaughtUp(CaughtUp {
@@ -189,7 +189,7 @@ fn catch_up(
     Ok(Landing::Behind(vec![verify]))
 }
 
-/// Returns what follows when the user's branch conflicts with the work: a task brings them together, once.
+/// Returns the result when the user's branch conflicts with the work: one task resolves the conflict.
 fn after_conflict(tasks: &[Task], branch: &str, tip: &CommitId, files: &[String]) -> Landing {
     let is_made = |task: &&Task| task.update() == Some(tip.as_str());
     let mut commands = Vec::new();
@@ -213,7 +213,7 @@ fn after_conflict(tasks: &[Task], branch: &str, tip: &CommitId, files: &[String]
     Landing::Behind(commands)
 }
 
-/// Returns the task to bring the work together with what is new on the user's branch.
+/// Returns the task to merge the new commits of the user's branch into the work.
 fn updating(branch: &str, tip: &CommitId, files: &[String]) -> NewTask {
     let list = files
         .iter()

@@ -1,11 +1,12 @@
-//! A turn of an agent that the host asks itself: everything around one question to the leader or the reviewer of the run.
+//! A turn of an agent that the host runs itself: everything around one question to the leader, the reviewer or the
+//! judge.
 //!
-//! The agent gets a folder that is nobody's work, a launch that is on record before it starts, so that the next host ends
-//! it should this one be killed, and what the user accepts at this moment. While it thinks, the host goes on reading the
-//! journal, supervising workers and watching the budget; what the turn has cost is journalled whatever became of it.
-//! [`take`] knows nothing of what is asked, and of whom: before the work the leader is asked for a plan ([`plan`]), and the
-//! reviewer and the judge are asked in `reviewer.rs` and `chooser.rs`. During the work the leader is asked what to do
-//! ([`begin_wake`]), and nothing waits for that which need not.
+//! The agent gets a fresh worktree of a commit, or the project's folder where nothing is merged. Its launch is recorded
+//! before it starts, so that the next host can end it if this one is killed, and it must be accepted by the user now.
+//! While it works, the host keeps reading the journal, supervising workers and watching the budget; the cost of the
+//! turn is journalled whatever its result. [`take`] is independent of the question and the agent: before the work the
+//! leader is asked for a plan ([`plan`]), and the reviewer and the judge are asked in `reviewer.rs` and `chooser.rs`.
+//! During the work the leader decides what to do ([`begin_wake`]) in the background.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -34,33 +35,33 @@ use crate::leader::{
     TurnResult, TurnWatch, leader_permissions,
 };
 
-/// The longest README that is looked at, in characters.
+/// The number of characters of a README that are read.
 const README: usize = 64 * 1024;
-/// It is looked this often whether an agent that is waited for is done.
+/// The poll interval for the end of an agent that is waited for.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Why a turn came to no answer.
+/// The reason why a turn has no answer.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum TurnError {
     /// The agent was asked and gave no answer.
     #[error(transparent)]
     Leader(#[from] LeaderError),
-    /// The agent is not one that the user accepts at this moment.
+    /// The user does not accept the agent now.
     #[error(transparent)]
     NotTrusted(#[from] NotTrusted),
-    /// The host could not do its part.
+    /// The host failed.
     #[error(transparent)]
     Host(#[from] RunError),
 }
 
-/// What a leader is told besides the work when it plans.
+/// Additional facts for a leader that plans.
 #[derive(Debug, Default)]
 pub(super) struct PlanBrief {
-    /// Whether a person can be asked what it cannot decide.
+    /// Whether a person can be asked what the leader cannot decide.
     pub(super) may_ask: bool,
-    /// What was answered to the questions that it asked.
+    /// The answers to the leader's questions.
     pub(super) answers: Vec<Answer>,
-    /// What a person wants changed in the plan before.
+    /// The changes that a person wants in the previous plan.
     pub(super) revision: Option<PlanRevision>,
 }
 
@@ -106,7 +107,7 @@ pub(super) fn plan(
     })
 }
 
-/// Returns how a check stands by what was found when it was run.
+/// Returns the state of a check, from its result on the base.
 pub(super) fn check_state(check: &Check, base: &[Checked]) -> CheckState {
     let before = base.iter().find(|base| base.command == check.command);
     let state = match before.map(|before| before.verdict) {
@@ -125,7 +126,7 @@ pub(super) fn check_state(check: &Check, base: &[Checked]) -> CheckState {
     }
 }
 
-/// An agent that is asked one thing.
+/// One question to an agent.
 pub(super) struct Turn<'a> {
     /// The word that stands for the agent.
     pub(super) word: &'a str,
@@ -135,11 +136,11 @@ pub(super) struct Turn<'a> {
     pub(super) name: &'a str,
     /// The actor whose cost it is.
     pub(super) actor: EventActor,
-    /// The commit whose files it gets.
+    /// The commit whose files the agent gets.
     pub(super) commit: Option<&'a str>,
-    /// Files that it gets besides those of the commit: the name of each, and what is in it.
+    /// Additional files for the agent: the name of each, and its content.
     pub(super) files: Vec<(String, Vec<u8>)>,
-    /// What it does, as the verb that the observer is told.
+    /// The activity of the agent, as shown to the observer.
     pub(super) doing: &'a str,
 }
 
@@ -158,9 +159,9 @@ impl<'a> Turn<'a> {
     }
 }
 
-/// An agent that is about to be asked, and all that it is asked with.
+/// An agent that is ready to be asked.
 struct ReadyTurn {
-    /// The files that it looks at; they go with it.
+    /// The worktree with its files, which is removed afterwards.
     _tree: Option<CheckTree>,
     folder: PathBuf,
     driver: Box<dyn Driver>,
@@ -175,7 +176,7 @@ struct ReadyTurn {
 }
 
 impl ReadyTurn {
-    /// Makes everything ready for a turn, and records its launch by the event `begun`.
+    /// Prepares a turn, and records its launch with the event `begun`.
     fn make(
         run: &mut RunContext<'_>,
         guard: &IntegrationGuard,
@@ -213,7 +214,7 @@ impl ReadyTurn {
         })
     }
 
-    /// Asks. Whoever is asked by the host looks and changes nothing, whatever a worker of the same client may do.
+    /// Asks the agent. An agent that the host asks may only read, whatever a worker of the same client may do.
     fn ask<T>(
         &self,
         stop: &dyn Fn() -> bool,
@@ -237,7 +238,7 @@ impl ReadyTurn {
         ask(&agent, &mut TurnWatch { stop, hear })
     }
 
-    /// Returns who is charged for the turn.
+    /// Returns the account for the cost of the turn.
     fn bill(&self, actor: &EventActor) -> TurnBill {
         TurnBill {
             actor: actor.clone(),
@@ -247,7 +248,7 @@ impl ReadyTurn {
     }
 }
 
-/// Whom the cost of a turn belongs to.
+/// The account for the cost of a turn.
 struct TurnBill {
     actor: EventActor,
     provider: String,
@@ -255,7 +256,7 @@ struct TurnBill {
 }
 
 impl TurnBill {
-    /// Records what a turn has cost, whatever became of it.
+    /// Records the cost of a turn, whatever its result.
     fn settle<T>(
         &self,
         run: &mut RunContext<'_>,
@@ -270,8 +271,8 @@ impl TurnBill {
     }
 }
 
-/// Lets an agent make one turn on the files of a commit, and waits for its end. `begun` is the event that records its launch;
-/// `ask` asks.
+/// Runs one turn of an agent on the files of a commit, and waits for its end. `begun` makes the event that records its
+/// launch; `ask` asks the question.
 pub(super) fn take<T: Send>(
     run: &mut RunContext<'_>,
     guard: &IntegrationGuard,
@@ -285,31 +286,31 @@ pub(super) fn take<T: Send>(
     bill.settle(run, asked)?
 }
 
-/// A turn that is made while the host goes on. Dropping it ends the agent.
+/// A turn that runs in the background. Dropping it ends the agent.
 pub(super) struct TurnUnderWay<T> {
     work: BackgroundTask<TurnResult<T>>,
     bill: TurnBill,
-    /// When the agent is ended.
+    /// The deadline of the agent.
     deadline: Option<Instant>,
 }
 
 impl<T: Send + 'static> TurnUnderWay<T> {
-    /// Returns whether the agent is done.
+    /// Returns whether the agent has ended.
     pub(super) fn has_ended(&self) -> bool {
         self.work.has_ended()
     }
 
-    /// Returns whether the agent was ended because its time was used up.
+    /// Returns whether the deadline of the agent has passed.
     pub(super) fn is_late(&self, now: Instant) -> bool {
         self.deadline.is_some_and(|deadline| now >= deadline)
     }
 
-    /// Tells the agent to end.
+    /// Asks the agent to end.
     pub(super) fn stop(&self) {
         self.work.stop();
     }
 
-    /// Waits for the end of the agent, while the host goes on with what must not wait.
+    /// Waits for the end of the agent, while the host continues with what must not wait.
     pub(super) fn wait(&self, run: &mut RunContext<'_>) -> Result<(), RunError> {
         run.in_background(|background| {
             while !self.work.has_ended() {
@@ -321,15 +322,14 @@ impl<T: Send + 'static> TurnUnderWay<T> {
         })
     }
 
-    /// Returns what came of it, once the agent has ended.
+    /// Returns the answer of the agent after it has ended.
     pub(super) fn finish(self, run: &mut RunContext<'_>) -> Result<Result<T, TurnError>, RunError> {
         let asked = self.work.finish()?;
         self.bill.settle(run, asked)
     }
 }
 
-/// Begins a turn of the leader about what to do during the run. It looks at the work as it is merged, and is ended after
-/// `most`.
+/// Begins a turn of the leader about what to do during the run. It sees the merged work, and is ended after `most`.
 pub(super) fn begin_wake<T: Send + 'static>(
     run: &mut RunContext<'_>,
     guard: &IntegrationGuard,
@@ -377,7 +377,7 @@ fn add_files(folder: &Path, files: &[(String, Vec<u8>)]) -> Result<(), RunError>
     Ok(())
 }
 
-/// Returns what the repository looks like at a commit whose files are in a folder.
+/// Returns the overview of a repository at a commit whose files are in a folder.
 fn overview(
     repo: Option<&Repo>,
     commit: Option<&str>,

@@ -1,4 +1,4 @@
-//! The merge train: what tasks have brought comes together, one after the other.
+//! The merge train: merges the work of tasks, one after the other.
 
 use teamster_isolate::git::{
     CommitId, Integration, MergeOutcome, MergePrediction, Repo, SharedRepo, UNFETCHABLE,
@@ -16,12 +16,12 @@ use super::context::RunContext;
 use super::integration_guard::IntegrationGuard;
 use super::task_progress::{Resolutions, root, to_merge, waits_for_merge};
 
-/// A conflict is resolved at most so often; the next one ends the task.
+/// The number of attempts to resolve a conflict; after that the task fails.
 const MOST_CONFLICTS: usize = 2;
-/// Files that a reason names, at most.
+/// The number of files that are listed in a reason.
 const MOST_NAMED: usize = 5;
 
-/// What the repository says about the commit of a task before it is merged.
+/// The result of inspecting the commit of a task before it is merged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Inspection {
     /// The commit can be merged, or is merged already.
@@ -30,7 +30,7 @@ enum Inspection {
     Nothing,
     /// The commit must not be merged, and why.
     Refused(String),
-    /// The commit does not resolve the conflict that its task was made for, and why.
+    /// The commit does not resolve the conflict that its task was created for, and why.
     NotResolved(String),
 }
 
@@ -41,17 +41,17 @@ pub(super) struct Merger {
 }
 
 impl Merger {
-    /// Returns the integration branch, for the parts that check, show and land it.
+    /// Returns the guard of the integration branch, for the parts that check, show and land it.
     pub(super) fn guard(&self) -> &IntegrationGuard {
         &self.guard
     }
 
-    /// Returns the integration branch, for the parts that make it or take it back.
+    /// Returns the guard of the integration branch, for the parts that create it or roll it back.
     pub(super) fn guard_mut(&mut self) -> &mut IntegrationGuard {
         &mut self.guard
     }
 
-    /// Deals with everything that is ready to be merged; returns whether there was anything to do.
+    /// Processes everything that is ready to be merged; returns whether there was anything to do.
     pub(super) fn step(&self, run: &mut RunContext<'_>, tasks: &[Task]) -> Result<bool> {
         let Some(integration) = self.guard.integration() else {
             return Ok(false);
@@ -65,7 +65,7 @@ impl Merger {
         for (id, why) in given_up {
             give_up(run, &id, &why)?;
         }
-        // One at a time: a conflict makes a task, and then the next must be judged anew.
+        // One at a time: a conflict creates a task, and then the next merge must be considered again.
         if let Some(task) = to_merge(tasks).first() {
             self.merge_one(run, integration, task, tasks)?;
             any = true;
@@ -73,8 +73,8 @@ impl Merger {
         Ok(any || self.ask_again(run, tasks)?)
     }
 
-    /// Deals with work whose last resolution is over and has brought nothing in, whatever is noted about it: otherwise it
-    /// would be waited for without end. Returns whether there was any.
+    /// Handles a resolution that has ended without getting the work merged, whatever is recorded about it: otherwise
+    /// the run would wait for it without end. Returns whether there was one.
     fn ask_again(&self, run: &mut RunContext<'_>, tasks: &[Task]) -> Result<bool> {
         let Some(task) = stuck_resolution(tasks) else {
             return Ok(false);
@@ -99,7 +99,7 @@ impl Merger {
             return note_unchanged(run, task, tasks);
         };
         let Ok(id) = commit.parse::<CommitId>() else {
-            let why = format!("its result names {commit:?}, which is no commit");
+            let why = format!("its result names {commit:?}, which is not a commit");
             return give_up(run, task.id(), &why);
         };
         fetch_if_missing(run, &id)?;
@@ -127,15 +127,15 @@ impl Merger {
         )?;
         let worker = task.owner().unwrap_or("worker").parse();
         let Ok(worker) = worker else {
-            let why = format!("its owner {:?} is no worker", task.owner());
+            let why = format!("its owner {:?} is not a worker", task.owner());
             return give_up(run, task.id(), &why);
         };
         let merged = run.in_background(|_| integration.merge(&head, &id, task.id(), &worker))??;
         match merged {
-            // Whoever moved it is dealt with before the next merge.
+            // The next merge handles the move of the branch.
             MergeOutcome::Moved => Ok(()),
             MergeOutcome::Already => {
-                // A host that was killed had merged it and could not say so any more.
+                // A host that was killed had made the merge, but could not journal it.
                 let made =
                     Some(head.to_string()).filter(|_| noted.as_deref() != Some(head.as_str()));
                 let merge = Merge {
@@ -167,7 +167,8 @@ impl Merger {
         }
     }
 
-    /// Notes that a task is merged, with those whose conflict it resolved. It comes last: until then the others wait for it.
+    /// Records that a task is merged, together with those whose conflict it resolved. The task itself comes last: until
+    /// then the others wait for it.
     fn note_merged(
         &self,
         run: &mut RunContext<'_>,
@@ -178,7 +179,7 @@ impl Merger {
     ) -> Result<()> {
         for id in merged_together(task, tasks) {
             match run.store().merged(run.team(), HOST, id, merge) {
-                // Somebody has deleted the task meanwhile; its work is in all the same.
+                // The task was deleted meanwhile; its work is merged all the same.
                 Err(error) if error.kind == Kind::NotFound => {}
                 noted => drop(noted?),
             }
@@ -189,7 +190,7 @@ impl Merger {
     }
 }
 
-/// Gets a commit that is not here from the repository that the team shares.
+/// Fetches a commit that this repository lacks from the repository that the team shares.
 fn fetch_if_missing(run: &mut RunContext<'_>, commit: &CommitId) -> Result<()> {
     let (Some(shared), Some(repo)) = (shared_repo(run)?, run.repo()) else {
         return Ok(());
@@ -208,8 +209,8 @@ fn fetch_if_missing(run: &mut RunContext<'_>, commit: &CommitId) -> Result<()> {
     Ok(())
 }
 
-/// Brings the merged work to the repository that the team shares. What does not arrive now does so with the next merge, and no
-/// task needs it: whatever a task waits for has been brought there by whoever did it.
+/// Pushes the merged work to the repository that the team shares. If that fails, the next merge pushes it; no task
+/// needs it, because the workers push the work that other tasks depend on.
 pub(super) fn share_integration(run: &mut RunContext<'_>) -> Result<()> {
     let (Some(shared), Some(repo)) = (shared_repo(run)?, run.repo()) else {
         return Ok(());
@@ -218,14 +219,14 @@ pub(super) fn share_integration(run: &mut RunContext<'_>) -> Result<()> {
     let pushed = run.in_background(|_| repo.push_integration(&shared, &team))?;
     if let Err(error) = pushed {
         run.say(&format!(
-            "the merged work did not arrive at {shared}: {}",
+            "the merged work could not be pushed to {shared}: {}",
             error.message
         ));
     }
     Ok(())
 }
 
-/// Gets what the host of another machine has merged, where this machine has nothing of it yet.
+/// Fetches the merged work of a host on another machine, if this machine has none of it yet.
 pub(super) fn take_over_integration(run: &mut RunContext<'_>) -> Result<()> {
     let (Some(shared), Some(repo)) = (shared_repo(run)?, run.repo()) else {
         return Ok(());
@@ -246,7 +247,8 @@ fn shared_repo(run: &RunContext<'_>) -> Result<Option<SharedRepo>> {
     Ok(url.map(SharedRepo::new).transpose()?)
 }
 
-/// Returns every conflict that somebody is to resolve and nobody has recorded: its task, what it is about, and who resolves it.
+/// Returns every conflict that has a task to resolve it but no event: the task with the conflict, its details, and the
+/// task that resolves it.
 fn unrecorded_conflicts<'t>(
     tasks: &'t [Task],
     recorded: &[(TaskId, MergeConflict)],
@@ -266,8 +268,8 @@ fn unrecorded_conflicts<'t>(
     unrecorded
 }
 
-/// Returns the tasks to be given up, and why: a conflict whose resolution failed for good will not be resolved, and a task
-/// that was given up needs no resolution.
+/// Returns the tasks to give up, and why: a task whose conflict could finally not be resolved, and a resolution whose
+/// task was given up.
 fn unresolvable(tasks: &[Task]) -> Vec<(TaskId, String)> {
     let resolutions = Resolutions::among(tasks);
     let mut given_up = Vec::new();
@@ -291,7 +293,7 @@ fn unresolvable(tasks: &[Task]) -> Vec<(TaskId, String)> {
     given_up
 }
 
-/// Returns a resolution that is over and has brought nothing in, while the task whose conflict it was to resolve waits.
+/// Returns a resolution that has ended without getting the work merged, while the task with the conflict waits.
 fn stuck_resolution(tasks: &[Task]) -> Option<&Task> {
     let resolutions = Resolutions::among(tasks);
     tasks.iter().find(|task| {
@@ -304,7 +306,8 @@ fn stuck_resolution(tasks: &[Task]) -> Option<&Task> {
     })
 }
 
-/// Returns the tasks whose work is in once a task is merged: those whose conflict it resolved, and itself as the last.
+/// Returns the tasks whose work is merged together with a task: those whose conflict it resolved, and itself as the
+/// last.
 fn merged_together<'t>(task: &'t Task, tasks: &'t [Task]) -> Vec<&'t TaskId> {
     let mut all: Vec<&TaskId> = Vec::new();
     if let Some(root) = task.resolves() {
@@ -320,13 +323,13 @@ fn merged_together<'t>(task: &'t Task, tasks: &'t [Task]) -> Vec<&'t TaskId> {
     all
 }
 
-/// Returns how many tasks were made to resolve the conflict of a task.
+/// Returns how many tasks were created to resolve the conflict of a task.
 fn resolutions(tasks: &[Task], root: &TaskId) -> usize {
     let of_it = |task: &&Task| task.resolves().as_ref() == Some(root);
     tasks.iter().filter(of_it).count()
 }
 
-/// Looks at the commit of a task. Its bridge has done so before; but the host answers for what lands.
+/// Inspects the commit of a task. Its worker has done so before, but the host is responsible for what lands.
 fn inspect(repo: &Repo, task: &Task, head: &CommitId, id: &CommitId) -> Result<Inspection> {
     if repo.is_ancestor(id, head)? {
         return Ok(if began_behind(repo, task, id)? {
@@ -343,7 +346,7 @@ fn inspect(repo: &Repo, task: &Task, head: &CommitId, id: &CommitId) -> Result<I
     let nested = repo.nested_since_fork(head, id)?;
     if !nested.is_empty() {
         return Ok(Inspection::Refused(format!(
-            "it made a repository in the repository, of which nothing but the name would land: {}",
+            "it added a nested repository that is not registered as a submodule; only its name would land: {}",
             nested.join(", ")
         )));
     }
@@ -359,7 +362,8 @@ fn inspect(repo: &Repo, task: &Task, head: &CommitId, id: &CommitId) -> Result<I
     Ok(why.map_or(Inspection::Mergeable, Inspection::NotResolved))
 }
 
-/// Returns whether the commit of a task is older than where the task began: then nothing of it is new.
+/// Returns whether the commit of a task is not newer than the commit that the task started from: then it brings nothing
+/// new.
 fn began_behind(repo: &Repo, task: &Task, commit: &CommitId) -> Result<bool> {
     match begun_at(task) {
         Some(base) => Ok(repo.is_ancestor(commit, &base)?),
@@ -367,7 +371,7 @@ fn began_behind(repo: &Repo, task: &Task, commit: &CommitId) -> Result<bool> {
     }
 }
 
-/// Notes that a task changed nothing: it is done and not merged. Where it was to resolve a conflict, it has failed to.
+/// Records that a task changed nothing: it is done, but not merged. If it should resolve a conflict, it has failed.
 fn note_unchanged(run: &mut RunContext<'_>, task: &Task, tasks: &[Task]) -> Result<()> {
     if task.resolves().is_some() {
         return not_resolved(run, task, tasks, "it changed nothing");
@@ -376,8 +380,8 @@ fn note_unchanged(run: &mut RunContext<'_>, task: &Task, tasks: &[Task]) -> Resu
     run.read()
 }
 
-/// Deals with a resolution that does not bring in what it should: another one is asked for, as long as there may be one
-/// more. The work itself stays where it is, and is called merged by nobody.
+/// Handles a resolution that does not resolve its conflict: another one is created, up to the limit. The work itself
+/// stays where it is, and is not marked as merged.
 fn not_resolved(run: &mut RunContext<'_>, task: &Task, tasks: &[Task], why: &str) -> Result<()> {
     let (Some(root), Some(conflict)) = (task.resolves(), task.conflict()) else {
         return give_up(run, task.id(), why);
@@ -401,9 +405,17 @@ fn not_resolved(run: &mut RunContext<'_>, task: &Task, tasks: &[Task], why: &str
             task: new,
             after: Vec::new(),
         }])?;
-        return give_up(run, task.id(), &format!("it resolved no conflict: {why}"));
+        return give_up(
+            run,
+            task.id(),
+            &format!("it did not resolve the conflict: {why}"),
+        );
     }
-    give_up(run, task.id(), &format!("it resolved no conflict: {why}"))?;
+    give_up(
+        run,
+        task.id(),
+        &format!("it did not resolve the conflict: {why}"),
+    )?;
     let kept = work_and_resolution(tasks, &root, source, commit);
     let why = format!(
         "its conflict in {} was not resolved (task {}: {why})",
@@ -413,7 +425,7 @@ fn not_resolved(run: &mut RunContext<'_>, task: &Task, tasks: &[Task], why: &str
     give_up(run, &root, &not_merged(&kept, &why))
 }
 
-/// Deals with a conflict: whoever brought the later change resolves it, twice at most.
+/// Handles a conflict: the worker of the conflicting task resolves it in a new task, up to the limit.
 fn conflict(
     run: &mut RunContext<'_>,
     task: &Task,
@@ -425,7 +437,8 @@ fn conflict(
     let times = resolutions(tasks, &root);
     let can_be_resolved = times < MOST_CONFLICTS && !run.spec().collects;
     if can_be_resolved {
-        // It carries what there is to tell, so that it is told even if this host is killed before it can.
+        // The task contains the details of the conflict, so that they are journalled even if this host is killed
+        // before.
         let new = resolving(run.team(), task, &root, commit, files, times + 1);
         run.import_tasks(&[PlannedTask {
             task: new,
@@ -446,12 +459,12 @@ fn conflict(
     let why = if run.spec().collects {
         let id = task.id();
         format!(
-            "it conflicts with what is merged, in {}; `teamster task retry {id}` has it done again on top of that",
+            "it conflicts with what is merged, in {}; `teamster task retry {id}` redoes it on top of that",
             named(files)
         )
     } else {
         format!(
-            "it conflicts with that of others for the third time, in {}",
+            "it conflicts with the work of others for the third time, in {}",
             named(files)
         )
     };
@@ -482,7 +495,7 @@ fn give_up(run: &mut RunContext<'_>, id: &TaskId, why: &str) -> Result<()> {
     run.read()
 }
 
-/// Returns the task to resolve a conflict.
+/// Returns the task that resolves a conflict.
 fn resolving(
     team: &TeamName,
     task: &Task,
@@ -527,12 +540,12 @@ fn resolving(
     }
 }
 
-/// Returns that work is missing and where it is, before anything that may be long: a screen cuts the end.
+/// Returns a sentence that says first that work is missing and where it is: a terminal may cut the rest.
 fn not_merged(kept: &str, why: &str) -> String {
     format!("its work is NOT merged and is kept as {kept}: {why}")
 }
 
-/// Returns the names of files, the first few of many.
+/// Returns the names of files, at most the first few.
 fn named(files: &[String]) -> String {
     if files.len() <= MOST_NAMED {
         return files.join(", ");
@@ -547,8 +560,8 @@ fn kept_as(task: &Task, commit: &str) -> String {
     kept.unwrap_or_else(|| commit.to_owned())
 }
 
-/// Returns where the work of a task is kept, and beside it the last try to resolve its conflict, where there was one.
-/// `last` is whatever `commit` belongs to.
+/// Returns where the work of a task is kept, and the last attempt to resolve its conflict, if there was one. `last` is
+/// the task that `commit` belongs to.
 fn work_and_resolution(tasks: &[Task], root: &TaskId, last: Option<&Task>, commit: &str) -> String {
     let kept = last.map_or_else(|| commit.to_owned(), |last| kept_as(last, commit));
     let whole = tasks.iter().find(|task| task.id() == root);
@@ -559,13 +572,13 @@ fn work_and_resolution(tasks: &[Task], root: &TaskId, last: Option<&Task>, commi
     }
 }
 
-/// Returns the commit that the work of a task began at.
+/// Returns the commit that the work of a task started from.
 fn begun_at(task: &Task) -> Option<CommitId> {
     task.result()?.base?.parse().ok()
 }
 
-/// Returns why a commit does not resolve the conflict that its task was made for; `None` when it may, and when the task is about
-/// something else. `files` are those that it changed.
+/// Returns why a commit does not resolve the conflict that its task was created for; `None` when it may resolve it, or
+/// when the task resolves no conflict. `files` are those that it changed.
 fn no_resolution(
     repo: &Repo,
     task: &Task,
@@ -660,7 +673,7 @@ mod tests {
                 vec![resolution(2, "completed", 1, &failed)],
                 vec![1],
             ),
-            // A later one has taken over.
+            // A later resolution has taken over.
             (
                 &unmerged,
                 vec![

@@ -1,4 +1,4 @@
-//! Makes tasks of what the run is to do.
+//! Turns the specification of the run into tasks.
 //!
 //! ```text
 //! file, sentence ───────────────────────┐
@@ -9,8 +9,8 @@
 //!                     └─ not asked about ─▶ tasks └─ reject ─▶ end
 //! ```
 //!
-//! Every proposal, question and answer is in the journal before anything follows from it. So the next host of a run goes on
-//! with the last of them: it asks nobody twice, and lets no leader plan what it has planned.
+//! Every proposal, question and answer is journalled before anything follows from it. So the next host of a run
+//! continues with the last of them: it repeats no question to a person, and no turn of the leader.
 
 use std::path::Path;
 
@@ -37,10 +37,10 @@ use crate::cast::nobody_can;
 use crate::leader::{LeaderError, LeaderProblem, PlanRevision};
 use crate::plan::{Plan, check_for_run, proposal_text};
 
-/// What a leader is told in place of an answer that nobody gave.
+/// The answer that a leader gets to a question without an answer.
 const NOT_ANSWERED: &str =
     "Nobody answered. Decide by yourself, and say in `assumptions` what you decided.";
-/// How a person answers at the terminal of the run, in the journal.
+/// The journalled channel of an answer that was given at the terminal of the run.
 const TERMINAL: &str = "terminal";
 
 /// Plans the run: from a file, by a leader, or from the sentence alone.
@@ -52,11 +52,11 @@ pub(super) struct Planner {
     shown_question: Option<QuestionId>,
 }
 
-/// What comes of a step towards a plan.
+/// The result of a step towards a plan.
 enum PlanStep {
     /// This plan is carried out.
     CarryOut(Box<Plan>),
-    /// The plan is not there yet.
+    /// There is no plan yet; these commands come first.
     Then(Vec<HostCommand>),
 }
 
@@ -65,7 +65,7 @@ impl PlanStep {
         Self::Then(vec![HostCommand::Wait])
     }
 
-    /// The journal has moved; the next step goes by it.
+    /// Continues with the next step, because the journal has changed.
     fn again() -> Self {
         Self::Then(Vec::new())
     }
@@ -76,7 +76,7 @@ impl PlanStep {
 }
 
 impl Planner {
-    /// Makes the plan and its tasks, after the checks were run where the work begins.
+    /// Makes the plan and its tasks, after the checks were run on the base.
     pub(super) fn step(
         &mut self,
         run: &mut RunContext<'_>,
@@ -90,7 +90,7 @@ impl Planner {
         }
         let is_begun = run.state().planning.last().is_some();
         if run.state().stage == Some(Stage::Plan) && run.spec().requirements && !is_begun {
-            // What is wanted is written into the findings on the way; the engine has nothing to ask.
+            // The requirements are recorded in the findings; the host itself has nothing to ask.
             let next = HostCommand::enter(Stage::Requirements, PhraseCode::RequirementsWanted);
             return Ok(vec![next]);
         }
@@ -111,7 +111,7 @@ impl Planner {
                 )]);
             }
             if run.add_checks(checks_of(&plan))? && !verifier.check_base(run, guard, projector)? {
-                // The run stops. The next host finds which checks are missing, and the plan in the journal or in its file.
+                // The run stops. The next host finds the missing checks, and the plan in the journal or in its file.
                 return Ok(vec![HostCommand::Wait]);
             }
             let mut plan = plan;
@@ -122,7 +122,7 @@ impl Planner {
                 run.say(&note);
             }
         } else if run.state().plan.is_none() {
-            // A host was killed after it had made them and before it could say so.
+            // A host was killed after it had created the tasks and before it could journal the plan.
             record_plan(run, &known)?;
         }
         Ok(vec![HostCommand::enter(
@@ -131,7 +131,7 @@ impl Planner {
         )])
     }
 
-    /// Takes the plan one step further from where the journal says that it is.
+    /// Advances the plan by one step from its state in the journal.
     fn plan(&mut self, run: &mut RunContext<'_>, guard: &IntegrationGuard) -> Result<PlanStep> {
         let Some(last) = run.state().planning.last() else {
             return first_plan(run, guard);
@@ -162,7 +162,7 @@ impl Planner {
         }
     }
 
-    /// Shows the plan to the observer, and waits until somebody has decided about it: there, or elsewhere.
+    /// Shows the plan to the observer, and waits for a decision, from there or from elsewhere.
     fn ask(&mut self, run: &mut RunContext<'_>) -> Result<PlanStep> {
         let Some(last) = run.state().planning.last() else {
             return Ok(PlanStep::wait());
@@ -188,12 +188,12 @@ impl Planner {
             }
             return Ok(PlanStep::again());
         }
-        // Whoever reads the plan uses none of the team's time.
+        // Reading the plan does not count as working time.
         run.set_waiting(true);
         Ok(PlanStep::wait())
     }
 
-    /// Asks the person what the leader cannot decide, and then the leader for another plan.
+    /// Asks the person the leader's questions, and then the leader for another plan.
     fn settle_questions(
         &mut self,
         run: &mut RunContext<'_>,
@@ -209,7 +209,7 @@ impl Planner {
                 let next = HostCommand::enter(Stage::Requirements, reason);
                 return Ok(PlanStep::Then(vec![next]));
             }
-            // One that a killed host has asked is not asked again.
+            // Questions that a killed host has asked are not asked again.
             for text in &questions[asked.len()..] {
                 let asked = EventKind::QuestionAsked(QuestionAsked {
                     kind: QuestionKind::Plan,
@@ -242,7 +242,7 @@ impl Planner {
         }
     }
 
-    /// Shows a question to the observer, and waits until somebody has answered it: there, or elsewhere.
+    /// Shows a question to the observer, and waits for an answer, from there or from elsewhere.
     fn ask_question(&mut self, run: &mut RunContext<'_>, open: &Question) -> Result<PlanStep> {
         if self.shown_question != Some(open.id) {
             self.shown_question = Some(open.id);
@@ -279,8 +279,8 @@ fn questions_since(run: &RunContext<'_>, seq: u64) -> Vec<Question> {
     since.cloned().collect()
 }
 
-/// Returns what a leader is told that makes its last plan anew: everything that a person has said to its questions and its
-/// plans so far, since each turn of it begins without memory. `words` is what was said to the last plan.
+/// Returns the brief for a leader that revises its last plan: everything that a person has said about its questions and
+/// plans so far, since each turn begins without memory. `words` is the comment on the last plan.
 fn brief_to_revise(run: &RunContext<'_>, last: &PlanProposal, words: Option<String>) -> PlanBrief {
     let proposals = &run.state().planning.proposals;
     let first = proposals.first().map_or(0, |first| first.seq);
@@ -315,7 +315,7 @@ fn leave_to_leader(
     }))
 }
 
-/// Returns what the leader is told about a question that is settled.
+/// Returns a settled question with its answer, for the leader.
 fn answer_to(question: &Question) -> Answer {
     let (from, text) = match &question.fate {
         teamster_journal::QuestionFate::Answered { answer, .. } => ("the person", answer.as_str()),
@@ -328,7 +328,8 @@ fn answer_to(question: &Question) -> Answer {
     }
 }
 
-/// Makes the first plan of the run. What is shown or asked about is written down; what is not is carried out as it is.
+/// Makes the first plan of the run. A plan that needs approval, or comes from a leader, is journalled as a proposal;
+/// any other is carried out directly.
 fn first_plan(run: &mut RunContext<'_>, guard: &IntegrationGuard) -> Result<PlanStep> {
     let spec = run.spec();
     let (author, made) = match spec.plan_source() {
@@ -354,13 +355,13 @@ fn first_plan(run: &mut RunContext<'_>, guard: &IntegrationGuard) -> Result<Plan
     };
     match made {
         Err(why) => Ok(PlanStep::finish(RunEnd::Failed, Phrase::verbatim(&why))),
-        // The questions of a plan file are for whoever reads the file.
+        // The questions in a plan file are for its readers.
         Ok(plan) if spec.approve_plan => propose(run, author, &plan.unasked(), Vec::new()),
         Ok(plan) => Ok(PlanStep::CarryOut(Box::new(plan))),
     }
 }
 
-/// Writes down a plan as the next proposal.
+/// Journals a plan as the next proposal.
 fn propose(
     run: &mut RunContext<'_>,
     by: PlanAuthor,
@@ -387,7 +388,7 @@ fn propose(
     Ok(PlanStep::again())
 }
 
-/// Proposes the last plan once more, because nothing came of what was wanted instead.
+/// Proposes the last plan once more, because the wanted change failed.
 fn propose_again(
     run: &mut RunContext<'_>,
     last: &PlanProposal,
@@ -406,7 +407,7 @@ fn propose_again(
     Ok(PlanStep::again())
 }
 
-/// Lets the leader change its plan. If it cannot, the plan stays as it is, and is asked about again.
+/// Lets the leader change its plan. If it cannot, the plan stays the same, and is proposed again.
 fn revise(
     run: &mut RunContext<'_>,
     guard: &IntegrationGuard,
@@ -429,8 +430,8 @@ fn revise(
     }
 }
 
-/// Proposes the plan of a person, who decides about it in turn. Whoever wrote the answer has checked it; the team may have
-/// changed since.
+/// Proposes the plan that a person edited, who decides about it in turn. It was checked when it was submitted, but the
+/// team may have changed since.
 fn edit(run: &mut RunContext<'_>, last: &PlanProposal, draft: &PlanDraft) -> Result<PlanStep> {
     let checked = Plan::of_draft(draft).and_then(|plan| check_for_run(plan, run.spec()));
     match checked {
@@ -442,10 +443,10 @@ fn edit(run: &mut RunContext<'_>, last: &PlanProposal, draft: &PlanDraft) -> Res
     }
 }
 
-/// Carries out a plan that was written down.
+/// Carries out a plan that was journalled.
 fn carry_out(spec: &RunSpec, proposed: &PlanProposed) -> PlanStep {
     let plan = match proposed.by {
-        // What becomes of the results of copies is not told by a plan.
+        // A stored plan does not say that one of several results is chosen.
         PlanAuthor::Sentence => Plan::unplanned(spec),
         _ => Plan::of_draft(&proposed.plan).map_err(|faults| faults.to_string()),
     };
@@ -455,7 +456,7 @@ fn carry_out(spec: &RunSpec, proposed: &PlanProposed) -> PlanStep {
     }
 }
 
-/// Ends a run whose leader made no plan, and keeps what it said.
+/// Ends a run whose leader made no plan, and keeps its answers.
 fn no_plan(run: &mut RunContext<'_>, error: TurnError) -> Result<PlanStep> {
     if let TurnError::Host(error) = error {
         return Err(error);
@@ -499,28 +500,28 @@ fn cause(error: &TurnError) -> Phrase {
     }
 }
 
-/// Returns the plan that came with the run.
+/// Returns the plan that is part of the specification.
 fn given_plan(spec: &RunSpec) -> std::result::Result<Plan, String> {
     let given = spec.given.as_ref().map(|given| &given.plan);
     let draft = given.ok_or_else(|| "the run has no plan".to_owned())?;
     Plan::of_draft(draft).map_err(|faults| faults.to_string())
 }
 
-/// Returns that a sentence is one task although there are several workers, and how to get more tasks.
+/// Returns a note that a sentence is one task although there are several workers, and how to get more tasks.
 fn not_split(spec: &RunSpec) -> Option<String> {
     let workers = spec.working_members().len();
     let is_sentence = spec.plan_source() == PlanSource::Sentence;
     let is_one = is_sentence && spec.distribution.is_one() && workers > 1;
     is_one.then(|| {
         format!(
-            "one task for {workers} workers, because nobody plans: `--leader AGENT` has it split, `--plan FILE` takes \
+            "one task for {workers} workers, because there is no leader and no plan: `--leader AGENT` has it split, `--plan FILE` takes \
              your plan, `--each` gives it to every worker, `--best-of` takes the best of their results"
         )
     })
 }
 
-/// Returns the checks that the plan itself and its single tasks ask for: they are run in the end and on the base. Those that
-/// are to pass in any case are targets.
+/// Returns the checks of the plan itself and of its tasks: they are run on the base and at the end. Those in
+/// `must_pass` are targets.
 fn checks_of(plan: &Plan) -> Vec<Check> {
     let mut checks: Vec<Check> = Vec::new();
     for command in &plan.verify {
@@ -537,7 +538,7 @@ fn checks_of(plan: &Plan) -> Vec<Check> {
     checks
 }
 
-/// Returns tasks with the note that their work is to be merged, where it is.
+/// Returns the tasks with the note that their work has to be merged, where there is an integration branch.
 pub(super) fn with_merge_note(
     guard: &IntegrationGuard,
     mut tasks: Vec<PlannedTask>,
@@ -565,8 +566,7 @@ fn record_plan(run: &mut RunContext<'_>, tasks: &[Task]) -> Result<()> {
     }))
 }
 
-/// Returns the tasks that the plan came to. What a person adds while the plan is made comes beside it, and replaces it for
-/// nobody.
+/// Returns the tasks that were made from the plan. Tasks that a person adds meanwhile do not replace the plan.
 fn made_by_the_host(run: &RunContext<'_>) -> Result<Vec<Task>> {
     let added = &run.state().added;
     let tasks = run.tasks()?;
@@ -574,9 +574,9 @@ fn made_by_the_host(run: &RunContext<'_>) -> Result<Vec<Task>> {
     Ok(made.cloned().collect())
 }
 
-/// Reads the plan's file. Links on the way to a file that the user named are the user's own.
+/// Reads the plan file. Links are followed, because the user named the file.
 fn read_plan(file: &Path) -> std::result::Result<Plan, String> {
-    let missing = || format!("the plan {} is not there any more", file.display());
+    let missing = || format!("the plan {} no longer exists", file.display());
     let real = file.canonicalize().map_err(|_| missing())?;
     let (Some(folder), Some(name)) = (
         real.parent(),

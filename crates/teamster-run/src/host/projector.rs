@@ -1,7 +1,7 @@
 //! Writes the three state files that other programs read: `team-state.json`, `session.json`, `agent-state.json`.
 //!
-//! They are made from what is known at the moment of writing, so the next host mends what a killed one left of them. That
-//! one of them cannot be written is said once and stops nothing.
+//! They are made from the present state, so the next host repairs files that a killed one has left outdated. An error
+//! of writing a file is reported once and does not stop the run.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
@@ -23,13 +23,13 @@ use teamster_types::task::Task;
 use super::context::RunContext;
 use super::session::SessionProjection;
 
-/// How long others who write `agent-state.json` are waited for.
+/// How long to wait for other writers of `agent-state.json`.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// `agent-state.json` is written anew after this long even if nothing has changed: a viewer tells by its age whether the run
-/// goes on, and wants a sign of life at least once a minute.
+/// How often `agent-state.json` is written even if nothing has changed: viewers judge by its age whether the run is
+/// alive, and expect an update at least once a minute.
 const REFRESH: Duration = Duration::from_secs(20);
 
-/// Keeps the state files true to the run. It holds what was last written, so that nothing is written twice.
+/// Keeps the state files up to date. It remembers the last written content, so that nothing is written twice.
 #[derive(Debug, Default)]
 pub(super) struct Projector {
     team_state: Option<Value>,
@@ -49,9 +49,9 @@ struct AgentRows {
 }
 
 impl Projector {
-    /// Writes the three files where the run has changed since they were last written.
+    /// Writes those of the three files whose content has changed.
     pub(super) fn project(&mut self, run: &mut RunContext<'_>) {
-        // They tell of who works and of a session of a person's, which merging finished tasks changes nothing of.
+        // They describe workers and a person's session, which merging finished tasks does not change.
         if run.spec().collects {
             return;
         }
@@ -66,7 +66,7 @@ impl Projector {
         self.complain(run, "agent-state.json", done);
     }
 
-    /// Returns the part that writes the session.
+    /// Returns the projection of the session.
     pub(super) fn session(&mut self) -> &mut SessionProjection {
         &mut self.session
     }
@@ -126,7 +126,7 @@ impl Projector {
             return Ok(());
         }
         let mut ops = agent_ops(run.team(), run.spec(), before.as_ref(), &now);
-        // Before the end of the session, which keeps what was said.
+        // Messages must be added before the session ends.
         let rest = ops.iter().position(|op| matches!(op, Op::CleanUp));
         let rest = ops.split_off(rest.unwrap_or(ops.len()));
         ops.extend(letters);
@@ -142,7 +142,7 @@ impl Projector {
     }
 }
 
-/// Returns whether the state files tell of this run, and not of one that came after it.
+/// Returns whether the state files describe this run, and not a later one.
 pub(super) fn is_projected(run: &RunContext<'_>) -> bool {
     let [first, second] = layout::OUR_STATE;
     let dir = run.env().project.child(first).ok().flatten();
@@ -152,7 +152,7 @@ pub(super) fn is_projected(run: &RunContext<'_>) -> bool {
     state.is_some_and(|state| state["team"] == run.team().as_str())
 }
 
-/// Returns the changes of `agent-state.json` that lead from what was last written to what is so now.
+/// Returns the changes of `agent-state.json` from the last written content to the present one.
 fn agent_ops(
     team: &TeamName,
     spec: &RunSpec,
@@ -180,7 +180,7 @@ fn agent_ops(
         let row = || TeammateRow {
             name: name.clone(),
             role: role_of(spec, name),
-            // The contract knows three models; what a worker really uses is in our own data.
+            // The format knows three models; the real model of a worker is in our own state.
             model: Model::Sonnet,
             task: task.clone(),
             task_id: task_id.clone(),
@@ -226,7 +226,7 @@ pub(super) fn is_over(stage: Stage) -> bool {
     matches!(stage, Stage::End(_))
 }
 
-/// Returns the phase that `agent-state.json` shows. It has no word for the end: what is over is acted on.
+/// Returns the phase that `agent-state.json` shows. The file has no phase for the end, so `act` is shown instead.
 fn pdca_phase(run: &RunState, stage: Stage) -> &str {
     let follows = run.spec.as_ref().map(RunSpec::flow_kind) == Some(FlowKind::Pdca);
     let entered = run.phases.last().filter(|_| follows);
@@ -236,7 +236,7 @@ fn pdca_phase(run: &RunState, stage: Stage) -> &str {
     }
 }
 
-/// Returns what viewers see of the team.
+/// Returns the state of the team for viewers.
 fn agents(phase: &str, stage: Stage, tasks: &[Task], beats: &[Heartbeat]) -> AgentRows {
     let subjects: HashMap<&str, &str> = tasks
         .iter()

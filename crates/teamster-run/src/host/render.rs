@@ -1,4 +1,4 @@
-//! Renders what a person reads: the gate, and the report.
+//! Renders the texts for a person: the gate, and the report.
 
 use teamster_isolate::OrTrace as _;
 use teamster_isolate::git::{self, CommitId, Count, Repo, WorktreeKind, WorktreeState};
@@ -18,26 +18,26 @@ use super::repository_audit;
 use super::task_progress::{needs_review, open, waits_for_merge};
 use crate::report::{LeftBehind, ReportInput, gate_text, input_from, keep, page};
 
-/// Events that are read at once.
+/// The number of events that are read at once.
 const PAGE: usize = 1_000;
-/// The most messages that nobody took which are named.
+/// The number of undelivered messages that are listed.
 const MOST_UNTAKEN: usize = 20;
-/// The longest words of a message, in characters.
+/// The longest quotation of a message, in characters.
 const LONGEST_WORDS: usize = 200;
 
-/// Returns what a person reads at the gate.
+/// Returns the text of the gate.
 pub(super) fn gate_page(run: &RunContext<'_>, gate: &Gate) -> String {
     let mut input = report_input(run);
     add_changes(run, &gate.commit, &mut input);
     gate_text(&input)
 }
 
-/// Returns what the workers say about their tasks.
+/// Returns the workers' own words about their tasks.
 pub(super) fn said(run: &RunContext<'_>) -> Vec<WorkerWords> {
     report_input(run).said()
 }
 
-/// Returns everything that a decision about a commit rests on, as it stands now.
+/// Returns the content of the gate for a commit, as of now.
 pub(super) fn to_show(run: &RunContext<'_>, commit: &str) -> Shown {
     let mut input = report_input(run);
     input.asked_about = Some(commit.to_owned());
@@ -71,24 +71,24 @@ pub(super) fn to_show(run: &RunContext<'_>, commit: &str) -> Shown {
     shown
 }
 
-/// Returns the commit that has the work of the run so far, or `None` when nothing is merged.
+/// Returns the commit with the merged work of the run so far, or `None` when nothing is merged.
 pub(super) fn commit_with_work(run: &RunContext<'_>, guard: &IntegrationGuard) -> Option<String> {
     if let Some(gate) = &run.state().gate {
         return Some(gate.commit.clone());
     }
-    // Whoever ends a run without working on it has the word of its last host.
+    // A process that ends a run without hosting it uses the commit that the last host recorded.
     let noted = || run.state().head.clone().filter(|_| run.repo().is_some());
     guard.present_head().or_else(noted)
 }
 
-/// Writes the report, and keeps the journal beside it. The run has ended, whether that works or not.
+/// Writes the report, and keeps the journal beside it. The run has ended, whether that succeeds or not.
 pub(super) fn write_report(run: &mut RunContext<'_>, guard: &IntegrationGuard) {
     let commit = commit_with_work(run, guard).unwrap_or_default();
     let mut input = report_input(run);
     add_changes(run, &commit, &mut input);
     input.references = Phrase::texts(&repository_audit::changed_refs(run, Some(&commit)));
     input.left.extend(left_behind(run));
-    // First, because it sets aside what an earlier team of the same name left.
+    // This comes first, because it sets aside the files of an earlier team of the same name.
     if let Err(error) = run.store().keep_journal(run.team()) {
         run.say(&format!(
             "the journal was not kept beside the report: {error}"
@@ -104,7 +104,7 @@ fn report_input(run: &RunContext<'_>) -> ReportInput {
     let tasks = run.tasks().unwrap_or_default();
     let mut input = input_from(run.team(), &events, &tasks);
     input.untaken = untaken(run);
-    // The session of the project may be another team's, and so are its findings then.
+    // The session in the project, and so its findings, may belong to another team.
     if let Ok(Some(party)) = Party::find_for(run.env().project, run.team())
         && let Ok(Some(session)) = party.session()
         && session.team == run.team().as_str()
@@ -121,13 +121,13 @@ fn report_input(run: &RunContext<'_>) -> ReportInput {
     input
 }
 
-/// Returns the messages to workers that no client took, each as a sentence.
+/// Returns the messages to workers that were never delivered, each as a sentence.
 fn untaken(run: &RunContext<'_>) -> Vec<Phrase> {
     let messages = run.store().messages(run.team()).unwrap_or_default();
     let is_untaken = |filed: &&Filed| {
         let message = &filed.message;
         let to_worker = filed.mailbox.starts_with("inbox/") && message.to() != "lead";
-        // What tells a sender that somebody else was not told is no message of anybody's own.
+        // A notification that another message was not delivered is not a message of a member.
         let is_own = message.kind() == "message" && !message.as_object().contains_key(UNDELIVERED);
         to_worker && filed.delivered_at.is_none() && is_own
     };
@@ -169,15 +169,15 @@ fn all_events(run: &RunContext<'_>) -> Vec<Event> {
     }
 }
 
-/// Two states of the files that are compared, and the repository that has both.
+/// Two states of the files to compare, and the repository that has both.
 struct ChangedRange<'a> {
     repo: &'a Repo,
     from: CommitId,
     to: CommitId,
 }
 
-/// Returns what the work is compared with: the base with a commit, or, where everybody works in the project's folder, the files
-/// as they were with the files as they are. `None` when that is not known.
+/// Returns the range of the changes: from the base to a commit, or, where all workers share the project's folder, from
+/// the recorded files to the present ones. `None` when that is unknown.
 fn changed_range<'a>(run: &RunContext<'a>, commit: &str) -> Option<ChangedRange<'a>> {
     if let Some(repo) = run.env().project_repo {
         let from = run.state().files.as_ref()?.parse().ok()?;
@@ -194,7 +194,7 @@ fn changed_range<'a>(run: &RunContext<'a>, commit: &str) -> Option<ChangedRange<
     })
 }
 
-/// Adds what changed to what a person reads.
+/// Adds the changes to the input of a report.
 fn add_changes(run: &RunContext<'_>, commit: &str, input: &mut ReportInput) {
     match changed_range(run, commit) {
         Some(ChangedRange { repo, from, to }) => {
@@ -204,7 +204,7 @@ fn add_changes(run: &RunContext<'_>, commit: &str, input: &mut ReportInput) {
     }
 }
 
-/// Returns what is left of a run that cannot go on, a sentence for each: tasks, and where work is that is not merged.
+/// Returns what is left of a run that cannot continue, one sentence each: open tasks, and where unmerged work is kept.
 pub(super) fn left_undone(run: &RunContext<'_>) -> Vec<String> {
     let tasks = run.tasks().unwrap_or_default();
     let (to_merge, to_do): (Vec<&Task>, Vec<&Task>) = open(&tasks)
@@ -228,8 +228,8 @@ pub(super) fn left_undone(run: &RunContext<'_>) -> Vec<String> {
     left
 }
 
-/// Returns those of the tasks whose commits git does not find in integration: a host that ended between a merge and the note about it
-/// has left nothing to merge.
+/// Returns those of the tasks whose commits are not in the integration branch: a host that was killed between a merge
+/// and its record has left nothing to merge.
 fn outside_of_integration<'t>(run: &RunContext<'_>, tasks: Vec<&'t Task>) -> Vec<&'t Task> {
     let Some(repo) = run.repo() else {
         return tasks;
@@ -245,7 +245,7 @@ fn outside_of_integration<'t>(run: &RunContext<'_>, tasks: Vec<&'t Task>) -> Vec
     tasks.into_iter().filter(is_outside).collect()
 }
 
-/// Returns the worktrees and branches that are still there, and why.
+/// Returns the remaining worktrees and branches, and why they remain.
 fn left_behind(run: &RunContext<'_>) -> Vec<LeftBehind> {
     let Some(repo) = run.repo() else {
         return Vec::new();
@@ -271,7 +271,7 @@ fn left_behind(run: &RunContext<'_>) -> Vec<LeftBehind> {
         }
     }
     if let Ok(Some((name, _))) = repo.rejected(run.team()) {
-        left.push(LeftBehind::reference(&name, "a person did not want it"));
+        left.push(LeftBehind::reference(&name, "a person rejected it"));
     }
     left
 }
@@ -284,7 +284,7 @@ fn change(count: Count) -> FileChange {
     }
 }
 
-/// Returns the files of a task that it had not reserved.
+/// Returns the files that a task changed without a reservation.
 fn files_outside(task: &Task) -> Vec<String> {
     let mut files = task.result().unwrap_or_default().outside_reservation;
     files.truncate(MOST_FILES);

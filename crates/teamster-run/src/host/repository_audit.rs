@@ -1,6 +1,6 @@
-//! Finds what changed in the user's repository while a run was at work, and is not the run's own doing: branches and tags
-//! that moved, replaced objects, and settings that convert or merge contents. Agents can do so with plain git; nobody but
-//! the user should, and nobody should learn of it later.
+//! Finds changes in the user's repository during a run that the run did not make: branches and tags that moved,
+//! replaced objects, and settings that convert or merge contents. Agents can make such changes with plain git; only the
+//! user should, and must learn of them in time.
 
 use teamster_fs::team_store;
 use teamster_isolate::git::{Refs, Repo};
@@ -11,14 +11,14 @@ use teamster_types::phrase::{Phrase, PhraseCode, PhraseKey};
 use super::context::RunContext;
 use super::{Result, RunError};
 
-/// The name under which new replacements are shown among the findings.
+/// The name of the finding about new replacements.
 const REPLACEMENTS: &str = "replaced objects";
-/// The name under which changed settings are shown among the findings.
+/// The name of the finding about changed settings.
 const SETTINGS: &str = "changed settings of git";
-/// References that are named at most.
+/// The number of references that are listed.
 const NAMED: usize = 20;
 
-/// Records the references of the user's as they are when the run begins.
+/// Records the user's references when the run begins.
 pub(super) fn note_refs(run: &mut RunContext<'_>) -> Result<()> {
     let (Some(repo), None) = (run.repo(), &run.state().refs) else {
         return Ok(());
@@ -27,8 +27,8 @@ pub(super) fn note_refs(run: &mut RunContext<'_>) -> Result<()> {
     run.journal(EventKind::RunRefs(RefsRecorded { refs }))
 }
 
-/// Returns what has become of the references of the user's since the run began, one sentence each. `landed` is what the run
-/// itself has put on the user's branch.
+/// Returns the changes of the user's references since the run began, one sentence each. `landed` is the commit that the
+/// run itself has put on the user's branch.
 pub(super) fn changed_refs(run: &RunContext<'_>, landed: Option<&str>) -> Vec<Phrase> {
     let (Some(repo), Some(before)) = (run.repo(), &run.state().refs) else {
         return Vec::new();
@@ -47,7 +47,7 @@ pub(super) fn changed_refs(run: &RunContext<'_>, landed: Option<&str>) -> Vec<Ph
         landed.is_some() && ours.as_deref() == Some(name) && id.map(String::as_str) == landed
     };
     let mut changed = differences(before, &now, is_ours);
-    // What the branch was moved to before the work landed on it is under the work now.
+    // The landed work hides that the branch was moved before.
     if let (Some(name), Some(tip), true) = (&ours, &run.state().tip, landed.is_some())
         && let Some(first) = before.get(name).filter(|first| *first != tip)
     {
@@ -69,8 +69,8 @@ pub(super) fn changed_refs(run: &RunContext<'_>, landed: Option<&str>) -> Vec<Ph
     changed
 }
 
-/// Returns the replacements, grafts and shallow boundaries that were not there when the run began. What cannot be
-/// read is told in their place.
+/// Returns the replacements, grafts and shallow boundaries that did not exist when the run began. If they cannot be
+/// read, the error is returned in their place.
 pub(super) fn new_replacements(run: &RunContext<'_>) -> Vec<String> {
     let Some(repo) = run.repo() else {
         return Vec::new();
@@ -84,7 +84,7 @@ pub(super) fn new_replacements(run: &RunContext<'_>) -> Vec<String> {
     }
 }
 
-/// Returns what the gate and the report say about new replacements: a name and a text.
+/// Returns the finding about new replacements for the gate and the report: a name and a text.
 pub(super) fn replacement_finding(run: &RunContext<'_>) -> Option<(String, String)> {
     let new = new_replacements(run);
     if new.is_empty() {
@@ -100,7 +100,8 @@ pub(super) fn replacement_finding(run: &RunContext<'_>) -> Option<(String, Strin
     Some((REPLACEMENTS.to_owned(), text))
 }
 
-/// Records the files of the project when a run begins whose workers work in them: nothing else tells later what they changed.
+/// Records the files of the project when a run begins whose workers share them: otherwise their changes could not be
+/// determined.
 pub(super) fn note_files(run: &mut RunContext<'_>) -> Result<()> {
     let is_first = run.state().stage.is_none() && run.state().files.is_none();
     let Some(repo) = run.env().project_repo.filter(|_| is_first) else {
@@ -119,8 +120,8 @@ pub(super) fn note_files(run: &mut RunContext<'_>) -> Result<()> {
     }
 }
 
-/// Records the rules by which git converts and merges contents when the run begins, before any worker does, and goes by
-/// those ever after.
+/// Records the rules by which git converts and merges contents when the run begins, before any worker starts, and uses
+/// those from then on.
 pub(super) fn keep_rules(run: &RunContext<'_>) -> Result<()> {
     let (Some(repo), false) = (run.repo(), run.spec().in_place) else {
         return Ok(());
@@ -143,8 +144,8 @@ pub(super) fn keep_rules(run: &RunContext<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Returns the settings that convert or merge contents and are not as they were when the run began. What cannot be
-/// read is told in their place.
+/// Returns the settings that convert or merge contents and have changed since the run began. If they cannot be read,
+/// the error is returned in their place.
 pub(super) fn changed_rules(run: &RunContext<'_>) -> Vec<String> {
     let changed = run.repo().map(Repo::changed_rules);
     match changed {
@@ -154,7 +155,7 @@ pub(super) fn changed_rules(run: &RunContext<'_>) -> Vec<String> {
     }
 }
 
-/// Returns what the gate and the report say about such settings: a name and a text.
+/// Returns the finding about such settings for the gate and the report: a name and a text.
 pub(super) fn changed_rules_finding(run: &RunContext<'_>) -> Option<(String, String)> {
     let changed = changed_rules(run);
     if changed.is_empty() {
@@ -189,12 +190,12 @@ fn differences(
     changed
 }
 
-/// What the names of branches begin with.
+/// The prefix of the names of branches.
 const HEADS: &str = "refs/heads/";
-/// What the names of tags begin with.
+/// The prefix of the names of tags.
 const TAGS: &str = "refs/tags/";
 
-/// What happened to a reference, by what it is.
+/// The phrases for a change of a reference, by its kind.
 struct RefChange {
     branch: PhraseCode,
     tag: PhraseCode,
@@ -222,7 +223,7 @@ const NEW: RefChange = RefChange {
 };
 
 impl RefChange {
-    /// Returns the sentence that says so of a reference.
+    /// Returns the sentence about the change of a reference.
     fn of(&self, name: &str, ids: &[(&str, &str)]) -> Phrase {
         let (code, name) = match (name.strip_prefix(HEADS), name.strip_prefix(TAGS)) {
             (Some(branch), _) => (self.branch, Some(branch)),
@@ -241,7 +242,7 @@ impl RefChange {
     }
 }
 
-/// Ids are cut, names are not.
+/// Abbreviates an object id; a branch name is only stripped of its prefix.
 fn short(id: &str) -> &str {
     if id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         id.get(..12).unwrap_or(id)
@@ -278,7 +279,7 @@ mod tests {
         assert_eq!(
             Phrase::texts(&differences(&before, &now, |_, _| false)),
             [
-                "What is checked out moved from main to other.",
+                "HEAD moved from main to other.",
                 "Branch gone was deleted; it was at 111111111111.",
                 "Branch main moved from 111111111111 to 222222222222.",
                 "Branch other is new, at 111111111111.",

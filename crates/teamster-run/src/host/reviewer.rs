@@ -1,4 +1,4 @@
-//! Has the merged work reviewed by an agent that did not write it, after its checks hold and before the gate opens.
+//! Has the merged work reviewed by an agent that did not write it, after its checks passed and before the gate opens.
 //!
 //! ```text
 //! checks hold ─▶ reviewer ─┬─▶ nothing to fix ─────────────────────────▶ gate
@@ -6,8 +6,9 @@
 //!                          └─▶ no review, or no round left ────────────▶ gate, which says so
 //! ```
 //!
-//! The leader says which findings are fixed; without one, every blocker and every major is. A review is one turn in a tree of the commit that goes with it. What comes of it is in the journal before anything builds
-//! on it, once for each commit, so that a host that follows a killed one neither asks nor makes tasks twice.
+//! The leader decides which findings are fixed; without a leader, every blocker and every major is. A review is one
+//! turn in a temporary worktree of the commit. Its result is journalled before anything builds on it, once for each
+//! commit, so that the next host repeats neither the review nor its tasks.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -36,31 +37,32 @@ use crate::leader::{LEADER, LeaderProblem};
 use crate::review::{self, Review};
 use teamster_document::Fault;
 
-/// The name under which the agent is asked, whatever its name in the team is: it is not the worker of that name.
+/// The name under which the agent is asked, independent of its name in the team: it is not the worker of that name.
 const NAME: &str = "reviewer";
-/// The most tasks that one review makes. The last one names everything that is left.
+/// The most tasks that one review creates. The last one contains all remaining findings.
 const MOST_TASKS: usize = 10;
-/// The longest diff that is told, in characters. The agent can look at the rest itself.
+/// The number of characters of a diff in the prompt. The agent can look at the rest itself.
 const DIFF: usize = 60_000;
-/// The number of characters of a prompt that are left for what may have to be said the second time.
+/// The number of characters of a prompt that are reserved for the second attempt.
 const FOR_LATER: usize = 10_000;
 /// The longest reason that is journalled, in characters.
 const REASON: usize = 1_000;
-/// The file with the whole change, in the folder of whoever reviews it.
+/// The file with the whole diff, in the folder of the reviewer.
 const CHANGE: &str = "teamster-change.patch";
-/// The largest change that is written to a file, in bytes.
+/// The largest diff that is written to a file, in bytes.
 const LARGEST_CHANGE: usize = 16 * 1024 * 1024;
 
-/// Returns what leads to the gate.
+/// Returns the commands that lead to the gate.
 pub(super) fn to_gate(reason: PhraseCode) -> Vec<HostCommand> {
-    // Before the gate is near: who still runs could change what is asked about, or answer.
+    // The workers are stopped first: they could change the work, or decide themselves.
     vec![
         HostCommand::StopWorkers("the gate opens"),
         HostCommand::enter(Stage::Approval, reason),
     ]
 }
 
-/// Has a commit reviewed whose checks hold, unless that was done; returns what follows. `reason` is why the gate may open.
+/// Has a commit reviewed whose checks passed, unless that was done; returns the next commands. `reason` is why the gate
+/// may open.
 pub(super) fn review(
     run: &mut RunContext<'_>,
     guard: &IntegrationGuard,
@@ -93,8 +95,8 @@ pub(super) fn review(
     ))
 }
 
-/// Has a commit reviewed, if there is something to review and somebody who can; returns false when somebody did not want to
-/// wait for the end of it.
+/// Has a commit reviewed, if there are changes and an agent that can review them; returns false when the review was
+/// stopped on request.
 fn make_review(run: &mut RunContext<'_>, guard: &IntegrationGuard, commit: &str) -> Result<bool> {
     let base = run
         .spec()
@@ -133,10 +135,10 @@ fn skip(run: &mut RunContext<'_>, commit: &str, reason: PhraseCode) -> Result<()
     }))
 }
 
-/// The role of a member that is kept for the review.
+/// The role of a member that is reserved for the review.
 pub(super) const REVIEWER: &str = "reviewer";
 
-/// An agent that could review or judge, and what speaks for it.
+/// An agent that could review or judge, and its qualification.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Reviewer {
     /// Its name in the team.
@@ -149,13 +151,13 @@ pub(super) struct Reviewer {
     pub(super) model: Option<String>,
     /// The actor whose cost it is.
     pub(super) actor: EventActor,
-    /// What it is for.
+    /// Its role in the team.
     role: Option<String>,
-    /// Whether it is kept for the review or for the choice.
+    /// Whether it is reserved for the review or the choice.
     is_reserved: bool,
-    /// The vendor whose client it is, or `None` when it is a command or a script.
+    /// The vendor of its client, or `None` when it is a command or a script.
     vendor: Option<&'static str>,
-    /// Whether some of the work is its own.
+    /// Whether it wrote some of the work.
     is_author: bool,
 }
 
@@ -180,19 +182,19 @@ impl Reviewer {
         }
     }
 
-    /// Returns whether this is what it is for.
+    /// Returns whether it has this role.
     pub(super) fn is_for(&self, role: &str) -> bool {
         let own = self.role.as_deref().unwrap_or_default();
         own.eq_ignore_ascii_case(role)
     }
 
-    /// Returns whether it is kept for the review or for the choice.
+    /// Returns whether it is reserved for the review or the choice.
     pub(super) fn is_reserved(&self) -> bool {
         self.is_reserved
     }
 }
 
-/// Returns what the user calls an agent, and the vendor whose client it is. One that cannot be used is of no vendor.
+/// Returns the name of an agent's provider, and the vendor of its client. An agent that cannot be used has no vendor.
 fn agent(run: &RunContext<'_>, word: &str) -> (String, Option<&'static str>) {
     match run.env().trust.agent(word) {
         Ok((provider, _)) => {
@@ -203,7 +205,7 @@ fn agent(run: &RunContext<'_>, word: &str) -> (String, Option<&'static str>) {
     }
 }
 
-/// Returns who reviews the work of the run.
+/// Returns the agent that reviews the work of the run.
 fn choose(run: &RunContext<'_>) -> Result<Option<Reviewer>> {
     let tasks = run.tasks()?;
     let spec = run.spec();
@@ -228,8 +230,8 @@ fn choose(run: &RunContext<'_>) -> Result<Option<Reviewer>> {
     Ok(best(&able).cloned())
 }
 
-/// Returns the one who should review: whoever is there for it, then an agent of another vendor than the authors', then one
-/// that has written nothing. Whoever it is works in a session of its own.
+/// Returns the best reviewer: a member with that role, then an agent of another vendor than the authors', then one that
+/// has written none of the work. In any case it works in a session of its own.
 fn best(able: &[Reviewer]) -> Option<&Reviewer> {
     let authors: Vec<&str> = able
         .iter()
@@ -245,8 +247,8 @@ fn best(able: &[Reviewer]) -> Option<&Reviewer> {
         })
 }
 
-/// Asks for a review of what came between two commits, and records what came of it; returns false when somebody did not want
-/// to wait.
+/// Asks for a review of the changes between two commits, and records the result; returns false when it was stopped on
+/// request.
 fn ask(
     run: &mut RunContext<'_>,
     guard: &IntegrationGuard,
@@ -354,17 +356,17 @@ pub(super) fn problem_words(problem: &LeaderProblem) -> Phrase {
     }
 }
 
-/// A file for an agent: its name, and what is in it.
+/// A file for an agent: its name, and its content.
 pub(super) type AgentFile = (String, Vec<u8>);
 
-/// Returns the file with a change, unless the change is too large for one.
+/// Returns the file with a diff, unless the diff is too large.
 pub(super) fn change_file(name: &str, change: &[u8]) -> Option<AgentFile> {
     let is_fit = !change.is_empty() && change.len() <= LARGEST_CHANGE;
     is_fit.then(|| (name.to_owned(), change.to_vec()))
 }
 
-/// Returns everything that a reviewer is told, and the file with the whole change. It may run no command that could do more
-/// than read, so it is not left to git to show it.
+/// Returns the facts for the reviewer's prompt, and the file with the whole diff. The reviewer may only run read-only
+/// commands, so it is not left to git to show the diff.
 fn facts(
     run: &RunContext<'_>,
     repo: &Repo,
@@ -411,16 +413,16 @@ fn facts(
     Ok((prompt, change))
 }
 
-/// Returns whether there is a round left for what the review of a commit found, and nobody was at it before.
+/// Returns whether there is a round left to fix the findings of a commit, and no task has tried it before.
 fn may_be_fixed(spec: &RunSpec, state: &RunState, tasks: &[Task], commit: &str) -> bool {
-    // Whoever was to settle them has changed nothing: nobody would do it the next time either.
+    // The tasks for the findings have changed nothing, and would not do so the next time.
     let was_worked_on = tasks.iter().filter_map(Task::review).any(|noted| {
         noted.commit == commit && noted.revision == state.revisions && noted.round <= state.round
     });
     !was_worked_on && state.round < spec.max_fix
 }
 
-/// Returns what follows from the review of a commit: tasks that settle what was found, or the gate.
+/// Returns the commands after the review of a commit: tasks that fix the findings, or the gate.
 fn after_review(
     spec: &RunSpec,
     state: &RunState,
@@ -433,7 +435,7 @@ fn after_review(
     if !may_be_fixed(spec, state, tasks, commit) {
         return to_gate(reason);
     }
-    // The leader has made tasks of some of them.
+    // The leader has created tasks for some of them.
     let made: Vec<TaskReview> = tasks
         .iter()
         .filter_map(Task::review)
@@ -464,7 +466,7 @@ fn after_review(
             number,
             findings: Vec::new(),
         };
-        // A host that was killed half-way has made some of them already.
+        // A host that was killed half-way has created some of them already.
         if !made.contains(&note) {
             commands.push(HostCommand::add_task(fixing(findings, note)));
         }
@@ -481,7 +483,7 @@ fn after_review(
     commands
 }
 
-/// Returns the task to settle what a reviewer found.
+/// Returns the task to fix findings of a reviewer.
 fn fixing(findings: &[&ReviewFinding], note: TaskReview) -> NewTask {
     let subject = match findings {
         [one] if one.path.is_some() => format!("Fix what the review found in {}", one.place()),
@@ -499,7 +501,7 @@ fn fixing(findings: &[&ReviewFinding], note: TaskReview) -> NewTask {
     }
 }
 
-/// Returns what whoever settles findings is told about them.
+/// Returns the description of findings for the worker that fixes them.
 pub(super) fn describe_findings(findings: &[&ReviewFinding]) -> String {
     let mut description = "The team's work is merged, and a reviewer found this in it. Make sure that it is so, then mend \
                            the cause. If the reviewer is wrong, change nothing and say why in your last message.\n"
@@ -527,7 +529,7 @@ pub(super) fn describe_findings(findings: &[&ReviewFinding]) -> String {
     description
 }
 
-/// The longest description of a task, in characters. What does not fit stands in the report.
+/// The longest description of a task, in characters. The rest is in the report.
 const LONGEST_DESCRIPTION: usize = 20_000;
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! Lets the team work: workers are started and looked after, what is done is merged, and nothing is waited for that will
-//! not come.
+//! Lets the team work: starts and supervises workers, merges finished tasks, and does not wait for tasks that will
+//! never be done.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -21,28 +21,28 @@ use super::worker_pool::WorkerStart;
 use super::{HostCommand, Result};
 use crate::observer::StopLevel;
 
-/// How many tasks a reason names.
+/// The number of tasks that are listed in a reason.
 const NAMED: usize = 20;
-/// So long somebody may still come back when nobody is left who could work.
+/// How long to wait for a worker to return when none is left.
 const ALONE: Duration = Duration::from_secs(5);
 
 /// Decides what the team does next while there are tasks to do.
 #[derive(Debug, Default)]
 pub(super) struct Scheduler {
-    /// Since when nobody is left who could work.
+    /// Since when no worker is left.
     alone_since: Option<Instant>,
-    /// The members who are kept for the review and were given a task all the same.
+    /// The members that are reserved for the review but own a task.
     called: BTreeSet<WorkerName>,
 }
 
 impl Scheduler {
-    /// Notes that a stage was entered, in which everybody may work again.
+    /// Notes that a stage was entered, in which all members may work again.
     pub(super) fn stage_entered(&mut self) {
         self.alone_since = None;
         self.called.clear();
     }
 
-    /// Starts who is missing, merges what is done, and returns what follows when nothing is left to do.
+    /// Starts missing workers, merges finished tasks, and returns the next commands when nothing is left to do.
     pub(super) fn step(
         &mut self,
         run: &mut RunContext<'_>,
@@ -61,7 +61,7 @@ impl Scheduler {
         }
         let tasks = run.tasks()?;
         let still = open(&tasks);
-        // What is only waiting to be merged costs nothing any more.
+        // A task that only waits to be merged costs nothing any more.
         let is_costly = still.iter().any(|task| task.status() != Status::Completed);
         if is_costly && let Some(exceeded) = run.exhausted() {
             return Ok(vec![HostCommand::ExhaustBudget(exceeded)]);
@@ -72,7 +72,8 @@ impl Scheduler {
         if merger.step(run, &tasks)? {
             return Ok(Vec::new());
         }
-        // Nothing ends before the leader has decided about what failed or cannot go on; everything else does not wait for it.
+        // The stage does not end before the leader has decided about failed and blocked tasks; everything else
+        // continues meanwhile.
         match waker.step(run, merger.guard(), &tasks)? {
             WakeStep::Changed => return Ok(Vec::new()),
             WakeStep::Thinking if still.is_empty() => return Ok(vec![HostCommand::Wait]),
@@ -94,14 +95,14 @@ impl Scheduler {
         let can_work = can_work(run)?;
         if let Some(why) = self.nobody_left(&still, can_work, run.now()) {
             return Ok(vec![
-                HostCommand::StopWorkers("nobody is left who could work"),
+                HostCommand::StopWorkers("no worker is left"),
                 HostCommand::finish(RunEnd::TasksFailed, why),
             ]);
         }
         Ok(vec![HostCommand::Wait])
     }
 
-    /// Notes which members that are kept for the review have something to do; returns whether there is one more.
+    /// Notes which members that are reserved for the review own a task; returns whether there is a new one.
     fn note_owners(&mut self, spec: &RunSpec, open: &[&Task]) -> bool {
         let working = spec.working_members();
         let kept = spec.members.iter().filter(|one| !working.contains(one));
@@ -115,7 +116,7 @@ impl Scheduler {
         self.called.len() > before
     }
 
-    /// Returns why nobody will do what is still to be done, once that has been so for a while.
+    /// Returns why the remaining tasks will not be done, once no worker has been left for a while.
     fn nobody_left(&mut self, open: &[&Task], can_work: bool, now: Instant) -> Option<Phrase> {
         let is_worked_on = open.iter().any(|task| task.status() == Status::InProgress);
         if can_work || is_worked_on {
@@ -132,7 +133,7 @@ impl Scheduler {
     }
 }
 
-/// Merges what workers without a run have finished. What they have not is no business of this run.
+/// Merges the finished tasks of workers without a run. Their unfinished tasks do not concern this run.
 fn collect(run: &mut RunContext<'_>, merger: &Merger) -> Result<Vec<HostCommand>> {
     let tasks = run.tasks()?;
     if merger.step(run, &tasks)? {
@@ -141,7 +142,7 @@ fn collect(run: &mut RunContext<'_>, merger: &Merger) -> Result<Vec<HostCommand>
     if run.state().stage == Some(Stage::Revise) {
         let team = run.team().clone();
         run.say(&format!(
-            "what is to be changed is a task of the team; when a worker has done it, `teamster merge {team}` brings it in"
+            "the change is a task of the team; when a worker has done it, `teamster merge {team}` merges it"
         ));
     }
     let reason = match not_merged(&tasks).len() {
@@ -151,7 +152,7 @@ fn collect(run: &mut RunContext<'_>, merger: &Merger) -> Result<Vec<HostCommand>
     Ok(vec![HostCommand::enter(Stage::Verify, reason)])
 }
 
-/// Returns why the run ends that others have added more to than they may: one that adds tasks without end never would.
+/// Returns why a run ends to which others have added more tasks than allowed: otherwise it might never end.
 fn too_many_tasks(team: &TeamName, added: &[TaskId], most: usize) -> Option<Phrase> {
     let beyond = added.get(most..).filter(|beyond| !beyond.is_empty())?;
     let mut names: Vec<&str> = beyond.iter().take(NAMED).map(TaskId::as_str).collect();
@@ -167,7 +168,7 @@ fn too_many_tasks(team: &TeamName, added: &[TaskId], most: usize) -> Option<Phra
     Some(Phrase::new(PhraseCode::TooManyTasks, beyond))
 }
 
-/// Returns what follows when everything that can be done is done.
+/// Returns the commands when everything that can be done is done.
 fn after_work(tasks: &[Task]) -> Vec<HostCommand> {
     let done = tasks.iter().filter(|task| task.is_done()).count();
     if done == 0 {
@@ -187,17 +188,17 @@ fn after_work(tasks: &[Task]) -> Vec<HostCommand> {
     vec![HostCommand::enter(Stage::Verify, reason)]
 }
 
-/// Starts everyone of the team who does not run; the supervisor looks after those with a launch on record. Returns the end
-/// of a run of which nobody could be started.
+/// Starts every member of the team that does not run; the supervisor looks after those with a launch on record. Returns
+/// the end of a run of which no worker could be started.
 fn start_workers(run: &mut RunContext<'_>) -> Result<Option<HostCommand>> {
-    // Each worker looks for itself, but a team of which nobody may begin has not failed: it waits for a person.
+    // Each worker checks this itself, but a team that is not trusted has not failed: it waits for a person.
     run.env().trust.workers(run.spec())?;
     let mut why_not = Vec::new();
     let mut there = 0;
     let mut leaving = false;
     let tasks = run.tasks()?;
     for member in run.spec().members.clone() {
-        // Who is kept for the review has nothing to do until then, unless the plan names it.
+        // A member that is reserved for the review has nothing to do until then, unless it owns a task.
         let is_kept = !run.spec().working_members().contains(&&member);
         let owns = |task: &&Task| task.owner() == Some(member.name.as_str());
         if is_kept && !open(&tasks).iter().any(owns) {
@@ -225,7 +226,7 @@ fn start_workers(run: &mut RunContext<'_>) -> Result<Option<HostCommand>> {
     if there > 0 {
         return Ok(None);
     }
-    // A full disk is the most common reason, and no failure of the team.
+    // A full disk is the most common reason, and not a failure of the team.
     run.require_room()?;
     Ok(Some(HostCommand::finish(
         RunEnd::Failed,
@@ -236,7 +237,7 @@ fn start_workers(run: &mut RunContext<'_>) -> Result<Option<HostCommand>> {
 /// Returns whether a member of the team can take a task, now or after a restart.
 fn can_work(run: &RunContext<'_>) -> Result<bool> {
     let beats = run.beats()?;
-    // The heartbeat of one who died too often stays, and says nothing for ever.
+    // The heartbeat of a worker that died too often remains, and is never updated again.
     let is_well = |beat: &Heartbeat| {
         let found = reclaim::assess(run.store(), Some(beat), None, &run.env().limits);
         !matches!(found.verdict, Verdict::Dead | Verdict::Quarantined)

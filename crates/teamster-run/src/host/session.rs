@@ -1,8 +1,8 @@
-//! Writes the session in `.party`: its phase, what each phase found, and a ticket for each task.
+//! Writes the session in `.party`: its phase, the findings of each phase, and a ticket for each task.
 //!
-//! A run that follows the flow `party` lives by these files: a phase is left with its finding and when its tickets are
-//! done, and [`SessionProjection::unmet`] is asked before a stage is entered. For a run of another flow the session is one
-//! more view of it, and has no tickets.
+//! A run of the flow `party` depends on these files: a phase can be left only with its finding and when its tickets are
+//! done, and [`SessionProjection::unmet`] checks that before a stage is entered. For a run of another flow the session
+//! is just another view, and has no tickets.
 
 use std::fmt::Write;
 
@@ -26,22 +26,22 @@ use crate::leader::LEADER;
 
 /// The longest reason of a step, in characters.
 const REASON: usize = 500;
-/// Phases in which work gets a ticket. What is found in another phase is worked on in the next one.
+/// Phases in which new tasks get a ticket. A task from another phase gets its ticket in the next one of these.
 const WITH_NEW_TICKETS: [&str; 2] = ["PLANNING", "EXECUTING"];
 
 /// Why the session could not be written.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SessionError {
-    /// The folder of sessions did not allow it.
+    /// The folder of sessions refused it.
     #[error(transparent)]
     Party(#[from] PartyError),
-    /// The session is in a place that nothing leads on from.
+    /// The session is in a state from which no step leads to the target.
     #[error("{0}")]
     Lost(String),
 }
 
 impl SessionError {
-    /// Returns whether a step was refused that the flow does not allow now.
+    /// Returns whether the flow refused a step because of an unmet condition.
     fn is_guard(&self) -> bool {
         matches!(self, Self::Party(error) if error.kind == PartyErrorKind::Conflict)
     }
@@ -49,7 +49,7 @@ impl SessionError {
 
 type Result<T> = std::result::Result<T, SessionError>;
 
-/// Keeps the session true to the run. It holds what was last written, so that nothing is written twice.
+/// Keeps the session up to date with the run. It remembers the last written content, so that nothing is written twice.
 #[derive(Debug, Default)]
 pub(super) struct SessionProjection {
     /// The stage, and the number of phases that were entered by then.
@@ -60,7 +60,7 @@ pub(super) struct SessionProjection {
 }
 
 impl SessionProjection {
-    /// Takes the session to where the run is.
+    /// Moves the session to the phase of the run.
     pub(super) fn project(
         &mut self,
         run: &RunContext<'_>,
@@ -73,12 +73,13 @@ impl SessionProjection {
             own_session(run, &party, stage)?;
             match take_session_to(run, &party, stage, tasks) {
                 Ok(()) => {}
-                // The flow itself says no, and the run follows it.
+                // The flow itself refuses the step, and the run follows the flow.
                 Err(error) if error.is_guard() && run.spec().flow_kind() == FlowKind::Party => {
                     return Err(error);
                 }
                 Err(_) => {
-                    // Somebody has put it where no step of ours leads on. It is put aside, not followed.
+                    // Another program has moved the session to a state from which no step leads on. It is replaced, not
+                    // followed.
                     begin_session(run, &party, true)?;
                     self.tickets = None;
                     take_session_to(run, &party, stage, tasks)?;
@@ -90,7 +91,7 @@ impl SessionProjection {
         self.project_progress(run, stage)
     }
 
-    /// Returns what is missing before a phase may be left for another, after everything was written that is known about it.
+    /// Returns what is missing before a phase may be left for another, after everything known about it was written.
     pub(super) fn unmet(
         &mut self,
         run: &RunContext<'_>,
@@ -100,7 +101,7 @@ impl SessionProjection {
     ) -> Result<Option<StepError>> {
         let party = Party::make_for(run.env().project, run.team())?;
         own_session(run, &party, run.state().stage.unwrap_or(Stage::Plan))?;
-        // What somebody else has written to the tickets does not count.
+        // Changes of others to the tickets do not count.
         self.tickets = None;
         self.project_tickets(run, tasks)?;
         add_finding(run, &party, from, tasks)?;
@@ -136,7 +137,7 @@ impl SessionProjection {
         Ok(())
     }
 
-    /// Notes who was started, and at the end what there is to read.
+    /// Records the started workers, and at the end the report and the commit.
     fn project_progress(&mut self, run: &RunContext<'_>, stage: Stage) -> Result<()> {
         let beats = run.beats().unwrap_or_default();
         let mut spawned: Vec<String> = beats
@@ -169,11 +170,11 @@ fn is_run_over(run: &RunContext<'_>) -> bool {
     run.state().stage.is_some_and(is_over)
 }
 
-/// Begins a session unless the one that is there is this run's.
+/// Begins a session, unless the existing one belongs to this run.
 fn own_session(run: &RunContext<'_>, party: &Party, stage: Stage) -> Result<()> {
-    // A damaged one is nobody's.
+    // A damaged session belongs to no run.
     let session = party.session().ok().flatten();
-    // A run that was taken up after it had failed is another session: a failed one is final.
+    // A run that is resumed after a failure gets a new session, because a failed session is final.
     let is_mine = session.is_some_and(|session| {
         session.team == run.team().as_str() && (session.phase != "FAILED" || is_over(stage))
     });
@@ -217,7 +218,7 @@ fn take_session_to(
         _ => stage.party().to_vec(),
     };
     let session = party.must_session()?;
-    // What an earlier host has entered is not entered again: the only way back leads through everything else.
+    // A phase that an earlier host has entered is not entered again: the only way back leads through all others.
     let entered = phases.iter().position(|phase| *phase == session.phase);
     let next = entered.map_or(0, |at| at + 1);
     for phase in &phases[next..] {
@@ -226,14 +227,14 @@ fn take_session_to(
     Ok(())
 }
 
-/// Returns why the run is where it is.
+/// Returns why the run is in its present stage.
 fn reason(state: &RunState) -> String {
     let last = state.stages.last();
     let reason = last.map_or("", |entered| &entered.reason);
     redact(reason).chars().take(REASON).collect()
 }
 
-/// Takes the session to a state on the shortest way that its flow has, with what each phase on it needs.
+/// Moves the session to a state on the shortest path of its flow, and writes the findings that each phase requires.
 fn step_to(run: &RunContext<'_>, party: &Party, target: &str, tasks: &[Task]) -> Result<()> {
     let lost = |why: String| SessionError::Lost(why);
     let Some(flow) = Flow::builtin(FlowKind::Party.name()) else {
@@ -243,13 +244,16 @@ fn step_to(run: &RunContext<'_>, party: &Party, target: &str, tasks: &[Task]) ->
     if session.phase == target {
         return Ok(());
     }
-    let way = flow
-        .path(&session.phase, target)
-        .ok_or_else(|| lost(format!("no way leads from {} to {target}", session.phase)))?;
+    let way = flow.path(&session.phase, target).ok_or_else(|| {
+        lost(format!(
+            "there is no path from {} to {target}",
+            session.phase
+        ))
+    })?;
     let mut at = session.phase;
     for next in way {
         if at == "PLANNING" && !analysis(run.state()).is_empty() {
-            // A run whose stages are the engine's enters this phase before its leader has looked at anything.
+            // In a run of another flow, this phase is entered before the leader has looked at anything.
             add_finding(run, party, "ANALYZING", tasks)?;
         }
         add_finding(run, party, &at, tasks)?;
@@ -262,13 +266,13 @@ fn step_to(run: &RunContext<'_>, party: &Party, target: &str, tasks: &[Task]) ->
     Ok(())
 }
 
-/// Writes down what a phase found, unless that stands there already. Each round finds something of its own.
+/// Writes the finding of a phase, unless it exists already. Each round has its own.
 fn add_finding(run: &RunContext<'_>, party: &Party, state: &str, tasks: &[Task]) -> Result<()> {
     let Ok(phase) = Phase::of(state) else {
         return Ok(());
     };
     let (text, author) = finding(state, run.spec(), run.state(), tasks);
-    // As it is written down, so that it is known again.
+    // The text is compared in its redacted form, in which it is stored.
     let text = redact(&text);
     let known = party.finding_texts()?;
     if !known.iter().any(|(_, known)| known.trim() == text.trim()) {
@@ -277,8 +281,8 @@ fn add_finding(run: &RunContext<'_>, party: &Party, state: &str, tasks: &[Task])
     Ok(())
 }
 
-/// Returns how a task looks as a ticket. One that will never be done is blocked; what failed and somebody else has done since
-/// is no work any more.
+/// Returns the ticket of a task. A task that will never be done is blocked; a failed one that another task has replaced
+/// is closed.
 fn ticket(task: &Task, is_hopeless: bool) -> TaskTicket {
     let status = match task.status() {
         _ if is_hopeless => TicketStatus::Blocked,
@@ -300,13 +304,13 @@ fn ticket(task: &Task, is_hopeless: bool) -> TaskTicket {
     }
 }
 
-/// Returns the name under which the leader's words about a phase are kept: its own for each time that the phase was entered.
+/// Returns the key of the leader's note about a phase: a separate one for each time that the phase was entered.
 pub(super) fn phase_key(state: &RunState, phase: &str) -> String {
     let times = state.phases.iter().filter(|entered| entered.phase == phase);
     format!("{}@{}", phase.to_lowercase(), times.count())
 }
 
-/// Returns what a phase found, and who says so.
+/// Returns the finding of a phase, and its author.
 fn finding(
     phase: &str,
     spec: &RunSpec,
@@ -354,8 +358,7 @@ fn finding(
     (text, author)
 }
 
-/// Returns what the leader found out before it planned, with what it takes for granted and what could go wrong; empty when it
-/// said nothing of that.
+/// Returns the leader's analysis, with its assumptions and the risks; empty when there is none.
 fn analysis(state: &RunState) -> String {
     let Some(plan) = state.planning.last().map(|last| &last.proposed.plan) else {
         return String::new();
@@ -383,7 +386,7 @@ fn analysis(state: &RunState) -> String {
     text
 }
 
-/// Returns the tasks with who does them, what they wait for, and when they are done.
+/// Returns the tasks with their owners, dependencies and acceptance criteria.
 fn planned(tasks: &[Task]) -> String {
     let mut text = String::new();
     for task in tasks {
@@ -403,7 +406,7 @@ fn planned(tasks: &[Task]) -> String {
     text
 }
 
-/// Returns what each task came to, in the words of whoever did it.
+/// Returns the result of each task, in its worker's words.
 fn done(tasks: &[Task]) -> String {
     let mut text = String::new();
     for task in tasks {
@@ -434,7 +437,7 @@ fn done(tasks: &[Task]) -> String {
     text
 }
 
-/// Returns what the reviewer of the merged work found, with everything that was said about it.
+/// Returns the findings of the reviewer of the merged work, with all details.
 fn review_finding(state: &RunState) -> String {
     let head = state.head.as_deref().unwrap_or_default();
     let Some(review) = state.review_of(head).and_then(ReviewState::finished) else {

@@ -1,4 +1,4 @@
-//! Tells what is left to do, from the tasks alone.
+//! Determines from the tasks alone what is left to do.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,24 +11,24 @@ pub(super) fn root(task: &Task) -> TaskId {
     task.resolves().unwrap_or_else(|| task.id().clone())
 }
 
-/// Returns whether a task was done and its work is not where others begin. A task that somebody added to the run by hand has no note
-/// about that, but a commit.
+/// Returns whether a task is done but its work is not merged yet. A task that was added to the run by hand has no mark,
+/// but a commit.
 pub(super) fn waits_for_merge(task: &Task) -> bool {
     let unnoted = || task.merge_mark().is_none() && task.commit().is_some();
     task.is_done() && (task.is_unmerged() || unnoted())
 }
 
-/// Returns whether a task changed what it had not reserved.
+/// Returns whether a task changed files that it had not reserved.
 pub(super) fn needs_review(task: &Task) -> bool {
     task.result().is_some_and(|result| result.needs_review)
 }
 
-/// The tasks that resolve conflicts, by the task whose work they bring in. A host asks for them for every task, so they are collected
-/// once instead of being looked for among all tasks each time.
+/// The tasks that resolve conflicts, by the task with the conflict. A host needs them for every task, so they are
+/// collected once instead of searching all tasks each time.
 pub(super) struct Resolutions<'t>(BTreeMap<TaskId, Vec<&'t Task>>);
 
 impl<'t> Resolutions<'t> {
-    /// Collects those among these tasks.
+    /// Collects the resolutions among these tasks.
     pub(super) fn among(tasks: &'t [Task]) -> Self {
         let mut found: BTreeMap<TaskId, Vec<&Task>> = BTreeMap::new();
         for task in tasks {
@@ -44,7 +44,7 @@ impl<'t> Resolutions<'t> {
         self.0.get(&root(task)).map_or(&[], Vec::as_slice)
     }
 
-    /// Returns whether a later task has taken over what this one was to bring.
+    /// Returns whether a later resolution has replaced this task.
     pub(super) fn supersede(&self, task: &Task) -> bool {
         let number = task.id().number();
         self.of(task)
@@ -53,7 +53,7 @@ impl<'t> Resolutions<'t> {
     }
 }
 
-/// Returns the tasks whose work is to be merged now, in the order of their numbers, but none before one that it waited for.
+/// Returns the tasks whose work can be merged now, in the order of their numbers, but none before its dependencies.
 pub(super) fn to_merge(tasks: &[Task]) -> Vec<&Task> {
     let resolutions = Resolutions::among(tasks);
     let mut waiting: Vec<&Task> = tasks
@@ -64,7 +64,7 @@ pub(super) fn to_merge(tasks: &[Task]) -> Vec<&Task> {
     let mut ordered = Vec::new();
     while !waiting.is_empty() {
         let is_free = |task: &&Task| !task.blocked_by().iter().any(|id| left.contains(id));
-        // Tasks that wait for each other were edited by hand; then their numbers decide.
+        // A cycle can only come from editing by hand; then the numbers decide.
         let next = waiting.remove(waiting.iter().position(is_free).unwrap_or(0));
         left.remove(next.id());
         ordered.push(next);
@@ -72,7 +72,7 @@ pub(super) fn to_merge(tasks: &[Task]) -> Vec<&Task> {
     ordered
 }
 
-/// Returns the finished tasks whose work could not be merged: a run that only merges has given them up.
+/// Returns the finished tasks whose work could not be merged: a run that only merges gives them up.
 pub(super) fn not_merged(tasks: &[Task]) -> Vec<&Task> {
     let is_lost =
         |task: &&Task| task.is_failed() && task.commit().is_some() && task.resolves().is_none();
@@ -95,13 +95,13 @@ pub(super) fn not_merged_words(tasks: &[Task]) -> Option<Wording> {
     (!words.is_empty()).then(|| Wording::joined(&words, "; "))
 }
 
-/// Returns whether something of these tasks waits to be merged, or could not be.
+/// Returns whether any work of these tasks waits to be merged, or could not be merged.
 pub fn has_work_to_merge(tasks: &[Task]) -> bool {
     !to_merge(tasks).is_empty() || !not_merged(tasks).is_empty()
 }
 
-/// Returns the tasks that will never be done: they failed for good, or wait for one that did. A resolution that failed and was asked
-/// for again is somebody else's now.
+/// Returns the tasks that will never be done: they failed for good, or depend on one that did or that was deleted. A
+/// failed resolution that a later one replaces does not count.
 pub(super) fn hopeless(tasks: &[Task]) -> BTreeSet<TaskId> {
     let known: BTreeSet<&TaskId> = tasks.iter().map(Task::id).collect();
     let resolutions = Resolutions::among(tasks);
@@ -109,7 +109,7 @@ pub(super) fn hopeless(tasks: &[Task]) -> BTreeSet<TaskId> {
         .iter()
         .filter(|task| task.is_failed() && task.merge_mark() != Some(MergeMark::NotChosen))
         .filter(|task| match task.resolves() {
-            // A conflict of work that nobody wants any more is none.
+            // If the task with the conflict was deleted, its resolution no longer matters.
             Some(root) => known.contains(&root) && !resolutions.supersede(task),
             None => true,
         })
@@ -132,7 +132,7 @@ pub(super) fn hopeless(tasks: &[Task]) -> BTreeSet<TaskId> {
     }
 }
 
-/// Returns the results of which one is still to be chosen, those of tasks that failed included.
+/// Returns the results of which one is still to be chosen, including those of failed tasks.
 pub(super) fn candidates(tasks: &[Task]) -> Vec<&Task> {
     tasks
         .iter()
@@ -140,7 +140,7 @@ pub(super) fn candidates(tasks: &[Task]) -> Vec<&Task> {
         .collect()
 }
 
-/// Returns the tasks that somebody still has to do something about.
+/// Returns the tasks that still have to be done or merged.
 pub(super) fn open(tasks: &[Task]) -> Vec<&Task> {
     let hopeless = hopeless(tasks);
     tasks
@@ -150,7 +150,7 @@ pub(super) fn open(tasks: &[Task]) -> Vec<&Task> {
         .collect()
 }
 
-/// Returns a task of which a run has noted this under `metadata.teamster`; one with the note `failed` has failed for good.
+/// Returns a task with these notes under `metadata.teamster`; with the note `failed` it has failed for good.
 #[cfg(test)]
 pub(super) fn example(
     number: u64,

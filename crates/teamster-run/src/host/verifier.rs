@@ -1,4 +1,4 @@
-//! Runs the checks: on the base before anybody works, and on the merged work.
+//! Runs the checks: on the base before the work begins, and on the merged work.
 
 use std::collections::BTreeSet;
 
@@ -19,23 +19,24 @@ use super::task_progress::to_merge;
 use super::{HostCommand, Result, RunError};
 use crate::verify::{CheckPlace, CheckRunner, compare_with_base};
 
-/// So much of what a check printed goes into the task that is to mend it.
+/// The number of characters of a check's output in the task that fixes it.
 const SHOWN: usize = 7_000;
 
-/// Finds out whether the merged work holds.
+/// Runs the checks on the merged work.
 #[derive(Debug, Default)]
 pub(super) struct Verifier {
-    /// Checks that this host has run since the stage was entered. Without commits nothing else tells what they saw.
+    /// The checks that this host has run since the stage was entered. Without commits nothing else identifies what they
+    /// checked.
     checked_here: BTreeSet<String>,
 }
 
 impl Verifier {
-    /// Notes that a stage was entered: what was checked before it is no longer known to hold.
+    /// Notes that a stage was entered: earlier results are no longer known to be valid.
     pub(super) fn stage_entered(&mut self) {
         self.checked_here.clear();
     }
 
-    /// Runs the checks where the work begins, each once; returns whether that is done.
+    /// Runs the checks on the base, each once; returns whether all have run.
     pub(super) fn check_base(
         &mut self,
         run: &mut RunContext<'_>,
@@ -63,7 +64,7 @@ impl Verifier {
         Ok(true)
     }
 
-    /// Runs the checks on the result of one task by itself, each once; returns whether that is done.
+    /// Runs the checks on the result of one task alone, each once; returns whether all have run.
     pub(super) fn check_candidate(
         &mut self,
         run: &mut RunContext<'_>,
@@ -91,7 +92,7 @@ impl Verifier {
         Ok(true)
     }
 
-    /// Runs the checks that are due on the merged work, and returns what follows from them.
+    /// Runs the missing checks on the merged work, and returns the next commands.
     pub(super) fn step(
         &mut self,
         run: &mut RunContext<'_>,
@@ -133,7 +134,7 @@ impl Verifier {
         ))
     }
 
-    /// Runs one check and records what it says; returns false when somebody did not want to wait for its end.
+    /// Runs one check and records its result; returns false when it was stopped on request.
     fn check(
         &mut self,
         run: &mut RunContext<'_>,
@@ -208,7 +209,8 @@ impl Verifier {
     }
 }
 
-/// Returns what follows from the checks of the merged work: a review and then the gate, tasks that fix what the team broke, or the end.
+/// Returns the commands after the checks of the merged work: a review and then the gate, tasks that fix failures, or
+/// the end.
 fn after_checks(
     spec: &RunSpec,
     state: &RunState,
@@ -258,7 +260,7 @@ fn after_checks(
             commit: commit.to_owned(),
             is_target: report.missed_targets.contains(&checked),
         };
-        // A host that was killed half-way has made some of them already.
+        // A host that was killed half-way has created some of them already.
         if !tasks.iter().any(|task| task.fix().as_ref() == Some(&fix)) {
             commands.push(HostCommand::add_task(fixing(checked, fix)));
         }
@@ -268,8 +270,7 @@ fn after_checks(
     commands
 }
 
-/// Makes a tree usable for a check, if the user accepts at this moment what that takes; returns false when somebody did not
-/// want to wait for its end.
+/// Runs the setup of a worktree for checks, if the user accepts it now; returns false when it was stopped on request.
 fn ready_for_checks(run: &mut RunContext<'_>, tree: &CheckTree) -> Result<bool> {
     let setup = run.env().trust.worktree_setup()?;
     let made = run.in_background(move |background| {
@@ -283,7 +284,7 @@ fn ready_for_checks(run: &mut RunContext<'_>, tree: &CheckTree) -> Result<bool> 
     }
 }
 
-/// Returns the task to fix what a check finds.
+/// Returns the task to fix a failed check.
 fn fixing(checked: &Checked, fix: TaskFix) -> NewTask {
     let since = if fix.is_target {
         "it failed before the work began, and to make it pass is what the work is for"

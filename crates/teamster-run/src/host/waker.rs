@@ -1,4 +1,4 @@
-//! Wakes the leader for what needs a decision, and applies what it decides.
+//! Wakes the leader when a decision is needed, and applies its decisions.
 //!
 //! ```text
 //! tasks, questions, messages, a review, the gate ─▶ reasons ─▶ one turn ─▶ actions ─▶ one transaction with `leader.acted`
@@ -6,10 +6,10 @@
 //!                                                      └─ no leader, or not this time ─▶ what the engine does by itself
 //! ```
 //!
-//! While the team works, the leader thinks in the background: workers, merges and health go on, and only the end of the work
-//! waits for it. What it was woken for is in the journal, so a reason is dealt with once, whoever hosts the run. A host that
-//! is killed before the transaction leaves its reasons as they were, and the next one wakes the leader again; one that is
-//! killed after it has nothing left to do.
+//! While the team works, the leader thinks in the background: workers, merges and supervision continue, and only the
+//! end of the stage waits for it. The reasons for waking it are journalled, so each reason is handled once, whichever
+//! host runs. If a host is killed before the transaction, its reasons remain open, and the next one wakes the leader
+//! again; if it is killed after it, nothing is left to do.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -42,30 +42,30 @@ use crate::leader::actions::{
     LeaderActions, LeaderReply, OpenFinding, OpenQuestion, TeamFacts, schema,
 };
 
-/// After so many wakes in a row that came to nothing it is not woken again.
+/// The number of failed wakes in a row after which the leader is not woken again.
 const MOST_FAILURES: u32 = 3;
 /// How often the leader is asked again when the store refuses what it decided.
 const AGAIN: usize = 1;
-/// The number of characters of one text that the leader is shown.
+/// The number of characters of one quoted text in the prompt.
 const WORDS: usize = 4_000;
-/// The number of characters of a subject, and of what a member can do.
+/// The number of characters of a subject, and of a member's capabilities.
 const LINE: usize = 160;
-/// The number of characters of a task's description, and of what the leader found out when it planned.
+/// The number of characters of a task's description, and of the leader's own analysis.
 const DESCRIPTION: usize = 1_000;
 const ANALYSIS: usize = 4_000;
 /// The number of findings that the leader decides about at once, the worst first.
 const MOST_FINDINGS: usize = 30;
-/// The number of characters of one finding that the leader is shown.
+/// The number of characters of one finding in the prompt.
 const FINDING: usize = 1_000;
-/// The longest description of a task that settles findings, in characters.
+/// The longest description of a task that fixes findings, in characters.
 const LONGEST_DESCRIPTION: usize = 20_000;
 
-/// What the leader of a run may use.
+/// The limits of the leader of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeaderBounds {
-    /// How often it is woken at most.
+    /// How often it may be woken.
     pub max_wakes: u32,
-    /// How much of each budget it may use, in percent.
+    /// The share of each budget that it may use, in percent.
     pub budget_share: u32,
 }
 
@@ -78,33 +78,33 @@ impl Default for LeaderBounds {
     }
 }
 
-/// What came of looking whether the leader is needed.
+/// The result of a step of the waker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WakeStep {
-    /// Nothing needs it.
+    /// No decision is needed.
     Idle,
-    /// Something has changed, by the leader or without it.
+    /// The state has changed, with or without the leader.
     Changed,
-    /// The leader thinks; nothing may end before it is done.
+    /// The leader is thinking; the stage must not end before it is done.
     Thinking,
 }
 
 /// Decides when the leader is woken, and what happens without it.
 #[derive(Default)]
 pub(super) struct LeaderWaker {
-    /// Messages that the person at the observer was told about.
+    /// Unread messages that were reported to the person at the observer.
     told: BTreeSet<WakeReason>,
-    /// The turn that the leader makes at this moment.
+    /// The present turn of the leader.
     wake: Option<WakeUnderWay>,
 }
 
-/// A reason to wake the leader, with what it is told about it.
+/// A reason to wake the leader, with its details.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Wake {
     reason: WakeReason,
-    /// Why it is asked, as the rest of a sentence.
+    /// Why it is woken, as the rest of a sentence.
     why: String,
-    /// The words that it is about.
+    /// The quotations that it is about.
     said: Vec<Said>,
 }
 
@@ -123,7 +123,7 @@ struct Triage {
     findings: Vec<ReviewFinding>,
 }
 
-/// What the leader is asked at once.
+/// Everything that the leader is asked in one turn.
 #[derive(Clone, Debug)]
 struct WakeRequest {
     wakes: Vec<Wake>,
@@ -132,7 +132,7 @@ struct WakeRequest {
     again: usize,
 }
 
-/// A turn of the leader that is under way.
+/// A turn of the leader in progress.
 struct WakeUnderWay {
     number: u32,
     request: WakeRequest,
@@ -140,7 +140,7 @@ struct WakeUnderWay {
 }
 
 impl LeaderWaker {
-    /// Wakes the leader when something needs its decision, takes in what it has decided, or does what happens without one.
+    /// Wakes the leader when a decision is needed, applies its decision, or continues without it.
     pub(super) fn step(
         &mut self,
         run: &mut RunContext<'_>,
@@ -171,12 +171,12 @@ impl LeaderWaker {
         Ok(!run.must_stop() && !reasons(run, tasks)?.is_empty())
     }
 
-    /// Returns whether the leader has ended its turn and nobody has looked at it.
+    /// Returns whether the leader has ended its turn and the result was not processed yet.
     pub(super) fn has_news(&self) -> bool {
         self.wake.as_ref().is_some_and(|wake| wake.turn.has_ended())
     }
 
-    /// Ends the turn that is under way, because the run ends. The next host asks again.
+    /// Ends the present turn because the run ends. The next host asks again.
     pub(super) fn stop(&mut self, run: &mut RunContext<'_>) -> Result<()> {
         let Some(wake) = self.wake.take() else {
             return Ok(());
@@ -188,7 +188,7 @@ impl LeaderWaker {
         Ok(())
     }
 
-    /// Ends the turn that is under way because a person stops the run, and passes on to the person what workers still ask.
+    /// Ends the present turn because a person stops the run, and forwards the workers' open questions to the person.
     pub(super) fn pass_on(&mut self, run: &mut RunContext<'_>) -> Result<()> {
         self.stop(run)?;
         let asked: Vec<QuestionId> = for_leader(run).map(|question| question.id).collect();
@@ -198,11 +198,11 @@ impl LeaderWaker {
         Ok(())
     }
 
-    /// Asks a person about blocked tasks; gives them up where nobody is there to ask.
+    /// Forwards the questions for the leader to a person; gives up blocked tasks where no person can be asked.
     fn go_on_without(&mut self, run: &mut RunContext<'_>, tasks: &[Task]) -> Result<WakeStep> {
         let can_ask = run.can_ask_person();
         let mut changed = false;
-        // A blocked task is given up where no person can be asked.
+        // Without a person, the questions of blocked tasks are not forwarded: the tasks are given up below.
         let unanswered: Vec<QuestionId> = to_leader(run)
             .filter(|question| can_ask || question.kind != QuestionKind::Blocked)
             .map(|question| question.id)
@@ -238,20 +238,20 @@ impl LeaderWaker {
         Ok(WakeStep::Idle)
     }
 
-    /// Tells the person that nobody reads what they wrote to the leader.
+    /// Tells the person that their messages to the leader are not read.
     fn tell_unread_messages(&mut self, run: &mut RunContext<'_>) {
         let mut unread = of_messages(run);
         unread.retain(|wake| !is_handled(run, &wake.reason));
         for wake in unread {
             if self.told.insert(wake.reason) {
                 let why = Phrase::from(why_not(run));
-                run.say(&format!("nobody reads your message to the leader: {why}"));
+                run.say(&format!("your message to the leader is not read: {why}"));
             }
         }
     }
 }
 
-/// Returns what needs the leader's decision now; nothing when it may not be woken.
+/// Returns the open reasons to wake the leader; none when it may not be woken.
 fn reasons(run: &RunContext<'_>, tasks: &[Task]) -> Result<Vec<Wake>> {
     if !may_wake(run) {
         return Ok(Vec::new());
@@ -263,8 +263,8 @@ fn reasons(run: &RunContext<'_>, tasks: &[Task]) -> Result<Vec<Wake>> {
     Ok(wakes)
 }
 
-/// Wakes the leader for the words of a person at the gate. Returns whether it was woken now; it is not woken twice for the
-/// same gate.
+/// Wakes the leader for a revision that a person asks for at the gate. Returns whether it was woken now; it is not
+/// woken twice for the same gate.
 pub(super) fn wake_for_revision(
     run: &mut RunContext<'_>,
     guard: &IntegrationGuard,
@@ -281,8 +281,8 @@ pub(super) fn wake_for_revision(
     Ok(true)
 }
 
-/// Wakes the leader because the work of a phase is done, which ends with what the leader says about it. Returns whether it was
-/// woken now; it is not woken twice for the same reason.
+/// Wakes the leader because the work of a phase is done; its note completes the phase. Returns whether it was woken
+/// now; it is not woken twice for the same reason.
 pub(super) fn wake_for_phase(
     run: &mut RunContext<'_>,
     guard: &IntegrationGuard,
@@ -305,7 +305,7 @@ pub(super) fn wake_for_phase(
     Ok(true)
 }
 
-/// Returns what each task came to, in the words of whoever did it.
+/// Returns the result of each task, in its worker's words.
 fn results(tasks: &[Task]) -> String {
     let lines = tasks.iter().map(|task| {
         let result = task.result().unwrap_or_default();
@@ -321,8 +321,8 @@ fn results(tasks: &[Task]) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// Lets the leader decide what becomes of the findings of a review, once for each commit. Returns false when somebody did not
-/// want to wait for the end of it.
+/// Lets the leader decide about the findings of a review, once for each commit. Returns false when it was stopped on
+/// request.
 pub(super) fn wake_for_findings(
     run: &mut RunContext<'_>,
     guard: &IntegrationGuard,
@@ -388,7 +388,7 @@ fn is_handled(run: &RunContext<'_>, reason: &WakeReason) -> bool {
     run.state().leader.handled.contains(reason)
 }
 
-/// Returns whether there is a leader, and it may be woken once more.
+/// Returns whether there is a leader, and it may be woken again.
 fn may_wake(run: &RunContext<'_>) -> bool {
     let leader = &run.state().leader;
     run.spec().leading_agent().is_some()
@@ -398,7 +398,7 @@ fn may_wake(run: &RunContext<'_>) -> bool {
         && run.exhausted().is_none()
 }
 
-/// Returns why the leader is not asked, as a sentence without its end.
+/// Returns why the leader is not asked.
 fn why_not(run: &RunContext<'_>) -> PhraseCode {
     let leader = &run.state().leader;
     if run.spec().leading_agent().is_none() {
@@ -412,7 +412,8 @@ fn why_not(run: &RunContext<'_>) -> PhraseCode {
     }
 }
 
-/// Returns whether the leader has used less than its part of each budget. What its client does not tell counts as nothing.
+/// Returns whether the leader has used less than its share of each budget. Costs that its client does not report count
+/// as zero.
 #[allow(
     clippy::cast_precision_loss,
     reason = "a limit of tokens is far below what a float tells apart"
@@ -438,7 +439,7 @@ fn has_share(run: &RunContext<'_>) -> bool {
     used.into_iter().all(is_left)
 }
 
-/// Returns how long the leader may think before its part of the run's time is used up.
+/// Returns how long the leader may think before its share of the run's time is used up.
 fn time_left(run: &RunContext<'_>) -> Option<Duration> {
     let minutes = run.spec().budget.minutes?;
     let seconds = minutes * 60.0 * f64::from(run.env().leader.budget_share) / 100.0;
@@ -446,7 +447,7 @@ fn time_left(run: &RunContext<'_>) -> Option<Duration> {
     Some(share.saturating_sub(run.state().leader.thought))
 }
 
-/// Returns the reason that a blocked task is.
+/// Returns the reason for a blocked task.
 fn of_block(id: &TaskId, at: i64) -> WakeReason {
     WakeReason::new(WakeKind::Question, format!("{id}@{at}"))
 }
@@ -456,8 +457,8 @@ fn question_of(id: &TaskId) -> String {
     format!("task-{id}")
 }
 
-/// Returns what tasks need a decision: those that wait for an answer, those that failed for good, and those that fail again
-/// and again for the same reason.
+/// Returns the reasons from tasks: those that wait for an answer, those that failed for good, and those that fail
+/// repeatedly for the same cause.
 fn of_tasks(run: &RunContext<'_>, tasks: &[Task]) -> Result<Vec<Wake>> {
     let mut wakes = Vec::new();
     for task in tasks {
@@ -474,7 +475,7 @@ fn of_tasks(run: &RunContext<'_>, tasks: &[Task]) -> Result<Vec<Wake>> {
                 &block.reason,
             ));
         }
-        // What a resolution came to is told with the task whose work it was to bring in.
+        // The failure of a resolution is reported with the task that has the conflict.
         let is_of_many = matches!(
             task.merge_mark(),
             Some(MergeMark::Candidate | MergeMark::NotChosen)
@@ -491,7 +492,7 @@ fn of_tasks(run: &RunContext<'_>, tasks: &[Task]) -> Result<Vec<Wake>> {
     Ok(wakes)
 }
 
-/// Returns the reason that a task is which failed for good.
+/// Returns the reason for a task that failed for good.
 fn of_failed(run: &RunContext<'_>, id: &TaskId) -> Result<Wake> {
     let failure = run.store().failure(run.team(), id)?;
     let at = failure
@@ -502,7 +503,7 @@ fn of_failed(run: &RunContext<'_>, id: &TaskId) -> Result<Wake> {
         .unwrap_or_default();
     let mut conflicts = run.state().conflicts.iter();
     let (kind, why) = if conflicts.any(|(of, _)| of == id) {
-        let why = format!("nobody could resolve the conflict of task {id}");
+        let why = format!("the conflict of task {id} could not be resolved");
         (WakeKind::Conflict, why)
     } else {
         (WakeKind::Failure, format!("task {id} failed for good"))
@@ -512,7 +513,7 @@ fn of_failed(run: &RunContext<'_>, id: &TaskId) -> Result<Wake> {
     Ok(Wake::new(reason, why, from, &error))
 }
 
-/// Returns the reason that a task is which failed twice in a row for the same reason, and will be tried again.
+/// Returns the reason for a task that failed at least twice in a row for the same cause, and will be tried again.
 fn of_repeated(run: &RunContext<'_>, id: &TaskId) -> Option<Wake> {
     let failures = run.state().failures.get(id);
     let failure = failures.filter(|failure| failure.times > 1)?;
@@ -525,7 +526,7 @@ fn of_repeated(run: &RunContext<'_>, id: &TaskId) -> Option<Wake> {
     Some(Wake::new(reason, why, from, &failure.reason))
 }
 
-/// Returns what workers ask the leader.
+/// Returns the reasons from the workers' questions to the leader.
 fn of_questions(run: &RunContext<'_>) -> Vec<Wake> {
     for_leader(run)
         .map(|question| {
@@ -553,18 +554,18 @@ fn of_questions(run: &RunContext<'_>) -> Vec<Wake> {
         .collect()
 }
 
-/// Returns the open questions that the leader is to answer.
+/// Returns the open questions to the leader.
 fn to_leader<'a>(run: &'a RunContext<'_>) -> impl Iterator<Item = &'a Question> {
     let open = run.state().questions.open();
     open.filter(|question| question.to == Addressee::Leader && question.kind != QuestionKind::Plan)
 }
 
-/// Returns those of them that are no blocked tasks: these are told by the tasks themselves.
+/// Returns the open questions to the leader except those of blocked tasks, which are reported with the tasks.
 fn for_leader<'a>(run: &'a RunContext<'_>) -> impl Iterator<Item = &'a Question> {
     to_leader(run).filter(|question| question.kind != QuestionKind::Blocked)
 }
 
-/// Returns the question of the worker of a blocked task, by the word under which the leader answers it.
+/// Returns the question of the worker of a blocked task, by the id under which the leader answers it.
 fn blocked_question(run: &RunContext<'_>, word: &str) -> Option<QuestionId> {
     let is_its = |question: &&Question| {
         let task = question.task.as_ref();
@@ -573,7 +574,7 @@ fn blocked_question(run: &RunContext<'_>, word: &str) -> Option<QuestionId> {
     run.state().questions.open().find(is_its).map(|it| it.id)
 }
 
-/// Returns what people wrote to the leader.
+/// Returns the reasons from people's messages to the leader.
 fn of_messages(run: &RunContext<'_>) -> Vec<Wake> {
     let messages = run.state().leader.messages.iter();
     messages
@@ -585,7 +586,7 @@ fn of_messages(run: &RunContext<'_>) -> Vec<Wake> {
         .collect()
 }
 
-/// Returns whether nothing can be done before somebody answers.
+/// Returns whether no task can continue before a question is answered.
 fn only_answers_help(tasks: &[Task]) -> bool {
     let still = open(tasks);
     let waits = |task: &&Task| {
@@ -608,7 +609,7 @@ impl WakeRequest {
     }
 }
 
-/// Lets the leader make a turn and waits for its end, where nothing else is to be done.
+/// Runs a turn of the leader and waits for its end, when there is nothing else to do.
 fn wake_now(
     run: &mut RunContext<'_>,
     guard: &IntegrationGuard,
@@ -622,7 +623,7 @@ fn wake_now(
     Ok(())
 }
 
-/// Begins a turn of the leader; returns `None` where it cannot be asked, which is then on record.
+/// Begins a turn of the leader; if it cannot be asked, records that and returns `None`.
 fn begin(
     run: &mut RunContext<'_>,
     guard: &IntegrationGuard,
@@ -655,8 +656,8 @@ fn begin(
 }
 
 impl WakeUnderWay {
-    /// Carries out what the leader has decided; returns the next turn where it is asked again. The agent must have ended, or
-    /// is waited for.
+    /// Applies the decision of the leader; returns the next turn if it is asked again. Waits for the agent if it has
+    /// not ended.
     fn settle(self, run: &mut RunContext<'_>, guard: &IntegrationGuard) -> Result<Option<Self>> {
         let Self {
             number,
@@ -670,7 +671,7 @@ impl WakeUnderWay {
                     run.read()?;
                     return Ok(None);
                 }
-                // Somebody was faster, such as a worker that took a task that was to be cancelled.
+                // The state changed meanwhile, for example because a worker took a task that should be cancelled.
                 Err(error) if is_refusal(&error) && request.again > 0 => {
                     request.again -= 1;
                     return begin(run, guard, request, Some(error.message));
@@ -695,10 +696,10 @@ fn is_refusal(error: &StoreError) -> bool {
     !error.busy && kinds.contains(&error.kind)
 }
 
-/// Records that a wake came to nothing, so that what happens without a leader happens.
+/// Records that a wake failed, so that the run continues without the leader's decision.
 fn fail(run: &mut RunContext<'_>, request: &WakeRequest, why: Phrase) -> Result<()> {
     if run.state().leader.open.is_empty() {
-        // It did not even come to a turn.
+        // The turn did not even begin.
         let woken = woken(run.state().leader.wakes + 1, request, None);
         run.journal(EventKind::LeaderWoken(LeaderWoken {
             launch: teamster_fs::random_hex(),
@@ -725,7 +726,7 @@ fn woken(wake: u32, request: &WakeRequest, refused: Option<String>) -> LeaderWok
     }
 }
 
-/// What the leader's answer is judged against, as it was when it was asked.
+/// The state of the team when the leader was asked, against which its answer is checked.
 struct TeamSnapshot {
     tasks: Vec<Task>,
     members: Vec<Member>,
@@ -776,7 +777,7 @@ impl TeamSnapshot {
     }
 }
 
-/// Asks the leader what is to be done.
+/// Asks the leader what to do.
 fn begin_turn(
     run: &mut RunContext<'_>,
     guard: &IntegrationGuard,
@@ -794,7 +795,7 @@ fn begin_turn(
     leader_turn::begin_wake(run, guard, woken, most, prompts, prompt, read)
 }
 
-/// Returns everything that the leader is told.
+/// Returns the facts for the leader's prompt.
 fn prompt(
     run: &RunContext<'_>,
     tasks: &[Task],
@@ -867,7 +868,7 @@ fn prompt(
     })
 }
 
-/// Returns how a task stands, as the rest of a sentence.
+/// Returns the state of a task, as the rest of a sentence.
 fn state_of(task: &Task, is_hopeless: bool) -> &'static str {
     match task.status() {
         _ if task.is_failed() => "failed for good",
@@ -881,7 +882,7 @@ fn state_of(task: &Task, is_hopeless: bool) -> &'static str {
     }
 }
 
-/// Returns the event that a person is to answer a question now.
+/// Returns the event that forwards a question to a person.
 fn forwarded(question: QuestionId, why: impl Into<Wording>) -> EventKind {
     let (reason, reason_codes) = why.into().into_parts();
     EventKind::QuestionForwarded(QuestionForwarded {
@@ -892,7 +893,7 @@ fn forwarded(question: QuestionId, why: impl Into<Wording>) -> EventKind {
     })
 }
 
-/// Does everything that the leader decided, together with the event that says so.
+/// Applies all decisions of the leader in one transaction with the event that records them.
 fn apply(
     run: &RunContext<'_>,
     guard: &IntegrationGuard,
@@ -943,9 +944,9 @@ fn apply(
                 if let Some(blocked) = blocked_question(run, &question) {
                     record(forwarded(blocked, Phrase::verbatim(&why)));
                 }
-                notes.push(format!("the person is to answer {question}: {why}"));
+                notes.push(format!("{question} goes to the person: {why}"));
             }
-            // The answer to the worker of a blocked task is among the changes.
+            // The answer to the worker of a blocked task is one of the changes.
             (Err(_), LeaderReply::Answer(_)) => {}
         }
     }
@@ -964,7 +965,7 @@ fn apply(
     Ok(())
 }
 
-/// Returns the description of a task that settles findings, and the note that it does.
+/// Returns the description of a task that fixes findings, and the note that links it to them.
 fn settling(
     run: &RunContext<'_>,
     triage: &Triage,
@@ -988,7 +989,7 @@ fn settling(
     (clip(description.trim(), LONGEST_DESCRIPTION), note)
 }
 
-/// Returns the event of a finding that the leader writes down.
+/// Returns the event of a finding that the leader reports.
 fn added(finding: ReviewFinding) -> FindingAdded {
     FindingAdded {
         severity: finding.severity,

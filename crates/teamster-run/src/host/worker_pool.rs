@@ -15,9 +15,9 @@ use super::context::RunContext;
 use super::{HostEnvironment, Result, RunError};
 use crate::observer::StopLevel;
 
-/// How often the supervisor looks for dead workers.
+/// The poll interval of the supervisor.
 const SUPERVISE_AGAIN: Duration = Duration::from_secs(2);
-/// How long workers may take to stop when the run cannot go on.
+/// How long workers may take to stop when the run cannot continue.
 const ERROR_DEADLINE: Duration = Duration::from_secs(15);
 
 /// The result of starting one worker.
@@ -26,7 +26,7 @@ pub(super) enum WorkerStart {
     New,
     /// A launch of the worker is on record, so the supervisor looks after it.
     Known {
-        /// An earlier host has asked it to stop: once it is gone, another takes its place.
+        /// Whether an earlier host has asked it to stop: once it has, another one is started.
         is_leaving: bool,
     },
     /// The worker could not be started, and why.
@@ -38,13 +38,13 @@ pub(super) struct WorkerPool<'a> {
     supervisor: Supervisor<'a>,
     /// Whether workers were started for the present stage.
     is_up: bool,
-    /// Whether this host has workers that it has not stopped again.
+    /// Whether this host has running workers that it has not asked to stop.
     is_supervised: bool,
     next_look: Instant,
 }
 
 impl<'a> WorkerPool<'a> {
-    /// Returns the pool of a team, with nobody started.
+    /// Returns the pool of a team, with no worker started.
     pub(super) fn new(env: &HostEnvironment<'a>, team: &TeamName, now: Instant) -> Self {
         Self {
             supervisor: Supervisor::new(
@@ -67,22 +67,22 @@ impl<'a> WorkerPool<'a> {
         self.is_up
     }
 
-    /// Returns whether this host has workers that it has not stopped again.
+    /// Returns whether this host has running workers that it has not asked to stop.
     pub(super) fn is_supervised(&self) -> bool {
         self.is_supervised
     }
 
-    /// Returns whether the supervisor will start a worker anew.
+    /// Returns whether the supervisor will restart a worker.
     pub(super) fn will_restart(&self) -> bool {
         self.supervisor.will_restart()
     }
 
-    /// Notes that a stage was entered, for which nobody was started yet.
+    /// Notes that a stage was entered for which no worker was started yet.
     pub(super) fn stage_entered(&mut self) {
         self.is_up = false;
     }
 
-    /// Notes that every member was started. While one of them is leaving, they are started again.
+    /// Notes that every member was started. While one of them is leaving, starting is repeated.
     pub(super) fn all_started(&mut self, is_leaving: bool) {
         self.is_up = !is_leaving;
         self.is_supervised = true;
@@ -100,7 +100,7 @@ impl<'a> WorkerPool<'a> {
             let is_leaving = !env.store.signals(team, &member.name)?.is_empty();
             return Ok(WorkerStart::Known { is_leaving });
         }
-        // A signal for an earlier worker of this name is not for the next.
+        // A signal for an earlier worker of this name does not apply to the new one.
         env.store.clear_signals(team, &member.name)?;
         let wanted = WorkerSpec {
             team: team.clone(),
@@ -113,7 +113,7 @@ impl<'a> WorkerPool<'a> {
             } else {
                 WorkerBackend::Process
             },
-            // Another machine may have to go on with what is done here.
+            // Another machine may have to continue the work of this one.
             repo: spec.repo.clone(),
         };
         Ok(match env.launcher.start(&wanted, 0) {
@@ -124,12 +124,12 @@ impl<'a> WorkerPool<'a> {
         })
     }
 
-    /// Returns whether the workers are to be looked after at this moment.
+    /// Returns whether it is time to supervise the workers.
     pub(super) fn is_due(&self, now: Instant) -> bool {
         now >= self.next_look
     }
 
-    /// Replaces dead and hung workers, and returns a sentence for each that something was found about.
+    /// Replaces dead and hung workers, and returns a sentence for each finding.
     pub(super) fn supervise(&mut self) -> Result<Vec<String>> {
         let found = self.supervisor.look()?.into_iter();
         let told = found.map(|found| match found {
@@ -137,17 +137,19 @@ impl<'a> WorkerPool<'a> {
                 format!("{worker} is {verdict}: {why}")
             }
             SupervisorFinding::Restarted(worker, times) => {
-                format!("{worker} is started anew ({times})")
+                format!("{worker} is restarted ({times})")
             }
             SupervisorFinding::NotRestarted(worker, why) => {
                 format!("{worker} cannot be started: {why}")
             }
-            SupervisorFinding::GivenUp(worker) => format!("{worker} ended too often and is left"),
+            SupervisorFinding::GivenUp(worker) => {
+                format!("{worker} ended too often and is not restarted")
+            }
         });
         Ok(told.collect())
     }
 
-    /// Notes when the workers were looked after.
+    /// Notes when the workers were supervised.
     pub(super) fn supervised(&mut self, now: Instant) {
         self.next_look = now + SUPERVISE_AGAIN;
     }
@@ -159,8 +161,8 @@ impl<'a> WorkerPool<'a> {
     }
 }
 
-/// Asks everyone to stop, as urgently as it is wanted, and returns who is still there and why. A stronger request ends the
-/// wait. Meanwhile the run is shown as it is.
+/// Asks all workers to stop, as urgently as requested, and returns those that are still alive and why. A more urgent
+/// request ends the wait. Meanwhile the run is shown.
 pub(super) fn stop(
     run: &mut RunContext<'_>,
     reason: &str,
@@ -181,8 +183,9 @@ pub(super) fn stop(
         .collect())
 }
 
-/// Stops everyone because the run cannot go on, and returns who is still there, in words. Where they cannot even be asked,
-/// because nothing can be written, they are ended; what they were doing is in their worktrees, and is taken up again.
+/// Stops all workers because the run cannot continue, and returns a sentence for each that is still alive. If they
+/// cannot be asked, because nothing can be written, their processes are ended; their work is in their worktrees, and is
+/// resumed from there.
 pub(super) fn stop_after_error(run: &mut RunContext<'_>) -> Vec<String> {
     let request = everyone(run, "the run cannot go on");
     with_coordinator(run, StopLevel::Drain, |shutdown| {
@@ -190,11 +193,12 @@ pub(super) fn stop_after_error(run: &mut RunContext<'_>) -> Vec<String> {
             Ok(ends) => {
                 let alive = ends.iter().filter(|end| end.how == EndKind::Alive);
                 alive
-                    .map(|end| format!("{} is still there: {}", end.worker, end.note))
+                    .map(|end| format!("{} is still running: {}", end.worker, end.note))
                     .collect()
             }
             Err(error) => {
-                let text = format!("the workers could not be asked to stop and are ended: {error}");
+                let text =
+                    format!("the workers could not be asked to stop and are killed: {error}");
                 (shutdown.tell)(&text);
                 shutdown.end_processes(&request)
             }
@@ -202,7 +206,7 @@ pub(super) fn stop_after_error(run: &mut RunContext<'_>) -> Vec<String> {
     })
 }
 
-/// Returns the request that everyone of the team stops.
+/// Returns the request that stops all workers of the team.
 fn everyone(run: &RunContext<'_>, reason: &str) -> ShutdownRequest {
     ShutdownRequest {
         team: run.team().clone(),
@@ -215,7 +219,7 @@ fn everyone(run: &RunContext<'_>, reason: &str) -> ShutdownRequest {
     }
 }
 
-/// Lets workers be stopped while the run is shown; a request above `level` ends the wait.
+/// Stops workers with a shutdown coordinator while the run is shown; a request above `level` ends the wait.
 fn with_coordinator<T>(
     run: &mut RunContext<'_>,
     level: StopLevel,
@@ -245,7 +249,7 @@ fn with_coordinator<T>(
 /// Returns the error of a run whose workers do not stop.
 pub(super) fn still_alive(alive: &[String]) -> RunError {
     RunError::refused(
-        format!("somebody is still there: {}", alive.join(", ")),
+        format!("these workers did not stop: {}", alive.join(", ")),
         "`teamster shutdown --force` ends them; then `teamster run --resume TEAM`",
     )
 }

@@ -1,7 +1,8 @@
-//! What a leader answers when it was woken: a list of actions, which are taken together or not at all.
+//! The answer of a leader that was woken: a list of actions, which are applied together or not at all.
 //!
-//! An answer is untrusted text. [`LeaderActions::read`] finds the list in it, and judges every action against what is the
-//! case in the team; what is wrong with any of them is told to the leader once, and then nothing of the answer is done.
+//! An answer is untrusted text. [`LeaderActions::read`] finds the list in it, and checks every action against the
+//! present state of the team. Faults are reported to the leader, which is asked once more; an answer with a fault is
+//! not applied.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,7 +26,7 @@ use crate::review::check_finding;
 const MOST_ACTIONS: usize = 50;
 /// The most acceptance criteria of a task, and the longest one in characters.
 const CRITERIA: (usize, usize) = (20, 500);
-/// The sender of what a leader says.
+/// The name under which the leader sends messages.
 const LEAD: &str = "lead";
 /// The key of the list in an answer.
 const ACTIONS: &str = "actions";
@@ -162,25 +163,25 @@ pub fn schema() -> Value {
     json!(schemars::schema_for!(ActionList))
 }
 
-/// A question that waits for somebody's words.
+/// A question that waits for an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenQuestion {
     /// Its id, such as `q17`.
     pub id: String,
-    /// The task that cannot go on without an answer, where the question is that.
+    /// The task that cannot continue without the answer, if there is one.
     pub blocks: Option<TaskId>,
 }
 
-/// A finding of a review that the leader decides about.
+/// A review finding that the leader decides about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenFinding {
     /// Its id, such as `f1`.
     pub id: String,
-    /// Whether it is fixed unless the leader says otherwise.
+    /// Whether it is fixed unless the leader decides otherwise.
     pub needs_fix: bool,
 }
 
-/// What the actions of a leader are judged against.
+/// The facts that the actions of a leader are checked against.
 #[derive(Clone, Copy, Debug)]
 pub struct TeamFacts<'a> {
     /// Every task of the team.
@@ -195,7 +196,7 @@ pub struct TeamFacts<'a> {
     pub most_new: usize,
 }
 
-/// What a leader answered to a question.
+/// The reply of a leader to a question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LeaderReply {
     /// The answer.
@@ -204,20 +205,21 @@ pub enum LeaderReply {
     AskPerson(String),
 }
 
-/// Actions of a leader that can all be taken.
+/// Actions of a leader that can all be applied.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LeaderActions {
-    /// Changes of tasks, and messages. They are made together.
+    /// Changes of tasks, and messages. They are applied together.
     pub changes: TeamChanges,
     /// Replies to questions, by the id of each.
     pub replies: Vec<(String, LeaderReply)>,
     /// Tasks that were cancelled, with the reason.
     pub cancelled: Vec<(TaskId, String)>,
-    /// What the leader itself found.
+    /// Findings of the leader itself.
     pub findings: Vec<ReviewFinding>,
-    /// The findings of a review that new tasks settle, by the places of both, each counted from 0.
+    /// The review findings that new tasks settle: the index of each task with the indexes of its findings, counted from
+    /// 0.
     pub settles: Vec<(usize, Vec<usize>)>,
-    /// The findings of a review that are not fixed, by their places, counted from 0; and why.
+    /// The review findings that are not fixed, by their index, counted from 0; and why.
     pub dismissed: Vec<(usize, String)>,
     /// Notes for the report.
     pub notes: Vec<String>,
@@ -259,18 +261,18 @@ impl LeaderActions {
     }
 }
 
-/// Takes actions one by one and collects what is wrong with them.
+/// Takes actions one by one and collects their faults.
 struct Judge<'a> {
     facts: &'a TeamFacts<'a>,
     found: LeaderActions,
     faults: Vec<String>,
-    /// The number of the action that is judged.
+    /// The number of the action that is being checked.
     place: usize,
-    /// Labels of new tasks, and the places of those.
+    /// The labels of new tasks, with their indexes.
     labels: BTreeMap<String, usize>,
-    /// What each new task waits for, by its words, until every label is known.
+    /// The dependencies of each new task as they were written, until every label is known.
     waits: Vec<(usize, usize, Vec<String>)>,
-    /// Tasks that an action changed or removed already.
+    /// Tasks that an earlier action has already changed or removed.
     touched: BTreeSet<TaskId>,
 }
 
@@ -331,7 +333,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Adds a task; returns its place among the new ones.
+    /// Adds a task; returns its index among the new ones.
     fn add(&mut self, draft: TaskDraft) -> Option<usize> {
         let before = self.faults.len();
         let created = self.found.changes.create.len();
@@ -357,7 +359,7 @@ impl<'a> Judge<'a> {
         let can = |member: &&Member| fitness(&draft.capabilities, &member.can) > 0.0;
         if draft.owner.is_none() && !self.working().iter().any(can) {
             let needs = draft.capabilities.join(", ");
-            self.wrong(format!("nobody in the team can do any of {needs}"));
+            self.wrong(format!("no member of the team can do any of {needs}"));
         }
         if let Some(label) = &draft.id {
             if self.labels.insert(label.clone(), created).is_some() {
@@ -393,7 +395,8 @@ impl<'a> Judge<'a> {
         Some(created)
     }
 
-    /// Returns who takes a task that nobody is named for: whoever is kept for the review does not.
+    /// Returns the members who may take a task without an owner: not those reserved for the review, unless there are no
+    /// others.
     fn working(&self) -> Vec<&'a Member> {
         let all = self.facts.members.iter();
         let working: Vec<&Member> = all.clone().filter(|member| !member.is_reserved()).collect();
@@ -404,7 +407,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Returns the places of the findings that a new task settles.
+    /// Returns the indexes of the findings that a new task settles.
     fn settled(&mut self, ids: &[String]) -> Vec<usize> {
         let mut places = Vec::new();
         for id in ids {
@@ -480,7 +483,7 @@ impl<'a> Judge<'a> {
         let Some(id) = self.idle_task(&split.task, "split") else {
             return;
         };
-        // Whatever the whole waited for, its parts wait for.
+        // The parts inherit the dependencies of the whole.
         let before: Vec<String> = self
             .known(id.as_str())
             .map(|task| task.blocked_by().iter().map(ToString::to_string).collect())
@@ -493,7 +496,7 @@ impl<'a> Judge<'a> {
         self.found.changes.split.push((id, places));
     }
 
-    /// Leaves a finding of a review as it is.
+    /// Records that a review finding is not fixed.
     fn dismiss(&mut self, place: usize, answer: &QuestionAnswer) {
         let (id, text) = (&answer.question, answer.text.trim());
         let mut dismissed = self.found.dismissed.iter();
@@ -584,7 +587,7 @@ impl<'a> Judge<'a> {
         found
     }
 
-    /// Returns the id of a task that nobody works on and that is not done, if this is one that no other action has touched.
+    /// Returns the id of a task that is neither in progress nor done, if no other action has touched it.
     fn idle_task(&mut self, word: &str, step: &str) -> Option<TaskId> {
         let task = self.task(word)?;
         if task.status() == Status::InProgress || task.is_done() {
@@ -592,7 +595,7 @@ impl<'a> Judge<'a> {
             self.wrong(format!("task {word} is {state}, so it cannot be {step}"));
             return None;
         }
-        // Nobody would know any more that something is missing.
+        // Without the task, the missing work would go unnoticed.
         if task.commit().is_some() || task.resolves().is_some() {
             self.wrong(format!(
                 "task {word} has work that is not merged, so it cannot be {step}; create a task that brings it in"
@@ -621,7 +624,7 @@ impl<'a> Judge<'a> {
         found.map(|member| member.name.clone())
     }
 
-    /// Resolves what new tasks wait for, and returns what was found.
+    /// Resolves the dependencies of new tasks, and returns the checked actions.
     fn finish(mut self) -> Result<LeaderActions, Vec<String>> {
         for (place, created, words) in std::mem::take(&mut self.waits) {
             self.place = place;
@@ -661,7 +664,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Refuses an answer that leaves open what becomes of a finding; one that does nothing at all leaves all to the host.
+    /// Refuses an answer that leaves a finding undecided. An answer without any action leaves all findings to the host.
     fn decide_all_findings(&mut self) {
         if self.found.count == 0 {
             return;

@@ -1,4 +1,4 @@
-//! Reads a plan out of what a leader said.
+//! Reads a plan from the answer of a leader.
 
 use std::path::Path;
 
@@ -11,15 +11,15 @@ use teamster_document::Fault;
 
 /// The largest number of tasks. A leader that wants more has not understood the work.
 pub const MOST_TASKS: usize = 1_000;
-/// The number of places where an object may seem to begin and none does: with more of them it is no answer but noise.
+/// The number of places where an object seems to begin but does not: an answer with more of them is noise.
 const MOST_WRONG_PLACES: usize = 50_000;
-/// The name of the file that the plan is said to lie in; its end tells the format.
+/// The file name that is used for the plan in the answer; its extension determines the format.
 const FILE: &str = "answer.json";
 const TASKS: &str = "tasks";
-/// The role of those who test what others did.
+/// The role of members that test the work of others.
 const TESTER: &str = "tester";
 
-/// Reads the plan in an answer to a request.
+/// Reads the plan in the answer to a request.
 pub(super) fn read(said: &str, request: &PlanRequest<'_>) -> Result<LeaderPlan, Vec<Fault>> {
     let Some(text) = last_object(said, TASKS) else {
         let message = "there is no JSON object in the answer";
@@ -52,8 +52,8 @@ pub(super) fn read(said: &str, request: &PlanRequest<'_>) -> Result<LeaderPlan, 
     })
 }
 
-/// Returns the last JSON object in a text that has this key. Where none can be read, what was meant to be one, so that its
-/// fault can be told; else the last object of any kind.
+/// Returns the last JSON object in a text that has this key. If no such object can be parsed, returns the broken text
+/// that seems to be one, so that its fault can be reported; otherwise the last object of any kind.
 pub(crate) fn last_object<'a>(said: &'a str, key: &str) -> Option<&'a str> {
     let (mut at, mut wrong) = (0, 0);
     let (mut with_key, mut broken, mut last) = (None, None, None);
@@ -84,7 +84,8 @@ pub(crate) fn last_object<'a>(said: &'a str, key: &str) -> Option<&'a str> {
         .or(last)
 }
 
-/// Returns whether what begins here was meant to be an object with this key: the key stands before anything that is nested.
+/// Returns whether the text that begins here was meant to be an object with this key: the key occurs before any nested
+/// object.
 fn begins_with_key(text: &str, key: &str) -> bool {
     let inside = &text[1..];
     let head = inside.split('{').next().unwrap_or_default();
@@ -94,13 +95,13 @@ fn begins_with_key(text: &str, key: &str) -> bool {
     is_quoted || head.trim_start().starts_with(key)
 }
 
-/// Returns the text up to its fence, where a broken object ends.
+/// Returns the text up to the closing fence, where a broken object ends.
 fn until_fence(text: &str) -> &str {
     let end = text.find("\n```").unwrap_or(text.len());
     text[..end].trim_end()
 }
 
-/// Returns what a plan asks for that no leader may ask for, though a person may.
+/// Returns a fault for everything in a plan that a person may ask for but a leader may not.
 fn strange(plan: &Plan, request: &PlanRequest<'_>) -> Vec<Fault> {
     let mut faults = Vec::new();
     if plan.tasks.len() > MOST_TASKS {
@@ -136,7 +137,7 @@ fn strange(plan: &Plan, request: &PlanRequest<'_>) -> Vec<Fault> {
     faults
 }
 
-/// Returns a fault for each task of a tester that waits for nobody, while others have work that could be tested.
+/// Returns a fault for each tester's task without dependencies, while other members have work that could be tested.
 fn untimely_tests(plan: &Plan, request: &PlanRequest<'_>) -> Vec<Fault> {
     let is_test = |place: usize| {
         let role = plan.roles.get(place).and_then(Option::as_deref);

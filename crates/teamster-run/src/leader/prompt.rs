@@ -1,4 +1,4 @@
-//! Makes the prompts of a leader.
+//! Builds the prompts of a leader.
 
 use std::fmt::Write as _;
 
@@ -10,21 +10,22 @@ use super::PlanRequest;
 use crate::plan::schema;
 use teamster_document::Fault;
 
-/// The number of characters of its own answer that a leader is shown again.
+/// The number of characters of its own answer that a leader is shown in the second attempt.
 const OWN_WORDS: usize = 12_000;
 /// The number of characters of one fault that are shown.
 const FAULT_WORDS: usize = 300;
-/// The number of characters that tell what one member can do.
+/// The number of characters for the capabilities of one member.
 const MEMBER_WORDS: usize = 160;
-/// The number of characters that are left for what we say around its answer.
+/// The number of characters that are reserved for the text around the leader's own answer.
 const ROOM: usize = 200;
-/// The number of characters of a first prompt that are left for what may have to be said the second time.
+/// The number of characters of a first prompt that are reserved for the second attempt.
 const FOR_LATER: usize = 10_000;
-/// The number of characters of what a preset tells it that are shown. All together, with the longest work and the largest
-/// team, fits into a prompt.
+/// The number of characters of the preset's text that are shown. With the longest task and the largest team, everything
+/// together still fits into a prompt.
 const PRESET_WORDS: usize = 6_000;
 
-/// Returns the prompt for a plan. Where not everything fits, the work counts more than what the repository looks like.
+/// Returns the prompt for a plan. If not everything fits, the task takes precedence over the overview of the
+/// repository.
 pub(super) fn first(
     request: &PlanRequest<'_>,
     team: &str,
@@ -90,7 +91,7 @@ pub(super) fn decide(
     Ok(rendered.text)
 }
 
-/// Returns the prompt that asks once more, with the leader's own answer and what was wrong with it.
+/// Returns the prompt of the second attempt, with the leader's own answer and its faults.
 pub(super) fn again(first: &str, said: &str, faults: &[Fault], limit: usize) -> String {
     let mut text =
         format!("{first}\nYou were asked this before, and your answer could not be used:\n\n");

@@ -161,7 +161,7 @@ fn the_longest_work_of_the_largest_team_still_fits_into_a_prompt() {
     let overview = RepositoryOverview::new(&tracked, &"가\n".repeat(9_000));
     assert!(overview.paths.len() > 20, "{}", overview.paths.len());
     let told = "t".repeat(100_000);
-    // Lines of one letter are the longest once they are set in.
+    // Lines of one letter are the longest once they are indented.
     for task in ["가".repeat(10_000), "a\n".repeat(5_000)] {
         let request = PlanRequest {
             task: &task,

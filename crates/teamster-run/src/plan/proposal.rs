@@ -1,4 +1,4 @@
-//! A plan that a person decides about: how it reads, how it is edited, and what an edited one must hold to.
+//! A plan that a person decides about: how it is shown, how it is edited, and the rules for an edited plan.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -16,18 +16,18 @@ use crate::cast::misfits;
 use crate::leader::MOST_TASKS;
 use crate::preview::Columns;
 
-/// The name of the file that a plan is edited in; its end tells the format.
+/// The name of the file in which a plan is edited; its extension determines the format.
 pub const EDITED_FILE: &str = "plan.toml";
 
-/// The most tasks of which it is drawn who waits for whom. More are a matter for Studio.
+/// The most tasks whose dependencies are drawn. Larger plans are better viewed in Studio.
 const MOST_DRAWN: usize = 60;
 /// The width after which a chain of tasks goes on in the next line.
 const CHAIN_WIDTH: usize = 60;
-/// Lines of the analysis that are shown with a plan.
+/// The number of lines of the analysis that are shown with a plan.
 const ANALYSIS_LINES: usize = 20;
 
 impl Plan {
-    /// Returns the plan without its questions: nobody is asked them.
+    /// Returns the plan without its questions, which are not asked.
     #[must_use]
     pub fn unasked(mut self) -> Self {
         self.questions.clear();
@@ -35,7 +35,7 @@ impl Plan {
     }
 }
 
-/// Checks a plan that a person wrote for a run: it must suit the team, and keep to the limits.
+/// Checks a plan that a person wrote for a run: it must suit the team, and respect the limits.
 pub fn check_for_run(plan: Plan, spec: &RunSpec) -> Result<Plan, Faults> {
     let mut faults = misfits(&plan, &spec.members);
     if plan.tasks.len() > MOST_TASKS {
@@ -53,7 +53,7 @@ pub fn check_for_run(plan: Plan, spec: &RunSpec) -> Result<Plan, Faults> {
     Err(Faults::new(Path::new(EDITED_FILE), faults))
 }
 
-/// Reads a plan that a person edited for a run, in the format that the file's name or the text itself tells.
+/// Reads a plan that a person edited for a run, in the format that the file name or the text itself indicates.
 pub fn read_edited(file: &Path, text: &str, spec: &RunSpec) -> Result<PlanDraft, Faults> {
     let plan = Plan::parse(file, text.as_bytes())?;
     let checked = check_for_run(plan, spec);
@@ -81,8 +81,8 @@ pub fn edited_document(proposed: &PlanProposed, spec: &RunSpec) -> Result<String
     Ok(text)
 }
 
-/// Returns what a person reads before they decide about a plan. It holds texts of others as they are: whoever shows it makes
-/// them harmless.
+/// Returns the text that a person reads before deciding about a plan. It contains untrusted texts unescaped: the caller
+/// must sanitize them before showing them.
 pub fn proposal_text(proposed: &PlanProposed, spec: &RunSpec) -> String {
     let plan = &proposed.plan;
     let mut text = String::new();
@@ -91,7 +91,7 @@ pub fn proposal_text(proposed: &PlanProposed, spec: &RunSpec) -> String {
     }
     let by = match proposed.by {
         PlanAuthor::Leader => {
-            // One that was defined for this run alone is known by its name.
+            // A provider that was defined for this run alone is known by its name.
             let name = spec.leader.split('=').next().unwrap_or_default();
             format!("of the leader {}", one_line(name))
         }
@@ -133,17 +133,14 @@ pub fn proposal_text(proposed: &PlanProposed, spec: &RunSpec) -> String {
     }
     for (heading, list) in [
         ("A task is done when this holds", &criteria),
-        ("Taken for granted", &plan.assumptions),
+        ("Assumptions", &plan.assumptions),
         ("What could go wrong", &plan.risks),
         (
             "Checks that are to pass although they fail now",
             &plan.must_pass,
         ),
         ("Commands of the plan that verify the result", &plan.verify),
-        (
-            "Left out, because nobody agreed to run it",
-            &proposed.left_out,
-        ),
+        ("Left out, because it was not approved", &proposed.left_out),
     ] {
         if !list.is_empty() {
             let _ = writeln!(text, "\n{heading}:");
@@ -161,8 +158,8 @@ fn table(plan: &PlanDraft) -> String {
         let who = match (&task.owner, &task.role) {
             (Some(owner), _) => owner.clone(),
             (None, Some(role)) => format!("a {role}"),
-            (None, None) if task.capabilities.is_empty() => "whoever is free".to_owned(),
-            (None, None) => format!("who is good at {}", task.capabilities.join(", ")),
+            (None, None) if task.capabilities.is_empty() => "any free worker".to_owned(),
+            (None, None) => format!("needs {}", task.capabilities.join(", ")),
         };
         table.row([
             (place + 1).to_string().as_str(),
@@ -183,7 +180,7 @@ fn dash(list: &[String]) -> String {
     }
 }
 
-/// Draws who waits for whom: each task stands behind or below the last of those that it waits for.
+/// Draws the dependencies: each task stands behind or below the deepest of its dependencies.
 fn drawn(tasks: &[PlanDraftTask]) -> String {
     if tasks.iter().all(|task| task.blocked_by.is_empty()) {
         return match tasks.len() {
@@ -192,11 +189,11 @@ fn drawn(tasks: &[PlanDraftTask]) -> String {
         };
     }
     if tasks.len() > MOST_DRAWN {
-        return "Who waits for whom is drawn in Studio: these are too many tasks for a terminal.\n"
+        return "Studio draws which task waits for which: these are too many tasks for a terminal.\n"
             .to_owned();
     }
     let graph = Waits::of(tasks);
-    let mut text = String::from("Who waits for whom:\n");
+    let mut text = String::from("Which task waits for which:\n");
     for (place, _) in tasks.iter().enumerate() {
         if graph.parents[place].is_none() {
             graph.draw(place, "  ", "  ", &mut text);
@@ -205,7 +202,7 @@ fn drawn(tasks: &[PlanDraftTask]) -> String {
     text
 }
 
-/// Tasks, each below one of those that it waits for.
+/// The tasks as a tree, each below one of its dependencies.
 struct Waits<'a> {
     tasks: &'a [PlanDraftTask],
     parents: Vec<Option<usize>>,
@@ -227,7 +224,7 @@ impl<'a> Waits<'a> {
                     .collect()
             })
             .collect();
-        // Every round settles at least one more level; a plan has no cycles.
+        // Every pass settles at least one more level; a plan has no cycles.
         let mut depths = vec![0_usize; tasks.len()];
         for _ in 0..tasks.len() {
             for place in 0..tasks.len() {
@@ -264,7 +261,7 @@ impl<'a> Waits<'a> {
             .collect()
     }
 
-    /// Draws a task and everything below it. The first line begins with `first`, those below it with `rest`.
+    /// Draws a task and its subtree. The first line begins with `first`, those below it with `rest`.
     fn draw(&self, place: usize, first: &str, rest: &str, text: &mut String) {
         let mut line = format!("{first}{}", self.label(place));
         let mut children = self.children(place);
@@ -350,14 +347,14 @@ mod tests {
 
           NR  ID     TASK            AFTER      WHO              PATHS
           1   form   Mend the form   -          worker-1         -
-          2   api    Mend the API    -          whoever is free  -
-          3   model  Mend the model  api        whoever is free  -
+          2   api    Mend the API    -          any free worker  -
+          3   model  Mend the model  api        any free worker  -
           4   test   Test the whole  form, api  a tester         -
-          5   docs   Describe it     test       whoever is free  -
-          6   news   Tell people     model      whoever is free  -
-          7   more   Tell others     model      whoever is free  -
+          5   docs   Describe it     test       any free worker  -
+          6   news   Tell people     model      any free worker  -
+          7   more   Tell others     model      any free worker  -
 
-        Who waits for whom:
+        Which task waits for which:
           form
           api
           ├─▶ model
@@ -373,7 +370,7 @@ mod tests {
         A task is done when this holds:
           - test: Every page has a test.
 
-        Taken for granted:
+        Assumptions:
           - Nobody uses the old page.
 
         What could go wrong:
@@ -382,7 +379,7 @@ mod tests {
         Checks that are to pass although they fail now:
           - cargo test
 
-        Left out, because nobody agreed to run it:
+        Left out, because it was not approved:
           - make
         ");
     }
@@ -461,10 +458,10 @@ mod tests {
                     [[tasks]]\nid = 'd'\nsubject = 'D'\nrole = 'Tester'\ncapabilities = ['cooking']\n";
         let faults = read_edited(Path::new(EDITED_FILE), text, &spec()).unwrap_err();
         insta::assert_snapshot!(faults, @r#"
-        plan.toml:1: task "a" is for the role cook, which nobody in the team has; there are executor, tester
+        plan.toml:1: task "a" is for the role cook, which no member of the team has; there are executor, tester
         plan.toml:6: task "b" has the owner ann, who is not in the team; there are worker-1, worker-2
-        plan.toml:11: task "c" has the owner worker-1, who has not the role tester
-        plan.toml:17: task "d" needs cooking, and nobody in the team as Tester can do any of it
+        plan.toml:11: task "c" has the owner worker-1, who does not have the role tester
+        plan.toml:17: task "d" needs cooking, and no member of the team as Tester can do any of it
         "#);
         let each = RunSpec {
             distribution: Distribution::Each,

@@ -1,4 +1,4 @@
-//! The schema that is published for editors and leaders that write plans, made from what the reader reads.
+//! The schema that is published for editors and leaders that write plans, generated from the structs of the parser.
 
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema as _, Schema, SchemaGenerator, json_schema};
@@ -10,13 +10,13 @@ use super::{
     TaskEntry,
 };
 
-/// Where it is published, in the repository.
+/// The path of the published schema in the repository.
 pub const SCHEMA_FILE: &str = "docs/plan.schema.json";
-/// What a worker may be called; the same rule as [`teamster_types::WorkerName`] but for the names that are reserved.
+/// The pattern of a worker's name; the same rule as [`teamster_types::WorkerName`], except for reserved names.
 const WORKER: &str = "^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$";
-/// What a role may be called.
+/// The pattern of a role's name.
 const ROLE: &str = "^[A-Za-z][A-Za-z0-9_-]{0,63}$";
-/// A text that says something.
+/// The pattern of a text that is not blank.
 const NOT_BLANK: &str = "\\S";
 
 /// Returns the JSON schema of a plan.
@@ -37,7 +37,7 @@ pub fn schema() -> Value {
     schema.into()
 }
 
-/// Returns the schema as the file holds it.
+/// Returns the schema as it is stored in the file.
 pub fn schema_text() -> String {
     let mut text = format!("{:#}", schema());
     text.push('\n');

@@ -160,7 +160,7 @@ fn a_sentence_is_given_whole_to_each_worker_who_was_named() {
     assert!(Plan::for_each("go", &[]).is_err());
 }
 
-/// Whether a value is what a part of the schema asks for: the words of it that we use, and no others.
+/// Returns whether a value matches a part of the schema, for the keywords that we use.
 fn fits(value: &Json, schema: &Json) -> bool {
     let is = |word: &str| match word {
         "object" => value.is_object(),
@@ -205,7 +205,7 @@ fn fits(value: &Json, schema: &Json) -> bool {
     pattern && length && items && inner
 }
 
-/// One task, right or wrong in any of its keys.
+/// Generates one task, right or wrong in any of its keys.
 fn tasks() -> impl Strategy<Value = Json> {
     let value = prop_oneof![
         Just(Json::Null),
@@ -247,7 +247,7 @@ proptest! {
     fn the_schema_and_the_reader_agree(task in tasks()) {
         let plan = json!({ "tasks": [task] });
         let read = Plan::parse(Path::new("p.json"), plan.to_string().as_bytes());
-        // Null stands for a key that is not there; what must be there may not be null.
+        // Null stands for a missing key; a required key may not be null.
         prop_assert_eq!(read.is_ok(), fits(&plan, &schema()), "{} {:?}", plan, read);
     }
 
@@ -260,7 +260,7 @@ proptest! {
             })
             .collect();
         let text = json!({ "tasks": tasks }).to_string();
-        // Whoever can be taken away step by step waits for nobody that is left.
+        // Remove tasks without remaining dependencies step by step; a cycle would be left over.
         let mut left: Vec<usize> = (0..6).collect();
         loop {
             let before = left.len();
@@ -277,7 +277,7 @@ proptest! {
     }
 }
 
-/// A text that a plan may have in a list.
+/// Generates a text that may be in a list of a plan.
 fn sentence() -> impl Strategy<Value = String> {
     "[a-z가-힣\"'\\\\#\n ]{0,20}[a-z]"
 }
@@ -400,7 +400,7 @@ fn limits_of_lists_and_texts_are_faults_by_line() {
     plan.toml:2: the plan has 11 texts in `questions`; the limit is 10
     plan.toml:3: the plan has a text of 1001 characters in `risks`; the limit is 1000
     plan.toml:4: the plan has 51 texts in `assumptions`; the limit is 50
-    plan.toml:8: "no role" is no role: use 1 to 64 of A-Z, a-z, 0-9, `-` and `_`, beginning with a letter
+    plan.toml:8: "no role" is not a valid role: use 1 to 64 of A-Z, a-z, 0-9, `-` and `_`, beginning with a letter
     plan.toml:9: task "a" has 21 texts in `accept`; the limit is 20
     "#);
 }

@@ -1,4 +1,4 @@
-//! Which words mean an agent.
+//! The words that stand for an agent.
 
 use std::collections::BTreeSet;
 
@@ -16,10 +16,10 @@ const ROLES: [&str; 9] = [
     "planner",
     "debugger",
 ];
-/// Providers that carry what they run.
+/// Providers whose word contains the command or script that they run.
 const WITH_ARGUMENT: [&str; 2] = ["command:", "scripted:"];
 
-/// The agents that a preset or a request may name here.
+/// The agents that a preset or a request may name.
 #[derive(Clone, Debug)]
 pub struct Agents {
     roles: BTreeSet<String>,
@@ -36,31 +36,31 @@ impl Default for Agents {
 }
 
 impl Agents {
-    /// And a role of the configuration, `[roles] NAME = …`.
+    /// Adds a role of the configuration, `[roles] NAME = …`.
     #[must_use]
     pub fn with_role(mut self, name: &str) -> Self {
         self.roles.insert(name.to_owned());
         self
     }
 
-    /// And a provider of the configuration, `[providers.NAME]`.
+    /// Adds a provider of the configuration, `[providers.NAME]`.
     #[must_use]
     pub fn with_provider(mut self, name: &str) -> Self {
         self.providers.insert(name.to_owned());
         self
     }
 
-    /// Whether a word means a role.
+    /// Returns whether a word is a role.
     pub fn is_role(&self, word: &str) -> bool {
         self.roles.contains(word)
     }
 
-    /// Whether a word means an agent: a role or a provider.
+    /// Returns whether a word is an agent: a role or a provider.
     pub fn has(&self, word: &str) -> bool {
         self.roles.contains(word) || self.provides(word)
     }
 
-    /// Whether a word means a provider.
+    /// Returns whether a word is a provider.
     pub fn provides(&self, word: &str) -> bool {
         let carries = |begin: &&str| {
             word.strip_prefix(begin)
@@ -69,7 +69,7 @@ impl Agents {
         self.providers.contains(word) || WITH_ARGUMENT.iter().any(carries)
     }
 
-    /// All of them, for people.
+    /// Returns all of them, for people.
     pub fn list(&self) -> String {
         let roles = self.roles.iter().cloned().collect::<Vec<_>>().join(", ");
         format!("{roles}, {}", self.list_providers())

@@ -1,33 +1,33 @@
-//! Which preset a task calls for.
+//! Chooses the preset for a task.
 
 use std::ops::Range;
 
 use super::Preset;
 use super::stem::{Sentence, is_inside};
 
-/// What came of looking for a preset.
+/// The result of choosing a preset.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Choice<'a> {
-    /// One has more of its keywords in the task than every other.
+    /// One preset has more of its keywords in the task than every other.
     Preset {
         /// The preset.
         preset: &'a Preset,
         /// The keywords that were found.
         matched: Vec<&'a str>,
     },
-    /// Several have the same number, so a person decides.
+    /// Several presets have the same number of keywords, so a person decides.
     Tie {
         /// Their names.
         between: Vec<&'a str>,
         /// How many keywords each of them has in the task.
         count: usize,
     },
-    /// None has any.
+    /// No preset has a keyword in the task.
     None,
 }
 
-/// Looks for the preset whose keywords a task holds most of. A preset that comes later replaces one of the same name, so
-/// a user's own go after those that teamster comes with. Where one keyword stands inside of a longer one, as `api` in `api
+/// Finds the preset with the most keywords in a task. A later preset replaces an earlier one of the same name, so a
+/// user's own presets come after the built-in ones. Where one keyword stands inside a longer one, as `api` in `api
 /// gateway`, only the longer one counts.
 pub fn choose<'a>(task: &str, presets: &'a [Preset]) -> Choice<'a> {
     let sentence = Sentence::new(task);
@@ -80,7 +80,7 @@ pub fn choose<'a>(task: &str, presets: &'a [Preset]) -> Choice<'a> {
     }
 }
 
-/// A keyword of a preset, and where it stands in the task.
+/// A keyword of a preset, and its position in the task.
 struct FoundKeyword<'a> {
     keyword: &'a str,
     places: Vec<Range<usize>>,

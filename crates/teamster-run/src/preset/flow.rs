@@ -1,19 +1,19 @@
-//! The flow of a preset: the name of one that is known, or one of its own.
+//! The flow of a preset: the name of a known one, or one that the preset defines itself.
 
 use serde::Deserialize;
 use teamster_document::{Fault, Lined, TextOr, Word};
 use teamster_types::flow::{Flow, FlowEdge, FlowFault, FlowState};
 
-/// Which steps a run with a preset takes.
+/// The flow of a run with a preset.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PresetFlow {
     /// States and steps.
     pub flow: Flow,
-    /// The way that a run is meant to take, where the preset names one.
+    /// The path through the flow that a run is meant to take, where the preset names one.
     pub path: Vec<String>,
 }
 
-/// A flow as a table: a name, and if wanted `path`, and if the flow is the preset's own `initial`, `states` and `edges`.
+/// A flow as a table: a name, optionally `path`, and for a flow of the preset's own `initial`, `states` and `edges`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct FlowTable {
@@ -25,7 +25,7 @@ pub(super) struct FlowTable {
 }
 
 impl PresetFlow {
-    /// Makes a flow of what was written in this line: `flow: NAME`, or a table.
+    /// Reads the flow that begins in this line: `flow: NAME`, or a table.
     pub(super) fn of(
         entry: TextOr<FlowTable>,
         line: usize,
@@ -87,7 +87,7 @@ fn known(name: &str, line: usize, faults: &mut Vec<Fault>) -> Option<Flow> {
 }
 
 impl FlowTable {
-    /// Returns a flow of the preset's own, which must make sense as a whole.
+    /// Returns a flow that the preset defines itself, which must be valid as a whole.
     fn own(&self, name: &str, line: usize, faults: &mut Vec<Fault>) -> Option<Flow> {
         let missing = [
             ("initial", self.initial.is_missing()),
@@ -129,7 +129,7 @@ impl FlowTable {
             | FlowFault::BadName(name)
             | FlowFault::Unreachable(name)
             | FlowFault::DeadEnd(name) => {
-                // Of two with the same name the second is too many.
+                // Of two states with the same name, the second is the fault.
                 let states = self.states.items().filter(|(_, state)| state.name == *name);
                 states.last().map(|(line, _)| line)
             }

@@ -1,34 +1,35 @@
-//! What the members of a preset are told.
+//! The prompts of the members of a preset.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use teamster_document::Fault;
 
-/// `## prompt` and `## Worker` are for everybody who works, `## Leader` is for whoever plans.
+/// The headings `## prompt` and `## Worker` are for all workers, `## Leader` is for the leader.
 const HEADING: &str = "prompt";
 const WORKER: &str = "worker";
 const LEADER: &str = "leader";
 
-/// Texts for everybody, and for some.
+/// The texts for all members, and for some.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PresetPrompts {
     everybody: String,
     some: BTreeMap<String, String>,
 }
 
-/// What the words in braces of a prompt stand for.
+/// The values of the placeholders in a prompt.
 #[derive(Clone, Copy, Debug)]
 pub struct Filling<'a> {
-    /// `{task}`: what is to be done, as it was said.
+    /// The value of `{task}`: the task in the words of the user.
     pub task: &'a str,
-    /// `{team}`: the team's name.
+    /// The value of `{team}`: the team's name.
     pub team: &'a str,
-    /// `{member}`: who is told.
+    /// The value of `{member}`: the name of the member that gets the prompt.
     pub member: &'a str,
 }
 
 impl Filling<'_> {
-    /// The text with its words filled in, in one go: what is filled in is data, and is not looked through again.
+    /// Returns the text with its placeholders replaced in one pass: the inserted values are data, and are not scanned
+    /// again.
     pub fn fill(&self, text: &str) -> String {
         let places = [
             ("{task}", self.task),
@@ -51,12 +52,12 @@ impl Filling<'_> {
 }
 
 impl PresetPrompts {
-    /// What whoever plans is told; empty when it is nothing.
+    /// Returns the text for the leader; empty when there is none.
     pub fn of_leader(&self) -> &str {
         self.some.get(LEADER).map_or("", String::as_str)
     }
 
-    /// What a member of this name and role is told; empty when it is nothing.
+    /// Returns the text for a member of this name and role; empty when there is none.
     pub fn of(&self, name: &str, role: &str) -> String {
         let own = self.some.get(name).filter(|_| name != role);
         let parts: Vec<&str> = [Some(&self.everybody), self.some.get(role), own]
@@ -68,7 +69,7 @@ impl PresetPrompts {
         parts.join("\n\n")
     }
 
-    /// Takes the sections from the text below the front matter. `known` are the names and roles in the team.
+    /// Reads the sections from the text below the front matter. `known` are the names and roles in the team.
     pub(super) fn read(
         body: &str,
         first_line: usize,
@@ -112,7 +113,7 @@ impl PresetPrompts {
     }
 }
 
-/// A heading of the first or second level; deeper ones are part of a section.
+/// Returns the text of a first- or second-level heading; deeper ones are part of a section.
 fn heading(line: &str) -> Option<&str> {
     let rest = line
         .strip_prefix("## ")
@@ -120,7 +121,7 @@ fn heading(line: &str) -> Option<&str> {
     Some(rest.trim())
 }
 
-/// The section that a heading opens: `Some("")` is for everybody, `None` is text for people.
+/// Returns the section that a heading opens: `Some("")` is for all members, `None` is text for people.
 fn opened(
     heading: &str,
     line: usize,
@@ -142,7 +143,7 @@ fn opened(
     if !name.is_empty() && name != LEADER && !known.contains(name.as_str()) {
         let names: Vec<&str> = known.iter().copied().collect();
         let message = format!(
-            "the prompt is for {name:?}, and nobody here has this name or role; there are {}",
+            "the prompt is for {name:?}, and no member has this name or role; there are {}",
             names.join(", ")
         );
         faults.push(Fault::new(line, message));

@@ -1,4 +1,4 @@
-//! A team for a task that no preset is made for.
+//! Proposes a team for a task that matches no preset.
 
 use crate::request::{Crew, Group};
 
@@ -8,7 +8,7 @@ const REVIEWER: &str = "reviewer";
 const REVIEWS: &str = "code-review";
 const EDITS: [&str; 2] = ["code-edit", "general"];
 
-/// An agent that can be started here.
+/// An agent that can be started on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Available {
     /// Its word, such as `claude`.
@@ -17,16 +17,16 @@ pub struct Available {
     pub capabilities: Vec<String>,
 }
 
-/// A team that a person is asked about.
+/// A team that is proposed to a person.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Proposal {
-    /// Who would work.
+    /// The proposed crew.
     pub crew: Crew,
-    /// Why it is asked, and why so.
+    /// Why the team is proposed, and why this one.
     pub reason: String,
 }
 
-/// There is nobody to propose.
+/// The error that no agent could be proposed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "no agent was found: install a client ({}) and sign in; or name a program of your own, \
@@ -36,8 +36,8 @@ pub struct Proposal {
 )]
 pub struct NoAgents;
 
-/// Proposes three workers of those that are there, in the order in which they are to be preferred: two that change code,
-/// and one that looks at it where a second agent can.
+/// Proposes three workers from the available agents, in the order of preference: two that change code, and one that
+/// reviews it, where a second agent can.
 pub fn propose(choice: &Choice<'_>, available: &[Available]) -> Result<Proposal, NoAgents> {
     let can = |agent: &Available, wanted: &[&str]| {
         agent
@@ -77,7 +77,7 @@ pub fn propose(choice: &Choice<'_>, available: &[Available]) -> Result<Proposal,
             between.join(" and ")
         ),
         Choice::Preset { preset, .. } => format!("{} fits, but was not wanted", preset.name),
-        Choice::None => "no word of the task calls for a team that is ready".to_owned(),
+        Choice::None => "no word of the task matches a team preset".to_owned(),
     };
     Ok(Proposal {
         crew: Crew { groups },

@@ -1,46 +1,46 @@
-//! Finds a keyword in a sentence, in whatever form it stands there.
+//! Finds a keyword in a sentence, in whatever form it occurs.
 //!
-//! A Latin word is compared by its stem: `errors`, `deployment` and `fixing` are forms of `error`, `deploy` and `fix`. Only
-//! endings that make another form of the same word are taken off, so `terror`, `debugger` and `exceptional` stay words of
-//! their own. A name in camel case is also looked at part by part: `TypeError` says `error`.
+//! A Latin word is compared by its stem: `errors`, `deployment` and `fixing` are forms of `error`, `deploy` and `fix`.
+//! Only endings that make another form of the same word are removed, so `terror`, `debugger` and `exceptional` stay
+//! words of their own. The parts of a name in camel case are compared, too: `TypeError` contains `error`.
 //!
-//! Korean writes particles, endings and compounds without a space, so a Korean keyword is looked for anywhere: `버그를`,
-//! `서버장애가`. Syllables are taken apart into letters first, because an ending can change the last one: `고치다` stands in
-//! `고쳐`. The few common words that hold a keyword by chance are known by name.
+//! Korean writes particles, endings and compounds without a space, so a Korean keyword is searched for anywhere: `버그를`,
+//! `서버장애가`. Syllables are decomposed into letters first, because an ending can change the last one: `고치다` occurs in
+//! `고쳐`. The few common words that contain a keyword by chance are listed.
 
 use std::ops::Range;
 
-/// Common words that hold a keyword and mean something else: debug, disabled person, obstacle, distribution.
+/// Common words that contain a keyword but mean something else: debug, disabled person, obstacle, distribution.
 const OTHER_WORDS: [&str; 5] = ["디버그", "장애인", "장애물", "배포판", "배포본"];
-/// The ending of a Korean verb in the dictionary.
+/// The dictionary ending of a Korean verb.
 const VERB: char = '다';
-/// Verbs that make a verb of a noun, which alone is what was meant.
+/// Verbs that turn a noun into a verb; only the noun is searched for.
 const VERB_OF_NOUN: [&str; 2] = ["하다", "되다"];
-/// The shortest word that an ending such as `-ment` leaves, so that `comment` stays whole.
+/// The shortest stem that an ending such as `-ment` may leave, so that `comment` stays whole.
 const LONG: usize = 4;
 
-/// A sentence that keywords are looked for in.
+/// A sentence in which keywords are searched.
 pub(super) struct Sentence {
-    /// The words of it that are not Korean, one after the other.
+    /// The words of the sentence that are not Korean, in order.
     words: Vec<WordPlace>,
     letters: Vec<(char, usize)>,
     len: usize,
 }
 
-/// What all forms of a word have in common. It is compared with others, and need not be a word itself.
+/// The part that all forms of a word have in common. It is compared with others, and need not be a word itself.
 #[derive(Debug)]
 struct Stem {
     base: String,
-    /// Whether the word may end with an `e` that its form does not have, as `cache` in `caching`.
+    /// Whether the word may end with an `e` that this form lacks, as `cache` in `caching`.
     may_lack_e: bool,
 }
 
-/// A word by its stem, and where it stands.
+/// The stem of a word, and its position.
 #[derive(Debug)]
 struct WordPlace {
     stem: Stem,
     place: Range<usize>,
-    /// The number of the word in the sentence. Parts of a name in camel case have that of the whole.
+    /// The number of the word in the sentence. The parts of a name in camel case have the number of the whole.
     number: usize,
 }
 
@@ -53,7 +53,7 @@ impl Sentence {
         }
     }
 
-    /// Returns every place where a keyword stands.
+    /// Returns every position of a keyword.
     pub(super) fn find(&self, keyword: &str) -> Vec<Range<usize>> {
         let keyword = keyword.trim();
         if keyword.is_empty() {
@@ -93,7 +93,7 @@ impl Sentence {
         found
     }
 
-    /// Finds a keyword such as `c++`, whose signs belong to it: as it stands, and not inside of another word.
+    /// Finds a keyword such as `c++`, which contains punctuation: literally, and not inside another word.
     fn find_literal(&self, keyword: &str) -> Vec<Range<usize>> {
         let wanted: Vec<char> = keyword.chars().flat_map(char::to_lowercase).collect();
         let is_part = |at: Option<usize>| {
@@ -112,7 +112,7 @@ impl Sentence {
             .find_map(|end| keyword.strip_suffix(end));
         let noun = noun.filter(|noun| !noun.is_empty()).unwrap_or(keyword);
         let mut found = self.find_noun(noun);
-        // One syllable is too little to be known again.
+        // One syllable is too short to be recognized.
         if let Some(verb) = noun.strip_suffix(VERB)
             && verb.chars().count() > 1
         {
@@ -137,7 +137,7 @@ impl Sentence {
         found
     }
 
-    /// Finds letters in a row. Unless `goes_on` says so, the last syllable must end with them.
+    /// Finds a sequence of letters. Unless `goes_on` is set, the last syllable must end with them.
     fn find_letters(&self, wanted: &[char], goes_on: bool) -> Vec<Range<usize>> {
         let is_whole = |at: &usize| {
             let next = self.letters.get(at + wanted.len());
@@ -157,7 +157,7 @@ impl Sentence {
         })
     }
 
-    /// Returns where letters stand in the sentence.
+    /// Returns the position of letters in the sentence.
     fn place(&self, at: usize, count: usize) -> Range<usize> {
         let begin = self.letters.get(at).map_or(self.len, |(_, place)| *place);
         let last = self.letters.get(at + count - 1);
@@ -167,12 +167,12 @@ impl Sentence {
     }
 }
 
-/// Returns whether a place lies in another one and is shorter.
+/// Returns whether a range lies inside another one and is shorter.
 pub(super) fn is_inside(place: &Range<usize>, other: &Range<usize>) -> bool {
     other.start <= place.start && place.end <= other.end && place.len() < other.len()
 }
 
-/// Returns the words of a text: all of them, the parts of those in camel case, and what a hyphen joins as one word.
+/// Returns the words of a text: all of them, the parts of those in camel case, and hyphenated words as one word.
 fn words(text: &str) -> Vec<WordPlace> {
     let mut words: Vec<WordPlace> = Vec::new();
     let places: Vec<Range<usize>> = pieces(text).collect();
@@ -201,7 +201,7 @@ fn words(text: &str) -> Vec<WordPlace> {
     words
 }
 
-/// Returns where the words of a text are that are not Korean.
+/// Returns the positions of the words of a text that are not Korean.
 fn pieces(text: &str) -> impl Iterator<Item = Range<usize>> {
     let mut rest = text.char_indices().peekable();
     std::iter::from_fn(move || {
@@ -218,7 +218,7 @@ fn pieces(text: &str) -> impl Iterator<Item = Range<usize>> {
     })
 }
 
-/// Returns the parts of a name in camel case; none of a word that is not one.
+/// Returns the parts of a name in camel case; nothing for any other word.
 fn camel_parts(word: &str) -> Vec<Range<usize>> {
     if !word.bytes().all(|byte| byte.is_ascii_alphabetic()) {
         return Vec::new();
@@ -266,7 +266,7 @@ impl Stem {
     }
 }
 
-/// Replaces an ending when at least so many letters stand before it; returns whether it was there.
+/// Replaces an ending if at least `least` letters precede it; returns whether it was there.
 fn cut(word: &mut String, ending: &str, by: &str, least: usize) -> bool {
     let Some(rest) = word.strip_suffix(ending).filter(|rest| rest.len() >= least) else {
         return false;
@@ -275,7 +275,8 @@ fn cut(word: &mut String, ending: &str, by: &str, least: usize) -> bool {
     true
 }
 
-/// Takes off the ending of a plural, or of a verb in the third person; returns whether that may have taken an `e` with it.
+/// Removes the ending of a plural, or of a verb in the third person; returns whether that may have removed an `e` with
+/// it.
 fn singular(word: &mut String) -> bool {
     if cut(word, "ies", "y", 2) || word.ends_with("ss") {
         return false;
@@ -287,7 +288,7 @@ fn singular(word: &mut String) -> bool {
     cut(word, ending, "", 2) && is_after_hiss
 }
 
-/// Takes off the ending of a verb that is done or being done, and of an adjective such as `buggy`; returns whether the verb
+/// Removes the ending of a past tense or a participle, and of an adjective such as `buggy`; returns whether the verb
 /// may have lost an `e`.
 fn without_tense(word: &mut String) -> bool {
     if cut(word, "ggy", "g", 1) || cut(word, "ied", "y", 2) || word.ends_with("eed") {
@@ -312,7 +313,7 @@ fn without_tense(word: &mut String) -> bool {
     false
 }
 
-/// Returns the letters of a text in lower case, Korean syllables taken apart, each with its place.
+/// Returns the letters of a text in lower case, with Korean syllables decomposed, each with its position.
 fn letters(text: &str) -> Vec<(char, usize)> {
     let mut letters = Vec::with_capacity(text.len());
     for (place, c) in text.char_indices() {
@@ -331,14 +332,14 @@ const FIRST_SYLLABLE: u32 = 0xac00;
 const LAST_SYLLABLE: u32 = 0xd7a3;
 const INITIAL: u32 = 0x1100;
 const VOWEL: u32 = 0x1161;
-/// The letter before the first that can end a syllable.
+/// The code point before the first letter that can end a syllable.
 const NO_FINAL: u32 = 0x11a7;
 const VOWELS: u32 = 21;
 const FINALS: u32 = 28;
-/// The final letter that some verbs lose before an ending.
+/// The final letter that some verbs drop before an ending.
 const FINAL_R: char = '\u{11af}';
 
-/// Takes a Korean syllable apart: its initial letter, its vowel, and the letter at its end.
+/// Decomposes a Korean syllable: its initial letter, its vowel, and its final letter.
 fn syllable(c: char) -> Option<(char, char, Option<char>)> {
     let code = u32::from(c);
     if !(FIRST_SYLLABLE..=LAST_SYLLABLE).contains(&code) {
@@ -358,8 +359,8 @@ fn is_final(c: char) -> bool {
     matches!(c, '\u{11a8}'..='\u{11c2}')
 }
 
-/// Returns how a verb can begin, whatever ending it has: as it stands, with its last vowel and that of the ending in one, and
-/// without an `ㄹ` at its end.
+/// Returns how a verb can begin, whatever its ending: unchanged, with its last vowel contracted with that of the
+/// ending, and without a final `ㄹ`.
 fn verb_forms(verb: &str) -> Vec<Vec<char>> {
     let plain: Vec<char> = letters(verb).into_iter().map(|(c, _)| c).collect();
     let mut forms = vec![plain.clone()];

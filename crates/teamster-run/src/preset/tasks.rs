@@ -1,4 +1,4 @@
-//! The plan that a preset brings along: tasks for the roles of its members.
+//! The plan of a preset: tasks for the roles of its members.
 
 use teamster_document::{Fault, Lined};
 use teamster_journal::payload::PlanDraft;
@@ -8,10 +8,10 @@ use teamster_types::text::{clip, one_line};
 use super::{Filling, PresetMember};
 use crate::plan::{Plan, TaskEntry};
 
-/// Roles that look at what others did.
+/// Roles that check the work of others.
 const AFTER_OTHERS: [&str; 3] = ["tester", "reviewer", "judge"];
 
-/// Reads the tasks of a preset; `None` when it has none. They must be a plan, for members that are there.
+/// Reads the tasks of a preset; `None` when it has none. They must form a plan for the preset's members.
 pub(super) fn own_plan(
     entries: Lined<Vec<Lined<TaskEntry>>>,
     members: &[PresetMember],
@@ -26,7 +26,7 @@ pub(super) fn own_plan(
     }
     let before = faults.len();
     let plan = Plan::of_entries(entries, faults);
-    // Only a plan of which every task was understood can be compared with the members.
+    // Only tasks without faults can be compared with the members.
     if faults.len() > before {
         return None;
     }
@@ -34,9 +34,9 @@ pub(super) fn own_plan(
         let line = plan.lines.get(place).copied().unwrap_or(line);
         let mut wrong = |why: String| faults.push(Fault::new(line, why));
         if !planned.task.verify.is_empty() {
-            // What a project wants to run is accepted as a whole, and stands in one place.
+            // The commands of a project are accepted as a whole, so they stand in one place.
             wrong(format!(
-                "task {label:?} has a `verify` of its own; commands stand in the `verify` of the preset"
+                "task {label:?} has a `verify` of its own; commands belong in the `verify` of the preset"
             ));
         }
         let role = plan.roles.get(place).and_then(Option::as_deref);
@@ -71,8 +71,8 @@ pub(super) fn own_plan(
             && doers.all(|member| looks(&member));
         if is_of_lookers && planned.after.is_empty() && plan.tasks.len() > 1 {
             wrong(format!(
-                "task {label:?} is for somebody who looks at what others did, and waits for nobody: name in `blockedBy` what \
-                 it looks at"
+                "task {label:?} checks the work of other tasks but waits for none: name the \
+                 tasks it checks in `blockedBy`"
             ));
         }
     }
@@ -87,7 +87,7 @@ fn listed<'a>(words: impl Iterator<Item = &'a str>) -> String {
     words.join(", ")
 }
 
-/// Returns the plan of a preset in the words of a run. A subject stays one line, however long the request is.
+/// Returns the plan of a preset filled in for a run. A subject stays one line, however long the request is.
 pub fn fill_plan(plan: &PlanDraft, task: &str, team: &str) -> PlanDraft {
     let mut filled = plan.clone();
     for entry in &mut filled.tasks {

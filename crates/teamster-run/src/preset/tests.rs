@@ -139,19 +139,19 @@ verify: make
 ## prompt c
 ";
     insta::assert_snapshot!(faults(text), @r#"
-    own.md:2: "my team" is no name of a team: use 1 to 64 of A-Z, a-z, 0-9, `-` and `_`, beginning with a letter
+    own.md:2: "my team" is not a valid name of a team: use 1 to 64 of A-Z, a-z, 0-9, `-` and `_`, beginning with a letter
     own.md:3: the front matter has the unknown key `keywords`; known are name, description, trigger_keywords, members, flow, verify, tasks
-    own.md:4: the keyword "BUG" is there twice, and would count twice
+    own.md:4: the keyword "BUG" is listed twice, and would count twice
     own.md:6: there is no agent "nobody"; there are architect, debugger, designer, executor, planner, researcher, reviewer, tester, writer, claude, codex, gemini, mcp-codex, mcp-gemini, command:…, scripted:…
     own.md:7: there is no provider "ghost"; there are claude, codex, gemini, mcp-codex, mcp-gemini, command:…, scripted:…
     own.md:7: two members are called a
     own.md:8: `lead` is reserved and cannot be the name of a worker
-    own.md:9: "x y" is no role: use 1 to 64 of A-Z, a-z, 0-9, `-` and `_`, beginning with a letter
+    own.md:9: "x y" is not a valid role: use 1 to 64 of A-Z, a-z, 0-9, `-` and `_`, beginning with a letter
     own.md:9: member "b" has the unknown key `colour`; known are name, agent, role, provider, model, capabilities
     own.md:10: member 5 of the list has no `name`
     own.md:11: staged does not lead from team-plan to team-verify; it leads to team-prd, team-exec, cancelled
     own.md:12: the front matter has a `verify` that is a text, not a list
-    own.md:15: the prompt is for "c", and nobody here has this name or role; there are a, b, nobody, x y
+    own.md:15: the prompt is for "c", and no member has this name or role; there are a, b, nobody, x y
     "#);
     let mut said = String::new();
     for text in [
@@ -172,7 +172,7 @@ verify: make
     own.md:1: the front matter has no end: a line `---`
     own.md:2: the front matter is a list, not a table of keys and values
     own.md:2: the front matter has no `members`
-    own.md:3: nobody in it works
+    own.md:3: it has no workers
     own.md:4: there is no flow "waterfall"; there are staged, party, pdca
     own.md:4: not valid YAML: while parsing a node, did not find expected node content
     "#);
@@ -246,7 +246,7 @@ fn plan_of_a_preset_that_does_not_fit_its_members_is_refused_by_line() {
         (
             "    blockedBy: [build]\n",
             "",
-            "own.md:13: task \"test\" is for somebody who looks at what others did, and waits for nobody: name in `blockedBy` what it looks at",
+            "own.md:13: task \"test\" checks the work of other tasks but waits for none: name the tasks it checks in `blockedBy`",
         ),
         (
             "    role: tester\n    subject",
@@ -284,7 +284,8 @@ fn plan_of_a_preset_that_does_not_fit_its_members_is_refused_by_line() {
     assert!(found.contains("`tasks` is empty"), "{found}");
 }
 
-/// Every built-in team has its own graph: each task for a role that is there, and whoever looks at work waits for it.
+/// Every built-in team has its own task graph: each task is for an existing role, and tasks that check work depend on
+/// it.
 #[test]
 fn every_builtin_brings_its_own_plan() {
     let mut seen = String::new();
@@ -325,7 +326,7 @@ fn every_builtin_brings_its_own_plan() {
     ");
 }
 
-/// Sentences as people write them, in both languages, and the team that they call for.
+/// Sentences as people write them, in both languages, and the teams that they match.
 #[test]
 fn the_words_of_a_task_choose_the_team() {
     for (task, team) in [
@@ -377,7 +378,7 @@ fn the_words_of_a_task_choose_the_team() {
             "improve the responsiveness of the front-end",
             "dev-frontend by responsive, frontend",
         ),
-        // Other words, which hold a keyword by chance.
+        // Other words, which contain a keyword by chance.
         ("write a debugger", "none"),
         ("debugging is hard", "none"),
         ("a film about terror", "none"),
@@ -429,7 +430,7 @@ fn keywords_of_a_user_are_found_in_every_form() {
         ("만들다", "화면을 만들어", true),
         ("배포하다", "배포해 주세요", true),
         ("고치다", "고추를 사자", false),
-        // What a keyboard of another system writes: the letters of each syllable by themselves.
+        // Text from another system, in which the letters of each syllable are separate characters.
         (
             "버그",
             "\u{1107}\u{1165}\u{1100}\u{1173}\u{1105}\u{1173}\u{11af}",
@@ -502,8 +503,8 @@ fn without_a_preset_a_team_is_proposed_with_the_reason() {
     }
     let _ = writeln!(said, "{}", propose(&Choice::None, &[]).unwrap_err());
     insta::assert_snapshot!(said, @r#"
-    3:claude: no word of the task calls for a team that is ready; claude is the agent that was found for it
-    2:claude,1:codex:reviewer: no word of the task calls for a team that is ready; claude changes code, and codex looks at it
+    3:claude: no word of the task matches a team preset; claude is the agent that was found for it
+    2:claude,1:codex:reviewer: no word of the task matches a team preset; claude changes code, and codex looks at it
     3:codex: bugfix and dev-frontend fit alike (each has 1 of its words in the task); codex is the agent that was found for it
     no agent was found: install a client (claude, codex or gemini) and sign in; or name a program of your own, `3:command:PROGRAM` or `[roles] executor = "command:PROGRAM"` in the configuration; or play a script, `3:scripted:FILE`
     "#);

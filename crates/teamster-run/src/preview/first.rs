@@ -1,4 +1,4 @@
-//! Who would take what first, when all workers are there and wait.
+//! Predicts which worker takes which task first, when all workers are idle.
 
 use teamster_journal::payload::Member;
 use teamster_types::WorkerName;
@@ -7,25 +7,25 @@ use teamster_types::routing::{RoutingCandidate, rank};
 
 use crate::plan::Plan;
 
-/// What becomes of a task in the first moment of a run.
+/// What happens to a task at the beginning of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FirstTaker {
     /// It is assigned to this worker, who takes it at once.
     Owner(WorkerName),
-    /// Nobody suits better than this one.
+    /// It goes to this worker, the best idle one, with this score.
     Best(WorkerName, f64),
-    /// It waits for tasks, by their places in the plan.
+    /// It waits for other tasks, by their indexes in the plan.
     After(Vec<usize>),
     /// It waits for a task that may change the same files.
     Paths(usize),
-    /// It waits until somebody has time.
+    /// It waits until a worker is free: this one, or any.
     Later(Option<WorkerName>),
-    /// Nobody can ever take it.
+    /// No worker can ever take it.
     Nobody,
 }
 
 impl FirstTaker {
-    /// Who takes it at once.
+    /// Returns the worker that takes it at once.
     pub fn worker(&self) -> Option<&WorkerName> {
         match self {
             Self::Owner(worker) | Self::Best(worker, _) => Some(worker),
@@ -33,7 +33,7 @@ impl FirstTaker {
         }
     }
 
-    /// In words, with the labels of the plan.
+    /// Describes it in words, with the labels of the plan.
     pub fn words(&self, labels: &[String]) -> String {
         match self {
             Self::Owner(worker) => format!("{worker}, its owner"),
@@ -43,14 +43,14 @@ impl FirstTaker {
                 format!("after {}", names.join(", "))
             }
             Self::Paths(place) => format!("after {}, whose paths overlap", labels[*place]),
-            Self::Later(Some(worker)) => format!("when {worker} has time"),
-            Self::Later(None) => "when somebody has time".to_owned(),
+            Self::Later(Some(worker)) => format!("when {worker} is free"),
+            Self::Later(None) => "when a worker is free".to_owned(),
             Self::Nobody => "nobody".to_owned(),
         }
     }
 }
 
-/// Lets each worker take one task as it would who looks for work: its own first, then free ones, in the order of the plan.
+/// Lets each worker take one task: tasks with an owner first, then the others, each in the order of the plan.
 pub fn first_takers(
     plan: &Plan,
     members: &[Member],
@@ -114,7 +114,7 @@ fn taker(
     if best.idle {
         return FirstTaker::Best(best.name, best.score);
     }
-    // Somebody who suits less may be idle: whoever looks for work takes what nobody idle does better.
+    // The best worker is busy, so the best idle one takes the task.
     match able.find(|scored| scored.idle) {
         Some(scored) => FirstTaker::Best(scored.name, scored.score),
         None => FirstTaker::Later(None),

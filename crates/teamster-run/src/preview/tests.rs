@@ -114,10 +114,10 @@ fn a_run_is_shown_whole_before_it_begins() {
       NR  ID      TASK                               AFTER        NEEDS        PATHS               FIRST
       1   form    로그인 폼을 고친다                 -            -            src/login/**        worker-1, score 1.00
       2   style   Restyle the form                   -            -            src/login/form.css  after form, whose paths overlap
-      3   review  Look for the same fault elsewhere  -            code-review  -                   when somebody has time
+      3   review  Look for the same fault elsewhere  -            code-review  -                   when a worker is free
       4   docs    Say so in the manual               -            -            -                   worker-2, its owner
       5   test    Test it                            form, style  testing      -                   after form, style
-      6   more    And more                           -            -            -                   when somebody has time
+      6   more    And more                           -            -            -                   when a worker is free
 
     verification:
       make check (the plan)
@@ -222,11 +222,11 @@ fn what_would_wait_for_ever_and_what_nobody_checks_is_said() {
       NR  ID  TASK  AFTER  NEEDS    PATHS  FIRST
       1   1   Cook  -      cooking  -      nobody
       2   2   Eat   -      -        -      nobody
-      wrong: task "1" needs cooking, and nobody in the team can do any of it
+      wrong: task "1" needs cooking, and no member of the team can do any of it
       wrong: task "2" has the owner ann, who is not in the team; there are worker-1, worker-2
 
     verification:
-      none: nobody will have checked the result; give a command with --verify
+      none: the result will not be checked; give a command with --verify
     "#);
     let problems = preview.json()["problems"].clone();
     assert_eq!(problems.as_array().unwrap().len(), 2, "{problems}");

@@ -1,4 +1,5 @@
-//! What agents asked, what the leader did, what was found and chosen, for the gate and for the report.
+//! The questions of agents, the leader's turns, the findings and the choice of a result, for the gate and for the
+//! report.
 
 use std::fmt::Write as _;
 
@@ -13,10 +14,10 @@ use teamster_journal::{
 use super::ReportInput;
 use super::markdown::{cell, code, code_cell, counted, inside, moment, quoted, short, wrapped};
 
-/// Lines of a section of the gate; the report has all of them.
+/// The number of lines in a section of the gate; the report has all of them.
 const MOST: usize = 20;
 
-/// Returns lines for the gate, each indented and none too long; how many are left out is said.
+/// Returns lines for the gate, indented and cut to the width; the last one says how many are left out.
 fn lines(all: &[String]) -> String {
     let mut text = String::new();
     for words in all.iter().take(MOST) {
@@ -28,23 +29,20 @@ fn lines(all: &[String]) -> String {
     text
 }
 
-/// Returns what whoever planned has taken for granted, for the gate.
+/// Returns the planner's assumptions, for the gate.
 pub(super) fn gate_assumptions(input: &ReportInput) -> String {
     lines(&input.assumptions)
 }
 
-/// Returns what could go wrong, by whoever planned, for the gate.
+/// Returns the risks that the planner sees, for the gate.
 pub(super) fn gate_risks(input: &ReportInput) -> String {
     lines(&input.risks)
 }
 
-/// Returns the section of the report about how the plan came about.
+/// Returns the section of the report about the planning.
 pub(super) fn planning(input: &ReportInput) -> String {
     let mut page = quoted(&input.analysis);
-    for (heading, list) in [
-        ("Taken for granted", &input.assumptions),
-        ("Risks", &input.risks),
-    ] {
+    for (heading, list) in [("Assumptions", &input.assumptions), ("Risks", &input.risks)] {
         if list.is_empty() {
             continue;
         }
@@ -57,7 +55,7 @@ pub(super) fn planning(input: &ReportInput) -> String {
     page
 }
 
-/// Returns a question and what became of it, in words.
+/// Returns a question and its answer, in words.
 fn question_words(question: &Question) -> String {
     let who = question.asked_by.as_str();
     let about = match &question.task {
@@ -72,7 +70,7 @@ fn question_words(question: &Question) -> String {
         (None, _) => format!("{who} asked{about}: {}", question.text),
     };
     let fate = match &question.fate {
-        QuestionFate::Open => "nobody has answered".to_owned(),
+        QuestionFate::Open => "not answered yet".to_owned(),
         QuestionFate::Answered { by, answer, .. } => {
             let by = match by.as_str() {
                 "user" => "you",
@@ -88,7 +86,7 @@ fn question_words(question: &Question) -> String {
     format!("{asked} → {fate}")
 }
 
-/// Returns what agents wanted to do and were not allowed, for the gate.
+/// Returns the denied permission requests of agents, for the gate.
 pub(super) fn gate_denied(shown: &Shown) -> String {
     lines(
         &shown
@@ -99,7 +97,7 @@ pub(super) fn gate_denied(shown: &Shown) -> String {
     )
 }
 
-/// Returns the section of the report: what agents wanted to do and were not allowed.
+/// Returns the section of the report with the denied permission requests of agents.
 pub(super) fn denied(input: &ReportInput) -> String {
     let mut page = String::new();
     for denied in &input.denied {
@@ -108,13 +106,13 @@ pub(super) fn denied(input: &ReportInput) -> String {
     page
 }
 
-/// Returns the questions that nobody answered: whoever asked decided by itself, or still waits.
+/// Returns the questions without an answer, for the gate: their agents decided themselves, or still wait.
 pub(super) fn gate_questions(input: &ReportInput) -> String {
     let unanswered = input.questions.iter().filter(|it| it.answer().is_none());
     lines(&unanswered.map(question_words).collect::<Vec<_>>())
 }
 
-/// Returns the section of the report: every question with its answer.
+/// Returns the section of the report with every question and its answer.
 pub(super) fn questions(input: &ReportInput) -> String {
     let mut page = String::new();
     for question in &input.questions {
@@ -132,10 +130,10 @@ fn reason_words(reason: &WakeReason) -> String {
         WakeKind::Question if about.starts_with('q') => format!("question {about}"),
         WakeKind::Question => format!("task {about} could not go on"),
         WakeKind::Failure => format!("task {about} failed"),
-        WakeKind::Conflict => format!("nobody could resolve the conflict of task {about}"),
+        WakeKind::Conflict => format!("the conflict of task {about} could not be resolved"),
         WakeKind::Findings => "findings of a review".to_owned(),
         WakeKind::Message => "a message of yours".to_owned(),
-        WakeKind::Revision => "what you wanted changed at the gate".to_owned(),
+        WakeKind::Revision => "changes you asked for at the gate".to_owned(),
         WakeKind::Phase => "the end of a phase".to_owned(),
     }
 }
@@ -146,7 +144,7 @@ fn reasons(wake: &WakeRecord) -> String {
     words.join(", ")
 }
 
-/// Returns what the leader did in one action, in words.
+/// Returns one action of the leader, in words.
 fn action_words(action: &LeaderActionRecord) -> String {
     let task = match &action.task {
         Some(task) => format!("task {task}"),
@@ -177,7 +175,7 @@ fn action_words(action: &LeaderActionRecord) -> String {
     }
 }
 
-/// Returns what came of a turn in one line.
+/// Returns the outcome of a turn in one line.
 fn outcome_words(wake: &WakeRecord) -> String {
     match &wake.outcome {
         WakeOutcome::UnderWay => "it did not end".to_owned(),
@@ -193,7 +191,7 @@ fn outcome_words(wake: &WakeRecord) -> String {
     }
 }
 
-/// Returns what the leader did, for the gate: a line for each turn, and what it wrote down.
+/// Returns the turns of the leader, for the gate: a line for each turn, and its notes.
 pub(super) fn gate_leader(input: &ReportInput) -> String {
     let mut all = Vec::new();
     for wake in &input.wakes {
@@ -212,7 +210,7 @@ pub(super) fn gate_leader(input: &ReportInput) -> String {
     lines(&all)
 }
 
-/// Returns the section of the report: every turn of the leader with its reasons and its actions.
+/// Returns the section of the report with every turn of the leader, its reasons and its actions.
 pub(super) fn leader(input: &ReportInput) -> String {
     let mut page = String::new();
     for wake in &input.wakes {
@@ -250,7 +248,7 @@ pub(super) fn leader(input: &ReportInput) -> String {
     page
 }
 
-/// Returns what was found on the way, the worst first.
+/// Returns the findings of workers and the leader, the worst first.
 fn by_severity(input: &ReportInput) -> Vec<&FindingRecord> {
     let mut found: Vec<&FindingRecord> = input.found.iter().collect();
     let rank = |severity: Severity| Severity::ALL.iter().position(|it| *it == severity);
@@ -258,7 +256,7 @@ fn by_severity(input: &ReportInput) -> Vec<&FindingRecord> {
     found
 }
 
-/// Returns what workers and the leader found, for the gate.
+/// Returns the findings of workers and the leader, for the gate.
 pub(super) fn gate_found(input: &ReportInput) -> String {
     let all = by_severity(input).into_iter().map(|record| {
         let found = &record.finding;
@@ -272,7 +270,7 @@ pub(super) fn gate_found(input: &ReportInput) -> String {
     lines(&all.collect::<Vec<_>>())
 }
 
-/// Returns the section of the report: what workers and the leader found.
+/// Returns the section of the report with the findings of workers and the leader.
 pub(super) fn found(input: &ReportInput) -> String {
     let mut page = String::new();
     for record in by_severity(input) {
@@ -304,7 +302,7 @@ fn judge_words(failed: &JudgeFailed) -> String {
     )
 }
 
-/// Returns which of several results was chosen and why, and where the others are, for the gate.
+/// Returns which of several results was chosen and why, and where the others are kept, for the gate.
 pub(super) fn gate_choice(input: &ReportInput) -> String {
     let Some(choice) = &input.choice else {
         return String::new();

@@ -1,4 +1,4 @@
-//! What a person sees before approving, as plain text.
+//! The plain text that a person sees before approving.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -12,14 +12,14 @@ use super::page::{plan_source, tasks_words, uncommitted_words};
 use super::sections::{exit_words, state_words, verdict_words};
 use super::{CheckRun, ReportInput, collaboration, review, said};
 
-/// Columns that a line takes at most, where it can be cut.
+/// The width of lines that may be cut, in columns.
 const WIDTH: usize = COLUMNS;
-/// Lines of a check that failed, of a finding and of the diff stat.
+/// The number of lines that are shown of a failed check, of a finding and of the diff stat.
 const CHECK_LINES: usize = 10;
 const FINDING_LINES: usize = 40;
 const STAT_LINES: usize = 60;
 
-/// Everything that the decision is about, and how to make it.
+/// Returns everything that the decision is about, and the commands to make it.
 pub fn gate_text(input: &ReportInput) -> String {
     let shown = input.shown.clone().unwrap_or_else(|| input.to_show());
     let shown = &shown;
@@ -39,14 +39,11 @@ pub fn gate_text(input: &ReportInput) -> String {
             collaboration::gate_questions(input),
         ),
         ("Messages that no worker took", untaken(input)),
-        ("Taken for granted", collaboration::gate_assumptions(input)),
+        ("Assumptions", collaboration::gate_assumptions(input)),
         ("In the way", in_the_way(shown)),
         ("Flow", flow(input)),
         ("Plan", plan(input)),
-        (
-            "Risks, by whoever planned",
-            collaboration::gate_risks(input),
-        ),
+        ("Risks named in the plan", collaboration::gate_risks(input)),
         ("What the workers say", said::gate_lines(shown)),
         ("One of several results", collaboration::gate_choice(input)),
         ("The leader", collaboration::gate_leader(input)),
@@ -68,7 +65,7 @@ pub fn gate_text(input: &ReportInput) -> String {
     text
 }
 
-/// The messages that were sent to workers and that none of them was told.
+/// Returns the messages to workers that were never delivered.
 fn untaken(input: &ReportInput) -> String {
     let lines = input
         .untaken
@@ -77,7 +74,7 @@ fn untaken(input: &ReportInput) -> String {
     lines.collect()
 }
 
-/// The lines of a foreign text, as many as are wanted.
+/// Returns the first lines of an untrusted text, indented, at most `most` of them.
 fn indented(text: &str, most: usize) -> String {
     let plain = plain(text);
     let lines: Vec<&str> = plain.trim().lines().collect();
@@ -91,7 +88,7 @@ fn indented(text: &str, most: usize) -> String {
     shown
 }
 
-/// Rows whose columns are aligned; none is longer than `most` columns.
+/// Returns rows with aligned columns; none is longer than `most` columns.
 fn rows(rows: &[Vec<String>], most: usize) -> String {
     let columns = rows.first().map_or(0, Vec::len);
     let widths: Vec<usize> = (0..columns)
@@ -114,7 +111,7 @@ fn rows(rows: &[Vec<String>], most: usize) -> String {
     text
 }
 
-/// Where the run is in the flow that it follows, if that has phases of its own.
+/// Returns where the run is in its flow, if the flow has phases of its own.
 fn flow(input: &ReportInput) -> String {
     let Some(phase) = input.phases.last() else {
         return String::new();
@@ -154,8 +151,8 @@ fn plan(input: &ReportInput) -> String {
     text
 }
 
-/// Shows every finding once. A phase that is entered again writes all of its finding again, longer than before: what stands in a
-/// later finding of the same phase is named, and not repeated.
+/// Returns every finding once. A phase that is entered again writes its whole finding again, longer than before: a
+/// finding that a later one of the same phase contains is named, but not repeated.
 fn findings(shown: &Shown) -> String {
     let texts: Vec<String> = shown
         .findings
@@ -184,7 +181,7 @@ fn findings(shown: &Shown) -> String {
     text
 }
 
-/// Tells whether two findings are named `PHASE-NUMBER.md` of one phase.
+/// Returns whether two findings are named `PHASE-NUMBER.md` with the same phase.
 fn is_same_phase(one: &str, other: &str) -> bool {
     let phase = |name: &str| name.rsplit_once('-').map(|(phase, _)| phase.to_owned());
     phase(one).is_some_and(|one| phase(other) == Some(one))
@@ -198,13 +195,13 @@ fn changes(input: &ReportInput) -> String {
         let _ = writeln!(text, "  since commit {}{branch}:", short(&base.commit));
     }
     if input.is_diff_unknown {
-        text.push_str("  It is not known what changed: the team worked in a folder that is in no git repository with a commit.\n");
+        text.push_str("  It is not known what changed: the team worked in a folder that is not in a git repository with a commit.\n");
     } else if input.diff_stat.trim().is_empty() {
         text.push_str("  Nothing has changed.\n");
     } else {
         let plain = plain(&input.diff_stat);
         let lines: Vec<&str> = plain.trim_matches('\n').lines().collect();
-        // The last line is the sum, and is shown however long the list is.
+        // The last line is the total, and is shown however long the list is.
         let cut = lines.len().saturating_sub(STAT_LINES);
         let shown = lines.len() - cut;
         for line in &lines[..shown.saturating_sub(1)] {
@@ -314,7 +311,7 @@ fn in_the_way(shown: &Shown) -> String {
     }
     let mut text = wrapped(
         "  ",
-        "These files of yours are not committed, and it cannot land before they are out of the way:",
+        "These uncommitted files of yours must be committed or moved away before the work can land:",
     );
     for file in shown.in_the_way.iter().take(STAT_LINES) {
         let _ = writeln!(text, "  {}", fit(&line(file), WIDTH));
@@ -348,7 +345,7 @@ fn cost(input: &ReportInput) -> String {
 fn decide(input: &ReportInput) -> String {
     let commit = input.asked_about.as_deref().map(short);
     let commit = commit.map_or_else(String::new, |commit| format!(" --commit {commit}"));
-    // The commands are to be copied, so they are never cut.
+    // The commands are meant to be copied, so they are never cut.
     rows(
         &[
             ("take the work:", "approve", ""),

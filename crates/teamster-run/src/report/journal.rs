@@ -1,4 +1,4 @@
-//! A report's input from the journal, so that it can be made again whenever somebody wants it.
+//! Makes the input of a report from the journal, so that the report can be recreated at any time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,11 +16,11 @@ use super::{
     TaskState, WorkerLine,
 };
 
-/// Makes as much of the input as the journal knows. `tasks` are the team's tasks as they stand, or as
-/// `teamster_store::rebuild` makes them from the same events.
+/// Makes as much of the input as the journal contains. `tasks` are the team's present tasks, or those that
+/// `teamster_store::rebuild` makes from the same events.
 ///
-/// What git and the folders know is for the caller to add: `diff_stat`, `findings`, and to `left` the worktrees and
-/// branches that are really there. Commits of finished tasks that were not merged are in `left` already.
+/// The caller adds what only git and the file system know: `diff_stat`, `findings`, and in `left` the worktrees and
+/// branches that still exist. Commits of finished tasks that were not merged are in `left` already.
 pub fn input_from(team: &TeamName, events: &[Event], tasks: &[Task]) -> ReportInput {
     let state = TeamState::of(events);
     let history = &state.run.history;
@@ -79,7 +79,7 @@ pub fn input_from(team: &TeamName, events: &[Event], tasks: &[Task]) -> ReportIn
     }
 }
 
-/// Returns what was asked for.
+/// Returns the part of the input that the request determines.
 fn asked_for(spec: &RunSpec) -> ReportInput {
     ReportInput {
         task: spec.task.clone(),
@@ -94,7 +94,7 @@ fn asked_for(spec: &RunSpec) -> ReportInput {
     }
 }
 
-/// Returns the stages. One lasts until the next begins, the last until the run ends.
+/// Returns the stages. Each lasts until the next begins, the last until the run ends.
 fn stages(history: &RunHistory) -> Vec<StageLine> {
     history
         .stage_spans()
@@ -108,7 +108,7 @@ fn stages(history: &RunHistory) -> Vec<StageLine> {
         .collect()
 }
 
-/// Returns the phases of the flow. One lasts until the next begins; in the last one the run is, or has ended.
+/// Returns the phases of the flow. Each lasts until the next begins; the last one has no end.
 fn phases(run: &RunState) -> Vec<StageLine> {
     let ends = run.phases.iter().skip(1).map(|next| Some(next.at));
     run.phases
@@ -124,8 +124,8 @@ fn phases(run: &RunState) -> Vec<StageLine> {
         .collect()
 }
 
-/// Returns the checks before the work began, or those of the work. One that was begun and has no end was cut short, and
-/// that must not look like one less.
+/// Returns the checks of the base, or those of the work. A check that began and has no result counts as stopped; it
+/// must not be missing from the list.
 fn checks(history: &RunHistory, on_base: bool) -> Vec<CheckRun> {
     let records = history.checks.iter();
     let records = records.filter(|record| (record.result.on == ON_BASE) == on_base);
@@ -177,7 +177,7 @@ fn conflict((task, conflict): &(TaskId, MergeConflict)) -> Conflict {
     }
 }
 
-/// Returns the members of the run, and whoever else worked, by name.
+/// Returns the members of the run, and all other workers that had a task, by name.
 fn worker_lines(state: &TeamState) -> Vec<WorkerLine> {
     let spec = state.run.history.spec.as_ref();
     let members = spec.map_or(&[][..], |spec| &spec.members);
@@ -190,7 +190,7 @@ fn worker_lines(state: &TeamState) -> Vec<WorkerLine> {
             ..WorkerLine::default()
         })
         .collect();
-    // Whoever came later, by hand, worked as well.
+    // Workers that were added by hand have worked as well.
     let others = state.workers.iter().filter(|(name, worker)| {
         worker.attempts > 0 && !members.iter().any(|member| member.name.as_str() == *name)
     });
@@ -276,18 +276,18 @@ fn standing(
     }
 }
 
-/// Returns whether another result of the same work was taken.
+/// Returns whether another result of the same work was chosen.
 fn is_not_chosen(task: &Task) -> bool {
     task.merge_mark() == Some(MergeMark::NotChosen)
 }
 
-/// The tasks that failed for good and that this one waits for, however far away.
+/// Returns the direct and indirect dependencies of a task that failed for good.
 fn failed_before(task: &Task, by_id: &BTreeMap<&TaskId, &Task>) -> BTreeSet<TaskId> {
     let mut failed = BTreeSet::new();
     let mut seen = BTreeSet::new();
     let mut to_see: Vec<&TaskId> = task.blocked_by().iter().collect();
     while let Some(id) = to_see.pop() {
-        // A foreign writer may have made a circle.
+        // Another program may have written a cycle.
         if !seen.insert(id) {
             continue;
         }
@@ -301,7 +301,7 @@ fn failed_before(task: &Task, by_id: &BTreeMap<&TaskId, &Task>) -> BTreeSet<Task
     failed
 }
 
-/// Finished work that is in nobody's branch.
+/// Returns finished work that was not merged.
 fn unmerged(team: &TeamName, tasks: &[Task], state: &TeamState) -> Vec<LeftBehind> {
     let is_merged = |task: &Task| {
         let history = state.tasks.get(task.id());

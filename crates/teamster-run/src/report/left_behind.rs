@@ -1,4 +1,4 @@
-//! What a run leaves behind, and how to get at it.
+//! The things that a run leaves behind, and how to access them.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -8,18 +8,18 @@ use teamster_isolate::child::say;
 /// One thing that a run leaves behind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeftBehind {
-    /// What it is: `branch`, `worktree`, `commit`, `salvaged work`, `private file`.
+    /// The kind of thing: `branch`, `worktree`, `commit`, `salvaged work`, `private file`.
     pub what: &'static str,
     /// Its name or path.
     pub name: String,
-    /// Why it is still there.
+    /// Why it still exists.
     pub why: String,
-    /// The command that gets at it.
+    /// The command to access it.
     pub command: String,
 }
 
 impl LeftBehind {
-    /// Returns a branch, seen from the commit that the work began from.
+    /// Returns a branch, with a command that compares it with the commit that the work began from.
     pub fn branch(name: &str, base: Option<&str>, why: &str) -> Self {
         let full = full_name(name);
         let range = match base {
@@ -29,7 +29,7 @@ impl LeftBehind {
         Self::new("branch", name, why, "git", &["log", "--stat", &range, "--"])
     }
 
-    /// Returns a branch that keeps what was found uncommitted somewhere.
+    /// Returns a branch with salvaged uncommitted work.
     pub fn salvaged(name: &str, why: &str) -> Self {
         let left = Self::branch(name, None, why);
         Self {
@@ -45,12 +45,12 @@ impl LeftBehind {
         Self::new("worktree", path, why, "teamster", &args)
     }
 
-    /// Returns a reference of ours that keeps a commit.
+    /// Returns a reference of teamster's that keeps a commit.
     pub fn reference(name: &str, why: &str) -> Self {
         Self::new("commit", name, why, "git", &["show", name, "--"])
     }
 
-    /// Returns a file that must be in no commit.
+    /// Returns a file that must not be committed.
     pub fn secret(path: &str, why: &str) -> Self {
         Self::new("private file", path, why, "ls", &["-l", path])
     }
@@ -65,12 +65,12 @@ impl LeftBehind {
     }
 }
 
-/// Returns the full name of a branch, which means the branch even where a tag is called the same.
+/// Returns the full name of a branch, which is unambiguous even if a tag has the same name.
 fn full_name(branch: &str) -> String {
     format!("refs/heads/{branch}")
 }
 
-/// Returns a command line that can be pasted, whatever the names hold.
+/// Returns a command line that can be pasted, whatever characters the names contain.
 fn command(program: &str, args: &[&str]) -> String {
     let args: Vec<OsString> = args.iter().map(Into::into).collect();
     say(Path::new(program), &args)

@@ -1,4 +1,4 @@
-//! Turns foreign texts into Markdown that they cannot break.
+//! Escapes untrusted texts for Markdown.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -7,25 +7,25 @@ use teamster_types::Time;
 use teamster_types::text::{fit, one_line, shown};
 use unicode_width::UnicodeWidthStr;
 
-/// The number of columns of a text in a cell of a table.
+/// The width of a text in a table cell, in columns.
 const CELL: usize = 60;
-/// The number of characters of a text that may have several lines.
+/// The limit of a text with several lines, in characters.
 const TEXT: usize = 10_000;
 
-/// Returns a text without secrets and without anything that a viewer would act on; lines stay.
+/// Returns a text without secrets and control characters; line breaks stay.
 pub(super) fn plain(text: &str) -> String {
     shown(text, TEXT).replace('\t', "    ")
 }
 
-/// Returns a text as [`plain`] does, in one line.
+/// Returns a text like [`plain`], in one line.
 pub(super) fn line(text: &str) -> String {
     one_line(&shown(text, TEXT))
 }
 
-/// Returns a line in which Markdown means nothing, wherever it stands.
+/// Returns a line with all Markdown escaped, for any position.
 pub(super) fn escaped(text: &str) -> String {
     let mut shown = inside(text);
-    // These make headings, lists and lines at the beginning of a line.
+    // These begin headings, lists and rules at the beginning of a line.
     let digits = shown.chars().take_while(char::is_ascii_digit).count();
     if shown.starts_with(['#', '-', '+', '=']) {
         shown.insert(0, '\\');
@@ -35,7 +35,7 @@ pub(super) fn escaped(text: &str) -> String {
     shown
 }
 
-/// Returns a line in which Markdown means nothing when it stands behind another text.
+/// Returns a line with all Markdown escaped, for a position behind another text.
 pub(super) fn inside(text: &str) -> String {
     let text = line(text);
     let mut shown = String::with_capacity(text.len());
@@ -47,7 +47,7 @@ pub(super) fn inside(text: &str) -> String {
         match c {
             '<' => shown.push_str("&lt;"),
             '&' => shown.push_str("&amp;"),
-            // In the middle of a word it means nothing, and names are full of it.
+            // Inside a word it has no meaning, and names are full of it.
             '_' if is_between_letters => shown.push(c),
             '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '~' | '>' => {
                 shown.push('\\');
@@ -60,12 +60,12 @@ pub(super) fn inside(text: &str) -> String {
     shown
 }
 
-/// Returns a foreign text for a cell of a table.
+/// Returns an untrusted text for a table cell.
 pub(super) fn cell(text: &str) -> String {
     inside(&fit(&line(text), CELL))
 }
 
-/// Returns a text of several lines as a quotation.
+/// Returns a text of several lines as a block quote.
 pub(super) fn quoted(text: &str) -> String {
     let mut page = String::new();
     for text in plain(text).trim().lines() {
@@ -89,7 +89,7 @@ pub(super) fn code(text: &str) -> String {
     format!("{fence}{pad}{text}{pad}{fence}")
 }
 
-/// Returns code for a cell of a table, where a bar ends even code.
+/// Returns code for a table cell, where a bar ends even code.
 pub(super) fn code_cell(text: &str) -> String {
     let text = line(text);
     if text.contains("\\|") || text.ends_with('\\') {
@@ -112,13 +112,13 @@ fn as_element(text: &str) -> String {
     shown
 }
 
-/// The number of columns of a small terminal. Nothing that a person decides by is torn apart at its edge.
+/// The width of a small terminal, in columns. No text that a decision depends on is broken at its edge.
 pub(super) const COLUMNS: usize = 80;
-/// Lines that one text of others takes at most.
+/// The most lines of one untrusted text.
 const MOST_LINES: usize = 4;
 
-/// Returns a text of others in lines that fit a small terminal: the first begins with `first`, the others are indented as far.
-/// A text that is too long ends with `…`.
+/// Returns an untrusted text in lines that fit a small terminal: the first begins with `first`, the others are indented
+/// as far. A text that is too long ends with `…`.
 pub(super) fn wrapped(first: &str, text: &str) -> String {
     let indent = " ".repeat(first.width());
     let room = COLUMNS.saturating_sub(first.width()).max(20);
@@ -155,7 +155,7 @@ pub(super) fn wrapped(first: &str, text: &str) -> String {
     text
 }
 
-/// Returns lines as they are, between fences that they cannot close.
+/// Returns lines unchanged, between fences that they cannot close.
 pub(super) fn block(text: &str) -> String {
     let text = plain(text);
     let fence = "`".repeat(longest_run(&text).max(2) + 1);
@@ -173,12 +173,12 @@ pub(super) fn last_lines(text: &str, count: usize) -> String {
     lines[lines.len().saturating_sub(count)..].join("\n")
 }
 
-/// Returns the first digits of a commit.
+/// Returns the abbreviated hash of a commit.
 pub(super) fn short(commit: &str) -> String {
     line(commit).chars().take(12).collect()
 }
 
-/// Returns a moment, to the second.
+/// Returns a time, to the second.
 pub(super) fn moment(time: Time) -> String {
     let text = time.to_string();
     match text.split_once('.') {
@@ -187,7 +187,7 @@ pub(super) fn moment(time: Time) -> String {
     }
 }
 
-/// Returns a span, to the second.
+/// Returns a duration, to the second.
 pub(super) fn span(span: Duration) -> String {
     let seconds = span.as_secs();
     match seconds {
@@ -207,7 +207,7 @@ pub(super) fn counted(count: usize, noun: &str) -> String {
     }
 }
 
-/// A table whose columns are aligned for those who read it as text. Its cells are escaped already.
+/// A table with columns that are aligned for people who read it as text. Its cells are already escaped.
 pub(super) struct MarkdownTable {
     rows: Vec<Vec<String>>,
 }

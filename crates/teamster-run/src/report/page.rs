@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::markdown::{cell, code, counted, escaped, inside, moment, quoted, short, span};
 use super::{ReportInput, TaskState, collaboration, review, said, sections};
 
-/// The whole report.
+/// Returns the whole report.
 pub fn page(input: &ReportInput) -> String {
     let mut page = format!("# Report of team {}\n\n", inside(&input.team));
     page.push_str(&summary(input));
@@ -64,7 +64,7 @@ fn summary(input: &ReportInput) -> String {
     page
 }
 
-/// How the run ended, in one line.
+/// Returns how the run ended, in one line.
 pub(super) fn ending(input: &ReportInput) -> String {
     let Some(outcome) = &input.outcome else {
         return "The run is not over.".to_owned();
@@ -127,7 +127,7 @@ fn points(input: &ReportInput) -> Vec<String> {
     points
 }
 
-/// Files of the user's that the work does not know.
+/// Returns a sentence about uncommitted files of the user that the work does not contain.
 pub(super) fn uncommitted_words(count: u64) -> String {
     match count {
         1 => "1 file was not committed when the run began and is no part of it.".to_owned(),
@@ -135,7 +135,7 @@ pub(super) fn uncommitted_words(count: u64) -> String {
     }
 }
 
-/// How many tasks came how far.
+/// Returns how many tasks are in which state.
 pub(super) fn tasks_words(input: &ReportInput) -> String {
     let count = |is: fn(&TaskState) -> bool| {
         let tasks = input.tasks.iter();
@@ -191,7 +191,7 @@ fn plan_words(input: &ReportInput) -> Option<String> {
     })
 }
 
-/// Where the plan comes from.
+/// Returns the source of the plan, in words.
 pub(super) fn plan_source(source: &str) -> String {
     match source {
         "file" => "from a file".to_owned(),

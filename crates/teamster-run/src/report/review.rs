@@ -1,4 +1,4 @@
-//! What the reviews say, for the gate and for the report.
+//! The reviews, for the gate and for the report.
 
 use std::fmt::Write as _;
 
@@ -8,24 +8,24 @@ use teamster_journal::{ReviewOutcome, ReviewState};
 use super::ReportInput;
 use super::markdown::{code, code_cell, counted, inside, line, short, wrapped};
 
-/// Findings that are shown at the gate.
+/// The number of findings that are shown at the gate.
 const MOST: usize = 40;
 
 impl ReportInput {
-    /// Returns the review of the commit that a person is asked about; without one, the last that there is.
+    /// Returns the review of the commit that a person is asked about, or else the last review.
     fn review(&self) -> Option<&ReviewState> {
         let last = self.reviews.last()?;
         let asked = self.asked_about.as_deref().unwrap_or(&last.commit);
         self.reviews.iter().find(|review| review.commit == asked)
     }
 
-    /// Returns whether the work was reviewed, in one sentence; `None` where nobody asked for it and nobody did.
+    /// Returns whether the work was reviewed, in one sentence; `None` when no review was asked for and none was made.
     pub(super) fn review_words(&self) -> Option<String> {
         let not_reviewed = |why: &str| Some(format!("This work was NOT reviewed: {why}."));
         let is_required = self.review_mode == ReviewMode::Require;
         let Some(review) = self.review() else {
             let is_missed = self.asked_about.is_some() && is_required;
-            return not_reviewed("nobody was asked about this commit").filter(|_| is_missed);
+            return not_reviewed("no reviewer was asked about this commit").filter(|_| is_missed);
         };
         match &review.outcome {
             ReviewOutcome::Finished(finished) => {
@@ -36,7 +36,7 @@ impl ReportInput {
             }
             ReviewOutcome::UnderWay => not_reviewed("the review is not over"),
             ReviewOutcome::Skipped(why) if is_required => not_reviewed(why.as_str()),
-            ReviewOutcome::Skipped(why) => Some(format!("Nobody reviewed this work: {why}.")),
+            ReviewOutcome::Skipped(why) => Some(format!("This work was not reviewed: {why}.")),
         }
     }
 }
@@ -70,7 +70,7 @@ fn things(count: usize) -> String {
     counted(count, "thing")
 }
 
-/// Returns what stands at the gate: the verdict, and the findings by severity, each with its line.
+/// Returns the lines for the gate: the verdict, and the findings by severity, each with its line.
 pub(super) fn gate_lines(input: &ReportInput) -> String {
     let Some(words) = input.review_words() else {
         return String::new();
@@ -94,7 +94,7 @@ pub(super) fn gate_lines(input: &ReportInput) -> String {
     text
 }
 
-/// Returns how many acceptance criteria are met, and which are not, with what shows that.
+/// Returns how many acceptance criteria are met, and which are not, with the evidence.
 fn criteria(finished: &ReviewFinished) -> String {
     let all = finished.criteria.len();
     if all == 0 {
@@ -116,7 +116,7 @@ fn criteria(finished: &ReviewFinished) -> String {
     text
 }
 
-/// Returns the severity, and what is wrong where.
+/// Returns the severity of a finding, and its description with the location.
 fn finding_words(finding: &ReviewFinding) -> (String, String) {
     let severity = format!("  {}: ", finding.severity.as_str());
     let words = match finding.place().as_str() {
@@ -126,7 +126,7 @@ fn finding_words(finding: &ReviewFinding) -> (String, String) {
     (severity, words)
 }
 
-/// Returns the section of the report: every review in order, the findings of the last one in full.
+/// Returns the section of the report with every review in order, and the findings of the last one in full.
 pub(super) fn section(input: &ReportInput) -> String {
     let Some(words) = input.review_words() else {
         return String::new();

@@ -1,4 +1,4 @@
-//! What the workers say about their tasks, in their own words.
+//! The workers' own words about their tasks.
 
 use std::fmt::Write as _;
 
@@ -9,11 +9,11 @@ use teamster_types::text::{clip, one_line};
 use super::markdown::{cell, inside, line, quoted, wrapped};
 use super::{ReportInput, TaskLine};
 
-/// The longest summary, and the longest problem, that is kept with the gate, in characters.
+/// The longest summary, and the longest problem, that is stored with the gate, in characters.
 const LONGEST: usize = 600;
-/// Problems of one task that are kept with the gate.
+/// The number of problems of one task that are stored with the gate.
 const MOST_PROBLEMS: usize = 20;
-/// Words with which somebody says that something did not work, in English and in Korean.
+/// Words by which a worker admits that something did not work, in English and in Korean.
 const ADMISSIONS: [&str; 18] = [
     "could not",
     "couldn't",
@@ -35,7 +35,8 @@ const ADMISSIONS: [&str; 18] = [
     "실패했",
 ];
 
-/// Returns the first sentence in which somebody says that something did not work. It is shown, and nothing is decided by it.
+/// Returns the first sentence in which a worker admits that something did not work. It is shown at the gate, and keeps
+/// the gate from approving automatically when the task changed nothing.
 fn admission(text: &str) -> Option<String> {
     let found = sentences(text).into_iter().find(|sentence| {
         let sentence = sentence.to_lowercase().replace('’', "'");
@@ -44,7 +45,7 @@ fn admission(text: &str) -> Option<String> {
     found.map(|sentence| one_line(sentence.trim()))
 }
 
-/// Returns the sentences of a text. A dot inside a word, as in the name of a file, ends none.
+/// Returns the sentences of a text. A dot inside a word, as in a file name, does not end a sentence.
 fn sentences(text: &str) -> Vec<&str> {
     let mut sentences = Vec::new();
     let mut rest = text;
@@ -67,7 +68,7 @@ fn sentences(text: &str) -> Vec<&str> {
 }
 
 impl TaskLine {
-    /// Returns what its worker says about it, or `None` when it says nothing.
+    /// Returns the worker's words about the task, or `None` when there are none.
     fn words(&self) -> Option<WorkerWords> {
         let summary = self.summary.as_deref().unwrap_or_default();
         if summary.trim().is_empty() && self.problems.is_empty() {
@@ -87,13 +88,13 @@ impl TaskLine {
 }
 
 impl ReportInput {
-    /// Returns what the workers say about their tasks, in the order of the tasks.
+    /// Returns the workers' words about their tasks, in the order of the tasks.
     pub(crate) fn said(&self) -> Vec<WorkerWords> {
         self.tasks.iter().filter_map(TaskLine::words).collect()
     }
 }
 
-/// Returns what the workers say that they did, one line for each task.
+/// Returns what the workers say that they did, for the gate, one line for each task.
 pub(super) fn gate_lines(shown: &Shown) -> String {
     let mut text = String::new();
     for said in &shown.said {
@@ -104,7 +105,7 @@ pub(super) fn gate_lines(shown: &Shown) -> String {
     text
 }
 
-/// Returns what the workers say is left open, or did not work, in their own words.
+/// Returns what the workers say is left open or did not work, for the gate.
 pub(super) fn open_lines(shown: &Shown) -> String {
     let mut text = String::new();
     for said in &shown.said {
@@ -123,7 +124,7 @@ pub(super) fn open_lines(shown: &Shown) -> String {
     text
 }
 
-/// Returns the section of the report: what came of each task, what it hands over, and what is left open.
+/// Returns the section of the report with the summary, the handover and the open problems of each task.
 pub(super) fn section(input: &ReportInput) -> String {
     let mut page = String::new();
     for task in &input.tasks {

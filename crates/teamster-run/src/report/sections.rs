@@ -1,4 +1,4 @@
-//! The sections of the report. One that has nothing to say is empty.
+//! The sections of the report. A section without content is empty.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -11,12 +11,12 @@ use super::markdown::{
 };
 use super::{CheckRun, ReportInput, StageLine, TaskLine, TaskState};
 
-/// Lines of a failed check that stand in the report; its log has more.
+/// The number of lines of a failed check in the report; its log has more.
 const LAST_LINES: usize = 50;
-/// Files of a conflict that are named.
+/// The number of a conflict's files that are listed.
 const FILES: usize = 10;
 
-/// The messages that were sent to workers and that none of them was told.
+/// Returns the messages to workers that were never delivered.
 pub(super) fn untaken(input: &ReportInput) -> String {
     let mut page = String::new();
     for message in &input.untaken {
@@ -25,7 +25,7 @@ pub(super) fn untaken(input: &ReportInput) -> String {
     page
 }
 
-/// Where a task stands, in words.
+/// Returns the state of a task, in words.
 pub(super) fn state_words(state: &TaskState) -> String {
     match state {
         TaskState::Waiting => "waiting".to_owned(),
@@ -75,7 +75,7 @@ pub(super) fn tasks(input: &ReportInput) -> String {
     table.render()
 }
 
-/// What became of the user's branches while the run was at work.
+/// Returns the changes of the user's branches during the run.
 pub(super) fn references(input: &ReportInput) -> String {
     if input.references.is_empty() {
         return String::new();
@@ -87,7 +87,7 @@ pub(super) fn references(input: &ReportInput) -> String {
     page
 }
 
-/// Those that failed for good with their reasons, and those that wait for them.
+/// Returns the tasks that failed for good with their reasons, and the tasks that wait for them.
 pub(super) fn failed(input: &ReportInput) -> String {
     let mut page = String::new();
     for task in &input.tasks {
@@ -106,7 +106,7 @@ pub(super) fn failed(input: &ReportInput) -> String {
 fn failure_words(task: &TaskLine) -> String {
     let error = task.error.as_deref().map(inside).unwrap_or_default();
     if error.is_empty() {
-        "It failed, and nobody said why.".to_owned()
+        "It failed, and no reason was given.".to_owned()
     } else {
         error
     }
@@ -154,7 +154,7 @@ pub(super) fn timeline(input: &ReportInput) -> String {
     page
 }
 
-/// Stages or phases, with how long each took; `last` stands for the time of one that has no end.
+/// Returns stages or phases with their durations; `last` is shown for one without an end.
 fn entered(what: &str, lines: &[StageLine], last: &str) -> String {
     let mut table = MarkdownTable::new(["Entered", what, "Round", "Took", "Why"]);
     for line in lines {
@@ -172,7 +172,7 @@ fn entered(what: &str, lines: &[StageLine], last: &str) -> String {
 pub(super) fn cost(input: &ReportInput) -> String {
     let mut table = MarkdownTable::new(["What", "Used", "Budget"]);
     let cost = &input.cost;
-    // A part of the tokens is not said more surely than the whole.
+    // If the total is a lower bound, so is every part of it.
     let part = |count: u64| {
         let count = with_commas(count);
         if cost.tokens_at_least {
@@ -253,7 +253,7 @@ pub(super) fn verification(input: &ReportInput) -> String {
     page
 }
 
-/// What is easily overlooked in a table.
+/// Returns remarks about checks that are easily overlooked in a table.
 fn remarked(input: &ReportInput) -> String {
     let mut points = Vec::new();
     let commands = |runs: &mut dyn Iterator<Item = &CheckRun>| {
@@ -310,7 +310,7 @@ fn checks(runs: &[CheckRun], say: fn(&CheckRun) -> &'static str) -> String {
     table.render()
 }
 
-/// What a check says about the team's work.
+/// Returns the verdict of a check about the team's work.
 pub(super) fn verdict_words(run: &CheckRun) -> &'static str {
     match (run.checked.verdict, run.charged) {
         (CheckVerdict::Passed, _) => "passed",
@@ -350,7 +350,7 @@ pub(super) fn approval(input: &ReportInput) -> String {
         && let Some(commit) = &input.asked_about
     {
         let commit = code(&short(commit));
-        let _ = writeln!(page, "Nobody has decided about commit {commit}.");
+        let _ = writeln!(page, "No decision has been made about commit {commit}.");
     }
     page
 }
@@ -406,7 +406,7 @@ pub(super) fn left(input: &ReportInput) -> String {
     if input.left.is_empty() {
         return "Nothing.\n".to_owned();
     }
-    let mut table = MarkdownTable::new(["What", "Name", "Why", "Get at it with"]);
+    let mut table = MarkdownTable::new(["What", "Name", "Why", "Access it with"]);
     for left in &input.left {
         table.row([
             left.what.to_owned(),

@@ -1,4 +1,4 @@
-//! What is shown at the gate, made from all that is known when it opens.
+//! The content of the gate, made when it opens.
 
 use teamster_journal::payload::{
     CheckVerdict, Finding, GivenUp, LONGEST_FINDING, Shown, Unverified,
@@ -10,7 +10,7 @@ use teamster_types::text::clip;
 use super::{CheckRun, ReportInput, TaskState};
 
 impl ReportInput {
-    /// Returns what a person has to be shown. What only git knows is for the caller to add: the files, and those in the way.
+    /// Returns the content of the gate. The caller adds what only git knows: the changed files, and those in the way.
     pub fn to_show(&self) -> Shown {
         let (verification, verification_codes) = self.verified_words().into_parts();
         Shown {
@@ -34,7 +34,7 @@ impl ReportInput {
         }
     }
 
-    /// Returns the checks that do not count as passed: those that were wanted and not run, too.
+    /// Returns the checks that do not count as passed, including those that should have run and did not.
     fn unverified(&self) -> Vec<Unverified> {
         let ran = self.last_checks();
         let mut found: Vec<Unverified> = ran
@@ -105,7 +105,7 @@ fn unverified(command: &str, why: PhraseCode) -> Unverified {
     }
 }
 
-/// Redacts a text before it is cut: half a secret is no longer seen as one.
+/// Redacts and then cuts a text: half a secret would not be recognized as one.
 fn shortened(text: &str) -> String {
     clip(&redact(text), LONGEST_FINDING - 1)
 }

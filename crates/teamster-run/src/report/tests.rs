@@ -1,4 +1,4 @@
-//! Reports as people read them. The runs are told by a real store, so that the journal is a real one.
+//! Reports as people read them. The runs are recorded in a real store, so that the journal is a real one.
 
 mod story;
 
@@ -15,7 +15,7 @@ use super::markdown::{block, cell, code_cell, escaped, moment, span};
 use super::*;
 use story::{BASE, Story, WORK, check, rich, rich_and_over, talkative};
 
-/// What the host adds.
+/// Adds the part of the input that the host adds.
 fn with_the_hosts_part(mut input: ReportInput) -> ReportInput {
     input.diff_stat =
         " src/parse.rs | 12 ++++++------\n src/print.rs |  4 ++--\n 2 files changed, 8 insertions(+), 8 deletions(-)\n"
@@ -107,7 +107,7 @@ fn review_that_was_skipped_is_told_where_it_was_wanted() {
     story.says("lead", "review.skipped", None, skipped);
     let gate = gate_text(&story.input());
     assert!(
-        gate.contains("Nobody reviewed this work: no agent is there to do it."),
+        gate.contains("This work was not reviewed: no agent is there to do it."),
         "{gate}"
     );
 }
@@ -119,7 +119,7 @@ fn a_run_of_which_nothing_is_known_has_a_report_too() {
     insta::assert_snapshot!("empty_gate", gate_text(&input));
 }
 
-/// Names and texts that want to be more than that.
+/// Names and texts that try to break the report.
 fn hostile() -> ReportInput {
     let story = Story::new(&["worker-1"]);
     let evil =
@@ -211,7 +211,7 @@ fn hostile_names_break_nothing() {
     assert_eq!(fence, None, "every block is closed");
 }
 
-/// Bars that divide cells: those without a backslash of their own before them.
+/// Counts the bars that separate cells: those that are not escaped with a backslash.
 fn bars(line: &str) -> usize {
     let (mut count, mut is_escaped) = (0, false);
     for c in line.chars() {
@@ -290,11 +290,11 @@ fn nothing_is_called_verified_that_is_not() {
         ),
         (
             vec![run(Passed, false, 0), run(Flaky, false, 0)],
-            "Not fully verified: of 2 checks, 1 flaky, which is not passed; 1 passed.",
+            "Not fully verified: of 2 checks, 1 flaky, which does not count as passed; 1 passed.",
         ),
         (
             vec![run(Failed, false, 0), run(Stopped, false, 0)],
-            "Not fully verified: of 2 checks, 1 failed as before the work began; 1 not run to the end.",
+            "Not fully verified: of 2 checks, 1 failed as before the work began; 1 did not finish.",
         ),
     ] {
         let mut input = ReportInput {
@@ -339,13 +339,13 @@ fn a_check_that_was_not_run_on_this_commit_to_its_end_verifies_nothing() {
     story.tell(0, "verify.started", None, data);
     assert_eq!(
         words(&story),
-        "Not fully verified: of 2 checks, 1 not run to the end; 1 passed."
+        "Not fully verified: of 2 checks, 1 did not finish; 1 passed."
     );
     let story = begun(&["a", "b"]);
     story.tell(0, "approval.requested", None, json!({"commit": BASE}));
     assert_eq!(
         words(&story),
-        "Not verified: the checks looked at another commit, c1c1c1c1c1c1."
+        "Not verified: the checks ran on another commit, c1c1c1c1c1c1."
     );
 }
 
@@ -361,7 +361,7 @@ fn what_is_written_about_a_check_is_what_is_read() {
             exit_code: Some(3),
             signal: Some(9),
             seconds: 1.25,
-            // More than fits into a line of the journal.
+            // The text is longer than a line of the journal may be.
             last: "a line of output\n".repeat(1_000),
             log: ".omc/logs/x".to_owned(),
             remarks: vec!["it left a process behind, which was ended".to_owned()],

@@ -56,7 +56,7 @@ fn a_sentence_stays_whole_and_is_not_taken_for_a_crew() {
         let request = parsed(words);
         assert_eq!((request.crew, request.task.as_str()), (None, task));
     }
-    // A slash command hands everything on as one text.
+    // A slash command passes everything as one text.
     let request = parsed(&["3:executor fix all type errors"]);
     assert_eq!(request.crew.unwrap().to_string(), "3:executor");
     assert_eq!(request.task, "fix all type errors");
@@ -78,7 +78,7 @@ fn crew_parted_by_spaces_is_refused_with_the_comma_form() {
         three.contains("2:codex,1:gemini:tester,1:claude"),
         "{three}"
     );
-    // A sentence may name a time, and one without a crew may begin with anything.
+    // A sentence may contain a time, and a request without a crew may begin with anything.
     let request = parsed(&["2:codex", "2:30 is shown as 14:30"]);
     assert_eq!(request.task, "2:30 is shown as 14:30");
 }
@@ -130,13 +130,13 @@ fn what_is_wrong_is_said_in_words() {
     there is no task; say what is to be done after the team
     there is no task; say what is to be done after the team
     there is no task; say what is to be done after the team
-    "0:executor" is no part of a team: there must be at least one
-    "" is no part of a team: write N:agent or N:agent:role, such as 3:executor
-    "codex" is no part of a team: write N:agent or N:agent:role, such as 3:executor
-    "3:executor:" is no part of a team: "" is no role: use 1 to 64 of A-Z, a-z, 0-9, `-` and `_`, beginning with a letter
-    "3:executor:a:b" is no part of a team: "a:b" is no role: use 1 to 64 of A-Z, a-z, 0-9, `-` and `_`, beginning with a letter
-    "1:command" is no part of a team: `command` needs something after its colon
-    "1:x/y" is no part of a team: "x/y" is no agent: use 1 to 64 of A-Z, a-z, 0-9, `-` and `_`, beginning with a letter
+    "0:executor" is not a valid part of a team: there must be at least one
+    "" is not a valid part of a team: write N:agent or N:agent:role, such as 3:executor
+    "codex" is not a valid part of a team: write N:agent or N:agent:role, such as 3:executor
+    "3:executor:" is not a valid part of a team: "" is not a valid role: use 1 to 64 of A-Z, a-z, 0-9, `-` and `_`, beginning with a letter
+    "3:executor:a:b" is not a valid part of a team: "a:b" is not a valid role: use 1 to 64 of A-Z, a-z, 0-9, `-` and `_`, beginning with a letter
+    "1:command" is not a valid part of a team: `command` needs something after its colon
+    "1:x/y" is not a valid part of a team: "x/y" is not a valid agent: use 1 to 64 of A-Z, a-z, 0-9, `-` and `_`, beginning with a letter
     101 workers were asked for; the limit is 100
     120 workers were asked for; the limit is 100
     4294967295 workers were asked for; the limit is 100

@@ -1,4 +1,4 @@
-//! Which checks a project's own files show.
+//! Detects the checks of a project by its files.
 
 mod node;
 
@@ -9,34 +9,34 @@ use teamster_isolate::find_program;
 
 use teamster_journal::payload::Check;
 
-/// A file that is larger is not looked into: it was not written by a person.
+/// The largest file that is read: a larger one was not written by a person.
 const LARGEST: u64 = 4 * 1024 * 1024;
 
-/// Names of a makefile, in the order in which make itself looks.
+/// The names of a makefile, in the order in which make looks for them.
 const MAKEFILES: [&str; 3] = ["GNUmakefile", "makefile", "Makefile"];
 const PYPROJECT: &str = "pyproject.toml";
 
-/// What was found.
+/// The result of the detection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Detected {
     /// The checks, in the order in which they are to be run.
     pub checks: Vec<Check>,
-    /// What was left out.
+    /// The checks that were left out.
     pub skipped: Vec<Skipped>,
 }
 
 /// A check that was left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Skipped {
-    /// The command, or the file that could not be looked into.
+    /// The command, or the file that could not be read.
     pub command: String,
     /// Why it was left out.
     pub why: String,
 }
 
-/// Finds the checks of the project in `dir`; programs are looked for in `path`, a list as in `PATH`.
+/// Finds the checks of the project in `dir`; programs are searched for in `path`, a list as in `PATH`.
 ///
-/// Whatever stands in the folder, this never fails: what cannot be read is skipped, and that is told. Links are not
+/// This never fails, whatever the folder contains: a file that cannot be read is skipped and reported. Links are not
 /// followed.
 pub fn detect(dir: &Dir, path: &OsStr) -> Detected {
     let mut search = Search {
@@ -59,7 +59,7 @@ pub fn detect(dir: &Dir, path: &OsStr) -> Detected {
     search.found
 }
 
-/// A search that goes on.
+/// The state of a detection.
 struct Search<'a> {
     dir: &'a Dir,
     path: &'a OsStr,
@@ -67,7 +67,7 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Whether a plain file of that name is there. One that is something else is told.
+    /// Returns whether there is a regular file of that name. A link is reported as skipped.
     fn has(&mut self, name: &str) -> bool {
         match self.dir.stamp(name) {
             Ok(Some(stamp)) if stamp.kind == FileKind::File => true,
@@ -79,19 +79,19 @@ impl Search<'_> {
         }
     }
 
-    /// Whether a folder of that name is there.
+    /// Returns the folder of that name, if it exists.
     fn folder(&self, name: &str) -> Option<Dir> {
         self.dir.child(name).ok().flatten()
     }
 
-    /// The text of a file that is there. Why there is none is told.
+    /// Returns the text of a file, if it exists. A file that cannot be read is reported as skipped.
     fn text(&mut self, name: &str) -> Option<String> {
         if !self.has(name) {
             return None;
         }
         let is_small = matches!(self.dir.stamp(name), Ok(Some(stamp)) if stamp.size <= LARGEST);
         if !is_small {
-            self.skip(name, "it is too large to look into");
+            self.skip(name, "it is too large to read");
             return None;
         }
         match self.dir.read(name) {
@@ -107,7 +107,7 @@ impl Search<'_> {
         }
     }
 
-    /// Adds a check, if its program is there.
+    /// Adds a check if its program is installed; otherwise the check is reported as skipped.
     fn add(&mut self, program: &str, command: impl Into<String>, source: impl Into<String>) {
         let command = command.into();
         if find_program(program, self.path).is_some() {
@@ -128,8 +128,8 @@ impl Search<'_> {
     }
 }
 
-/// Finds what `pyproject.toml` shows. Not every Python project uses every tool, so one is taken only where the project
-/// shows it.
+/// Finds the checks of a Python project by its `pyproject.toml`. Not every Python project uses every tool, so a tool is
+/// used only if the project mentions it.
 fn search_python(search: &mut Search<'_>) {
     let Some(text) = search.text(PYPROJECT) else {
         return;
@@ -155,7 +155,7 @@ fn search_python(search: &mut Search<'_>) {
     }
 }
 
-/// Returns whether a key is called so (`[tool.ruff]`), or a text begins so (`"ruff>=0.5"`).
+/// Returns whether a key has this name (`[tool.ruff]`), or a string begins with it (`"ruff>=0.5"`).
 fn mentions(value: &toml::Value, tool: &str) -> bool {
     match value {
         toml::Value::String(text) => text
@@ -169,7 +169,7 @@ fn mentions(value: &toml::Value, tool: &str) -> bool {
     }
 }
 
-/// Returns whether there is a file that pytest would take for a test, at the top or in a folder of tests.
+/// Returns whether there is a file that pytest would collect, at the top level or in a folder of tests.
 fn has_tests(search: &Search<'_>) -> bool {
     let is_test = |name: &str| {
         name.strip_suffix(".py")
@@ -197,14 +197,14 @@ fn search_make(search: &mut Search<'_>) {
 
 /// Returns whether a line begins the rule for `test`, alone or among others.
 fn is_test_rule(line: &str) -> bool {
-    // Recipes begin with a tab, and nothing else of interest is indented.
+    // Recipes begin with a tab, and no rule is indented.
     if line.starts_with(['\t', ' ', '#']) {
         return false;
     }
     let Some((targets, rest)) = line.split_once(':') else {
         return false;
     };
-    // `test := x`, `test ::= x` and `test = a:b` give a variable its value.
+    // The lines `test := x`, `test ::= x` and `test = a:b` assign variables.
     let is_variable = rest.trim_start_matches(':').starts_with('=') || targets.contains('=');
     !is_variable && targets.split_whitespace().any(|target| target == "test")
 }

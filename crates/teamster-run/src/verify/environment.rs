@@ -1,13 +1,13 @@
-//! What a check gets to see of our environment.
+//! The environment of a check.
 
 use std::ffi::{OsStr, OsString};
 
 use teamster_agents::{CREDENTIALS, OUTER_SESSION_VARS};
 
-/// Whether a check does not get this variable.
+/// Returns whether a check does not get this variable.
 ///
-/// What agents wrote is run here, so the credentials of agents are not for it. What the environment says about a team,
-/// a session around us, a pane or a repository was said about another place.
+/// A check runs code that agents wrote, so it must not get their credentials. Variables about a team, an enclosing
+/// session, a pane or a repository describe another place.
 pub(super) fn is_withheld(name: &OsStr) -> bool {
     let Some(name) = name.to_str() else {
         return false;
@@ -20,8 +20,8 @@ pub(super) fn is_withheld(name: &OsStr) -> bool {
         || matches!(name, "TMUX" | "TMUX_PANE")
 }
 
-/// What it gets besides. Many tools ask nothing, watch nothing and colour nothing with it.
-/// git shows it the objects that would land.
+/// Returns the additional variables of a check. They make tools run without prompts, watch mode and colours, and
+/// make git read the objects as they are stored, which is what would land.
 pub(super) fn given() -> Vec<(OsString, OsString)> {
     let mut given = vec![
         ("CI".into(), "1".into()),

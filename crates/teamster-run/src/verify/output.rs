@@ -1,6 +1,6 @@
-//! What a check prints: shown as it comes, kept in a file with a limit, and the end of it remembered.
+//! The output of a check: shown as it arrives, kept in a log file of limited size, and its last lines remembered.
 //!
-//! Every line is redacted before it goes anywhere. Only so much is in memory at any time, however much is printed.
+//! Every line is redacted before it goes anywhere. The memory use is bounded, however much is printed.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use super::run::CheckPlace;
 
 /// The number of bytes from the beginning of the output that are kept.
 const FIRST: usize = 4 * 1024 * 1024;
-/// The number of bytes from its end that are kept, less some room for what is said about what lies between.
+/// The number of bytes from its end that are kept, less some room for the note about the omitted middle.
 const LAST: usize = 4 * 1024 * 1024 - 4 * 1024;
 /// The number of last lines that are remembered.
 const LAST_LINES: usize = 200;
@@ -23,18 +23,18 @@ const LAST_LINES: usize = 200;
 const LAST_LINE: usize = 2_000;
 /// The number of bytes of a line that are kept, from its beginning.
 const LINE: usize = 64 * 1024;
-/// A secret that reaches behind that is seen as a whole if it is not longer than this.
+/// How far behind the end of a kept line the redactor looks, so that it sees a secret that crosses the cut as a whole.
 const LOOK_AHEAD: usize = 8 * 1024;
-/// The log is written, and lines are shown, in parts of this size, and whenever the check pauses.
+/// The log is written, and lines are shown, in chunks of this size, and whenever the check pauses.
 const WRITE: usize = 64 * 1024;
-/// A check that goes on printing is shown this often.
+/// How often the output of a check that prints all the time is shown.
 const SHOW: Duration = Duration::from_millis(50);
-/// What is said between two runs of a check.
+/// The line between two runs of a check.
 const RUN_AGAIN: &str = "[it failed and is run again]";
-/// The number of tries at the same check that have logs of their own.
+/// The number of attempts at the same check that have separate logs.
 const MOST_LOGS: u32 = 1_000;
 
-/// The output of one check, of all its runs.
+/// The output of one check, across all its runs.
 pub(super) struct CheckOutput<'a> {
     say: &'a mut dyn FnMut(&str),
     /// Lines that were not shown yet.
@@ -50,7 +50,7 @@ pub(super) struct CheckOutput<'a> {
 }
 
 impl<'a> CheckOutput<'a> {
-    /// Opens the log. A check whose log cannot be written is run all the same, and that is told.
+    /// Opens the log. If the log cannot be written, the check runs all the same, and a remark says so.
     pub(super) fn open(
         project: &Dir,
         team: &TeamName,
@@ -75,7 +75,7 @@ impl<'a> CheckOutput<'a> {
 
     /// Takes a line as the check printed it.
     pub(super) fn line(&mut self, stream: OutputStream, raw: &[u8]) {
-        // A line that is written over and over, as a progress bar is, is as many lines.
+        // A line that is overwritten again and again, such as a progress bar, counts as several lines.
         for part in raw.split(|byte| *byte == b'\r') {
             if !part.is_empty() || raw.is_empty() {
                 self.part(stream, part);
@@ -92,7 +92,7 @@ impl<'a> CheckOutput<'a> {
         };
         let mut shown = shown.as_ref();
         if is_cut {
-            // What stands last may be half of a secret.
+            // The end of the text may be half of a secret.
             let mut end = shown.len().saturating_sub(LOOK_AHEAD);
             while !shown.is_char_boundary(end) {
                 end -= 1;
@@ -112,7 +112,7 @@ impl<'a> CheckOutput<'a> {
         if self.last.len() == LAST_LINES {
             self.last.pop_front();
         }
-        // Most lines are short, and have been cleaned.
+        // Most lines are short, and are clean already.
         let last = if shown.len() <= LAST_LINE {
             shown.into_owned()
         } else {
@@ -129,7 +129,7 @@ impl<'a> CheckOutput<'a> {
         }
     }
 
-    /// Notes that the check is run once more. What it prints then is kept in its file, and not shown a second time.
+    /// Notes that the check is run once more. The output of the second run goes to the log, and is not shown.
     pub(super) fn begin_again(&mut self) {
         self.show();
         (self.say)(&format!("{RUN_AGAIN}\n"));
@@ -146,14 +146,14 @@ impl<'a> CheckOutput<'a> {
         }
     }
 
-    /// Something that a person should know.
+    /// Adds a remark for people.
     pub(super) fn remark(&mut self, remark: String) {
         if !self.remarks.contains(&remark) {
             self.remarks.push(remark);
         }
     }
 
-    /// Shows what was said so far, and brings it to the file, so that it can be followed there.
+    /// Shows the output so far, and writes it to the log, so that it can be followed there.
     pub(super) fn pause(&mut self) {
         self.show();
         if let Some(log) = &mut self.log
@@ -164,7 +164,7 @@ impl<'a> CheckOutput<'a> {
         }
     }
 
-    /// The last lines since this was last asked.
+    /// Returns the last lines since the previous call.
     pub(super) fn take_last(&mut self) -> String {
         self.show();
         let last: Vec<String> = std::mem::take(&mut self.last).into();
@@ -172,7 +172,7 @@ impl<'a> CheckOutput<'a> {
         last.join("\n")
     }
 
-    /// Where the output is, and what else is to be known.
+    /// Returns the path of the log, and the remarks.
     pub(super) fn close(mut self) -> (String, Vec<String>) {
         self.show();
         if let Some(log) = &mut self.log
@@ -185,14 +185,14 @@ impl<'a> CheckOutput<'a> {
     }
 }
 
-/// The file with the first and the last part.
+/// The log file with the first and the last part of the output.
 struct CheckLog {
     folder: Dir,
     name: String,
     path: String,
-    /// Not yet in the file.
+    /// Text that is not in the file yet.
     waiting: String,
-    /// How much of the first part there is.
+    /// The size of the first part, in bytes.
     first: usize,
     last: VecDeque<String>,
     last_size: usize,
@@ -210,7 +210,7 @@ impl CheckLog {
         let mut again = 0;
         let name = loop {
             let name = layout::verify_log(place.on, place.round, place.number, again);
-            // The log of an earlier try is what its verdict in the journal points at.
+            // The log of an earlier attempt must stay: its verdict in the journal points to it.
             if folder.create_new(&name, b"", Sync::Fast)? || again == MOST_LOGS {
                 break name;
             }

@@ -1,8 +1,8 @@
-//! Tells failures that the team caused from those that were there before.
+//! Distinguishes failures that the team caused from those that existed before.
 
 use teamster_journal::payload::{Check, CheckVerdict, Checked};
 
-/// The checks of a team's work, by what they mean for it. Each is in exactly one of the lists, in its order.
+/// The checks of a team's work, by what they mean for it. Each check is in exactly one of the lists.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RegressionReport<'a> {
     /// The checks that passed.
@@ -11,21 +11,22 @@ pub struct RegressionReport<'a> {
     pub regressions: Vec<&'a Checked>,
     /// The checks that fail as they did before the work began, and that the work was to make pass: these are to be fixed, too.
     pub missed_targets: Vec<&'a Checked>,
-    /// The checks that fail as they did before the work began, and that nobody asked the team to mend.
+    /// The checks that fail as they did before the work began, and that the team was not asked to fix.
     pub failed_before: Vec<&'a Checked>,
     /// The checks that fail sometimes.
     pub flaky: Vec<&'a Checked>,
-    /// The checks that were stopped and prove nothing.
+    /// The checks that were stopped and so prove nothing.
     pub stopped: Vec<&'a Checked>,
 }
 
 impl<'a> RegressionReport<'a> {
-    /// Returns the checks that the team has to fix: what it broke, and what it was to make pass.
+    /// Returns the checks that the team has to fix: those that it broke, and those that it should make pass.
     pub fn to_fix(&self) -> impl Iterator<Item = &'a Checked> + '_ {
         self.regressions.iter().chain(&self.missed_targets).copied()
     }
 
-    /// Returns whether there was something to check and all of it passed. What is flaky, or failed before, has not passed.
+    /// Returns whether there was at least one check and all of them passed. A flaky check, or one that failed before,
+    /// has not passed.
     pub fn all_passed(&self) -> bool {
         let others = [
             &self.regressions,
@@ -37,16 +38,18 @@ impl<'a> RegressionReport<'a> {
         !self.passed.is_empty() && others.iter().all(|others| others.is_empty())
     }
 
-    /// Returns whether there is nothing to fix, and nothing that was not checked.
+    /// Returns whether there is nothing to fix, and no check was stopped.
     pub fn needs_no_fix(&self) -> bool {
         self.to_fix().next().is_none() && self.stopped.is_empty()
     }
 }
 
-/// Compares what the checks say now with what they said on the base. `wanted` tells which of them are targets of the work.
+/// Compares the present results of the checks with those on the base. `wanted` says which of them are targets of the
+/// work.
 ///
-/// Only a command that failed there, never passed, and is no target is excused. One that was flaky there, was stopped, or was not run
-/// is a regression when it fails now: rather one fix too many than a failure that nobody looks at.
+/// Only a command that failed on the base, never passed there, and is no target is excused. If it was flaky or stopped
+/// there, or did not run, its failure counts as a regression: one fix too many is better than a failure that goes
+/// unnoticed.
 pub fn compare_with_base<'a>(
     wanted: &[Check],
     base: &[Checked],
@@ -121,9 +124,9 @@ mod tests {
             (Some(Failed), Failed, false),
             (Some(TimedOut), Failed, false),
             (Some(Failed), TimedOut, false),
-            // It does pass there, at times.
+            // On the base it passes sometimes.
             (Some(Flaky), Failed, true),
-            // Nobody knows what it would have said.
+            // Its result on the base is unknown.
             (Some(Stopped), Failed, true),
             (None, Failed, true),
             (Some(Passed), Flaky, false),

@@ -18,61 +18,62 @@ use super::environment;
 use super::output::CheckOutput;
 use teamster_journal::payload::{Check, CheckVerdict, Checked};
 
-/// It is looked this often whether somebody wants the check to stop.
+/// How often the request to stop and the deadline are checked.
 const LOOK: Duration = Duration::from_millis(50);
-/// Whom it has started is noted this often: who loses both its parents and our number is known by that alone.
+/// How often the descendant processes are recorded: a process that loses its parents and our launch id is known only by
+/// that.
 const NOTE: Duration = Duration::from_secs(2);
-/// What a check left behind is given this long to end by itself.
+/// How long processes that a check left behind may take to end by themselves.
 const LEFT_GRACE: Duration = Duration::from_secs(1);
-/// A program that ended may have left output in a pipe. It is complete when nothing more came for this long.
+/// A process that ended may have left output in a pipe. The output is complete when nothing more came for this long.
 const SILENCE: Duration = Duration::from_secs(2);
 /// Output from processes that outlive the check is discarded after this long.
 const LAST_WORDS: Duration = Duration::from_secs(10);
 
-/// No limit is longer: a moment that no clock can tell is none.
+/// The longest time limit: a later deadline could not be represented.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 3_600);
 
 /// Runs checks in one folder.
 #[derive(Clone, Copy, Debug)]
 pub struct CheckRunner<'a> {
-    /// The machine we are on.
+    /// The machine that the checks run on.
     pub machine: &'a Machine,
-    /// The project, for the logs.
+    /// The project's folder, for the logs.
     pub project: &'a Dir,
-    /// Whose work is checked.
+    /// The team whose work is checked.
     pub team: &'a TeamName,
-    /// Where the commands run.
+    /// The folder in which the commands run.
     pub folder: &'a Path,
     /// How long one run of a check may take.
     pub limit: Duration,
-    /// What everything that it starts carries: by this it is found should we be killed.
+    /// The launch id that all processes of a check carry: they are found by it if the host is killed.
     pub launch: &'a str,
 }
 
-/// Which check of a run it is. This names its log.
+/// Identifies a check of a run. This determines the name of its log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CheckPlace<'a> {
     /// `base` or `integration`.
     pub on: &'a str,
-    /// The round of fixing.
+    /// The number of the fix round.
     pub round: u32,
-    /// The place among the checks.
+    /// The index among the checks.
     pub number: usize,
 }
 
-/// A check could not even be started. That says nothing about the work.
+/// The error of a check that could not be started. It says nothing about the work.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("`{command}` could not be started in {folder}: {why}")]
 pub struct NotRun {
     /// The command.
     pub command: String,
-    /// The folder that it was to run in.
+    /// The folder in which it should have run.
     pub folder: String,
-    /// What the system said.
+    /// The error of the system.
     pub why: String,
 }
 
-/// How one run ended.
+/// The result of one attempt.
 struct CheckAttempt {
     verdict: CheckVerdict,
     ending: ChildExit,
@@ -81,11 +82,12 @@ struct CheckAttempt {
 impl CheckRunner<'_> {
     /// Runs a check, and once more if it fails.
     ///
-    /// What it prints is given to `lines`, redacted and cleaned: one line or several at a time, each with a line feed.
-    /// As long as that takes its time, the check waits, and nobody looks at the clock. `stopped` is asked all the time; when it says
-    /// yes, the check is ended. When this returns, nothing that the check started is left, as far as it can be told:
-    /// who takes our number out of its environment and loses its parents within moments gets away where the system gives
-    /// us no group.
+    /// Its output is passed to `lines`, redacted and cleaned: one or several lines at a time, each with a line feed.
+    /// While `lines` is busy, the check is blocked and its time limit is not checked. `stopped` is polled; when it
+    /// returns true, the check is ended.
+    ///
+    /// On return no process of the check is left, with one exception: without a cgroup, a process that removes
+    /// our launch id from its environment and loses its parents within moments escapes.
     pub fn check(
         &self,
         check: &Check,
@@ -102,7 +104,7 @@ impl CheckRunner<'_> {
             let again = self.run(check, &mut output, stopped)?;
             match again.verdict {
                 CheckVerdict::Passed => once.verdict = CheckVerdict::Flaky,
-                // It did fail; that it takes too long now as well makes it no better.
+                // It did fail; a timeout in the second run does not change that.
                 CheckVerdict::TimedOut => {}
                 _ => {
                     once = again;
@@ -152,7 +154,7 @@ impl CheckRunner<'_> {
         let (say, said) = channel();
         let running =
             RunningChild::start(self.machine, &start, &say, |said| said).map_err(|error| {
-                // Its group was there before it.
+                // Its group was created before it.
                 ProcessTree::of_launch(self.machine, self.launch, None).forget();
                 NotRun {
                     command: check.command.clone(),
@@ -160,7 +162,7 @@ impl CheckRunner<'_> {
                     why: error.to_string(),
                 }
             })?;
-        // Who listens must hear when nobody can say anything any more.
+        // The receiver must notice when all senders are gone.
         drop(say);
         let mut watch = CheckWatch {
             machine: self.machine,
@@ -184,25 +186,25 @@ impl CheckRunner<'_> {
     }
 }
 
-/// A check that runs.
+/// A running check.
 struct CheckWatch<'a, 'o> {
     machine: &'a Machine,
     tree: ProcessTree<'a>,
-    /// Everyone who was ever seen in the tree.
+    /// Every process that was ever seen in the tree.
     known: BTreeMap<u32, ProcessId>,
     running: &'a RunningChild,
     said: Receiver<ChildEvent>,
     output: &'a mut CheckOutput<'o>,
-    /// Streams that are not closed.
+    /// The number of output streams that are still open.
     open: u32,
     /// Why it is being ended, if it is.
     cut: Option<CheckVerdict>,
-    /// When its time is up; when it was asked to end, until when it may take its time for that.
+    /// When its time is up; once it was asked to end, when it is killed.
     deadline: Instant,
 }
 
 impl CheckWatch<'_, '_> {
-    /// Goes with it to its end, or makes one.
+    /// Watches the check until it ends, and ends it when necessary.
     fn accompany(&mut self, stopped: &dyn Fn() -> bool) -> ChildExit {
         let mut looked = Instant::now();
         let mut noted = Instant::now();
@@ -213,7 +215,8 @@ impl CheckWatch<'_, '_> {
                 Err(RecvTimeoutError::Timeout) => self.output.pause(),
                 Err(RecvTimeoutError::Disconnected) => return ChildExit::Unknown,
             }
-            // A talkative check must not keep us from looking, and need not be looked at after every line.
+            // A check that prints all the time must not keep us from looking, but looking after every line is not
+            // necessary either.
             if looked.elapsed() < LOOK {
                 continue;
             }
@@ -241,14 +244,14 @@ impl CheckWatch<'_, '_> {
         }
     }
 
-    /// Everyone it started is asked, and may go on talking until the grace is over.
+    /// Asks all processes of the check to end. Their output is read until the grace period is over.
     fn ask_to_end(&mut self, why: CheckVerdict) {
         self.cut = Some(why);
         self.deadline = Instant::now() + GRACE;
-        // The first to obey leaves orphans.
+        // The first process that ends may leave orphans.
         self.note();
         self.tree.ask(Signal::TERM);
-        // Where nobody can be found by a walk over all processes, the group still hears it.
+        // If the processes cannot be listed, the signal still reaches the group.
         self.running.signal(Signal::TERM);
     }
 
@@ -258,7 +261,7 @@ impl CheckWatch<'_, '_> {
         }
     }
 
-    /// Those of the known who live and are in the tree no more.
+    /// Returns the recorded processes that are alive but no longer in the tree.
     fn strays(&self) -> Vec<ProcessId> {
         let members = self.tree.members();
         self.known
@@ -287,7 +290,7 @@ impl CheckWatch<'_, '_> {
         }
     }
 
-    /// Ends what it left behind, and hears the last words.
+    /// Ends the processes that the check left behind, and reads the remaining output.
     fn clear_away(&mut self) {
         let strays = self.strays();
         let left = self.tree.members().len() + strays.len();

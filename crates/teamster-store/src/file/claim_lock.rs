@@ -1,4 +1,4 @@
-//! `{id}.lock`: it exists only while a claim is being made, and other programs honour it.
+//! The claim lock `{id}.lock`: it exists only while a claim is being made, and other programs respect it.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use super::held_team::HeldTeam;
 use super::note::MadeClaim;
 use crate::error::{Result, StoreError};
 
-/// A lock of a dead process is taken over at this age, not before: a fresh one may be being written.
+/// The age at which the lock of a dead process may be taken over; a younger one may still be being written.
 const STALE: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -43,8 +43,8 @@ pub(super) struct ClaimLocks {
 impl ClaimLocks {
     /// Takes the lock of `id`; false when a claimer that may be alive has it.
     ///
-    /// Taking a stale lock over (read, judge, remove, make) is safe here because the team's lock is held: two of us
-    /// never judge the same lock at once.
+    /// Taking over a stale lock (read, judge, remove, create) is safe here because the team's lock is held: two
+    /// teamster processes never judge the same lock at once.
     pub(super) fn take(
         &mut self,
         store: &FileStore,
@@ -90,7 +90,7 @@ impl ClaimLocks {
         Ok(true)
     }
 
-    /// Refuses to go on if a lock of ours is not ours any more.
+    /// Fails if another program has taken one of our claim locks.
     pub(super) fn verify(&self, held: &HeldTeam) -> Result<()> {
         for claim in &self.made {
             if !is_ours(held, claim)? {
@@ -103,7 +103,7 @@ impl ClaimLocks {
         Ok(())
     }
 
-    /// Gives one back.
+    /// Releases the lock of one task.
     pub(super) fn release(&mut self, held: &HeldTeam, id: &TaskId) -> Result<()> {
         if let Some(place) = self.made.iter().position(|claim| claim.id == id.as_str()) {
             let claim = self.made.remove(place);
@@ -112,7 +112,7 @@ impl ClaimLocks {
         Ok(())
     }
 
-    /// Gives all of them back.
+    /// Releases all locks.
     pub(super) fn release_all(&mut self, held: &HeldTeam) -> Result<()> {
         for claim in self.made.drain(..) {
             remove_ours(held, &claim)?;
@@ -121,7 +121,7 @@ impl ClaimLocks {
     }
 }
 
-/// Removes a claim lock if it is the one we made.
+/// Removes a claim lock if this process created it.
 pub(super) fn remove_ours(held: &HeldTeam, claim: &MadeClaim) -> Result<()> {
     if is_ours(held, claim)? {
         held.folders.tasks.remove(&format!("{}.lock", claim.id))?;
@@ -132,7 +132,7 @@ pub(super) fn remove_ours(held: &HeldTeam, claim: &MadeClaim) -> Result<()> {
 fn is_ours(held: &HeldTeam, claim: &MadeClaim) -> Result<bool> {
     let there = match held.folders.tasks.read(&format!("{}.lock", claim.id)) {
         Ok(there) => there,
-        // Whatever stands there now, we did not make it.
+        // Whatever is there now, teamster did not create it.
         Err(error) if error.is_unsafe() => return Ok(false),
         Err(error) => return Err(error.into()),
     };
@@ -140,7 +140,8 @@ fn is_ours(held: &HeldTeam, claim: &MadeClaim) -> Result<bool> {
     Ok(content.is_some_and(|content| content.nonce == claim.nonce))
 }
 
-/// Old, and its process is proven gone. An old lock that names no process was left by a killed one.
+/// Returns whether a lock is old and its process is proven gone. An old lock without a pid was left by a killed
+/// process.
 fn is_stale(store: &FileStore, held: &HeldTeam, name: &str, now: Time) -> Result<bool> {
     let Some((bytes, stamp)) = held.folders.tasks.read(name)? else {
         return Ok(true);
@@ -159,7 +160,7 @@ fn is_stale(store: &FileStore, held: &HeldTeam, name: &str, now: Time) -> Result
     let Some(pid) = pid else {
         return Ok(is_old(written, now));
     };
-    // Whatever else another program wrote or left out: as long as the process it names may live, the lock is held.
+    // The lock is held as long as the process it names may be alive, whatever else the file contains.
     let process = ProcessId {
         pid,
         process_start_time: number("processStartTime").unwrap_or(0),
@@ -167,7 +168,7 @@ fn is_stale(store: &FileStore, held: &HeldTeam, name: &str, now: Time) -> Result
         pid_ns: text("pidNs"),
         host: text("host"),
     };
-    // A program that writes seconds instead of milliseconds is believed to have written when the file was.
+    // A timestamp in seconds instead of milliseconds is ignored; the file's modification time counts instead.
     let said = number("timestamp").and_then(|said| i64::try_from(said).ok());
     let since = said
         .filter(|said| *said > 100_000_000_000)
@@ -175,7 +176,8 @@ fn is_stale(store: &FileStore, held: &HeldTeam, name: &str, now: Time) -> Result
     Ok(is_old(since, now) && store.machine.life(&process) == Life::Gone)
 }
 
-/// Old enough to be left over. A time far ahead was written before the clock was set back.
+/// Returns whether a lock is old enough to be stale. A time far in the future was written before the clock was set
+/// back.
 fn is_old(since: Time, now: Time) -> bool {
     now.since(since) >= STALE || since.since(now) >= STALE
 }

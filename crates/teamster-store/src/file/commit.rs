@@ -1,4 +1,4 @@
-//! The commit: how a change ends, well or not.
+//! How a transaction ends: commit or rollback.
 
 use teamster_fs::{OrTrace as _, Sync, layout};
 use teamster_journal::Event;
@@ -12,7 +12,7 @@ use super::{journal, mailbox, rescan};
 use crate::error::{Result, StoreError};
 
 impl FileTxn<'_> {
-    /// Makes the change real, or leaves everything as it was. Returns the position before its first event.
+    /// Commits the change, or leaves everything as it was. Returns the position before its first event.
     pub(super) fn commit(mut self) -> Result<u64> {
         let before = self.held.note.seq;
         let committed = self.try_commit();
@@ -34,7 +34,7 @@ impl FileTxn<'_> {
         self.held.announce()?;
         self.refuse_taken_ids()?;
         self.write_all(&staged, &events)?;
-        // From here on it has happened. What cannot be finished now is finished by the next holder of the lock.
+        // The change is committed. The next holder of the lock finishes what cannot be finished now.
         let finished = self.finish(&staged);
         if finished.ok_or_trace("finish a change").is_none() {
             self.held.leave_open();
@@ -42,13 +42,15 @@ impl FileTxn<'_> {
         Ok(())
     }
 
-    /// Prepares the files, delivers the mail, appends the events. An error means that nothing happened.
+    /// Prepares the files, delivers the mail, and appends the events. On an error nothing is committed, unless a failed
+    /// append could not be undone: then the next holder of the lock decides.
     fn write_all(&mut self, staged: &[Staged], events: &[Event]) -> Result<()> {
         let seq = self.held.note.seq + events.len() as u64;
         let sync = self.store.settings.sync;
         let prepared = StagedPlaces::open(&self.held, staged)?
             .prepare(staged, seq, sync)
-            // Syncing may have taken long enough for Claude Code to think us dead. This is the last moment to see it.
+            // Syncing may have taken so long that Claude Code considered our lock folders abandoned. This is the last
+            // chance to notice.
             .and_then(|()| self.folder_locks.verify(&self.held))
             .and_then(|()| self.held.check_lock())
             .and_then(|()| mailbox::append_all(self.store, &mut self.held, &self.mail));
@@ -56,7 +58,7 @@ impl FileTxn<'_> {
             StagedPlaces::open(&self.held, staged)?.undo(staged, seq);
             return Err(error);
         }
-        // A line in a mailbox is a commit by itself. Its event, if lost with the machine, is written again from it.
+        // A line in a mailbox is itself a commit. If its event is lost in a crash, it is restored from the line.
         let delivered = !self.mail.is_empty();
         let event_sync = if delivered && staged.is_empty() {
             Sync::Fast
@@ -68,7 +70,7 @@ impl FileTxn<'_> {
         };
         let taken_back = journal::size(&self.held.folders.team)? == self.held.note.journal;
         if delivered || !taken_back {
-            // What stands in a mailbox or in the journal has happened, or will be judged by the next holder.
+            // A delivered message is committed; a partly written event is resolved by the next holder of the lock.
             self.held.leave_open();
             return if delivered { Ok(()) } else { Err(error) };
         }
@@ -76,7 +78,7 @@ impl FileTxn<'_> {
         Err(error)
     }
 
-    /// A task that was made here must not have been made by somebody else meanwhile.
+    /// Fails if another program has created a task with the same id in the meantime.
     fn refuse_taken_ids(&mut self) -> Result<()> {
         for id in self.tasks.keys().filter(|id| !self.opened.contains(*id)) {
             let there = self.held.folders.tasks.stamp(&layout::task_file(id))?;
@@ -85,7 +87,7 @@ impl FileTxn<'_> {
                     index.folder = 0;
                     index.save()?;
                 }
-                let taken = format!("task {id} was made by another program at this moment");
+                let taken = format!("task {id} was just created by another program");
                 return Err(StoreError::busy(taken));
             }
         }
@@ -107,8 +109,8 @@ impl FileTxn<'_> {
     }
 
     fn end(&mut self) -> Result<()> {
-        // The stamps of files are taken while foreign programs are still locked out, that of the folder when no lock
-        // of ours is left in it.
+        // The stamps of files are taken while foreign programs are still locked out, the folder's stamp once our locks
+        // are gone.
         let index = self.follow_touched()?;
         self.claim_locks.release_all(&self.held)?;
         self.folder_locks.release(&self.held)?;
@@ -116,13 +118,13 @@ impl FileTxn<'_> {
         self.held.all_clean()
     }
 
-    /// Leaves everything as it was.
+    /// Rolls the change back.
     pub(super) fn abandon(&mut self) {
         self.end()
             .or_trace("leave everything as it was before a change");
     }
 
-    /// Brings the index up to date with what we did; `None` when there is nothing to say, or no index to say it to.
+    /// Updates the index with the changes of this transaction; `None` when nothing changed or there is no valid index.
     fn follow_touched(&mut self) -> Result<Option<Index>> {
         if !self.stirred || self.held.is_lost() {
             return Ok(None);
@@ -135,7 +137,8 @@ impl FileTxn<'_> {
         Ok(Some(index))
     }
 
-    /// Lets only what others do make anybody look again.
+    /// Records the task folder's new modification time in the index, so that only changes by foreign programs cause a
+    /// rescan.
     fn settle_index(&mut self, index: Option<Index>) -> Result<()> {
         let Some(mut index) = index else {
             return Ok(());
@@ -146,7 +149,7 @@ impl FileTxn<'_> {
         index.save()
     }
 
-    /// Returns what the change writes and removes.
+    /// Returns the files that the change writes and removes.
     fn staged(&mut self) -> Vec<Staged> {
         let mut staged = std::mem::take(&mut self.other);
         for (id, task) in &self.tasks {
@@ -177,7 +180,7 @@ impl FileTxn<'_> {
     }
 }
 
-/// Returns the tasks among staged files, for the note.
+/// Returns the tasks among the staged files, for the lock's note.
 fn changed_tasks(staged: &[Staged]) -> Vec<ChangedTask> {
     let of_tasks = staged.iter().filter(|file| file.folder.is_none());
     of_tasks

@@ -1,7 +1,7 @@
-//! Lines of journals that are no events.
+//! Journal lines that are not events.
 //!
-//! A journal only grows, so what was looked at once is not looked at again while its file is the same and not shorter. A process
-//! that watches a team reads only what was added; one that asks once reads the journal once.
+//! A journal is append-only, so the part of a file that was checked is not read again unless the file was replaced or
+//! rewritten. A process that watches a team reads only the new lines.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,20 +13,20 @@ use super::pages::{Chunk, JournalFiles, MOST, damaged};
 use crate::error::Result;
 use crate::store::Damaged;
 
-/// How many lines are told; the others are counted.
+/// The maximum number of lines that are reported; the others are only counted.
 const MOST_TOLD: usize = 20;
-/// Journals that are kept in mind.
+/// The maximum number of journal files in the cache.
 const JOURNALS: usize = 256;
 
-/// Lines of journals that are no events, as far as they were looked at.
+/// A cache of journal lines that are not events, by the inode of the journal file.
 #[derive(Debug, Default)]
 pub(super) struct DamagedLines(Mutex<HashMap<u64, SeenFile>>);
 
-/// One file of a journal, by its inode.
+/// The checked part of one journal file.
 #[derive(Clone, Debug)]
 struct SeenFile {
     stamp: Stamp,
-    /// Where the next line begins.
+    /// The offset of the first unchecked line.
     end: u64,
     lines: Vec<Damaged>,
     count: usize,
@@ -37,7 +37,7 @@ impl DamagedLines {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the first lines that are no events, by their places, and how many there are.
+    /// Returns the first lines that are not events, by their places, and the number of all such lines.
     pub(super) fn of(&self, team: &Dir) -> Result<(Vec<Damaged>, usize)> {
         let (mut lines, mut count) = (Vec::new(), 0);
         for name in JournalFiles::of(team)?.names {
@@ -56,7 +56,7 @@ impl DamagedLines {
         let mut seen = match self.lock().get(&stamp.inode).cloned() {
             Some(seen) if seen.stamp == stamp => return Ok(seen),
             Some(seen) if seen.stamp.size < stamp.size => seen,
-            // Another file, or one that changed without having grown: somebody wrote over it.
+            // A new file, or one that changed without growing, because it was overwritten.
             _ => SeenFile {
                 stamp,
                 end: 0,

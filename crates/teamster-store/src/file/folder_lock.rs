@@ -1,9 +1,10 @@
-//! Claude Code's own locks: a folder `{file}.lock/` beside the file, gone when free, its modification time kept fresh.
+//! Claude Code's locks: a folder `{file}.lock/` beside the file, which exists while the lock is held and whose
+//! modification time is kept fresh.
 //!
-//! A folder holds no name of its owner, and we must never remove a foreign one. So ours are made elsewhere, given a
-//! modification time that nothing else has, noted, and only then moved to their place, where the move fails if
-//! somebody else's stands there. A killed process's folder is recognised by that time. (Making and removing a folder
-//! costs four times as much as moving one, so they are kept and used again.)
+//! A lock folder does not name its owner, and we must never remove a foreign one. So we create ours elsewhere, give it
+//! a unique modification time, record it in the lock's note, and only then move it into place; the move fails if
+//! another lock is there. The lock folder of a killed process is recognized by that time. (Creating and removing a
+//! folder costs four times as much as moving one, so the folders are reused.)
 
 use teamster_fs::{Dir, layout};
 use teamster_types::Time;
@@ -12,10 +13,11 @@ use super::held_team::HeldTeam;
 use super::note::PlacedFolder;
 use crate::error::{Result, StoreError};
 
-/// A foreign lock folder that nobody has touched for so long belongs to a dead process; its client gives up after 10 s.
+/// The age at which an untouched foreign lock folder is abandoned: its process is dead. Claude Code itself gives up
+/// after 10 s.
 const ABANDONED: std::time::Duration = std::time::Duration::from_secs(30);
 
-/// The place of locks in the team's own folder.
+/// The value of `within` for locks in the team's own folder.
 pub(super) const TEAM: &str = "team";
 
 /// Lock folders that a change holds.
@@ -26,7 +28,7 @@ pub(super) struct FolderLocks {
 }
 
 impl FolderLocks {
-    /// Locks `file` in `within` against Claude Code. Busy when it has the lock.
+    /// Locks `file` in `within` against Claude Code. Returns a busy error when Claude Code holds the lock.
     pub(super) fn take(
         &mut self,
         held: &mut HeldTeam,
@@ -78,7 +80,7 @@ impl FolderLocks {
         taken
     }
 
-    /// Refuses to go on if one of ours is not ours any more: its client thought us dead and took it over.
+    /// Fails if Claude Code considered one of our lock folders abandoned and took it over.
     pub(super) fn verify(&self, held: &HeldTeam) -> Result<()> {
         for (folder, _) in &self.placed {
             let there = at_place(held, &folder.within, |place| Ok(place.stamp(&folder.name)?))?;
@@ -93,7 +95,7 @@ impl FolderLocks {
         Ok(())
     }
 
-    /// Gives all of them back.
+    /// Releases all locks.
     pub(super) fn release(&mut self, held: &HeldTeam) -> Result<()> {
         let mut first_error = None;
         for (folder, spare) in self.placed.drain(..) {
@@ -105,7 +107,7 @@ impl FolderLocks {
     }
 }
 
-/// Returns a modification time of now whose last nine digits nothing else has.
+/// Returns the current second as a modification time with random nanoseconds, which identifies the folder.
 fn mark(now: Time, random: &str) -> i64 {
     let noise = i64::from_str_radix(random.get(..7).unwrap_or("0"), 16).unwrap_or(0);
     now.as_millis() / 1000 * 1_000_000_000 + noise
@@ -119,7 +121,7 @@ fn at_place<T>(held: &HeldTeam, within: &str, then: impl FnOnce(&Dir) -> Result<
     }
 }
 
-/// Moves a lock folder back to the pool, if it is still ours.
+/// Moves a lock folder back to the pool, unless another program has taken it over.
 pub(super) fn put_back(held: &HeldTeam, folder: &PlacedFolder, spare: &str) -> Result<()> {
     at_place(held, &folder.within, |place| {
         match place.stamp(&folder.name)? {
@@ -129,14 +131,14 @@ pub(super) fn put_back(held: &HeldTeam, folder: &PlacedFolder, spare: &str) -> R
                     place.remove_dir(&folder.name)?;
                 }
             }
-            // Another program thought it abandoned and took it over; it is not ours to touch any more.
+            // Another program considered the folder abandoned and took it over; it must not be touched any more.
             _ => {}
         }
         Ok(())
     })
 }
 
-/// Removes a foreign lock folder that was abandoned long ago. Its age in seconds.
+/// Removes a foreign lock folder if it is abandoned. Returns its age in seconds.
 fn clear_abandoned(place: &Dir, name: &str, now: Time) -> Result<u64> {
     let Some(stamp) = place.stamp(name)? else {
         return Ok(0);

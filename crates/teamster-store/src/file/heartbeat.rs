@@ -9,7 +9,7 @@ use teamster_types::{TeamName, WorkerName};
 use crate::error::{Result, StoreError};
 use crate::store::Damaged;
 
-/// Returns the folder of a team's heartbeats, if it is there.
+/// Returns the folder of a team's heartbeats, if it exists.
 pub(super) fn folder(project: Option<&str>, team: &TeamName) -> Result<Option<Dir>> {
     let Some(project) = project.filter(|project| !project.is_empty()) else {
         return Ok(None);
@@ -25,7 +25,7 @@ pub(super) fn write(claude: &Path, project: Option<&str>, heartbeat: &Heartbeat)
     let root = Dir::open_root(Path::new(project))?;
     let Some(root) = root.filter(|_| !project.is_empty()) else {
         return Err(StoreError::not_found(format!(
-            "the project {project:?} of team {} is not there",
+            "the project {project:?} of team {} does not exist",
             heartbeat.team_name
         )));
     };
@@ -35,7 +35,7 @@ pub(super) fn write(claude: &Path, project: Option<&str>, heartbeat: &Heartbeat)
         team_store::note_store(&root, &heartbeat.team_name, claude.as_os_str())?;
     }
     let bytes = serde_json::to_vec_pretty(heartbeat).unwrap_or_default();
-    // A beat that is lost with the machine is a beat of a machine that is gone.
+    // No sync is needed: if the machine crashes, the worker is gone as well.
     Ok(dir.replace(&file, &bytes, Sync::Fast)?)
 }
 
@@ -46,7 +46,7 @@ pub(super) fn remove(project: Option<&str>, team: &TeamName, worker: &WorkerName
     Ok(())
 }
 
-/// Returns one worker's heartbeat; one that cannot be read is none.
+/// Returns one worker's heartbeat; `None` when it cannot be read.
 pub(super) fn read(
     project: Option<&str>,
     team: &TeamName,
@@ -63,7 +63,7 @@ pub(super) fn read(
     Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok_or_trace("read a heartbeat")))
 }
 
-/// Returns all heartbeats of a team, and those that could not be read.
+/// Returns all heartbeats of a team, and the files that could not be read.
 pub(super) fn read_all(
     project: Option<&str>,
     team: &TeamName,

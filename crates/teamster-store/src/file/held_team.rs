@@ -1,4 +1,4 @@
-//! The team's lock, held, with the place where the journal ends.
+//! The team's lock while it is held, with the end of the journal.
 
 use std::time::Duration;
 
@@ -9,24 +9,24 @@ use super::note::LockNote;
 use super::{FileStore, TeamFolders, journal, recover};
 use crate::error::{Result, StoreError};
 
-/// What a lock holder has: the folders, the lock, and a team that is whole.
+/// The state of a lock holder: the open folders, the lock, and a team that is consistent.
 pub(super) struct HeldTeam {
     pub(super) folders: TeamFolders,
     pub(super) lock: Lock,
     pub(super) note: LockNote,
     /// The task folder's modification time before this holder changed anything in it.
     pub(super) folder_before: i64,
-    /// Whether the note on disk says that something is going on.
+    /// Whether the note on disk says that a change is under way.
     noted: bool,
-    /// Whether something is left for the next holder to finish.
+    /// Whether the next holder has something to finish.
     open: bool,
-    /// Whether the lock file was taken away.
+    /// Whether the lock file was removed by another program.
     lost: bool,
 }
 
 impl HeldTeam {
-    /// Waits for the lock, then makes the team whole if its last holder was killed. Busy when somebody else has it all
-    /// the time.
+    /// Waits for the lock, then recovers the team if its last holder was killed. Returns a busy error when the lock is
+    /// not free within `patience`.
     pub(super) fn take(
         store: &FileStore,
         team: &TeamName,
@@ -39,11 +39,9 @@ impl HeldTeam {
             Waited::Held(lock) => lock,
             Waited::TimedOut => return Err(timed_out(team, &folders.tasks)),
         };
-        // The team may have been removed while we waited; its folder is then somewhere else.
+        // The team may have been removed in the meantime; the open folder is then in the trash.
         if !folders.are_current(team)? {
-            return Err(StoreError::busy(format!(
-                "team {team} was removed at this moment"
-            )));
+            return Err(StoreError::busy(format!("team {team} was just removed")));
         }
         let folder = folders.tasks.own_stamp()?;
         let note = LockNote::read(lock.notes())?;
@@ -76,14 +74,14 @@ impl HeldTeam {
         Ok(held)
     }
 
-    /// Says on disk what is going on; called before anything is left that a killed process could leave behind.
+    /// Writes the note to disk; called before any change that a killed process could leave unfinished.
     pub(super) fn announce(&mut self) -> Result<()> {
         self.note.clean = false;
         self.noted = true;
         Ok(self.note.write(self.lock.notes())?)
     }
 
-    /// Refuses to go on when the lock file was taken away: whoever comes now locks another one, and we are not alone.
+    /// Fails when the lock file was removed: other processes would lock a new file, so the lock is no longer exclusive.
     pub(super) fn check_lock(&mut self) -> Result<()> {
         let there = self.folders.tasks.stamp(layout::TEAM_LOCK)?;
         if there.is_some_and(|there| there.inode == self.lock.notes().stamp().inode) {
@@ -96,7 +94,7 @@ impl HeldTeam {
         )))
     }
 
-    /// Tells whether the lock was found to be taken away.
+    /// Returns whether the lock file was found to be removed.
     pub(super) fn is_lost(&self) -> bool {
         self.lost
     }
@@ -106,7 +104,7 @@ impl HeldTeam {
         self.open = true;
     }
 
-    /// Says that nothing is left to finish, unless nothing was begun.
+    /// Writes a clean note, unless the note on disk is still clean or something is left for the next holder.
     pub(super) fn all_clean(&mut self) -> Result<()> {
         if !self.noted || self.open {
             return Ok(());
@@ -136,5 +134,5 @@ fn timed_out(team: &TeamName, tasks: &Dir) -> StoreError {
     StoreError::busy(format!(
         "the lock of team {team} is held{holder}; nothing was changed"
     ))
-    .hint("try again; a lock is freed by itself when its process ends")
+    .hint("try again; the lock is released when its process ends")
 }

@@ -1,16 +1,16 @@
 //! A cache of what the task files say, so that finding the next task does not read them all.
 //!
 //! It is one file of fixed-size records in the order of the ids. Only the holder of the team's lock writes it. Each
-//! record carries the stamp of the file it was made from: whoever doubts compares, and reads the file. Losing the
-//! index loses nothing.
+//! record carries the stamp of the file it was made from; a reader compares it and reads the file when in doubt. Losing
+//! the index loses no data.
 //!
 //! # Why it is worth its lines
 //!
-//! It is also how a change by another program is noticed: a file whose bytes are not those that the index knows was
-//! written by somebody else, and becomes an event. And it is fast where a scan is not. In a team of 10,000 tasks, of which
-//! 100 are open, a claim takes 1.9 ms by the index, while only reading every task, as a claim by a plain scan would have
-//! to under the team's lock, takes 577 ms; in a team of 1,000 it is 1.6 ms against 55 ms. Counting the tasks takes 87 ms
-//! instead of the 577. (November 2026, two busy cores; `examples/task_index.rs` measures it again.)
+//! It is also how changes by other programs are noticed: a file whose content differs from the index was written by
+//! another program, and is journalled as an event. And it is fast where a scan is not. In a team of 10,000 tasks, of
+//! which 100 are open, a claim takes 1.9 ms with the index; reading every task, as a claim without it would have to
+//! under the team's lock, takes 577 ms. In a team of 1,000 tasks it is 1.6 ms against 55 ms. Counting the tasks takes
+//! 87 ms instead of 577 ms. (November 2026, two busy cores; measured with `examples/task_index.rs`.)
 
 use std::ops::ControlFlow;
 
@@ -22,9 +22,9 @@ use crate::error::Result;
 
 const MAGIC: u64 = 0x7465_616d_0000_0004;
 const HEADER: usize = 128;
-/// Where the highest id stands in the header.
+/// The offset of the highest id in the header.
 const MAX_ID: usize = 80;
-/// Records that one read of a scan fetches.
+/// The number of records that a scan reads at once.
 const BATCH: usize = 512;
 
 /// The index, open for its one writer.
@@ -32,26 +32,26 @@ const BATCH: usize = 512;
 pub(super) struct Index {
     cells: InPlaceFile,
     count: u64,
-    /// Every record before this one is completed or gone.
+    /// The first record that may be open: every record before it is completed or removed.
     first_open: u64,
     /// The task folder's modification time after our last write.
     pub(super) folder: i64,
     /// When every file was last compared, in milliseconds since boot.
     pub(super) scanned: i64,
-    /// Grows with each change of a record.
+    /// Increases with each change of a record.
     pub(super) generation: u64,
-    /// The generation at which all blocked tasks were last judged anew.
+    /// The generation at which all blocked tasks were last re-evaluated.
     pub(super) judged: u64,
-    /// How many pending tasks are assigned to somebody.
+    /// The number of pending tasks that have an owner.
     assigned: u64,
     max_id: Option<TaskId>,
     boot: u64,
-    /// Whether it can be believed.
+    /// Whether the index can be trusted.
     pub(super) valid: bool,
 }
 
 impl Index {
-    /// Opens the index of a task folder; not valid when it is new, torn, or from another boot.
+    /// Opens the index of a task folder. It is invalid when it is new, torn, or from another boot.
     pub(super) fn open(tasks: &Dir, boot: &str) -> Result<Self> {
         let cells = tasks.open_in_place(layout::INDEX)?;
         let mut header = [0; HEADER];
@@ -66,7 +66,7 @@ impl Index {
             && get(&header, 8) == boot
             && whole
             && get(&header, HEADER - 8) == checksum(&header[..HEADER - 8]);
-        // Garbage must not even be counted with.
+        // The values of an invalid header must not be used.
         let header = if valid { header } else { [0; HEADER] };
         let length = usize::from(header[MAX_ID]);
         let max_id = header
@@ -87,7 +87,7 @@ impl Index {
         })
     }
 
-    /// Writes the header; what it says is believed from then on.
+    /// Writes the header, which makes the index valid.
     pub(super) fn save(&mut self) -> Result<()> {
         let mut header = [0; HEADER];
         let numbers = [
@@ -116,13 +116,13 @@ impl Index {
         Ok(())
     }
 
-    /// Counts anew what the header says about its records: a process may have been killed between the two.
+    /// Recomputes the header's counts from the records: a process may have been killed between writing the two.
     pub(super) fn recount(&mut self, records: &[IndexRecord]) {
         self.assigned = records.iter().filter(|record| record.is_assigned()).count() as u64;
         self.first_open = 0;
     }
 
-    /// Lets every blocked task be judged again, as if something had changed.
+    /// Forces every blocked task to be re-evaluated.
     pub(super) fn doubt_blocked(&mut self) {
         self.judged = self.generation.wrapping_sub(1);
     }
@@ -132,7 +132,7 @@ impl Index {
         self.max_id.as_ref()
     }
 
-    /// No id up to this one is ever handed out again.
+    /// Raises the highest id, so that no id up to this one is assigned again.
     pub(super) fn raise_max_id(&mut self, id: Option<TaskId>) {
         self.max_id = self.max_id.take().max(id.filter(TaskId::is_ordinary));
     }
@@ -174,7 +174,7 @@ impl Index {
         })
     }
 
-    /// Sets what is known about a task.
+    /// Inserts or replaces the record of a task.
     pub(super) fn put(&mut self, record: &IndexRecord) -> Result<()> {
         self.generation += 1;
         self.assigned += u64::from(record.is_assigned());
@@ -210,10 +210,10 @@ impl Index {
         Ok(all)
     }
 
-    /// Begins anew with these records.
+    /// Replaces all records.
     pub(super) fn rewrite(&mut self, mut records: Vec<IndexRecord>) -> Result<()> {
         records.sort_by(|a, b| a.id.cmp(&b.id));
-        // Until the header is written again nobody may believe what lies between the old and the new.
+        // The index is invalid until the header is written again.
         self.cells.write(&[0; 8], 0)?;
         let bytes: Vec<u8> = records.iter().flat_map(IndexRecord::to_bytes).collect();
         self.cells.write(&bytes, HEADER as u64)?;
@@ -230,7 +230,7 @@ impl Index {
         self.save()
     }
 
-    /// Visits the bytes of records from a place on until told to stop.
+    /// Visits the bytes of each record from a place on, until the visitor breaks.
     fn scan(&self, from: u64, mut visit: impl FnMut(u64, &[u8]) -> ControlFlow<()>) -> Result<()> {
         let mut buffer = vec![0; BATCH * RECORD];
         let mut place = from;
@@ -251,12 +251,13 @@ impl Index {
         Ok(())
     }
 
-    /// Tells whether any pending task is assigned to somebody.
+    /// Returns whether any pending task has an owner.
     pub(super) fn has_assigned(&self) -> bool {
         self.assigned > 0
     }
 
-    /// The first record from a place on that `wanted` likes. Leading records that are over are not visited again.
+    /// Returns the first record from a place on that `wanted` accepts. Leading records that are completed or removed
+    /// are skipped in later searches.
     pub(super) fn find(
         &mut self,
         from: Option<u64>,
@@ -287,7 +288,7 @@ fn offset(place: u64) -> u64 {
     HEADER as u64 + place * RECORD as u64
 }
 
-/// Returns what a reader without the lock finds in the index; only records whose stamp still fits may be believed.
+/// Reads the index without the lock; the caller may trust only records whose stamp still matches the file.
 pub(super) fn read_all(tasks: &Dir) -> Result<Vec<IndexRecord>> {
     let Some((bytes, _)) = tasks.read(layout::INDEX)? else {
         return Ok(Vec::new());

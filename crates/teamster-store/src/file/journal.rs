@@ -1,6 +1,6 @@
 //! The journal's files: one line for each event, in segments, with long texts beside them.
 //!
-//! Here it is written, and its end is read; `pages` reads the rest.
+//! This module writes the journal and reads its end; `pages` reads the rest.
 
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -11,9 +11,9 @@ use teamster_types::json::{self, Object};
 use super::pages::JournalFiles;
 use crate::error::Result;
 
-/// A segment is full at this size.
+/// The size at which a segment is full.
 pub(super) const SEGMENT: u64 = 64 * 1024 * 1024;
-/// Texts in `data` that are longer than this may move to a blob.
+/// Texts in `data` that are longer than this may be moved to a blob.
 const LONG_TEXT: usize = 1024;
 const CHUNK: usize = 64 * 1024;
 
@@ -23,13 +23,14 @@ pub(super) fn size(team: &Dir) -> Result<u64> {
         return Ok(0);
     };
     if stamp.kind != FileKind::File {
-        // Opening it gives the error that says what it is. An empty pipe is no empty journal.
+        // Opening the file returns the error that names its kind. A pipe, for example, must not pass for an empty
+        // journal.
         team.read_at(layout::JOURNAL, &mut [], 0)?;
     }
     Ok(stamp.size)
 }
 
-/// Appends events with one write; the new size of the live segment.
+/// Appends events with one write; returns the new size of the live segment.
 pub(super) fn append(team: &Dir, events: &[Event], size: u64, sync: Sync) -> Result<u64> {
     let mut lines = Vec::new();
     for event in events {
@@ -63,7 +64,7 @@ fn line(team: &Dir, event: &Event, sync: Sync) -> Result<Vec<u8>> {
     if line.len() <= LINE_LIMIT {
         return Ok(line);
     }
-    // Too many short texts: the whole of it moves.
+    // Too many short texts: the whole of `data` is moved to a blob.
     let mut data = Object::new();
     for key in ["from", "to"] {
         if let Some(value) = event.data.get(key) {
@@ -105,7 +106,7 @@ fn store_blob(blobs: &Dir, bytes: &[u8], sync: Sync) -> Result<String> {
     for byte in Sha256::digest(bytes) {
         let _ = write!(name, "{byte:02x}");
     }
-    // One that is there but not whole was left by a crash.
+    // An incomplete blob was left by a crash.
     if blobs
         .stamp(&name)?
         .is_none_or(|stamp| stamp.size != bytes.len() as u64)
@@ -115,7 +116,7 @@ fn store_blob(blobs: &Dir, bytes: &[u8], sync: Sync) -> Result<String> {
     Ok(name)
 }
 
-/// Brings the texts of blobs back into an event.
+/// Replaces references to blobs in an event by their texts.
 pub(super) fn inflate(team: &Dir, event: &mut Event) -> Result<()> {
     if let Some(Value::String(name)) = event.data.get("blob")
         && let Some(bytes) = read_blob(team, name)?
@@ -165,9 +166,9 @@ fn read_blob(team: &Dir, name: &str) -> Result<Option<Vec<u8>>> {
     Ok(blobs.read(name)?.map(|(bytes, _)| bytes))
 }
 
-/// Full segments, oldest first.
+/// Returns the full segments, oldest first.
 pub(super) fn segments(team: &Dir) -> Result<Vec<(u64, String)>> {
-    // Nearly always there is none, and one look is cheaper than a listing.
+    // Usually there is none, and one `stat` is cheaper than a listing.
     if team.stamp(&layout::journal_segment(1))?.is_none() {
         return Ok(Vec::new());
     }
@@ -180,16 +181,16 @@ pub(super) fn segments(team: &Dir) -> Result<Vec<(u64, String)>> {
     Ok(found)
 }
 
-/// The end of the journal: the last whole events that belong together, where they begin and where they end.
+/// The end of the journal: the last complete commit, and the size the live segment should have.
 #[derive(Debug, Default)]
 pub(super) struct JournalTail {
     /// The last commit: one event, or several that belong together.
     pub(super) events: Vec<Event>,
-    /// The size that the live segment should have.
+    /// The size of the live segment without a torn commit.
     pub(super) size: u64,
 }
 
-/// Reads the end of the journal and leaves out what is torn: a line without an end, and a commit without its last line.
+/// Reads the end of the journal without what is torn: a line without an end, or a commit without its last line.
 pub(super) fn tail(team: &Dir) -> Result<JournalTail> {
     tail_of(team, &JournalFiles::of(team)?)
 }
@@ -216,14 +217,15 @@ fn tail_of(team: &Dir, files: &JournalFiles) -> Result<JournalTail> {
                 continue;
             };
             if pending.is_empty() && event.more {
-                // The commit was not finished: it did not happen.
+                // The commit is incomplete, so it did not happen.
                 tail.size = if live { offset } else { 0 };
                 continue;
             }
             if pending.is_empty() || event.more {
                 pending.push(event);
             } else if pending.iter().any(|later| later.seq <= event.seq) {
-                // A line that another program wrote behind ours: positions would be given a second time after it.
+                // Another program appended the lines after this one with positions that were already taken. They are
+                // ignored, or positions would be assigned twice.
                 pending = vec![event];
             } else {
                 break;
@@ -238,13 +240,13 @@ fn tail_of(team: &Dir, files: &JournalFiles) -> Result<JournalTail> {
     Ok(tail)
 }
 
-/// Lines of a file from its end to its beginning.
+/// Reads the lines of a file backwards.
 pub(super) struct LinesBackwards<'a> {
     team: &'a Dir,
     name: &'a str,
-    /// Everything from here on has been given out.
+    /// Everything from this offset on has been returned.
     end: u64,
-    /// Bytes from `start` on that were read already.
+    /// The bytes from `start` on that were already read.
     buffer: Vec<u8>,
     start: u64,
 }
@@ -260,7 +262,7 @@ impl<'a> LinesBackwards<'a> {
         }
     }
 
-    /// Returns the line before: its offset, its bytes without line end, and whether it had one.
+    /// Returns the previous line: its offset, its bytes without the line end, and whether it had a line end.
     pub(super) fn next_line(&mut self) -> Result<Option<(u64, Vec<u8>, bool)>> {
         if self.end == 0 {
             return Ok(None);
@@ -286,7 +288,7 @@ impl<'a> LinesBackwards<'a> {
             let mut chunk = vec![0; usize::try_from(self.start - from).unwrap_or(0)];
             let count = self.team.read_at(self.name, &mut chunk, from)?.unwrap_or(0);
             if count < chunk.len() {
-                // Without the lock the file may have become a segment, and a shorter one stands under its name.
+                // Without the lock the file may have been rotated, and a shorter one has its name.
                 self.end = 0;
                 return Ok(None);
             }
@@ -302,7 +304,7 @@ pub(super) fn position(team: &Dir) -> Result<u64> {
     loop {
         let files = JournalFiles::of(team)?;
         let tail = tail_of(team, &files)?;
-        // Without the lock the live file may become a segment meanwhile, and its events would be passed over.
+        // Without the lock the live file may be rotated in the meantime, and its events would be missed.
         if !files.has_another(team)? {
             return Ok(tail.events.last().map_or(0, |event| event.seq));
         }

@@ -1,8 +1,8 @@
-//! The last event of a type, however long ago it was.
+//! Finds the last event of a type, however old it is.
 //!
-//! A run may have entered its stage a million events ago, and `status` must not parse them. So the bytes are searched,
-//! from the end, for several questions at once, and only a line that has a type's word is read. Who asks again is told
-//! from where it was left off.
+//! A run may have entered its stage a million events ago, and `status` must not parse them all. So the bytes are
+//! searched backwards for several types at once, and only lines that contain a wanted type are parsed. A repeated query
+//! searches only the events since the last one.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -15,34 +15,34 @@ use super::journal::{inflate, position};
 use super::pages::{JournalFiles, ReadPlaces};
 use crate::error::Result;
 
-/// How much is searched at once: what the processor has at hand, so that several words cost little more than one.
+/// How many bytes are searched at once: few enough for the CPU cache, so that several types cost little more than one.
 const CHUNK: u64 = 256 * 1024;
-/// A line that begins or ends in another chunk is whole with so much more on both sides.
+/// The extra bytes read on both sides of a chunk, so that a line across its border is complete.
 const MARGIN: u64 = LINE_LIMIT as u64 + 1;
-/// So many new events are read rather than searched for.
+/// Up to this many new events are parsed one by one instead of searched.
 const FEW: u64 = 1_000;
 
-/// For a team's folder and some types: up to which position was looked, and what was found.
+/// The results of earlier queries, by team folder and types: the position searched up to, and the event found.
 type FoundEvents = HashMap<(u64, String), (u64, Option<Event>)>;
 
-/// What was found before.
+/// A cache of earlier results.
 #[derive(Debug, Default)]
 pub(super) struct LastEvents(Mutex<FoundEvents>);
 
-/// One question and what is known of its answer.
+/// One query and what is known of its result.
 struct LastQuery<'a> {
     kinds: &'a [&'a str],
     key: (u64, String),
-    /// Up to here was looked before.
+    /// The position up to which earlier queries have searched.
     seen: u64,
-    /// What was found there.
+    /// The event that earlier queries found.
     before: Option<Event>,
-    /// What was found behind it.
+    /// The event that was found after `seen`.
     newer: Option<Event>,
 }
 
 impl LastEvents {
-    /// For each list of types the last event whose type begins with one of them.
+    /// Returns, for each list of type prefixes, the last event that matches.
     pub(super) fn last_of_each(
         &self,
         team: &Dir,
@@ -50,7 +50,7 @@ impl LastEvents {
         asked: &[&[&str]],
     ) -> Result<Vec<Option<Event>>> {
         let last = position(team)?;
-        // Another team of the same name has another folder.
+        // A later team of the same name has another folder.
         let folder = team.own_stamp()?.inode;
         let mut questions: Vec<LastQuery<'_>> = asked
             .iter()
@@ -81,7 +81,7 @@ impl LastEvents {
     fn question<'a>(&self, folder: u64, kinds: &'a [&'a str], last: u64) -> LastQuery<'a> {
         let key = (folder, kinds.join(" "));
         let known = self.lock().get(&key).cloned();
-        // A journal that has become shorter is another one.
+        // A journal that has become shorter is a different one.
         let (seen, before) = known.filter(|(seen, _)| *seen <= last).unwrap_or_default();
         LastQuery {
             kinds,
@@ -102,7 +102,8 @@ impl LastQuery<'_> {
         self.newer.is_none()
     }
 
-    /// Beyond `last` there is only a commit that was not finished, which did not happen.
+    /// Returns whether an event answers the query. After `last` there is only an incomplete commit, which did not
+    /// happen.
     fn fits(&self, event: &Event, last: u64) -> bool {
         event.seq <= last
             && event.seq > self.seen
@@ -110,8 +111,8 @@ impl LastQuery<'_> {
     }
 }
 
-/// A type's word as it stands in a line. That it is there at all is found out fast, forwards; where it stands last, only
-/// then.
+/// The search pattern of a type as it appears in a line. A fast forward search finds out whether it occurs at all; only
+/// then a reverse search finds the last place.
 struct TypeWord {
     bytes: String,
     is_there: Finder<'static>,
@@ -129,7 +130,7 @@ impl TypeWord {
     }
 }
 
-/// Returns the words that have to be looked for: one that begins with another is found with it.
+/// Returns the patterns to search for, without those that begin with another one.
 fn words(questions: &[LastQuery<'_>]) -> Vec<TypeWord> {
     let open = questions.iter().filter(|question| question.is_open());
     let mut kinds: Vec<&str> = open.flat_map(|question| question.kinds).copied().collect();
@@ -138,7 +139,7 @@ fn words(questions: &[LastQuery<'_>]) -> Vec<TypeWord> {
     kinds.into_iter().map(TypeWord::of).collect()
 }
 
-/// Searches from the end back to the position `seen`, until every question is answered.
+/// Searches backwards to the position `seen`, until every query is answered.
 fn search(team: &Dir, last: u64, seen: u64, questions: &mut [LastQuery<'_>]) -> Result<()> {
     let files = JournalFiles::of(team)?;
     let (oldest, oldest_offset) = files.place_of(team, seen + 1)?;
@@ -162,7 +163,7 @@ fn search(team: &Dir, last: u64, seen: u64, questions: &mut [LastQuery<'_>]) -> 
     Ok(())
 }
 
-/// Looks through a part of a file, from its end.
+/// Searches a part of a file backwards.
 fn look_through(
     team: &Dir,
     name: &str,
@@ -177,7 +178,7 @@ fn look_through(
     let count = team.read_at(name, &mut bytes, from)?.unwrap_or(0);
     bytes.truncate(count);
     let place = |offset: u64| usize::try_from(offset - from).unwrap_or(0).min(count);
-    // What begins behind `end` was looked at with the part before.
+    // A match that begins after `end` was found with the previous chunk.
     let longest = words.iter().map(|word| word.bytes.len()).max().unwrap_or(0);
     let mut upto = place((end + longest as u64).min(to));
     let part = &bytes[place(begin)..upto];
@@ -205,13 +206,13 @@ fn look_through(
                 }
             }
         }
-        // A word in somebody's data, or a line that is none, or one more of the same: it is gone on before it.
+        // The match was inside other data, in a damaged line, or a repetition: go on before it.
         upto = at + 1;
     }
     Ok(())
 }
 
-/// Returns the event whose line has the byte `at`.
+/// Returns the event whose line contains the byte `at`.
 fn line_at(bytes: &[u8], at: usize) -> Option<Event> {
     let begin = memchr::memrchr(b'\n', &bytes[..at]).map_or(0, |newline| newline + 1);
     let end = at + memchr::memchr(b'\n', &bytes[at..])?;

@@ -1,4 +1,4 @@
-//! Listening with open folders: nothing new costs four looks at folders and files, and no opening.
+//! A listener that keeps its folders open: when nothing changed, a poll costs a few `stat` calls and reads no file.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,10 +16,10 @@ use crate::error::Result;
 use crate::store::Signal;
 use crate::watch::{Heard, Listen, Pulse};
 
-/// After so many looks the folders are opened anew: whoever moves them away and puts others in their place is noticed.
+/// After this many polls the folders are reopened, so that replaced folders are noticed.
 const OPEN_AGAIN: u32 = 10;
-/// A folder that has looked the same for so long is believed. What comes in the same moment as an earlier change does
-/// not show in its time, and some file systems count in seconds.
+/// How long a folder must be unchanged before its stamp is trusted. Two changes within one tick have the same
+/// modification time, and some file systems count in seconds.
 const SETTLES: Duration = Duration::from_secs(2);
 
 pub(super) struct FileListener {
@@ -33,16 +33,16 @@ pub(super) struct FileListener {
     client_inbox: Option<String>,
 }
 
-/// The folder of the signals while there are none for the worker.
+/// The signals folder while it holds no signal for the worker.
 struct Quiet {
     stamp: Option<Stamp>,
-    /// When it was first seen to look like this.
+    /// When its stamp was first seen.
     since: Instant,
-    /// Whether it was read after it had looked like this for a while.
+    /// Whether it was read again after its stamp had settled.
     settled: bool,
 }
 
-/// Open folders, and how often they were used.
+/// The open folders, and how often they were used.
 struct Open {
     teams: Dir,
     team: Dir,
@@ -85,7 +85,7 @@ impl FileListener {
         })
     }
 
-    /// Returns the open folders if they are still the team's, and otherwise opens those that are now.
+    /// Returns the open folders if they still belong to the team, and otherwise reopens them.
     fn folders(&mut self) -> Result<Open> {
         let Some(mut open) = self.open.take() else {
             return self.open();
@@ -122,7 +122,7 @@ impl FileListener {
 impl Listen for FileListener {
     fn hear(&mut self) -> Result<Heard> {
         let open = self.folders()?;
-        // A signal that cannot be read must not make the worker deaf; it is read again at the next look.
+        // An unreadable signal must not keep the worker from everything else; it is read again with the next poll.
         let signals = self.signals(&open.team);
         let signals = signals.ok_or_trace("read stop signals").unwrap_or_default();
         let tasks = match &open.all_tasks {
@@ -136,7 +136,7 @@ impl Listen for FileListener {
             },
             None => None,
         };
-        // Another program appends to the inbox without a word to the journal.
+        // Another program may append to the inbox without an event in the journal.
         let inbox = Mailbox::Inbox(self.worker.clone());
         let mail = match open.team.child(inbox.folder())? {
             Some(folder) => folder.stamp(&layout::mail_file(&inbox))?,
@@ -152,13 +152,13 @@ impl Listen for FileListener {
         Ok(Heard {
             pulse,
             signals,
-            // Whoever reads them is on this machine.
+            // All readers of the logs are on this machine.
             wants_logs: false,
         })
     }
 }
 
-/// Returns the signals that wait for a worker, in a team's folder.
+/// Returns the pending signals of a worker, from a team's folder.
 pub(super) fn read(team: &Dir, worker: &WorkerName, clock: &dyn Clock) -> Result<Vec<Signal>> {
     let mut found = Vec::new();
     let Some(dir) = team.child(layout::SIGNALS)? else {
@@ -167,7 +167,7 @@ pub(super) fn read(team: &Dir, worker: &WorkerName, clock: &dyn Clock) -> Result
     for drain in [false, true] {
         let name = layout::signal_file(worker, drain);
         if let Some((bytes, _)) = dir.read(&name)? {
-            // Another program's signal may say less; that it is there is what counts.
+            // The signal of another program may lack fields; its presence is what counts.
             let signal = serde_json::from_slice::<Signal>(&bytes).unwrap_or_else(|_| Signal {
                 request_id: String::new(),
                 reason: String::new(),

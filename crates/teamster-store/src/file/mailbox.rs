@@ -1,8 +1,8 @@
 //! Mailboxes: lines in a live file that rotates into numbered segments, and a cursor that survives it.
 //!
-//! A place in a mailbox is its segment's number and a byte offset; the live file has the number after the last
-//! segment's. The cursor file names no segment while it stands in the live file. Before a rotation it is told the
-//! number that the live file is about to get, and a number that has no file yet means the live file: so a crash
+//! A position in a mailbox consists of a segment number and a byte offset; the live file has the number after the last
+//! segment's. The cursor file names no segment while it points into the live file. Before a rotation, the number that
+//! the live file is about to get is written to the cursor, and a number without a file means the live file: so a crash
 //! between the two steps changes nothing.
 
 use serde::{Deserialize, Serialize};
@@ -20,31 +20,31 @@ use crate::backend::{MailCursor, Position};
 use crate::error::Result;
 use crate::export::{ExportedMailbox, MailLine};
 
-/// A live file of this size is full.
+/// The size at which the live file is rotated.
 const FULL: u64 = 1024 * 1024;
 const SEGMENT_SHIFT: u32 = 40;
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct CursorFile {
-    /// Absent: the live file.
+    /// The segment; absent for the live file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     segment: Option<u64>,
     #[serde(default)]
     bytes_read: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     delivered_segment: Option<u64>,
-    /// Absent: as far as it was acknowledged.
+    /// The delivered offset; absent when everything delivered is acknowledged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     delivered_bytes: Option<u64>,
 }
 
-/// The lines of one segment that were read last, so that paging through it reads it once.
+/// The bytes of the segment that was read last, so that paging through a segment reads it once.
 #[derive(Debug)]
 pub(super) struct MailPage {
     mailbox: Mailbox,
     segment: u64,
-    /// Where in the segment the bytes begin.
+    /// The offset of the bytes in the segment.
     start: u64,
     bytes: Vec<u8>,
 }
@@ -94,7 +94,7 @@ fn segment_file(mailbox: &Mailbox, segment: u64, live: u64) -> String {
     }
 }
 
-/// Workers that have an outbox.
+/// Returns the workers that have an outbox.
 pub(super) fn outboxes(team: &Dir) -> Result<Vec<WorkerName>> {
     owners(team, layout::OUTBOX)
 }
@@ -134,7 +134,7 @@ pub(super) fn all(team: &Dir) -> Result<Vec<Mailbox>> {
     Ok(boxes)
 }
 
-/// Returns the cursor; one that cannot be understood is none: a message again is better than a message lost.
+/// Returns the cursor; `None` when it cannot be parsed, because a repeated message is better than a lost one.
 fn read_cursor(dir: &Dir, mailbox: &Mailbox) -> Result<Option<CursorFile>> {
     let read = dir.read(&layout::mail_cursor(mailbox))?;
     Ok(read.and_then(|(bytes, _)| {
@@ -159,7 +159,7 @@ pub(super) fn cursor(team: &Dir, mailbox: &Mailbox) -> Result<MailCursor> {
         let size = dir
             .stamp(&segment_file(mailbox, segment, live))?
             .map_or(0, |stamp| stamp.size);
-        // Beyond its end: another program has begun the file anew.
+        // The cursor is beyond the end of the file: another program has rewritten it.
         Ok(position(segment, if bytes > size { 0 } else { bytes }))
     };
     let acked = place(file.segment, file.bytes_read)?;
@@ -200,7 +200,7 @@ pub(super) fn staged_cursor(team: &Dir, mailbox: &Mailbox, cursor: MailCursor) -
     })
 }
 
-/// Returns up to `limit` whole lines from a place on, each with the place behind it.
+/// Returns up to `limit` complete lines from a position on, each with the position after it.
 pub(super) fn lines(
     team: &Dir,
     mailbox: &Mailbox,
@@ -214,7 +214,7 @@ pub(super) fn lines(
     })
 }
 
-/// Returns every line of a mailbox as it is taken to another store, with the place behind each.
+/// Returns every line of a mailbox for an export, each with the position after it.
 pub(super) fn all_lines(team: &Dir, mailbox: &Mailbox) -> Result<Vec<(Position, MailLine)>> {
     let (mut page, mut from) = (None, Position::default());
     let mut all = Vec::new();
@@ -241,7 +241,8 @@ pub(super) fn all_lines(team: &Dir, mailbox: &Mailbox) -> Result<Vec<(Position, 
     }
 }
 
-/// Writes a mailbox with all its lines into the folder of a team that nobody sees yet. Returns the place behind each line.
+/// Writes a mailbox with all its lines into the folder of a team that is not visible yet. Returns the position after
+/// each line.
 pub(super) fn write_whole(team: &Dir, whole: &ExportedMailbox, sync: Sync) -> Result<Vec<u64>> {
     let mailbox = &whole.mailbox;
     let dir = team.child_or_create(mailbox.folder())?;
@@ -272,7 +273,8 @@ pub(super) fn write_whole(team: &Dir, whole: &ExportedMailbox, sync: Sync) -> Re
     Ok(behind)
 }
 
-/// Returns up to `limit` whole lines from a place on, each as `read` makes it of its text, its segment and the offset behind it.
+/// Returns up to `limit` complete lines from a position on, each converted by `read` from its text, its segment and the
+/// offset after it.
 fn lines_as<T>(
     team: &Dir,
     mailbox: &Mailbox,
@@ -330,7 +332,8 @@ fn lines_as<T>(
     Ok(Vec::new())
 }
 
-/// Gives a line that another program wrote without an id one from its place, so that it can be acknowledged.
+/// Gives a message that another program wrote without an id one derived from its position, so that it can be
+/// acknowledged.
 fn named(message: Message, mailbox: &Mailbox, segment: u64, behind: u64) -> Message {
     if !message.id().is_empty() {
         return message;
@@ -339,7 +342,7 @@ fn named(message: Message, mailbox: &Mailbox, segment: u64, behind: u64) -> Mess
     message.with("id", id.into())
 }
 
-/// Appends each message to its box: all of them, or none.
+/// Appends each message to its mailbox: all of them, or none.
 pub(super) fn append_all(
     store: &FileStore,
     held: &mut HeldTeam,
@@ -371,7 +374,7 @@ pub(super) fn append_all(
             break;
         }
         appended += 1;
-        // The name of a box that was not there before must reach the disk too.
+        // The directory entry of a new mailbox must be synced too.
         if open.size == 0 && sync == Sync::Durable {
             written = dir.sync();
         }
@@ -386,14 +389,15 @@ pub(super) fn append_all(
             cut.ok_or_trace("take a message back").is_none()
         });
         if stuck.count() > 0 {
-            // Some have it and it cannot be taken back: the next holder gives it to the others too.
+            // Some mailboxes have the message and it could not be removed again: the next holder of the lock completes
+            // the delivery.
             held.leave_open();
         }
     }
     Ok(written?)
 }
 
-/// Makes sure that the live file has a whole last line and room in it, and returns its size.
+/// Repairs the last line of the live file, rotates it when it is full, and returns its size.
 fn ready_for_append(dir: &Dir, mailbox: &Mailbox, sync: Sync) -> Result<u64> {
     let name = layout::mail_file(mailbox);
     let size = mend_tail(dir, &name)?;
@@ -420,7 +424,7 @@ fn ready_for_append(dir: &Dir, mailbox: &Mailbox, sync: Sync) -> Result<u64> {
     Ok(0)
 }
 
-/// Cuts a torn last line off; one that only lacks its end gets it. The size after that.
+/// Truncates a torn last line, or adds a missing line end to a complete one. Returns the size of the file afterwards.
 fn mend_tail(dir: &Dir, name: &str) -> Result<u64> {
     let Some(stamp) = dir.stamp(name)? else {
         return Ok(0);
@@ -445,7 +449,7 @@ fn mend_tail(dir: &Dir, name: &str) -> Result<u64> {
     Ok(start as u64)
 }
 
-/// Finishes a send that was killed: who has the line, has the message, and then everyone it was for gets it.
+/// Completes a send whose process was killed: if any mailbox has the message, every other recipient gets it too.
 pub(super) fn roll_forward(store: &FileStore, held: &mut HeldTeam) -> Result<()> {
     let open_boxes = held.note.mail.clone();
     if open_boxes.is_empty() {
@@ -463,14 +467,14 @@ pub(super) fn roll_forward(store: &FileStore, held: &mut HeldTeam) -> Result<()>
             .stamp(&name)?
             .is_some_and(|stamp| stamp.kind != FileKind::File)
         {
-            // Somebody put something else in its place; what it was cannot be mended, and must not stop the others.
+            // Something other than a file is in its place; it cannot be repaired, and must not stop the others.
             continue;
         }
         mend_tail(&dir, &name)?;
         let tail = dir
             .read_from(&name, open.size)?
             .map_or_else(Vec::new, |(bytes, _)| bytes);
-        // Another program may have appended too; ours is the one that names its event.
+        // Another program may have appended too; our line is the one that carries the position of its event.
         let event = held.note.seq + 1;
         let mut lines = tail.split(|byte| *byte == b'\n').map(Message::parse);
         let ours = lines.find_map(|line| line.ok().filter(|line| line.seq() == Some(event)));
@@ -498,7 +502,7 @@ pub(super) fn roll_forward(store: &FileStore, held: &mut HeldTeam) -> Result<()>
     staged::journal_now(store, held, &[event])
 }
 
-/// After the machine went down: lines whose events did not reach the disk are journalled again.
+/// Journals the messages again whose events were lost when the machine crashed.
 pub(super) fn journal_unknown(store: &FileStore, held: &mut HeldTeam) -> Result<()> {
     let mut lost: Vec<(u64, NewEvent)> = Vec::new();
     for mailbox in all(&held.folders.team)? {

@@ -1,16 +1,16 @@
-//! The store in plain files, beside the programs that also know them.
+//! The store in plain files, which it shares with other programs that know their formats.
 //!
-//! One change of a team goes like this, under the team's lock:
+//! A change of a team takes these steps, under the team's lock:
 //!
-//! 1. the lock's note says what is about to be touched (`note`);
+//! 1. the lock's note records what is about to be touched (`note`);
 //! 2. lock folders keep Claude Code out of the task files in question (`folder_lock`), and `{id}.lock` keeps other
 //!    claimers out of a task that is being claimed (`claim_lock`);
 //! 3. new contents are written and synced as `.{name}.{seq}.next` (`commit`);
 //! 4. the event is appended to the journal and synced: **this is the commit**;
-//! 5. the `.next` files are renamed, the locks given back, the note says that all is clean.
+//! 5. the `.next` files are renamed, the locks are released, and the note is marked clean.
 //!
-//! A process that is killed leaves a note that is not clean. Whoever takes the lock next finishes what was committed
-//! and removes what was not (`recover`).
+//! A killed process leaves a note that is not clean. The next holder of the lock finishes what was committed and
+//! removes what was not (`recover`).
 //!
 //! A message is different: its line in the mailbox is the commit, synced, and carries the position of its event. The
 //! next holder writes the event if it is missing.
@@ -69,11 +69,11 @@ use txn::FileTxn;
 pub struct Settings {
     /// How long a claim lasts.
     pub lease: Duration,
-    /// Whether changes are on the disk before they count.
+    /// Whether a change must be synced to disk before it counts.
     pub sync: Sync,
     /// How long to wait for locks.
     pub patience: Duration,
-    /// What becomes of tasks whose paths overlap.
+    /// How tasks with overlapping paths are handled.
     pub reservations: Reservations,
 }
 
@@ -96,20 +96,20 @@ pub struct FileStore {
     /// The process in whose name tasks are claimed.
     me: ProcessId,
     settings: Settings,
-    /// A team, how its configuration looked, and the project that this says.
+    /// The project of the team that was read last, with the stamp of the configuration it came from.
     project: Mutex<Option<(TeamName, Stamp, Option<String>)>>,
-    /// A team whose format is known to be ours, and how its configuration looked then.
+    /// A team whose format was checked, with the stamp of its configuration at that time.
     known_format: Mutex<Option<(TeamName, Stamp)>>,
-    /// Events that were looked for before.
+    /// A cache of the last events by type.
     known: last_events::LastEvents,
-    /// Where readers of journals left off.
+    /// A cache of the places where readers of journals stopped.
     places: pages::ReadPlaces,
-    /// Lines of journals that are no events.
+    /// A cache of journal lines that are not events.
     damage: damaged_lines::DamagedLines,
 }
 
 impl FileStore {
-    /// Opens a store at the roots of `layout`. Nothing is made or touched before the first change.
+    /// Opens a store at the roots of `layout`. Nothing is created or changed before the first transaction.
     pub fn open(layout: &Layout, clock: Arc<dyn Clock>, settings: Settings) -> Result<Self> {
         let machine = Machine::read();
         Ok(Self {
@@ -126,7 +126,7 @@ impl FileStore {
         })
     }
 
-    /// Returns the same store, claiming in the name of another process: a test plays a process that is gone.
+    /// Returns the same store, claiming in the name of another process, so that a test can simulate a dead process.
     #[must_use]
     pub fn claiming_as(self, me: ProcessId) -> Self {
         Self { me, ..self }
@@ -147,7 +147,7 @@ impl FileStore {
         })
     }
 
-    /// Refuses to change a team whose format a newer teamster has made another: what this one writes would damage it.
+    /// Refuses to change a team in a newer format: this version would damage it.
     fn refuse_newer(&self, team: &TeamName, folder: &Dir) -> Result<()> {
         let Some(stamp) = folder.stamp(layout::CONFIG)? else {
             return Ok(());
@@ -160,27 +160,27 @@ impl FileStore {
         if matches!(&*known(), Some((name, seen)) if name == team && *seen == stamp) {
             return Ok(());
         }
-        // What is wrong with a file that cannot be read is told by whoever needs it.
+        // An unreadable file is reported by the code that needs it.
         let read = folder.read(layout::CONFIG).ok().flatten();
         let schema = read.and_then(|(bytes, _)| TeamConfig::schema_of(&bytes));
         if let Some(newer) = schema.filter(|schema| *schema > SCHEMA) {
             return Err(StoreError::refused(format!(
-                "team {team} is kept in a newer format ({newer}) than this teamster knows ({SCHEMA}); nothing was changed"
+                "team {team} uses a newer format ({newer}) than this teamster supports ({SCHEMA}); nothing was changed"
             ))
-            .hint("use the newer teamster that has written it"));
+            .hint("use the newer teamster that wrote it"));
         }
         *known() = Some((team.clone(), stamp));
         Ok(())
     }
 
-    /// Returns a team's own folder for a reader, who makes nothing.
+    /// Returns a team's own folder for reading; creates nothing.
     fn folder_to_read(&self, team: &TeamName) -> Result<Dir> {
         let root = Dir::open_root(&self.claude)?.ok_or_else(|| no_team(team))?;
         let folder = root.descend(&[layout::TEAMS, team.as_str()])?;
         folder.ok_or_else(|| no_team(team))
     }
 
-    /// Returns the folder of a team's tasks for a reader; `None` when the team has none yet.
+    /// Returns the folder of a team's tasks for reading; `None` when the team has none yet.
     fn tasks_to_read(&self, team: &TeamName) -> Result<Option<Dir>> {
         let root = Dir::open_root(&self.claude)?.ok_or_else(|| no_team(team))?;
         let tasks = root.descend(&[layout::TASKS, team.as_str()])?;
@@ -221,7 +221,8 @@ struct TeamFolders {
 }
 
 impl TeamFolders {
-    /// Returns whether the open folders are still the team's: it may have been removed, or removed and made anew.
+    /// Returns whether the open folders still belong to the team: it may have been removed, or removed and created
+    /// again.
     fn are_current(&self, team: &TeamName) -> Result<bool> {
         for (parent, folder) in [(&self.teams, &self.team), (&self.all_tasks, &self.tasks)] {
             let there = parent.stamp(team.as_str())?.map(|stamp| stamp.inode);
@@ -245,7 +246,8 @@ impl Backend for FileStore {
         loop {
             let left = self.settings.patience.saturating_sub(start.elapsed());
             match self.attempt(team, what, left, change) {
-                // The team's lock is not held while we wait for a foreign one: our own people go on meanwhile.
+                // The team's lock is not held during this wait for a foreign lock, so that other teamster processes can
+                // go on.
                 Err(error) if error.busy && !left.is_zero() => {
                     std::thread::sleep(pause.min(left));
                     pause = (pause * 2).min(Duration::from_millis(100));
@@ -274,6 +276,6 @@ impl Backend for FileStore {
 
 fn no_team(team: &TeamName) -> StoreError {
     StoreError::not_found(format!("there is no team {team}")).hint(format!(
-        "`teamster team list` shows the teams; `teamster team create {team}` makes it"
+        "`teamster team list` shows the teams; `teamster team create {team}` creates it"
     ))
 }

@@ -1,5 +1,5 @@
-//! Claude Code's own files: an inbox is an array, which its client empties when it reads; a running session has a
-//! record named by its process.
+//! Claude Code's own files: an inbox is an array that Claude Code empties when it reads it; a running session has a
+//! record named after its pid.
 
 use serde_json::{Value, json};
 use teamster_fs::{Dir, OrTrace as _, layout};
@@ -10,13 +10,13 @@ use super::read;
 use super::staged::Staged;
 use crate::error::Result;
 
-/// An inbox that its client has read.
+/// The content of an inbox that Claude Code has read.
 const EMPTY: &[u8] = b"[]";
-/// No session's record is larger.
+/// The maximum size of a session record.
 const LARGEST_RECORD: u64 = 1024 * 1024;
 
-/// Returns every running session whose record below the Claude folder can be read. The `.key` file beside one is a secret and
-/// never opened.
+/// Returns every session whose record below the Claude folder can be read. The `.key` file beside a record is a secret
+/// and never opened.
 pub fn client_sessions(root: &Dir) -> Vec<ClientSession> {
     let folder = root.child(layout::NATIVE_SESSIONS);
     let Some(folder) = folder
@@ -50,7 +50,7 @@ pub(super) fn file(name: &str) -> String {
     format!("{name}.json")
 }
 
-/// Returns whether there may be something in an inbox, or, if that is asked (`or_empty`), whether there is one.
+/// Returns whether an inbox may contain messages, or, with `or_empty`, whether it exists.
 pub(super) fn has_mail(team: &Dir, name: &str, or_empty: bool) -> Result<bool> {
     let Some(inboxes) = team.child(layout::NATIVE_INBOXES)? else {
         return Ok(false);
@@ -60,7 +60,7 @@ pub(super) fn has_mail(team: &Dir, name: &str, or_empty: bool) -> Result<bool> {
     Ok(stamp.is_some_and(|stamp| or_empty || stamp.size > empty))
 }
 
-/// Returns the first entry of an inbox, and the content without it; or, `for_good`, all entries and the removal of the
+/// Returns the first entry of an inbox, and the inbox without it; with `for_good`, all entries and the removal of the
 /// inbox. The caller holds its lock folder.
 pub(super) fn taken(team: &Dir, name: &str, for_good: bool) -> Result<(Vec<Value>, Staged)> {
     let name = file(name);
@@ -90,7 +90,7 @@ fn entries(team: &Dir, file: &str) -> Result<Vec<Value>> {
     }
 }
 
-/// Returns the content of an inbox with one plain message more. The caller holds its lock folder.
+/// Returns the content of an inbox with one more plain message. The caller holds its lock folder.
 pub(super) fn with_message(team: &Dir, name: &str, message: &Message) -> Result<Staged> {
     let name = file(name);
     let mut entries = entries(team, &name)?;
@@ -110,7 +110,7 @@ pub(super) fn with_message(team: &Dir, name: &str, message: &Message) -> Result<
     })
 }
 
-/// Returns the messages that lie in Claude Code's inboxes, with the name of each inbox.
+/// Returns the messages in Claude Code's inboxes, each with the name of its inbox.
 pub(super) fn messages(team: &Dir) -> Result<Vec<(String, Message)>> {
     let mut found = Vec::new();
     let Some(inboxes) = team.child(layout::NATIVE_INBOXES)? else {
@@ -129,7 +129,7 @@ pub(super) fn messages(team: &Dir) -> Result<Vec<(String, Message)>> {
         else {
             continue;
         };
-        // A torn or foreign file is the client's business; it hides no other inbox.
+        // Skip a torn or foreign file: the other inboxes are still read.
         let read = inboxes.read(&name);
         let Some((bytes, _)) = read.ok_or_trace("read an inbox of the client").flatten() else {
             continue;

@@ -1,8 +1,9 @@
-//! Reading the journal page by page.
+//! Reads the journal page by page.
 //!
-//! Positions grow by one from line to line, so a place is found by halving: "from seq" costs the same at a thousand events
-//! and at a million, and there is no index that could disagree with the file. Who reads on is spared even that: where it
-//! left off is kept in mind, and believed only if the event that was read last still stands there.
+//! Positions increase by one from line to line, so an event is found by binary search: reading from a position costs
+//! about the same in a journal of a thousand events and of a million, and no index can disagree with the file. A reader
+//! that continues is spared even the search: its last place is cached, and trusted only if the event read last is still
+//! there.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,48 +15,49 @@ use super::journal::{self, LinesBackwards};
 use crate::error::Result;
 use crate::store::{Damaged, JournalPage};
 
-/// How much is read at once: few events need less than many.
+/// The smallest read. The size of a read depends on the number of events wanted.
 const LEAST: usize = 16 * 1024;
 pub(super) const MOST: usize = 512 * 1024;
-/// What an event usually takes, for guessing how much a page needs.
+/// The typical size of an event, for estimating the size of a page.
 const USUAL_LINE: usize = 400;
-/// A part of the file of this size is read rather than halved again.
+/// The size at which the binary search stops and the rest is read.
 const CLOSE: u64 = 64 * 1024;
-/// One whole line is in a part of the file of this size, if we wrote it.
+/// The size of a read that contains at least one complete line, if teamster wrote it.
 const PROBE: usize = 2 * LINE_LIMIT + 1024;
-/// Readers whose places are kept in mind.
+/// The maximum number of cached places.
 const READERS: usize = 32;
-/// A place that is so many events back is as good as the right one.
+/// A cached place is used up to this many events before the wanted one.
 const NEARBY: u64 = 64;
-/// A segment is filled once in a long while; nobody meets that twice in one read.
+/// How often a read is repeated because the journal was rotated meanwhile. Rotations are rare, so one repetition is
+/// nearly always enough.
 const TRIES: usize = 4;
 
-/// Where readers of journals left off.
+/// A cache of the places where readers of journals stopped.
 #[derive(Debug, Default)]
 pub(super) struct ReadPlaces(Mutex<VecDeque<ReadPlace>>);
 
-/// The last event that somebody read.
+/// The last event that a reader got.
 #[derive(Clone, Debug)]
 struct ReadPlace {
-    /// The team's folder: another team of the same name has another.
+    /// The inode of the team's folder: a later team of the same name has another one.
     folder: u64,
-    /// Its file: a segment that is full has the same under another name.
+    /// The inode of its file, which stays the same when the live file becomes a segment.
     file: u64,
-    /// Where its line begins.
+    /// The offset of its line.
     begin: u64,
     seq: u64,
-    /// Unique among all events. Where the line says so, everything before it is as it was.
+    /// The event's unique id. If the line still carries it, everything before the line is unchanged.
     id: String,
-    /// How the live file looked when there was nothing behind this event.
+    /// The stamp of the live file if this event was the last one in it.
     end: Option<Stamp>,
 }
 
-/// Where a reading begins.
+/// Where a read begins.
 struct PageStart {
-    /// The place of the file among all.
+    /// The index of the file in `JournalFiles::names`.
     file: usize,
     offset: u64,
-    /// What has to stand there.
+    /// The position and id that the event at this offset must have.
     proof: Option<(u64, String)>,
 }
 
@@ -90,7 +92,7 @@ impl ReadPlaces {
             let read = files.read(team, &start, from, limit)?;
             let has_moved = files.has_another(team)?;
             let Some((page, last)) = read.filter(|_| !has_moved || tries >= TRIES) else {
-                // Either the file is another one than the reader knew, or it was moved aside while it was read.
+                // Either the file is not the one that the reader knew, or it was rotated during the read.
                 if is_known && !has_moved {
                     self.forget(known.take());
                 }
@@ -112,7 +114,7 @@ impl ReadPlaces {
         }
     }
 
-    /// Returns the place that is not far before `from`.
+    /// Returns the nearest cached place before `from`.
     fn nearest(&self, folder: u64, from: u64) -> Option<ReadPlace> {
         let places = self.lock();
         let suits = |place: &&ReadPlace| {
@@ -152,7 +154,7 @@ pub(super) struct JournalFiles {
     segments: u64,
 }
 
-/// The last event that a reading came by: its file, where its line begins and ends, its position and its id.
+/// The last event that a read passed: its file, the offsets where its line begins and ends, its position and its id.
 type Last = (u64, u64, u64, u64, String);
 
 impl JournalFiles {
@@ -171,13 +173,13 @@ impl JournalFiles {
         &self.names
     }
 
-    /// Tells whether the live file has become a segment since: then what was read under its name is of two files.
+    /// Returns whether the live file has been rotated since: what was read under its name may then come from two files.
     pub(super) fn has_another(&self, team: &Dir) -> Result<bool> {
         let next = layout::journal_segment(self.segments + 1);
         Ok(team.stamp(&next)?.is_some())
     }
 
-    /// Returns where a reader goes on, if the file is still there.
+    /// Returns where a reader continues, if its file still exists.
     fn proven(&self, team: &Dir, place: &ReadPlace) -> Result<Option<PageStart>> {
         for (number, name) in self.names.iter().enumerate().rev() {
             if team
@@ -194,14 +196,14 @@ impl JournalFiles {
         Ok(None)
     }
 
-    /// At or shortly before the event `from`.
+    /// Returns the file and offset at or shortly before the event `from`.
     pub(super) fn place_of(&self, team: &Dir, from: u64) -> Result<(usize, u64)> {
         let start = self.halve(team, from)?;
         Ok((start.file, start.offset))
     }
 
     fn halve(&self, team: &Dir, from: u64) -> Result<PageStart> {
-        // The last file whose first event is not after `from` is the one to begin in.
+        // Begin in the last file whose first event is not after `from`.
         let mut file = self.names.len() - 1;
         while file > 0 {
             let first = seq_after(team, &self.names[file], 0)?;
@@ -227,7 +229,7 @@ impl JournalFiles {
         })
     }
 
-    /// Reads from a place on; `None` where something else stands there than has to.
+    /// Reads from `start` on; `None` when the event there is not the expected one.
     fn read(
         &self,
         team: &Dir,
@@ -236,7 +238,7 @@ impl JournalFiles {
         limit: usize,
     ) -> Result<Option<(JournalPage, Option<Last>)>> {
         let mut page = JournalPage::default();
-        // Where each event stands, and where the last one before them does.
+        // The places of the events on the page, and of the last event before them.
         let mut lasts: Vec<(u64, u64, u64)> = Vec::new();
         let mut before: Option<Last> = None;
         let mut proof = start.proof.as_ref();
@@ -281,10 +283,10 @@ impl JournalFiles {
             }
         }
         if proof.is_some() {
-            // The file is shorter than it was.
+            // The file is shorter than before.
             return Ok(None);
         }
-        // A commit of several events is there with its last one, or not at all.
+        // A commit of several events counts only together with its last one.
         if page.events.len() < limit {
             let whole = page.events.iter().rposition(|event| !event.more);
             page.events.truncate(whole.map_or(0, |place| place + 1));
@@ -328,7 +330,7 @@ fn last_in(team: &Dir, files: &JournalFiles, count: usize) -> Result<JournalPage
                 continue;
             }
             match serde_json::from_slice::<Event>(&line) {
-                // The commit was not finished: it did not happen.
+                // The commit is incomplete, so it did not happen.
                 Ok(event) if newest.is_none() && event.more => {}
                 Ok(mut event) => {
                     let newest = *newest.get_or_insert(event.seq);
@@ -347,9 +349,9 @@ fn last_in(team: &Dir, files: &JournalFiles, count: usize) -> Result<JournalPage
     Ok(page)
 }
 
-/// Every event of a journal in a folder, in order, until `tell` says that it is enough; the lines that are no events.
-/// Under the journal's own name its full segments belong to it, under any other name it is one file. Long texts come
-/// from the blobs beside it.
+/// Passes every event of a journal in a folder to `tell`, in order, until it returns false; returns the lines that are
+/// not events. With the name of the live journal, its full segments are included; any other name is a single file. Long
+/// texts come from the blobs beside it.
 pub fn each_event(
     folder: &Dir,
     name: &str,
@@ -385,7 +387,7 @@ pub fn each_event(
     Ok(lines)
 }
 
-/// Returns the report of a line that is no event.
+/// Returns the report of a line that is not an event.
 pub(super) fn damaged(file: &str, at: u64, error: &serde_json::Error) -> Damaged {
     Damaged {
         file: format!("{file} at byte {at}"),
@@ -393,8 +395,8 @@ pub(super) fn damaged(file: &str, at: u64, error: &serde_json::Error) -> Damaged
     }
 }
 
-/// Returns the first event whose line begins at or after `offset` (at 0) or behind the line that `offset` lies in: where it
-/// begins, and its position.
+/// Returns the offset and position of the first event after the line that contains `offset`; with offset 0, of the
+/// first event of the file.
 fn seq_after(team: &Dir, name: &str, offset: u64) -> Result<Option<(u64, u64)>> {
     let mut size = PROBE;
     loop {
@@ -420,13 +422,13 @@ fn seq_after(team: &Dir, name: &str, offset: u64) -> Result<Option<(u64, u64)>> 
     }
 }
 
-/// The position of an event, for whoever needs nothing else of it.
+/// An event of which only the position is needed.
 #[derive(serde::Deserialize)]
 struct Numbered {
     seq: u64,
 }
 
-/// Whole lines of a file, from an offset on.
+/// Complete lines of a file, from an offset on.
 pub(super) struct Chunk {
     offset: u64,
     bytes: Vec<u8>,
@@ -439,7 +441,7 @@ impl Chunk {
             let mut bytes = vec![0; size];
             let count = team.read_at(name, &mut bytes, offset)?.unwrap_or(0);
             let end = memchr::memrchr(b'\n', &bytes[..count]);
-            // A line longer than the chunk was not written by us, but must not hide those behind it.
+            // Only a foreign program writes a line longer than the chunk, but it must not hide the lines after it.
             if end.is_none() && count == size {
                 size *= 4;
                 continue;
@@ -453,7 +455,7 @@ impl Chunk {
         self.bytes.is_empty()
     }
 
-    /// Returns the offset behind the line.
+    /// Returns the offset after the last line.
     pub(super) fn end(&self) -> u64 {
         self.offset + self.bytes.len() as u64
     }

@@ -1,4 +1,4 @@
-//! Readers of a journal that is torn, moved aside, replaced and written to while they read.
+//! Tests of readers whose journal is torn, rotated, replaced and appended to while they read.
 
 use std::path::{Path, PathBuf};
 
@@ -28,14 +28,14 @@ impl Shelf {
         self.dir.append(layout::JOURNAL, lines, Sync::Fast).unwrap();
     }
 
-    /// Events of these positions, as a writer of ours appends them.
+    /// Appends events with these positions, as teamster's writer does.
     fn write(&self, positions: impl IntoIterator<Item = u64>) {
         for seq in positions {
             self.put(&json::to_line(&event(seq, "agent.event")));
         }
     }
 
-    /// What a writer does with a full file.
+    /// Rotates the live file, as teamster's writer does with a full one.
     fn rotate(&self, number: u64) {
         let segment = layout::journal_segment(number);
         let moved = self.dir.rename_new(layout::JOURNAL, &self.dir, &segment);
@@ -100,7 +100,7 @@ fn pages_fit_together_whether_a_place_is_known_or_not() {
     for limit in [1, 7, 64, 899, 900, 5_000] {
         assert_eq!(read_all(&places, &shelf, 1, limit), all, "{limit}");
     }
-    // Backwards, crosswise and twice: what is known of one reader does not lead another astray.
+    // Backwards, interleaved and repeated: the cached place of one reader does not mislead another.
     for from in [900, 899, 450, 451, 1, 850, 2, 900, 901] {
         let expected: Vec<u64> = (from..=900).take(5).collect();
         for places in [&places, &ReadPlaces::default()] {
@@ -184,7 +184,7 @@ fn a_file_that_was_replaced_or_cut_is_read_anew() {
     let places = ReadPlaces::default();
     shelf.write(1..=40);
     assert_eq!(read_all(&places, &shelf, 1, 10).len(), 40);
-    // Another file under the same name, whose lines stand elsewhere.
+    // Another file under the same name, with its lines at other offsets.
     let lines: Vec<u8> = (1..=60)
         .flat_map(|seq| {
             let mut event = event(seq, "agent.event");
@@ -210,7 +210,7 @@ fn a_file_that_was_replaced_or_cut_is_read_anew() {
     assert_eq!(read_all(&places, &shelf, 61, 10), expected);
 }
 
-/// Writes a file in place, as no writer of ours does.
+/// Writes a file in place, which teamster never does.
 #[allow(clippy::disallowed_methods, reason = "a test plays a foreign program")]
 fn rewrite(file: &Path, bytes: &[u8]) {
     std::fs::write(file, bytes).unwrap();
@@ -297,7 +297,7 @@ fn the_last_of_a_type_is_found_however_far_back_and_across_segments() {
         ask(),
         [some(3, "run.stage"), some(2, "run.started"), gate.clone()]
     );
-    // Many at once are searched, not read; and no further back than was looked before.
+    // Many new events are searched rather than parsed, and no further back than the earlier search.
     shelf.put(&json::to_line(&event(2_651, "run.resumed")));
     shelf.write(2_652..=5_000);
     let expected = [some(2_651, "run.resumed"), some(2, "run.started"), gate];

@@ -1,4 +1,4 @@
-//! Reads without the lock: each file is whole by itself, and a list is taken again if it was changed meanwhile.
+//! Reads without the lock: each file is consistent by itself, and a list is read again if it changed meanwhile.
 
 use std::collections::HashMap;
 use std::sync::PoisonError;
@@ -26,19 +26,19 @@ use crate::rules::no_task;
 use crate::store::{Damaged, Filed, JournalPage, Read, Signal, TaskList, TeamEntry};
 use crate::watch::{Listen, Watch};
 
-/// What cannot be done with a line of a mailbox that is no message.
+/// The action named in the trace for a mailbox line that is not a message.
 const DAMAGED_LINE: &str = "parse a line of a mailbox";
-/// A writer that holds the lock for longer than this, and changes nothing, hangs, and readers go on without it.
+/// How long readers wait for a writer: one that holds the lock longer without changing anything hangs, and is ignored.
 const LONG_WRITE: Duration = Duration::from_millis(500);
 
-/// Returns the error for a file that cannot be understood.
+/// Returns the error for a file that cannot be parsed.
 pub(super) fn damaged(file: &str, error: &str) -> StoreError {
     StoreError::new(Kind::Failed, format!("{file}: {error}"))
-        .hint("mend or remove the file; nothing was changed")
+        .hint("repair or remove the file; nothing was changed")
 }
 
-/// Reads a file that Claude Code may be rewriting in place at this moment: what does not parse is read again before it
-/// is called damaged.
+/// Reads a file that Claude Code may be rewriting in place: if it does not parse, it is read again before it is
+/// reported as damaged.
 fn read_settled<T>(
     dir: &Dir,
     name: &str,
@@ -162,12 +162,12 @@ fn count(tasks: &Dir) -> Result<(Progress, Vec<Damaged>)> {
     Ok((progress, problems))
 }
 
-/// Returns what the lock of a team says about its holder, which is another text after every change.
+/// Returns the content of the team's lock file, which differs after every change.
 fn note(tasks: &Dir) -> Result<Option<Vec<u8>>> {
     Ok(tasks.read(layout::TEAM_LOCK)?.map(|(bytes, _)| bytes))
 }
 
-/// Returns the position of a team that nobody is changing right now.
+/// Returns the journal's position and size from the lock's note, or `None` while a change is under way.
 fn quiet(tasks: &Dir) -> Result<Option<(u64, u64)>> {
     let Some(bytes) = note(tasks)? else {
         return Ok(Some((0, 0)));
@@ -180,7 +180,7 @@ fn quiet(tasks: &Dir) -> Result<Option<(u64, u64)>> {
     Ok((note.clean || bytes.is_empty()).then_some((note.seq, note.journal)))
 }
 
-/// When the reader of a box got how far, from the journal.
+/// When each mailbox was delivered and acknowledged up to which position, from the journal.
 #[derive(Default)]
 struct Receipts {
     delivered: HashMap<String, Vec<(u64, Time)>>,
@@ -218,9 +218,10 @@ fn filed(mailbox: &Mailbox, behind: u64, message: Message, receipts: &Receipts) 
 }
 
 impl FileStore {
-    /// Reads something that several files make up: again while a writer is at work, in the end under the lock.
+    /// Takes a consistent snapshot of several files: it reads again while a writer is active, and finally under the
+    /// lock.
     ///
-    /// A writer that was killed is not at work: taking the lock finishes what it left.
+    /// Taking the lock also finishes the change of a writer that was killed.
     fn at_one_moment<T>(
         &self,
         team: &TeamName,
@@ -243,11 +244,11 @@ impl FileStore {
             let held = HeldTeam::take(self, team, "read", LONG_WRITE);
             let is_hanging = asked.elapsed() >= LONG_WRITE && before == note(&tasks)?;
             match held {
-                // Taking it was disturbed, or others took it one after the other: nobody is waited for in vain.
+                // The lock was contended but its holders make progress, so try again.
                 Err(error)
                     if error.busy && !is_hanging && start.elapsed() < self.settings.patience => {}
-                // Where it cannot be taken (a read-only disk, a writer that hangs), what is there now is the best there
-                // is.
+                // The lock cannot be taken (a read-only disk, a hanging writer): the current content is the best
+                // available.
                 held => {
                     let _held = held.ok_or_trace("take the lock of the team to read");
                     return read(&tasks).map(Some);
@@ -256,8 +257,8 @@ impl FileStore {
         }
     }
 
-    /// Returns the team's project. It is asked for at every heartbeat, and a large team's configuration takes long to parse, so
-    /// it is read again only when that file has changed.
+    /// Returns the team's project. Every heartbeat needs it, and a large team's configuration is slow to parse, so the
+    /// file is read again only when it has changed.
     fn project(&self, team: &TeamName) -> Result<Option<String>> {
         let stamp = self.folder_to_read(team)?.stamp(layout::CONFIG)?;
         let known = || self.project.lock().unwrap_or_else(PoisonError::into_inner);
@@ -293,7 +294,7 @@ impl Read for FileStore {
             let config = match teams.child(&entry.name) {
                 Ok(Some(dir)) => match read_settled(&dir, layout::CONFIG, TeamConfig::parse) {
                     Ok(Some(config)) => config,
-                    // A folder without registry is no team: Claude Code leaves such behind.
+                    // A folder without a registry is not a team: Claude Code leaves such folders behind.
                     Ok(None) => continue,
                     Err(error) => Err(error.to_string()),
                 },

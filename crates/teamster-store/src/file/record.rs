@@ -9,19 +9,19 @@ use crate::error::Result;
 /// The size of a record.
 pub(super) const RECORD: usize = 104;
 
-/// What the record says about its task.
+/// Bits for the state of the task.
 pub(super) mod flag {
     pub(in crate::file) const IN_PROGRESS: u64 = 1;
     pub(in crate::file) const COMPLETED: u64 = 2;
     pub(in crate::file) const INTERNAL: u64 = 4;
     pub(in crate::file) const FAILED: u64 = 8;
-    /// The file could not be understood.
+    /// The file could not be parsed.
     pub(in crate::file) const DAMAGED: u64 = 16;
-    /// It waits for a task that is not done, as far as the index knows.
+    /// The task waits for a task that is not done, as far as the index knows.
     pub(in crate::file) const BLOCKED: u64 = 32;
     /// The file is gone.
     pub(in crate::file) const REMOVED: u64 = 64;
-    /// It was done, but others cannot build on it yet.
+    /// The task is completed, but its work is not merged yet.
     pub(in crate::file) const UNMERGED: u64 = 128;
 }
 
@@ -32,18 +32,18 @@ pub(super) struct IndexRecord {
     pub(super) modified: i64,
     pub(super) inode: u64,
     pub(super) size: u64,
-    /// Of the file's bytes.
+    /// The hash of the file's content.
     pub(super) hash: u64,
-    /// Not before this moment (pending) or leased until then (in progress), in milliseconds.
+    /// The end of the retry delay (pending) or of the lease (in progress), in milliseconds.
     pub(super) when: i64,
     /// One bit for each required capability; 0 when none is required.
     pub(super) capabilities: u64,
-    /// Hash of the owner's name; 0 without owner.
+    /// The hash of the owner's name; 0 without an owner.
     pub(super) owner: u64,
     pub(super) flags: u64,
 }
 
-/// Returns a hash that is the same in every process of every build: what an older one noted must still be understood.
+/// Returns a hash that is the same in every build: hashes written by an older version must stay valid.
 pub(super) fn hash_of(bytes: impl AsRef<[u8]>) -> u64 {
     let hash = bytes
         .as_ref()
@@ -62,7 +62,7 @@ pub(super) fn capability_bits(capabilities: &[String]) -> u64 {
 }
 
 impl IndexRecord {
-    /// Returns what `bytes`, read with this stamp, say.
+    /// Returns the record of a task file with these bytes and this stamp.
     pub(super) fn of(
         id: &TaskId,
         bytes: &[u8],
@@ -118,17 +118,17 @@ impl IndexRecord {
         self.flags & flag != 0
     }
 
-    /// Pending and assigned to somebody.
+    /// Returns whether the task is pending and has an owner.
     pub(super) fn is_assigned(&self) -> bool {
         View(&self.to_bytes()).is_assigned()
     }
 
-    /// Done for those that wait for it.
+    /// Returns whether tasks that wait for this one may start.
     pub(super) fn is_done(&self) -> bool {
         self.has(flag::COMPLETED) && !self.has(flag::FAILED | flag::UNMERGED)
     }
 
-    /// Tells whether the file is still the one it was made from.
+    /// Returns whether the file is still the one that the record was made from.
     pub(super) fn fits(&self, stamp: &Stamp) -> bool {
         self.modified == stamp.modified
             && self.inode == stamp.inode
@@ -159,7 +159,8 @@ impl IndexRecord {
         bytes
     }
 
-    /// `None` when the bytes are not a whole record: a reader without the lock may meet one that is being written.
+    /// Parses a record; `None` when the bytes are not complete, because a reader without the lock may see a partial
+    /// write.
     pub(super) fn from_bytes(bytes: &[u8]) -> Option<Self> {
         if get(bytes, RECORD - 8) != checksum(&bytes[..RECORD - 8]) {
             return None;
@@ -184,8 +185,8 @@ impl IndexRecord {
     }
 }
 
-/// A record seen through its bytes, for scans that look at thousands of them. Only the index's one writer, who knows
-/// that they are whole, may use it.
+/// A record read directly from its bytes, for scans over thousands of records. Only for the index's single writer,
+/// which knows that the bytes are complete.
 #[derive(Clone, Copy)]
 pub(super) struct View<'a>(pub(super) &'a [u8]);
 
@@ -206,13 +207,13 @@ impl View<'_> {
         get(self.0, 24 + 7 * 8) & flag != 0
     }
 
-    /// Pending and assigned to somebody.
+    /// Returns whether the task is pending and has an owner.
     pub(super) fn is_assigned(self) -> bool {
         self.owner() != 0 && !self.has(flag::IN_PROGRESS | flag::COMPLETED | flag::REMOVED)
     }
 }
 
-/// Tells a whole record from a torn one; no more is asked of it.
+/// Returns a checksum that detects torn records; it needs no other strength.
 pub(super) fn checksum(bytes: &[u8]) -> u64 {
     bytes.chunks_exact(8).fold(1, |sum, word| {
         (sum ^ get(word, 0))

@@ -1,4 +1,4 @@
-//! Making a team whole after a holder of its lock was killed, or the machine went down.
+//! Recovers a team after a holder of its lock was killed or the machine crashed.
 
 use std::collections::HashMap;
 
@@ -14,18 +14,18 @@ use super::note::ChangedTask;
 use super::{FileStore, claim_lock, folder_lock, journal, mailbox, rescan, team};
 use crate::error::Result;
 
-/// Finishes what was committed, removes what was not, and leaves a clean note.
+/// Finishes what was committed, removes what was not, and writes a clean note.
 pub(super) fn recover(store: &FileStore, name: &TeamName, held: &mut HeldTeam) -> Result<()> {
     let tail = journal::tail(&held.folders.team)?;
     if tail.size != journal::size(&held.folders.team)? {
         held.folders.team.truncate(layout::JOURNAL, tail.size)?;
     }
-    // What the note says stays said until it is done: a process may be killed here, too.
+    // The note is kept until the recovery is complete, because this process may be killed as well.
     let rebooted = held.note.boot != store.machine.boot_id();
     let last = tail.events.last();
     let seq = last.map_or(0, |event| event.seq);
     if held.note.seq == seq {
-        // Nothing was committed: what is gone now was not removed by us.
+        // Nothing was committed, so a missing file was not removed by us.
         let tasks = &mut held.note.tasks;
         tasks.retain(|task| task.committed || task.hash != 0);
     } else {
@@ -44,7 +44,7 @@ pub(super) fn recover(store: &FileStore, name: &TeamName, held: &mut HeldTeam) -
         finish_staged(store, held)?;
         mailbox::journal_unknown(store, held)?;
     } else {
-        // A message that arrived commits the files that belong to it.
+        // A delivered message commits the files that belong to it.
         mailbox::roll_forward(store, held)?;
         finish_staged(store, held)?;
     }
@@ -63,7 +63,7 @@ pub(super) fn recover(store: &FileStore, name: &TeamName, held: &mut HeldTeam) -
     held.all_clean()
 }
 
-/// Tasks that the killed process was changing, with the hashes of what it wrote.
+/// Returns the tasks that the killed process was changing, with the hashes of what it wrote.
 fn own_tasks(noted: &[ChangedTask]) -> HashMap<TaskId, u64> {
     let noted = noted.iter();
     noted
@@ -71,7 +71,7 @@ fn own_tasks(noted: &[ChangedTask]) -> HashMap<TaskId, u64> {
         .collect()
 }
 
-/// Files that the journal has committed get their new content; others never existed.
+/// Moves staged files of the last commit into place, and removes all others.
 fn finish_staged(store: &FileStore, held: &HeldTeam) -> Result<()> {
     sweep(store, held, &held.folders.tasks)?;
     sweep(store, held, &held.folders.team)?;
@@ -89,7 +89,8 @@ fn finish_staged(store: &FileStore, held: &HeldTeam) -> Result<()> {
     Ok(())
 }
 
-/// Finishes the files of the last commit; any other name of ours never came to be. What is no plain file is not ours.
+/// Finishes the staged files of the last commit in one folder, and removes other staged files and the temp files of
+/// dead processes. Folders are left alone.
 fn sweep(store: &FileStore, held: &HeldTeam, dir: &Dir) -> Result<()> {
     for entry in dir.entries()? {
         let name = &entry.name;
@@ -115,7 +116,8 @@ fn sweep(store: &FileStore, held: &HeldTeam, dir: &Dir) -> Result<()> {
     Ok(())
 }
 
-/// Tells whether a temp file's writer is gone. Our own temp files under the lock are never met here.
+/// Returns whether the writer of a temp file is gone. This process has no temp file here, so one with its pid was left
+/// by an earlier process.
 fn is_gone(store: &FileStore, pid: u32) -> bool {
     let me = store.machine.me();
     pid == me.pid
@@ -126,7 +128,7 @@ fn is_gone(store: &FileStore, pid: u32) -> bool {
         }) == Life::Gone
 }
 
-/// Returns the mailbox that a note or a file name speaks of.
+/// Returns the mailbox with this folder and owner.
 pub(super) fn mailbox_of(folder: &str, owner: &str) -> Option<Mailbox> {
     match (folder, owner) {
         (layout::INBOX, "lead") => Some(Mailbox::Lead),

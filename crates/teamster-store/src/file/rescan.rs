@@ -1,4 +1,4 @@
-//! Noticing what other programs did to the task files.
+//! Detects what other programs did to the task files.
 
 use std::collections::{HashMap, HashSet};
 
@@ -16,7 +16,7 @@ use super::staged;
 use crate::error::Result;
 use crate::rebuild;
 
-/// Files are compared with the index at least this often, in milliseconds.
+/// The maximum interval between two comparisons of the files with the index, in milliseconds.
 pub(super) const EVERY: i64 = 5_000;
 
 /// A task file as it is now.
@@ -32,7 +32,7 @@ fn read(held: &HeldTeam, id: &TaskId) -> Result<Option<FoundTask>> {
     let (bytes, stamp) = match held.folders.tasks.read(&name) {
         Ok(Some(read)) => read,
         Ok(None) => return Ok(None),
-        // A link or a folder in place of a task is damaged, and hides no other task.
+        // A link or a folder in place of a task is reported as damaged, and the other tasks are still read.
         Err(error) if error.is_unsafe() => {
             let Some(stamp) = held.folders.tasks.stamp(&name)? else {
                 return Ok(None);
@@ -56,10 +56,11 @@ fn read(held: &HeldTeam, id: &TaskId) -> Result<Option<FoundTask>> {
     }))
 }
 
-/// Compares every task file with the index; journals what foreign programs did. True when anything was new.
+/// Compares every task file with the index, and journals the changes of foreign programs. Returns true when anything
+/// was new.
 ///
-/// `own` are tasks that a killed process of ours was changing, with the hash of what it wrote (0: it removed the file).
-/// Who finds just that there finds no foreign change.
+/// `own` holds the tasks that a killed teamster process was changing, with the hash of what it wrote (0: it removed the
+/// file). A file with that content is not a foreign change.
 pub(super) fn rescan(
     store: &FileStore,
     held: &mut HeldTeam,
@@ -69,7 +70,7 @@ pub(super) fn rescan(
     if !index.valid {
         return rebuild_index(store, held, index).map(|()| true);
     }
-    // Taken before the listing: what is made during it is found by the next one.
+    // Taken before the listing, so that a file created during it is found by the next rescan.
     let folder = held.folders.tasks.own_stamp()?.modified;
     let records = index.all()?;
     index.recount(&records);
@@ -118,7 +119,7 @@ pub(super) fn rescan(
     }
     let news = !changed.is_empty() || !gone.is_empty();
     if news {
-        // The index is about to be changed; whoever finds it half-way must know.
+        // The index is about to change; the next holder must know if this process is killed halfway.
         held.announce()?;
     }
     if !events.is_empty() {
@@ -141,7 +142,7 @@ pub(super) fn rescan(
     Ok(news)
 }
 
-/// An index from nothing: what the files say, compared with what the journal says.
+/// Builds a new index from the files, and journals where they differ from the journal.
 fn rebuild_index(store: &FileStore, held: &mut HeldTeam, index: &mut Index) -> Result<()> {
     held.announce()?;
     let folder = held.folders.tasks.own_stamp()?.modified;
@@ -219,13 +220,14 @@ fn rebuild_index(store: &FileStore, held: &mut HeldTeam, index: &mut Index) -> R
     index.save()
 }
 
-/// Returns what a foreign program made of a task file, as an event.
+/// Returns the event for a foreign change of a task file; `None` when the file is damaged.
 fn foreign_event(found: &FoundTask, before: Option<&IndexRecord>) -> Option<NewEvent> {
     let task = found.task.as_ref().ok()?;
     Some(foreign_change(task, before))
 }
 
-/// Returns the event of a task that a foreign program made or changed. What it was before is not known, so the event holds the whole of it.
+/// Returns the event for a task that a foreign program created or changed. Its previous content is unknown, so the
+/// event holds the whole task.
 pub(super) fn foreign_change(task: &Task, before: Option<&IndexRecord>) -> NewEvent {
     let change = TaskChange::between(None, Some(task));
     let what = match before {
@@ -245,7 +247,7 @@ fn status_of(record: &IndexRecord) -> Status {
     }
 }
 
-/// An id that a foreign program freed is never handed out again.
+/// Raises the high-water mark, so that an id freed by a foreign program is never assigned again.
 fn keep_ids(store: &FileStore, held: &HeldTeam, index: &Index, gone: &[IndexRecord]) -> Result<()> {
     let ordinary = gone
         .iter()
@@ -280,7 +282,7 @@ fn record_of(index: &Index, found: &FoundTask) -> Result<IndexRecord> {
     ))
 }
 
-/// Tells whether a task waits for a task that is not done, as far as the index knows.
+/// Returns whether a task waits for a task that is not done, as far as the index knows.
 fn is_blocked(index: &Index, task: &Task) -> Result<bool> {
     for blocker in task.blocked_by() {
         let done = index
@@ -293,7 +295,7 @@ fn is_blocked(index: &Index, task: &Task) -> Result<bool> {
     Ok(false)
 }
 
-/// Judges every blocked task anew, unless nothing changed since that was last done.
+/// Re-evaluates every blocked task, unless nothing changed since the last time.
 fn judge_blocked(held: &HeldTeam, index: &mut Index) -> Result<()> {
     if index.judged == index.generation {
         return Ok(());
@@ -309,7 +311,7 @@ fn judge_blocked(held: &HeldTeam, index: &mut Index) -> Result<()> {
     Ok(())
 }
 
-/// Judges anew whether one task is blocked. What others made of its file meanwhile is left for a rescan to journal.
+/// Re-evaluates whether one task is blocked. A foreign change of its file is left for a rescan to journal.
 fn refresh(held: &HeldTeam, index: &mut Index, id: &TaskId) -> Result<()> {
     let (Some((_, known)), Some(found)) = (index.get(id)?, read(held, id)?) else {
         return Ok(());
@@ -330,17 +332,17 @@ fn refresh(held: &HeldTeam, index: &mut Index, id: &TaskId) -> Result<()> {
     Ok(())
 }
 
-/// A task whose file is known to be different from what the index says.
+/// A task whose file is known to differ from the index.
 pub(super) struct Touched {
     id: TaskId,
-    /// `None`: removed.
+    /// The task; `None` when it was removed.
     task: Option<Task>,
-    /// What the file held when it was read, where another program wrote it.
+    /// The content and stamp of the file, if another program wrote it.
     found: Option<(Vec<u8>, Stamp)>,
 }
 
 impl Touched {
-    /// Written or removed by us.
+    /// Returns the entry for a task that this process wrote or removed.
     pub(super) fn by_us(id: TaskId, task: Option<Task>) -> Self {
         Self {
             id,
@@ -349,7 +351,7 @@ impl Touched {
         }
     }
 
-    /// Found as another program wrote it.
+    /// Returns the entry for a task that another program wrote.
     pub(super) fn by_others(task: Task, bytes: Vec<u8>, stamp: Stamp) -> Self {
         Self {
             id: task.id().clone(),
@@ -363,7 +365,7 @@ impl Touched {
     }
 }
 
-/// Brings the index up to date after we changed these tasks, and those that wait for them.
+/// Updates the index for these tasks, and for the tasks that wait for them.
 pub(super) fn follow(held: &HeldTeam, index: &mut Index, touched: Vec<Touched>) -> Result<()> {
     let ids: Vec<TaskId> = touched.iter().map(|change| change.id.clone()).collect();
     let mut freed: Vec<TaskId> = Vec::new();

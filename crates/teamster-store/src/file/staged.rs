@@ -1,4 +1,4 @@
-//! Files that a change writes: new contents beside the old ones, made real by the event that names them.
+//! Staged files: the new contents are written beside the old ones, and the event that names them commits them.
 
 use teamster_fs::{Dir, OrTrace as _, Sync, layout};
 use teamster_journal::{Event, NewEvent};
@@ -20,7 +20,7 @@ pub(super) struct Staged {
     pub(super) bytes: Option<Vec<u8>>,
 }
 
-/// Gives new events their places in the journal, redacted.
+/// Redacts new events and assigns their positions in the journal.
 pub(super) fn numbered(
     held: &HeldTeam,
     events: Vec<NewEvent>,
@@ -39,7 +39,7 @@ pub(super) fn numbered(
         .collect()
 }
 
-/// Journals events that belong to no file of ours.
+/// Journals events that come without staged files.
 pub(super) fn journal_now(
     store: &FileStore,
     held: &mut HeldTeam,
@@ -53,7 +53,7 @@ pub(super) fn journal_now(
         .unwrap_or_default()
         .to_string_lossy()
         .into_owned();
-    // Each stands for itself, so that a torn append loses only what was not written.
+    // Each event is a separate commit, so that a torn append loses only what was not written.
     for chunk in events.chunks(64) {
         let mut events = numbered(held, chunk.to_vec(), &team, store.clock.now());
         for event in &mut events {
@@ -65,7 +65,7 @@ pub(super) fn journal_now(
     Ok(())
 }
 
-/// Appends events and moves the note on.
+/// Appends events and updates the note.
 pub(super) fn append(held: &mut HeldTeam, events: &[Event], sync: Sync) -> Result<()> {
     held.note.journal = journal::append(&held.folders.team, events, held.note.journal, sync)?;
     held.note.seq += events.len() as u64;
@@ -73,7 +73,7 @@ pub(super) fn append(held: &mut HeldTeam, events: &[Event], sync: Sync) -> Resul
     Ok(())
 }
 
-/// Folders that a commit touches, opened once.
+/// The folders that a commit touches, opened once.
 pub(super) struct StagedPlaces<'a> {
     held: &'a HeldTeam,
     opened: Vec<(&'static str, Dir)>,
@@ -101,7 +101,7 @@ impl<'a> StagedPlaces<'a> {
         }
     }
 
-    /// Writes the new contents beside the old ones, under names that only the event `seq` makes real.
+    /// Writes the new contents beside the old ones, under names that only the event `seq` commits.
     pub(super) fn prepare(&self, staged: &[Staged], seq: u64, sync: Sync) -> Result<()> {
         for file in staged {
             let dir = self.of(file);
@@ -127,7 +127,7 @@ impl<'a> StagedPlaces<'a> {
         Ok(())
     }
 
-    /// Takes the prepared contents away again.
+    /// Removes the prepared contents again.
     pub(super) fn undo(&self, staged: &[Staged], seq: u64) {
         for file in staged {
             let dir = self.of(file);
@@ -135,11 +135,11 @@ impl<'a> StagedPlaces<'a> {
                 Some(_) => layout::next_file(&file.name, seq),
                 None => layout::gone_file(&file.name, seq),
             };
-            dir.remove(&name).or_trace("take a prepared file away");
+            dir.remove(&name).or_trace("remove a staged file");
         }
     }
 
-    /// Makes the prepared contents real.
+    /// Moves the prepared contents into place.
     pub(super) fn finish(&self, staged: &[Staged], seq: u64) -> Result<()> {
         for file in staged {
             let dir = self.of(file);
@@ -154,12 +154,12 @@ impl<'a> StagedPlaces<'a> {
     }
 }
 
-/// A link planted in place of a file is refused, not replaced: somebody meant something by it.
+/// Refuses a link in place of a file instead of replacing it: it was put there on purpose.
 fn refuse_link(dir: &Dir, name: &str) -> Result<()> {
     use teamster_fs::FileKind;
     match dir.stamp(name)? {
         Some(stamp) if stamp.kind != FileKind::File => {
-            // Reading it gives the error that says what it is.
+            // Reading it returns the error that names its kind.
             dir.read(name)?;
             Ok(())
         }

@@ -1,4 +1,4 @@
-//! Making and removing a team, each in one step that others see.
+//! Creates and removes a team, each in one atomic step.
 
 use std::path::Path;
 
@@ -16,13 +16,13 @@ use crate::error::{Result, StoreError};
 use crate::rules;
 use crate::store::DeletedTeam;
 
-/// What cannot be done with the configuration of a team that is removed all the same.
+/// The action named in the trace when the configuration of a team that is being removed cannot be read.
 const NO_CONFIG: &str = "read the configuration of a team to delete";
 
-/// How many bytes of a journal tell it from others: its first event begins with its position, its id and its time.
+/// The number of bytes that identify a journal: its first event begins with its position, its id and its time.
 const BEGINNING: usize = 100;
 
-/// Builds the team's folder under another name and then gives it its own.
+/// Builds the team's folder under a temporary name and then renames it.
 pub(super) fn create(store: &FileStore, new: &NewTeam, base: Option<&str>) -> Result<TeamConfig> {
     let now = store.clock.now();
     let config = TeamConfig::new(new, base, store.machine.me(), now);
@@ -39,10 +39,10 @@ pub(super) fn create(store: &FileStore, new: &NewTeam, base: Option<&str>) -> Re
             return Err(taken());
         }
         return Err(StoreError::conflict(format!(
-            "{} is in the way: it is no team, but it is there",
+            "{} is in the way: it exists, but is not a team",
             there.path().display()
         ))
-        .hint("look into it, and remove it if nobody needs it"));
+        .hint("check its contents, and remove it if it is not needed"));
     }
     sweep_unfinished(store, &teams)?;
     let temp = format!(
@@ -93,15 +93,15 @@ fn build(
     Ok(())
 }
 
-/// Keeps out everybody else who is about to give a new team its place: a team is two folders, and only one of them can be
-/// renamed at a time.
+/// Excludes other processes that create a team: a team is two folders, and only one can be renamed at a time.
 pub(super) fn only_maker<'a>(store: &FileStore, teams: &'a Dir) -> Result<FolderLock<'a>> {
-    teams.lock_folder(store.settings.patience)?.ok_or_else(|| {
-        StoreError::busy("another team is being made all the time").hint("try again")
-    })
+    teams
+        .lock_folder(store.settings.patience)?
+        .ok_or_else(|| StoreError::busy("other processes keep creating teams").hint("try again"))
 }
 
-/// Removes the tasks of an import that was killed before it made the team. The caller keeps other makers out.
+/// Removes the tasks of an import that was killed before it created the team. The caller holds the lock from
+/// [`only_maker`].
 pub(super) fn drop_unfinished_tasks(teams: &Dir, tasks: &Dir, team: &TeamName) -> Result<()> {
     let Some(there) = tasks.child(team.as_str())? else {
         return Ok(());
@@ -113,7 +113,7 @@ pub(super) fn drop_unfinished_tasks(teams: &Dir, tasks: &Dir, team: &TeamName) -
     Ok(())
 }
 
-/// Folders that a killed `team create` or `store import` left.
+/// Removes the folders that a killed `team create` or `store import` left.
 pub(super) fn sweep_unfinished(store: &FileStore, teams: &Dir) -> Result<()> {
     use teamster_types::process::{Life, ProcessId};
     for entry in teams.entries()? {
@@ -133,7 +133,7 @@ pub(super) fn sweep_unfinished(store: &FileStore, teams: &Dir) -> Result<()> {
     Ok(())
 }
 
-/// Journals the end, keeps the journal with the project, and moves the team aside.
+/// Journals the removal, copies the journal to the project, and moves the team to the trash.
 pub(super) fn delete(
     store: &FileStore,
     team: &TeamName,
@@ -150,7 +150,7 @@ pub(super) fn delete(
             "team {team} belongs to Claude Code, which removes it itself"
         )));
     }
-    // Under the lock: nobody can claim between this look and the end.
+    // The lock is held, so no task can be claimed between this check and the removal.
     let project = config.as_ref().and_then(TeamConfig::project);
     let beats = heartbeat::read_all(project, team)?.0;
     let tasks = super::read::list(&held.folders.tasks)?.tasks;
@@ -161,7 +161,7 @@ pub(super) fn delete(
     move_aside(store, team, &held)
 }
 
-/// The same for a team whose end is journalled but whose files are still there.
+/// Completes the removal of a team whose removal is journalled but whose files are still there.
 pub(super) fn finish_delete(store: &FileStore, team: &TeamName, held: &mut HeldTeam) -> Result<()> {
     move_aside(store, team, held)?;
     Err(super::no_team(team))
@@ -177,9 +177,9 @@ fn move_aside(store: &FileStore, team: &TeamName, held: &HeldTeam) -> Result<Del
     });
     let root = Dir::open_or_create_root(&store.claude)?;
     let trash = trash_for(&root, team, held)?;
-    // The registry goes last: as long as it is there the team is there, and its end can be finished.
+    // The registry is moved last: as long as it is there, the team exists and its removal can be completed.
     if let Some(tasks) = root.child(layout::TASKS)? {
-        // A removal that was interrupted has moved them already; what is here now is what asking for the team made.
+        // An interrupted removal has already moved the tasks; the folder was recreated by a later access to the team.
         if !tasks.rename_new(team.as_str(), &trash, layout::TASKS)? {
             let other = format!("{}.{}", layout::TASKS, teamster_fs::random_hex());
             tasks.rename_new(team.as_str(), &trash, &other)?;
@@ -194,8 +194,8 @@ fn move_aside(store: &FileStore, team: &TeamName, held: &HeldTeam) -> Result<Del
     })
 }
 
-/// Returns the folder that a removed team goes to, named after the moment of its end: who finishes a removal that was
-/// interrupted finds the same one, and a later team of the same name gets another.
+/// Returns the trash folder of a removed team, named after the time of its removal: an interrupted removal is resumed
+/// with the same folder, and a later team of the same name gets another one.
 fn trash_for(root: &Dir, team: &TeamName, held: &HeldTeam) -> Result<Dir> {
     let end = journal::tail(&held.folders.team)?;
     let moment = end.events.last().map_or(String::new(), |event| {
@@ -214,8 +214,8 @@ fn trash_for(root: &Dir, team: &TeamName, held: &HeldTeam) -> Result<Dir> {
     unreachable!("there are more numbers than folders")
 }
 
-/// Copies the journal to the project's reports, so that a finished run can be replayed. What an earlier team of the same name
-/// left there is set aside first.
+/// Copies the journal to the project's reports, so that a finished run can be replayed. Reports of an earlier team of
+/// the same name are renamed first.
 pub fn keep_journal(project: &str, team: &TeamName, from: &Dir) -> Result<Option<String>> {
     let Some(project) = Dir::open_root(Path::new(project))? else {
         return Ok(None);
@@ -260,8 +260,8 @@ fn set_earlier_aside(project: &Dir, team: &TeamName, from: &Dir) -> Result<()> {
     Ok(())
 }
 
-/// Returns how a journal begins, or `None` when there is none. The first event is that of the team's making, with an id of its
-/// own, so no two teams have the same.
+/// Returns the beginning of a journal, or `None` when there is none. The first event records the team's creation with a
+/// unique id, so no two teams have the same beginning.
 fn beginning(dir: &Dir) -> Result<Option<Vec<u8>>> {
     for name in [layout::journal_segment(1), layout::JOURNAL.to_owned()] {
         let mut bytes = vec![0; BEGINNING];

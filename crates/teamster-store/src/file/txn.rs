@@ -1,4 +1,4 @@
-//! One change of one team in files.
+//! The transaction of the file store.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -28,7 +28,7 @@ use crate::backend::{Candidates, MailCursor, Position, Txn};
 use crate::error::{Result, StoreError};
 use crate::store::Signal;
 
-/// A change that is being made.
+/// A transaction that is in progress.
 pub(super) struct FileTxn<'a> {
     pub(super) store: &'a FileStore,
     pub(super) name: &'a TeamName,
@@ -38,18 +38,18 @@ pub(super) struct FileTxn<'a> {
     pub(super) claim_locks: ClaimLocks,
     pub(super) index: Option<Index>,
     pub(super) rescanned: bool,
-    /// Whether we did anything in the task folder, and to which tasks.
+    /// Whether this transaction touched the task folder, and which tasks it touched.
     pub(super) stirred: bool,
     pub(super) touched: Vec<rescan::Touched>,
-    /// Tasks that others were found to have changed; the index learns it when the journal does.
+    /// Tasks that foreign programs have changed; the index is updated when the journal is.
     pub(super) noticed: Vec<rescan::Touched>,
-    /// Heartbeats, read once.
+    /// The heartbeats, read at most once.
     beats: Option<Vec<Heartbeat>>,
     pub(super) config: Option<Arc<TeamConfig>>,
     pub(super) new_config: Option<TeamConfig>,
     /// New contents of tasks; `None` removes.
     pub(super) tasks: BTreeMap<TaskId, Option<Task>>,
-    /// Tasks that were there when they were opened; any other task that is put is new.
+    /// Tasks that existed when they were opened; any other task that is put is new.
     pub(super) opened: HashSet<TaskId>,
     pub(super) failures: BTreeMap<TaskId, Option<Failure>>,
     pub(super) other: Vec<Staged>,
@@ -92,7 +92,7 @@ impl<'a> FileTxn<'a> {
         }
     }
 
-    /// Returns the index, after a look at the files if anything speaks for one.
+    /// Returns the index, after a rescan of the files if it may be out of date.
     fn fresh_index(&mut self) -> Result<&mut Index> {
         let mut index = self.take_index()?;
         let age = teamster_fs::proc::uptime() - index.scanned;
@@ -122,7 +122,7 @@ impl<'a> FileTxn<'a> {
             .take(held, within, &file, self.now, &random)
     }
 
-    /// Reads a task that nobody of ours is changing, and notices if a foreign program changed it.
+    /// Reads a task for writing, and journals a change by a foreign program.
     fn read_to_change(&mut self, id: &TaskId) -> Result<Option<Task>> {
         let name = layout::task_file(id);
         let Some((bytes, stamp)) = self.held.folders.tasks.read(&name)? else {
@@ -130,7 +130,7 @@ impl<'a> FileTxn<'a> {
         };
         let task = Task::parse(id, &bytes).map_err(|error| read::damaged(&name, &error))?;
         let index = self.take_index()?;
-        // Without an index, whoever makes the next one compares every file with the journal.
+        // Without a valid index nothing is compared: the next rebuild compares every file with the journal.
         if index.valid {
             let known = index.get(id)?.map(|(_, record)| record);
             let known = known.filter(|record| !record.has(flag::REMOVED));
@@ -306,7 +306,7 @@ impl Txn for FileTxn<'_> {
         let out = flag::COMPLETED | flag::INTERNAL | flag::DAMAGED | flag::BLOCKED | flag::REMOVED;
         let longest_pause = i64::try_from(LONGEST_BACKOFF.as_millis()).unwrap_or(i64::MAX);
         let wanted = |record: View<'_>| {
-            // A pause that is longer than any can be was begun before the clock was set back.
+            // A delay longer than the maximum was set before the clock was set back.
             let left = record.when().saturating_sub(now);
             let waits = left > 0 && (record.has(flag::IN_PROGRESS) || left <= longest_pause);
             if record.has(out) || waits {
@@ -391,7 +391,7 @@ impl Txn for FileTxn<'_> {
 
     fn put_unjournalled(&mut self, task: Task) -> Result<()> {
         if !self.events.is_empty() {
-            // What others did is journalled with this change, so both are made by one commit.
+            // The events of foreign changes are journalled with this write, in one commit.
             self.put(task);
             return Ok(());
         }

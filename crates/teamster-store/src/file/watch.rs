@@ -1,4 +1,4 @@
-//! Changes as they happen: file notification, and a slow poll behind it because notification may miss.
+//! Watches a team by file notification, with a slow poll as a fallback because notifications may be missed.
 
 use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -16,20 +16,21 @@ use crate::error::Result;
 use crate::store::Read;
 use crate::watch::{Change, Watch};
 
-/// How long a change may go unnoticed where notification does not work.
+/// The poll interval where notification does not work.
 const POLL: Duration = Duration::from_millis(500);
-/// How long a change that another program made inside a task file may go unnoticed; it shows only in that file.
+/// The interval between comparisons of all task files, which detect a change that another program made inside a file.
 const SLOW_POLL: Duration = Duration::from_secs(5);
-/// Hearts beat every five seconds, and a hundred of them must not keep anybody busy: they are looked at this often.
+/// How often heartbeats are compared: each worker writes one every five seconds, and a hundred of them must not cost
+/// much.
 const BEATS: Duration = Duration::from_millis(250);
-/// Files change shortly before and shortly after the event that tells of them. What has no event in this time is another
-/// program's.
+/// The time in which the event of a file change must appear, since files change shortly before and after it. A change
+/// without an event comes from another program.
 const SETTLING: Duration = Duration::from_millis(30);
 
 pub(super) fn open(store: &FileStore, team: &TeamName, after: u64) -> Result<Box<dyn Watch>> {
     let project = store.team(team)?.project().map(str::to_owned);
     let (sender, notices) = channel();
-    // Where the system has no notification to give (too many watches, say), the poll alone still tells everything.
+    // Where notification is unavailable (too many watches, for example), the poll alone finds every change.
     let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
         let notice = event.map_or(Some(Notice::Something), |event| Notice::of(&event));
         if let Some(notice) = notice {
@@ -61,17 +62,17 @@ pub(super) fn open(store: &FileStore, team: &TeamName, after: u64) -> Result<Box
     Ok(Box::new(watching))
 }
 
-/// What the system tells.
+/// A notification of the operating system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Notice {
-    /// It is worth a look.
+    /// Something may have changed.
     Something,
-    /// A task file was written in place, which none of us does.
+    /// A task file was written in place, which teamster never does.
     Rewritten,
 }
 
 impl Notice {
-    /// That a file was opened or read is no news, and our own looks would be told to us for ever.
+    /// Classifies a notification. Opening and reading are ignored: otherwise our own reads would notify us endlessly.
     fn of(event: &notify::Event) -> Option<Self> {
         let is_task = |path: &std::path::PathBuf| {
             let name = path.file_name().and_then(|name| name.to_str());
@@ -99,7 +100,7 @@ struct FileWatch {
     beats: HashMap<WorkerName, Stamp>,
     beats_seen: Instant,
     folder: Option<(Option<Stamp>, Option<Stamp>)>,
-    /// What the stamps of all task files came to, and the registry's, when they were last looked at.
+    /// The hashes of the stamps of all task files, and the stamp of the registry, at the last comparison.
     files: HashMap<TaskId, u64>,
     config: Option<Stamp>,
     files_seen: Instant,
@@ -107,7 +108,7 @@ struct FileWatch {
     rewritten: bool,
     /// When an event was last seen.
     told: Option<Instant>,
-    /// When files were first seen to have changed without an event that tells of it.
+    /// When files were first seen to have changed without an event.
     suspected: Option<Instant>,
     watched_beats: bool,
 }
@@ -131,7 +132,7 @@ impl FileWatch {
         Ok(())
     }
 
-    /// Returns all task files, each with a number that changes when the file does.
+    /// Returns all task files, each with a hash that changes when the file does.
     fn all_files(&self) -> Result<HashMap<TaskId, u64>> {
         let mut all = HashMap::new();
         let Some(tasks) = &self.tasks else {
@@ -148,8 +149,8 @@ impl FileWatch {
         Ok(all)
     }
 
-    /// Tasks whose files are others than at the last slow poll. An event may have hidden that another program wrote one,
-    /// too; to look at these again costs little.
+    /// Returns the tasks whose files differ from the last comparison. An event may have hidden that another program
+    /// wrote to one as well; reading these again is cheap.
     fn changed_files(&mut self) -> Result<Vec<Change>> {
         let now = self.all_files()?;
         let before = std::mem::take(&mut self.files);
@@ -203,8 +204,9 @@ impl FileWatch {
         Ok(changed.into_iter().map(Change::Beat).collect())
     }
 
-    /// Tells whether another program changed something. Our own writers leave an event behind, so what is touched is held
-    /// against them first: reading every task again for each of their changes would take longer than the changes.
+    /// Returns whether another program changed something. Teamster's own changes are followed by an event, so a changed
+    /// folder is first matched with recent events: reading every task again after each of our own changes would cost
+    /// more than the changes.
     fn is_foreign(&mut self, is_touched: bool, has_events: bool) -> bool {
         let now = Instant::now();
         if has_events {
@@ -295,7 +297,7 @@ mod tests {
     use crate::file::Settings;
     use crate::store::Store;
 
-    /// A system that has no notification to give.
+    /// Runs without notification.
     #[test]
     fn the_poll_alone_tells_everything() {
         let root = std::env::temp_dir().join(format!("teamster-poll-{}", random_hex()));
@@ -346,7 +348,7 @@ mod tests {
         watch.begin().unwrap();
         let seen = std::thread::scope(|scope| {
             let watcher = scope.spawn(|| {
-                // The writer's files may be seen before its event is.
+                // The changed files may be seen before the event.
                 loop {
                     let seen = watch.wait(Duration::from_secs(10)).unwrap();
                     if seen != [Change::Foreign] {

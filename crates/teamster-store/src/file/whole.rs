@@ -1,8 +1,8 @@
-//! A whole team, read under its lock for another store, or made of what another store had.
+//! Exports and imports a whole team.
 //!
-//! A team that is made is built in two folders with names that nobody looks for. The folder of its tasks gets its name first, with
-//! a mark in it, and the team's folder last: **this is the commit**. What a killed import leaves is invisible, and whoever makes
-//! the next team removes it.
+//! An export is read under the team's lock. An imported team is built in two folders with temporary names. The folder
+//! of its tasks is renamed first, with a marker file in it, and the team's folder last: **this is the commit**. What a
+//! killed import leaves is invisible, and the next creation of a team removes it.
 
 use std::collections::HashMap;
 
@@ -19,11 +19,11 @@ use crate::error::{Kind, Result, StoreError};
 use crate::export::{ExportedMailbox, MailPlaces, TeamExport, not_ours};
 use crate::store::{Damaged, Signal};
 
-/// Events are read and written in pages of this size.
+/// How many events are read and written at once.
 const PAGE: usize = 2_000;
 
-/// Reads everything of a team. What other programs did to its task files is journalled first, so that the journal tells of all
-/// that is exported.
+/// Reads everything of a team. Changes by other programs to its task files are journalled first, so that the journal
+/// covers everything that is exported.
 pub(super) fn export(store: &FileStore, name: &TeamName) -> Result<TeamExport> {
     let kind = read::config(&store.folder_to_read(name)?, name)?.kind();
     if kind == TeamOrigin::Claude {
@@ -45,7 +45,7 @@ pub(super) fn export(store: &FileStore, name: &TeamName) -> Result<TeamExport> {
     }
     if let Some((inbox, _)) = native::messages(team)?.first() {
         return Err(StoreError::refused(format!(
-            "an inbox of Claude Code in team {name}, that of {inbox}, holds messages, which only files can keep"
+            "in team {name} the Claude Code inbox of {inbox} holds messages, which only a store of files can keep"
         ))
         .hint("let the client read them first; nothing was changed"));
     }
@@ -94,7 +94,7 @@ fn cannot_carry(team: &TeamName, damage: &Damaged) -> StoreError {
             damage.file, damage.error
         ),
     )
-    .hint("mend or remove it; nothing was changed")
+    .hint("repair or remove it; nothing was changed")
 }
 
 fn read_journal(store: &FileStore, name: &TeamName, team: &Dir) -> Result<Vec<Event>> {
@@ -132,7 +132,7 @@ fn read_signals(store: &FileStore, team: &Dir) -> Result<Vec<(WorkerName, Signal
     Ok(signals)
 }
 
-/// Makes a team of an export.
+/// Creates a team from an export.
 pub(super) fn import(store: &FileStore, export: &TeamExport) -> Result<()> {
     let name = export.team.as_str();
     let root = Dir::open_or_create_root(&store.claude)?;
@@ -162,11 +162,11 @@ fn refuse_taken(teams: &Dir, team: &TeamName) -> Result<()> {
 
 fn taken(team: &TeamName) -> StoreError {
     StoreError::conflict(format!("there is a team {team} already")).hint(
-        "an import makes a team and changes none; delete that one first, or import into another store",
+        "an import only creates teams; delete the existing one first, or import into another store",
     )
 }
 
-/// Writes everything under names that nobody looks for.
+/// Writes everything under temporary names.
 fn build(
     store: &FileStore,
     teams: &Dir,
@@ -174,7 +174,7 @@ fn build(
     temp: &str,
     export: &TeamExport,
 ) -> Result<()> {
-    // One wait for the disk at the end instead of one for each file.
+    // One sync at the end replaces one for each file.
     let sync = Sync::Fast;
     all_tasks.make_dir(temp)?;
     let tasks = all_tasks.child_or_create(temp)?;
@@ -221,7 +221,7 @@ fn build(
     Ok(())
 }
 
-/// Gives both folders their names, while nobody else makes a team.
+/// Renames both folders to their final names, while no other process creates a team.
 fn give_names(
     store: &FileStore,
     teams: &Dir,
@@ -234,14 +234,14 @@ fn give_names(
     refuse_taken(teams, team)?;
     team::drop_unfinished_tasks(teams, all_tasks, team)?;
     if let Some(there) = all_tasks.child(name)? {
-        // Asking for a team that is not there any more makes a folder with nothing but a lock in it.
+        // Access to a removed team creates a folder with nothing but a lock in it.
         let is_ours = |entry: &teamster_fs::DirEntry| entry.name.starts_with(".teamster.");
         if !there.entries()?.iter().all(is_ours) {
             return Err(StoreError::conflict(format!(
                 "{} is in the way: there is no team {team}, but there are tasks",
                 there.path().display()
             ))
-            .hint("look into it, and remove it if nobody needs it"));
+            .hint("check its contents, and remove it if it is not needed"));
         }
         remove_tree(all_tasks, name)?;
     }

@@ -1,4 +1,4 @@
-//! Several changes of one team that belong together: all of them are made, or none.
+//! Several changes of one team, applied atomically.
 
 use teamster_journal::payload::{QuestionAnswered, QuestionId};
 use teamster_journal::{EventActor, EventKind, NewEvent, QuestionFate, Questions};
@@ -62,7 +62,7 @@ pub(super) fn apply(
     Ok(made)
 }
 
-/// Answers a proposal with the task that was made of it.
+/// Answers a proposal with the id of the task that was created from it.
 fn accept(
     tx: &mut dyn Txn,
     actor: &EventActor,
@@ -89,7 +89,7 @@ fn accept(
     Ok(())
 }
 
-/// Refuses an answer to a question that nobody waits with: it would count for nothing.
+/// Refuses an answer to a question that is no longer open: it would have no effect.
 fn must_be_open(tx: &mut dyn Txn, id: QuestionId) -> Result<()> {
     let events = tx.events_from(id.seq())?;
     let questions = Questions::of(&events);
@@ -102,12 +102,12 @@ fn must_be_open(tx: &mut dyn Txn, id: QuestionId) -> Result<()> {
             Err(StoreError::conflict(format!("{by} answered {id} first")))
         }
         QuestionFate::Expired { reason, .. } => Err(StoreError::conflict(format!(
-            "nobody waits for an answer to {id} any more: {reason}"
+            "{id} no longer waits for an answer: {reason}"
         ))),
     }
 }
 
-/// Replaces a task by others: whoever waited for it waits for all of them.
+/// Replaces a task by others: tasks that waited for it wait for all of them.
 fn split(tx: &mut dyn Txn, actor: &EventActor, id: &TaskId, parts: &[TaskId]) -> Result<()> {
     let task = must_not_have_begun(tx, id, "split")?;
     for dependent in task.blocks() {

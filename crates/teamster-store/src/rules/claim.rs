@@ -1,4 +1,4 @@
-//! Who gets which task.
+//! Decides which worker may claim which task.
 
 use std::time::Duration;
 
@@ -29,16 +29,16 @@ pub(super) fn claim(tx: &mut dyn Txn, request: &ClaimRequest) -> Result<Option<C
     }
 }
 
-/// Claims a certain task, or says why not.
+/// Claims the requested task, or returns why it cannot be claimed.
 fn claim_by_id(tx: &mut dyn Txn, id: &TaskId, request: &ClaimRequest) -> Result<Claimed> {
     if tx.look(id)?.is_none() {
         return Err(no_task(tx.team(), id));
     }
     if !tx.hold_claim(id, &request.worker)? {
-        return Err(StoreError::busy(format!(
-            "task {id} is being claimed by somebody else at this moment"
-        ))
-        .hint("`teamster task list --claimable` shows others"));
+        return Err(
+            StoreError::busy(format!("task {id} is being claimed by another worker"))
+                .hint("`teamster task list --claimable` shows others"),
+        );
     }
     let task = must_open(tx, id)?;
     let lost = lost_owners(tx)?;
@@ -50,7 +50,7 @@ fn claim_by_id(tx: &mut dyn Txn, id: &TaskId, request: &ClaimRequest) -> Result<
     Ok(give(tx, &mut task, request, &overlaps))
 }
 
-/// Claims the next task: the worker's own first, then free ones, the lowest number first.
+/// Claims the next task: tasks assigned to the worker first, then free ones, by ascending id.
 fn claim_next(tx: &mut dyn Txn, request: &ClaimRequest) -> Result<Option<Claimed>> {
     let mut seeker = Seeker {
         request,
@@ -78,7 +78,7 @@ fn claim_next(tx: &mut dyn Txn, request: &ClaimRequest) -> Result<Option<Claimed
                 after = Some(id);
             }
         }
-        // "Nothing to do" is only said after a look at what foreign programs may have changed.
+        // Rescan for changes by foreign programs before reporting that there is nothing to do.
         if !tx.refresh()? {
             return Ok(None);
         }
@@ -86,7 +86,7 @@ fn claim_next(tx: &mut dyn Txn, request: &ClaimRequest) -> Result<Option<Claimed
     }
 }
 
-/// Who looks for work, and what is known about it before any task is looked at.
+/// The worker that looks for work, and what is known about it before any task is read.
 struct Seeker<'a> {
     request: &'a ClaimRequest,
     reserved: Reserved,
@@ -95,14 +95,14 @@ struct Seeker<'a> {
     lost: Vec<WorkerName>,
 }
 
-/// Claims one candidate, unless it is not for this worker now.
+/// Claims one candidate, unless this worker may not have it now.
 fn try_candidate(
     tx: &mut dyn Txn,
     id: &TaskId,
     seeker: &mut Seeker<'_>,
 ) -> Result<Option<Claimed>> {
     let request = seeker.request;
-    // A damaged file, or one that is locked by another program at this moment, is no reason to give no work at all.
+    // A damaged file, or one that another program has locked, must not keep the worker from the other tasks.
     let Some(task) = passable(tx.look(id))?.flatten() else {
         return Ok(None);
     };
@@ -133,8 +133,8 @@ fn try_candidate(
     Ok(Some(give(tx, &mut task, request, &overlaps)))
 }
 
-/// Returns the workers that will not do what was assigned to them. Who never had a heartbeat is not among them: a missing file
-/// proves nothing.
+/// Returns the dead and quarantined workers, whose assigned tasks are free. A worker without a heartbeat is never among
+/// them: a missing file proves nothing.
 fn lost_owners(tx: &mut dyn Txn) -> Result<Vec<WorkerName>> {
     let beats = tx.heartbeats()?;
     let lost = beats
@@ -154,12 +154,12 @@ fn refuse_quarantined(tx: &mut dyn Txn, worker: &WorkerName) -> Result<()> {
         return Err(StoreError::conflict(format!(
             "worker {worker} is quarantined and takes no task"
         ))
-        .hint("`teamster worker list` tells why"));
+        .hint("`teamster worker list` shows why"));
     }
     Ok(())
 }
 
-/// Returns the task without its owner, if that is one who will not do it.
+/// Returns the task without its owner, if the owner is lost.
 fn without_lost_owner(task: &Task, lost: &[WorkerName]) -> Result<Option<Task>> {
     let owner = task.owner().unwrap_or_default();
     let is_lost = lost.iter().any(|worker| worker.as_str() == owner);
@@ -177,7 +177,7 @@ fn without_lost_owner(task: &Task, lost: &[WorkerName]) -> Result<Option<Task>> 
     Ok(Some(free))
 }
 
-/// Takes a task from an owner who will not do it; true when it had one.
+/// Frees a task from a lost owner; true when it had one.
 fn free_of(tx: &mut dyn Txn, task: Task, lost: &[WorkerName]) -> Result<(Task, bool)> {
     let Some(free) = without_lost_owner(&task, lost)? else {
         return Ok((task, false));
@@ -188,7 +188,7 @@ fn free_of(tx: &mut dyn Txn, task: Task, lost: &[WorkerName]) -> Result<(Task, b
     Ok((free, true))
 }
 
-/// Turns what concerns only this candidate into "not this one".
+/// Turns an error that concerns only this candidate into `None`.
 fn passable<T>(read: Result<T>) -> Result<Option<T>> {
     match read {
         Ok(value) => Ok(Some(value)),
@@ -199,7 +199,7 @@ fn passable<T>(read: Result<T>) -> Result<Option<T>> {
     }
 }
 
-/// Takes a cheap look before any lock is taken.
+/// Checks cheaply whether the task may be claimed, before any lock is taken.
 fn may_suit(
     tx: &mut dyn Txn,
     task: &Task,
@@ -275,7 +275,7 @@ fn has_fresh_heartbeat(tx: &mut dyn Txn, worker: &WorkerName) -> Result<bool> {
     Ok(beat.is_some_and(|beat| beat.is_fresh(tx.now(), transitions::HEARTBEAT_FRESH)))
 }
 
-/// Takes a task in progress from a dead holder, if that is allowed; otherwise leaves it as it is.
+/// Takes over a task in progress from a dead worker, if that is allowed; otherwise leaves it as it is.
 fn take_over(
     tx: &mut dyn Txn,
     task: Task,
@@ -291,7 +291,7 @@ fn take_over(
             let mut free = task.clone();
             transitions::release(&mut free, None)?;
             let change = TaskChange::between(Some(&task), Some(&free))
-                .reason("its worker started anew and the process that claimed it is gone");
+                .reason("its worker was restarted and the process that claimed it is gone");
             let released = EventKind::TaskReleased(change);
             tx.event(NewEvent::new(request.worker.as_str(), released).task(task.id()));
             Ok((free, true))
@@ -302,7 +302,7 @@ fn take_over(
     }
 }
 
-/// Ends the attempt of a dead worker. The caller keeps what is returned.
+/// Ends the attempt of a dead worker. The caller must store the returned task.
 fn put_back(tx: &mut dyn Txn, actor: &EventActor, task: &Task, reason: &str) -> Result<Task> {
     let before = known_failure(tx, task)?;
     let mut free = task.clone();
@@ -320,14 +320,16 @@ fn put_back(tx: &mut dyn Txn, actor: &EventActor, task: &Task, reason: &str) -> 
     Ok(free)
 }
 
-/// Takes a task from a worker that is proven dead, though its lease still runs.
+/// Requeues the task of a worker that is proven dead, although its lease is still valid.
 ///
-/// A worker that never beat is nobody's to judge: a script may claim a task, end, and complete it later. Its lease
-/// alone decides.
+/// A worker without a heartbeat is never declared dead: a script may claim a task, exit, and complete it later. For
+/// such a worker only the lease counts.
 pub(super) fn requeue(tx: &mut dyn Txn, actor: &EventActor, id: &TaskId) -> Result<Task> {
     let task = must_open(tx, id)?;
     let Some(claim) = task.claim().filter(|_| task.status() == Status::InProgress) else {
-        return Err(StoreError::conflict(format!("nobody works on task {id}")));
+        return Err(StoreError::conflict(format!(
+            "task {id} is not in progress"
+        )));
     };
     let beat = tx.heartbeat(&claim.worker)?;
     let is_dead = beat.is_some_and(|beat| verdict(tx, &beat) == Verdict::Dead);
@@ -337,7 +339,7 @@ pub(super) fn requeue(tx: &mut dyn Txn, actor: &EventActor, id: &TaskId) -> Resu
             claim.worker
         ))
         .hint(
-            "`teamster worker list` tells what is known; `teamster task release --force` insists",
+            "`teamster worker list` shows what is known; `teamster task release --force` releases it anyway",
         ));
     }
     let reason = format!(
@@ -387,7 +389,8 @@ pub(super) fn renew(
     })
 }
 
-/// Returns what a worker can do: what the registry says, else its provider's table. Who is not a member can do anything.
+/// Returns a worker's capabilities: those in the registry, else the defaults of its provider. A worker that is not a
+/// member is a generalist.
 fn capabilities_of(tx: &mut dyn Txn, worker: &WorkerName) -> Result<Vec<String>> {
     let member = tx.config()?.member(worker.as_str());
     Ok(member.map_or_else(|| table(""), |member| member_capabilities(&member)))
@@ -407,7 +410,7 @@ fn member_capabilities(member: &TeamMember) -> Vec<String> {
     }
 }
 
-/// Tells whether routing lets this worker take the task: it can do it, and nobody idle can do it better.
+/// Returns whether routing lets this worker take the task: it is capable, and no idle worker is better suited.
 fn may_pull(
     tx: &mut dyn Txn,
     task: &Task,
@@ -457,7 +460,8 @@ fn may_pull(
     Ok(routing::may_pull(worker, &required, &candidates, waited))
 }
 
-/// Since when the task could have been taken: made, put back, or its last blocker done.
+/// Returns since when the task could be claimed: its creation, the end of its retry delay, or the completion of its
+/// last blocker.
 fn free_since(tx: &mut dyn Txn, task: &Task) -> Result<Time> {
     let mut since = Time::from_millis(0);
     for moment in [task.created_at(), task.not_before()] {
@@ -471,15 +475,14 @@ fn free_since(tx: &mut dyn Txn, task: &Task) -> Result<Time> {
     Ok(since)
 }
 
-/// Holds the paths of tasks that somebody is at work on. They are read when first asked for: most tasks name no paths,
-/// and need nothing of it.
+/// The paths of the tasks in progress. They are read on first use, because most tasks name no paths.
 #[derive(Default)]
 struct Reserved {
     tasks: Option<Vec<(TaskId, Vec<String>)>>,
 }
 
 impl Reserved {
-    /// Returns the tasks at work that may change a file which `task` may change.
+    /// Returns the tasks in progress that may change the same files as `task`.
     fn by_others(&mut self, tx: &mut dyn Txn, task: &Task) -> Result<Vec<TaskId>> {
         let paths = task.paths();
         if paths.is_empty() || tx.reservations() == Reservations::Off {
@@ -497,11 +500,11 @@ impl Reserved {
     }
 }
 
-/// Returns the tasks at work that name paths, with those.
+/// Returns the tasks in progress that name paths, with their paths.
 fn reserved_paths(tx: &mut dyn Txn) -> Result<Vec<(TaskId, Vec<String>)>> {
     let mut found = Vec::new();
     for id in tx.in_progress()? {
-        // One that cannot be read reserves nothing that anybody could name.
+        // The paths of an unreadable task are unknown, so it reserves nothing.
         let Ok(Some(task)) = tx.look(&id) else {
             continue;
         };

@@ -1,4 +1,4 @@
-//! How a claim ends: completed, failed, given back; and how a failed task begins anew.
+//! How a claim ends: completed, failed or released; and how a failed task is retried.
 
 use serde_json::Value;
 use teamster_journal::payload::{MergeLost, TaskChange};

@@ -1,4 +1,4 @@
-//! Messages: which box, who may read, what has been acknowledged.
+//! Messages: which mailbox they go to, who may read them, and what has been acknowledged.
 
 use serde_json::{Value, json};
 use teamster_journal::payload::{CursorMoved, MalformedMessage, MessageSent};
@@ -11,7 +11,7 @@ use crate::backend::{MailCursor, Position, Txn};
 use crate::error::{Kind, Result, StoreError};
 use crate::store::{Delivery, Outgoing, Reader, Recipient};
 
-/// Lines are taken from a box in pages of this size.
+/// How many lines are read from a mailbox at once.
 const PAGE: usize = 256;
 /// The name of the lead as a sender.
 const LEAD: &str = "lead";
@@ -36,7 +36,7 @@ pub(super) fn send(tx: &mut dyn Txn, outgoing: &Outgoing) -> Result<Vec<Message>
         match route {
             MailRoute::Box(mailbox, _) => tx.deliver(mailbox, message.clone())?,
             MailRoute::Native(name) => match tx.deliver_native(name, &message) {
-                // One inbox that cannot be written must not keep a broadcast from the others.
+                // One unwritable inbox must not stop the broadcast to the others.
                 Err(error) if routes.len() > 1 && !error.busy => {
                     missed.push(format!("{name}: {error}"));
                     continue;
@@ -125,7 +125,7 @@ fn routes(tx: &mut dyn Txn, config: &TeamConfig, outgoing: &Outgoing) -> Result<
                 .collect();
             if routes.is_empty() {
                 return Err(StoreError::not_found(format!(
-                    "team {} has nobody to send to",
+                    "team {} has no members to send to",
                     tx.team()
                 ))
                 .hint("`teamster team join` adds a member"));
@@ -159,15 +159,15 @@ fn route_to(config: &TeamConfig, member: &TeamMember) -> Option<MailRoute> {
     Some(MailRoute::Box(Mailbox::Inbox(worker), name.to_owned()))
 }
 
-/// Returns whether a message to the lead of a team goes to its client. What a worker reports for our own commands only
-/// would cost the model of the lead a turn.
+/// Returns whether a message to the lead goes to Claude Code. Reports that only teamster's commands need stay out: each
+/// would cost the lead's model a turn.
 fn goes_to_client(config: &TeamConfig, kind: &str) -> bool {
     let is_for_us = matches!(kind, "ready" | "heartbeat" | "all_tasks_complete");
     config.kind() == TeamOrigin::Claude && !is_for_us
 }
 
-/// Returns a message as Claude Code and its models understand it: from the lead under the name that its teammates can
-/// answer, and reports of a worker in the client's own forms, or in words.
+/// Returns a message in the form that Claude Code and its models understand: a message from the lead carries the name
+/// that teammates can reply to, and reports of a worker use Claude Code's own message types or plain text.
 fn in_the_clients_words(message: Message, config: &TeamConfig, now: Time) -> Message {
     let task = message.text("taskId");
     let content = message.content();
@@ -196,8 +196,8 @@ fn in_the_clients_words(message: Message, config: &TeamConfig, now: Time) -> Mes
         .with("content", json!(text))
 }
 
-/// Puts the first message that Claude Code wrote for a worker of ours into the worker's mailbox; or all, when the worker
-/// leaves (`for_good`) and the client's inbox goes with it.
+/// Moves the first message that Claude Code wrote to a teamster worker into the worker's mailbox; all of them when the
+/// worker leaves (`for_good`) and its Claude Code inbox is removed.
 pub(super) fn collect(tx: &mut dyn Txn, worker: &WorkerName, for_good: bool) -> Result<usize> {
     let letters = tx.take_native(worker.as_str(), for_good)?;
     for letter in &letters {
@@ -220,8 +220,7 @@ pub(super) fn collect(tx: &mut dyn Txn, worker: &WorkerName, for_good: bool) -> 
     Ok(letters.len())
 }
 
-/// Returns an entry of the client's inbox as a message of ours: a request to shut down is one, and what else a program
-/// wrote is told in words.
+/// Converts an entry of a Claude Code inbox to a message: a shutdown request stays one, anything else becomes text.
 fn of_the_client(tx: &mut dyn Txn, worker: &WorkerName, letter: &Value) -> Message {
     let field = |value: &Value, key: &str| -> String {
         let text = value.get(key).and_then(Value::as_str);
@@ -265,7 +264,7 @@ fn unknown(tx: &dyn Txn, name: &str, known: &[&str]) -> StoreError {
     }
 }
 
-/// Returns how many single-character edits lie between two names.
+/// Returns the edit distance between two names.
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();
@@ -281,7 +280,7 @@ fn distance(a: &str, b: &str) -> usize {
     row[b.len()]
 }
 
-/// Returns the boxes of a reader. A worker that is no member and has no box is nobody.
+/// Returns the mailboxes of a reader. Refuses a worker that is not a member and has no mailbox.
 fn boxes(tx: &mut dyn Txn, reader: &Reader) -> Result<Vec<Mailbox>> {
     let boxes = reader.boxes(tx.outboxes()?);
     if let Reader::Worker(worker) = reader
@@ -357,8 +356,8 @@ fn receive_box(
     move_cursor(tx, reader, mailbox, before, after, count)
 }
 
-/// Returns what a reader has not acknowledged yet. No message counts as delivered by that; lines that are none are named in
-/// the journal as soon as no message lies before them that is not delivered yet.
+/// Returns a reader's unacknowledged messages without marking them as delivered. Lines that are not messages are
+/// journalled as soon as every message before them is delivered.
 pub(super) fn peek(tx: &mut dyn Txn, reader: &Reader, limit: usize) -> Result<Delivery> {
     let mut delivery = Delivery::default();
     for mailbox in boxes(tx, reader)? {
@@ -449,7 +448,7 @@ pub(super) fn acknowledge(tx: &mut dyn Txn, reader: &Reader, id: &str) -> Result
     for mailbox in boxes(tx, reader)? {
         let before = tx.cursor(&mailbox)?;
         let (mut position, mut count) = (before.acked, 0_usize);
-        // Lines that nobody has named yet, because nobody read this far.
+        // Malformed lines that are not journalled yet, because no reader got this far.
         let mut passed = Vec::new();
         loop {
             let lines = tx.lines(&mailbox, position, PAGE)?;
@@ -490,7 +489,7 @@ pub(super) fn acknowledge(tx: &mut dyn Txn, reader: &Reader, id: &str) -> Result
     )
 }
 
-/// Acknowledging twice is no error.
+/// Returns whether a message was acknowledged before. Acknowledging twice is not an error.
 fn was_acknowledged(
     tx: &mut dyn Txn,
     mailbox: &Mailbox,
@@ -504,7 +503,7 @@ fn was_acknowledged(
             break;
         }
         for (behind, line) in lines {
-            // What counts is where it begins: empty lines may lie behind it.
+            // Compare the beginning of the line: empty lines may follow it.
             let begin = std::mem::replace(&mut position, behind);
             if line.is_ok_and(|message| message.id() == id) {
                 return Ok(begin < until);

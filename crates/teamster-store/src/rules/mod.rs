@@ -1,4 +1,4 @@
-//! The rules, once for every back end.
+//! The rules of the store, shared by all back ends.
 
 mod batch;
 mod claim;
@@ -46,7 +46,8 @@ impl<B: Backend> Store for B {
     }
 
     fn join_team(&self, team: &TeamName, member: &NewMember) -> Result<TeamConfig> {
-        // Before anything is opened for writing: a refusal must leave no lock and no journal in a foreign team.
+        // Checked before anything is opened for writing: a refusal must not create a lock or a journal in a foreign
+        // team.
         teams::may_be_joined(team, &self.team(team)?)?;
         make(self, team, "team join", |tx| teams::join(tx, member))
     }
@@ -66,7 +67,7 @@ impl<B: Backend> Store for B {
     }
 
     fn collect(&self, team: &TeamName, worker: &WorkerName) -> Result<usize> {
-        // One message is one change, so that each has its own place in the journal.
+        // Each message is a separate transaction, so that each has its own journal position.
         let mut count = 0;
         loop {
             let taken = make(self, team, "message collect", |tx| {
@@ -307,7 +308,7 @@ impl<B: Backend> Store for B {
     }
 }
 
-/// Runs one rule inside one change and hands its answer out.
+/// Runs one rule in a transaction and returns its result.
 fn make<T>(
     backend: &impl Backend,
     team: &TeamName,
@@ -323,12 +324,12 @@ fn make<T>(
         .ok_or_else(|| StoreError::new(Kind::Failed, format!("{what} of team {team} was not made")))
 }
 
-/// Opens a task that must be there.
+/// Opens a task, or fails when it does not exist.
 fn must_open(tx: &mut dyn Txn, id: &TaskId) -> Result<Task> {
     tx.open(id)?.ok_or_else(|| no_task(tx.team(), id))
 }
 
-/// Returns how a task failed so far. A sidecar that cannot be read is no reason to stop: the task itself knows how often.
+/// Returns the failure record of a task. An unreadable record is not an error: the task itself counts its failures.
 fn known_failure(tx: &mut dyn Txn, task: &Task) -> Result<Option<Failure>> {
     let sidecar = match tx.failure(task.id()) {
         Err(error) if matches!(error.kind, Kind::Failed | Kind::Refused) => None,
@@ -346,7 +347,7 @@ fn known_failure(tx: &mut dyn Txn, task: &Task) -> Result<Option<Failure>> {
     }))
 }
 
-/// Returns the error that says that a team has no such task.
+/// Returns the error for a task that the team does not have.
 pub fn no_task(team: &TeamName, id: &TaskId) -> StoreError {
     StoreError::not_found(format!("team {team} has no task {id}")).hint(format!(
         "`teamster task list --team {team}` shows its tasks"

@@ -1,4 +1,4 @@
-//! Making, changing and removing tasks, with the mirrors that follow.
+//! Creates, changes and removes tasks, and keeps `blocks` in step with `blockedBy`.
 
 use serde_json::Value;
 use teamster_fs::OrTrace as _;
@@ -51,7 +51,7 @@ pub(super) fn import(
     let mut tasks = Vec::with_capacity(plan.len());
     for (place, planned) in plan.iter().enumerate() {
         check_new(&planned.task)?;
-        // Within the plan only places count: an id that is guessed could close a cycle.
+        // Tasks of the plan are referred to by place only: a guessed id could close a cycle.
         if let Some(guessed) = planned.task.blocked_by.iter().find(|id| ids.contains(id)) {
             return Err(must_exist(tx, guessed));
         }
@@ -60,7 +60,7 @@ pub(super) fn import(
             .extend(planned.after.iter().map(|other| ids[*other].clone()));
         tasks.push(Task::new(ids[place].clone(), &deduplicated(&new), tx.now()));
     }
-    // Mirrors between new tasks are set before any is put; those to old tasks change the old ones.
+    // `blocks` of the new tasks is set before any of them is written; existing tasks are updated one by one.
     for place in 0..tasks.len() {
         let id = ids[place].clone();
         for other in &plan[place].after {
@@ -81,7 +81,7 @@ pub(super) fn import(
     Ok(tasks)
 }
 
-/// A plan names its own tasks only, and no task waits for itself, directly or through others.
+/// Checks that a plan refers only to its own places, and that no task waits for itself, directly or indirectly.
 fn check_order(plan: &[PlannedTask]) -> Result<()> {
     for (place, planned) in plan.iter().enumerate() {
         if let Some(wrong) = planned.after.iter().find(|other| **other >= plan.len()) {
@@ -182,7 +182,7 @@ pub(super) fn delete(tx: &mut dyn Txn, actor: &EventActor, id: &TaskId) -> Resul
     Ok(task)
 }
 
-/// Changes `blocks` of the tasks that `id` begins or ceases to wait for, and tells how.
+/// Updates `blocks` of the tasks that `id` starts or stops waiting for, and returns the changes for the event.
 fn mirror(tx: &mut dyn Txn, id: &TaskId, before: &[TaskId], after: &[TaskId]) -> Result<Object> {
     let mut also = Object::new();
     let added = after
@@ -214,13 +214,13 @@ fn mirror(tx: &mut dyn Txn, id: &TaskId, before: &[TaskId], after: &[TaskId]) ->
 
 fn must_exist(tx: &dyn Txn, blocker: &TaskId) -> StoreError {
     no_task(tx.team(), blocker)
-        .hint("a task can only wait for one that exists")
+        .hint("a task can only wait for an existing task")
         .refused_instead()
 }
 
 fn refuse_cycle(tx: &mut dyn Txn, id: &TaskId, blockers: &[TaskId]) -> Result<()> {
     let cycle = find_cycle(id, blockers, |asked| {
-        // What cannot be read waits for nothing that we know of.
+        // An unreadable task has no known blockers.
         let task = tx.look(asked);
         let task = task
             .ok_or_trace("read a task that others wait for")

@@ -32,13 +32,13 @@ pub(super) fn may_be_joined(team: &TeamName, config: &TeamConfig) -> Result<()> 
     match config.kind() {
         TeamOrigin::Teamster => Ok(()),
         TeamOrigin::Claude => Err(StoreError::refused(format!(
-            "team {team} belongs to Claude Code, which alone says who is in it"
+            "team {team} belongs to Claude Code, which alone manages its members"
         ))
-        .hint("make a team of your own with `teamster team create`")),
+        .hint("create your own team with `teamster team create`")),
     }
 }
 
-/// Makes the process that asks the host of the team's run, and tells it.
+/// Makes the calling process the host of the team's run, and records the event.
 pub(super) fn host(tx: &mut dyn Txn, order: Option<&Value>, event: NewEvent) -> Result<TeamConfig> {
     let team = tx.team().clone();
     let mut config = tx.open_config()?;
@@ -93,14 +93,14 @@ pub(super) fn enlist(tx: &mut dyn Txn, member: &NewMember) -> Result<TeamConfig>
     add(tx, member)
 }
 
-/// Returns whether a name is one of a teammate, or of the lead, of Claude Code.
+/// Returns whether a name belongs to a teammate or the lead of a Claude Code team.
 fn is_clients(config: &TeamConfig, name: &str) -> bool {
     let is_its = |member: &TeamMember| member.name == name && member.is_clients(config.kind());
     config.kind() == TeamOrigin::Claude
         && (config.lead_name() == name || config.members().iter().any(is_its))
 }
 
-/// Returns whether a worker of ours is in the registry of a team of Claude Code.
+/// Returns whether a teamster worker is in the registry of a Claude Code team.
 pub(super) fn is_guest(config: &TeamConfig, worker: &WorkerName) -> bool {
     let is_it = |member: &TeamMember| {
         member.name == worker.as_str() && !member.is_clients(TeamOrigin::Claude)
@@ -108,7 +108,7 @@ pub(super) fn is_guest(config: &TeamConfig, worker: &WorkerName) -> bool {
     config.kind() == TeamOrigin::Claude && config.members().iter().any(is_it)
 }
 
-/// Takes a worker of ours out of a team of Claude Code. What its inbox there still holds is kept in its mailbox.
+/// Removes a teamster worker from a Claude Code team. Messages left in its inbox there are moved to its mailbox.
 pub(super) fn dismiss(tx: &mut dyn Txn, actor: &EventActor, worker: &WorkerName) -> Result<bool> {
     let mut config = tx.open_config()?;
     if !is_guest(&config, worker) {
@@ -124,7 +124,7 @@ pub(super) fn dismiss(tx: &mut dyn Txn, actor: &EventActor, worker: &WorkerName)
     Ok(true)
 }
 
-/// Refuses to remove a team that somebody of it still needs: who is alive always, a running lease unless forced.
+/// Refuses to remove a team that is in use: always while a worker is alive, and unless forced while a lease is valid.
 pub fn refuse_held(
     team: &TeamName,
     tasks: &[Task],
@@ -168,11 +168,11 @@ pub fn refuse_held(
             "team {team} is still alive: {}",
             alive.join(", ")
         ))
-        .hint("end them first, and try again"));
+        .hint("stop them first, and try again"));
     }
     if !leases.is_empty() && !force {
         return Err(StoreError::conflict(format!(
-            "team {team} has claims that still run: {}",
+            "team {team} has active claims: {}",
             leases.join(", ")
         ))
         .hint(

@@ -1,5 +1,5 @@
-//! The API under `/api/v1`: what is asked and answered beyond the model itself, its routes, and the documents that are made from
-//! them.
+//! The API under `/api/v1`: its request and response types beyond the model itself, its routes, and the documents that
+//! are generated from them.
 
 mod openapi;
 mod routes;
@@ -20,12 +20,12 @@ pub use openapi::openapi;
 pub use routes::{ApiRoute, Describe, Method, Parameter, ROUTES};
 pub use typescript::typescript;
 
-/// Where the `OpenAPI` document lies, in the project.
+/// The path of the `OpenAPI` document in the project.
 pub const OPENAPI_FILE: &str = "docs/openapi.json";
-/// Where the page's types lie, in the project.
+/// The path of the page's types in the project.
 pub const TYPESCRIPT_FILE: &str = "web/src/api.ts";
 
-/// Why something was not done. The status of the answer follows from `kind`.
+/// An error response. The HTTP status follows from `kind`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(rename = "Refusal")]
 pub struct ApiRefusal {
@@ -33,15 +33,15 @@ pub struct ApiRefusal {
     pub error: ApiRefusalReason,
 }
 
-/// What went wrong, in the words of the command line's `--json`.
+/// The error, in the format of the command line's `--json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(rename = "RefusalReason")]
 pub struct ApiRefusalReason {
     /// `usage`, `not_found`, `conflict`, `nothing`, `refused`, `unreachable` or `failed`.
     pub kind: String,
-    /// What happened, to what.
+    /// The message: what failed, and on what.
     pub message: String,
-    /// What to do.
+    /// What the user can do about it.
     pub hint: Option<String>,
 }
 
@@ -53,7 +53,7 @@ pub struct Server {
     pub version: String,
     /// When it was started.
     pub started_at: Time,
-    /// What time it is here: ages are counted from this.
+    /// The server's current time, from which ages are calculated.
     pub now: Time,
 }
 
@@ -63,45 +63,45 @@ pub struct Server {
 pub struct TaskDetail {
     /// The task as the team shows it.
     pub task: TaskRow,
-    /// What to do, in full: this is what the agent is told.
+    /// The full description, which is what the agent is given.
     pub description: String,
-    /// What a worker must be able to do.
+    /// The capabilities that a worker must have.
     pub capabilities: Vec<String>,
-    /// What it reserves.
+    /// The paths that it reserves.
     pub paths: Vec<String>,
     /// The tasks that wait for it.
     pub blocks: Vec<TaskId>,
-    /// Until when its claim lasts.
+    /// When the lease of its claim expires.
     pub leased_until: Option<Time>,
-    /// The sentences that have to hold when it is done.
+    /// The acceptance criteria.
     pub accept: Vec<String>,
-    /// The commands that prove it done.
+    /// The commands that verify it.
     pub verify: Vec<String>,
-    /// What came of it, in its worker's words.
+    /// The result, as its worker describes it.
     pub summary: Option<String>,
-    /// What whoever builds on it must know, in its worker's words.
+    /// What later tasks must know, as its worker describes it.
     pub handover: Option<String>,
-    /// What was left open, in its worker's words.
+    /// What was left open, as its worker describes it.
     pub problems: Vec<String>,
-    /// The commit that holds what came of it.
+    /// The commit with the result.
     pub commit: Option<String>,
     /// The files that were changed, at most 200.
     pub files: Vec<String>,
     /// The last error.
     pub error: Option<String>,
-    /// What was spent on it.
+    /// The costs of the task.
     pub spent: Spent,
-    /// What happened to it, the newest last, at most 200.
+    /// The events about it, the newest last, at most 200.
     pub events: Vec<Event>,
 }
 
-/// Messages from the journal, for whoever wants more than the last 50.
+/// Messages from the journal, beyond the last 50 of the view.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Messages {
     /// The messages, the oldest first.
     pub messages: Vec<MessageView>,
-    /// Whether there are older ones: ask again with `before` set to the `seq` of the first.
+    /// Whether there are older ones: request them with `before` set to the `seq` of the first.
     pub more: bool,
 }
 
@@ -110,69 +110,69 @@ pub struct Messages {
 pub struct Journal {
     /// The events, in order, redacted.
     pub events: Vec<Event>,
-    /// Lines that are no events.
+    /// Lines that are not events.
     pub problems: Vec<TeamProblem>,
     /// The last position of the journal.
     pub last: u64,
 }
 
-/// Something that is over but still there.
+/// A leftover: a team, process or worktree whose work has ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "Zombie")]
 pub struct ZombieRow {
     /// `team`, `worker`, `worktree`, `lock` or `pane`.
     pub kind: String,
-    /// Its name. A foreign program may have chosen any.
+    /// Its name. Another program may have chosen any name.
     pub name: String,
     /// The team it belongs to.
     pub team: String,
     /// Its age in seconds.
     pub age: u64,
-    /// Why this is said.
+    /// The evidence that it is a leftover.
     pub evidence: Vec<String>,
-    /// The same, by codes and parameters, for other languages.
+    /// The message codes of the evidence, for translation.
     pub evidence_codes: Vec<PhraseKey>,
-    /// What reaping does with it: `reap` or `keep`.
+    /// What `reap` does with it: `reap` or `keep`.
     pub action: String,
-    /// What removes it, for a shell.
+    /// The shell command that removes it.
     pub command: String,
 }
 
-/// What is over but still there.
+/// The leftovers on this machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Zombies {
-    /// All of it.
+    /// The leftovers.
     pub zombies: Vec<ZombieRow>,
 }
 
-/// What became of one of them.
+/// The result for one leftover.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ReapedOne {
-    /// What it was.
+    /// The leftover.
     pub zombie: ZombieRow,
-    /// Whether it is gone.
+    /// Whether it was removed.
     pub reaped: bool,
     /// Why it could not be removed.
     pub problem: Option<String>,
 }
 
-/// What was reaped.
+/// The result of removing leftovers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Reaped {
-    /// Each that was found.
+    /// Each leftover that was found.
     pub zombies: Vec<ReapedOne>,
-    /// Whether it was only looked.
+    /// Whether nothing was removed because only a preview was requested.
     pub dry_run: bool,
 }
 
-/// A request to remove what is over.
+/// A request to remove leftovers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "ReapWish")]
 pub struct ReapBody {
-    /// Only say what would be removed.
+    /// Whether to only report what would be removed.
     #[serde(default)]
     pub dry_run: bool,
 }
@@ -183,11 +183,11 @@ pub struct ReapBody {
 pub struct NewMessage {
     /// A worker's name, `lead` or `all`.
     pub to: String,
-    /// What it says, at most 64 KiB.
+    /// The text, at most 64 KiB.
     pub text: String,
 }
 
-/// What was sent.
+/// The messages that were sent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Sent {
     /// The ids of the messages, one for each recipient.
@@ -199,10 +199,10 @@ pub struct Sent {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "StopWish")]
 pub struct StopBody {
-    /// Let it finish its current task.
+    /// Whether it may finish its current task first.
     #[serde(default)]
     pub drain: bool,
-    /// Do not ask.
+    /// Whether to stop it without asking it first.
     #[serde(default)]
     pub force: bool,
 }
@@ -214,16 +214,16 @@ pub struct WorkerEnd {
     pub worker: String,
     /// How it ended, in one word.
     pub how: String,
-    /// More about it.
+    /// Details.
     pub note: String,
 }
 
-/// What came of a request to stop. Stopping goes on for up to a minute; the stream of events tells.
+/// The result of a request to stop. Stopping takes up to a minute; the event stream reports the progress.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Stopping {
     /// How each ended.
     pub workers: Vec<WorkerEnd>,
-    /// Whether everyone is proven gone.
+    /// Whether every worker is proven to be gone.
     pub verified: bool,
 }
 
@@ -231,36 +231,36 @@ pub struct Stopping {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ApprovalAnswer {
-    /// Which gate: an answer for one that is closed is refused.
+    /// The opening of the gate that is answered; an answer to a closed one is rejected.
     pub gate: String,
-    /// The commit that was looked at.
+    /// The commit that was shown.
     pub commit: String,
     /// `approve`, `reject` or `revise`.
     pub answer: ApprovalWord,
-    /// With `reject`: take the work back.
+    /// With `reject`: whether to roll the work back.
     #[serde(default)]
     pub rollback: bool,
-    /// With `revise`: what to change.
+    /// With `revise`: the changes that are needed.
     #[serde(default)]
     pub text: String,
 }
 
-/// What is answered at the gate.
+/// The answer at the gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ApprovalWord {
-    /// Land it.
+    /// The work may land.
     Approve,
-    /// Do not.
+    /// The work may not land.
     Reject,
-    /// Change something first.
+    /// The work needs changes first.
     Revise,
 }
 
-/// An answer that was handed to the run.
+/// An answer that was submitted to the run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Answered {
-    /// Its place in the journal.
+    /// Its position in the journal.
     pub seq: u64,
 }
 
@@ -268,101 +268,102 @@ pub struct Answered {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct QuestionBody {
-    /// What the agent is told; may be empty with `accept`.
+    /// The answer for the agent; may be empty with `accept`.
     #[serde(default)]
     pub text: String,
-    /// Make the task that the agent proposes.
+    /// Whether to create the task that the agent proposes.
     #[serde(default)]
     pub accept: bool,
 }
 
-/// What came of an answer to a question.
+/// The result of answering a question.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct QuestionReplied {
     /// The answer that was recorded.
     pub answer: String,
-    /// The task that was made of a proposal.
+    /// The task that was created from a proposal.
     pub task: Option<TaskId>,
 }
 
-/// A decision about a plan that is proposed.
+/// A decision about a proposed plan.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PlanBody {
-    /// The revision that was looked at: an answer to another one is refused.
+    /// The revision that was shown; an answer to another one is rejected.
     pub revision: u32,
-    /// What is decided.
+    /// The decision.
     pub decision: PlanWord,
-    /// With `revise` what to change, with `reject` why, with `edit` the plan that takes its place, as the text of a plan file.
+    /// With `revise` the changes that are needed, with `reject` the reason, with `edit` the replacement plan as the
+    /// text of a plan file.
     #[serde(default)]
     pub text: String,
 }
 
-/// What is decided about a plan.
+/// The decision about a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum PlanWord {
-    /// Carry it out.
+    /// The plan is carried out.
     Accept,
-    /// End the run without work.
+    /// The run ends without work.
     Reject,
-    /// Let the leader make another one.
+    /// The leader makes another plan.
     Revise,
-    /// Put another one in its place.
+    /// The given plan replaces it.
     Edit,
 }
 
-/// A decision about a plan that counts.
+/// A decision about a plan that took effect.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct PlanReplied {
-    /// Its place in the journal.
+    /// Its position in the journal.
     pub seq: u64,
 }
 
-/// A decision about what an agent wants to do.
+/// A decision about a permission request of an agent.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PermissionBody {
-    /// The request, as the worker names it.
+    /// The id of the request.
     pub request: String,
-    /// Whether it may.
+    /// Whether it is allowed.
     pub allow: bool,
-    /// Why not, in words for the agent.
+    /// Why it is denied, for the agent.
     #[serde(default)]
     pub reason: String,
 }
 
-/// A decision that the agent was told.
+/// A decision that was passed to the agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct RequestReplied {
-    /// Whether it may.
+    /// Whether it is allowed.
     pub allowed: bool,
 }
 
-/// Sent as the event `hello` at the beginning of every stream.
+/// Sent as the event `hello` at the start of every stream.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Hello {
-    /// The version of teamster: a page of another one should load itself anew.
+    /// The version of teamster; a page of another version should reload.
     pub version: String,
     /// The team that the stream is about; `null` for the stream of all teams.
     pub team: Option<String>,
 }
 
-/// Sent as the event `hello` at the beginning of a shared stream.
+/// Sent as the event `hello` at the start of a shared stream.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct SharedHello {
-    /// The name of the stream, for `follow`.
+    /// The id of the stream, for `follow`.
     pub stream: String,
 }
 
-/// Channels of a shared stream to be closed and opened, in this order.
+/// The channels of a shared stream to close and then to open.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FollowBody {
-    /// The numbers of channels that nobody needs any more; one that is not open is passed over.
+    /// The numbers of the channels to close; numbers that are not open are ignored.
     #[serde(default)]
     pub close: Vec<u32>,
-    /// What to tell from now on.
+    /// The channels to open.
     #[serde(default)]
     pub open: Vec<OpenChannel>,
 }
@@ -371,21 +372,21 @@ pub struct FollowBody {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct OpenChannel {
-    /// The number that its events carry; a channel that has it already is closed.
+    /// The number that its events carry; an open channel with the same number is closed.
     pub channel: u32,
-    /// The team to hear about; without it, all teams in short.
+    /// The team to follow; without it, the overview of all teams.
     #[serde(default)]
     pub team: Option<String>,
-    /// With `team`: `overview` events of all teams on the same channel.
+    /// With `team`: whether to send the `overview` events of all teams on the same channel.
     #[serde(default)]
     pub overview: bool,
-    /// With `team`: the worker whose log is followed, instead of the team.
+    /// With `team`: the worker whose log to follow, instead of the team.
     #[serde(default)]
     pub worker: Option<String>,
-    /// With `worker`: the task whose log is followed; without it, the latest and then the next.
+    /// With `worker`: the task whose log to follow; without it, the latest and then each next one.
     #[serde(default)]
     pub task: Option<String>,
-    /// The id of the last event that the client has, as Last-Event-ID.
+    /// The id of the last event that the client received, as in Last-Event-ID.
     #[serde(default)]
     pub last: Option<String>,
 }
@@ -393,37 +394,37 @@ pub struct OpenChannel {
 /// The channels of a shared stream after a change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Following {
-    /// How many are open.
+    /// The number of open channels.
     pub channels: usize,
 }
 
 /// Sent as the event `refused` on a channel that cannot be opened.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ChannelRefused {
-    /// The status that a connection of its own would have got.
+    /// The HTTP status that a separate connection would have received.
     pub status: u16,
     /// Why it cannot be opened.
     pub error: ApiRefusalReason,
 }
 
-/// Sent as the event `end` when nothing more comes on a channel.
+/// Sent as the event `end` when a channel has ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ChannelEnd {
     /// The number of the channel.
     pub channel: u32,
 }
 
-/// Sent as the event `lagging` to a client that reads too slowly, before the stream ends. The client comes back with its
-/// last event id and misses nothing.
+/// Sent as the event `lagging` to a client that reads too slowly, before the stream ends. The client reconnects with
+/// its last event id and misses nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Lagging {
-    /// In words.
+    /// The explanation, as text.
     pub message: String,
 }
 
-/// Sent as the event `gone` when the team is not there any more, before the stream ends.
+/// Sent as the event `gone` when the team no longer exists, before the stream ends.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Gone {
-    /// In words.
+    /// The explanation, as text.
     pub message: String,
 }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::ApiRefusal;
 use super::routes::{ApiRoute, Describe, ROUTES, STREAMED};
 
-/// The `OpenAPI` document of `/api/v1`.
+/// Returns the `OpenAPI` document of `/api/v1`.
 pub fn openapi() -> Value {
     let mut generator = generator();
     let mut paths = Map::new();
@@ -41,7 +41,7 @@ pub fn openapi() -> Value {
     })
 }
 
-/// Describes types as they are sent, with names under `components`.
+/// Returns a generator that describes types as they are serialised, with their names under `components`.
 pub(super) fn generator() -> SchemaGenerator {
     SchemaSettings::draft2020_12()
         .for_serialize()
@@ -52,7 +52,7 @@ pub(super) fn generator() -> SchemaGenerator {
         .into_generator()
 }
 
-/// All types of the API, by name.
+/// Returns all types of the API, by name.
 pub(super) fn definitions() -> Map<String, Value> {
     let mut generator = generator();
     let all: Vec<Describe> = ROUTES
@@ -107,7 +107,7 @@ fn operation(generator: &mut SchemaGenerator, route: &ApiRoute) -> Value {
     operation
 }
 
-/// The parts of a path that vary.
+/// Returns the names of the variable parts of a path.
 pub(super) fn names_in(path: &str) -> impl Iterator<Item = &str> {
     path.split('{')
         .skip(1)

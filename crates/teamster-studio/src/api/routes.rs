@@ -1,4 +1,4 @@
-//! Every route in one table: the documents are made from it, and the server is tested against it.
+//! The table of all routes: the documents are generated from it, and the server is tested against it.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use teamster_view::model::{Patch, TeamView, TeamsOverview, Timeline};
@@ -10,17 +10,17 @@ use super::{
     SharedHello, StopBody, Stopping, TaskDetail, Zombies,
 };
 
-/// How a route is called.
+/// The HTTP method of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
-    /// It only looks.
+    /// The route only reads.
     Get,
-    /// It changes something.
+    /// The route changes something.
     Post,
 }
 
 impl Method {
-    /// The word in an `OpenAPI` document.
+    /// Returns the name in an `OpenAPI` document.
     pub fn word(self) -> &'static str {
         match self {
             Self::Get => "get",
@@ -29,7 +29,7 @@ impl Method {
     }
 }
 
-/// Something that may stand behind the `?`.
+/// A query parameter.
 #[derive(Clone, Copy, Debug)]
 pub struct Parameter {
     /// Its name.
@@ -40,27 +40,27 @@ pub struct Parameter {
     pub about: &'static str,
 }
 
-/// Describes a type.
+/// A function that describes a type.
 pub type Describe = fn(&mut SchemaGenerator) -> Schema;
 
 /// One route.
 #[derive(Clone, Copy, Debug)]
 pub struct ApiRoute {
-    /// How it is called.
+    /// The HTTP method.
     pub method: Method,
-    /// Where, with `{names}` for parts that vary.
+    /// The path, with `{names}` for variable parts.
     pub path: &'static str,
-    /// Its name for programs.
+    /// The operation id, for programs.
     pub id: &'static str,
     /// What it does.
     pub about: &'static str,
-    /// What may stand behind the `?`.
+    /// The query parameters.
     pub query: &'static [Parameter],
-    /// What is sent along.
+    /// The type of the request body.
     pub body: Option<Describe>,
-    /// What is answered; `None` for a text or a stream.
+    /// The type of the response; `None` for a text or a stream.
     pub answer: Option<Describe>,
-    /// The type of an answer that is no JSON.
+    /// The media type of a response that is not JSON.
     pub media: &'static str,
 }
 
@@ -174,7 +174,7 @@ pub const ROUTES: &[ApiRoute] = &[
             Parameter {
                 name: "limit",
                 kind: "integer",
-                about: "at most so many; 50 unless said, at most 500",
+                about: "the number of messages: 50 by default, at most 500",
             },
         ],
         of::<Messages>,
@@ -192,7 +192,7 @@ pub const ROUTES: &[ApiRoute] = &[
             Parameter {
                 name: "limit",
                 kind: "integer",
-                about: "at most so many; 200 unless said, at most 1,000",
+                about: "the number of events: 200 by default, at most 1,000",
             },
         ],
         of::<Journal>,
@@ -205,7 +205,7 @@ pub const ROUTES: &[ApiRoute] = &[
             Parameter {
                 name: "task",
                 kind: "string",
-                about: "of this task; the latest unless said",
+                about: "of this task; by default the latest",
             },
             Parameter {
                 name: "after",
@@ -224,7 +224,7 @@ pub const ROUTES: &[ApiRoute] = &[
         query: &[Parameter {
             name: "task",
             kind: "string",
-            about: "of this task; unless said, of the latest, and then of the next",
+            about: "of this task; by default the latest, and then the next",
         }],
         body: None,
         answer: None,
@@ -251,7 +251,7 @@ pub const ROUTES: &[ApiRoute] = &[
     get(
         "/api/v1/zombies",
         "zombies",
-        "What is over but still there",
+        "Teams, workers, worktrees, locks and panes left behind",
         &[],
         of::<Zombies>,
     ),
@@ -355,7 +355,7 @@ pub const ROUTES: &[ApiRoute] = &[
     post(
         "/api/v1/zombies/reap",
         "reap",
-        "Remove what is over, as `teamster zombies reap` does",
+        "Remove what was left behind, as `teamster zombies reap` does",
         of::<ReapBody>,
         of::<Reaped>,
     ),
@@ -381,7 +381,7 @@ pub const ROUTES: &[ApiRoute] = &[
     },
 ];
 
-/// Types that only the stream of events has.
+/// The types that only occur in event streams.
 pub(super) const STREAMED: &[Describe] = &[
     of::<Patch>,
     of::<LogPart>,

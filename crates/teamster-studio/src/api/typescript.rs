@@ -1,4 +1,4 @@
-//! The page's types, written from the same descriptions as the `OpenAPI` document.
+//! The page's types, generated from the same descriptions as the `OpenAPI` document.
 
 use std::fmt::Write as _;
 
@@ -13,7 +13,7 @@ const HEAD: &str = "\
 // Written by `cargo xtask docs` from the types of the server. Do not edit it by hand: `cargo xtask ci` compares.
 ";
 
-/// A module with a type for each type of the API, and a table of its routes.
+/// Returns a module with a type for each type of the API, and a table of its routes.
 pub fn typescript() -> String {
     let mut text = HEAD.to_owned();
     for (name, schema) in definitions() {

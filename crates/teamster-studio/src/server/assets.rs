@@ -1,4 +1,4 @@
-//! The page.
+//! The page and its files.
 
 use std::fmt::Write as _;
 
@@ -11,7 +11,7 @@ use crate::api::ROUTES;
 
 include!(concat!(env!("OUT_DIR"), "/files.rs"));
 
-/// A file of the page. Whatever is none, and no part of the API, is the page itself, which knows its own addresses.
+/// Serves a file of the page. Any other path outside the API serves the page itself, which does its own routing.
 pub(super) async fn serve(method: Method, uri: Uri) -> Response<Body> {
     if method != Method::GET && method != Method::HEAD {
         return text(
@@ -44,7 +44,7 @@ fn file(path: &str) -> Option<(&'static str, &'static [u8])> {
 
 fn with_bytes(name: &str, bytes: &'static [u8]) -> Response<Body> {
     let mut answer = text(StatusCode::OK, kind_of(name), Bytes::from_static(bytes));
-    // Names in this folder have a hash in them, so what they hold never changes.
+    // File names in this folder contain a content hash, so the files never change.
     if name.starts_with("/assets/") {
         answer.headers_mut().insert(
             CACHE_CONTROL,
@@ -68,7 +68,7 @@ fn kind_of(name: &str) -> &'static str {
     }
 }
 
-/// This binary was built without the page; the API is all there.
+/// Returns the page of a binary that was built without the web page; the API is complete.
 fn without_page() -> String {
     let mut page = String::from(
         "<!doctype html><html lang=en><meta charset=utf-8><title>teamster studio</title><h1>teamster studio</h1>\

@@ -29,20 +29,20 @@ use crate::api::{
 };
 use crate::error::ApiError;
 
-/// How long workers have to end by themselves, as for the commands.
+/// How long workers have to stop by themselves, as on the command line.
 const DEADLINE: Duration = Duration::from_secs(60);
-/// How long those have who may finish their task first.
+/// How long workers have that may finish their task first.
 const DRAIN_DEADLINE: Duration = Duration::from_secs(600);
 
-/// Finds what a use case works with. Each request begins as a command does: with a look at where things are and at the
-/// settings, which must be usable.
+/// Opens the application for a request. As for a command, paths are resolved and the settings are read, which must be
+/// valid.
 pub(super) fn app() -> Result<App, ApiError> {
     let app = App::find_for_page()?;
     app.config.check()?;
     Ok(app)
 }
 
-/// Finds the same for what stops something, with any settings.
+/// Opens the application for a request that stops something, even with invalid settings.
 fn app_to_stop() -> Result<App, ApiError> {
     Ok(App::find_for_page()?)
 }
@@ -107,7 +107,7 @@ fn zombie(found: &zombies::Zombie) -> ZombieRow {
 /// Reads the body of a request.
 pub(super) fn body<T: DeserializeOwned>(bytes: &Bytes) -> Result<T, ApiError> {
     serde_json::from_slice(bytes)
-        .map_err(|error| ApiError::usage(format!("the body is not what is needed: {error}")))
+        .map_err(|error| ApiError::usage(format!("the request body is invalid: {error}")))
 }
 
 pub(super) async fn send(Path(key): Path<String>, bytes: Bytes) -> Response<Body> {
@@ -233,7 +233,7 @@ pub(super) async fn reap(bytes: Bytes) -> Response<Body> {
     answered(move || {
         let request: ReapBody = body(&bytes)?;
         let dry_run = request.dry_run;
-        // Processes are never ended from a page: only `zombies reap --kill` does that.
+        // Processes are never killed from a page: only `zombies reap --kill` does that.
         let options = ReapOptions {
             dry_run,
             kill: false,

@@ -1,4 +1,4 @@
-//! What is answered from the model.
+//! Handlers that answer from the model.
 
 use std::sync::Arc;
 
@@ -18,12 +18,12 @@ use super::middleware::{answered, json, text};
 use crate::api::{self, Journal, Messages, Server, TaskDetail};
 use crate::error::ApiError;
 
-/// Events of one task that are shown.
+/// The maximum number of events that are shown for one task.
 const MOST_EVENTS: usize = 200;
-/// How much of a journal is looked through for one answer.
+/// How many journal events are searched for one response.
 const REACH: usize = 20_000;
 
-/// A position of the journal.
+/// A query with a journal position.
 #[derive(Debug, Deserialize)]
 pub(super) struct MomentQuery {
     at: Option<u64>,
@@ -74,7 +74,7 @@ fn view(studio: &StudioServer, key: &str, at: Option<u64>) -> Result<TeamView, A
     Ok(match at {
         None => now,
         Some(seq) => {
-            // Whose team it is and where it works is not in every journal, and does not change.
+            // The origin and the project of a team are not in every journal, and do not change.
             let mut view = feed.view_at(seq.min(now.seq))?;
             view.history = now.history;
             view.kind = now.kind;
@@ -129,7 +129,7 @@ pub(super) async fn task(
             None => read.task(&team, &id)?,
             Some(_) => projection.task(&id).ok_or_else(missing)?.clone(),
         };
-        // The end of the journal, or what lies before the moment.
+        // The end of the journal, or the events before the requested moment.
         let events = match moment.at {
             None => read.last_events(&team, REACH)?.events,
             Some(at) => {
@@ -153,7 +153,7 @@ pub(super) async fn task(
     .await
 }
 
-/// What one task has brought, by the store and the journal.
+/// Returns the results of one task, from the store and the journal.
 pub(super) fn work_on(
     studio: &StudioServer,
     team: &TeamName,
@@ -178,7 +178,7 @@ pub(super) fn work_on(
     })
 }
 
-/// What the task itself says.
+/// Returns the details that the task itself contains.
 fn detail(task: &Task) -> TaskDetail {
     let mut result = task.result().unwrap_or_default();
     result.files.truncate(200);
@@ -218,12 +218,12 @@ pub(super) async fn messages(
         }
         let team = named(&key)?;
         let read = studio.hub.read();
-        // Nobody has to be looked for behind the end.
+        // There is nothing to search after the end.
         let end = read.position(&team)?.saturating_add(1);
         let before = page.before.unwrap_or(end).min(end);
         let mut found = Vec::new();
         let mut end = before;
-        // From the end back in pages, until there are enough.
+        // Reads backwards from the end in pages, until there are enough.
         while end > 1 && found.len() <= limit {
             let from = end.saturating_sub(1_000).max(1);
             let count = usize::try_from(end - from).unwrap_or(0);
@@ -269,17 +269,17 @@ pub(super) async fn journal(
     .await
 }
 
-/// The task that a part of an address names.
+/// Parses the task in a URL.
 pub(super) fn task_named(id: &str) -> Result<TaskId, ApiError> {
     id.parse()
         .map_err(|error: teamster_types::NameError| ApiError::usage(error.to_string()))
 }
 
-/// The team of the store that a part of an address names.
+/// Parses the team in a URL.
 pub(super) fn named(key: &str) -> Result<TeamName, ApiError> {
     key.parse().map_err(|_| {
         ApiError::not_found(if Sessions::is_id(key) {
-            "a session that is known by its state file has nothing of this kind"
+            "a session known only by its state file has no such data"
         } else {
             "there is no such team"
         })

@@ -1,4 +1,4 @@
-//! Figures of every team, from the same model: for Prometheus here, for a collector in `otlp.rs`.
+//! Metrics of every team, from the same model: for Prometheus here, for a collector in `otlp.rs`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -14,7 +14,7 @@ use tracing::debug;
 use super::StudioServer;
 use super::middleware::{failed, text};
 
-/// Teams that are told in full: those that live, at most so many.
+/// The maximum number of teams with full metrics; only live teams have them.
 const MOST_TEAMS: usize = 32;
 
 pub(super) async fn metrics(State(studio): State<Arc<StudioServer>>) -> Response<Body> {
@@ -24,12 +24,12 @@ pub(super) async fn metrics(State(studio): State<Arc<StudioServer>>) -> Response
         Err(error) => text(
             StatusCode::INTERNAL_SERVER_ERROR,
             "text/plain; charset=utf-8",
-            failed("the figures could not be made", &error).message,
+            failed("the metrics could not be rendered", &error).message,
         ),
     }
 }
 
-/// Every figure that there is now.
+/// Returns all current metrics.
 pub(super) fn figures(studio: &StudioServer) -> Figures {
     let overview = studio.hub.overview();
     let mut page = MetricsPage::default();
@@ -110,7 +110,7 @@ fn of_team(page: &mut MetricsPage, view: &TeamView) {
     }
 }
 
-/// One figure.
+/// The value of a metric.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Figure {
     Count(u64),
@@ -135,10 +135,10 @@ impl From<f64> for Figure {
     }
 }
 
-/// Labels that were made fit to be seen, and the figure that they belong to.
+/// Sanitised labels and the value that they belong to.
 type MetricsRow = (Vec<(&'static str, String)>, Figure);
 
-/// Figures by name, with what they mean: all of one name stand together.
+/// Metrics by name, with their descriptions; all values of one name are grouped.
 pub(super) type Figures = BTreeMap<&'static str, (&'static str, Vec<MetricsRow>)>;
 
 #[derive(Default)]
@@ -160,7 +160,7 @@ impl MetricsPage {
     }
 }
 
-/// The figures as Prometheus reads them.
+/// Formats the metrics for Prometheus.
 fn page(figures: &Figures) -> String {
     let mut text = String::new();
     for (name, (help, rows)) in figures {

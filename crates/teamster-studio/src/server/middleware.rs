@@ -1,4 +1,4 @@
-//! The middleware that every request and every answer passes.
+//! The middleware that every request and every response passes through.
 
 use std::sync::Arc;
 
@@ -18,17 +18,17 @@ use crate::error::ApiError;
 use crate::guard::{Ruling, cookie_name, rule};
 use crate::shown::{fit_to_see, whole};
 
-/// Nothing but what this server itself sends: no script or style in a page's text, no other place, no frame.
+/// The content security policy: only resources from this server, no inline scripts or styles, and no frames.
 const POLICY: &str = "default-src 'none'; script-src 'self'; worker-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; \
                       connect-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// The longest reason of the framework that is passed on.
+/// The maximum length of a framework error message that is passed on.
 const LONGEST_REASON: usize = 4 * 1024;
 
-/// How long a browser keeps the key.
+/// How long a browser keeps the key, in seconds.
 const A_MONTH: u32 = 30 * 24 * 60 * 60;
 
-/// Lets a request in or not, and gives every answer its headers.
+/// Accepts or rejects a request, and adds the headers to every response.
 pub(super) async fn pass(
     State(studio): State<Arc<StudioServer>>,
     request: Request,
@@ -84,8 +84,8 @@ pub(super) async fn pass(
     answer
 }
 
-/// What the framework refuses by itself (no such route, another method, a number that is none, too long a body) in the
-/// form of every other error.
+/// Converts the framework's own rejections (unknown route, wrong method, invalid number, body too long) to the format
+/// of all other errors.
 async fn in_our_words(answer: Response<Body>) -> Response<Body> {
     let status = answer.status();
     let is_ours = answer
@@ -96,7 +96,7 @@ async fn in_our_words(answer: Response<Body>) -> Response<Body> {
         return answer;
     }
     let (kind, usual) = match status {
-        StatusCode::NOT_FOUND => (ErrorKind::NotFound, "there is nothing of that name"),
+        StatusCode::NOT_FOUND => (ErrorKind::NotFound, "there is nothing at this path"),
         StatusCode::METHOD_NOT_ALLOWED => (ErrorKind::Usage, "this route takes another method"),
         StatusCode::PAYLOAD_TOO_LARGE => (ErrorKind::Usage, "the body is too long"),
         _ => (ErrorKind::Usage, "the request cannot be understood"),
@@ -111,19 +111,19 @@ async fn in_our_words(answer: Response<Body>) -> Response<Body> {
         } else {
             said
         },
-        hint: Some("docs/studio.md and /api/v1/openapi.json tell what there is".to_owned()),
+        hint: Some("docs/studio.md and /api/v1/openapi.json describe the API".to_owned()),
     };
     json(status, &refused.body())
 }
 
-/// The cookie in exchange for the token, and the way to the page without the token in the address.
+/// Returns the cookie in exchange for the token, and a redirect to the page without the token in the URL.
 fn welcome(key: &str, led_here: bool, port: u16) -> Response<Body> {
     let cookie = format!(
         "{}={key}; Path=/; HttpOnly; SameSite=Strict; Max-Age={A_MONTH}",
         cookie_name(port)
     );
     let mut answer = if led_here {
-        // The cookie is not sent along with a redirection that another page began; this page begins one of its own.
+        // The cookie is not sent with a redirect that another page started; this page starts its own.
         let page = "<!doctype html><meta charset=utf-8><meta http-equiv=refresh content=\"0;url=/\"><title>teamster</title>";
         text(StatusCode::OK, "text/html; charset=utf-8", page)
     } else {
@@ -143,12 +143,12 @@ fn to_the_page() -> Response<Body> {
     answer
 }
 
-/// Returns an answer as JSON, redacted and cleaned.
+/// Returns a JSON response, redacted and cleaned.
 pub(super) fn json(status: StatusCode, value: &impl serde::Serialize) -> Response<Body> {
     text(status, "application/json", fit_to_see(value))
 }
 
-/// Returns an answer with this body, as it is.
+/// Returns a response with this body, unchanged.
 pub(super) fn text(
     status: StatusCode,
     kind: &'static str,
@@ -162,13 +162,13 @@ pub(super) fn text(
     answer
 }
 
-/// Returns the answer to a request that was not carried out.
+/// Returns the response to a request that was not carried out.
 pub(super) fn refused(refused: &ApiError) -> Response<Body> {
     debug!(kind = refused.kind.word(), "{refused}");
     json(status_of(refused), &refused.body())
 }
 
-/// Returns the status of the answer to a request that was not carried out.
+/// Returns the status of the response to a request that was not carried out.
 pub(super) fn status_of(refused: &ApiError) -> StatusCode {
     match refused.kind {
         ErrorKind::Usage => StatusCode::BAD_REQUEST,
@@ -182,7 +182,7 @@ pub(super) fn status_of(refused: &ApiError) -> StatusCode {
     }
 }
 
-/// Answers with what `work` makes, on a thread that may wait for files and processes.
+/// Responds with the result of `work`, which runs on a thread that may block on files and processes.
 pub(super) async fn answered<T, F>(work: F) -> Response<Body>
 where
     T: serde::Serialize + Send + 'static,
@@ -191,7 +191,7 @@ where
     made_by(move || work().map(|answer| fit_to_see(&answer))).await
 }
 
-/// Answers with what `work` makes, without shortening its texts: `work` has limited them.
+/// Responds with the result of `work` without shortening its texts, because `work` has limited them.
 pub(super) async fn answered_whole<T, F>(work: F) -> Response<Body>
 where
     T: serde::Serialize + Send + 'static,
@@ -208,16 +208,16 @@ async fn made_by(
         Err(error) => refused(&error),
     });
     done.await
-        .unwrap_or_else(|error| refused(&failed("the answer could not be made", &error)))
+        .unwrap_or_else(|error| refused(&failed("the response could not be built", &error)))
 }
 
-/// Returns the error of a thread that ended before it had an answer, and leaves its cause in the trace.
+/// Returns the error for a thread that ended without a result, and logs its cause.
 pub(super) fn failed(what: &str, cause: &tokio::task::JoinError) -> ApiError {
     warn!("{what}: {cause}");
     ApiError::failed(what)
 }
 
-/// Answers a route of the table that has no handler.
+/// Responds for a route of the table that has no handler.
 pub(super) async fn not_built() -> Response<Body> {
     text(StatusCode::NOT_IMPLEMENTED, "text/plain; charset=utf-8", "")
 }

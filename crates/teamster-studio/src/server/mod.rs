@@ -1,4 +1,4 @@
-//! The server: routes, answers, the stream, the page.
+//! The server: routes, responses, streams, and the page.
 
 mod assets;
 mod commands;
@@ -29,35 +29,36 @@ use crate::watch::Hub;
 pub use otlp::Otlp;
 pub use shared_stream::SharedStreams;
 
-/// The longest body that is taken: a message has at most 64 KiB, and JSON may write each byte as six.
+/// The maximum length of a request body: a message has at most 64 KiB, and JSON may escape each byte as six.
 const LONGEST_BODY: usize = 512 * 1024;
 
-/// Connections at once. More would use up what a process may open, and nobody has as many pages.
+/// The maximum number of concurrent connections. More would exhaust the process's file descriptors, and no user has as
+/// many pages.
 const MOST_CONNECTIONS: usize = 256;
-/// Whoever connects and does not say what they want in this time gives their place to others.
+/// How long a client has to send its request headers before it is disconnected.
 const HEADERS: Duration = Duration::from_secs(5);
-/// How long nobody is let in after the system had no room.
+/// How long to wait before accepting again after the system ran out of resources.
 const OUT_OF_BREATH: Duration = Duration::from_millis(100);
 
-/// What every answer is made from.
+/// The state that every handler uses.
 pub struct StudioServer {
     /// All teams.
     pub hub: Arc<Hub>,
-    /// Who may ask.
+    /// The credentials that requests need.
     pub keys: Keys,
-    /// Where it listens.
+    /// The port that it listens on.
     pub port: u16,
     /// The version of teamster.
     pub version: &'static str,
     /// When it was started.
     pub started_at: Time,
-    /// Where figures are sent to; `None` when they are not.
+    /// Where metrics are sent; `None` when they are not.
     pub otlp: Option<Otlp>,
     /// The connections that several pages of a browser share.
     pub streams: Arc<SharedStreams>,
 }
 
-/// Listens on a port of the loopback; 0 takes any that is free.
+/// Listens on a port of the loopback interface; 0 selects a free one.
 pub fn listen(port: u16) -> std::io::Result<TcpListener> {
     let listener = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))?;
     listener.set_nonblocking(true)?;
@@ -66,7 +67,7 @@ pub fn listen(port: u16) -> std::io::Result<TcpListener> {
 
 /// Serves until the process ends.
 pub fn serve(studio: StudioServer, listener: TcpListener) -> std::io::Result<()> {
-    // Answers are short and what takes long runs on threads of its own, so two are enough.
+    // Responses are short and slow work runs on separate threads, so two are enough.
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
@@ -81,14 +82,14 @@ pub fn serve(studio: StudioServer, listener: TcpListener) -> std::io::Result<()>
         let service = TowerToHyperService::new(router(studio));
         let room = Arc::new(Semaphore::new(MOST_CONNECTIONS));
         loop {
-            // First the room: whoever has to wait for it waits in the system's queue and costs nothing.
+            // A permit is acquired before accepting: further clients wait in the system's queue, which costs nothing.
             let Ok(place) = room.clone().acquire_owned().await else {
                 return Ok(());
             };
             let socket = match listener.accept().await {
                 Ok((socket, _)) => socket,
                 Err(error) => {
-                    // Out of descriptors, or a client that left at once: neither may end the server.
+                    // Neither exhausted file descriptors nor a client that disconnected at once may end the server.
                     debug!("cannot accept a connection: {error}");
                     tokio::time::sleep(OUT_OF_BREATH).await;
                     continue;
@@ -123,7 +124,7 @@ fn router(studio: Arc<StudioServer>) -> Router {
         .with_state(studio)
 }
 
-/// Whoever answers a route. A route without one would be refused by the test that asks for all of them.
+/// Returns the handler of a route. A test requests every route, so a missing handler is found.
 fn handler(id: &str, method: Method) -> MethodRouter<Arc<StudioServer>> {
     match (method, id) {
         (Method::Get, "server") => get(handlers::server),

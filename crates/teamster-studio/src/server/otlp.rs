@@ -1,8 +1,8 @@
-//! The figures of `/metrics`, sent to a collector: OTLP over HTTP, as JSON.
+//! Exports the metrics of `/metrics` to a collector: OTLP over HTTP, as JSON.
 //!
-//! It is one request with a known body every some seconds, from a thread of its own: a client library with its own
-//! runtime, its protocol buffers and its TLS would be larger than all of Studio. What is sent are names and numbers, never
-//! a text of an agent. Whatever goes wrong is told once, until it goes well again; Studio does not notice.
+//! It is one request with a known body every few seconds, on a separate thread: a client library with its own runtime,
+//! its protocol buffers and its TLS would be larger than all of Studio. Only names and numbers are sent, never a text
+//! of an agent. A failure is reported once, until a request succeeds again; it does not affect Studio.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -15,22 +15,22 @@ use teamster_app::config::Endpoint;
 use super::StudioServer;
 use super::metrics::{Figure, Figures, figures};
 
-/// How long a collector may take.
+/// The timeout of a request to the collector.
 const PATIENCE: Duration = Duration::from_secs(5);
 const PATH: &str = "/v1/metrics";
 
-/// Where figures are sent, and how often.
+/// Where metrics are sent, and how often.
 #[derive(Clone)]
 pub struct Otlp {
-    /// Where to.
+    /// The collector.
     pub endpoint: Endpoint,
-    /// How often.
+    /// The interval between two requests.
     pub every: Duration,
-    /// Told when they do not arrive.
+    /// Called with the error when sending fails.
     pub tell: Arc<dyn Fn(&str) + Send + Sync>,
 }
 
-/// Sends until the process ends.
+/// Sends metrics until the process ends.
 pub(super) fn begin(studio: Arc<StudioServer>, otlp: Otlp) -> std::io::Result<()> {
     let sending = std::thread::Builder::new().name("otlp".to_owned());
     sending
@@ -44,11 +44,11 @@ pub(super) fn begin(studio: Arc<StudioServer>, otlp: Otlp) -> std::io::Result<()
                         has_failed = true;
                         let endpoint = &otlp.endpoint;
                         (otlp.tell)(&format!(
-                            "figures do not arrive at {endpoint}{PATH}: {error}; it is tried again every {} s",
+                            "cannot send metrics to {endpoint}{PATH}: {error}; retrying every {} s",
                             otlp.every.as_secs_f32()
                         ));
                     }
-                    Err(error) => tracing::debug!("figures still do not arrive: {error}"),
+                    Err(error) => tracing::debug!("still cannot send metrics: {error}"),
                 }
                 std::thread::sleep(otlp.every);
             }
@@ -56,7 +56,7 @@ pub(super) fn begin(studio: Arc<StudioServer>, otlp: Otlp) -> std::io::Result<()
         .map(drop)
 }
 
-/// The message, in the JSON form of OTLP: 64-bit numbers are texts.
+/// Returns the message in the JSON encoding of OTLP, in which 64-bit integers are strings.
 fn body(figures: &Figures, version: &str, now: SystemTime) -> Value {
     let since = now.duration_since(UNIX_EPOCH).unwrap_or_default();
     let nanos = since.as_nanos().to_string();
@@ -110,7 +110,7 @@ fn send_to(endpoint: &Endpoint, address: SocketAddr, body: &str) -> std::io::Res
     );
     stream.write_all(head.as_bytes())?;
     stream.write_all(body.as_bytes())?;
-    // The first line is enough; a collector that says more is not heard to its end.
+    // The status line is enough; the rest of the response is not read.
     let mut answer = Vec::new();
     let _ = stream.take(1024).read_to_end(&mut answer);
     let answer = String::from_utf8_lossy(&answer);

@@ -1,9 +1,9 @@
 //! One connection for all pages of a browser.
 //!
-//! A browser has six connections to a server, for all its tabs together. So its pages share one, which carries a channel for
-//! each stream that a page follows. A channel is a stream like any other, with a queue of its own: a page that is too slow is cut
-//! off alone. Its events are written to the connection one after the other, each with the channel's number in a field that
-//! readers of server-sent events pass over unless they know it.
+//! A browser has six connections to a server, for all its tabs together. Its pages therefore share one, which carries a
+//! channel for each stream that a page follows. A channel is a stream like any other, with its own queue, so a slow
+//! page is disconnected alone. Its events are written to the connection one after the other, each with the channel's
+//! number in a field that readers of server-sent events ignore unless they know it.
 
 use std::collections::HashMap;
 use std::future::poll_fn;
@@ -28,12 +28,12 @@ use crate::error::ApiError;
 use crate::keys::Keys;
 use crate::watch::{Stream, message};
 
-/// How many events of all channels may be on their way to the connection. What has no room waits in its channel's queue.
+/// How many events of all channels may be queued for the connection. Further events wait in their channel's queue.
 const QUEUE: usize = 16;
-/// How many channels one connection may have: more than anybody has tabs.
+/// The maximum number of channels per connection: more than any user has tabs.
 const MOST_CHANNELS: usize = 512;
 
-/// The connections that are shared by several pages, by their names.
+/// The connections that are shared by several pages, by id.
 #[derive(Debug, Default)]
 pub struct SharedStreams {
     open: Mutex<HashMap<String, SharedStream>>,
@@ -90,7 +90,7 @@ impl Drop for SharedBody {
 
 pub(super) async fn open(State(studio): State<Arc<StudioServer>>) -> Response<Body> {
     let (sender, receiver) = mpsc::channel(QUEUE);
-    // Not a number: a client of a server that was started anew must not meet somebody else's stream.
+    // The id is random, not a counter: after a restart of the server, a client must not find another client's stream.
     let name = Keys::random();
     let hello = message(
         "hello",
@@ -164,7 +164,7 @@ fn change(
     })
 }
 
-/// Writes what happens on a channel to the connection until the channel ends.
+/// Writes the events of a channel to the connection until the channel ends.
 async fn tell(
     studio: Arc<StudioServer>,
     name: String,
@@ -193,7 +193,7 @@ async fn tell(
         }
     };
     studio.streams.forget_channel(&name, channel);
-    // Nobody is told when the connection is gone.
+    // If the connection is gone, there is no client left to notify.
     let _ = queue.send(on_channel(channel, &last)).await;
 }
 
@@ -215,7 +215,7 @@ async fn next_frame(events: &mut Stream) -> Option<Result<Frame<Bytes>, std::con
     poll_fn(|context| Pin::new(&mut *events).poll_frame(context)).await
 }
 
-/// Returns an event with the number of its channel. Every frame of a stream is one whole event.
+/// Returns an event with its channel's number. Every frame of a stream is one whole event.
 fn on_channel(channel: u32, event: &Bytes) -> Bytes {
     let mut marked = format!("channel: {channel}\n").into_bytes();
     marked.extend_from_slice(event);

@@ -1,4 +1,4 @@
-//! The streams of events: one for each connection, of a team, of all teams or of a log.
+//! The event streams: one per connection, for a team, for all teams or for a log.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ pub(super) async fn events(
     Query(wanted): Query<EventsQuery>,
     headers: HeaderMap,
 ) -> Response<Body> {
-    // What the browser itself remembers is newer than the address, which it repeats unchanged.
+    // The browser's own last event id is newer than the one in the URL, which it repeats unchanged.
     let last = headers
         .get("last-event-id")
         .and_then(|value| value.to_str().ok()?.trim().parse().ok());
@@ -39,7 +39,7 @@ pub(super) async fn events(
     sent(team_events(studio, wanted.team, after, wanted.overview).await)
 }
 
-/// Returns the events of one team or, without one, of all teams in short.
+/// Returns the events of one team or, without a team, the overview of all teams.
 pub(super) async fn team_events(
     studio: Arc<StudioServer>,
     team: Option<String>,
@@ -63,11 +63,12 @@ pub(super) async fn team_events(
             let feed = opened
                 .await
                 .map_err(|error| failed("the team could not be opened", &error))??;
-            // It ends when the client has caught up, or is gone.
+            // The thread ends when the client has caught up or is gone.
             tokio::task::spawn_blocking(move || {
                 let begun = feed.subscribe(subscriber.clone(), after);
                 match begun {
-                    // Not before it has caught up: what does not wait for a client would cut it off meanwhile.
+                    // Only after it has caught up: the overview does not wait for slow clients and would disconnect it
+                    // before.
                     Ok(()) if with_overview => hub.also(subscriber),
                     Ok(()) => {}
                     Err(error) => debug!("a client cannot follow its team: {error}"),
@@ -93,7 +94,7 @@ pub(super) async fn log(
     sent(log_events(key, worker, wanted.task, last).await)
 }
 
-/// Returns what an agent prints, as it is written, from the place on that the client names.
+/// Returns the output of an agent as it is written, starting at the position that the client names.
 pub(super) async fn log_events(
     team: String,
     worker: String,
@@ -112,7 +113,7 @@ pub(super) async fn log_events(
         .await
         .map_err(|error| failed("the log could not be opened", &error))??;
     let (subscriber, events) = stream_of(PARTS);
-    // A thread of its own, not one of those that answer: it lasts as long as somebody looks.
+    // It gets its own thread instead of one from the pool, because it runs as long as the client is connected.
     std::thread::Builder::new()
         .name("log".to_owned())
         .spawn(move || follow_log(log, &subscriber, &team))

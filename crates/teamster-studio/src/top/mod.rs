@@ -1,6 +1,6 @@
-//! The terminal view: the same model on a screen of letters.
+//! The terminal view: the same model on a text screen.
 //!
-//! A frame is made from a [`Scene`] alone, so `--once`, a replay and the live screen draw the same.
+//! A frame is drawn from a [`Scene`] alone, so `--once`, a replay and the live screen show the same.
 
 mod panes;
 mod render;
@@ -24,25 +24,25 @@ pub use screen::{KeyPress, LineKey, TerminalScreen, size};
 pub struct Scene {
     /// The team.
     pub view: TeamView,
-    /// What happened when.
+    /// Its timeline.
     pub timeline: Timeline,
-    /// What time it is: ages are counted from this.
+    /// The current time, from which ages are calculated.
     pub now: Time,
-    /// The place of the team among all, from 1, and how many there are.
+    /// The number of the team among all teams, counted from 1, and the number of teams.
     pub place: (usize, usize),
-    /// The worker that is selected, by its place.
+    /// The index of the selected worker.
     pub worker: usize,
-    /// The first task that is shown, by its place.
+    /// The index of the first visible task.
     pub first_task: usize,
-    /// What the selected worker's agent sent, the newest last.
+    /// The output of the selected worker's agent, the newest last.
     pub log: Vec<LogLine>,
-    /// What the last line says, after the keys.
+    /// The text of the last line, which lists the keys.
     pub keys: String,
-    /// The answer that somebody writes, with what it is about; it stands in the last line.
+    /// The item that is being answered and the answer typed so far; they replace the last line.
     pub answer: Option<(String, String)>,
 }
 
-/// Things that wait for a person and are shown at once; the others are counted.
+/// The maximum number of items waiting for a person that are shown; the others are only counted.
 const MOST_ASKED: usize = 4;
 
 impl Scene {
@@ -61,7 +61,7 @@ impl Scene {
         }
     }
 
-    /// Draws it.
+    /// Draws the scene.
     pub fn draw(&self, area: Rect, buffer: &mut Buffer) {
         let lanes = u16::try_from(self.timeline.lanes.len()).unwrap_or(u16::MAX);
         let asked = self.asked();
@@ -87,7 +87,7 @@ impl Scene {
         self.foot(foot, buffer);
     }
 
-    /// Returns what waits for words of a person, each in one line: questions of agents, then what they want to be allowed.
+    /// Returns what waits for a person's answer, one line each: questions of agents, then permission requests.
     fn asked(&self) -> Vec<String> {
         let questions = self.view.questions_for_person();
         let questions = questions.map(|open| format!("{} {}", open.id, open.words()));
@@ -102,7 +102,7 @@ impl Scene {
         questions.chain(requests).collect()
     }
 
-    /// The keys, or the answer that is being written: its end, where it is too long for the line.
+    /// Draws the keys, or the answer that is being typed: its end, if it is too long for the line.
     fn foot(&self, area: Rect, buffer: &mut Buffer) {
         let Some((about, typed)) = &self.answer else {
             Paragraph::new(self.keys.as_str())
@@ -205,7 +205,7 @@ impl Scene {
     }
 }
 
-/// One frame as text, without anything that a terminal would act on.
+/// Returns one frame as plain text without control characters.
 pub fn once(scene: &Scene, width: u16, height: u16) -> String {
     let area = Rect::new(0, 0, width, height);
     let mut buffer = Buffer::empty(area);
@@ -215,7 +215,7 @@ pub fn once(scene: &Scene, width: u16, height: u16) -> String {
         let mut line = String::new();
         let mut covered = 0;
         for x in 0..width {
-            // A wide letter covers the cell behind it.
+            // A wide character covers the next cell.
             if covered > 0 {
                 covered -= 1;
                 continue;

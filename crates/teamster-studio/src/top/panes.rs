@@ -17,14 +17,14 @@ fn block(title: &str) -> Block<'_> {
     Block::new().borders(Borders::TOP).title(title.to_owned())
 }
 
-/// As many lines as fit, with those around the selected one.
+/// Returns the range of lines that fit around the selected one.
 fn window(selected: usize, count: usize, height: u16) -> std::ops::Range<usize> {
     let height = usize::from(height);
     let first = selected.saturating_sub(height.saturating_sub(1));
     first..count.min(first + height)
 }
 
-/// Returns how many lines the list of what waits for a person takes.
+/// Returns the height of the list of items that wait for a person.
 pub(super) fn asked_height(count: usize) -> u16 {
     match u16::try_from(count.min(MOST_ASKED)).unwrap_or(0) {
         0 => 0,
@@ -32,7 +32,7 @@ pub(super) fn asked_height(count: usize) -> u16 {
     }
 }
 
-/// What waits for words of a person, with the numbers that answer it.
+/// Draws the items that wait for a person's answer, with the numbers that select them.
 pub(super) fn asked(asked: &[String], area: Rect, buffer: &mut Buffer) {
     if asked.is_empty() {
         return;
@@ -75,7 +75,7 @@ fn worker_line<'a>(scene: &Scene, worker: &WorkerView, is_selected: bool) -> Lin
     let mark = if is_selected { ">" } else { " " };
     let asks = worker.status.as_deref() == Some(WorkerPhase::Waiting.as_str());
     let does = match (&worker.current_task_id, &worker.current_task) {
-        // There is no room for the whole of "waiting for an answer".
+        // There is no room for "waiting for an answer" in full.
         (Some(id), _) if asks => format!("{id} asks"),
         (Some(id), Some(task)) => format!("{id} {}", render::line(task)),
         (Some(id), None) => format!("task {id}"),
@@ -118,7 +118,7 @@ pub(super) fn tasks(scene: &Scene, area: Rect, buffer: &mut Buffer) {
         Paragraph::new("none; `teamster task create` makes one").render(inner, buffer);
         return;
     }
-    // What is being done comes first, then what can be, then the rest: a long list is cut.
+    // Tasks in progress come first, then claimable ones, then the rest, because a long list is cut off.
     let mut order: Vec<&TaskRow> = tasks.iter().collect();
     order.sort_by_key(|task| rank(task.state));
     let first = scene.first_task.min(tasks.len().saturating_sub(1));
@@ -159,7 +159,7 @@ fn task_line<'a>(task: &TaskRow) -> Line<'a> {
     ])
 }
 
-/// A line for each worker: what it did when, from the first event to now.
+/// Draws a timeline row for each worker, from the first event to now.
 pub(super) fn strip(scene: &Scene, area: Rect, buffer: &mut Buffer) {
     let timeline = &scene.timeline;
     let from = render::ago(scene.now, timeline.from);
@@ -232,7 +232,7 @@ pub(super) fn messages(scene: &Scene, area: Rect, buffer: &mut Buffer) {
     let lines: Vec<Line<'_>> = messages[first..]
         .iter()
         .map(|message| {
-            // Some say everything by their kind.
+            // Some messages have no content beyond their type.
             let said = match message.content.as_str() {
                 "" => format!("({})", render::line(&message.kind)),
                 content => render::line(content),
@@ -257,7 +257,7 @@ pub(super) fn log(scene: &Scene, area: Rect, buffer: &mut Buffer) {
     if scene.log.is_empty()
         && let Some(worker) = selected
     {
-        // Without a log, why the worker is called what it is called says most.
+        // Without a log, the evidence for the worker's verdict is the most useful text.
         lines.extend(
             worker
                 .evidence

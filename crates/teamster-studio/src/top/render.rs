@@ -1,4 +1,4 @@
-//! Texts on a screen.
+//! Formats texts for the screen.
 
 use std::fmt::Write as _;
 
@@ -8,17 +8,17 @@ use teamster_types::time::say_span;
 use teamster_types::{Time, progress::Progress};
 use teamster_view::model::Spent;
 
-/// No text on a screen is longer.
+/// The maximum length of a text on the screen.
 const LONGEST: usize = 500;
 
-/// A text of somebody else's on one line: redacted, without what would drive a terminal or deceive the eye.
+/// Formats an untrusted text on one line: redacted, without control or deceptive characters.
 pub(super) fn line(text: &str) -> String {
-    // Only as much as can be seen is looked at: a line may have a megabyte.
+    // Only the visible part is processed, because a line may have a megabyte.
     let cut: String = text.chars().take(LONGEST * 4).collect();
     clean(&one_line(&redact(&cut)), LONGEST).into_owned()
 }
 
-/// `3 of 10 tasks, 2 in progress, 1 failed`.
+/// Formats the progress: `3 of 10 tasks, 2 in progress, 1 failed`.
 pub(super) fn progress(progress: &Progress) -> String {
     if progress.total_tasks == 0 {
         return "no tasks".to_owned();
@@ -38,7 +38,7 @@ pub(super) fn progress(progress: &Progress) -> String {
     text
 }
 
-/// `12.3k tokens  $1.20`; nothing when nothing was told.
+/// Formats the costs: `12.3k tokens  $1.20`; empty when nothing was reported.
 pub(super) fn spent(spent: &Spent) -> String {
     if spent.reports == 0 {
         return String::new();
@@ -52,7 +52,7 @@ pub(super) fn spent(spent: &Spent) -> String {
     text
 }
 
-/// `950`, `12.3k`, `4.5M`.
+/// Formats a number: `950`, `12.3k`, `4.5M`.
 #[allow(
     clippy::cast_precision_loss,
     reason = "three digits are shown; nobody counts on the rest"
@@ -65,7 +65,7 @@ pub(super) fn thousands(count: u64) -> String {
     }
 }
 
-/// How long ago; nothing when that is not known.
+/// Formats how long ago it was; empty when unknown.
 pub(super) fn ago(now: Time, then: Option<Time>) -> String {
     then.map_or_else(String::new, |then| say_span(now.since(then)))
 }

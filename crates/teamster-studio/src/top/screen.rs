@@ -1,4 +1,4 @@
-//! The terminal's screen, and what is typed on it.
+//! The terminal's screen and keyboard.
 
 use std::io::{ErrorKind, Stdout, stdout};
 use std::sync::Arc;
@@ -18,65 +18,65 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::Scene;
 
-/// The terminal's size: columns and lines.
+/// Returns the terminal's size in columns and lines.
 pub fn size() -> std::io::Result<(u16, u16)> {
     ratatui::crossterm::terminal::size()
 }
 
-/// What was typed while somebody writes a line.
+/// A key while a line is being typed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LineKey {
-    /// A letter of the line.
+    /// A character of the line.
     Letter(char),
-    /// The last letter goes.
+    /// Delete the last character.
     Erase,
     /// The line is complete.
     Send,
-    /// The line is given up.
+    /// The line is cancelled.
     Cancel,
-    /// The person wants to leave.
+    /// The user wants to quit.
     Quit,
-    /// Something else, or the screen has another size: draw again.
+    /// Another key, or the screen was resized: draw again.
     Other,
 }
 
-/// What was typed.
+/// A key in the normal view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyPress {
-    /// The person wants to leave.
+    /// The user wants to quit.
     Quit,
-    /// The worker above.
+    /// Select the previous worker.
     Up,
-    /// The worker below.
+    /// Select the next worker.
     Down,
-    /// The team before.
+    /// Show the previous team.
     Left,
-    /// The next team, or the next event of a replay.
+    /// Show the next team, or the next event of a replay.
     Right,
-    /// The tasks further up.
+    /// Scroll the tasks up.
     PageUp,
-    /// The tasks further down.
+    /// Scroll the tasks down.
     PageDown,
-    /// Wait or go on.
+    /// Pause or resume.
     Space,
-    /// Answer what is asked at this place, counted from 1.
+    /// Answer the item with this number, counted from 1.
     Answer(usize),
-    /// Something else, or the screen has another size: draw again.
+    /// Another key, or the screen was resized: draw again.
     Other,
 }
 
-/// The whole screen, until it is dropped: then the terminal is as it was.
+/// The terminal in full-screen mode; dropping it restores the terminal.
 pub struct TerminalScreen {
     terminal: Terminal<CrosstermBackend<Stdout>>,
-    /// Somebody wants an end, and not by a key.
+    /// Set when a signal asked the program to end.
     ends: Arc<AtomicBool>,
 }
 
 impl TerminalScreen {
-    /// Takes the screen.
+    /// Enters full-screen mode.
     pub fn take() -> std::io::Result<Self> {
         enable_raw_mode()?;
-        // Made at once, so that whatever fails from here on gives the terminal back.
+        // Created first, so that the terminal is restored if anything below fails.
         let screen = Self {
             terminal: Terminal::new(CrosstermBackend::new(stdout()))?,
             ends: Arc::new(AtomicBool::new(false)),
@@ -84,7 +84,7 @@ impl TerminalScreen {
         for signal in [SIGHUP, SIGINT, SIGTERM] {
             signal_hook::flag::register(signal, screen.ends.clone())?;
         }
-        // A program that ends by a mistake of its own drops nothing.
+        // A panic may end the program without dropping the screen, so a hook restores the terminal.
         let before = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info| {
             give_back();
@@ -101,7 +101,7 @@ impl TerminalScreen {
         Ok(())
     }
 
-    /// What is typed in this time; `None` when nothing is.
+    /// Waits up to `patience` for a key; `None` when there was none.
     pub fn key(&self, patience: Duration) -> std::io::Result<Option<KeyPress>> {
         Ok(match self.event(patience)? {
             ScreenEvent::Nothing => None,
@@ -125,7 +125,7 @@ impl TerminalScreen {
         })
     }
 
-    /// What is typed in this time while somebody writes a line; `None` when nothing is.
+    /// Waits up to `patience` for a key while a line is being typed; `None` when there was none.
     pub fn line_key(&self, patience: Duration) -> std::io::Result<Option<LineKey>> {
         Ok(match self.event(patience)? {
             ScreenEvent::Nothing => None,
@@ -143,7 +143,7 @@ impl TerminalScreen {
 
     fn event(&self, patience: Duration) -> std::io::Result<ScreenEvent> {
         let is_typed = match event::poll(patience) {
-            // A signal cuts the wait short.
+            // A signal interrupts the wait.
             Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error),
             Err(_) => false,
             Ok(is_typed) => is_typed,
@@ -166,10 +166,10 @@ impl TerminalScreen {
     }
 }
 
-/// What happened at the terminal.
+/// An event of the terminal.
 enum ScreenEvent {
     Nothing,
-    /// Somebody wants an end: by a signal, or by Ctrl-C.
+    /// The program was asked to end, by a signal or by Ctrl-C.
     End,
     Key(KeyCode),
     Other,
@@ -181,7 +181,7 @@ impl Drop for TerminalScreen {
     }
 }
 
-/// Leaves the terminal as it was.
+/// Restores the terminal.
 fn give_back() {
     let _ = execute!(stdout(), LeaveAlternateScreen, Show);
     let _ = disable_raw_mode();

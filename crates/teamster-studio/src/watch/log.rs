@@ -1,8 +1,8 @@
-//! What an agent prints, to a client, as it is written.
+//! Streams the output of an agent to a client as it is written.
 //!
-//! Each stream has a thread of its own, which reads on whenever the system says that the folder changed. Nothing is read
-//! before the client has room for it, so a slow client costs no memory; one that takes nothing at all is cut off and
-//! comes back with the id of the last part that it got, which says where in which file that ended.
+//! Each stream has its own thread, which continues reading when a file system notification arrives. Nothing is read
+//! before the client has room for it, so a slow client costs no memory. A stalled client is disconnected and reconnects
+//! with the id of the last part that it received, which encodes the file and the position.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -13,19 +13,19 @@ use teamster_store::Folders;
 use super::subscriber::{Subscriber, message_at};
 use crate::api::{Gone, Hello};
 
-/// A notice may be missed; so often is looked without one.
+/// The poll interval, in case a notification is missed.
 const TICK: Duration = Duration::from_secs(1);
-/// How often is looked while there is no folder to be told about.
+/// The poll interval while there is no folder to watch.
 const NO_FOLDER: Duration = Duration::from_millis(50);
-/// A connection that nothing is sent on looks dead to some proxies and browsers.
+/// The keep-alive interval: some proxies and browsers consider a silent connection dead.
 const QUIET: Duration = Duration::from_secs(15);
-/// So long a client may take nothing.
+/// How long a client may stall before it is disconnected.
 const PATIENCE: Duration = Duration::from_secs(5);
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
-/// Parts that may be on their way to one client.
+/// The maximum number of parts queued for one client.
 pub(crate) const PARTS: usize = 8;
 
-/// Tells a client what a log says, until the client is gone or too slow. Called on a thread of its own.
+/// Streams a log to a client until the client is gone or too slow. Blocks, so it is called on its own thread.
 pub fn follow_log(mut log: LogFollower, client: &Subscriber, team: &str) {
     let hello = Hello {
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -38,12 +38,12 @@ pub fn follow_log(mut log: LogFollower, client: &Subscriber, team: &str) {
     let wanted: BTreeSet<_> = [log.folder()].into();
     let mut spoke = Instant::now();
     loop {
-        // Watched before it is looked: what is written in between is noticed.
+        // Watching starts before reading, so that nothing written in between is missed.
         folders.watch_only(&wanted);
         let is_watched = wanted.iter().all(|folder| folders.is_watched(folder));
         loop {
             if !has_room(client) {
-                // Nothing fits, so this is what tells the client that it was cut off.
+                // The queue is full, so this offer fails, which tells the client that it was disconnected.
                 client.offer(&message_at("lines", None, &()));
                 return;
             }
@@ -73,7 +73,7 @@ pub fn follow_log(mut log: LogFollower, client: &Subscriber, team: &str) {
     }
 }
 
-/// Waits for the client to take something, if need be; `false` when it does not, or is gone.
+/// Waits for room in the client's queue; returns `false` when the client stalls or is gone.
 fn has_room(client: &Subscriber) -> bool {
     let until = Instant::now() + PATIENCE;
     while !client.has_room(0) {

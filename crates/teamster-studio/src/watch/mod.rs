@@ -1,4 +1,5 @@
-//! Keeping the model current: all teams in short by a [`Hub`], and each team that somebody looks at by a [`TeamFeed`].
+//! Keeps the model current: a [`Hub`] for the overview of all teams, and a [`TeamFeed`] for each team that is being
+//! viewed.
 
 mod log;
 mod sessions;
@@ -27,32 +28,33 @@ pub use subscriber::{Stream, Subscriber, stream, stream_of};
 pub use team_feed::TeamFeed;
 use team_feed::start;
 
-/// How often everything is looked at without being told: ages change, and a notice may be missed.
+/// The poll interval: ages change, and a notification may be missed.
 const TICK: Duration = Duration::from_secs(2);
-/// Teams that live are looked at every tick; the others this often.
+/// The poll interval of teams that are not live; live teams are updated every tick.
 const RARELY: Duration = Duration::from_secs(30);
-/// One team is looked at at most so often, and never for more than a fifth of the time: a large one takes longer.
+/// The minimum interval between two updates of one team. Updating takes at most a fifth of the time: a large team takes
+/// longer.
 const BETWEEN: Duration = Duration::from_millis(50);
 const TIMES_ITS_COST: u32 = 4;
-/// Changes are gathered for so long before they are looked at.
+/// How long changes are collected before they are processed.
 const GATHER: Duration = Duration::from_millis(20);
-/// A feed that nobody asked for so long is closed.
+/// A feed that is unused for this long is closed.
 const IDLE: Duration = Duration::from_secs(120);
-/// Streams that only say that they are still there say so this often.
+/// The keep-alive interval of streams.
 const QUIET: Duration = Duration::from_secs(15);
 
-/// What a hub needs to know besides the store.
+/// The settings of a hub.
 #[derive(Clone)]
 pub struct HubSettings {
-    /// Where things are.
+    /// The paths of teamster's files.
     pub layout: Layout,
-    /// When a worker is called what.
+    /// The limits for judging workers.
     pub limits: Limits,
-    /// Projects that are watched whether a team works on them or not.
+    /// Projects that are watched even if no team works on them.
     pub projects: Vec<PathBuf>,
 }
 
-/// All teams in short, and the feeds of those that somebody looks at.
+/// The overview of all teams, and the feeds of those that are being viewed.
 pub struct Hub {
     read: Arc<dyn Read>,
     settings: HubSettings,
@@ -68,7 +70,7 @@ struct HubState {
 }
 
 impl Hub {
-    /// Looks for the first time, and goes on looking.
+    /// Builds the overview and starts the threads that keep it current.
     pub fn open(read: Arc<dyn Read>, settings: HubSettings) -> Result<Arc<Self>, StoreError> {
         let hub = Arc::new(Self {
             read,
@@ -85,17 +87,17 @@ impl Hub {
         Ok(hub)
     }
 
-    /// The store.
+    /// Returns the store.
     pub fn read(&self) -> &dyn Read {
         &*self.read
     }
 
-    /// All teams in short.
+    /// Returns the overview of all teams.
     pub fn overview(&self) -> TeamsOverview {
         self.lock().overview.clone()
     }
 
-    /// How many clients listen, to everything and to each team.
+    /// Returns the number of clients that listen, to the overview and to each team.
     pub fn listeners(&self) -> usize {
         let shown = self.lock();
         let here = shown.subscribers.iter().filter(|one| !one.is_gone());
@@ -105,9 +107,9 @@ impl Hub {
         own + feeds.values().map(|feed| feed.listeners()).sum::<usize>()
     }
 
-    /// The feed of a team, opened if it is not.
+    /// Returns the feed of a team, which is opened if necessary.
     pub fn feed(&self, team: &TeamName) -> Result<Arc<TeamFeed>, StoreError> {
-        // A team that was deleted and made anew is another one, however short the time between.
+        // A team that was deleted and recreated is a different team, however short the time between.
         let config = self.read.team(team)?;
         {
             let mut feeds = self.feeds.lock().unwrap_or_else(PoisonError::into_inner);
@@ -118,7 +120,8 @@ impl Hub {
             }
             feeds.retain(|_, feed| !feed.is_closed());
         }
-        // Not under the lock: a long journal must not keep other teams waiting. Of two that were opened at once one goes.
+        // Opened outside the lock, so that a long journal does not delay other teams. If two are opened at once, one is
+        // dropped.
         let feed = TeamFeed::open(
             self.read.clone(),
             &self.settings.layout,
@@ -133,20 +136,20 @@ impl Hub {
         Ok(known.clone())
     }
 
-    /// A session that is known by its state file.
+    /// Returns a session that is known by its state file.
     pub fn session(&self, key: &str) -> Result<TeamView, ApiError> {
         let found = self.find_session(key).map(|(_, view)| view);
         found.ok_or_else(|| ApiError::not_found(format!("there is no session {key}")))
     }
 
-    /// The projects that are watched.
+    /// Returns the watched projects.
     fn projects(&self) -> Vec<String> {
         let shown = self.lock();
         let projects = shown.overview.projects.iter();
         projects.map(|project| project.path.clone()).collect()
     }
 
-    /// Lets a client listen to all teams in short.
+    /// Subscribes a client to the overview of all teams.
     pub fn subscribe(&self, subscriber: Subscriber) {
         let mut shown = self.lock();
         let hello = Hello {
@@ -158,7 +161,7 @@ impl Hub {
         shown.subscribers.push(subscriber);
     }
 
-    /// Lets a client that listens to one team hear of all the others on the same stream: a browser has only six
+    /// Adds the overview of all teams to the stream of a client that follows one team, because a browser has only six
     /// connections to a server, for all its tabs together.
     pub fn also(&self, subscriber: Subscriber) {
         let mut shown = self.lock();
@@ -181,7 +184,7 @@ impl Hub {
         });
     }
 
-    /// Sends what changed.
+    /// Publishes the overview if it changed.
     fn show(&self, overview: TeamsOverview) -> bool {
         let mut shown = self.lock();
         let is_new = shown.overview != overview;
@@ -206,18 +209,18 @@ impl Hub {
     }
 }
 
-/// What the thread of the hub knows.
+/// The state of the hub's thread.
 struct HubWatcher {
     hub: Arc<Hub>,
     folders: Folders,
     rows: BTreeMap<String, TeamRow>,
-    /// When a team was last looked at, and from when on it may be again.
+    /// When a team was last updated, and when it may be updated again.
     looked: HashMap<String, (Instant, Instant)>,
-    /// Teams that were touched and are not looked at yet, or not to the end.
+    /// Teams that changed and are not updated yet, or not completely.
     dirty: BTreeSet<String>,
-    /// Which team or project a folder is about.
+    /// Which team or project a folder belongs to.
     about: HashMap<PathBuf, FolderSubject>,
-    /// Whether it is to be looked again at once.
+    /// Whether to update again immediately.
     again: bool,
 }
 
@@ -255,7 +258,7 @@ impl HubWatcher {
                 touched.extend(self.folders.wait(Duration::ZERO));
             }
             self.note(&touched);
-            // A store that cannot be read now may be readable later; what was shown stays until then.
+            // A store that cannot be read now may be readable later; until then the last overview stays.
             if let Err(error) = self.look() {
                 debug!("cannot look at the teams: {error}");
             }
@@ -267,7 +270,7 @@ impl HubWatcher {
         }
     }
 
-    /// Looks at what was touched, and at everything whose age may have changed.
+    /// Updates what changed, and everything whose age may have changed.
     fn look(&mut self) -> Result<(), StoreError> {
         let read = self.hub.read.clone();
         let entries = read.teams()?;
@@ -282,7 +285,7 @@ impl HubWatcher {
             }
             self.dirty.remove(&entry.name);
             let limits = &self.hub.settings.limits;
-            // Nobody waits for a long journal before there is anything to see.
+            // The first overview does not wait for a long journal.
             let row = if self.rows.contains_key(&entry.name) {
                 TeamRow::of_entry(&*read, entry, limits).map(|row| (row, true))
             } else {
@@ -315,7 +318,7 @@ impl HubWatcher {
         Ok(())
     }
 
-    /// Notes the teams that were touched.
+    /// Records the teams whose folders changed.
     fn note(&mut self, touched: &BTreeSet<PathBuf>) {
         for path in touched {
             let about = [Some(path.as_path()), path.parent()];
@@ -339,7 +342,7 @@ impl HubWatcher {
         since >= RARELY || (row.state == Viewed::Live && since >= TICK)
     }
 
-    /// Projects that are watched: those that were named, and those of teams.
+    /// Returns the watched projects: those that were configured, and those of teams.
     fn projects(&self) -> Vec<(String, bool)> {
         let named = self.hub.settings.projects.iter();
         let named = named.map(|path| path.display().to_string());
@@ -361,7 +364,7 @@ impl HubWatcher {
         about.insert(teams.clone(), FolderSubject::Everything);
         for entry in entries {
             let team = || FolderSubject::Team(entry.name.clone());
-            // A folder was listed under this very name, so it is one name and no way out.
+            // The name comes from a directory listing, so it is a single path component.
             about.insert(teams.join(&entry.name), team());
             about.insert(tasks.join(&entry.name), team());
             if let (Ok(config), Ok(name)) = (&entry.config, entry.name.parse::<TeamName>())
@@ -385,7 +388,7 @@ impl HubWatcher {
         let wanted: BTreeSet<PathBuf> = about.keys().cloned().collect();
         let new = self.folders.watch_only(&wanted);
         self.about = about;
-        // What happened there after it was looked at and before it was watched is not told.
+        // Changes between reading a folder and watching it produce no notification.
         self.again = !new.is_empty();
         self.note(&new.into_iter().collect());
     }

@@ -1,6 +1,6 @@
-//! Sessions that are known by their state files, told to those who look at them.
+//! Publishes the sessions that are known by their state files.
 //!
-//! Their thread does nothing else: a large team takes long to be looked at, and a small file must not wait for it.
+//! They have their own thread: updating a large team takes long, and a small file must not wait for it.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -17,15 +17,15 @@ use super::subscriber::{Subscriber, message};
 use crate::api::{Gone, Hello};
 use crate::error::ApiError;
 
-/// How often everything is looked at without being told: ages change, a notice may be missed, and folders are made.
+/// The poll interval: ages change, a notification may be missed, and folders are created.
 const TICK: Duration = Duration::from_secs(1);
-/// A file that is written without end is read at most so often, and for a fifth of the time where that takes long; but
-/// nobody waits longer than this for the next look.
+/// The minimum interval between two reads of a file that is written continuously. Reading takes at most a fifth of the
+/// time, but the next read is never delayed by more than `LONGEST_PAUSE`.
 const BETWEEN: Duration = Duration::from_millis(2);
 const TIMES_ITS_COST: u32 = 4;
 const LONGEST_PAUSE: Duration = Duration::from_millis(10);
 
-/// Clients that listen to one session each.
+/// Clients that follow one session each.
 #[derive(Default)]
 pub(super) struct SessionListeners(Mutex<Vec<SessionListener>>);
 
@@ -33,7 +33,7 @@ struct SessionListener {
     key: String,
     project: PathBuf,
     subscriber: Subscriber,
-    /// What it was last shown.
+    /// The view that it was last sent.
     shown: Option<TeamView>,
 }
 
@@ -55,8 +55,8 @@ impl SessionListeners {
 }
 
 impl SessionListener {
-    /// Sends what there is now, if it is something else than before. A state file is small, so the whole view is sent.
-    /// `false`: there is nothing more to tell.
+    /// Sends the current view if it changed. A state file is small, so the whole view is sent. Returns `false` when
+    /// there is nothing more to send.
     fn show(&mut self, now: Option<&TeamView>) -> bool {
         if self.shown.as_ref() == now {
             return true;
@@ -66,14 +66,14 @@ impl SessionListener {
             return self.subscriber.offer(&message("view", None, view));
         }
         let gone = Gone {
-            message: "the session is not there any more".to_owned(),
+            message: "the session no longer exists".to_owned(),
         };
         self.subscriber.end_with(&message("gone", None, &gone));
         false
     }
 }
 
-/// Whether a change of this path may be one of a state file: not of one that is being made beside it.
+/// Returns whether a change of this path may be one of a state file, and not of a temporary file beside it.
 fn may_be_state(project: &Path, path: &Path) -> bool {
     let bkit = project.join(layout::BKIT);
     path == bkit
@@ -82,7 +82,7 @@ fn may_be_state(project: &Path, path: &Path) -> bool {
 }
 
 impl Hub {
-    /// Lets a client listen to one session.
+    /// Subscribes a client to one session.
     pub fn subscribe_to_session(&self, key: &str, subscriber: Subscriber) -> Result<(), ApiError> {
         let found = self.find_session(key);
         let (project, view) =
@@ -99,12 +99,12 @@ impl Hub {
             subscriber,
             shown: Some(view),
         });
-        // What changed since it was read was told to those who listened already.
+        // A change since the session was read has only been sent to the existing listeners.
         self.show_sessions(|listener| listener.project == project);
         Ok(())
     }
 
-    /// A session and its project.
+    /// Returns a session and its project.
     pub(super) fn find_session(&self, key: &str) -> Option<(PathBuf, TeamView)> {
         let now = self.read.now();
         self.projects().into_iter().find_map(|project| {
@@ -114,7 +114,7 @@ impl Hub {
         })
     }
 
-    /// Tells of sessions for ever.
+    /// Publishes sessions until the process ends.
     pub(super) fn tell_sessions(&self) {
         let mut folders = Folders::new();
         let mut looked = Instant::now();
@@ -139,7 +139,7 @@ impl Hub {
         }
     }
 
-    /// The folders in which state files may be, whether somebody looks at them yet or not.
+    /// Returns the folders that may contain state files, whether or not they are being viewed.
     fn session_folders(&self) -> BTreeSet<PathBuf> {
         let projects = self.projects().into_iter().map(PathBuf::from);
         let folders = projects.flat_map(|project| {
@@ -149,7 +149,7 @@ impl Hub {
         folders.filter(|folder| folder.is_dir()).collect()
     }
 
-    /// Sends sessions that changed to those who listen to them, of those that are wanted.
+    /// Sends changed sessions to their listeners, as far as they are `wanted`.
     fn show_sessions(&self, wanted: impl Fn(&SessionListener) -> bool) {
         let keys: BTreeSet<(String, PathBuf)> = {
             let listeners = self.sessions.lock();
@@ -160,10 +160,10 @@ impl Hub {
         };
         for (key, project) in keys {
             let sessions = Sessions::of(&self.settings.layout, &project);
-            // Read under the lock: of two that read at once the one that read first would tell last.
+            // Read under the lock: otherwise, of two concurrent reads, the older result could be sent last.
             let mut listeners = self.sessions.lock();
             let now = sessions.view(&key, self.read.now());
-            // Another program may be writing the file in place: what was shown last stays until it is whole again.
+            // Another program may be writing the file in place; the last view stays until the file is complete again.
             if now.is_none() && sessions.has_damaged() {
                 continue;
             }

@@ -1,7 +1,8 @@
-//! One client of the stream of events.
+//! One client of an event stream.
 //!
-//! Between a feed and a client there is a short queue. Whoever watches files never waits for a client: when its queue is
-//! full, the client is cut off with an event that says so, and comes back with the id of the last event that it got.
+//! Between a feed and a client there is a short queue. A thread that watches files never waits for a client: when its
+//! queue is full, the client is disconnected with an event that says so, and reconnects with the id of the last event
+//! that it received.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -18,15 +19,15 @@ use tokio::sync::mpsc::error::TrySendError;
 use crate::api::Lagging;
 use crate::shown::fit_to_see;
 
-/// How many events may be on their way to one client.
+/// The maximum number of events queued for one client.
 const QUEUE: usize = 1_024;
-/// How many bytes may be on their way to one client, unless a single event is longer.
+/// The maximum number of bytes queued for one client, unless a single event is longer.
 const MOST_BYTES: usize = 4 * 1024 * 1024;
-/// So long a client that is told what it missed may take for the next event.
+/// How long a client that is catching up may stall before it is disconnected.
 const PATIENCE: Duration = Duration::from_secs(20);
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
-/// The end that events are put into.
+/// The sending end of a stream.
 #[derive(Clone, Debug)]
 pub struct Subscriber {
     queue: mpsc::Sender<Bytes>,
@@ -35,7 +36,7 @@ pub struct Subscriber {
     bytes: Arc<AtomicUsize>,
 }
 
-/// The end that a client reads from.
+/// The receiving end of a stream, which a client reads from.
 #[derive(Debug)]
 pub struct Stream {
     queue: mpsc::Receiver<Bytes>,
@@ -45,7 +46,7 @@ pub struct Stream {
     told: bool,
 }
 
-/// The queue has no room.
+/// The queue is full.
 #[derive(Debug, PartialEq, Eq)]
 struct Full;
 
@@ -54,7 +55,7 @@ pub fn stream() -> (Subscriber, Stream) {
     stream_of(QUEUE)
 }
 
-/// Returns both ends of one stream, with room for so many events on their way.
+/// Returns both ends of one stream, with room for this many queued events.
 pub fn stream_of(queue: usize) -> (Subscriber, Stream) {
     let (sender, receiver) = mpsc::channel(queue);
     let lags = Arc::new(AtomicBool::new(false));
@@ -76,14 +77,14 @@ pub fn stream_of(queue: usize) -> (Subscriber, Stream) {
     (subscriber, stream)
 }
 
-/// Returns one event in the form of the stream.
+/// Encodes one server-sent event.
 pub(crate) fn message(name: &str, id: Option<u64>, data: &impl Serialize) -> Bytes {
     message_at(name, id.map(|id| id.to_string()).as_deref(), data)
 }
 
-/// Returns one event in the form of the stream, with an id that may be any text.
+/// Encodes one server-sent event, with an arbitrary text as its id.
 pub(super) fn message_at(name: &str, id: Option<&str>, data: &impl Serialize) -> Bytes {
-    // JSON on one line has no line end in it, so one `data` line is enough.
+    // Compact JSON contains no line breaks, so one `data` line is enough.
     let data = fit_to_see(data);
     match id {
         Some(id) => format!("event: {name}\nid: {id}\ndata: {data}\n\n").into(),
@@ -92,7 +93,7 @@ pub(super) fn message_at(name: &str, id: Option<&str>, data: &impl Serialize) ->
 }
 
 impl Subscriber {
-    /// Puts an event on its way. `false`: the client is gone or too slow, and gets nothing more.
+    /// Queues an event. Returns `false` when the client is gone or too slow, and gets nothing more.
     pub(super) fn offer(&self, event: &Bytes) -> bool {
         let sent = self.put(event);
         if sent == Err(Full) {
@@ -101,13 +102,13 @@ impl Subscriber {
         sent == Ok(true)
     }
 
-    /// The last event: the stream ends behind it, whoever else would tell something on it.
+    /// Queues the last event: the stream ends after it, even if others still send on it.
     pub(super) fn end_with(&self, event: &Bytes) {
         self.over.store(true, Ordering::Release);
         self.offer(event);
     }
 
-    /// Puts an event on its way, and waits for the client where its queue is full. `false`: it is gone, or does not read at all.
+    /// Queues an event, waiting while the queue is full. Returns `false` when the client is gone or stalled.
     pub(super) fn give(&self, event: &Bytes) -> bool {
         let until = Instant::now() + PATIENCE;
         while self.put(event) == Err(Full) {
@@ -119,7 +120,7 @@ impl Subscriber {
         !self.is_gone()
     }
 
-    /// Puts an event into the queue, if it has room. `false`: the client is gone.
+    /// Queues an event if there is room. Returns `false` when the client is gone.
     fn put(&self, event: &Bytes) -> Result<bool, Full> {
         let waiting = self.bytes.fetch_add(event.len(), Ordering::AcqRel);
         let sent = if waiting > 0 && waiting + event.len() > MOST_BYTES {
@@ -135,12 +136,12 @@ impl Subscriber {
         sent
     }
 
-    /// Whether this many more events fit.
+    /// Returns whether this many more events fit.
     pub(super) fn has_room(&self, count: usize) -> bool {
         self.queue.capacity() > count && self.bytes.load(Ordering::Acquire) < MOST_BYTES
     }
 
-    /// Waits until it has read everything; whether it did in time.
+    /// Waits until the client has read everything, and returns whether it did in time.
     pub(super) fn has_read_all(&self) -> bool {
         let until = Instant::now() + PATIENCE;
         while self.bytes.load(Ordering::Acquire) > 0 && !self.is_gone() {
@@ -171,7 +172,7 @@ impl Body for Stream {
                 self.bytes.fetch_sub(bytes.len(), Ordering::AcqRel);
                 Poll::Ready(Some(Ok(Frame::data(bytes))))
             }
-            // One of those who tell it things found it too slow, so there is a gap: the others do not go on either.
+            // One sender found the client too slow, so events are missing: the other senders stop as well.
             _ if self.lags.load(Ordering::Acquire) && !self.told => {
                 self.told = true;
                 let lagging = Lagging {

@@ -1,5 +1,5 @@
-//! One team that somebody looks at, kept current by two threads of its own: one tells what happens, at once, and the
-//! other makes the view of it, which takes longer.
+//! The feed of one viewed team, kept current by two threads: one publishes events immediately, and the other builds the
+//! view, which takes longer.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -18,50 +18,50 @@ use tracing::debug;
 use super::subscriber::{Subscriber, message};
 use crate::api::{Gone, Hello};
 
-/// Ages change without an event; so often is looked without one.
+/// The poll interval, because ages change without an event.
 const TICK: Duration = Duration::from_secs(2);
-/// Views are made at most so often, and never for more than a third of the time: those of a large team take longer.
-/// Events of the journal do not wait for them.
+/// The minimum interval between two views. Building them takes at most a third of the time: those of a large team take
+/// longer. Journal events do not wait for them.
 const BETWEEN_VIEWS: Duration = Duration::from_millis(15);
 const TIMES_ITS_COST: u32 = 2;
-/// A connection that nothing is sent on looks dead to some proxies and browsers.
+/// The keep-alive interval: some proxies and browsers consider a silent connection dead.
 const QUIET: Duration = Duration::from_secs(15);
-/// How long a first view waits for the journal to be read.
+/// How long the first view waits for the journal to be read.
 const FIRST_READ: Duration = Duration::from_millis(100);
-/// Projections of earlier moments that are kept in mind, for going back in time quickly.
+/// The maximum number of projections of earlier moments that are kept, for going back in time quickly.
 const MOST_MARKERS: usize = 24;
 
-/// One team that somebody looks at.
+/// The feed of one viewed team.
 pub struct TeamFeed {
     team: TeamName,
     read: Arc<dyn Read>,
-    /// Taken before `clients` by whoever needs both.
+    /// Lock order: taken before `clients` when both are needed.
     seen: Mutex<FeedState>,
-    /// Never held while something is read or made, so that an event does not wait.
+    /// Never held while reading or building something, so that an event does not wait.
     clients: Mutex<FeedClients>,
     ended: AtomicBool,
-    /// When somebody last asked, in milliseconds since the feed was opened.
+    /// When the feed was last used, in milliseconds since it was opened.
     asked: AtomicU64,
     opened: Instant,
 }
 
-/// What is seen of the team.
+/// The view of the team and its history.
 struct FeedState {
     live: LiveTeam,
     markers: Vec<TeamProjection>,
     every: u64,
 }
 
-/// Who listens.
+/// The subscribed clients.
 struct FeedClients {
-    /// The last event that was sent to subscribers.
+    /// The position of the last event that was sent to subscribers.
     sent: u64,
     subscribers: Vec<Subscriber>,
     spoke: Instant,
 }
 
 impl TeamFeed {
-    /// Looks at a team and goes on looking.
+    /// Opens a team and starts the threads that follow it.
     pub fn open(
         read: Arc<dyn Read>,
         layout: &Layout,
@@ -99,17 +99,17 @@ impl TeamFeed {
         Ok(feed)
     }
 
-    /// Whether it looks no more, because the team is gone or nobody asked for long.
+    /// Returns whether it was closed, because the team is gone or the feed was unused for long.
     pub fn is_closed(&self) -> bool {
         self.ended.load(Ordering::Acquire)
     }
 
-    /// Ends it.
+    /// Closes the feed.
     pub fn close(&self) {
         self.ended.store(true, Ordering::Release);
     }
 
-    /// For how long nobody has asked; nothing while somebody listens.
+    /// Returns for how long the feed has been unused; zero while a client is subscribed.
     pub fn idle(&self) -> Duration {
         if self.listeners() > 0 {
             return Duration::ZERO;
@@ -118,29 +118,29 @@ impl TeamFeed {
         self.opened.elapsed().saturating_sub(asked)
     }
 
-    /// How many clients listen.
+    /// Returns the number of subscribed clients.
     pub fn listeners(&self) -> usize {
         let clients = self.clients();
         let here = clients.subscribers.iter().filter(|one| !one.is_gone());
         here.count()
     }
 
-    /// The team as it is now.
+    /// Returns the current view of the team.
     pub fn view(&self) -> TeamView {
         self.seen_for_answer().live.view().clone()
     }
 
-    /// The team at a past moment, from the journal alone.
+    /// Returns the view of the team at a past moment, from the journal alone.
     pub fn view_at(&self, seq: u64) -> Result<TeamView> {
         Ok(self.projection_at(seq)?.view())
     }
 
-    /// What happened when, up to now.
+    /// Returns the timeline up to now.
     pub fn timeline(&self) -> Timeline {
         self.seen_for_answer().live.projection().timeline()
     }
 
-    /// What the journal tells up to a position.
+    /// Returns the projection of the journal up to a position.
     pub fn projection_at(&self, seq: u64) -> Result<TeamProjection> {
         let nearest = {
             let seen = self.seen_for_answer();
@@ -156,13 +156,13 @@ impl TeamFeed {
         Ok(projection)
     }
 
-    /// What the journal tells now.
+    /// Returns the current projection of the journal.
     pub fn projection(&self) -> TeamProjection {
         self.seen_for_answer().live.projection().clone()
     }
 
-    /// Lets a client listen: first the events after `after`, each once, then the view, then what comes. Returns when the
-    /// client is up to date or gone, so it is called on a thread of its own.
+    /// Subscribes a client: it gets the events after `after`, each once, then the view, then new events. Returns when
+    /// the client is up to date or gone, so it is called on its own thread.
     pub fn subscribe(&self, subscriber: Subscriber, after: Option<u64>) -> Result<()> {
         let hello = Hello {
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -172,20 +172,20 @@ impl TeamFeed {
             return Ok(());
         }
         let mut next = after.map(|after| after.saturating_add(1));
-        // What nobody waits for could cut a client off that has not read what it missed.
+        // Live events do not wait for a client, so they could disconnect one that is still catching up.
         while subscriber.has_read_all() {
             {
-                // No patch can be made until the client has the view that it changes.
+                // No patch may be made until the client has the view that it applies to.
                 let seen = self.seen_for_answer();
                 let view = message("view", None, seen.live.view());
                 let mut clients = self.clients();
-                // Whoever ends the feed says so first, and then tells those who listen.
+                // The feed is marked closed before its clients are notified.
                 if self.is_closed() {
                     subscriber.end_with(&self.gone());
                     return Ok(());
                 }
                 let wanted = next.unwrap_or(clients.sent + 1);
-                // Nothing is missing, so the client can join without a gap and without a double.
+                // Nothing is missing, so the client can join without a gap or a duplicate.
                 if wanted > clients.sent {
                     subscriber.offer(&view);
                     clients.subscribers.push(subscriber);
@@ -203,7 +203,7 @@ impl TeamFeed {
                 }
                 reached = event.seq + 1;
             }
-            // Positions that cannot be read are passed over: waiting for them would be for ever.
+            // Unreadable positions are skipped, because waiting for them would never end.
             next = Some(if reached == from { up_to + 1 } else { reached });
         }
         Ok(())
@@ -223,7 +223,7 @@ impl TeamFeed {
         self.clients.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads a part of a long journal; whether there is more. Whoever asks meanwhile waits only while it is counted in.
+    /// Reads a part of a long journal and returns whether there is more. Other requests wait only while it is applied.
     fn read_on(&self) -> bool {
         let Some((from, count)) = self.seen().live.wanted() else {
             return false;
@@ -246,7 +246,7 @@ impl TeamFeed {
         !seen.live.is_read()
     }
 
-    /// Tells events as they come, before anything is made of them.
+    /// Publishes events as they arrive, before the view is updated.
     fn tell(&self, mut watch: Box<dyn Watch>, happened: &Sender<Vec<Change>>) {
         while !self.is_closed() {
             let changes = match watch.wait(TICK) {
@@ -282,7 +282,7 @@ impl TeamFeed {
         }
     }
 
-    /// Keeps the view current, until the feed is closed.
+    /// Keeps the view current until the feed is closed.
     fn keep_view(&self, changes: &Receiver<Vec<Change>>) {
         let mut gathered: Vec<Change> = Vec::new();
         let mut viewed = Instant::now();
@@ -312,7 +312,7 @@ impl TeamFeed {
         }
     }
 
-    /// Takes changes into the view; `false` when the team is gone.
+    /// Applies changes to the view; returns `false` when the team is gone.
     fn update(&self, changes: &[Change]) -> bool {
         let mut seen = self.seen();
         match seen.live.apply(&*self.read, changes) {
@@ -337,14 +337,14 @@ impl TeamFeed {
         message("gone", None, &gone)
     }
 
-    /// Whether it looks at the team of this registry.
+    /// Returns whether it follows the team of this registry.
     pub fn is_of(&self, config: &TeamConfig) -> bool {
         self.seen().live.is_of(config)
     }
 
-    /// The team that it looked at is gone: tells so, and ends.
+    /// Notifies clients that the team is gone, and closes the feed.
     pub(super) fn is_gone(&self) {
-        // First: whoever hears it and asks again must not be answered from here.
+        // Closed first, so that a client that is notified and asks again does not get this feed.
         self.close();
         let mut clients = self.clients();
         let gone = self.gone();
@@ -376,8 +376,8 @@ impl FeedClients {
 }
 
 impl FeedState {
-    /// Keeps the projection of this moment in mind, if the last one that was kept is far enough back. When there are too many,
-    /// every other one goes.
+    /// Keeps the projection of this moment, if the last kept one is far enough back. When there are too many, every
+    /// other one is dropped.
     fn mark(&mut self) {
         let now = self.live.projection();
         let last = self.markers.last().map_or(0, TeamProjection::seq);

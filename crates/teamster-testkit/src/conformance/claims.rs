@@ -1,4 +1,4 @@
-//! Who gets which task, and what its token is good for.
+//! Which worker gets which task, and what a claim's token allows.
 
 use std::collections::HashSet;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Who waits for whom.
+//! Dependencies between tasks.
 
 use serde_json::json;
 use teamster_journal::EventActor;

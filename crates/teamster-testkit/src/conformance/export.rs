@@ -1,4 +1,4 @@
-//! Taking a team to another store, and making it of what was taken.
+//! Exporting a team, and importing it into another store.
 
 use teamster_journal::EventActor;
 use teamster_store::{Kind, Reader, Recipient, Signal, TeamExport};
@@ -6,7 +6,7 @@ use teamster_types::task::Status;
 
 use super::fixture::{StoreFixture, name, worker};
 
-/// A team with something of everything: tasks in every state, failures, half-read mail, a signal, long texts.
+/// Prepares a team with a bit of everything: tasks in every state, failures, half-read mail, a signal, long texts.
 fn busy(fixture: &StoreFixture) {
     fixture.create_with("first", |new| new.description = "x".repeat(9_500));
     fixture.create("second");
@@ -71,7 +71,7 @@ pub(super) fn an_exported_team_is_imported_as_it_was(fixture: &StoreFixture) {
     let after = fixture.snapshot();
     assert_eq!(after.differences(&before), [""; 0]);
     assert_eq!(export(fixture).to_lines(), lines, "the same again");
-    // What was read stays read, and the next task has a number that nobody had.
+    // Read messages stay read, and the next task gets a number that was never used.
     assert_eq!(fixture.read("worker-1"), ["two", "three"]);
     assert_eq!(fixture.create("fifth").as_str(), "5");
 }
@@ -85,7 +85,7 @@ pub(super) fn a_claim_is_not_carried_and_its_token_is_refused(fixture: &StoreFix
     assert!(!String::from_utf8_lossy(&lines).contains(held.token.reveal()));
     let again = export(fixture).to_lines();
     assert_eq!(again, lines, "the same moment, the same export");
-    // Here the work goes on: whoever holds it still does.
+    // In the exported store the work continues: the holder keeps its claim.
     fixture.renew(&held);
     replace_by(fixture, &taken);
     fixture.refuse_token(held.task.id(), &held.token);

@@ -1,4 +1,4 @@
-//! What a failure costs.
+//! The consequences of failed attempts.
 
 use std::time::Duration;
 
@@ -146,7 +146,7 @@ pub(super) fn an_assigned_task_stays_its_owners_whatever_gives_it_back(fixture: 
     let mine = Some("worker-1".to_owned());
     fixture.fail(&fixture.claim_id("worker-1", &first), "boom");
     assert_eq!(owner(&first), mine, "after a failed attempt");
-    // Another one takes what is for anybody, and gives it back to anybody.
+    // Another worker claims an unassigned task and fails it, which leaves it unassigned.
     let other = fixture.claim("worker-2");
     assert_eq!(other.task.id(), &free);
     fixture.fail(&other, "boom");

@@ -1,4 +1,4 @@
-//! What every test of the suite works with: a store, two processes, a clock, and a look around after every step.
+//! The fixture of every test of the suite: a store, two processes, a clock, and a check of the store after every step.
 
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -29,7 +29,7 @@ pub(super) const MEMBERS: [&str; 3] = ["worker-1", "worker-2", "worker-3"];
 pub struct StoreFixture {
     /// The store, used by a process that lives.
     pub store: Arc<dyn Store>,
-    /// The same store, used by a process that is gone: what is claimed here, a dead process has claimed.
+    /// The same store, used by a process that is gone: claims made here belong to a dead process.
     pub ghost: Arc<dyn Store>,
     /// The store's clock.
     pub clock: Arc<ManualClock>,
@@ -42,7 +42,7 @@ pub struct StoreFixture {
 }
 
 impl StoreFixture {
-    /// Makes the team `fix-ts` in an empty store that a living process and a dead one share.
+    /// Creates the team `fix-ts` in an empty store that a living process and a dead one share.
     pub fn new<B: Backend + 'static>(
         living: B,
         gone: B,
@@ -64,7 +64,7 @@ impl StoreFixture {
         fixture
     }
 
-    /// A last look: everything once more, from the beginning of the journal.
+    /// Checks the store a last time, from the beginning of the journal.
     pub(super) fn end(&self) {
         if self.store.team(&self.team).is_ok() {
             self.seen
@@ -75,18 +75,18 @@ impl StoreFixture {
         }
     }
 
-    /// Moves the clock on.
+    /// Advances the clock.
     pub(super) fn wait(&self, span: Duration) {
         self.clock
             .advance(i64::try_from(span.as_millis()).unwrap_or(i64::MAX));
     }
 
-    /// Moves the clock on by so many seconds.
+    /// Advances the clock by this many seconds.
     pub(super) fn wait_secs(&self, seconds: u64) {
         self.wait(Duration::from_secs(seconds));
     }
 
-    /// Returns what a team of these members is made of.
+    /// Returns the specification of a team with these members.
     pub(super) fn new_team(&self, team: &str, members: &[&str]) -> NewTeam {
         NewTeam {
             name: name(team),
@@ -104,7 +104,7 @@ impl StoreFixture {
         }
     }
 
-    /// Checks a step that must go well, and returns what it gave.
+    /// Checks that a step succeeded, and returns its result.
     pub(super) fn step<T>(&self, what: &str, done: Result<T>) -> T {
         match done {
             Ok(value) => {
@@ -115,7 +115,7 @@ impl StoreFixture {
         }
     }
 
-    /// Tries a step that must be refused and change nothing at all, and returns the error.
+    /// Performs a step that must be refused and change nothing at all, and returns the error.
     pub(super) fn refuse<T: Debug>(
         &self,
         what: &str,
@@ -187,7 +187,7 @@ impl StoreFixture {
             .unwrap_or_else(|| panic!("there is nothing for {who}"))
     }
 
-    /// Claims a certain task; it must be free.
+    /// Claims a specific task; it must be claimable.
     pub(super) fn claim_id(&self, who: &str, id: &TaskId) -> Claimed {
         self.claimed(
             who,
@@ -202,7 +202,7 @@ impl StoreFixture {
             .unwrap_or_else(|| panic!("there is nothing for {who}"))
     }
 
-    /// There must be nothing for this worker, and asking must change nothing.
+    /// Checks that there is no task for this worker, and that asking changes nothing.
     pub(super) fn nothing_for(&self, who: &str) {
         let before = self.snapshot();
         let got = self.claimed(who, self.store.claim(&self.team, &claim_request(who, None)));
@@ -246,7 +246,7 @@ impl StoreFixture {
         )
     }
 
-    /// Everything that a token allows must be refused and change nothing.
+    /// Checks that every operation with this token is refused and changes nothing.
     pub(super) fn refuse_token(&self, id: &TaskId, token: &Token) {
         let team = &self.team;
         self.refuse("renew", Kind::Conflict, |store| {
@@ -263,7 +263,7 @@ impl StoreFixture {
         });
     }
 
-    /// A task as a program that is not ours leaves it behind.
+    /// Rewrites a task as another program would leave it.
     pub(super) fn rewrite_as_foreign(&self, id: &TaskId, change: impl Fn(&mut Object)) {
         let rewritten = self.raw.change(&self.team, "foreign", &mut |tx| {
             let Some(before) = tx.open(id)? else {
@@ -285,7 +285,7 @@ impl StoreFixture {
         self.step("send", self.store.send(&self.team, &outgoing))
     }
 
-    /// Sends to a worker.
+    /// Sends a message to a worker.
     pub(super) fn tell(&self, from: &str, to: &str, content: &str) -> Message {
         let mut sent = self.send(from, Recipient::Worker(to.to_owned()), content);
         assert_eq!(sent.len(), 1, "one recipient gets one message");
@@ -297,12 +297,12 @@ impl StoreFixture {
         self.step("receive", delivery)
     }
 
-    /// Reads as a worker without acknowledging it.
+    /// Reads a worker's messages without acknowledging them.
     pub(super) fn read(&self, who: &str) -> Vec<String> {
         contents(&self.receive(&Reader::Worker(worker(who)), 1_000, false))
     }
 
-    /// Reads and acknowledges as a worker.
+    /// Reads and acknowledges a worker's messages.
     pub(super) fn read_and_ack(&self, who: &str) -> Vec<String> {
         contents(&self.receive(&Reader::Worker(worker(who)), 1_000, true))
     }
@@ -329,7 +329,7 @@ impl StoreFixture {
             .unwrap_or_else(|error| panic!("the journal has no position: {error}"))
     }
 
-    /// Writes a heartbeat of a worker, now, and returns it.
+    /// Writes a current heartbeat of a worker, and returns it.
     pub(super) fn beat(&self, who: &str, set: impl FnOnce(&mut Heartbeat)) -> Heartbeat {
         let mut beat = Heartbeat {
             worker_name: worker(who),
@@ -374,12 +374,12 @@ pub(super) fn worker(text: &str) -> WorkerName {
         .unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
-/// Returns a task's id.
+/// Returns the id of a task.
 pub(super) fn id(number: u64) -> TaskId {
     TaskId::from_number(number)
 }
 
-/// Returns a worker's request for work.
+/// Returns a worker's claim request.
 pub(super) fn claim_request(who: &str, id: Option<&TaskId>) -> ClaimRequest {
     ClaimRequest {
         worker: worker(who),
@@ -399,7 +399,7 @@ pub(super) fn message(from: &str, to: Recipient, content: &str) -> Outgoing {
     }
 }
 
-/// Returns what the messages of a delivery say.
+/// Returns the texts of the messages of a delivery.
 pub(super) fn contents(delivery: &Delivery) -> Vec<String> {
     let messages = delivery.messages.iter();
     messages

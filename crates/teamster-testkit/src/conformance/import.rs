@@ -1,4 +1,4 @@
-//! A plan, made whole or not at all.
+//! Importing a plan, atomically.
 
 use teamster_journal::EventActor;
 use teamster_store::{Kind, PlannedTask};
@@ -23,7 +23,7 @@ fn numbers(ids: &[TaskId]) -> Vec<u128> {
 
 pub(super) fn a_plan_is_made_whole(fixture: &StoreFixture) {
     fixture.create("there before");
-    // A plan may name what comes later in it.
+    // A task of a plan may refer to a later one.
     let plan = [
         planned("deploy", &[2, 1]),
         planned("test", &[2]),

@@ -80,7 +80,7 @@ pub(super) fn a_task_is_taken_early_only_from_who_is_proven_dead(fixture: &Store
     fixture.refuse("requeue", Kind::Conflict, |_| requeue());
     fixture.beat("worker-1", |_| {});
     fixture.refuse("requeue", Kind::Conflict, |_| requeue());
-    // However young its heartbeat is: the process is gone.
+    // The process is gone, so even a recent heartbeat does not help.
     fixture.beat("worker-1", |beat| ghostly(beat, &lost));
     let position = fixture.position();
     let free = fixture.step("requeue", requeue());
@@ -96,7 +96,7 @@ pub(super) fn a_task_is_taken_early_only_from_who_is_proven_dead(fixture: &Store
     fixture.refuse("requeue", Kind::Conflict, |_| requeue());
 }
 
-/// The heartbeat of the process that made this claim.
+/// Makes a heartbeat that of the process that made this claim.
 fn ghostly(beat: &mut Heartbeat, claimed: &Claimed) {
     let Some(claim) = claimed.task.claim() else {
         panic!("a claimed task has a claim");

@@ -1,9 +1,9 @@
-//! The one suite that every back end passes.
+//! The conformance suite that every back end passes.
 //!
-//! A back end brings a [`StoreFixture`]: its store with one fresh team, seen by a process that lives and by one that is
-//! gone, and a clock that only the test moves. Every verb of the fixture checks the store afterwards: the journal alone must
-//! rebuild the same tasks, its positions grow by one, it holds no token, `blocks` mirrors `blockedBy`, and a refused
-//! step has changed nothing at all. So a test only says what happens.
+//! A back end provides a [`StoreFixture`]: its store with one fresh team, seen by a living process and by a dead one,
+//! and a clock that only the test advances. Every method of the fixture checks the store afterwards: the journal alone
+//! must rebuild the same tasks, its positions increase by one, it contains no token, `blocks` mirrors `blockedBy`, and
+//! a refused step has changed nothing at all. A test therefore only states what happens.
 
 #![allow(
     clippy::missing_panics_doc,
@@ -44,7 +44,7 @@ macro_rules! table {
     };
 }
 
-/// A test that is missing here is dead code, and the compiler says so.
+/// A test that is missing from this table is dead code, which the compiler reports.
 const CASES: &[TestCase] = table! {
         tasks {
             a_new_task_is_pending_and_whole,
@@ -185,7 +185,7 @@ pub fn cases() -> &'static [TestCase] {
     CASES
 }
 
-/// Runs every test, each on a fixture of its own, and panics with those that failed.
+/// Runs every test, each on its own fixture, and panics with the names of those that failed.
 pub fn run_all(backend: &str, mut fixture: impl FnMut(&'static str) -> StoreFixture) {
     let mut wrong = Vec::new();
     for (name, case) in cases() {

@@ -1,4 +1,4 @@
-//! What must be true after every step of every test.
+//! The invariants that hold after every step of every test.
 
 use std::collections::HashSet;
 
@@ -9,7 +9,7 @@ use teamster_types::progress::Progress;
 use teamster_types::task::Task;
 use teamster_types::{TaskId, TeamName};
 
-/// What the journal has told so far.
+/// What the journal has contained so far.
 #[derive(Default)]
 pub(super) struct JournalChecker {
     last: u64,
@@ -19,13 +19,13 @@ pub(super) struct JournalChecker {
 }
 
 impl JournalChecker {
-    /// A token was given out; it must never be told.
+    /// Records a token that was given out; it must never appear in the journal.
     pub(super) fn token(&mut self, token: String) {
         assert!(!self.tokens.contains(&token), "a token was given out twice");
         self.tokens.push(token);
     }
 
-    /// Begins the journal again; only tokens are remembered.
+    /// Starts again from the beginning of the journal; only the tokens are kept.
     pub(super) fn forget(&mut self) {
         *self = Self {
             tokens: std::mem::take(&mut self.tokens),
@@ -33,7 +33,7 @@ impl JournalChecker {
         };
     }
 
-    /// Reads on in the journal and compares what it tells with what is there.
+    /// Reads new events of the journal and compares them with the state of the store.
     pub(super) fn look_around(
         &mut self,
         step: &str,
@@ -108,7 +108,7 @@ impl JournalChecker {
     }
 }
 
-/// `blocks` says the same as `blockedBy`, from the other side.
+/// Checks that `blocks` mirrors `blockedBy`.
 fn check_mirrors(step: &str, tasks: &[Task]) {
     let find = |id: &TaskId| tasks.iter().find(|task| task.id() == id);
     for task in tasks {

@@ -1,4 +1,4 @@
-//! Who may pull a task that not everyone can do.
+//! Which workers may claim a task that requires capabilities.
 
 use teamster_store::Kind;
 use teamster_types::TaskId;

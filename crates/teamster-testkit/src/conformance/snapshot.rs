@@ -1,4 +1,4 @@
-//! Everything a store holds about a team, to be compared before and after.
+//! Everything a store holds about a team, for comparisons.
 
 use teamster_journal::Event;
 use teamster_store::{Filed, Result, Signal, Store};
@@ -8,7 +8,7 @@ use teamster_types::heartbeat::Heartbeat;
 use teamster_types::json::Object;
 use teamster_types::task::Task;
 
-/// One moment of a team.
+/// A snapshot of a team.
 #[derive(Debug, PartialEq)]
 pub(super) struct TeamSnapshot {
     config: Object,
@@ -45,7 +45,7 @@ impl TeamSnapshot {
         })
     }
 
-    /// Returns what differs, by name.
+    /// Returns the names of the parts that differ.
     pub(super) fn differences(&self, other: &Self) -> Vec<&'static str> {
         [
             ("the registry", self.config == other.config),

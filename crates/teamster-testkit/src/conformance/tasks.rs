@@ -1,4 +1,4 @@
-//! Making, changing and removing tasks.
+//! Creating, changing and removing tasks.
 
 use serde_json::json;
 use teamster_journal::EventActor;

@@ -1,4 +1,4 @@
-//! Tasks that wait for somebody's words, and changes that are made together.
+//! Tasks that wait for an answer, and changes that are committed together.
 
 use teamster_journal::payload::{
     Addressee, Nothing, ProposedTask, QuestionAnswered, QuestionAsked, QuestionId, QuestionKind,

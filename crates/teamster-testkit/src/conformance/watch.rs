@@ -1,4 +1,4 @@
-//! Changes as they happen.
+//! Watching for changes as they happen.
 
 use std::time::{Duration, Instant};
 
@@ -6,7 +6,7 @@ use teamster_store::{Change, Watch};
 
 use super::fixture::{StoreFixture, worker};
 
-/// Longer than any watcher needs.
+/// The timeout, which is longer than any watcher needs.
 const PATIENCE: Duration = Duration::from_secs(10);
 const GLANCE: Duration = Duration::from_millis(20);
 
@@ -17,7 +17,7 @@ fn open(fixture: &StoreFixture, after: u64) -> Box<dyn Watch> {
         .unwrap_or_else(|error| panic!("watch: {error}"))
 }
 
-/// Positions of events until one is `last`; anything else is left out.
+/// Returns the positions of events up to `last`; other changes are skipped.
 fn events_until(watch: &mut dyn Watch, last: u64) -> Vec<u64> {
     let start = Instant::now();
     let mut seen = Vec::new();

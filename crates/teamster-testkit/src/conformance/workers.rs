@@ -42,7 +42,7 @@ pub(super) fn a_stop_signal_waits_until_it_is_obeyed(fixture: &StoreFixture) {
     let first = worker("worker-1");
     let listener = fixture.store.listen(&fixture.team, &first);
     let mut listener = fixture.step("listen", listener);
-    // Whoever listens hears what is there, at once and each time.
+    // A listener gets the pending signals immediately, and each time it asks.
     let mut signals = || {
         let there = fixture.step("signals", fixture.store.signals(&fixture.team, &first));
         for _ in 0..3 {

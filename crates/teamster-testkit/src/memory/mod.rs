@@ -23,7 +23,7 @@ use teamster_types::{TaskId, TeamName, Time, WorkerName};
 
 use txn::MemTxn;
 
-/// Holds everything about one team.
+/// All data of one team.
 #[derive(Debug)]
 struct MemTeam {
     config: TeamConfig,
@@ -44,10 +44,10 @@ struct MemTeams {
     changed: Condvar,
 }
 
-/// Decides whether a process lives, in place of the machine.
+/// Decides whether a process is alive, in place of the operating system.
 type Lives = dyn Fn(&ProcessId) -> Life + Send + Sync;
 
-/// Keeps teams in memory.
+/// A store that keeps teams in memory.
 pub struct MemStore {
     shared: Arc<MemTeams>,
     clock: Arc<dyn Clock>,
@@ -57,7 +57,7 @@ pub struct MemStore {
 }
 
 impl MemStore {
-    /// Returns an empty store. `lives` tells which processes are alive; `me` is who claims.
+    /// Returns an empty store. `lives` decides which processes are alive; `me` is the process that claims.
     pub fn new(
         clock: Arc<dyn Clock>,
         me: ProcessId,
@@ -72,7 +72,7 @@ impl MemStore {
         }
     }
 
-    /// Returns a store with the same teams that claims in the name of another process.
+    /// Returns a store with the same teams that claims as another process.
     #[must_use]
     pub fn claiming_as(&self, me: ProcessId) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! Reads from memory: at once, by one worker that listens, and by a watcher that waits for changes.
+//! Reads from memory: direct reads, a listener for one worker, and a watcher that waits for changes.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
@@ -187,7 +187,7 @@ impl Read for MemStore {
     }
 }
 
-/// Listens for one worker.
+/// Listens for changes that concern one worker.
 struct MemListener {
     shared: Arc<MemTeams>,
     team: TeamName,
@@ -204,7 +204,7 @@ impl Listen for MemListener {
                 journal: team.events.last().map_or(0, |event| event.seq),
                 tasks: team.tasks.values().map(Task::version).sum(),
                 client_inbox: 0,
-                // Nobody but the store writes here, and everything it writes has an event.
+                // Only the store writes here, and all its writes have an event.
                 mail: 0,
             },
             signals: team.signals_for(&self.worker),
@@ -214,7 +214,7 @@ impl Listen for MemListener {
 }
 
 impl MemTeam {
-    /// Returns the stop signals that wait for a worker.
+    /// Returns the pending stop signals of a worker.
     fn signals_for(&self, worker: &WorkerName) -> Vec<Signal> {
         [false, true]
             .iter()

@@ -1,4 +1,4 @@
-//! One change of one team in memory.
+//! A transaction on one team in memory.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use teamster_types::{TaskId, TeamName, Time, WorkerName};
 
 use super::{MemStore, MemTeam, numbered};
 
-/// A change that is being made: what is put waits here until it ends well.
+/// A transaction in progress: writes are buffered here until it commits.
 pub(super) struct MemTxn<'a> {
     store: &'a MemStore,
     name: &'a TeamName,
@@ -279,7 +279,7 @@ impl Txn for MemTxn<'_> {
     }
 
     fn take_native(&mut self, _name: &str, _for_good: bool) -> Result<Vec<Value>> {
-        // No client of ours or of others writes into memory.
+        // No other program writes to memory, so there is nothing to take.
         Ok(Vec::new())
     }
 

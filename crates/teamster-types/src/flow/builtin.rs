@@ -1,6 +1,6 @@
-//! The flows that teamster comes with, as one table.
+//! The built-in flows, as one table.
 //!
-//! A state is called what its state file calls it: `staged` is `team-state.json`, `party` is `.party/session.json`,
+//! A state has the name that its state file uses: `staged` is `team-state.json`, `party` is `.party/session.json`,
 //! `pdca` is the `pdcaPhase` of `agent-state.json`.
 
 use super::Guard::{Finding, Plan, Tasks, Tickets};
@@ -102,7 +102,7 @@ pub(super) const FLOWS: &[BuiltinFlow] = &[
     },
 ];
 
-/// A flow as it is written above.
+/// A flow in the form of the table above.
 pub(super) struct BuiltinFlow {
     pub(super) name: &'static str,
     initial: &'static str,

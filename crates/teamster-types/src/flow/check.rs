@@ -1,16 +1,16 @@
-//! What can be wrong with a flow that somebody declared.
+//! Validates a declared flow.
 
 use std::collections::BTreeSet;
 
 use super::{ANY, Flow, StateKind};
 
-/// One thing that is wrong with a flow.
+/// A fault in a declared flow.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FlowFault {
-    /// Two states have one name.
+    /// Two states have the same name.
     #[error("state `{0}` is declared twice; give each state its own name")]
     TwiceDeclared(String),
-    /// A state has a name that means something else.
+    /// A state has an empty or reserved name.
     #[error("a state cannot be called `{0}`; choose a name that is not empty and not `{ANY}`")]
     BadName(String),
     /// The flow begins in a state that it does not have.
@@ -25,7 +25,7 @@ pub enum FlowFault {
         from: String,
         /// Where it ends.
         to: String,
-        /// Which name is not declared.
+        /// The name that is not declared.
         unknown: String,
     },
     /// Two edges lead from one state to another.
@@ -36,7 +36,7 @@ pub enum FlowFault {
         /// Where both end.
         to: String,
     },
-    /// A counted edge has nowhere to go when the rounds are used up, or the other way round.
+    /// A counted edge has no state for used-up rounds, or the other way round.
     #[error("the step {from} → {to} needs both `round` and `beyond`, or neither")]
     HalfCounted {
         /// Where the edge begins.
@@ -44,7 +44,7 @@ pub enum FlowFault {
         /// Where it ends.
         to: String,
     },
-    /// An edge leaves a state that is over.
+    /// An edge leaves a final state.
     #[error("the step {from} → {to} leaves a final state; make `{from}` active or remove the step")]
     LeavesFinal {
         /// The final state.
@@ -52,13 +52,13 @@ pub enum FlowFault {
         /// Where the edge ends.
         to: String,
     },
-    /// No sequence of steps leads there.
+    /// A state cannot be reached.
     #[error("no step leads to `{0}`; add one or remove the state")]
     Unreachable(String),
     /// A state that is not final cannot be left.
     #[error("`{0}` is not final, and no step leaves it; add a step or make it final")]
     DeadEnd(String),
-    /// The flow can never be over.
+    /// The flow has no final state.
     #[error("the flow has no final state; add one with kind `final`")]
     NoFinal,
 }
@@ -83,7 +83,7 @@ pub(super) fn faults(flow: &Flow) -> Vec<FlowFault> {
         faults.push(FlowFault::NoFinal);
     }
     if !names.contains(flow.initial.as_str()) {
-        // From nowhere nothing can be reached: to say so of every state would hide the one thing to mend.
+        // Without an initial state no state can be reached: reporting all of them would hide the one thing to fix.
         faults.push(FlowFault::UnknownInitial(flow.initial.clone()));
         return faults;
     }

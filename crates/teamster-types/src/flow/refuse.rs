@@ -1,10 +1,10 @@
-//! Why a step is refused, said so that the reader knows what to do next.
+//! Why a step is refused, in words that tell the reader what to do next.
 
 use std::fmt;
 
 use super::{Flow, StateKind};
 
-/// Names what is still missing before a step may be taken.
+/// A condition that is not met yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unmet {
     /// There is no plan.
@@ -19,9 +19,9 @@ pub enum Unmet {
         /// The ids of these tickets.
         open: Vec<String>,
     },
-    /// Tasks are still to be done.
+    /// Some tasks are not settled.
     Tasks {
-        /// How many.
+        /// The number of these tasks.
         open: u32,
     },
 }
@@ -55,7 +55,7 @@ impl Unmet {
     }
 }
 
-/// Tells why a step is refused. Nothing has changed.
+/// The reason a step is refused. Nothing has changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StepError {
     /// The flow has no such state.
@@ -66,12 +66,12 @@ pub enum StepError {
     Unknown {
         /// The flow.
         flow: String,
-        /// The name that it does not have.
+        /// The unknown name.
         state: String,
-        /// The names that it has.
+        /// The names of its states.
         legal: Vec<String>,
     },
-    /// The state is over.
+    /// The current state is final.
     #[error("{from} is final in the {flow} flow: no step leaves it; begin a new run")]
     Final {
         /// The flow.
@@ -87,31 +87,31 @@ pub enum StepError {
     Illegal {
         /// The flow.
         flow: String,
-        /// The state that was to be left.
+        /// The current state.
         from: String,
-        /// The state that was asked for.
+        /// The requested state.
         to: String,
-        /// The states that can be asked for.
+        /// The states that can be requested.
         legal: Vec<String>,
     },
-    /// The step exists, and something is still missing.
+    /// The step exists, but a condition is not met.
     #[error("{from} → {to} must wait: {}", said(unmet))]
     Guarded {
         /// The flow.
         flow: String,
-        /// The state that was to be left.
+        /// The current state.
         from: String,
-        /// The state that was asked for.
+        /// The requested state.
         to: String,
         /// What is missing.
         unmet: Vec<Unmet>,
-        /// The states that can be asked for, guards aside.
+        /// The states that can be requested, guards aside.
         legal: Vec<String>,
     },
 }
 
 impl StepError {
-    /// Returns the states that could have been asked for.
+    /// Returns the states that could be requested instead.
     pub fn legal(&self) -> &[String] {
         match self {
             Self::Unknown { legal, .. }
@@ -121,7 +121,7 @@ impl StepError {
         }
     }
 
-    /// Returns what to do: how to add what is missing for the step, and which other steps there are.
+    /// Returns a hint: how to meet the conditions, and which other steps there are.
     pub fn hint(&self) -> String {
         let Self::Guarded {
             to, unmet, legal, ..

@@ -1,4 +1,4 @@
-//! The engine's stages, and what each of the three state files calls them.
+//! The engine's stages, and their names in each of the three state files.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,21 +8,21 @@ use serde::{Deserialize, Serialize};
 use Outcome::{Cancelled, Complete, Failed, Rejected, RolledBack};
 use Stage::{Approval, End, Execute, Fix, Plan, Requirements, Revise, Verify};
 
-/// Names where a run is.
+/// The stage of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "&'static str")]
 pub enum Stage {
-    /// Turning the sentence into tasks.
+    /// Turning the request into tasks.
     Plan,
-    /// Asking what is really wanted; only when the request is ambiguous, or when asked for.
+    /// Clarifying the request; only when it is ambiguous or when the user asks for it.
     Requirements,
     /// Working on the tasks.
     Execute,
     /// Running the checks on the merged work.
     Verify,
-    /// Working on what the checks found.
+    /// Fixing what the checks found.
     Fix,
-    /// Working on what a person asked for at the gate.
+    /// Making the revision that a person asked for at the gate.
     Revise,
     /// Waiting for a person at the gate.
     Approval,
@@ -33,11 +33,11 @@ pub enum Stage {
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
-    /// Approved and landed.
+    /// Approved, and merged into the user's branch.
     Complete,
     /// Rejected at the gate; the work is kept on its branch.
     Rejected,
-    /// Rejected at the gate, and the work taken back.
+    /// Rejected at the gate, and the work was rolled back.
     RolledBack,
     /// Given up.
     Failed,
@@ -45,12 +45,12 @@ pub enum Outcome {
     Cancelled,
 }
 
-/// One line of the table: our word for a stage, and what the three state files call it.
+/// One row of the table: teamster's name for a stage, and its names in the three state files.
 struct StageNames {
     stage: Stage,
     word: &'static str,
     staged: &'static str,
-    /// The states are passed through in this order; the last one stays.
+    /// The states are passed through in this order, and the run stays in the last one.
     party: &'static [&'static str],
     pdca: &'static str,
 }
@@ -93,22 +93,23 @@ impl Stage {
         VIEWS.iter().map(|row| row.stage)
     }
 
-    /// Our own word for it, as the journal writes it.
+    /// Returns teamster's name for it, as the journal writes it.
     pub fn as_str(self) -> &'static str {
         self.row().word
     }
 
-    /// Returns what `team-state.json` calls it.
+    /// Returns its name in `team-state.json`.
     pub fn staged(self) -> &'static str {
         self.row().staged
     }
 
-    /// Returns what `session.json` calls it: the states that are passed through in this order, the last of which stays.
+    /// Returns its names in `session.json`: the states are passed through in this order, and the run stays in the last
+    /// one.
     pub fn party(self) -> &'static [&'static str] {
         self.row().party
     }
 
-    /// Returns what `pdcaPhase` in `agent-state.json` calls it.
+    /// Returns its name in `pdcaPhase` of `agent-state.json`.
     pub fn pdca(self) -> &'static str {
         self.row().pdca
     }
@@ -223,7 +224,7 @@ mod tests {
         assert!("end".parse::<Stage>().is_err());
     }
 
-    /// The views of a run follow their own flows, a state that is already there being no step.
+    /// Every state file follows its own flow during a run; staying in a state is not a step.
     #[test]
     fn a_run_of_the_engine_is_legal_in_every_view() {
         let ends = [

@@ -12,7 +12,7 @@ fn party() -> Flow {
     Flow::builtin("party").unwrap()
 }
 
-/// Every guard met, no round used.
+/// Returns facts that meet every guard, with no round used.
 fn all_met() -> Facts {
     Facts {
         findings: ["analyzing", "planning", "executing", "reviewing"]
@@ -23,7 +23,7 @@ fn all_met() -> Facts {
     }
 }
 
-/// No guard met.
+/// Returns facts that meet no guard.
 fn none_met() -> Facts {
     Facts {
         open_tickets: vec!["TICKET-002".to_owned(), "TICKET-003".to_owned()],
@@ -32,7 +32,7 @@ fn none_met() -> Facts {
     }
 }
 
-/// What the specification says, written down a second time: `from: to to? ...`, where `?` marks a guarded step.
+/// The specification, written down independently: `from: to to? ...`, where `?` marks a guarded step.
 const STAGED: &str = "
 team-plan: team-prd team-exec? cancelled
 team-prd: team-exec? cancelled

@@ -1,11 +1,11 @@
-//! `Authorization` headers, as they are sent, as curl is given them, and as JSON holds them.
+//! `Authorization` headers, as sent, as passed to curl, and as JSON holds them.
 
 use std::ops::Range;
 
 use super::scan::Stretch;
 use super::values::{is_opaque, is_ordinary, is_reference};
 
-/// Limits how much of a header is looked at before it is taken for a secret, in bytes.
+/// The maximum length of a header that is examined before it is taken for a secret, in bytes.
 const LOOK: usize = 256;
 
 #[rustfmt::skip]
@@ -34,9 +34,9 @@ pub(super) fn find(stretch: &Stretch<'_>, name: Range<usize>) -> Option<Range<us
     };
     let look = end_within(LOOK);
     let value = stretch.beginning(start..look, LOOK);
-    // `authorization = …` may as well be a line of code.
+    // `authorization = …` may also be a line of code.
     let is_code = sign == b'=' && quote.is_none() && !names_scheme(value);
-    // `"Authorization", "Cookie"` may as well be a list.
+    // `"Authorization", "Cookie"` may also be a list.
     let is_list = sign == b',' && !names_scheme(value);
     if stretch.is_walled(look)
         || is_list
@@ -55,7 +55,7 @@ pub(super) fn is_name(name: &str) -> bool {
     let Some(at) = name.len().checked_sub(word.len()) else {
         return false;
     };
-    // Compared as bytes: in a name of other characters `at` may be inside one.
+    // Compared as bytes, because `at` may be inside a multi-byte character.
     let (before, ending) = name.as_bytes().split_at(at);
     ending.eq_ignore_ascii_case(word.as_bytes())
         && before.last().is_none_or(|byte| {
@@ -98,7 +98,7 @@ fn is_harmless(word: &str) -> bool {
 
 /// Returns the end of a header that is not in quotes of its own: the line's end, or the quotes around name and value.
 ///
-/// `Digest username="…", response="…"` has quotes of its own, each behind an equals sign.
+/// `Digest username="…", response="…"` has quotes of its own, each after an equals sign.
 fn line_end(stretch: &Stretch<'_>, start: usize, most: usize) -> usize {
     let mut at = start;
     let (mut before, mut inside) = (b' ', false);
@@ -110,7 +110,7 @@ fn line_end(stretch: &Stretch<'_>, start: usize, most: usize) -> usize {
             Some(b'\\') => match stretch.at(at + 1) {
                 Some(b'n' | b'r' | b'u') => return at,
                 Some(b'"' | b'\'' | b'\\') if !inside && before != b'=' => return at,
-                // The backslash belongs to what follows it, so what came before still counts.
+                // The backslash belongs to the next character, so the previous one still counts.
                 _ => {
                     at += 1;
                     continue;

@@ -2,7 +2,7 @@
 
 use super::scan::Stretch;
 
-/// Limits the length of a private key, in bytes: an end that is further away belongs to something else.
+/// The maximum length of a private key, in bytes: an end marker further away belongs to something else.
 const LONGEST: usize = 32 * 1024;
 const RULE: &str = "-----";
 
@@ -19,7 +19,7 @@ pub(super) fn find(stretch: &Stretch<'_>, at: usize) -> Option<usize> {
     Some(closed_end(stretch, body).unwrap_or_else(|| torn_end(stretch, body)))
 }
 
-/// Returns the end of the rule that closes a marker, whose label begins at `label`.
+/// Returns the end of the dashes that close a marker, whose label begins at `label`.
 fn marker_end(stretch: &Stretch<'_>, label: usize) -> Option<usize> {
     let rule = stretch.while_at(label, 64, |byte| {
         byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b' '
@@ -27,8 +27,7 @@ fn marker_end(stretch: &Stretch<'_>, label: usize) -> Option<usize> {
     stretch.has(rule, RULE).then_some(rule + RULE.len())
 }
 
-/// Returns the end of a block that is there as a whole. The search stops at the next beginning, where it would start
-/// again.
+/// Returns the end of a complete block. The search stops at the next begin marker, where it would start again.
 fn closed_end(stretch: &Stretch<'_>, body: usize) -> Option<usize> {
     let mut at = body;
     while at - body < LONGEST {
@@ -45,9 +44,9 @@ fn closed_end(stretch: &Stretch<'_>, body: usize) -> Option<usize> {
     None
 }
 
-/// Returns the end of a block that was cut off: behind the last line that can be part of a key.
+/// Returns the end of a truncated block: after the last line that can be part of a key.
 ///
-/// Lines may be ended by a line feed or by the two characters `\n`, and be numbered, quoted or marked as a diff does.
+/// Lines may end with a line feed or with the two characters `\n`, and may be numbered, quoted or marked as in a diff.
 fn torn_end(stretch: &Stretch<'_>, body: usize) -> usize {
     let mut end = body;
     let mut at = body;
@@ -58,7 +57,7 @@ fn torn_end(stretch: &Stretch<'_>, body: usize) -> usize {
         if let Some(attribute) = attribute_end(stretch, start) {
             at = attribute;
         } else if length > 0 {
-            // A short line is the last one, unless the key was made up for a test.
+            // A short line is the last one, unless it is a made-up key in a test.
             let is_likely = length >= 16 || end == body || stretch.at(at).is_none();
             if !is_likely || !is_line_end(stretch, at) {
                 break;
@@ -69,14 +68,14 @@ fn torn_end(stretch: &Stretch<'_>, body: usize) -> usize {
     end
 }
 
-/// Returns whether what stands there can stand behind a line of a key, whole or cut off.
+/// Returns whether the text at `at` can follow a line of a key, complete or truncated.
 fn is_line_end(stretch: &Stretch<'_>, at: usize) -> bool {
     if next_line(stretch, at).is_some() || stretch.has(at, "...") || stretch.has(at, "…") {
         return true;
     }
     match stretch.at(at) {
         None | Some(b'\\') => true,
-        // Closing and not opening: `NAME=` looks like a line of a key, too.
+        // Only a closing quote counts: `NAME=` looks like a line of a key, too.
         Some(b'"' | b'\'' | b'`') => matches!(
             stretch.at(at + 1),
             None | Some(..=b' ' | b',' | b';' | b':' | b')' | b']' | b'}' | b'\\')
@@ -85,7 +84,7 @@ fn is_line_end(stretch: &Stretch<'_>, at: usize) -> bool {
     }
 }
 
-/// Returns the beginning of the next line, if the rest of this one is only what closes a line.
+/// Returns the beginning of the next line, if nothing but closing characters is left on this one.
 fn next_line(stretch: &Stretch<'_>, from: usize) -> Option<usize> {
     let at = stretch.while_at(from, 8, |byte| {
         matches!(byte, b' ' | b'\t' | b'"' | b'\'' | b',' | b'+')
@@ -107,7 +106,7 @@ fn attribute_end(stretch: &Stretch<'_>, start: usize) -> Option<usize> {
     })
 }
 
-/// Steps over what stands before a line in a listing, a diff or source code: `  12→`, `+`, `> `, `"`.
+/// Skips the prefix of a line in a listing, a diff or source code: `  12→`, `+`, `> `, `"`.
 fn skip_listing(stretch: &Stretch<'_>, line: usize) -> usize {
     let is_mark = |byte| {
         matches!(

@@ -1,4 +1,4 @@
-//! Secrets in a text that comes line by line.
+//! Redacts text that arrives line by line.
 
 use std::borrow::Cow;
 
@@ -24,7 +24,7 @@ impl LineRedactor {
     }
 }
 
-/// Returns whether a private key begins on this line and goes on after it.
+/// Returns whether a private key begins on this line and continues after it.
 fn begins_key(line: &str) -> bool {
     line.rfind("-----BEGIN ")
         .is_some_and(|at| line[at..].contains("PRIVATE KEY") && !line[at..].contains("-----END "))
@@ -35,7 +35,7 @@ fn is_key(line: &str) -> bool {
     let is_attribute = ["Proc-Type:", "DEK-Info:", "Version:", "Comment:"]
         .iter()
         .any(|name| line.trim_start().starts_with(name));
-    // The one place that knows how a key looks decides.
+    // The parser of key blocks decides what looks like a key.
     let block = format!("-----BEGIN PRIVATE KEY-----\n{line}");
     is_attribute || line.trim().is_empty() || redact(&block).trim_end() == MASK
 }

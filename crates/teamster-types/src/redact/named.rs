@@ -6,16 +6,16 @@ use super::scan::{Quote, Stretch};
 use super::values::{Hint, Placement, looks_secret};
 use super::{MASK, header};
 
-/// Limits how much of a name and of a value is looked at, in bytes.
+/// The maximum length of a name and of a value that is examined, in bytes.
 const LOOK: usize = 128;
 
-/// The bytes that no value without quotes has in it.
+/// The bytes that do not occur in an unquoted value.
 const STOPS: &[u8] = b"\"'`\\&|<>({[;\x7f";
 
 /// The bytes that end a value unless more of it follows.
 const MARKS: &[u8] = b",.:)]}";
 
-/// Endings of a word that names a secret for sure.
+/// Word endings that certainly name a secret.
 const SECRETS: [&str; 6] = [
     "password",
     "passwd",
@@ -25,7 +25,7 @@ const SECRETS: [&str; 6] = [
     "pwd",
 ];
 
-/// Words that make a `key` one that opens something.
+/// Words that make a `key` an access key.
 #[rustfmt::skip]
 const OPENING: [&str; 26] = [
     "api", "access", "account", "admin", "app", "auth", "bot", "client", "deploy", "encryption", "host", "jwt",
@@ -40,7 +40,7 @@ const ASIDE: [&str; 13] = [
     "value",
 ];
 
-/// Last words of a name whose value is about a secret and not the secret itself.
+/// Last words of a name whose value describes a secret but is not one.
 #[rustfmt::skip]
 const ABOUT: [&str; 48] = [
     "alg", "algorithm", "at", "bits", "budget", "bytes", "class", "count", "dir", "encoding", "encryption",
@@ -49,13 +49,13 @@ const ABOUT: [&str; 48] = [
     "provider", "ref", "size", "status", "store", "ttl", "type", "uri", "url", "usage", "version",
 ];
 
-/// Returns the value behind a name, if the name is one of a secret and the value looks like one.
+/// Returns the value of a name, if the name suggests a secret and the value looks like one.
 pub(super) fn find(stretch: &Stretch<'_>, name: Range<usize>) -> Option<Range<usize>> {
     let value = FoundValue::behind(stretch, name.clone())?;
     let hint = hint(stretch.text(name.start.max(name.end.saturating_sub(LOOK))..name.end))?;
     let look = value.end(stretch, LOOK);
     let shown = stretch.beginning(value.start..look, LOOK);
-    // What stands before a bracket is called or indexed, and no secret.
+    // An expression before a bracket is called or indexed, and is not a secret.
     let is_code = value.quote.is_none() && matches!(stretch.at(look), Some(b'(' | b'['));
     if stretch.is_walled(look) || is_code || !looks_secret(shown, hint, value.how) {
         return None;
@@ -72,7 +72,7 @@ pub(super) fn find(stretch: &Stretch<'_>, name: Range<usize>) -> Option<Range<us
 
 /// Returns whether the JSON string under this key is a secret because of the key.
 pub(super) fn names_secret(key: &str, value: &str) -> bool {
-    // What holds a mask has been looked at already.
+    // A value with a mask has already been examined.
     if value.contains(MASK) {
         return false;
     }
@@ -82,7 +82,7 @@ pub(super) fn names_secret(key: &str, value: &str) -> bool {
     hint(key).is_some_and(|hint| looks_secret(value, hint, Placement::Quoted))
 }
 
-/// A value and how it stands behind its name.
+/// A value and how it follows its name.
 struct FoundValue {
     start: usize,
     quote: Option<Quote>,
@@ -90,8 +90,7 @@ struct FoundValue {
 }
 
 impl FoundValue {
-    /// Returns the value behind a name in `NAME=value`, `name: value`, `"name": "value"`, `--name value` or `Bearer
-    /// value`.
+    /// Returns the value of a name in `NAME=value`, `name: value`, `"name": "value"`, `--name value` or `Bearer value`.
     fn behind(stretch: &Stretch<'_>, name: Range<usize>) -> Option<Self> {
         let closing = stretch.quote(name.end);
         let mut sign = closing.map_or(name.end, |quote| quote.end);
@@ -135,7 +134,7 @@ impl FoundValue {
     }
 }
 
-/// Returns whether a name takes its value behind a blank, as a flag and `Bearer` do.
+/// Returns whether a name is followed by a blank and its value, as a flag and `Bearer` are.
 fn stands_before_blank(stretch: &Stretch<'_>, name: Range<usize>) -> bool {
     stretch.has(name.start, "--") || stretch.text(name).eq_ignore_ascii_case("bearer")
 }
@@ -145,7 +144,7 @@ fn bare_end(stretch: &Stretch<'_>, start: usize, most: usize) -> usize {
     let mut at = start;
     while at - start < most {
         let Some(byte) = stretch.at(at) else { break };
-        // Punctuation inside a value belongs to it, punctuation behind it does not.
+        // Punctuation inside a value belongs to it, punctuation after it does not.
         let is_last = || match stretch.at(at + 1) {
             Some(next) => next <= b' ' || STOPS.contains(&next) || MARKS.contains(&next),
             None => !stretch.is_walled(at + 1),
@@ -158,7 +157,7 @@ fn bare_end(stretch: &Stretch<'_>, start: usize, most: usize) -> usize {
     at
 }
 
-/// Returns how surely a value with this name is a secret, if at all.
+/// Returns how strongly this name suggests a secret, if at all.
 fn hint(name: &str) -> Option<Hint> {
     if !may_name_secret(name) {
         return None;
@@ -191,7 +190,8 @@ fn hint(name: &str) -> Option<Hint> {
     hints.into_iter().flatten().max()
 }
 
-/// Returns whether a name has anything in it that a name of a secret has. Most have not, and are not taken apart.
+/// Returns whether a name contains any part that names of secrets have. Most names do not, and need not be split into
+/// words.
 fn may_name_secret(name: &str) -> bool {
     let parts = [
         "pass", "pwd", "secret", "cred", "token", "key", "auth", "bearer",
@@ -224,7 +224,7 @@ fn word_hint(word: &str, before: Option<&str>, is_constant: bool) -> Option<Hint
     }
 }
 
-/// Returns whether a word is `key` written together with the word before it, as in `apikey`.
+/// Returns whether a word is `key` joined with the word before it, as in `apikey`.
 fn is_joined(word: &str, opening: &str) -> bool {
     word.strip_suffix("key") == Some(opening)
 }

@@ -4,12 +4,12 @@ use std::ops::Range;
 
 use super::{MASK, header, key_block, named, shapes};
 
-/// Returns where the secrets of a text are, in order, without overlap.
+/// Returns the ranges of the secrets in a text, in order and without overlap.
 pub(super) fn secrets(text: &str) -> Vec<Range<usize>> {
     between_walls(text, Stretch::secrets)
 }
 
-/// Returns where the secrets of a text are that are told by their own shape: tokens and private keys.
+/// Returns the ranges of the secrets that are recognized by their own shape: tokens and private keys.
 pub(super) fn keys(text: &str) -> Vec<Range<usize>> {
     between_walls(text, Stretch::keys)
 }
@@ -33,7 +33,7 @@ fn between_walls<'a>(
     found
 }
 
-/// Text between two walls: nothing looks out of it.
+/// The text between two walls (masks or the ends of the text): rules never look beyond it.
 ///
 /// Rules read single bytes with [`Stretch::at`], so that a test can count how often they do.
 pub(super) struct Stretch<'a> {
@@ -58,13 +58,13 @@ impl<'a> Stretch<'a> {
         }
     }
 
-    /// Returns how often a byte was read so far.
+    /// Returns how many bytes were read so far.
     #[cfg(test)]
     pub(super) fn reads(&self) -> usize {
         self.reads.get()
     }
 
-    /// Returns the byte there, unless the stretch is over.
+    /// Returns the byte at `at`, or `None` after the end of the stretch.
     pub(super) fn at(&self, at: usize) -> Option<u8> {
         #[cfg(test)]
         self.reads.set(self.reads.get() + 1);
@@ -81,7 +81,7 @@ impl<'a> Stretch<'a> {
         &self.text[range]
     }
 
-    /// Returns the first `most` bytes of a range, or a little less so as not to break a character.
+    /// Returns the first `most` bytes of a range, or slightly fewer so as not to split a character.
     pub(super) fn beginning(&self, range: Range<usize>, most: usize) -> &'a str {
         let mut end = range.end.min(range.start + most);
         while !self.text.is_char_boundary(end) {
@@ -90,12 +90,13 @@ impl<'a> Stretch<'a> {
         &self.text[range.start..end]
     }
 
-    /// Returns whether what ends there leans against a `[redacted]`, and so was looked at when that was made.
+    /// Returns whether the text that ends at `end` is adjacent to a `[redacted]`, and so was examined when that was
+    /// inserted.
     pub(super) fn is_walled(&self, end: usize) -> bool {
         self.walled && end == self.text.len()
     }
 
-    /// Returns where the bytes from `from` on stop being of one kind, looking at most `most` bytes far.
+    /// Returns the end of the run of bytes of one kind that begins at `from`, examining at most `most` bytes.
     pub(super) fn while_at(&self, from: usize, most: usize, of_kind: impl Fn(u8) -> bool) -> usize {
         let mut at = from;
         while at - from < most && self.at(at).is_some_and(&of_kind) {
@@ -112,16 +113,16 @@ impl<'a> Stretch<'a> {
         self.walk(Self::key_at)
     }
 
-    /// Goes over the text once and returns what `find` tells from what stands at a place, in a word that begins at another.
+    /// Scans the text once and returns what `find` recognizes at each place, given the beginning of the word around it.
     fn walk(&self, find: fn(&Self, usize, u8, usize) -> Option<Range<usize>>) -> Vec<Range<usize>> {
         let mut found = Vec::new();
         let mut at = 0;
-        // Where the word around `at` begins. Nothing looks further back, and a secret that was found ends a word.
+        // Where the word around `at` begins. No rule looks further back, and a secret ends a word.
         let mut word = 0;
         while let Some(byte) = self.at(at) {
             let is_letter = |byte: u8| byte.is_ascii_alphanumeric();
             if at > word && is_letter(byte) && self.at(at - 1).is_some_and(is_letter) {
-                // Nothing is told inside a run of letters, and most text is that: on to its last one.
+                // No rule applies inside a run of letters, which most text consists of: skip to its last letter.
                 at = self.while_at(at, usize::MAX, is_letter) - 1;
             }
             if let Some(end) = self.skip_escape(at) {
@@ -139,7 +140,7 @@ impl<'a> Stretch<'a> {
         found
     }
 
-    /// Returns the secret that can be told from what stands at `at`, in a word that begins at `word`.
+    /// Returns the secret that is recognized at `at`, in a word that begins at `word`.
     fn secret_at(&self, at: usize, byte: u8, word: usize) -> Option<Range<usize>> {
         if byte == b':' && at > word {
             return self.url_credentials(at);
@@ -174,7 +175,7 @@ impl<'a> Stretch<'a> {
         None
     }
 
-    /// `user:password` in `scheme://user:password@host`, the colon of the scheme being at `colon`.
+    /// Returns the range of `user:password` in `scheme://user:password@host`; the colon of the scheme is at `colon`.
     fn url_credentials(&self, colon: usize) -> Option<Range<usize>> {
         let start = ["://", ":\\/\\/"]
             .iter()
@@ -195,9 +196,9 @@ impl<'a> Stretch<'a> {
         (telling && !secret.is_empty()).then_some(secret)
     }
 
-    /// Returns the end of an escape that stands for something between words: `\n` as JSON writes it, `%3D`, a colour.
+    /// Returns the end of an escape sequence that separates words: `\n` as JSON writes it, `%3D`, a color.
     ///
-    /// Without it the `n` of `\nghp_…` would be taken for the beginning of the word.
+    /// Otherwise the `n` of `\nghp_…` would be taken for the beginning of the word.
     fn skip_escape(&self, at: usize) -> Option<usize> {
         let is_hex = |byte: u8| byte.is_ascii_hexdigit();
         let hex = |from, digits| {
@@ -218,7 +219,7 @@ impl<'a> Stretch<'a> {
         }
     }
 
-    /// Returns the end of an escape that is written as `\u001b`, with the `[31m` behind it, or of another one alone.
+    /// Returns the end of an escape written as `\u001b`, including the `[31m` after it, or of any other escape.
     fn skip_written_colour(&self, at: usize, end: usize) -> usize {
         let is_escape =
             ["\\u001b", "\\u001B", "\\x1b", "\\x1B", "\\e", "\\033"].contains(&self.text(at..end));
@@ -226,7 +227,7 @@ impl<'a> Stretch<'a> {
         colour.unwrap_or(end)
     }
 
-    /// Returns the end of `[31m` behind the escape character at `escape`.
+    /// Returns the end of `[31m` after the escape character at `escape`.
     fn skip_colour(&self, escape: usize) -> Option<usize> {
         if self.at(escape + 1)? != b'[' {
             return None;
@@ -235,7 +236,7 @@ impl<'a> Stretch<'a> {
         matches!(self.at(end)?, b'@'..=b'~').then_some(end + 1)
     }
 
-    /// Steps over spaces, tabs and colours.
+    /// Skips spaces, tabs and colors.
     pub(super) fn skip_blank(&self, from: usize) -> usize {
         let mut at = from;
         loop {
@@ -250,7 +251,7 @@ impl<'a> Stretch<'a> {
         }
     }
 
-    /// A quotation mark there, with the backslashes that escape it: the mark, how many, and what follows.
+    /// Returns the quotation mark at `from`, with the number of backslashes that escape it.
     pub(super) fn quote(&self, from: usize) -> Option<Quote> {
         let at = self.while_at(from, 8, |byte| byte == b'\\');
         let mark = self
@@ -264,17 +265,17 @@ impl<'a> Stretch<'a> {
     }
 }
 
-/// A quotation mark, maybe one inside a string that is quoted itself.
+/// A quotation mark, possibly inside a string that is itself quoted.
 #[derive(Clone, Copy)]
 pub(super) struct Quote {
     mark: u8,
     depth: usize,
-    /// Behind the mark.
+    /// The offset after the mark.
     pub(super) end: usize,
 }
 
 impl Quote {
-    /// Returns where the text ends that this mark opens: at its counterpart, or else at what ends the text around it.
+    /// Returns the end of the text that this mark opens: at its counterpart, or else where the enclosing text ends.
     pub(super) fn close(self, stretch: &Stretch<'_>, most: usize) -> usize {
         let mut backslashes = 0;
         let mut other = None;
@@ -306,7 +307,7 @@ impl Quote {
         at
     }
 
-    /// Returns whether a mark behind so many backslashes is the counterpart of this one.
+    /// Returns whether a mark after this many backslashes is the counterpart of this one.
     fn is_closed_behind(self, backslashes: usize) -> bool {
         if self.depth == 0 {
             backslashes.is_multiple_of(2)
@@ -316,7 +317,7 @@ impl Quote {
     }
 }
 
-/// Returns whether the mark there ends a string of JSON, and so also what was opened inside it.
+/// Returns whether the mark at `mark` ends a JSON string, and so everything that was opened inside it.
 fn ends_json(stretch: &Stretch<'_>, mark: usize) -> bool {
     match stretch.at(mark + 1) {
         Some(next) => matches!(next, b',' | b'}' | b']' | b':'),

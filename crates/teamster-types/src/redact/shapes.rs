@@ -1,14 +1,14 @@
-//! Tokens that can be told by their shape alone.
+//! Tokens that are recognized by their shape alone.
 
 use super::scan::{Stretch, is_word};
 use super::values::is_mixed;
 use Body::{Capitals, Dotted, Letters, Path, Word};
 use Proof::{Length, Mark, Stretched};
 
-/// Limits how much of a token is looked at before it is taken for one, in bytes.
+/// The maximum length of a token that is examined before it is accepted, in bytes.
 const LOOK: usize = 64;
 
-/// Names what a token is made of behind its prefix.
+/// The characters of a token after its prefix.
 #[derive(Clone, Copy)]
 enum Body {
     /// Letters and digits.
@@ -23,10 +23,10 @@ enum Body {
     Path,
 }
 
-/// Names what sets a token apart from a word that begins like it.
+/// What distinguishes a token from a word that begins like it.
 #[derive(Clone, Copy)]
 enum Proof {
-    /// That it is long enough.
+    /// Its length alone.
     Length,
     /// A digit or a capital.
     Mark,
@@ -50,7 +50,7 @@ const fn shape(prefix: &'static str, body: Body, least: usize, proof: Proof) -> 
     }
 }
 
-/// The first that fits decides, so a longer prefix stands before a shorter one.
+/// The known shapes. The first match decides, so a longer prefix comes before a shorter one.
 #[rustfmt::skip]
 const SHAPES: &[TokenShape] = &[
     // OpenAI, Anthropic, OpenRouter, and the many that imitate them
@@ -150,7 +150,8 @@ const SHAPES: &[TokenShape] = &[
     shape("dckr_oat_",                 Word,     16, Mark),
 ];
 
-/// For every first byte of a prefix the second ones, as bits by their last five. Most words begin like none of them.
+/// For every first byte of a prefix, the possible second bytes, as a bit set of their low five bits. Most words match
+/// none.
 const BEGINNINGS: [u32; 256] = {
     let mut beginnings = [0; 256];
     let mut at = 0;
@@ -162,8 +163,7 @@ const BEGINNINGS: [u32; 256] = {
     beginnings
 };
 
-/// Returns the end of the token that begins at `at`, if one does; `whole_word` when nothing of the word stands before
-/// it.
+/// Returns the end of the token that begins at `at`, if there is one; `whole_word` when it begins its word.
 pub(super) fn find(stretch: &Stretch<'_>, at: usize, whole_word: bool) -> Option<usize> {
     let (first, second) = (stretch.at(at)?, stretch.at(at + 1)?);
     let is_likely = BEGINNINGS[usize::from(first)] & 1 << (second & 31) != 0;
@@ -175,7 +175,7 @@ pub(super) fn find(stretch: &Stretch<'_>, at: usize, whole_word: bool) -> Option
             .find_map(|shape| shape.find(stretch, at + shape.prefix.len()))
     });
     known.flatten().or_else(|| {
-        // Looking for these goes over the whole word, which is done once for each word.
+        // These searches scan the whole word, so they run once per word.
         (whole_word.then(|| find_web_token(stretch, at)).flatten())
             .or_else(|| whole_word.then(|| find_crate_token(stretch, at)).flatten())
     })
@@ -198,7 +198,7 @@ impl TokenShape {
             return None;
         }
         let end = stretch.while_at(look, usize::MAX, |byte| self.body.takes(byte));
-        // A full stop or slash behind the token belongs to the sentence.
+        // A full stop or slash after the token belongs to the sentence.
         let token = stretch.text(body..end).trim_end_matches(['.', '/']);
         Some(body + token.len())
     }
@@ -216,13 +216,13 @@ impl Body {
     }
 }
 
-/// A JSON Web Token, `eyJ….eyJ….…`, whole or cut somewhere behind its first point.
+/// Returns the end of a JSON Web Token, `eyJ….eyJ….…`, complete or truncated after its first dot.
 fn find_web_token(stretch: &Stretch<'_>, at: usize) -> Option<usize> {
     if !stretch.has(at, "eyJ") {
         return None;
     }
     let mut end = stretch.while_at(at, usize::MAX, is_word);
-    // An encrypted one may have an empty part behind the first point.
+    // An encrypted token may have an empty part after the first dot.
     let payload = if stretch.has(end, "..") {
         end + 2
     } else {
@@ -244,7 +244,7 @@ fn find_web_token(stretch: &Stretch<'_>, at: usize) -> Option<usize> {
     Some(end)
 }
 
-/// A crates.io token: `cio` and 32 letters and digits.
+/// Returns the end of a crates.io token: `cio` and 32 letters and digits.
 fn find_crate_token(stretch: &Stretch<'_>, at: usize) -> Option<usize> {
     if !stretch.has(at, "cio") {
         return None;

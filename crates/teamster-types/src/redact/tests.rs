@@ -4,7 +4,7 @@ use serde_json::json;
 use super::scan::Stretch;
 use super::*;
 
-/// Put together from two parts, so that no scanner of repositories takes this file for a leak.
+/// Returns a token assembled from two parts, so that no secret scanner mistakes this file for a leak.
 pub(super) fn token(prefix: &str, body: &str) -> String {
     format!("{prefix}{body}")
 }
@@ -109,7 +109,7 @@ fn json_values_are_redacted_by_key_and_by_shape() {
     assert_eq!(value, expected);
 }
 
-/// What a hostile or unlucky text could be made of, over and over.
+/// Fragments that a hostile or unlucky text could repeat.
 #[rustfmt::skip]
 const UNITS: [&str; 40] = [
     "a", "-", "_", "\\", "\"", "'", " ", ":", "=", "@", "[", "\u{1b}[", "\u{1b}", "%4", "sk-", "ghp_", "ghp_ghp-",
@@ -138,7 +138,7 @@ fn the_work_grows_with_the_text_and_no_faster() {
     }
 }
 
-/// Pieces that rules begin, end and are confused with.
+/// Fragments at which rules begin and end, and that resemble them.
 #[rustfmt::skip]
 const PIECES: [&str; 82] = [
     "Authorization", ": ", ":", "=", " = ", "Bearer ", "Basic", "password", "PASSWORD", "API_KEY", "token", "key",
@@ -157,7 +157,7 @@ fn any_text() -> impl Strategy<Value = String> {
     prop::collection::vec(piece, 0..14).prop_map(|pieces| pieces.concat())
 }
 
-/// Whether `shown` is `text` with some parts replaced by masks, everything else byte for byte in its place.
+/// Returns whether `shown` is `text` with some parts replaced by masks and everything else unchanged.
 fn is_masked(text: &str, shown: &str) -> bool {
     let mut rest = text;
     let mut pieces = shown.split(MASK);

@@ -1,28 +1,28 @@
-//! Whether a value looks like a secret, or like what people and programs write where no secret is.
+//! Decides whether a value looks like a secret, or like what people and programs write where there is none.
 
-/// Tells how surely a name says that its value is a secret.
+/// How strongly a name suggests that its value is a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Hint {
-    /// It may be one: `key`, `tokens`.
+    /// It may be a secret: `key`, `tokens`.
     Faint,
-    /// It is likely: `api_key`, `token`.
+    /// It is likely a secret: `api_key`, `token`.
     Fair,
-    /// It is said outright: `password`, `client_secret`.
+    /// It is certainly a secret: `password`, `client_secret`.
     Strong,
 }
 
-/// Tells how a value stands behind its name.
+/// How a value follows its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Placement {
-    /// Directly behind the sign, as in `NAME=value`.
+    /// Directly after the sign, as in `NAME=value`.
     Tight,
-    /// `name: value`, `name = value`, `--name value`: it may as well be a sentence or code.
+    /// After a blank, as in `name: value`, `name = value` or `--name value`, which may also be prose or code.
     Loose,
-    /// `name = "value"`.
+    /// In quotes, as in `name = "value"`.
     Quoted,
 }
 
-/// The words that are written where a secret would be and are none; a text of less than six characters is none either.
+/// Words that are written in place of a secret. A text of less than six characters is not a secret either.
 #[rustfmt::skip]
 const ORDINARY: [&str; 33] = [
     "boolean", "default", "disabled", "enabled", "expired", "hidden", "include", "incorrect", "interactive",
@@ -35,7 +35,7 @@ const ORDINARY: [&str; 33] = [
 pub(super) fn looks_secret(value: &str, hint: Hint, how: Placement) -> bool {
     let value = value.trim();
     if value.contains(char::is_whitespace) {
-        // A sentence, unless one of its words cannot be part of one.
+        // Prose, unless one of its words cannot be a word.
         let least = if hint == Hint::Strong { 8 } else { 12 };
         return hint > Hint::Faint
             && value
@@ -87,7 +87,7 @@ pub(super) fn is_opaque(text: &str) -> bool {
     parts(text).any(|part| part.len() >= 16 && is_mixed(part))
 }
 
-/// Returns whether a value stands for a secret that is somewhere else: `$TOKEN`, `${{ secrets.X }}`, `<token>`,
+/// Returns whether a value refers to a secret that is stored elsewhere: `$TOKEN`, `${{ secrets.X }}`, `<token>`,
 /// `%TOKEN%`.
 pub(super) fn is_reference(value: &str) -> bool {
     let mut chars = value.chars();
@@ -119,7 +119,7 @@ pub(super) fn is_ordinary(word: &str) -> bool {
             .any(|ordinary| word.eq_ignore_ascii_case(ordinary))
 }
 
-/// Returns whether a value is a path or a URL. A URL's credentials are looked for on their own.
+/// Returns whether a value is a path or a URL. Credentials in a URL are found separately.
 fn is_place(value: &str) -> bool {
     let is_rooted = ["/", "./", "../", "~"]
         .iter()
@@ -133,7 +133,7 @@ fn is_place(value: &str) -> bool {
         && value.rsplit_once('.').is_some_and(|(_, ending)| {
             (1..=5).contains(&ending.len()) && ending.bytes().all(|byte| byte.is_ascii_lowercase())
         });
-    // One in 64 secret keys of AWS begins with a slash.
+    // One in 64 AWS secret keys begins with a slash.
     let is_cloud_key = value.len() == 40
         && !value.contains(['.', '-', '_'])
         && is_mixed(value)
@@ -141,20 +141,20 @@ fn is_place(value: &str) -> bool {
     value.contains("://") || (is_rooted || is_drive || has_ending) && !is_cloud_key
 }
 
-/// Returns whether somebody has already made the value unreadable.
+/// Returns whether the value is already masked.
 fn is_blotted(value: &str) -> bool {
     value
         .chars()
         .all(|c| matches!(c, '*' | 'x' | 'X' | '.' | '•' | '…' | '-' | '_' | '#' | '?'))
 }
 
-/// Returns whether a value is found through others in code: `self.secret`, `config.db2.password`, `crate::Token`.
+/// Returns whether a value is a path in code: `self.secret`, `config.db2.password`, `crate::Token`.
 fn is_path_in_code(value: &str) -> bool {
     let is_path = |divider| value.contains(divider) && value.split(divider).all(is_name);
     is_path(".") || is_path("::")
 }
 
-/// Returns whether a value is a name in code; one with many digits is none that a person gave.
+/// Returns whether a value is an identifier in code; one with many digits was not written by a person.
 fn is_name(value: &str) -> bool {
     value.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && value

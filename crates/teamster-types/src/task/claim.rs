@@ -1,11 +1,11 @@
-//! Who holds a task, and how that is proven.
+//! The claim on a task, and its proof.
 
 use serde::{Deserialize, Serialize};
 
 use crate::process::ProcessId;
 use crate::{Time, WorkerName};
 
-/// The secret that proves a claim. Whoever holds it may finish the task, as long as nobody took it over.
+/// The secret that proves a claim. Its holder may finish the task until the claim is taken over.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Token(String);
@@ -28,21 +28,21 @@ impl std::fmt::Debug for Token {
     }
 }
 
-/// Tells who holds a task, and until when.
+/// The claim on a task: its worker, its token and its lease.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Claim {
     /// The worker that claimed it.
     pub worker: WorkerName,
-    /// The same name under the key that it has in locks and heartbeats. Older versions wrote none.
+    /// The same name under the key that locks and heartbeats use. Older versions did not write it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     worker_name: Option<WorkerName>,
-    /// The proof. Never shown, never journalled.
+    /// The secret token. Never shown, never journalled.
     pub token: Token,
-    /// Tells this claim from any other, and proves nothing. Older versions wrote none.
+    /// Identifies this claim without proving it. Older versions did not write it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     nonce: Option<String>,
-    /// When others may take it over, if the worker is dead by then.
+    /// When the lease expires: another worker may then take the task over if this one is dead.
     pub leased_until: Time,
     /// The pid of the process that claimed it.
     pub pid: u32,

@@ -1,7 +1,7 @@
-//! What a task carries in its `metadata`: the keys that Claude Code and we share, and our own under `metadata.teamster`.
+//! The `metadata` of a task: the keys that teamster shares with Claude Code, and its own under `metadata.teamster`.
 //!
-//! This is the one place that knows the keys. The object stays the one that was read, so a key that a foreign program or a
-//! later version has added keeps its value and its place; a value of the wrong type counts as not told.
+//! This is the only place that knows the keys. Unknown keys, added by a foreign program or a later version, keep their
+//! value and their place; a value of the wrong type counts as absent.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -92,18 +92,18 @@ impl OwnKey {
     }
 }
 
-/// Whether the work of a task is where others begin.
+/// The merge state of a task's work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MergeMark {
-    /// The work has to be merged before others can build on it.
+    /// The work must be merged before other tasks can build on it.
     Pending,
     /// The work is merged.
     Merged,
-    /// The task was completed without a change, so that there is nothing of it to merge.
+    /// The task was completed without a change, so there is nothing to merge.
     NoChange,
-    /// The work is one of several results, of which one will be chosen.
+    /// The work is one of several candidate results, of which one will be chosen.
     Candidate,
-    /// Another result was chosen. The work is kept, and not merged.
+    /// Another result was chosen. The work is kept but not merged.
     NotChosen,
 }
 
@@ -137,20 +137,20 @@ impl MergeMark {
     }
 }
 
-/// The conflict that a task is to resolve.
+/// The conflict that a task must resolve.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TaskConflict {
-    /// The commit that did not fit what was merged.
+    /// The commit that conflicts with the merged work.
     #[serde(deserialize_with = "json::or_default")]
     pub commit: String,
     /// The files that both sides changed.
     #[serde(deserialize_with = "json::or_default")]
     pub files: Vec<String>,
-    /// How many conflicts of the same work there have been, with this one.
+    /// The number of conflicts of the same work so far, including this one.
     #[serde(deserialize_with = "json::or_default")]
     pub times: u64,
-    /// Why an earlier task that was to resolve it did not.
+    /// Why an earlier task did not resolve it.
     #[serde(
         deserialize_with = "json::or_default",
         skip_serializing_if = "Option::is_none"
@@ -158,62 +158,62 @@ pub struct TaskConflict {
     pub failed_before: Option<String>,
 }
 
-/// The failed check that a task is to mend.
+/// The failed check that a task must fix.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskFix {
     /// The round of fixing, counted from 1.
     pub round: u32,
-    /// How many revisions a person had asked for before.
+    /// The number of revisions that were requested before.
     pub revision: u32,
     /// The command that failed.
     pub command: String,
-    /// The code that the command exited with.
+    /// The exit code of the command.
     pub exit_code: Option<i32>,
     /// The commit that it failed on.
     pub commit: String,
-    /// Whether it failed before the work began, and to make it pass is what the work is for.
+    /// Whether the command failed before the work began, so that making it pass is the purpose of the work.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_target: bool,
 }
 
-/// The finding of a review that a task is to settle.
+/// The finding of a review that a task must resolve.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskReview {
     /// The round of fixing, counted from 1.
     pub round: u32,
-    /// How many revisions a person had asked for before.
+    /// The number of revisions that were requested before.
     pub revision: u32,
     /// The commit that was reviewed.
     pub commit: String,
-    /// The place of the finding among those of the review that need a fix, counted from 1.
+    /// The number of the finding among those that need a fix, counted from 1.
     pub number: usize,
-    /// The places of the findings among all of the review, counted from 1, where a leader made the task of them.
+    /// The numbers of the findings in the whole review, counted from 1, if the lead combined them into the task.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub findings: Vec<usize>,
 }
 
-/// What a run notes about a task that it makes.
+/// What a run records about a task that it creates.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TaskNotes {
-    /// Sentences that have to hold when the task is done.
+    /// The acceptance criteria of the task.
     pub accept: Vec<String>,
-    /// The failed check that the task is to mend.
+    /// The failed check that the task must fix.
     pub fix: Option<TaskFix>,
-    /// The finding of a review that the task is to settle.
+    /// The finding of a review that the task must resolve.
     pub review: Option<TaskReview>,
     /// The gate at which a person asked for this revision.
     pub revision: Option<String>,
-    /// The commit of the user's branch that the task is to bring in.
+    /// The commit of the user's branch that the task must merge in.
     pub update: Option<String>,
-    /// Whether the work has to be merged before others can build on it.
+    /// Whether the work must be merged before other tasks can build on it.
     pub is_to_be_merged: bool,
-    /// Whether the work is one of several results, of which one will be chosen.
+    /// Whether the work is one of several candidate results, of which one will be chosen.
     pub is_candidate: bool,
-    /// The task whose conflict this one is to resolve.
+    /// The task whose conflict this one must resolve.
     pub resolves: Option<TaskId>,
-    /// The conflict that it is to resolve.
+    /// The conflict that it must resolve.
     pub conflict: Option<TaskConflict>,
 }
 
@@ -243,20 +243,21 @@ impl TaskNotes {
     }
 }
 
-/// What a worker left behind when it completed a task. Whoever completes a task by hand may say anything instead.
+/// The result that a worker reports when it completes a task. A task that is completed by hand may have any other
+/// value.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TaskResult {
     /// What was done, in the worker's words.
     #[serde(deserialize_with = "json::or_default")]
     pub summary: Option<String>,
-    /// What whoever builds on the work must know, in the worker's words.
+    /// What later tasks that build on the work must know, in the worker's words.
     #[serde(deserialize_with = "json::or_default")]
     pub handover: Option<String>,
     /// What was left open, in the worker's words.
     #[serde(deserialize_with = "json::texts")]
     pub problems: Vec<String>,
-    /// Whether the worker said itself that the task is done, in the block that closes its last message.
+    /// Whether the worker itself reported the task as done, in the block that closes its last message.
     #[serde(deserialize_with = "json::or_default")]
     pub reported_done: bool,
     /// The commit that the work ended with, or `None` when nothing was changed.
@@ -265,24 +266,24 @@ pub struct TaskResult {
     /// The commit that the work began at.
     #[serde(deserialize_with = "json::or_default")]
     pub base: Option<String>,
-    /// The reference that keeps the work.
+    /// The git reference that keeps the work.
     #[serde(rename = "ref", deserialize_with = "json::or_default")]
     pub kept_as: Option<String>,
-    /// The files that were changed, the first of many.
+    /// The changed files; if there are many, only the first ones.
     #[serde(deserialize_with = "json::texts")]
     pub files: Vec<String>,
-    /// How many files were changed.
+    /// The number of changed files.
     #[serde(deserialize_with = "json::or_default")]
     pub file_count: usize,
     /// The changed files that the task had not reserved.
     #[serde(deserialize_with = "json::texts")]
     pub outside_reservation: Vec<String>,
-    /// Whether a person has to look at the work.
+    /// Whether a person must review the work.
     #[serde(rename = "review", deserialize_with = "json::or_default")]
     pub needs_review: bool,
 }
 
-/// Returns the `metadata` of a fresh task.
+/// Returns the `metadata` of a new task.
 pub(super) fn fresh(new: &super::NewTask, now: Time) -> Value {
     let mut ours = Object::new();
     let mut put = |key: OwnKey, value: Value| ours.insert(key.name().to_owned(), value);
@@ -313,7 +314,7 @@ pub(super) fn fresh(new: &super::NewTask, now: Time) -> Value {
     Value::Object(metadata)
 }
 
-/// Takes the proof of a claim out of the object of a task.
+/// Removes the claim's token from the object of a task.
 pub(super) fn hide_token(task: &mut Object) {
     if let Some(Value::Object(claim)) = task
         .get_mut(METADATA)
@@ -347,60 +348,61 @@ impl Task {
         self.shared(SharedKey::Error).and_then(Value::as_str)
     }
 
-    /// Returns whether its work is where others begin, or `None` when nothing is noted about that.
+    /// Returns the merge state of its work, or `None` when none is recorded.
     pub fn merge_mark(&self) -> Option<MergeMark> {
         MergeMark::read(self.own(OwnKey::Merged)?)
     }
 
-    /// Returns whether its work has to be merged before others can build on it, and is not yet.
+    /// Returns whether its work must still be merged before other tasks can build on it.
     pub fn is_unmerged(&self) -> bool {
         self.merge_mark() == Some(MergeMark::Pending)
     }
 
-    /// Returns whether its work is said to be where others begin.
+    /// Returns whether its work is recorded as merged.
     pub fn is_merged(&self) -> bool {
         self.merge_mark() == Some(MergeMark::Merged)
     }
 
-    /// Returns whether it was completed without a change, so that there is nothing of it to merge.
+    /// Returns whether it was completed without a change, so that there is nothing to merge.
     pub fn is_unchanged(&self) -> bool {
         self.merge_mark() == Some(MergeMark::NoChange)
     }
 
-    /// Returns the commit that merged its work, if it took one.
+    /// Returns the merge commit of its work, if there was one.
     pub fn merge_commit(&self) -> Option<&str> {
         self.own_text(OwnKey::MergeCommit)
     }
 
-    /// Returns how often it was written by us.
+    /// Returns how often teamster has written it.
     pub fn version(&self) -> u64 {
         self.own(OwnKey::Version)
             .and_then(Value::as_u64)
             .unwrap_or(0)
     }
 
-    /// Returns how often it was claimed. Grows with each claim, so that an old holder can be told from the present one.
+    /// Returns its fencing number, the count of its claims, by which an old holder is distinguished from the current
+    /// one.
     pub fn fence(&self) -> u64 {
         self.own(OwnKey::Fence).and_then(Value::as_u64).unwrap_or(0)
     }
 
-    /// Returns the present claim, or the one it was completed under.
+    /// Returns the current claim, or the one it was completed under.
     pub fn claim(&self) -> Option<Claim> {
         Claim::deserialize(self.own(OwnKey::Claim)?).ok()
     }
 
-    /// Returns the worker that the task was assigned to before that worker claimed it. Whoever gives the task back leaves it
-    /// to this one.
+    /// Returns the worker that the task was assigned to before that worker claimed it. When the task is released, it is
+    /// assigned to this worker again.
     pub fn assigned_to(&self) -> Option<&str> {
         self.own_text(OwnKey::AssignedTo)
     }
 
-    /// Returns what the plan that it came from calls it.
+    /// Returns its label in the plan that it came from.
     pub fn label(&self) -> Option<&str> {
         self.own_text(OwnKey::Label)
     }
 
-    /// Returns what its worker must be able to do.
+    /// Returns the capabilities that its worker must have.
     pub fn capabilities(&self) -> Vec<String> {
         self.own_texts(OwnKey::Capabilities)
     }
@@ -410,22 +412,22 @@ impl Task {
         self.own_texts(OwnKey::Paths)
     }
 
-    /// Returns the commands that prove it done.
+    /// Returns the commands that verify that it is done.
     pub fn verify(&self) -> Vec<String> {
         self.own_texts(OwnKey::Verify)
     }
 
-    /// Returns the sentences that have to hold when it is done.
+    /// Returns its acceptance criteria.
     pub fn accept(&self) -> Vec<String> {
         self.own_texts(OwnKey::Accept)
     }
 
-    /// Returns when it was made.
+    /// Returns when it was created.
     pub fn created_at(&self) -> Option<Time> {
         self.own_time(OwnKey::CreatedAt)
     }
 
-    /// Returns until when nobody may claim it, after it has failed.
+    /// Returns the end of its retry delay after a failure.
     pub fn not_before(&self) -> Option<Time> {
         self.own_time(OwnKey::NotBefore)
     }
@@ -435,12 +437,12 @@ impl Task {
         self.own_time(OwnKey::CompletedAt)
     }
 
-    /// Returns what it was completed with, as it was given.
+    /// Returns the value it was completed with, unchanged.
     pub fn raw_result(&self) -> Option<&Value> {
         self.own(OwnKey::Result)
     }
 
-    /// Returns what its worker left behind, or `None` when it was completed with nothing or with something else.
+    /// Returns the worker's result, or `None` when it was completed without one or with another value.
     pub fn result(&self) -> Option<TaskResult> {
         TaskResult::deserialize(self.own(OwnKey::Result)?).ok()
     }
@@ -453,7 +455,7 @@ impl Task {
         Block::deserialize(self.own(OwnKey::Blocked)?).ok()
     }
 
-    /// Returns what was answered when it was blocked, the oldest answer first.
+    /// Returns the answers to its questions, the oldest first.
     pub fn block_answers(&self) -> Vec<BlockAnswer> {
         let list = self.own(OwnKey::Answers).and_then(Value::as_array);
         list.into_iter()
@@ -467,22 +469,22 @@ impl Task {
         self.own(OwnKey::Result)?.get("commit")?.as_str()
     }
 
-    /// Returns the task whose conflict this one is to resolve.
+    /// Returns the task whose conflict this one must resolve.
     pub fn resolves(&self) -> Option<TaskId> {
         self.own_text(OwnKey::Resolves)?.parse().ok()
     }
 
-    /// Returns the conflict that it is to resolve.
+    /// Returns the conflict that it must resolve.
     pub fn conflict(&self) -> Option<TaskConflict> {
         TaskConflict::deserialize(self.own(OwnKey::Conflict)?).ok()
     }
 
-    /// Returns the failed check that it is to mend.
+    /// Returns the failed check that it must fix.
     pub fn fix(&self) -> Option<TaskFix> {
         TaskFix::deserialize(self.own(OwnKey::Fix)?).ok()
     }
 
-    /// Returns the finding of a review that it is to settle.
+    /// Returns the finding of a review that it must resolve.
     pub fn review(&self) -> Option<TaskReview> {
         TaskReview::deserialize(self.own(OwnKey::Review)?).ok()
     }
@@ -492,7 +494,7 @@ impl Task {
         self.own_text(OwnKey::Revision)
     }
 
-    /// Returns the commit of the user's branch that it is to bring in.
+    /// Returns the commit of the user's branch that it must merge in.
     pub fn update(&self) -> Option<&str> {
         self.own_text(OwnKey::Update)
     }
@@ -518,7 +520,7 @@ impl Task {
     }
 }
 
-/// Writing, for the transitions.
+/// Setters for the transitions.
 impl Task {
     pub(crate) fn set_permanently_failed(&mut self, is_failed: bool) {
         self.set_shared(SharedKey::PermanentlyFailed, Some(json!(is_failed)));
@@ -532,25 +534,25 @@ impl Task {
         self.set_shared(SharedKey::Error, error.map(|error| json!(error)));
     }
 
-    /// Notes whether the work is where others begin, and the commit that merged it.
+    /// Records the merge state and the merge commit.
     pub(crate) fn set_merge_mark(&mut self, mark: MergeMark, commit: Option<&str>) {
         self.set_own(OwnKey::Merged, Some(mark.value()));
         self.set_own(OwnKey::MergeCommit, commit.map(|commit| json!(commit)));
     }
 
-    /// Notes that it was written by us once more.
+    /// Increments the count of teamster's writes.
     pub(crate) fn count_version(&mut self) {
         self.set_own(OwnKey::Version, Some(json!(self.version() + 1)));
     }
 
-    /// Counts a claim and notes it; the pause after a failure is over.
+    /// Counts and records a claim; the retry delay ends.
     pub(crate) fn set_new_claim(&mut self, claim: &Claim) {
         self.set_own(OwnKey::Fence, Some(json!(self.fence() + 1)));
         self.set_own(OwnKey::Claim, Some(json!(claim)));
         self.set_own(OwnKey::NotBefore, None);
     }
 
-    /// Notes a new lease of the present claim; keys that a later version may have added stay.
+    /// Records the renewed lease of the current claim; keys of later versions are preserved.
     pub(crate) fn set_lease(&mut self, claim: &Claim) {
         let claim = match self.own(OwnKey::Claim) {
             Some(Value::Object(old)) => {
@@ -616,7 +618,7 @@ impl Task {
     }
 }
 
-/// Changes the object under a key, which is made where there is none.
+/// Changes the object under a key, which is created if it is missing.
 fn change_object(object: &mut Object, key: &str, change: impl FnOnce(&mut Object)) {
     let value = object.entry(key).or_insert(Value::Null);
     if !value.is_object() {

@@ -1,4 +1,4 @@
-//! A task whose worker cannot go on without somebody's words: it waits for an answer, and nobody can claim it meanwhile.
+//! A blocked task: its worker needs an answer, and the task cannot be claimed until it gets one.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +7,7 @@ use crate::task::{Status, Task, Token};
 use crate::text::clip;
 use crate::{Time, WorkerName};
 
-/// The most answers that a task keeps. The oldest ones go first.
+/// The maximum number of answers that a task keeps. The oldest ones are dropped first.
 const MOST_ANSWERS: usize = 20;
 /// The longest reason or answer that a task keeps, in characters.
 pub const WORDS_LIMIT: usize = 4_000;
@@ -15,28 +15,28 @@ pub const WORDS_LIMIT: usize = 4_000;
 /// Why a task waits for an answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Block {
-    /// What its worker needs to know or to have, in its own words.
+    /// What the worker needs to know or to have, in its own words.
     pub reason: String,
     /// The worker that could not go on.
     pub by: WorkerName,
-    /// When it said so.
+    /// When the task was blocked.
     pub at: Time,
 }
 
-/// What somebody answered to the worker of a blocked task.
+/// The answer to the worker of a blocked task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlockAnswer {
-    /// What the worker had said.
+    /// The worker's reason.
     pub reason: String,
-    /// What was answered.
+    /// The answer.
     pub answer: String,
-    /// Who answered.
+    /// The name of the answerer.
     pub by: String,
     /// When the answer came.
     pub at: Time,
 }
 
-/// Puts a claimed task back because its worker cannot go on without an answer. The attempt counts as none.
+/// Puts a claimed task back because its worker needs an answer. No attempt is counted.
 pub fn block(task: &mut Task, token: &Token, reason: &str, now: Time) -> Result<Block, Refusal> {
     let reason = reason.trim();
     if reason.is_empty() {
@@ -56,7 +56,7 @@ pub fn block(task: &mut Task, token: &Token, reason: &str, now: Time) -> Result<
     Ok(block)
 }
 
-/// Lets a blocked task go on, with what was answered. The next attempt is told.
+/// Unblocks a task with an answer, which the next attempt gets.
 pub fn answer_block(task: &mut Task, by: &str, answer: &str, now: Time) -> Result<(), Refusal> {
     let answer = answer.trim();
     if answer.is_empty() {

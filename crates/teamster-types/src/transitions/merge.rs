@@ -1,11 +1,12 @@
-//! What can still happen to a task that nobody works on: its work is merged, or it is given up.
+//! Transitions of a task that is not in progress: its work is merged, or it is given up.
 
 use super::{Refusal, ended_attempt, written};
 use crate::Time;
 use crate::failure::{ATTEMPTS, Failure};
 use crate::task::{MergeMark, Status, Task};
 
-/// Notes that the work of a completed task is merged, by this commit if it took one. Noting it twice changes nothing.
+/// Records that the work of a completed task is merged, by this commit if there was one. Recording it twice changes
+/// nothing.
 pub fn merged(task: &mut Task, commit: Option<&str>) -> Result<bool, Refusal> {
     if !task.is_done() {
         return Err(Refusal::IllegalStep {
@@ -22,8 +23,8 @@ pub fn merged(task: &mut Task, commit: Option<&str>) -> Result<bool, Refusal> {
     Ok(true)
 }
 
-/// Notes that a completed task changed nothing: there is nothing of it to merge, and nobody waits for that. Noting it
-/// twice changes nothing.
+/// Records that a completed task changed nothing: there is nothing to merge, and no task waits for a merge. Recording
+/// it twice changes nothing.
 pub fn unchanged(task: &mut Task) -> Result<bool, Refusal> {
     if !task.is_done() {
         return Err(Refusal::IllegalStep {
@@ -40,7 +41,7 @@ pub fn unchanged(task: &mut Task) -> Result<bool, Refusal> {
     Ok(true)
 }
 
-/// Notes whether one of several results was chosen: the one that was is merged next, the others are kept.
+/// Records whether one of several candidate results was chosen: the chosen one is merged next, the others are kept.
 pub fn choose(task: &mut Task, is_chosen: bool) -> Result<(), Refusal> {
     let may_be = task.status() == Status::Completed && !(is_chosen && task.is_failed());
     if !may_be || task.merge_mark() != Some(MergeMark::Candidate) {
@@ -63,8 +64,8 @@ pub fn choose(task: &mut Task, is_chosen: bool) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Takes back that the work of a task is merged: whatever was noted, it is not where others begin. A task whose merge is
-/// still to come stays as it is.
+/// Revokes the record that the work of a task is merged, or that it needs no merge: the merge is pending again. Other
+/// tasks stay as they are.
 pub fn merge_lost(task: &mut Task) -> bool {
     if !matches!(
         task.merge_mark(),
@@ -77,8 +78,8 @@ pub fn merge_lost(task: &mut Task) -> bool {
     true
 }
 
-/// Ends a task for good although it could be tried again, or was done in vain: what it waits for will not come, or its
-/// work does not fit. Refused while somebody works on it.
+/// Marks a task as failed for good although it could be retried or was completed: a task it waits for will not be done,
+/// or its work cannot be merged. Refused while it is in progress.
 pub fn give_up(
     task: &mut Task,
     before: Option<&Failure>,

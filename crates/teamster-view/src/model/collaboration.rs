@@ -1,4 +1,4 @@
-//! What agents say to each other and to the person: the leader's turns, reviews, findings, and which result was chosen.
+//! The communication between agents and with the person: the leader's turns, reviews, findings, and the chosen result.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -13,20 +13,20 @@ use teamster_journal::{
 use teamster_types::phrase::{PhraseKey, Wording};
 use teamster_types::{TaskId, Time};
 
-/// Findings of one review that are shown, the worst.
+/// The maximum number of findings that are shown per review; the worst are kept.
 const MOST_FINDINGS: usize = 200;
 
-/// What came of a turn of the leader.
+/// The state of a turn of the leader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum WakeState {
-    /// The leader thinks.
+    /// The leader is thinking.
     Thinking,
-    /// It decided.
+    /// The leader decided.
     Acted,
-    /// It came to nothing.
+    /// The turn produced no decision.
     Failed,
-    /// What it decided could not be carried out, so that it was asked again.
+    /// The decision could not be carried out, so the leader was asked again.
     Refused,
 }
 
@@ -37,7 +37,7 @@ pub enum WakeState {
 pub struct WakeView {
     /// Its number in the run, counted from 1.
     pub number: u32,
-    /// Its place in the journal.
+    /// Its position in the journal.
     pub seq: u64,
     /// When the leader was woken.
     pub at: Time,
@@ -45,19 +45,19 @@ pub struct WakeView {
     pub ended_at: Option<Time>,
     /// Why the leader was woken.
     pub reasons: Vec<WakeReason>,
-    /// What came of it.
+    /// Its outcome.
     pub state: WakeState,
     /// What it did, in order.
     pub actions: Vec<LeaderActionView>,
     /// Tasks that it cancelled.
     pub cancelled: Vec<CancelledTask>,
-    /// What it wrote down.
+    /// The notes that it wrote.
     pub notes: Vec<String>,
-    /// Findings of a review that it decided to leave.
+    /// Review findings that it decided not to have fixed.
     pub dismissed: Vec<DismissedFinding>,
-    /// Why it came to nothing, or why it could not be carried out.
+    /// Why the turn failed, or why the decision could not be carried out.
     pub reason: Option<String>,
-    /// The codes of these words, for other languages; empty where somebody else wrote them, or an older version did.
+    /// The message codes of this text, for translation; empty if teamster did not write it, or an older version did.
     pub reason_codes: Vec<PhraseKey>,
 }
 
@@ -68,27 +68,27 @@ pub struct WakeView {
 pub struct LeaderActionView {
     /// `create`, `update`, `cancel`, `answer`, `ask-person`, `message` or `finding`.
     pub kind: &'static str,
-    /// The task that it is about.
+    /// The task that it concerns.
     pub task_id: Option<TaskId>,
-    /// The question that it is about.
+    /// The question that it concerns.
     pub question: Option<String>,
-    /// Whom it writes to.
+    /// The recipient of a message.
     pub to: Option<String>,
-    /// Its words: the subject of a task, an answer, a message, a finding.
+    /// The text: the subject of a task, an answer, a message, or a finding.
     pub text: String,
 }
 
-/// How a review stands.
+/// The state of a review.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ReviewPhase {
     /// It is under way.
     Reviewing,
-    /// The reviewer said what it thinks.
+    /// The reviewer finished it.
     Finished,
-    /// The reviewer made no review.
+    /// The reviewer produced no review.
     Failed,
-    /// Nobody was asked.
+    /// No reviewer was asked.
     Skipped,
 }
 
@@ -99,65 +99,65 @@ pub enum ReviewPhase {
 pub struct ReviewView {
     /// The commit that is reviewed.
     pub commit: String,
-    /// The commit that was reviewed before: only what changed since then is looked at.
+    /// The previously reviewed commit: only later changes are reviewed.
     pub since: Option<String>,
-    /// Who reviews; empty when nobody does.
+    /// The reviewer; empty when there is none.
     pub reviewer: String,
-    /// When this was last told of it.
+    /// The time of the last event about it.
     pub at: Time,
-    /// How it stands.
+    /// Its state.
     pub state: ReviewPhase,
-    /// What the reviewer thinks of the work as a whole.
+    /// The reviewer's verdict on the work as a whole.
     pub verdict: Option<ReviewVerdict>,
-    /// What the reviewer found, the worst first, at most 200.
+    /// The findings, the worst first, at most 200.
     pub findings: Vec<ReviewFinding>,
-    /// The findings that the leader decided to leave, with its reasons.
+    /// The findings that the leader decided not to have fixed, with its reasons.
     pub dismissed: Vec<DismissedFinding>,
-    /// How the acceptance criteria stand.
+    /// The status of the acceptance criteria.
     pub criteria: Vec<Criterion>,
-    /// How many findings were dropped, because their place is not in the commit or there were too many.
+    /// How many findings were dropped, because their location is not in the commit or there were too many.
     pub dropped: usize,
     /// Why there is no review.
     pub reason: Option<String>,
-    /// The codes of these words, for other languages; empty where somebody else wrote them, or an older version did.
+    /// The message codes of this text, for translation; empty if teamster did not write it, or an older version did.
     pub reason_codes: Vec<PhraseKey>,
 }
 
-/// Something that a worker or the leader found wrong.
+/// A problem that a worker or the leader reported.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "TeamFinding")]
 pub struct FindingView {
-    /// Its place in the journal.
+    /// Its position in the journal.
     pub seq: u64,
     /// When it was found.
     pub at: Time,
     /// Who found it.
     pub by: String,
-    /// The task that its finder was at.
+    /// The task that the reporter was working on.
     pub task_id: Option<TaskId>,
     /// How bad it is.
     pub severity: Severity,
-    /// Where it is: `src/a.rs:12`, `src/a.rs`, or nothing.
+    /// The location: `src/a.rs:12`, `src/a.rs`, or nothing.
     pub place: String,
     /// What is wrong.
     pub claim: String,
-    /// What proves it.
+    /// The evidence for it.
     pub evidence: String,
-    /// What to do about it.
+    /// The suggested fix.
     pub suggestion: String,
 }
 
-/// A plan that was proposed last, and what was said to it.
+/// The last proposed plan, and the reply to it.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "Proposal")]
 pub struct ProposalView {
-    /// Its place in the journal.
+    /// Its position in the journal.
     pub seq: u64,
-    /// The number of the proposal in the run, counted from 1. An answer names it.
+    /// The number of the proposal within the run, counted from 1. An answer refers to it.
     pub revision: u32,
-    /// Who made it: `leader`, `person`, `file` or `sentence`.
+    /// The author: `leader`, `person`, `file`, `preset`, `session` or `sentence`.
     pub by: &'static str,
     /// When it was proposed.
     pub at: Time,
@@ -165,23 +165,23 @@ pub struct ProposalView {
     pub waits: bool,
     /// The plan.
     pub plan: PlanDraft,
-    /// Commands that the leader would have had run, and that are left out: nobody has agreed to them.
+    /// Commands that the leader proposed and that were left out, because no person has approved them.
     pub left_out: Vec<String>,
-    /// Why this is not what was asked for last.
+    /// Why this plan differs from what was last asked for.
     pub problem: Option<String>,
-    /// The codes of these words, for other languages; empty where somebody else wrote them, or an older version did.
+    /// The message codes of this text, for translation; empty if teamster did not write it, or an older version did.
     pub problem_codes: Vec<PhraseKey>,
-    /// What was said to it.
+    /// The reply to it.
     pub reply: Option<PlanReplyView>,
 }
 
-/// What was said to a proposed plan.
+/// A reply to a proposed plan.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(rename = "PlanReply")]
 pub struct PlanReplyView {
-    /// What was decided.
+    /// The decision.
     pub decision: PlanDecision,
-    /// What is to be changed, or why the plan is rejected.
+    /// Which changes are needed, or why the plan is rejected.
     pub words: Option<String>,
     /// Who decided.
     pub by: String,
@@ -189,24 +189,24 @@ pub struct PlanReplyView {
     pub at: Time,
 }
 
-/// Which of several results of the same work was chosen.
+/// Which of several candidate results was chosen.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "Choice")]
 pub struct ChoiceView {
-    /// The task whose result it is.
+    /// The task whose result was chosen.
     pub task_id: Option<TaskId>,
     /// The commit.
     pub commit: String,
     /// Why it was chosen.
     pub reason: String,
-    /// The codes of these words, for other languages; empty where somebody else wrote them, or an older version did.
+    /// The message codes of this text, for translation; empty if teamster did not write it, or an older version did.
     pub reason_codes: Vec<PhraseKey>,
-    /// Who chose it; `null` when it is the smallest that passes.
+    /// The judge that chose it; `null` when the smallest passing result was taken.
     pub by: Option<String>,
-    /// Why an agent that was to choose chose none.
+    /// Why the judge chose none.
     pub judge_failed: Option<String>,
-    /// The codes of these words, for other languages; empty where somebody else wrote them, or an older version did.
+    /// The message codes of this text, for translation; empty if teamster did not write it, or an older version did.
     pub judge_failed_codes: Vec<PhraseKey>,
     /// The other results.
     pub others: Vec<OtherResult>,
@@ -319,7 +319,8 @@ impl ReviewView {
     }
 }
 
-/// Returns the plan that was proposed last. One with questions in it is none yet: the questions are shown.
+/// Returns the last proposed plan. A plan that contains questions is not shown as one yet: its questions are shown
+/// instead.
 pub(super) fn proposal(state: &RunState) -> Option<ProposalView> {
     let last = state.planning.last()?;
     let proposed = &last.proposed;
@@ -359,7 +360,7 @@ pub(super) fn reviews(state: &RunState) -> Vec<ReviewView> {
     state.reviews.iter().map(ReviewView::of).collect()
 }
 
-/// Returns what workers and the leader found, in order.
+/// Returns the findings of workers and the leader, in order.
 pub(super) fn findings(state: &RunState) -> Vec<FindingView> {
     let findings = state.history.collaboration.findings.iter();
     findings.map(finding).collect()
@@ -380,7 +381,7 @@ fn finding(record: &FindingRecord) -> FindingView {
     }
 }
 
-/// Returns which of several results was chosen.
+/// Returns which of several candidate results was chosen.
 pub(super) fn choice(state: &RunState) -> Option<ChoiceView> {
     let record: &ChoiceRecord = state.history.collaboration.choice.as_ref()?;
     let failed = state.history.collaboration.judge_failed.as_ref();
@@ -391,7 +392,7 @@ pub(super) fn choice(state: &RunState) -> Option<ChoiceView> {
         reason_codes: record.chosen.reason_codes.to_vec(),
         by: record.chosen.by.clone(),
         judge_failed: failed.map(|failed| format!("{}: {}", failed.judge, failed.reason)),
-        // The codes name the judge already.
+        // The codes already contain the name of the judge.
         judge_failed_codes: failed.map_or_else(Vec::new, |failed| failed.reason_codes.to_vec()),
         others: record.chosen.others.clone(),
         at: record.at,

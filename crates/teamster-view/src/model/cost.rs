@@ -1,30 +1,30 @@
-//! What was spent, and on what.
+//! The costs of a team, by worker and by task.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 use teamster_types::{TaskId, Time};
 
-/// Tokens and money. Tokens are counted in kinds that do not overlap.
+/// Tokens and money. The token kinds do not overlap.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Spent {
-    /// All tokens together: what a budget counts.
+    /// The total number of tokens, which is what a budget counts.
     pub tokens: u64,
-    /// Read by the model and not from a cache.
+    /// Input tokens that were not read from a cache.
     pub input: u64,
-    /// Read from a cache.
+    /// Input tokens that were read from a cache.
     pub cached_input: u64,
-    /// Written to a cache.
+    /// Tokens that were written to a cache.
     pub cache_write: u64,
-    /// Written by the model, its reasoning included.
+    /// Output tokens, including reasoning.
     pub output: u64,
-    /// In US dollars; `null` when no client told any price.
+    /// The cost in US dollars; `null` when no client reported a price.
     pub cost_usd: Option<f64>,
-    /// The tokens are a lower bound: a client ended before it told its sum, or told none.
+    /// Whether the tokens are a lower bound, because a client ended before it reported its total, or reported none.
     pub at_least: bool,
-    /// The money is a lower bound: the same, or a client told no price.
+    /// Whether the money is a lower bound, for the same reasons or because a client reported no price.
     pub cost_at_least: bool,
-    /// How many times a client told what it used.
+    /// The number of usage reports.
     pub reports: u64,
 }
 
@@ -33,7 +33,7 @@ pub struct Spent {
 pub struct WorkerCost {
     /// The name of the worker.
     pub worker: String,
-    /// All that it spent.
+    /// The total for the worker.
     pub spent: Spent,
 }
 
@@ -41,27 +41,27 @@ pub struct WorkerCost {
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskCost {
-    /// The id of the task; `null` for what belongs to no task.
+    /// The id of the task; `null` for costs outside any task.
     pub task_id: Option<TaskId>,
-    /// All that was spent on it.
+    /// The total for the task.
     pub spent: Spent,
 }
 
-/// What had been spent at a moment.
+/// The cumulative cost at a moment.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CostPoint {
     /// The moment.
     pub at: Time,
-    /// Its place in the journal.
+    /// Its position in the journal.
     pub seq: u64,
-    /// Tokens up to then.
+    /// The tokens used so far.
     pub tokens: u64,
-    /// US dollars up to then; `null` when no client had told any price.
+    /// The US dollars spent so far; `null` when no client had reported a price.
     pub cost_usd: Option<f64>,
 }
 
-/// What a run may spend; `null` is no limit.
+/// The limits of a run; `null` means no limit.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(rename = "Budget")]
 pub struct BudgetView {
@@ -78,7 +78,7 @@ pub struct BudgetView {
 pub struct Exhausted {
     /// `tokens`, `usd` or `minutes`.
     pub what: String,
-    /// How much there was.
+    /// The limit.
     pub limit: Option<f64>,
     /// How much was used.
     pub used: Option<f64>,
@@ -91,17 +91,17 @@ pub struct Exhausted {
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "Cost")]
 pub struct CostView {
-    /// All of it.
+    /// The total.
     pub total: Spent,
-    /// By worker, in the order of their names.
+    /// The costs by worker, in name order.
     pub by_worker: Vec<WorkerCost>,
-    /// By task, in the order of their numbers.
+    /// The costs by task, in number order.
     pub by_task: Vec<TaskCost>,
-    /// Over time, at most 200 points, the last one the newest.
+    /// The cumulative costs over time, at most 200 points, the newest last.
     pub over_time: Vec<CostPoint>,
-    /// What the run may spend; `null` when there is no run.
+    /// The budget of the run; `null` when there is no run.
     pub budget: Option<BudgetView>,
-    /// Tokens that are set aside for running attempts.
+    /// The tokens that are reserved for running attempts.
     pub reserved_tokens: u64,
     /// The budget that stopped the run.
     pub exhausted: Option<Exhausted>,

@@ -1,12 +1,13 @@
-//! A task's place in the graph.
+//! The levels of tasks in the dependency graph.
 
 use std::collections::{HashMap, HashSet};
 
 use teamster_types::TaskId;
 use teamster_types::task::Task;
 
-/// The level of every task: 0 waits for nothing that is there, every other one is one behind the last of those that it
-/// waits for, or whose work it repairs. What a foreign cycle holds stays where it was reached.
+/// Returns the level of every task: 0 for a task without existing blockers; otherwise one more than the highest level
+/// among its blockers and the task that it repairs. In a cycle made by another program, tasks keep the level at which
+/// they were reached.
 pub(super) fn levels(tasks: &[Task]) -> HashMap<TaskId, usize> {
     let known: HashSet<&TaskId> = tasks.iter().map(Task::id).collect();
     let mut waits: HashMap<&TaskId, usize> = HashMap::new();
@@ -47,7 +48,7 @@ pub(super) fn levels(tasks: &[Task]) -> HashMap<TaskId, usize> {
     levels
 }
 
-/// The task whose work did not fit what was merged, and that this one was made to mend.
+/// Returns the task whose merge conflict this task was created to resolve.
 pub(super) fn repaired(task: &Task) -> Option<TaskId> {
     task.resolves()
 }

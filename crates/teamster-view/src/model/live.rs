@@ -1,4 +1,4 @@
-//! One team as it is now, kept current.
+//! The live view of one team, kept current.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::Path;
@@ -27,11 +27,11 @@ use crate::tasks::judge;
 use crate::teams;
 use crate::workers::{self, Workers};
 
-/// When more tasks than this changed at once, all are read together.
+/// When more tasks than this change at once, all tasks are read together.
 const READ_ONE_BY_ONE: usize = 300;
 
-/// One team as it is now. The present comes from the store, as everywhere; the journal adds what only it knows, and may
-/// be read bit by bit while the present is shown already.
+/// The live view of one team. The current state comes from the store; the journal adds the rest, and may be read in
+/// parts while the current state is already shown.
 pub struct LiveTeam {
     team: TeamName,
     limits: Limits,
@@ -48,15 +48,15 @@ pub struct LiveTeam {
     view: TeamView,
     /// The state files of the project of a team of Claude Code.
     sessions: Option<Sessions>,
-    /// What they tell of the team.
+    /// What the state files say about the team.
     session: Option<TeamView>,
 }
 
 impl LiveTeam {
-    /// Looks at a team for the first time. Its journal is not read yet: [`LiveTeam::read_on`] does that.
+    /// Opens a team. Its journal is not read yet; see [`LiveTeam::read_on`].
     pub fn open(read: &dyn Read, team: &TeamName, limits: &Limits) -> Result<Self> {
         let config = read.team(team)?;
-        // Before the tasks: what is changed meanwhile is told again by its event.
+        // The position is read before the tasks, so that a change in between is reported again by its event.
         let last = read.position(team)?;
         let found = read.tasks(team)?;
         let mut live = Self {
@@ -81,8 +81,8 @@ impl LiveTeam {
         Ok(live)
     }
 
-    /// Lets the state files of its project tell what the registry of a team of Claude Code does not: what teammates do and
-    /// what they said to each other.
+    /// Adds the state files of the project, which know more about a team of Claude Code than its registry: what
+    /// teammates do, and their messages.
     #[must_use]
     pub fn beside_sessions(mut self, layout: &Layout, read: &dyn Read) -> Self {
         if self.config.kind() == TeamOrigin::Claude
@@ -104,32 +104,33 @@ impl LiveTeam {
         }
     }
 
-    /// Whether this is still the registry of the team that was looked at first, and not of another one under its name.
+    /// Returns whether this is still the registry of the team that was opened, and not of a new team with the same
+    /// name.
     pub fn is_of(&self, config: &TeamConfig) -> bool {
         self.config.created_at() == config.created_at()
     }
 
-    /// The position up to which changes are known.
+    /// Returns the position up to which changes are known.
     pub fn last(&self) -> u64 {
         self.last
     }
 
-    /// What a person sees.
+    /// Returns the current view.
     pub fn view(&self) -> &TeamView {
         &self.view
     }
 
-    /// What the journal tells, as far as it is read.
+    /// Returns the projection of the journal, as far as it has been read.
     pub fn projection(&self) -> &TeamProjection {
         &self.projection
     }
 
-    /// Whether the whole journal is counted in.
+    /// Returns whether the whole journal has been read.
     pub fn is_read(&self) -> bool {
         self.projection.seq() >= self.last
     }
 
-    /// The next part of the journal that is to be counted in: from which position on, and how many events.
+    /// Returns the next part of the journal to read: the first position, and the number of events.
     pub fn wanted(&self) -> Option<(u64, usize)> {
         let from = self.projection.seq() + 1;
         let left = (self.last + 1).saturating_sub(from);
@@ -137,7 +138,7 @@ impl LiveTeam {
         (count > 0).then_some((from, count))
     }
 
-    /// Reads the next part of the journal; what that changed.
+    /// Reads the next part of the journal and returns what it changed.
     pub fn read_on(&mut self, read: &dyn Read) -> Result<Option<Patch>> {
         let Some((from, count)) = self.wanted() else {
             return Ok(None);
@@ -146,30 +147,31 @@ impl LiveTeam {
         Ok(self.count_in(read, &page))
     }
 
-    /// Counts in the part of the journal that was [wanted](Self::wanted), for whoever reads it beforehand; what that
-    /// changed.
+    /// Applies the part of the journal that was [wanted](Self::wanted), for callers that read it themselves, and
+    /// returns what it changed.
     pub fn count_in(&mut self, read: &dyn Read, page: &JournalPage) -> Option<Patch> {
         let before = self.projection.seq();
         for event in &page.events {
             self.projection.apply(event);
         }
         if self.projection.seq() == before {
-            // Positions that nobody can read will not be there later either.
+            // Unreadable positions will not become readable later.
             self.last = before;
         }
         if self.is_read() {
             self.state = self.state_now(read);
             return self.update(read, true);
         }
-        // A view for each page would cost more than the pages; how far it is read is told all the same.
+        // Building a view for each page would cost more than reading the pages, but the reading progress is still
+        // updated.
         self.view.history = self.projection.history(self.last);
         None
     }
 
-    /// Takes changes in; what they changed in the view.
+    /// Applies changes and returns what they changed in the view.
     pub fn apply(&mut self, read: &dyn Read, changes: &[Change]) -> Result<Option<Patch>> {
         let mut again = false;
-        // Without a change it is time that has passed, and all that has an age is looked at.
+        // Without a change, time has passed, so everything that depends on age is updated.
         let aged = changes.is_empty();
         let (mut crew, mut registry, mut mail, mut gate) = (aged, aged, aged, aged);
         let mut touched = BTreeSet::new();
@@ -204,7 +206,7 @@ impl LiveTeam {
             let config = read.team(&self.team)?;
             if !self.is_of(&config) {
                 return Err(StoreError::not_found(format!(
-                    "team {} was made anew",
+                    "team {} was deleted and created again",
                     self.team
                 )));
             }
@@ -219,7 +221,7 @@ impl LiveTeam {
             self.unread = status::unread(read, &self.team)?;
         }
         if again || gate {
-            // Where it cannot be read now, the next look tells.
+            // If it cannot be read now, the next update will show it.
             self.gate = status::at_gate(read, &self.team).ok().flatten();
         }
         if again || aged {
@@ -228,7 +230,8 @@ impl LiveTeam {
         Ok(self.update(read, tasks))
     }
 
-    /// Reads these tasks anew. `false`: one cannot be understood, which is told when all are read again.
+    /// Reads these tasks again. Returns `false` if one cannot be parsed; the problem is reported when all tasks are
+    /// read again.
     fn read_tasks(&mut self, read: &dyn Read, touched: BTreeSet<TaskId>) -> bool {
         for id in touched {
             match read.task(&self.team, &id) {
@@ -244,8 +247,8 @@ impl LiveTeam {
         true
     }
 
-    /// Makes the view anew; what is different. Judging every task takes longer than everything else, so that is done only
-    /// where one may have changed.
+    /// Rebuilds the view and returns what changed. Evaluating every task is the most expensive part, so it is done only
+    /// when a task may have changed.
     fn update(&mut self, read: &dyn Read, tasks: bool) -> Option<Patch> {
         let mut after = self.look();
         if tasks {
@@ -274,8 +277,8 @@ impl LiveTeam {
         teams::state(read, &entry, &|team| self.run_of(read, team))
     }
 
-    /// Where the run stands, by what is told of it so far. A journal that is not read yet is not searched either: the end
-    /// of a run is among the last events, or is told when all of them are counted in.
+    /// Returns the state of the run, as far as it is known. A journal that is not fully read is not searched: the end
+    /// of a run is among the last events, or becomes known when all of them have been applied.
     fn run_of(&self, read: &dyn Read, team: &TeamName) -> Result<RunNow> {
         if !self.is_read() {
             return run_lately(read, team);
@@ -286,7 +289,7 @@ impl LiveTeam {
         })
     }
 
-    /// The tasks of a view, each judged by the others.
+    /// Evaluates the tasks of a view, each in relation to the others.
     fn judge_tasks(&self, read: &dyn Read, view: &mut TeamView) {
         let tasks: Vec<Task> = self.tasks.values().cloned().collect();
         let critical = critical_path(&tasks);
@@ -307,7 +310,7 @@ impl LiveTeam {
         view.critical_path = critical;
     }
 
-    /// The view without its tasks.
+    /// Builds the view without its tasks.
     fn look(&self) -> TeamView {
         let mut problems = status::with_workers(&self.broken, &self.workers);
         problems.extend(self.journal.iter().cloned());
@@ -348,7 +351,7 @@ impl LiveTeam {
     }
 }
 
-/// Adds what a state file tells and neither registry nor journal does.
+/// Adds what a state file knows beyond the registry and the journal.
 fn add_session(view: &mut TeamView, session: &TeamView) {
     for worker in &mut view.workers {
         let told = session.workers.iter().find(|told| told.name == worker.name);
@@ -374,7 +377,8 @@ fn add_session(view: &mut TeamView, session: &TeamView) {
     view.messages.drain(..surplus);
 }
 
-/// Whether an event may tell of somebody who came, went, started or ended. Those that agents make most of do not.
+/// Returns whether an event may be about a worker that joined, left, started or ended. The most frequent events of
+/// agents are not.
 fn is_about_crew(event: &Event) -> bool {
     let is_frequent = [family::MESSAGE, family::VERIFY]
         .iter()
@@ -391,7 +395,7 @@ fn is_about_crew(event: &Event) -> bool {
     !is_frequent && !is_of_agent && !event.is_about_tasks()
 }
 
-/// The tasks that an event changed.
+/// Collects the tasks that an event changed.
 fn tasks_of(event: &Event, touched: &mut BTreeSet<TaskId>) {
     if event.is_about_tasks() {
         touched.extend(event.task_id.clone());
@@ -406,7 +410,7 @@ fn by_id(tasks: Vec<Task>) -> BTreeMap<TaskId, Task> {
     tasks.map(|task| (task.id().clone(), task)).collect()
 }
 
-/// Whose team it is, in the words of the model.
+/// Converts the origin of a team to the model's type.
 pub(crate) fn kind(kind: TeamOrigin) -> TeamKind {
     match kind {
         TeamOrigin::Teamster => TeamKind::Teamster,

@@ -1,4 +1,4 @@
-//! A page that only puts patches in place sees what the server sees.
+//! A page that only applies patches sees the same as the server.
 
 use std::sync::Arc;
 
@@ -47,7 +47,7 @@ fn store_whose_host(life: Life) -> (MemStore, TeamName) {
     (store, team)
 }
 
-/// What the page does with a patch: whole parts and whole rows in place of the old ones.
+/// Applies a patch as the page does: whole parts and whole rows replace the old ones.
 fn put(page: &mut Value, patch: &Patch) {
     let Value::Object(patch) = json!(patch) else {
         panic!("a patch is an object");
@@ -214,7 +214,7 @@ fn how_a_run_stands_is_known_before_its_journal_is_read_or_with_it() {
         run_lately(&store, &team).unwrap(),
         run_now(&store, &team).unwrap()
     );
-    // Behind so many events it is not looked for; the whole journal tells it.
+    // After this many events the end of the run is no longer searched for; only the whole journal shows it.
     for _ in 0..300 {
         record("agent.event");
     }

@@ -1,12 +1,12 @@
-//! One model of what a person sees, for every surface: `status`, `top`, `replay`, the web page and its API.
+//! The single view model for every surface: `status`, `top`, `replay`, the web page and its API.
 //!
-//! Everything here is made of two things: a snapshot of the store, which tells the present, and a [`TeamProjection`] of the
-//! journal, which tells the rest and any past moment. [`LiveTeam`] puts both together and keeps them current;
+//! It has two sources: a snapshot of the store, which holds the current state, and a [`TeamProjection`] of the journal,
+//! which holds the rest and every past moment. [`LiveTeam`] combines both and keeps them current;
 //! [`TeamProjection::view`] shows a moment from the journal alone.
 //!
-//! The types of this module are the contract of `/api/v1`: their fields are written in the API's own words, and the
-//! page's TypeScript types and the `OpenAPI` document are made from them. Texts are passed on as they were written;
-//! whoever shows them cleans and redacts them.
+//! The types of this module are the contract of `/api/v1`: their fields use the API's own names, and the page's
+//! TypeScript types and the `OpenAPI` document are generated from them. Texts are passed on as they were written; the
+//! caller that displays them cleans and redacts them.
 
 mod collaboration;
 mod cost;

@@ -1,4 +1,4 @@
-//! Every team on the machine, in short.
+//! A summary of every team on the machine.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -16,33 +16,33 @@ use crate::{status, teams};
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TeamRow {
-    /// Its name in the API.
+    /// Its identifier in the API.
     pub id: String,
-    /// Its own name. A foreign program may have chosen any.
+    /// Its own name. Another program may have chosen any name.
     pub name: String,
-    /// Whose team.
+    /// The program that created the team.
     pub kind: Option<TeamKind>,
     /// The project it works on.
     pub project: Option<String>,
-    /// Whether it still does something.
+    /// Whether it is active.
     pub state: Viewed,
     /// The stage of its run.
     pub stage: Option<String>,
     /// How many workers it has.
     pub members: usize,
-    /// How far it is.
+    /// Its progress.
     pub progress: Progress,
     /// How many things need a person.
     pub problems: usize,
-    /// Whether a decision waits for a person.
+    /// Whether the run waits for a person's decision.
     pub awaits_approval: bool,
-    /// How many answers of a person agents wait for.
+    /// The number of answers that agents expect from a person.
     pub questions: usize,
     /// The last position of its journal; 0 when it has none.
     pub seq: u64,
-    /// When something last happened.
+    /// The time of the last event.
     pub updated_at: Option<Time>,
-    /// The team of the store that a state file tells about too.
+    /// The team in the store that a state file describes as well.
     pub same_as: Option<String>,
     /// What is wrong with its registry.
     pub problem: Option<String>,
@@ -55,13 +55,13 @@ pub struct TeamRow {
 pub struct ProjectView {
     /// Its folder.
     pub path: String,
-    /// Its last part, for people.
+    /// The last component of the path, for people.
     pub name: String,
-    /// `inactive` when there is neither a team nor a state file; else the liveliest state of what there is.
+    /// `inactive` when there is neither a team nor a state file; otherwise the most active state among them.
     pub state: Viewed,
-    /// How many teams and sessions are there.
+    /// The number of teams and sessions.
     pub teams: usize,
-    /// Whether the folder is there.
+    /// Whether the folder exists.
     pub exists: bool,
 }
 
@@ -69,26 +69,26 @@ pub struct ProjectView {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(rename = "Overview")]
 pub struct TeamsOverview {
-    /// The teams: those that wait for a person first, then live ones, then by name.
+    /// The teams: those that need a person first, then live ones, then by name.
     pub teams: Vec<TeamRow>,
     /// The projects that are watched, by path.
     pub projects: Vec<ProjectView>,
 }
 
-/// What the name of a team in the API begins with when its folder's name is no team's name.
+/// The prefix of a team's API identifier when the name of its folder is not a valid team name.
 const ODD: &str = "odd~";
 
-/// A journal of so many events takes a moment to be looked through.
+/// The number of events from which searching a journal takes noticeable time.
 const LONG: u64 = 100_000;
 
 impl TeamRow {
-    /// Returns one team of the store in short.
+    /// Returns the summary of one team in the store.
     pub fn of_entry(read: &dyn Read, entry: &TeamEntry, limits: &Limits) -> Result<Self> {
         Self::by(read, entry, limits, &|team| run_now(read, team))
     }
 
-    /// Returns one team in short without delay, and whether that is all: of a long journal only the end is looked at, so the stage of a run
-    /// may be missing.
+    /// Returns the summary of one team without delay, and whether it is complete: of a long journal only the end is
+    /// read, so the stage of a run may be missing.
     pub fn at_first(read: &dyn Read, entry: &TeamEntry, limits: &Limits) -> Result<(Self, bool)> {
         let team = entry.name.parse::<TeamName>();
         let is_long = team.is_ok_and(|team| read.position(&team).is_ok_and(|last| last > LONG));
@@ -137,7 +137,7 @@ impl TeamRow {
 }
 
 impl TeamsOverview {
-    /// Puts rows in order, tells which sessions tell of a team that is there anyway, and sums the projects up.
+    /// Sorts the rows, marks the sessions that describe a team in the store, and summarises the projects.
     pub fn of(mut teams: Vec<TeamRow>, projects: &[(String, bool)]) -> Self {
         let known: Vec<(String, String, Option<String>)> = teams
             .iter()
@@ -184,7 +184,7 @@ impl TeamsOverview {
     }
 }
 
-/// Takes the row of a state file out that tells of a team of Claude Code, and what only it knows into the row of the team.
+/// Merges the row of a state file that describes a team of Claude Code into the row of that team.
 fn one_row_for_each_native(teams: &mut Vec<TeamRow>) {
     let is_native = |row: &&TeamRow| row.kind == Some(TeamKind::Claude);
     let natives: Vec<String> = teams
@@ -213,7 +213,7 @@ fn one_row_for_each_native(teams: &mut Vec<TeamRow>) {
     *teams = rest;
 }
 
-/// A name so that numbers in it count as numbers: `t2` comes before `t10`.
+/// Splits a name for natural sorting, so that `t2` comes before `t10`.
 fn natural(name: &str) -> Vec<(String, u128)> {
     let mut parts = Vec::new();
     let mut rest = name;
@@ -224,7 +224,7 @@ fn natural(name: &str) -> Vec<(String, u128)> {
         let (word, behind) = rest.split_at(letters);
         let digits = behind.find(|c: char| !c.is_ascii_digit());
         let (number, behind) = behind.split_at(digits.unwrap_or(behind.len()));
-        // One that is too long for a number is larger than any.
+        // A number that overflows counts as the largest.
         let number = if number.is_empty() {
             0
         } else {

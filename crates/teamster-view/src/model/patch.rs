@@ -1,4 +1,4 @@
-//! What changed between two views of one team.
+//! The difference between two views of one team.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -13,47 +13,47 @@ use super::team::{History, TeamView, Viewed};
 use crate::questions::QuestionView;
 use crate::status::TeamProblem;
 
-/// What changed between two views of one team. A part that is left out is as it was; applying a patch twice changes
-/// nothing.
+/// The difference between two views of one team. An omitted part is unchanged; applying a patch twice has no further
+/// effect.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Patch {
-    /// The position of the journal that the view shows now.
+    /// The journal position of the new view.
     pub seq: u64,
-    /// The moment of that event.
+    /// The time of that event.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at: Option<Time>,
-    /// Whether the team still does something.
+    /// Whether the team is active.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<Viewed>,
-    /// How far it is.
+    /// Its progress.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub progress: Option<Progress>,
-    /// How much of the journal is counted in.
+    /// How much of the journal has been read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub history: Option<History>,
     /// Workers that are new or changed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub workers: Vec<WorkerView>,
-    /// Every worker in order, when one came or went.
+    /// The names of all workers in order, when one joined or left.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub worker_names: Option<Vec<String>>,
-    /// How many workers there are in all.
+    /// The total number of workers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub worker_count: Option<usize>,
     /// Tasks that are new or changed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tasks: Vec<TaskRow>,
-    /// Tasks that are gone.
+    /// Tasks that were removed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub removed_tasks: Vec<TaskId>,
-    /// The longest chain of tasks that are not completed.
+    /// The longest chain of uncompleted tasks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub critical_path: Option<Vec<TaskId>>,
-    /// Messages that are new.
+    /// New messages.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub messages: Vec<MessageView>,
-    /// How many messages there were in all.
+    /// The total number of messages.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message_count: Option<u64>,
     /// The run.
@@ -68,7 +68,7 @@ pub struct Patch {
     /// Every merge.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub merges: Option<Vec<MergeView>>,
-    /// The plan that was proposed last.
+    /// The last proposed plan.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub proposal: Option<ProposalView>,
     /// Every question that is shown.
@@ -83,16 +83,16 @@ pub struct Patch {
     /// Every finding.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub findings: Option<Vec<FindingView>>,
-    /// Which of several results was chosen.
+    /// Which of several candidate results was chosen.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub choice: Option<ChoiceView>,
-    /// What was spent.
+    /// The costs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost: Option<CostView>,
-    /// What needs a person.
+    /// The problems that need a person.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problems: Option<Vec<TeamProblem>>,
-    /// How many problems there are in all.
+    /// The total number of problems.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem_count: Option<usize>,
 }
@@ -102,7 +102,7 @@ fn changed<T: PartialEq + Clone>(before: &T, after: &T) -> Option<T> {
 }
 
 impl Patch {
-    /// What makes `after` of `before`; `None` when nothing is different.
+    /// Returns the patch from `before` to `after`, or `None` when they are equal.
     pub fn between(before: &TeamView, after: &TeamView) -> Option<Self> {
         let names = |view: &TeamView| -> Vec<String> {
             let names = view.workers.iter().map(|worker| worker.name.clone());
@@ -150,7 +150,7 @@ impl Patch {
     }
 }
 
-/// Rows of `after` that `before` does not have just so. Both are in the order of their names, nearly always the same.
+/// Returns the rows of `after` that are new or differ from the row with the same key in `before`.
 fn different<T: PartialEq + Clone, K: Ord>(
     before: &[T],
     after: &[T],

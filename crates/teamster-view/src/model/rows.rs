@@ -19,82 +19,82 @@ pub use teamster_journal::PermissionRequest;
 pub struct WorkerView {
     /// Its name.
     pub name: String,
-    /// What it is for, where a run or a session says so.
+    /// Its role, if a run or a session defines one.
     pub role: Option<String>,
-    /// Which client it drives.
+    /// The client that it drives.
     pub provider: String,
-    /// Which model it uses, where that is known.
+    /// The model that it uses, if known.
     pub model: Option<String>,
-    /// How it runs.
+    /// The backend that it runs on.
     pub backend_type: String,
-    /// What it is doing, as its bridge, its client or the journal says: `polling`, `executing`, `idle`, `spawning`,
+    /// Its activity according to its bridge, its client or the journal: `polling`, `executing`, `idle`, `spawning`,
     /// `working`, `completed`, `failed`, `stopped` and others.
     pub status: Option<String>,
-    /// How it is.
+    /// The verdict on its health.
     pub verdict: Verdict,
-    /// What the verdict rests on, in words.
+    /// The evidence for the verdict.
     pub evidence: Vec<String>,
-    /// The codes of these sentences, in the same order, for other languages.
+    /// The message codes of these sentences, in the same order, for translation.
     pub evidence_codes: Vec<PhraseKey>,
-    /// Its bridge's process.
+    /// The process of its bridge.
     pub pid: Option<u32>,
     /// The task it works on.
     pub current_task_id: Option<TaskId>,
-    /// What that task is, in words.
+    /// The subject of that task.
     pub current_task: Option<String>,
-    /// Since when it works on that, or does nothing.
+    /// Since when it has worked on the task, or been idle.
     pub since: Option<Time>,
-    /// When its bridge last looked for work.
+    /// When its bridge last polled for work.
     pub last_poll_at: Option<Time>,
-    /// When it or its agent last did anything.
+    /// When it or its agent was last active.
     pub last_event_at: Option<Time>,
     /// Errors since its last success.
     pub consecutive_errors: u32,
     /// Tasks it completed.
     pub tasks_completed: u64,
-    /// Attempts of it that failed.
+    /// Attempts that failed.
     pub attempts_failed: u64,
-    /// What it spent.
+    /// Its costs.
     pub spent: Spent,
-    /// What its agent wants to do and a person has to decide.
+    /// Its agent's permission requests that wait for a person.
     pub requests: Vec<PermissionRequest>,
-    /// It was asked to stop: `shutdown` or `drain`.
+    /// The signal that asked it to stop: `shutdown` or `drain`.
     pub asked_to: Option<String>,
 }
 
-/// One task with its place in the graph.
+/// One task with its level in the graph.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskRow {
     /// Its id.
     pub id: TaskId,
-    /// What to do.
+    /// The subject of the task.
     pub subject: String,
-    /// The word in the file: `pending`, `in_progress` or `completed`.
+    /// The status in the task file: `pending`, `in_progress` or `completed`.
     pub status: String,
-    /// Where it stands.
+    /// Its state.
     pub state: State,
-    /// Why it stands there, in words.
+    /// The reason for that state.
     pub reason: String,
-    /// The codes of these sentences, for other languages.
+    /// The message codes of this text, for translation.
     pub reason_codes: Vec<PhraseKey>,
-    /// Who has it.
+    /// The owner of the task.
     pub owner: Option<String>,
-    /// What it waits for.
+    /// The tasks that it waits for.
     pub blocked_by: Vec<TaskId>,
-    /// Its place in the graph: 0 waits for nothing, every other one is behind all that it waits for.
+    /// Its level in the graph: 0 waits for nothing; every other task has a higher level than all its blockers.
     pub level: usize,
-    /// Whether it is part of the longest chain of tasks that are not completed.
+    /// Whether it is part of the longest chain of uncompleted tasks.
     pub critical: bool,
-    /// Whether it is claimed by name only, and counts in no progress.
+    /// Whether it can only be claimed by its id, and is not counted in the progress.
     pub internal: bool,
     /// Attempts that failed.
     pub attempts: u32,
     /// When it was last claimed.
     pub started_at: Option<Time>,
-    /// When it was completed or failed for good.
+    /// When it was completed or failed permanently.
     pub ended_at: Option<Time>,
-    /// The task that it repairs: this one was made by a failed verification or a conflict.
+    /// The task that it repairs, if it was created for a failed verification or a conflict.
     pub fixes: Option<TaskId>,
 }
 
@@ -105,25 +105,25 @@ pub struct TaskRow {
 pub struct MessageView {
     /// Its place in the journal; 0 in a session's state file, which has none.
     pub seq: u64,
-    /// Its id; empty for one that went to everybody.
+    /// Its id; empty for a broadcast.
     pub id: String,
-    /// What sort of message it is: `message`, `context`, `task_complete` and others.
+    /// The type of the message: `message`, `context`, `task_complete` and others.
     #[serde(rename = "type")]
     pub kind: String,
-    /// Who sent it.
+    /// The sender.
     pub from: String,
-    /// To whom; `all` for everybody.
+    /// The recipient; `all` for a broadcast.
     pub to: String,
-    /// What it says.
+    /// The text.
     pub content: String,
     /// When it was sent.
     pub sent_at: Option<Time>,
-    /// About which task.
+    /// The task that it concerns.
     pub task_id: Option<TaskId>,
 }
 
 impl WorkerView {
-    /// Somebody of whom only the name is known.
+    /// Creates a worker of which only the name is known.
     pub fn named(name: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -150,12 +150,12 @@ impl WorkerView {
         }
     }
 
-    /// Returns how it is, in a word for people.
+    /// Returns its condition in one word, for people.
     pub fn word(&self) -> &'static str {
         word(self.status.as_deref(), self.verdict)
     }
 
-    /// Whether somebody would look for it among very many: it works, asks, or is not well.
+    /// Returns whether it should be shown among many workers: it works, asks, or is unhealthy.
     pub(crate) fn matters(&self) -> bool {
         self.current_task_id.is_some()
             || self.current_task.is_some()
@@ -163,7 +163,7 @@ impl WorkerView {
             || !matches!(self.verdict, Verdict::Healthy | Verdict::Unknown)
     }
 
-    /// The present, as every surface tells it.
+    /// Converts a row of the current worker list.
     pub(crate) fn of(row: WorkerRow) -> Self {
         Self {
             provider: row.provider,
@@ -183,13 +183,13 @@ impl WorkerView {
 }
 
 impl TaskRow {
-    /// A task of which only itself is known, not those that it waits for.
+    /// Creates the row of a task without knowledge of its blockers.
     pub fn plain(task: &Task) -> Self {
         let standing = standing(task, Time::from_millis(0), |_| Blocker::Open);
         Self::of(task, standing)
     }
 
-    /// A task that was judged, without its place in the graph and its times.
+    /// Creates the row of an evaluated task, without its level in the graph and its times.
     pub(crate) fn of(task: &Task, standing: Standing) -> Self {
         Self {
             id: task.id().clone(),

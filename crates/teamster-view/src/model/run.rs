@@ -1,4 +1,4 @@
-//! A run: its stages, what was merged and verified, and the gate.
+//! A run: its stages, merges, verifications, and its gate.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -8,38 +8,38 @@ use teamster_types::{TaskId, Time};
 
 use super::cost::BudgetView;
 
-/// A run, as its events tell it. What was not told is `null`.
+/// A run, according to its events. Unrecorded values are `null`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "Run")]
 pub struct RunView {
-    /// The sentence.
+    /// The sentence that the run was started with.
     pub task: String,
-    /// Who was asked for: `3:executor`.
+    /// The requested team, such as `3:executor`.
     pub agents: String,
-    /// Who takes part.
+    /// The members.
     pub members: Vec<RunMember>,
-    /// What the work starts from.
+    /// The commit and branch that the work starts from.
     pub base: Option<BaseView>,
-    /// What is run to verify the work.
+    /// The commands that verify the work.
     pub verify: Vec<VerifyCommand>,
-    /// `ask`, `auto` or `never`.
+    /// The approval mode: `ask`, `auto` or `never`.
     pub approve: Option<String>,
-    /// How many rounds of fixing there are at most.
+    /// The maximum number of fix rounds.
     pub max_fix: Option<u64>,
-    /// `staged`, `party` or `pdca`.
+    /// The flow: `staged`, `party` or `pdca`.
     pub flow: Option<String>,
-    /// Who leads.
+    /// The leader: `engine`, or a provider.
     pub leader: Option<String>,
     /// Whether the workers share the project's own folder.
     pub in_place: bool,
-    /// What it may spend.
+    /// The budget.
     pub budget: Option<BudgetView>,
-    /// How many files of the user's are not part of the base.
+    /// How many of the user's files are uncommitted, and so not part of the base.
     pub uncommitted: u64,
     /// The stage it is in: `plan`, `requirements`, `execute`, `verify`, `fix`, `approval` or `end`.
     pub stage: Option<String>,
-    /// The round of fixing.
+    /// The fix round.
     pub round: u64,
     /// Every stage it entered, in order.
     pub stages: Vec<StageView>,
@@ -53,20 +53,20 @@ pub struct RunView {
     pub finished: Option<FinishedView>,
 }
 
-/// Somebody who takes part in a run.
+/// A member of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct RunMember {
     /// Its name.
     pub name: String,
-    /// Which client it drives.
+    /// The client that it drives.
     pub provider: Option<String>,
-    /// What it is for.
+    /// Its role.
     pub role: Option<String>,
-    /// Which model it uses.
+    /// The model that it uses.
     pub model: Option<String>,
 }
 
-/// What the work of a run starts from.
+/// The commit and branch that the work of a run starts from.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(rename = "Base")]
 pub struct BaseView {
@@ -76,12 +76,12 @@ pub struct BaseView {
     pub branch: Option<String>,
 }
 
-/// A command that verifies.
+/// A verification command.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct VerifyCommand {
     /// The command.
     pub command: String,
-    /// Who says so.
+    /// Where the command comes from.
     pub source: Option<String>,
 }
 
@@ -94,13 +94,13 @@ pub struct StageView {
     pub stage: String,
     /// When the run entered it.
     pub at: Time,
-    /// Its place in the journal.
+    /// Its position in the journal.
     pub seq: u64,
     /// Why the run entered it.
     pub reason: String,
-    /// The codes of these words, for other languages; empty where somebody else wrote them, or an older version did.
+    /// The message codes of this text, for translation; empty if teamster did not write it, or an older version did.
     pub reason_codes: Vec<PhraseKey>,
-    /// The round of fixing.
+    /// The fix round.
     pub round: u64,
 }
 
@@ -108,15 +108,15 @@ pub struct StageView {
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(rename = "Plan")]
 pub struct PlanView {
-    /// `file`, `leader`, `preset`, `session` or `sentence`.
+    /// The source of the plan: `file`, `leader`, `preset`, `session` or `sentence`.
     pub source: String,
-    /// Its file.
+    /// The plan file, if there is one.
     pub path: Option<String>,
-    /// What whoever planned found out about the work.
+    /// The planner's analysis of the work.
     pub analysis: String,
-    /// What whoever planned has taken for granted.
+    /// The planner's assumptions.
     pub assumptions: Vec<String>,
-    /// What could go wrong.
+    /// The risks that the planner sees.
     pub risks: Vec<String>,
     /// Its tasks.
     pub tasks: Vec<PlanTask>,
@@ -126,13 +126,13 @@ pub struct PlanView {
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PlanTask {
-    /// Its name in the plan.
+    /// Its label in the plan.
     pub label: String,
     /// Its id in the team.
     pub id: Option<TaskId>,
-    /// What to do.
+    /// The subject of the task.
     pub subject: String,
-    /// What it waits for, by name.
+    /// The labels of the tasks that it waits for.
     pub blocked_by: Vec<String>,
 }
 
@@ -141,13 +141,13 @@ pub struct PlanTask {
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "Finished")]
 pub struct FinishedView {
-    /// `complete`, `rejected`, `rolled_back`, `failed`, `cancelled`, `budget_exhausted` or `tasks_failed`.
+    /// The outcome: `complete`, `rejected`, `rolled_back`, `failed`, `cancelled`, `budget_exhausted` or `tasks_failed`.
     pub outcome: String,
     /// The exit code of `teamster run`.
     pub exit_code: Option<i64>,
-    /// Why it ended so.
+    /// Why it ended this way.
     pub reason: String,
-    /// The codes of these words, for other languages; empty where somebody else wrote them, or an older version did.
+    /// The message codes of this text, for translation; empty if teamster did not write it, or an older version did.
     pub reason_codes: Vec<PhraseKey>,
     /// The commit that landed.
     pub commit: Option<String>,
@@ -155,47 +155,47 @@ pub struct FinishedView {
     pub at: Time,
 }
 
-/// How a verification stands.
+/// The state of a verification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum VerificationState {
-    /// It runs.
+    /// It is running.
     Running,
     /// It passed.
     Passed,
     /// It failed.
     Failed,
-    /// It failed and passed at once again; that is not a pass.
+    /// It failed and passed on the immediate retry, which does not count as a pass.
     Flaky,
 }
 
-/// One command that was run to verify.
+/// One run of a verification command.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Verification {
-    /// Its place in the journal.
+    /// Its position in the journal.
     pub seq: u64,
-    /// `base` or `integration`.
+    /// What was verified: `base`, `integration` or the result of one task.
     pub on: String,
-    /// Of which commit.
+    /// The commit that was verified.
     pub commit: String,
     /// The command.
     pub command: String,
-    /// The round of fixing.
+    /// The fix round.
     pub round: u64,
-    /// How it stands.
+    /// Its state.
     pub state: VerificationState,
     /// Its exit code.
     pub exit_code: Option<i64>,
-    /// How long it took.
+    /// How long it took, in seconds.
     pub seconds: Option<f64>,
-    /// Whether it was ended at its limit.
+    /// Whether it timed out.
     pub timed_out: bool,
-    /// Its last lines.
+    /// The last lines of its output.
     pub last: String,
-    /// Its whole output, in the project.
+    /// The file in the project with its output.
     pub log: Option<String>,
-    /// Whether it counts against the team: not when it failed on the base already.
+    /// Whether it counts against the team; it does not if it already failed on the base.
     pub charged: bool,
     /// When it began.
     pub started_at: Option<Time>,
@@ -203,17 +203,17 @@ pub struct Verification {
     pub ended_at: Option<Time>,
 }
 
-/// How a merge stands.
+/// The state of a merge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum MergeState {
-    /// It was predicted, and not made yet.
+    /// It was predicted, but not performed yet.
     Predicted,
-    /// It was made.
+    /// It was performed.
     Merged,
     /// It conflicts.
     Conflict,
-    /// It was called made, and is not in the team's branch; it is made again.
+    /// It was recorded as performed, but is missing from the team's branch; it is performed again.
     Lost,
     /// The task was completed without a change, so there is nothing to merge.
     Unchanged,
@@ -224,17 +224,17 @@ pub enum MergeState {
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "Merge")]
 pub struct MergeView {
-    /// Its place in the journal.
+    /// Its position in the journal.
     pub seq: u64,
-    /// Of which task.
+    /// The task whose work is merged.
     pub task_id: Option<TaskId>,
-    /// Whose work.
+    /// The worker whose work it is.
     pub worker: Option<String>,
     /// The commit.
     pub commit: String,
-    /// How it stands.
+    /// Its state.
     pub state: MergeState,
-    /// What was predicted: `clean`, `conflict`, `already` or `unrelated`.
+    /// The predicted result: `clean`, `conflict`, `already` or `unrelated`.
     pub predicted: Option<String>,
     /// The merge commit.
     pub merge: Option<String>,
@@ -242,11 +242,11 @@ pub struct MergeView {
     pub files: Vec<String>,
     /// How many times it conflicted.
     pub times: u64,
-    /// Whether it is not tried again.
+    /// Whether there will be no further attempt.
     pub is_final: bool,
     /// The task that repairs it.
     pub fix_task: Option<TaskId>,
-    /// When this was last recorded.
+    /// The time of the last event about it.
     pub at: Time,
 }
 
@@ -254,33 +254,33 @@ pub struct MergeView {
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Approval {
-    /// Its place in the journal.
+    /// Its position in the journal.
     pub seq: u64,
-    /// Its name.
+    /// The id of this opening of the gate.
     pub gate: String,
-    /// The commit that is decided about.
+    /// The commit to decide about.
     pub commit: String,
-    /// What it is compared with.
+    /// The commit that it is compared with.
     pub base: Option<String>,
     /// The branch that it would land on.
     pub branch: Option<String>,
     /// Whether verification ran and passed.
     pub verified: bool,
-    /// What to know, in words.
+    /// What the person should know, as text.
     pub words: String,
-    /// The codes of these words, for other languages; empty where somebody else wrote them, or an older version did.
+    /// The message codes of this text, for translation; empty if teamster did not write it, or an older version did.
     pub words_codes: Vec<PhraseKey>,
     /// Why the commit could not land when it was approved before.
     pub refused: Option<String>,
-    /// The codes of these words, for other languages; empty where somebody else wrote them, or an older version did.
+    /// The message codes of this text, for translation; empty if teamster did not write it, or an older version did.
     pub refused_codes: Vec<PhraseKey>,
-    /// What else the decision rests on, as it stood when the gate opened; `null` when the run did not tell.
+    /// The other facts for the decision, as of the opening of the gate; `null` when the run did not record them.
     pub shown: Option<Shown>,
     /// When it opened.
     pub asked_at: Time,
-    /// Whether an answer is still waited for.
+    /// Whether it still waits for an answer.
     pub waits: bool,
-    /// What was answered.
+    /// The answer.
     pub answer: Option<AnswerView>,
 }
 
@@ -291,15 +291,15 @@ pub struct Approval {
 pub struct AnswerView {
     /// `approve`, `reject` or `revise`.
     pub answer: String,
-    /// Whether the run has taken it. Until then somebody has only said it.
+    /// Whether the run has accepted it. Until then it is only a submitted answer.
     pub taken: bool,
     /// Who gave it.
     pub by: String,
-    /// The codes of these words, for other languages; empty where somebody else wrote them, or an older version did.
+    /// The message codes of this text, for translation; empty if teamster did not write it, or an older version did.
     pub by_codes: Vec<PhraseKey>,
-    /// Whether the work is to be taken back.
+    /// Whether the work is rolled back.
     pub rollback: bool,
-    /// What to change.
+    /// The changes that are needed.
     pub text: String,
     /// When it was given.
     pub at: Time,

@@ -1,4 +1,4 @@
-//! Sessions that are known by their state files, whoever wrote them.
+//! Sessions that are known by their state files, which any program may have written.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ use super::projection::TeamProjection;
 use super::rows::{MessageView, WorkerView};
 use super::team::{SessionView, TeamKind, TeamView, Viewed};
 
-/// What the name of a session in the API begins with. No team's name can.
+/// The prefix of a session's identifier in the API. No team's name can start with it.
 const PREFIX: &str = "session~";
 
 /// The state files of one project.
@@ -24,7 +24,7 @@ pub struct Sessions {
 }
 
 impl Sessions {
-    /// Those of `project`.
+    /// Returns the state files of `project`.
     pub fn of(layout: &Layout, project: &Path) -> Self {
         Self {
             project: project.to_owned(),
@@ -32,12 +32,12 @@ impl Sessions {
         }
     }
 
-    /// Whether a name in the API is one of a session.
+    /// Returns whether an identifier in the API denotes a session.
     pub fn is_id(id: &str) -> bool {
         id.starts_with(PREFIX)
     }
 
-    /// Every session of the project in short.
+    /// Returns a summary of every session of the project.
     pub fn rows(&self, now: Time) -> Vec<TeamRow> {
         let mut rows: Vec<TeamRow> = self
             .shown()
@@ -63,26 +63,26 @@ impl Sessions {
         rows
     }
 
-    /// One session as a whole.
+    /// Returns the view of one session.
     pub fn view(&self, id: &str, now: Time) -> Option<TeamView> {
         let shown = self.shown();
         let shown = shown.iter().find(|shown| self.id(&shown.state) == id)?;
         Some(self.whole(shown, now))
     }
 
-    /// Returns whether one of the state files is there and cannot be understood.
+    /// Returns whether one of the state files exists but cannot be parsed.
     pub fn has_damaged(&self) -> bool {
         self.states.has_damaged()
     }
 
-    /// Every session of the project in short that is not told by one of these teams already.
+    /// Returns a summary of every session of the project that does not describe one of these teams.
     pub fn rows_besides(&self, teams: &[String], now: Time) -> Vec<TeamRow> {
         let mut rows = self.rows(now);
         rows.retain(|row| !teams.contains(&row.name));
         rows
     }
 
-    /// Returns the session that tells of this team too.
+    /// Returns the session that describes this team as well.
     pub fn of_team(&self, team: &str, now: Time) -> Option<TeamView> {
         let shown = self.shown();
         let is_its = |shown: &&ShownSession| name_of(&shown.state) == team;
@@ -209,7 +209,7 @@ impl Sessions {
     }
 }
 
-/// A state file proves nobody alive: it only says what its writer last said.
+/// Judges a teammate by its state file, which never proves it alive: it only holds what its writer last recorded.
 fn judged(status: Status, view: Viewed, active: &str, now: Time) -> (Verdict, Vec<Phrase>) {
     let heard = active.parse().ok().map(|at: Time| {
         let ago = teamster_types::time::say_span(now.since(at));
@@ -231,7 +231,7 @@ fn name_of(state: &AgentState) -> String {
     name.cloned().unwrap_or_else(|| "session".to_owned())
 }
 
-/// The same session has the same name, whichever of the files it is in.
+/// Returns the identifier of a session, which is the same in whichever state file it is found.
 fn id_of(project: &Path, session: &str) -> String {
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     let bytes = project.as_os_str().as_encoded_bytes();

@@ -1,4 +1,4 @@
-//! Where a run stands, without reading the whole journal.
+//! The state of a run, without reading the whole journal.
 
 use serde::Serialize;
 use teamster_journal::{Event, EventKind, EventType, RunState, family};
@@ -13,27 +13,27 @@ pub struct PhaseNow {
     pub flow: String,
     /// The phase, as the flow calls it.
     pub phase: String,
-    /// The number of the round, counted from 1.
+    /// The round, counted from 1.
     pub round: u32,
 }
 
-/// Where a run stands now.
+/// The current state of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunNow {
-    /// The stage it is in; `None` while there is none.
+    /// Its current stage; `None` if there is no run.
     pub stage: Option<String>,
-    /// The phase of its flow; `None` when the flow has stages only.
+    /// The phase of its flow; `None` when the flow has only stages.
     pub phase: Option<PhaseNow>,
-    /// Whether a decision waits for a person.
+    /// Whether the run waits for a person's decision.
     pub awaits_approval: bool,
-    /// Whether it is over.
+    /// Whether it has finished.
     pub finished: bool,
 }
 
-/// Events that a run is looked for in by whoever cannot wait.
+/// The number of recent events in which a fast lookup searches for a run.
 const LATELY: usize = 200;
-/// What a run's standing is read from: its last event, its last stage and phase, the last opening of its gate, and the last
-/// event at the gate.
+/// The kinds of events that determine the state of a run: its last event, its last stage and phase, the last opening of
+/// its gate, and the last event at the gate.
 const ASKED: [&[&str]; 5] = [
     &[family::RUN],
     &[EventType::RunStarted.name(), EventType::RunStage.name()],
@@ -49,15 +49,15 @@ const ASKED: [&[&str]; 5] = [
     ],
 ];
 
-/// Returns where the run of a team stands, from the end of its journal: what a projection of the whole journal would tell. A run that has not
-/// said anything for long is looked for far back, which takes a while in a long journal.
+/// Returns the state of a team's run, reading the journal from its end. The result equals that of a projection of the
+/// whole journal. A run without recent events is searched for far back, which takes time in a long journal.
 pub fn run_now(read: &dyn Read, team: &TeamName) -> Result<RunNow> {
     let found = read.last_of_each(team, &ASKED)?;
     Ok(standing(found.into_iter().flatten().collect()))
 }
 
-/// Returns where the run of a team stands by the last events alone, which takes no time: what was said before them is not
-/// known.
+/// Returns the state of a team's run from the most recent events alone, which is fast. Earlier events are not
+/// considered.
 pub fn run_lately(read: &dyn Read, team: &TeamName) -> Result<RunNow> {
     let events = read.last_events(team, LATELY)?.events;
     let last = |kinds: &[&str]| {
@@ -67,7 +67,7 @@ pub fn run_lately(read: &dyn Read, team: &TeamName) -> Result<RunNow> {
     Ok(standing(ASKED.map(last).into_iter().flatten().collect()))
 }
 
-/// Folds the events that matter.
+/// Derives the state from the relevant events.
 fn standing(mut events: Vec<Event>) -> RunNow {
     events.sort_by_key(|event| event.seq);
     events.dedup_by_key(|event| event.seq);

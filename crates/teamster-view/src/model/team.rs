@@ -1,4 +1,4 @@
-//! One team as a whole, and what happened in it when.
+//! The view of one team, and its timeline.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -13,34 +13,34 @@ use super::run::{Approval, MergeView, RunView, Verification};
 use crate::questions::QuestionView;
 use crate::status::TeamProblem;
 
-/// Whose team it is.
+/// The program that created a team.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum TeamKind {
     /// Made by teamster.
     Teamster,
-    /// Made by Claude Code; nothing of it is changed.
+    /// Made by Claude Code; teamster never changes it.
     Claude,
-    /// A session that is known by its state file only, whoever wrote that.
+    /// A session that is known only by its state file, which any program may have written.
     StateFile,
 }
 
-/// What a viewer says about a team, a session or a project.
+/// The activity of a team, a session or a project.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Viewed {
-    /// Somebody of it is there.
+    /// At least one of its workers or its host is alive.
     Live,
-    /// It should go on, and nobody of it was heard of.
+    /// It is unfinished, but none of its processes is known to be alive.
     Stale,
-    /// It is over; what it did is still worth a look.
+    /// It has ended; its results can still be viewed.
     Ended,
-    /// There is nothing.
+    /// There is neither a team nor a session.
     Inactive,
 }
 
 impl Viewed {
-    /// The word.
+    /// Returns its name.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Live => "live",
@@ -51,32 +51,32 @@ impl Viewed {
     }
 }
 
-/// How much of the journal a view has counted in. A long journal is read while the present is shown already; until it
+/// How much of the journal a view includes. A long journal is read while the current state is already shown; until it
 /// is read, costs, times and older messages are missing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct History {
-    /// Up to this position.
+    /// The position up to which it has been read.
     pub read: u64,
-    /// Of this last one.
+    /// The last position of the journal.
     pub last: u64,
-    /// Whether that is all of it.
+    /// Whether all of it has been read.
     pub complete: bool,
 }
 
-/// What a session's state file says of the session itself.
+/// What a state file says about its session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "Session")]
 pub struct SessionView {
     /// The file, in the project.
     pub file: String,
-    /// The session.
+    /// The id of the session.
     pub session_id: String,
-    /// What it works on.
+    /// The feature that it works on.
     pub feature: String,
-    /// Where that stands: `plan`, `design`, `do`, `check` or `act`.
+    /// The phase of that feature: `plan`, `design`, `do`, `check` or `act`.
     pub pdca_phase: String,
-    /// How the team is organised: `leader`, `swarm`, `council` or `watchdog`.
+    /// The organisation of the team: `leader`, `swarm`, `council` or `watchdog`.
     pub orchestration_pattern: String,
     /// The lead's model.
     pub cto_agent: String,
@@ -90,77 +90,77 @@ pub struct SessionView {
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TeamView {
-    /// Its name in the API.
+    /// Its identifier in the API.
     pub id: String,
-    /// Its own name. A foreign program may have chosen any.
+    /// Its own name. Another program may have chosen any name.
     pub name: String,
-    /// Whose team; `null` when its registry cannot be read.
+    /// The program that created the team; `null` when its registry cannot be read.
     pub kind: Option<TeamKind>,
     /// The project it works on.
     pub project: Option<String>,
-    /// What it is for.
+    /// Its description.
     pub description: String,
-    /// Whether it still does something; at a past moment, as far as the journal tells.
+    /// Whether it is active; at a past moment, according to the journal.
     pub state: Viewed,
-    /// The position of the journal that this shows; 0 when there is none.
+    /// The journal position that this view shows; 0 when there is none.
     pub seq: u64,
-    /// The moment that this shows.
+    /// The moment that this view shows.
     pub at: Option<Time>,
-    /// Whether this is a past moment, told by the journal alone.
+    /// Whether this is a past moment, derived from the journal alone.
     pub past: bool,
-    /// How much of the journal is counted in.
+    /// How much of the journal has been read.
     pub history: History,
-    /// How far it is.
+    /// Its progress.
     pub progress: Progress,
-    /// Its workers, at most 1,000: first those that work or need a person, where there are more.
+    /// Its workers, at most 1,000. If there are more, those that work or need a person are kept first.
     pub workers: Vec<WorkerView>,
-    /// How many workers there are in all.
+    /// The total number of workers.
     pub worker_count: usize,
-    /// Its tasks, in the order of their numbers.
+    /// Its tasks, in number order.
     pub tasks: Vec<TaskRow>,
-    /// The longest chain of tasks that are not completed.
+    /// The longest chain of uncompleted tasks.
     pub critical_path: Vec<TaskId>,
     /// The last 50 messages, the oldest first.
     pub messages: Vec<MessageView>,
-    /// How many messages there were in all.
+    /// The total number of messages.
     pub message_count: u64,
     /// Its run; `null` while it has none.
     pub run: Option<RunView>,
-    /// The gate; `null` while it was never open.
+    /// The gate; `null` if it was never opened.
     pub approval: Option<Approval>,
-    /// What was run to verify, in order.
+    /// The verifications, in order.
     pub verifications: Vec<Verification>,
-    /// What was merged or could not be, in order.
+    /// The merges, including failed ones, in order.
     pub merges: Vec<MergeView>,
-    /// The plan that was proposed to a person last; `null` when none was.
+    /// The last plan that was proposed to a person; `null` when there was none.
     pub proposal: Option<ProposalView>,
-    /// What agents ask: all that wait for an answer, and the last 100 that do not any more, the oldest first.
+    /// The questions of agents: up to 200 open ones, and the last 100 ended ones, the oldest first.
     pub questions: Vec<QuestionView>,
     /// The turns of the agent that leads the run, after its plan, in order.
     pub wakes: Vec<WakeView>,
     /// The reviews of the merged work, in order.
     pub reviews: Vec<ReviewView>,
-    /// What workers and the leader found wrong, in order.
+    /// The findings of workers and the leader, in order.
     pub findings: Vec<FindingView>,
-    /// Which of several results of the same work was chosen.
+    /// Which of several candidate results was chosen.
     pub choice: Option<ChoiceView>,
-    /// What was spent.
+    /// The costs.
     pub cost: CostView,
-    /// What needs a person, at most 200.
+    /// The problems that need a person, at most 200.
     pub problems: Vec<TeamProblem>,
-    /// How many of these there are in all.
+    /// The total number of problems.
     pub problem_count: usize,
-    /// What a state file says of its session; `null` for other teams.
+    /// The session's state file; `null` for other teams.
     pub session: Option<SessionView>,
 }
 
-/// The most workers that one view has: a registry or a state file may name any number.
+/// The maximum number of workers in one view, because a registry or a state file may name any number.
 pub(crate) const MOST_WORKERS: usize = 1_000;
-/// The most problems that one view has.
+/// The maximum number of problems in one view.
 const MOST_PROBLEMS: usize = 200;
 
 impl TeamView {
-    /// Counts workers and problems, and keeps no more of them than a page can show.
+    /// Counts workers and problems, and drops those beyond what a page can show.
     pub(crate) fn bounded(mut self) -> Self {
         self.worker_count = self.workers.len();
         if self.worker_count > MOST_WORKERS {
@@ -174,40 +174,40 @@ impl TeamView {
         self
     }
 
-    /// The stage of its run.
+    /// Returns the stage of its run.
     pub fn stage(&self) -> Option<&str> {
         self.run.as_ref()?.stage.as_deref()
     }
 
-    /// The questions that wait for words of a person, the oldest first.
+    /// Returns the questions that wait for a person's answer, the oldest first.
     pub fn questions_for_person(&self) -> impl Iterator<Item = &QuestionView> {
         self.questions.iter().filter(|open| open.is_for_person())
     }
 
-    /// What agents want to do and a person has to decide, each with its worker.
+    /// Returns the permission requests of agents that wait for a person, each with its worker.
     pub fn requests(&self) -> impl Iterator<Item = (&WorkerView, &PermissionRequest)> {
         let workers = self.workers.iter();
         workers.flat_map(|worker| worker.requests.iter().map(move |request| (worker, request)))
     }
 
-    /// The revision of the plan that waits for a decision of a person.
+    /// Returns the revision of the plan that waits for a person's decision.
     pub fn open_plan(&self) -> Option<u32> {
         let open = self.proposal.as_ref().filter(|proposal| proposal.waits)?;
         Some(open.revision)
     }
 
-    /// Whether a decision waits for a person.
+    /// Returns whether the run waits for a person's decision.
     pub fn awaits_approval(&self) -> bool {
         self.approval.as_ref().is_some_and(|gate| gate.waits)
     }
 }
 
-/// What one worker did.
+/// The history of one worker, for the timeline.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Lane {
     /// The name of the worker.
     pub worker: String,
-    /// Its work, in order.
+    /// Its work spans, in order.
     pub spans: Vec<Span>,
     /// What happened to it, in order.
     pub marks: Vec<Mark>,
@@ -218,15 +218,15 @@ pub struct Lane {
 pub struct StageSpan {
     /// The name of the stage.
     pub stage: String,
-    /// The position of the journal at which it began.
+    /// The position of the event at which it began.
     pub seq: u64,
     /// When it began.
     pub from: Time,
-    /// When it ended; `null` while it goes on.
+    /// When it ended; `null` while it is running.
     pub to: Option<Time>,
 }
 
-/// A position of the journal and its time, for whoever goes from a moment to a position.
+/// A journal position and its time, for mapping a moment to a position.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Tick {
     /// The position.
@@ -235,19 +235,19 @@ pub struct Tick {
     pub at: Time,
 }
 
-/// What happened when.
+/// The timeline of a team.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Timeline {
-    /// The position of the journal that this shows.
+    /// The journal position that this shows.
     pub seq: u64,
     /// The moment of the first event.
     pub from: Option<Time>,
     /// The moment of the last event.
     pub to: Option<Time>,
-    /// A lane for each worker, in the order of their names.
+    /// A lane for each worker, in name order.
     pub lanes: Vec<Lane>,
     /// The stages of the run.
     pub stages: Vec<StageSpan>,
-    /// At most 512 positions, evenly spread, the first and the last among them.
+    /// At most 512 evenly spread positions, including the first and the last.
     pub ticks: Vec<Tick>,
 }

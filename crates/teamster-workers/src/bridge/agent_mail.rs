@@ -1,4 +1,4 @@
-//! Messages for the agent of one worker, from the store until the agent has them: who was told what, decided in one place.
+//! Tracks messages for one worker's agent from the store until the agent has received them.
 //!
 //! ```text
 //!                ┌── prompt ──▶ InPrompt ──────────── the agent started ───┐
@@ -8,26 +8,26 @@
 //!    └──────────────── refused, or the attempt is over
 //! ```
 //!
-//! The store's cursor moves over a message only when it and all before it were told. So a bridge that is killed at any
-//! moment leaves every message that was not told to the next one: at least once, in order. While a bridge lives, a message
-//! is in one state, so nobody is told twice.
+//! The store's cursor moves past a message only when it and all earlier ones were delivered to the agent. A bridge that is
+//! killed at any moment leaves every undelivered message to the next one: delivery is at least once, in order. While a
+//! bridge lives, a message is in exactly one state, so it is not delivered twice.
 
 use teamster_types::message::Message;
 
 use crate::briefing::mail_that_fits;
 
-/// Where a message is on its way to the agent.
+/// The state of a message on its way to the agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum DeliveryState {
-    /// Nobody has it.
+    /// The message is not on its way yet.
     Waiting,
-    /// It stands in the prompt of an agent that has not shown yet that it runs.
+    /// The message is in the prompt of an agent that has not shown yet that it runs.
     InPrompt,
-    /// It was written to the client's input, and the client has not shown yet that it took it.
+    /// The message was written to the client's input, and the client has not confirmed it yet.
     WithClient,
-    /// It was appended to the program's inbox file, and nobody has read that yet.
+    /// The message was appended to the program's inbox file, which is not read yet.
     InInboxFile,
-    /// The agent has it; the store does not know that yet.
+    /// The agent has the message, but it is not acknowledged in the store yet.
     Told,
 }
 
@@ -45,7 +45,7 @@ pub(super) struct AgentMail {
 }
 
 impl AgentMail {
-    /// Adds a message that was read from the store, unless it is known already.
+    /// Adds a message that was read from the store, unless it is already queued.
     pub(super) fn add(&mut self, message: &Message) {
         let is_known = |queued: &QueuedMessage| queued.message.id() == message.id();
         if !self.queue.iter().any(is_known) {
@@ -61,15 +61,14 @@ impl AgentMail {
         self.queue.is_empty()
     }
 
-    /// Returns the messages that nobody has, as far as they fit into a text of `limit` characters. One is always returned
-    /// if there is one.
+    /// Returns the waiting messages that fit into a text of `limit` characters, and at least one if there is any.
     pub(super) fn waiting(&self, limit: usize) -> Vec<Message> {
         let mut waiting = self.all_in(DeliveryState::Waiting);
         waiting.truncate(mail_that_fits(&waiting, limit));
         waiting
     }
 
-    /// Returns every message that the agent was not told.
+    /// Returns every message that the agent has not received.
     pub(super) fn untold(&self) -> impl Iterator<Item = &Message> {
         let untold = self.queue.iter();
         untold
@@ -84,7 +83,7 @@ impl AgentMail {
         messages
     }
 
-    /// Notes that the agent has its prompt.
+    /// Notes that the agent has received its prompt.
     pub(super) fn prompt_was_told(&mut self) {
         self.move_all(DeliveryState::InPrompt, DeliveryState::Told);
     }
@@ -94,12 +93,12 @@ impl AgentMail {
         self.set_state(messages, DeliveryState::WithClient);
     }
 
-    /// Notes that the client took what was written to it.
+    /// Notes that the client accepted the messages that were written to it.
     pub(super) fn client_took(&mut self) {
         self.move_all(DeliveryState::WithClient, DeliveryState::Told);
     }
 
-    /// Notes that the client did not take what was written to it.
+    /// Notes that the client rejected the messages that were written to it.
     pub(super) fn client_refused(&mut self) {
         self.move_all(DeliveryState::WithClient, DeliveryState::Waiting);
     }
@@ -109,7 +108,7 @@ impl AgentMail {
         self.set_state(messages, DeliveryState::InInboxFile);
     }
 
-    /// Returns whether something stands in the inbox file that was not read yet.
+    /// Returns whether the inbox file contains messages that were not read yet.
     pub(super) fn is_inbox_file_unread(&self) -> bool {
         self.has(DeliveryState::InInboxFile)
     }
@@ -119,8 +118,8 @@ impl AgentMail {
         self.move_all(DeliveryState::InInboxFile, DeliveryState::Told);
     }
 
-    /// Returns what a tool of ours answers when the agent asks for its mail: what nobody has, and what stands unread in a
-    /// file that the agent may not look at. What was written to its client is on its way already, and so is what came later.
+    /// Returns the messages for a tool reply: those that wait, and those in an inbox file that is not read yet. Messages that
+    /// were written to the client are already on their way, so they and all later ones are left out.
     pub(super) fn unread(&self, limit: usize) -> Vec<Message> {
         let is_unread = |queued: &&QueuedMessage| {
             matches!(
@@ -129,7 +128,7 @@ impl AgentMail {
             )
         };
         let is_on_its_way = |queued: &&QueuedMessage| queued.state == DeliveryState::WithClient;
-        // What comes later must not overtake it.
+        // Later messages must not overtake those on their way.
         let before = self
             .queue
             .iter()
@@ -140,12 +139,12 @@ impl AgentMail {
         unread
     }
 
-    /// Notes that an answer of a tool told the agent these messages.
+    /// Notes that the agent received these messages in a tool reply.
     pub(super) fn tool_told(&mut self, messages: &[Message]) {
         self.set_state(messages, DeliveryState::Told);
     }
 
-    /// Ends an attempt: what its agent did not get is for the next one.
+    /// Ends an attempt: messages that its agent did not receive wait for the next one.
     pub(super) fn end_attempt(&mut self) {
         for state in [
             DeliveryState::InPrompt,
@@ -156,14 +155,14 @@ impl AgentMail {
         }
     }
 
-    /// Returns the last message up to which all were told, for the store's cursor.
+    /// Returns the id of the last message before the first undelivered one, for the store's cursor.
     pub(super) fn told_up_to(&self) -> Option<&str> {
         let told = self.queue.iter();
         let told = told.take_while(|queued| queued.state == DeliveryState::Told);
         told.last().map(|queued| queued.message.id())
     }
 
-    /// Forgets messages once the store's cursor is behind them.
+    /// Removes delivered messages once the store's cursor has passed them.
     pub(super) fn forget_told(&mut self) {
         let told = self.queue.iter();
         let count = told
@@ -270,7 +269,7 @@ mod tests {
         assert_eq!(ids(&mail.unread(LIMIT)), ["m3"]);
     }
 
-    /// Something that happens to a worker and its mail.
+    /// A step in the life of a worker and its mail.
     #[derive(Clone, Copy, Debug)]
     enum Step {
         Arrives,
@@ -323,12 +322,12 @@ mod tests {
         is_started: bool,
         prompt: Vec<Message>,
         with_client: Vec<Message>,
-        /// Whether the client took what is with it, which the bridge may not have seen yet.
+        /// Whether the client accepted the messages with it, which the bridge may not have seen yet.
         is_taken: bool,
         file: Vec<Message>,
-        /// The messages that agents have got, in order.
+        /// The messages that agents have received, in order.
         heard: Vec<String>,
-        /// Whether an agent may have got something whose receipt the bridge never saw.
+        /// Whether an agent may have received messages whose receipt the bridge never saw.
         is_doubtful: bool,
     }
 
@@ -364,7 +363,7 @@ mod tests {
                     self.hear(&self.prompt.clone());
                     self.mail.prompt_was_told();
                 }
-                // A client has one way to take messages.
+                // A client accepts messages in only one way.
                 Step::HandedToClient
                     if is_at_work
                         && self.with_client.is_empty()
@@ -391,7 +390,7 @@ mod tests {
                     self.mail.put_into_inbox_file(&messages);
                     self.file.extend(messages);
                 }
-                // The bridge looks at the file before it is gone, so that the look belongs to the read.
+                // The bridge checks the file before it is removed, so reading and checking are one step.
                 Step::ProgramReads | Step::FileIsLookedAt if self.mail.is_inbox_file_unread() => {
                     let file = std::mem::take(&mut self.file);
                     self.hear(&file);
@@ -401,7 +400,7 @@ mod tests {
                     let unread = self.mail.unread(LIMIT);
                     self.hear(&unread);
                     self.mail.tool_told(&unread);
-                    // A program that asks by a tool does not look into its file.
+                    // A program that reads its mail with a tool does not read its file.
                     self.file.clear();
                 }
                 Step::AttemptEnds if self.is_attempt => {
@@ -465,7 +464,7 @@ mod tests {
                 world.apply(step);
                 world.check()?;
             }
-            // Whatever happened, the next agent that starts has all of it.
+            // Whatever happened before, the next agent that starts receives every message.
             for step in [
                 Step::AttemptEnds,
                 Step::BridgeReads,

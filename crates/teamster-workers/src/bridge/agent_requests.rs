@@ -1,9 +1,9 @@
-//! What an agent asks of its bridge through the socket, and what the bridge replies; and what the agent's client asks the person,
-//! which goes the same way.
+//! Requests of an agent through its bridge's socket and the bridge's replies. Questions of the agent's client to the person
+//! are handled in the same way.
 //!
-//! Most requests are answered at once. A question waits: for an answer in the journal, for the end of its time, or until
-//! nobody waits for it any more. With every reply the agent gets the mail that it was not told yet, and that mail is
-//! acknowledged when the reply was written.
+//! Most requests are answered at once. A question waits until it is answered in the journal, its time limit passes, or the
+//! caller stops waiting. Every reply also delivers the agent's unread mail, which is acknowledged once the reply is
+//! written.
 
 use std::time::{Duration, Instant};
 
@@ -28,7 +28,7 @@ use crate::tools::answer::{Caller, OTHERS_WROTE};
 use crate::tools::quota::Quota;
 use crate::tools::{AskArguments, ToolFailure, WorkerCall};
 
-/// The number of events before the first look that are searched for open questions.
+/// The number of events before the first read that are searched for open questions.
 const LOOKED_THROUGH: usize = 20_000;
 /// The most events that are read at once.
 const PAGE: usize = 500;
@@ -37,10 +37,10 @@ const MAIL_IN_REPLY: usize = 50_000;
 /// The longest question on the bridge's own output, in characters.
 const SHOWN_QUESTION: usize = 400;
 
-/// What an agent is told to do without an answer.
+/// The advice to an agent whose question was not answered.
 const DECIDE: &str = "Decide by yourself, and say at the end of the task what you assumed.";
 
-/// The questions of the team, followed in the journal from the first time that somebody wants to know.
+/// The questions of the team, followed in the journal from their first use.
 #[derive(Debug, Default)]
 struct FollowedQuestions {
     questions: Questions,
@@ -48,7 +48,7 @@ struct FollowedQuestions {
 }
 
 impl FollowedQuestions {
-    /// Reads on to the end of the journal.
+    /// Reads the journal up to its end.
     fn catch_up(&mut self, read: &dyn Read, team: &TeamName) -> teamster_store::Result<()> {
         loop {
             let page = match self.seen {
@@ -70,7 +70,7 @@ impl FollowedQuestions {
     }
 }
 
-/// A question that the agent waits for.
+/// A question whose answer the agent waits for.
 #[derive(Debug)]
 struct PendingQuestion {
     id: QuestionId,
@@ -81,18 +81,18 @@ struct PendingQuestion {
 /// Who waits for the answer to a question.
 #[derive(Debug)]
 enum QuestionWaiter {
-    /// A tool of ours that the agent called.
+    /// A call of one of teamster's tools.
     Tool(AgentRequest),
-    /// The agent's client, which asked by itself, with its own name of the question.
+    /// The agent's client, with its own id of the question.
     Client(String),
 }
 
-/// What the agent's client is to be told about a question of its own.
+/// A reply to the agent's client about one of its questions.
 #[derive(Debug)]
 pub(super) struct ClientReply {
-    /// The client's name of the question.
+    /// The client's id of the question.
     pub(super) request: String,
-    /// What became of it.
+    /// The answer, or why there is none.
     pub(super) reply: QuestionReply,
 }
 
@@ -105,7 +105,7 @@ struct MailOnItsWay {
     messages: Vec<Message>,
 }
 
-/// What became of a proposal of the agent, until it is told.
+/// A decided proposal of the agent that is not reported to it yet.
 #[derive(Debug)]
 struct SettledProposal {
     id: QuestionId,
@@ -120,18 +120,18 @@ pub(super) struct AgentRequests {
     to: Addressee,
     quota: Quota,
     followed: FollowedQuestions,
-    /// Questions that the agent waits for, the oldest first.
+    /// Questions whose answers the agent waits for, the oldest first.
     pending: Vec<PendingQuestion>,
-    /// Proposals that nobody has decided about.
+    /// Proposals that are not decided yet.
     proposals: Vec<QuestionId>,
     settled: Vec<SettledProposal>,
     on_its_way: Option<MailOnItsWay>,
-    /// What the client was not told yet.
+    /// Replies that are not passed to the client yet.
     client_replies: Vec<ClientReply>,
 }
 
 impl AgentRequests {
-    /// Creates the requests of a worker whose questions go to this addressee.
+    /// Creates the request handler of a worker whose questions go to this addressee.
     pub(super) fn new(to: Addressee) -> Self {
         Self {
             to,
@@ -160,7 +160,7 @@ impl AgentRequests {
         self.pending.iter().map(|pending| pending.expires).min()
     }
 
-    /// Serves a request of the agent at its task. A question waits for at most `limit`.
+    /// Serves a request of the agent for its task. A question waits for at most `limit`.
     pub(super) fn serve(
         &mut self,
         mut request: AgentRequest,
@@ -212,7 +212,7 @@ impl AgentRequests {
         self.reply(&request, outcome, mailbox);
     }
 
-    /// Asks what the agent's client asks the person: it goes the way of any question of a worker, and waits for at most `limit`.
+    /// Asks a question of the agent's client like any question of a worker. It waits for at most `limit`.
     pub(super) fn ask_for_client(
         &mut self,
         request: &str,
@@ -265,18 +265,18 @@ impl AgentRequests {
         });
     }
 
-    /// Takes what the agent's client is to be told about its own questions.
+    /// Takes the replies to questions of the agent's client.
     pub(super) fn take_client_replies(&mut self) -> Vec<ClientReply> {
         std::mem::take(&mut self.client_replies)
     }
 
-    /// Takes in that the client does not wait for the answer to its question any more.
+    /// Handles that the client no longer waits for the answer to its question.
     pub(super) fn note_withdrawn(&mut self, request: &str, reporter: &mut Reporter) {
         let is_theirs = |pending: &PendingQuestion| matches!(&pending.waiter, QuestionWaiter::Client(its) if its == request);
         self.give_up(is_theirs, reporter);
     }
 
-    /// Replies with what the agent was not told yet.
+    /// Replies to a request, and adds decisions about proposals and unread mail.
     fn reply(
         &mut self,
         request: &AgentRequest,
@@ -285,7 +285,7 @@ impl AgentRequests {
     ) {
         let mut value = match outcome {
             Ok(value) => value,
-            // An error has no room for mail; the next reply brings it.
+            // An error reply cannot carry mail; the next reply does.
             Err(failure) => return request.reply(Err(failure), false),
         };
         let settled: Vec<Value> = self.settled.drain(..).map(proposal_row).collect();
@@ -315,7 +315,7 @@ impl AgentRequests {
         request.reply(Ok(value), has_mail);
     }
 
-    /// Takes the mail that goes with a reply. One reply at a time brings mail, so that what is acknowledged was told.
+    /// Takes the mail that goes with a reply. Only one reply at a time carries mail, so that only delivered mail is acknowledged.
     fn take_unread(&mut self, request: &AgentRequest, mailbox: &WorkerMailbox) -> Vec<Object> {
         if self.on_its_way.is_some() {
             return Vec::new();
@@ -331,7 +331,7 @@ impl AgentRequests {
         unread
     }
 
-    /// Takes in whether a reply with mail was written. Returns what further mail asks of the bridge itself.
+    /// Handles whether a reply with mail was written. Returns requests for the bridge itself in further mail.
     pub(super) fn note_written(
         &mut self,
         number: u64,
@@ -345,7 +345,7 @@ impl AgentRequests {
         }
     }
 
-    /// Takes in that nobody waits for the reply to a request any more.
+    /// Handles that the caller no longer waits for the reply to a request.
     pub(super) fn note_caller_gone(&mut self, number: u64, reporter: &mut Reporter) {
         self.on_its_way.take_if(|mail| mail.number == number);
         let is_theirs = |pending: &PendingQuestion| matches!(&pending.waiter, QuestionWaiter::Tool(its) if its.number == number);
@@ -363,7 +363,7 @@ impl AgentRequests {
         }
     }
 
-    /// Tells the agent what was answered since the last time.
+    /// Passes answers that were recorded since the last call to the agent.
     pub(super) fn hear_answers(&mut self, reporter: &mut Reporter, mailbox: &WorkerMailbox) {
         if self.pending.is_empty() && self.proposals.is_empty() {
             return;
@@ -396,7 +396,7 @@ impl AgentRequests {
         });
     }
 
-    /// Ends questions that nobody answered in time. An answer that was faster than this counts.
+    /// Expires questions that were not answered in time. An answer that was recorded before the expiry counts.
     pub(super) fn expire_pending(
         &mut self,
         limit: Duration,
@@ -421,20 +421,20 @@ impl AgentRequests {
         }
     }
 
-    /// Begins another attempt: what an earlier agent asked or was told is none of the next one's.
+    /// Starts another attempt: it does not get mail and replies that were meant for an earlier agent.
     pub(super) fn begin_attempt(&mut self) {
         self.on_its_way = None;
         self.client_replies.clear();
     }
 
-    /// Ends what the agent of an attempt waited for.
+    /// Expires the questions of an attempt that has ended.
     pub(super) fn end_attempt(&mut self, reporter: &mut Reporter) {
         for pending in std::mem::take(&mut self.pending) {
             expire(reporter, pending.id, PhraseCode::QuestionWorkEnded);
         }
     }
 
-    /// Tells whoever waits for it what became of a question.
+    /// Passes the outcome of a question to its waiter.
     fn tell(
         &mut self,
         pending: PendingQuestion,
@@ -452,7 +452,7 @@ impl AgentRequests {
         }
     }
 
-    /// Returns what became of a question, or `None` while it is open.
+    /// Returns the outcome of a question, or `None` while it is open.
     fn fate_of(&self, id: QuestionId) -> Option<QuestionOutcome> {
         match &self.followed.questions.get(id)?.fate {
             QuestionFate::Open => None,
@@ -467,17 +467,17 @@ impl AgentRequests {
     }
 }
 
-/// What became of a question that an agent waited for.
+/// The outcome of a question that an agent waited for.
 #[derive(Debug)]
 enum QuestionOutcome {
-    /// Somebody answered it.
+    /// The question was answered.
     Answered { by: EventActor, answer: String },
-    /// Nobody did, for this reason.
+    /// The question was not answered, for this reason.
     Unanswered(String),
 }
 
 impl QuestionOutcome {
-    /// Returns it as a tool of ours tells it.
+    /// Returns the outcome for a tool reply.
     fn for_tool(&self, id: QuestionId) -> Value {
         match self {
             Self::Answered { by, answer } => json!({
@@ -495,8 +495,8 @@ impl QuestionOutcome {
         }
     }
 
-    /// Returns it as a client is told that asked the person. It takes every answer for the person's, so another one says whose
-    /// it is.
+    /// Returns the outcome for a client that asked the person. The client attributes every answer to the person, so an answer
+    /// from another source names its source.
     fn for_client(&self) -> QuestionReply {
         match self {
             Self::Answered { by, answer } => {
@@ -520,7 +520,7 @@ fn proposal_row(settled: SettledProposal) -> Value {
     json!({ "question": id, "by": by, "answer": answer })
 }
 
-/// Records that nobody waits for the answer to a question any more.
+/// Records that the answer to a question is no longer awaited.
 fn expire(reporter: &mut Reporter, question: QuestionId, reason: impl Into<Wording>) {
     let (reason, reason_codes) = reason.into().into_parts();
     reporter.say(&format!("{question}: {reason}"));

@@ -1,4 +1,4 @@
-//! What becomes of a task once its agent has ended: nothing is called done that is not, and nothing is thrown away.
+//! Ends a task after its agent has ended: only finished work is reported as done, and no work is thrown away.
 //!
 //! ```text
 //! how the agent ended ─▶ TaskResolution ─▶ claim, changes and commit are checked ─▶ completed, failed or released
@@ -24,37 +24,37 @@ pub(super) const REASON: usize = 4_000;
 /// The most changed files that are named in a result.
 const NAMED_FILES: usize = 200;
 
-/// How the agent's part of a task ended.
+/// How the agent's work on a task ended.
 #[derive(Debug)]
 pub(super) enum AgentPart {
-    /// The agent ran to some end.
+    /// The agent ran until it ended.
     Ran(Box<AttemptEnd>),
-    /// The agent never showed that it runs, for this reason; empty when the worker is to stop.
+    /// The agent never showed that it was running, for this reason; empty when the worker is to stop.
     NoLaunch(String),
     /// There is no workplace, for this reason.
     NoWorkplace(String),
-    /// The work that the task waited for does not fit together, for this reason.
+    /// The finished work that the task depends on conflicts, for this reason.
     NoFoundation(String),
-    /// Somebody else has the task by now, for this reason.
+    /// The worker lost its claim on the task, for this reason.
     Lost(String),
 }
 
-/// What is done with a task.
+/// The decision about a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum TaskResolution {
     /// The task is completed, with this report.
     Completed(TaskReport),
-    /// The agent cannot go on without somebody's words, for this reason.
+    /// The agent needs an answer before it can continue, for this reason.
     Blocked(String),
-    /// The attempt failed for this reason, and counts.
+    /// The attempt failed for this reason, and counts as a failure.
     Failed(String),
-    /// The task goes back and loses no attempt.
+    /// The task is released, and the attempt does not count as a failure.
     Released { why: String, cause: ReleaseCause },
-    /// Another worker has the task by now.
+    /// The worker lost its claim on the task, for this reason.
     Lost(String),
 }
 
-/// Why a task goes back without a word against it.
+/// Why a task is released without counting a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ReleaseCause {
     /// The worker is to stop.
@@ -89,7 +89,7 @@ impl TaskResolution {
             _ => {}
         }
         match &end.outcome.verdict {
-            // An agent that had finished when it was asked to stop has finished.
+            // An agent that had already finished when it was asked to stop counts as finished.
             AgentVerdict::Done { summary } => {
                 let report = TaskReport::parse(summary);
                 match report.status {
@@ -99,9 +99,9 @@ impl TaskResolution {
                 }
             }
             AgentVerdict::Interrupted => Self::stopping(),
-            // It would have waited for its provider, and gone on.
+            // A worker that is not stopping would have waited for its provider and continued.
             AgentVerdict::Paused { trouble, reason } => Self::Released {
-                why: format!("{}: {reason}; the worker is to stop", trouble.words()),
+                why: format!("{}: {reason}; the worker is stopping", trouble.words()),
                 cause: ReleaseCause::Stopping,
             },
             AgentVerdict::SessionGone { reason } => Self::Released {
@@ -121,7 +121,7 @@ impl TaskResolution {
 
     fn stopping() -> Self {
         Self::Released {
-            why: "the worker is to stop".to_owned(),
+            why: "the worker is stopping".to_owned(),
             cause: ReleaseCause::Stopping,
         }
     }
@@ -133,7 +133,7 @@ impl TaskResolution {
             Self::Blocked(why) => format!("blocked: {why}"),
             Self::Failed(why) => format!("failed: {why}"),
             Self::Released { why, .. } => format!("given back: {why}"),
-            Self::Lost(why) => format!("not ours any more: {why}"),
+            Self::Lost(why) => format!("no longer ours: {why}"),
         }
     }
 
@@ -142,25 +142,25 @@ impl TaskResolution {
     }
 }
 
-/// The end of a task: its work is kept, and the store has to take the result.
+/// The end of a task: its work is kept, and its result is ready to be written to the store.
 pub(super) struct Completion<'a> {
     claimed: &'a Claimed,
     resolution: TaskResolution,
     kept: KeptWork,
-    /// Changed files outside of what the task reserved.
+    /// Changed files outside of the paths that the task reserved.
     outside: Vec<String>,
 }
 
 impl<'a> Completion<'a> {
-    /// Keeps the work, and changes the resolution where claim, changes or commit do not allow it.
+    /// Keeps the work, and changes the resolution if the claim, the changes or the commit do not allow it.
     pub(super) fn prepare(
         claimed: &'a Claimed,
         mut resolution: TaskResolution,
         reporter: &mut Reporter,
         workplace: &mut dyn Workplace,
     ) -> Self {
-        // A result takes the task's own name in the repository, so it is looked once more whose the task is: a bridge
-        // that was stopped for long may not know that somebody else has done it meanwhile.
+        // A result is pinned under the task's name in the repository, so the claim is checked again: a bridge that was
+        // suspended for long may not know that another worker has done the task in the meantime.
         if resolution.is_completed()
             && let Some(why) = lost_claim(reporter, claimed)
         {
@@ -193,7 +193,7 @@ impl<'a> Completion<'a> {
         let kept = match keep(claimed, &resolution, reporter, workplace) {
             Ok(kept) => kept,
             Err(why) => {
-                // Without its commit the work is not there for anybody else.
+                // Without a commit, the work is not available to other workers.
                 if resolution.is_completed() {
                     resolution = TaskResolution::Failed(why);
                 } else {
@@ -210,12 +210,12 @@ impl<'a> Completion<'a> {
         }
     }
 
-    /// Returns what is done with the task.
+    /// Returns the decision about the task.
     pub(super) fn resolution(&self) -> &TaskResolution {
         &self.resolution
     }
 
-    /// Writes the result to the store, and tells the lead.
+    /// Writes the result to the store, and notifies the lead.
     pub(super) fn write(&self, reporter: &mut Reporter) -> Result<(), StoreError> {
         let (id, token) = (self.claimed.task.id(), &self.claimed.token);
         let team = reporter.team().clone();
@@ -268,13 +268,13 @@ impl<'a> Completion<'a> {
                 reporter.say(&format!("task {id} is given back: {why}"));
             }
             TaskResolution::Lost(why) => {
-                reporter.say(&format!("task {id} is not ours any more: {why}"));
+                reporter.say(&format!("task {id} is no longer ours: {why}"));
             }
         }
         Ok(())
     }
 
-    /// Returns whether the store has this very result: it took it at an earlier try, whose answer did not arrive.
+    /// Returns whether the store already has this result from an earlier attempt to write it whose reply was lost.
     fn is_taken_already(&self, error: &StoreError, reporter: &Reporter) -> bool {
         let (claimed, team) = (self.claimed, reporter.team());
         error.kind == Kind::Conflict
@@ -289,7 +289,7 @@ impl<'a> Completion<'a> {
                 })
     }
 
-    /// Tells where the work is kept that the store did not take, so that a person can use it.
+    /// Reports where the work is kept that the store did not accept, so that a person can use it.
     pub(super) fn give_up(
         &mut self,
         error: &StoreError,
@@ -318,8 +318,8 @@ impl<'a> Completion<'a> {
     }
 }
 
-/// Returns why a task is somebody else's by now, or `None` when it is ours or nobody can tell: then the store tells when
-/// the task is ended.
+/// Returns why the claim on a task is lost, or `None` while it is held or cannot be checked: then the store decides when
+/// the result is written.
 pub(super) fn lost_claim(reporter: &Reporter, claimed: &Claimed) -> Option<String> {
     let (id, token) = (claimed.task.id(), &claimed.token);
     match reporter.store().renew(reporter.team(), id, token, None) {
@@ -330,19 +330,19 @@ pub(super) fn lost_claim(reporter: &Reporter, claimed: &Claimed) -> Option<Strin
     }
 }
 
-/// Looks at what was really changed, and returns paths outside of the reservation.
+/// Returns the paths that were changed outside of the task's reservation.
 fn check_changes(workplace: &dyn Workplace, task: &Task) -> Result<Vec<String>, String> {
     let changes = workplace.changes().map_err(|error| error.to_string())?;
     Ok(outside(&changes, &task.paths()))
 }
 
-/// Returns those of `changes` that lie outside of what the task reserved; a task that reserves nothing may change
-/// anything.
+/// Returns those of `changes` that lie outside of the paths that the task reserved; a task without reservations may change
+/// any file.
 fn outside(changes: &[PathBuf], reserved: &[String]) -> Vec<String> {
     if reserved.is_empty() {
         return Vec::new();
     }
-    // A text that is no glob matches nothing, so what it was meant for is looked at by a person.
+    // An invalid glob matches nothing, so the files that it was meant for are reported to a person.
     let globs: Vec<Glob> = reserved
         .iter()
         .filter_map(|text| Glob::new(text).ok())
@@ -467,7 +467,7 @@ mod tests {
         assert_eq!(
             TaskResolution::of(&ended(paused, None)),
             TaskResolution::Released {
-                why: "rate limit: 429; the worker is to stop".to_owned(),
+                why: "rate limit: 429; the worker is stopping".to_owned(),
                 cause: ReleaseCause::Stopping
             }
         );

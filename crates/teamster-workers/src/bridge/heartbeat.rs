@@ -1,8 +1,8 @@
-//! The heartbeat of a worker: a thread that writes it, renews the lease of the worker's task and looks for signals,
-//! whatever the bridge itself does.
+//! The heartbeat of a worker: a thread that writes it, renews the lease of the worker's task and polls for signals,
+//! independently of what the bridge is doing.
 //!
-//! The thread never waits for the bridge, and the bridge never waits for the thread: they share a few facts under a lock
-//! that is held for moments, and what the thread finds goes to the bridge through its one channel.
+//! Neither the thread nor the bridge waits for the other: they share a few facts under a lock that is held only briefly,
+//! and the thread reports to the bridge through its one channel.
 
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -21,12 +21,12 @@ use super::BridgeEvent;
 use super::reporter::WorkerIdentity;
 use crate::limits::WorkerLimits;
 
-/// A worker without a task looks for news half as often once nothing has happened in its team for this long. Each look
-/// wakes a process, and a hundred of them may be waiting. What another program writes is noticed within two seconds all the same,
-/// however busy the machine is.
+/// After this long without activity in the team, a worker without a task polls half as often: each poll wakes a process,
+/// and a hundred workers may be waiting. Changes by other programs are still noticed within two seconds, however busy the
+/// machine is.
 const QUIET: Duration = Duration::from_secs(5);
 
-/// What the heartbeat tells others, and when the thread ends.
+/// The facts that the heartbeat reports, and whether the thread is to end.
 #[derive(Debug)]
 struct Vitals {
     status: WorkerStatus,
@@ -34,9 +34,9 @@ struct Vitals {
     errors: u32,
     session: Option<String>,
     limit: Option<ProviderLimit>,
-    /// When the agent last gave a sign of life, by a clock that nobody can set.
+    /// When the agent last gave a sign of life, by the monotonic clock.
     last_event: Option<Instant>,
-    /// Whether others should see a change now and not at the next beat.
+    /// Whether to write a heartbeat immediately instead of at the next interval.
     urgent: bool,
     over: bool,
 }
@@ -48,7 +48,7 @@ struct SharedVitals {
     changed: Condvar,
 }
 
-/// The bridge's side of the heartbeat. Dropping it ends the thread and leaves the last heartbeat where it is.
+/// The bridge's side of the heartbeat. Dropping it ends the thread and leaves the last heartbeat in place.
 pub(super) struct HeartbeatThread {
     store: Arc<dyn Store>,
     identity: WorkerIdentity,
@@ -57,8 +57,8 @@ pub(super) struct HeartbeatThread {
 }
 
 impl HeartbeatThread {
-    /// Starts the thread. The first heartbeat is written before this returns, unless another launch has taken the worker's seat since
-    /// the beats of `seen` were found to be over.
+    /// Starts the thread. The first heartbeat is written before this returns. Fails if another launch has become this worker
+    /// since the heartbeat of `seen` was found to be stale.
     pub(super) fn start(
         store: Arc<dyn Store>,
         machine: Arc<Machine>,
@@ -95,10 +95,10 @@ impl HeartbeatThread {
         };
         if !store.take_seat(&heartbeat.current(), seen)? {
             return Err(StoreError::conflict(format!(
-                "{} of team {} runs already",
+                "{} of team {} is already running",
                 identity.name, identity.team
             ))
-            .hint("take another name with --name"));
+            .hint("choose another name with --name"));
         }
         let thread = std::thread::spawn(move || heartbeat.run());
         Ok(Self {
@@ -114,7 +114,7 @@ impl HeartbeatThread {
         self.shared.changed.notify_one();
     }
 
-    /// Sets what the worker does now.
+    /// Sets the worker's current status.
     pub(super) fn set_status(&self, status: WorkerStatus) {
         self.change(|vitals| {
             vitals.urgent |= vitals.status != status;
@@ -122,7 +122,7 @@ impl HeartbeatThread {
         });
     }
 
-    /// Shows which limit of its provider the worker waits for, or that it waits for none.
+    /// Sets the provider limit that the worker waits for, or `None`.
     pub(super) fn set_limit(&self, limit: Option<ProviderLimit>) {
         self.change(|vitals| {
             vitals.urgent |= vitals.limit != limit;
@@ -130,7 +130,7 @@ impl HeartbeatThread {
         });
     }
 
-    /// Notes that the worker holds a task, whose lease is kept from now on. Its agent does not run yet.
+    /// Notes that the worker holds a task, whose lease is renewed from now on. Its agent does not run yet.
     pub(super) fn begin_task(&self, task: &TaskId, token: &Token) {
         self.change(|vitals| {
             vitals.holding = Some((task.clone(), token.clone()));
@@ -141,7 +141,7 @@ impl HeartbeatThread {
         });
     }
 
-    /// Notes that the worker holds no task any more, after so many errors in a row.
+    /// Notes that the worker no longer holds a task, after this many errors in a row.
     pub(super) fn end_task(&self, errors: u32) {
         self.change(|vitals| {
             vitals.holding = None;
@@ -168,7 +168,7 @@ impl HeartbeatThread {
         }
     }
 
-    /// Ends the thread and removes the heartbeat: the worker leaves in order.
+    /// Ends the thread and removes the heartbeat, for an orderly exit.
     pub(super) fn stop(mut self) -> teamster_store::Result<()> {
         self.end();
         self.store
@@ -203,13 +203,13 @@ struct HeartbeatLoop {
     limits: WorkerLimits,
     events: Sender<BridgeEvent>,
     shared: Arc<SharedVitals>,
-    /// Signals that the bridge knows of, by id and whether they drain.
+    /// Signals that were already sent to the bridge, each by its id and whether it drains.
     asked: Vec<(String, bool)>,
     listener: Box<dyn Listen>,
     pulse: Pulse,
-    /// When something last happened in the team or to the worker.
+    /// When the team or the worker was last active.
     stirred: Instant,
-    /// When the lead was last told that the worker is there.
+    /// When the lead was last sent a heartbeat message.
     told: Instant,
 }
 
@@ -222,7 +222,7 @@ impl HeartbeatLoop {
             let look = self.pace(held.is_some());
             let next_look = look.saturating_sub(last_looked.elapsed());
             let next_beat = self.limits.beat.saturating_sub(beaten.elapsed());
-            // A beat that fails again and again must not keep us busy.
+            // A heartbeat that keeps failing must not cause a busy loop.
             let next_beat = next_beat.max(self.limits.look);
             let (urgent, over, holding) = self.wait(next_look.min(next_beat));
             if over {
@@ -231,9 +231,9 @@ impl HeartbeatLoop {
             if urgent {
                 self.stirred = Instant::now();
             }
-            // A beat or a look that is due soon is made now: one waking is cheaper than two.
+            // A heartbeat or poll that is due soon is done now: one wakeup is cheaper than two.
             if urgent || beaten.elapsed() + self.limits.look / 2 >= self.limits.beat {
-                // A beat that could not be written is tried again soon: others judge us by it.
+                // A failed heartbeat is retried soon, because other processes judge the worker by it.
                 let written = self.beat();
                 if written.ok_or_trace("write the heartbeat").is_some() {
                     beaten = Instant::now();
@@ -258,7 +258,7 @@ impl HeartbeatLoop {
         }
     }
 
-    /// Returns how often to look for news now.
+    /// Returns the current poll interval.
     fn pace(&self, has_task: bool) -> Duration {
         let times = match self.stirred.elapsed() {
             quiet if has_task || quiet < QUIET => 1,
@@ -267,8 +267,8 @@ impl HeartbeatLoop {
         self.limits.look * times
     }
 
-    /// Waits at most `patience` for something urgent; returns whether there is, whether the thread is to end, and the task
-    /// that is held.
+    /// Waits at most `patience` for an urgent change; returns whether there is one, whether the thread is to end, and the task
+    /// that the worker holds.
     fn wait(&self, patience: Duration) -> (bool, bool, Option<(TaskId, Token)>) {
         let vitals = self.shared.vitals();
         let (mut vitals, _) = self
@@ -284,7 +284,7 @@ impl HeartbeatLoop {
         self.store.beat(&self.current())
     }
 
-    /// Returns what there is to tell now.
+    /// Returns the current heartbeat.
     fn current(&self) -> Heartbeat {
         let me = self.machine.me();
         let now = self.store.now();
@@ -303,16 +303,16 @@ impl HeartbeatLoop {
             pid_ns: Some(me.pid_ns.clone()),
             host: Some(me.host.clone()),
             agent_session_id: vitals.session.clone(),
-            // The wall clock may have been set since: readers get the age that the event really has.
+            // The wall clock may have been changed since, so the time is computed from the event's real age.
             last_event_at: vitals.last_event.map(|at| now.before(at.elapsed())),
-            // An agent that runs is not limited, whatever a colleague's has met.
+            // A running agent is not limited, whichever limit another worker has hit.
             limit: (vitals.limit.clone()).filter(|_| vitals.status != WorkerStatus::Executing),
             launch: Some(self.identity.launch.clone()),
         }
     }
 
-    /// Tells the lead that the worker is there and what it does, where a setting asks for that. One that cannot be sent is
-    /// followed by the next.
+    /// Sends the lead a heartbeat message if one is configured and due. A message that cannot be sent is not retried; the
+    /// next one follows.
     fn tell_lead_if_due(&mut self) {
         let every = self.limits.beat_messages;
         if every.is_none_or(|every| self.told.elapsed() < every) {
@@ -338,9 +338,9 @@ impl HeartbeatLoop {
         sent.or_trace("send a heartbeat message");
     }
 
-    /// Looks for signals and for changes of the team. What cannot be read now is looked for again soon.
+    /// Polls for signals and for changes of the team. If they cannot be read now, the next poll tries again.
     ///
-    /// Another program's signal is only a file, so it is looked for even when the journal says nothing.
+    /// Another program's signal is only a file, so it is looked for even when the journal has no new event.
     fn look(&mut self) {
         let heard = match self.listener.hear() {
             Ok(heard) => heard,
@@ -369,7 +369,7 @@ impl HeartbeatLoop {
         }
     }
 
-    /// Renews the lease; returns whether that is settled for now.
+    /// Renews the lease; returns whether it is renewed or known to be lost.
     fn renew(&self, task: &TaskId, token: &Token) -> bool {
         match self.store.renew(&self.identity.team, task, token, None) {
             Ok(_) => true,

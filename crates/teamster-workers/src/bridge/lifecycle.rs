@@ -1,4 +1,4 @@
-//! Whether a worker goes on: requests to stop, pauses, quarantine, the wait for work, and the heartbeat that shows it.
+//! Whether a worker continues: stop requests, pauses, quarantine, the wait for work, and the heartbeat that shows it.
 //!
 //! ```text
 //! polling ──claim──▶ executing ──completed──▶ polling
@@ -32,20 +32,20 @@ use super::reporter::Reporter;
 use crate::limits::WorkerLimits;
 use crate::reclaim;
 
-/// A claim that found nothing is not tried again before this time, however much happens in the team.
+/// The shortest time between a claim that found nothing and the next one, however many events arrive.
 const CLAIM_PAUSE: Duration = Duration::from_millis(300);
-/// Tasks that wait for a time and not for an event (a back-off, a better worker's turn) are asked for this often.
+/// The poll interval for tasks that wait for a time instead of an event, such as a back-off or a better worker's turn.
 const ASK_AGAIN: Duration = Duration::from_secs(5);
-/// Whoever waits for a moment looks at the clock this often: a machine that sleeps does not count the time.
+/// How often a wait re-reads the clock, because the monotonic clock may stop while the machine sleeps.
 const LOOK_AT_CLOCK: Duration = Duration::from_secs(30);
-/// Workers that wait for the same moment go on within this time after it.
+/// The longest random delay after a moment that several workers wait for.
 const LONGEST_JITTER: Duration = Duration::from_secs(30);
-/// Each group of so many workers has one that looks for tasks that no event tells of.
+/// One worker of each group of this size looks for tasks that appear without an event.
 const WORKERS_PER_LOOK: usize = 4;
-/// The most turns that the workers of a large team take in looking.
+/// The most turns among which the workers of a large team are spread.
 const MOST_TURNS: usize = 24;
 
-/// A worker that claims nothing until a person resumes it.
+/// The quarantine of a worker, which claims nothing until a person resumes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Quarantine {
     /// The number of errors in a row.
@@ -55,7 +55,7 @@ pub(super) struct Quarantine {
 }
 
 impl Quarantine {
-    /// Tells of it.
+    /// Reports the quarantine.
     pub(super) fn report(self, reporter: &mut Reporter) {
         let Self { errors, why } = self;
         let name = reporter.name().to_string();
@@ -79,13 +79,13 @@ impl Quarantine {
     }
 }
 
-/// Counts what went wrong in a row, and decides how long a worker waits and when it takes no more tasks.
+/// Counts consecutive failures, and decides how long a worker waits and when it stops taking tasks.
 #[derive(Debug)]
 struct FailureCounter {
     limits: WorkerLimits,
     /// Failures in a row.
     errors: u32,
-    /// Troubles of the service in a row.
+    /// Failures of the service in a row.
     troubles: u32,
 }
 
@@ -102,13 +102,13 @@ impl FailureCounter {
         self.errors >= self.limits.quarantine_errors
     }
 
-    /// Counts a trouble of the service, and returns how long to wait where nobody knows when it is over.
+    /// Counts a failure of the service, and returns how long to wait if its end is unknown.
     fn count_trouble(&mut self) -> Duration {
         self.troubles += 1;
         self.limits.pause_after(self.troubles)
     }
 
-    /// Counts the end of a task, and returns whether the worker takes no more of them.
+    /// Counts the end of a task, and returns a quarantine when the worker must stop taking tasks.
     fn count(&mut self, resolution: &TaskResolution) -> Option<Quarantine> {
         match resolution {
             TaskResolution::Completed(_) => {
@@ -143,14 +143,14 @@ pub(super) struct Lifecycle {
     stop: Option<Signal>,
     team_is_gone: bool,
     failures: FailureCounter,
-    /// The limit of its provider that the worker waits for, and its end by a clock that nobody can set.
+    /// The provider limit that the worker waits for, and its end by the monotonic clock.
     limit: Option<(ProviderLimit, Instant)>,
-    /// Whether the lead knows that the worker has nothing to do.
+    /// Whether the lead was told that the worker is idle.
     reported_idle: bool,
 }
 
 impl Lifecycle {
-    /// Begins the life of a worker whose heartbeat is written already.
+    /// Creates the state of a worker whose first heartbeat is already written.
     pub(super) fn new(heartbeat: HeartbeatThread, limits: WorkerLimits) -> Self {
         Self {
             heartbeat,
@@ -162,13 +162,13 @@ impl Lifecycle {
         }
     }
 
-    /// Shows others what the worker does now.
+    /// Shows the worker's status in its heartbeat.
     pub(super) fn show(&self, status: WorkerStatus) {
         self.heartbeat.set_status(status);
     }
 
-    /// Takes a request to stop. A request to stop now overrides one to finish the current task first. Returns the line
-    /// that tells of it, or `None` when it changes nothing.
+    /// Handles a stop request. A request to stop now overrides one to finish the current task first. Returns the line
+    /// that reports it, or `None` when it changes nothing.
     pub(super) fn request_stop(&mut self, signal: Signal) -> Option<String> {
         let is_new = match &self.stop {
             None => true,
@@ -191,12 +191,12 @@ impl Lifecycle {
         self.team_is_gone = true;
     }
 
-    /// Returns whether somebody asked the worker to stop, now or later.
+    /// Returns whether the worker was asked to stop, now or after its task.
     pub(super) fn is_stopping(&self) -> bool {
         self.stop.is_some()
     }
 
-    /// Returns whether somebody asked the worker to stop without finishing its task.
+    /// Returns whether the worker was asked to stop without finishing its task.
     pub(super) fn is_stopping_now(&self) -> bool {
         self.stop.as_ref().is_some_and(|stop| !stop.drain)
     }
@@ -206,7 +206,7 @@ impl Lifecycle {
         self.team_is_gone
     }
 
-    /// Returns whether the worker takes no further task.
+    /// Returns whether the worker takes no more tasks.
     pub(super) fn is_over(&self) -> bool {
         self.is_stopping() || self.team_is_gone
     }
@@ -216,8 +216,8 @@ impl Lifecycle {
         !self.failures.is_quarantined() && self.limit.is_none()
     }
 
-    /// Takes in that the worker's own agent met a trouble of the service, and returns until when it waits. `resets_at` is when
-    /// that is over, if the client told: everybody who waits for the same moment goes on a little later, each at another time.
+    /// Counts a failure of the service, and returns when the worker tries again. `resets_at` is when the client says that the
+    /// limit ends; a random delay is added to it, so that workers that wait for the same moment do not all start at once.
     pub(super) fn count_trouble(&mut self, now: Time, resets_at: Option<Time>) -> Time {
         let pause = self.failures.count_trouble();
         match resets_at.filter(|resets_at| *resets_at > now) {
@@ -226,7 +226,7 @@ impl Lifecycle {
         }
     }
 
-    /// Waits for a limit, and shows it. One that ends sooner than the known one changes nothing; returns whether it did.
+    /// Waits for a limit, and shows it, unless a known limit ends later. Returns whether it did.
     pub(super) fn wait_for(&mut self, limit: ProviderLimit, now: Time) -> bool {
         let known = self.limit.as_ref();
         let is_longer = known.is_none_or(|(known, _)| known.until < limit.until);
@@ -238,15 +238,15 @@ impl Lifecycle {
         is_longer
     }
 
-    /// Returns how long the worker still waits for its provider, or until it has to look at the clock again; `None` when it does
-    /// not wait.
+    /// Returns how long the worker still waits for its provider, at most until the clock must be read again, or `None` when it
+    /// does not wait.
     pub(super) fn limited_for(&self, now: Time) -> Option<Duration> {
         let (limit, end) = self.limit.as_ref()?;
         let left = end.saturating_duration_since(Instant::now());
         Some(limit.until.since(now).min(left).min(LOOK_AT_CLOCK))
     }
 
-    /// Ends the wait for a limit whose time has come; returns whether there was one.
+    /// Ends the wait for a limit that has passed; returns whether there was one.
     pub(super) fn end_limit(&mut self, now: Time) -> bool {
         let is_due = |(limit, end): &mut (ProviderLimit, Instant)| {
             limit.until <= now || *end <= Instant::now()
@@ -258,13 +258,13 @@ impl Lifecycle {
         is_over
     }
 
-    /// Notes that the worker holds a task, whose lease is kept from now on.
+    /// Notes that the worker holds a task, whose lease is renewed from now on.
     pub(super) fn begin_task(&mut self, task: &TaskId, token: &Token) {
         self.reported_idle = false;
         self.heartbeat.begin_task(task, token);
     }
 
-    /// Notes that the worker holds no task any more.
+    /// Notes that the worker no longer holds a task.
     pub(super) fn end_task(&self) {
         self.heartbeat.end_task(self.failures.errors);
         self.show(if self.failures.is_quarantined() {
@@ -279,7 +279,7 @@ impl Lifecycle {
         self.heartbeat.note_activity(session);
     }
 
-    /// Counts failures in a row, and returns whether the worker takes no more tasks.
+    /// Counts failures in a row, and returns a quarantine when the worker must stop taking tasks.
     pub(super) fn account_for(&mut self, resolution: &TaskResolution) -> Option<Quarantine> {
         self.failures.count(resolution)
     }
@@ -295,50 +295,50 @@ impl Lifecycle {
         was_quarantined
     }
 
-    /// Returns whether the lead is to be told that the worker has nothing to do: once until the next task.
+    /// Returns whether to tell the lead that the worker is idle: once until the next task.
     pub(super) fn report_idle(&mut self) -> bool {
         !std::mem::replace(&mut self.reported_idle, true)
     }
 
-    /// Returns when an idle worker looks for work again: when its provider can be used, or when its wait is over.
+    /// Returns when an idle worker looks for work again: when its provider limit ends, or when its wait is over.
     pub(super) fn wake_at(&self, wait: &IdleWait, now: Time) -> Instant {
         let limited = self.limited_for(now);
         let limited = limited.map(|limited| Instant::now() + limited);
         limited.map_or(wait.look_at, |limited| limited.min(wait.look_at))
     }
 
-    /// Takes the request that the worker answers by its end.
+    /// Takes the stop request that the worker answers when it leaves.
     pub(super) fn take_stop(&mut self) -> Option<Signal> {
         self.stop.take()
     }
 
-    /// Ends the heartbeat in order: others see that the worker has left.
+    /// Ends the heartbeat in order, so that other processes see that the worker has left.
     pub(super) fn end_heartbeat(self) -> teamster_store::Result<()> {
         self.heartbeat.stop()
     }
 }
 
-/// Returns how much later than the moment that it waits for a worker goes on: at most 30 seconds, and short beside the wait.
+/// Returns a random delay for a worker that has waited this long: at most a tenth of the wait, and at most 30 seconds.
 fn jitter(wait: Duration) -> Duration {
     let longest = (wait / 10).min(LONGEST_JITTER);
     let random = u32::from_str_radix(teamster_fs::random_hex().get(..4).unwrap_or_default(), 16);
     longest.saturating_mul(random.unwrap_or(0)) / 0x1_0000
 }
 
-/// What there is to do for a worker that has nothing to do.
+/// The outlook of an idle worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WorkOutlook {
     /// There may be a task now.
     Now,
-    /// There may be a task later: others are at work.
+    /// There may be a task later: other workers are still busy.
     Later,
-    /// Every task is done. Only a foreign program that writes to a file in place brings work without a sign, so the
-    /// workers of a large team take turns in looking for that: this one has this turn of so many.
+    /// Every task is done. New work without an event can come only from another program that edits a file in place, so the
+    /// workers of a large team take turns in polling for it: this worker has turn `turn` of `turns`.
     AllDone { turn: u32, turns: u32 },
 }
 
 impl WorkOutlook {
-    /// Looks whether tasks wait for a time that no event tells of. Tasks of a dead colleague are put back.
+    /// Checks for tasks that become available without an event. Tasks of dead workers are requeued.
     pub(super) fn look(reporter: &mut Reporter, machine: &Machine) -> Self {
         let (store, team) = (reporter.store(), reporter.team());
         let left = store.work_left(team);
@@ -355,7 +355,9 @@ impl WorkOutlook {
             ) {
                 Ok(reclaimed) if !reclaimed.is_empty() => return Self::Now,
                 Ok(_) => {}
-                Err(error) => reporter.say(&format!("cannot look after the others: {error}")),
+                Err(error) => reporter.say(&format!(
+                    "cannot reclaim the tasks of dead workers: {error}"
+                )),
             }
         }
         match (left.pending, left.in_progress) {
@@ -372,24 +374,24 @@ impl WorkOutlook {
     }
 }
 
-/// Returns the number of turns that the workers of a team take in looking for what no event tells of.
+/// Returns the number of turns among which the workers of a team are spread when they poll for work without an event.
 fn turns(reporter: &Reporter) -> u32 {
     let team = reporter.store().team(reporter.team());
     let members = team.map_or(0, |team| team.members().len());
     u32::try_from((members / WORKERS_PER_LOOK).clamp(1, MOST_TURNS)).unwrap_or(1)
 }
 
-/// The wait of a worker that has nothing to do.
+/// The wait of an idle worker.
 #[derive(Debug)]
 pub(super) struct IdleWait {
-    /// When a claim that found nothing may be tried again.
+    /// When a claim may be retried after one that found nothing.
     claim_at: Option<Instant>,
     look_at: Instant,
     had_its_turn: bool,
 }
 
 impl IdleWait {
-    /// Begins to wait after a claim that was tried at `claimed`.
+    /// Starts the wait after a claim that was made at `claimed`.
     pub(super) fn new(claimed: Option<Instant>, now: Instant) -> Self {
         Self {
             claim_at: claimed.map(|claimed| claimed + CLAIM_PAUSE),
@@ -398,14 +400,14 @@ impl IdleWait {
         }
     }
 
-    /// Returns how long a claim still has to wait when an event promises work.
+    /// Returns how long to wait before a claim when an event announces work.
     pub(super) fn before_claim(&self, now: Instant) -> Duration {
         self.claim_at.map_or(Duration::ZERO, |claim_at| {
             claim_at.saturating_duration_since(now)
         })
     }
 
-    /// Waits on after a look that found nothing to do now.
+    /// Continues the wait after a check that found no work.
     pub(super) fn look_again(&mut self, outlook: WorkOutlook, now: Instant) {
         let times = match outlook {
             WorkOutlook::AllDone { turn, turns } => {
@@ -418,8 +420,8 @@ impl IdleWait {
     }
 }
 
-/// Forwards signals of the system to the bridge as requests to stop. Ctrl-C and SIGTERM stop the worker now; a terminal
-/// that closes lets the current task be finished.
+/// Forwards system signals to the bridge as stop requests. Ctrl-C and SIGTERM stop the worker now; when its terminal
+/// closes, the worker finishes its current task first.
 pub(super) fn forward_system_signals(store: Arc<dyn Store>, events: Sender<BridgeEvent>) {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     let Ok(mut signals) = signal_hook::iterator::Signals::new([SIGHUP, SIGINT, SIGTERM]) else {

@@ -1,4 +1,4 @@
-//! Logs for somebody on another machine: the worker sends what the asker lacks, through the store.
+//! Sends logs to readers on other machines: the worker sends the missing parts through the store.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
@@ -8,13 +8,13 @@ use teamster_store::{LogPiece, LogRequest};
 
 use super::reporter::Reporter;
 
-/// The most that one answer brings, in bytes. As JSON it becomes up to twice as long, which the database can still take. Whoever wants more
-/// asks again.
+/// The most bytes of logs in one reply. As JSON they take up to twice as much, which still fits into the database. The
+/// reader sends another request for more.
 const MOST: usize = 512 * 1024;
-/// A file is known by so many bytes at its beginning, or by its first line if that is shorter.
+/// A file is identified by this many bytes at its start, or by its first line if that is shorter.
 const HEAD: usize = 64;
 
-/// Answers every request for the worker's logs. One that cannot be answered now is asked again by whoever still wants it.
+/// Answers every request for the worker's logs. A reader repeats a request that cannot be answered now.
 pub(super) fn answer(reporter: &Reporter, project: &Dir) {
     let (store, team) = (reporter.store(), reporter.team());
     let requests = store.log_requests(team, reporter.name());
@@ -29,7 +29,7 @@ pub(super) fn answer(reporter: &Reporter, project: &Dir) {
             Ok(None) => Ok(Vec::new()),
             Err(error) => Err(error),
         };
-        // An answer without anything would say that there is nothing more.
+        // An empty reply would mean that the reader already has everything.
         let Some(pieces) = pieces.ok_or_trace("read logs that somebody asked for") else {
             continue;
         };
@@ -38,7 +38,7 @@ pub(super) fn answer(reporter: &Reporter, project: &Dir) {
     }
 }
 
-/// Returns what somebody lacks of the logs in a folder, those that were written last first. A file that cannot be read keeps no other back.
+/// Returns the parts of a folder's logs that the reader lacks, the latest logs first. Logs that cannot be read are skipped.
 fn missing(folder: &Dir, request: &LogRequest) -> Result<Vec<LogPiece>, FsError> {
     let mut files = Vec::new();
     for entry in folder.entries()? {
@@ -68,7 +68,7 @@ fn missing(folder: &Dir, request: &LogRequest) -> Result<Vec<LogPiece>, FsError>
     Ok(pieces)
 }
 
-/// Returns what somebody lacks of one log, as far as there is room for it; `None` when that is nothing.
+/// Returns the part of one log that the reader lacks, at most `room` bytes, or `None` when there is nothing to send.
 fn piece_of(
     folder: &Dir,
     file: &str,
@@ -81,7 +81,7 @@ fn piece_of(
     };
     let mut known = request.present.iter();
     let known = known.find(|known| known.identity == identity);
-    // A file that is shorter than what is known of it was cut.
+    // A file that is shorter than the reader's copy was truncated.
     let from = known
         .map(|known| known.next)
         .filter(|next| *next <= stamp.size)
@@ -92,7 +92,7 @@ fn piece_of(
     bytes.truncate(read);
     let end = match bytes.iter().rposition(|byte| *byte == b'\n') {
         Some(last) => last + 1,
-        // A line that no answer could bring whole is brought in parts.
+        // A line that is too long for a single reply is sent in parts.
         None if read == MOST => whole_characters(&bytes),
         None => 0,
     };
@@ -106,7 +106,7 @@ fn piece_of(
     }))
 }
 
-/// Returns how many bytes there are before a character that is cut off at the end.
+/// Returns the number of bytes before an incomplete character at the end.
 fn whole_characters(bytes: &[u8]) -> usize {
     match std::str::from_utf8(bytes) {
         Err(error) if error.error_len().is_none() => error.valid_up_to().max(1),
@@ -114,7 +114,7 @@ fn whole_characters(bytes: &[u8]) -> usize {
     }
 }
 
-/// Returns what tells a file from any other, also from one that takes its place; `None` while too little is written.
+/// Returns the identity of a file, which changes when another file takes its place, or `None` while the file is too short.
 fn identity(folder: &Dir, file: &str, stamp: &Stamp) -> Result<Option<String>, FsError> {
     let mut head = [0; HEAD];
     let read = folder.read_at(file, &mut head, 0)?.unwrap_or(0);
@@ -206,7 +206,7 @@ mod tests {
         let known = missing(&folder, &request(&[])).unwrap();
         std::fs::write(path("1.jsonl"), "old 1\nold 2\n").unwrap();
         std::fs::rename(path("1.jsonl"), path("1.old.jsonl")).unwrap();
-        // Longer than what was known of the first.
+        // The new log is longer than the known part of the first one.
         std::fs::write(path("1.jsonl"), "a new log, longer than the other one\n").unwrap();
         let pieces = missing(&folder, &request(&known)).unwrap();
         assert_eq!(
@@ -218,7 +218,7 @@ mod tests {
         );
     }
 
-    /// Asks until there is nothing more, and returns how many answers that took and what they brought of a file.
+    /// Sends requests until nothing is missing, and returns the number of replies and the received text of a file.
     fn all_of(folder: &Dir) -> (usize, String) {
         let (mut known, mut got, mut answers) = (Vec::new(), String::new(), 0);
         loop {

@@ -1,9 +1,8 @@
-//! A worker's mail: messages for its agent, messages for the bridge itself, and what people decide about requests of the
-//! agent.
+//! A worker's mail: messages for its agent, messages for the bridge itself, and people's decisions about permission requests
+//! of the agent.
 //!
-//! The journal tells when there is something to read. A message counts as delivered, and is acknowledged, once the agent's
-//! client has it ([`AgentMail`] decides that), so mail outlives a bridge that is killed; what was read before is recognised
-//! by its id.
+//! Journal events announce new mail. A message is acknowledged once the agent's client has it ([`AgentMail`] decides
+//! that), so mail survives a bridge that is killed. Messages that were already handled are recognized by their ids.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -28,7 +27,7 @@ use super::task_attempt::TaskAttempt;
 
 /// The most events or messages that are read at once.
 const PAGE: usize = 500;
-/// The number of events before a bridge began that are searched for limits of its provider.
+/// The number of events before the bridge's start that are searched for limits of its provider.
 const LOOKED_THROUGH: usize = 20_000;
 /// The type of the message that asks the lead for a decision.
 const PERMISSION_REQUEST: &str = "permission_request";
@@ -36,41 +35,41 @@ const PERMISSION_REQUEST: &str = "permission_request";
 const PERMISSION_ANSWER: &str = "permission_answer";
 /// The longest detail in a request to the lead, in characters.
 const REQUEST_DETAIL: usize = 4_000;
-/// It is looked this often whether a program has read its inbox file.
+/// The poll interval for whether a program has read its inbox file.
 const LOOK_AT_INBOX: Duration = Duration::from_millis(500);
 
-/// Something that a message asks of the bridge itself.
+/// A request to the bridge itself in a message.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum MailRequest {
     /// Stop, now or after the current task.
     Stop(Signal),
-    /// Leave the quarantine, because this person says so.
+    /// Leave the quarantine, at the request of this person.
     Resume { by: String },
 }
 
-/// What the journal brought since it was last read.
+/// The news in the journal since it was last read.
 #[derive(Debug, Default)]
 pub(super) struct JournalNews {
     /// Whether there may be a task to claim now.
     pub(super) may_be_work: bool,
-    /// Whether somebody else did something to the task that the worker holds.
+    /// Whether another actor changed the task that the worker holds.
     pub(super) held_task_changed: bool,
-    /// What mail asks of the bridge itself.
+    /// Requests to the bridge itself in the mail.
     pub(super) requests: Vec<MailRequest>,
-    /// The last limit of the worker's provider that a colleague ran into.
+    /// The last limit of the worker's provider that another worker hit.
     pub(super) limit: Option<ProviderLimit>,
 }
 
 /// A person's decision about a request of the agent.
 #[derive(Debug)]
-struct PersonReply {
+struct ArrivedReply {
     /// The id of the request.
     request: String,
     /// The person who decided.
     by: String,
-    /// What the person decided.
+    /// The decision.
     reply: PermissionReply,
-    /// The position of the event that asked for it, if the message says so.
+    /// The position of the event with the request, if the message names it.
     about: Option<u64>,
     /// The position of the message.
     sent: Option<u64>,
@@ -82,14 +81,14 @@ struct PendingRequest {
     request: String,
     what: String,
     since: Instant,
-    /// The position of the event that asks.
+    /// The position of the event with the request.
     position: Option<u64>,
 }
 
 impl PendingRequest {
-    /// Returns whether a decision is about this request, and not about an earlier one of the same name: it says so, or it was
-    /// sent after this was asked.
-    fn is_meant_by(&self, decision: &PersonReply) -> bool {
+    /// Returns whether a decision is about this request, and not about an earlier one with the same id: it says so, or it was
+    /// sent after this request.
+    fn is_meant_by(&self, decision: &ArrivedReply) -> bool {
         match (self.position, decision.about, decision.sent) {
             (Some(asked), Some(about), _) => asked == about,
             (Some(asked), None, Some(sent)) => asked < sent,
@@ -98,37 +97,37 @@ impl PendingRequest {
     }
 }
 
-/// The longest words of a message in a sentence of ours, in characters.
+/// The longest quote of an undelivered message, in characters.
 const LONGEST_WORDS: usize = 200;
 
 /// A worker's mail and the requests of its agent.
 #[derive(Debug)]
 pub(super) struct WorkerMailbox {
-    /// When this bridge began, and the last event before it.
+    /// When this bridge started, and the last event before its start.
     began: (Time, u64),
-    /// The last event that was looked at.
+    /// The last event that was read.
     seen: u64,
-    /// Whether the team is one of Claude Code, which writes to the worker in its own way.
+    /// Whether the team belongs to Claude Code, which writes to the worker's inbox in its own format.
     is_guest: bool,
     /// Messages for the agent that are not acknowledged yet.
     mail: AgentMail,
-    /// The delivery to the running client that waits for its receipt.
+    /// The delivery to the running client that is not confirmed yet.
     delivery: Option<String>,
-    /// Whether the running client takes nothing, or nothing any more, until its end.
+    /// Whether the running client accepts no more messages until it ends.
     takes_no_mail: bool,
-    /// The ids of messages that were obeyed or understood. They are read again until they are acknowledged.
+    /// The ids of messages that were already handled. They are read again until they are acknowledged.
     handled: HashSet<String>,
-    /// The last of the messages that were all for the bridge itself, until they are acknowledged.
+    /// The last message of a read that held only messages for the bridge itself, until it is acknowledged.
     obeyed_up_to: Option<String>,
-    /// Decisions that the agent has not been told yet.
-    replies: Vec<PersonReply>,
+    /// Decisions that are not passed to the agent yet.
+    replies: Vec<ArrivedReply>,
     /// Requests that wait for a person, the oldest first.
     pending: Vec<PendingRequest>,
 }
 
 impl WorkerMailbox {
-    /// Creates the mailbox of a bridge that began at this time, after the event with this number, in a team of Claude Code
-    /// (`is_guest`) or of ours.
+    /// Creates the mailbox of a bridge that started at this time, after the event with this number. `is_guest` says whether the
+    /// team belongs to Claude Code.
     pub(super) fn new(began: Time, began_after: u64, is_guest: bool) -> Self {
         Self {
             began: (began, began_after),
@@ -144,7 +143,7 @@ impl WorkerMailbox {
         }
     }
 
-    /// Reads what was recorded since the last time, and the mail if there is some: by an event, or by what the inbox shows.
+    /// Reads the events since the last call, and the mail if an event announces some or `has_mail` is set.
     pub(super) fn read_journal(
         &mut self,
         reporter: &mut Reporter,
@@ -176,16 +175,19 @@ impl WorkerMailbox {
                     && event.task_id.is_some()
                     && event.task_id.as_ref() == held;
             }
+            if page.events.len() < PAGE {
+                break;
+            }
         }
         if is_mail {
             news.requests = self.read_mail(reporter);
         }
-        // Without an event it was another program, or a lease that was renewed.
+        // Without an event, another program changed a file, or a lease was renewed.
         news.may_be_work |= !any;
         news
     }
 
-    /// Returns the limit of the worker's provider that somebody of the team ran into last.
+    /// Returns the last limit of the worker's provider that a member of the team hit.
     pub(super) fn known_limit(reporter: &Reporter) -> Option<ProviderLimit> {
         let (store, team) = (reporter.store(), reporter.team());
         let any = store.last_of(team, &[EventType::WorkerPaused.name()]);
@@ -198,14 +200,14 @@ impl WorkerMailbox {
             .find_map(|event| limit_of(event, provider))
     }
 
-    /// Reads the mail, and returns what it asks of the bridge itself. Mail for the agent is acknowledged once the agent
-    /// has been told it.
+    /// Reads the mail, and returns the requests to the bridge itself. Mail for the agent is acknowledged once the agent has
+    /// received it.
     pub(super) fn read_mail(&mut self, reporter: &mut Reporter) -> Vec<MailRequest> {
         self.collect(reporter);
         let reader = Reader::Worker(reporter.name().clone());
         let peek = |limit| reporter.store().peek(reporter.team(), &reader, limit);
         let delivery = match peek(PAGE) {
-            // What is for the bridge itself, such as a person's decision, may lie behind all the mail for the agent.
+            // Mail for the bridge itself, such as a person's decision, may come after a full page of mail for the agent.
             Ok(delivery) if delivery.messages.len() == PAGE => peek(usize::MAX),
             other => other,
         };
@@ -228,7 +230,7 @@ impl WorkerMailbox {
         requests
     }
 
-    /// Takes what Claude Code wrote to the worker into the worker's mail. What cannot be taken now is taken at the next look.
+    /// Moves messages from Claude Code into the worker's mail. If that fails now, the next read tries again.
     fn collect(&self, reporter: &Reporter) {
         if self.is_guest {
             reporter
@@ -238,8 +240,7 @@ impl WorkerMailbox {
         }
     }
 
-    /// Acknowledges mail that was for the bridge alone, once the bridge has obeyed it: one that is killed before reads it
-    /// again.
+    /// Acknowledges mail for the bridge itself once the bridge has acted on it. A bridge that is killed earlier reads it again.
     pub(super) fn acknowledge_obeyed(&mut self, reporter: &mut Reporter) {
         let Some(last) = self.obeyed_up_to.take() else {
             return;
@@ -251,15 +252,15 @@ impl WorkerMailbox {
             .or_trace("acknowledge the mail");
     }
 
-    /// Sorts messages into what the bridge has to do and what the agent is told; returns the former, and whether there was
-    /// any of the latter.
+    /// Sorts messages into requests to the bridge and mail for the agent; returns the requests, and whether there was any mail
+    /// for the agent.
     fn sort(&mut self, messages: &[Message], now: Time) -> (Vec<MailRequest>, bool) {
         let mut requests = Vec::new();
         let mut has_mail = false;
         for (place, message) in messages.iter().enumerate() {
             match message.kind() {
                 "shutdown_request" => {
-                    // One from before this bridge was for an earlier process of this name.
+                    // An older message was meant for an earlier process of this worker.
                     if self.is_first_time(message) && !self.is_from_before(message) {
                         requests.push(MailRequest::Stop(Signal {
                             request_id: message.text("requestId").to_owned(),
@@ -292,8 +293,8 @@ impl WorkerMailbox {
         self.handled.insert(message.id().to_owned())
     }
 
-    /// Returns whether a message was there before this bridge began. The journal orders our own; only a message of
-    /// another program, which has no place in it, is judged by its time.
+    /// Returns whether a message was sent before this bridge started. Messages in the journal are compared by position; a
+    /// message of another program has none, so it is judged by its time.
     fn is_from_before(&self, message: &Message) -> bool {
         let (began, began_after) = self.began;
         match message.seq() {
@@ -302,9 +303,9 @@ impl WorkerMailbox {
         }
     }
 
-    /// Takes a person's decision. One from before this bridge was for an agent that is gone.
+    /// Handles a person's decision. One that is older than this bridge was for an agent that is gone.
     fn take_reply(&mut self, message: &Message) {
-        // One worker never decides for another.
+        // A worker never decides for another worker.
         if !matches!(message.from(), "user" | "lead")
             || self.is_from_before(message)
             || !self.is_first_time(message)
@@ -320,7 +321,7 @@ impl WorkerMailbox {
                 reason => reason.to_owned(),
             })
         };
-        self.replies.push(PersonReply {
+        self.replies.push(ArrivedReply {
             request: message.text("requestId").to_owned(),
             by: message.from().to_owned(),
             reply,
@@ -337,16 +338,16 @@ impl WorkerMailbox {
         self.mail.put_into_prompt(limit)
     }
 
-    /// Tells whoever wrote to the agent what it will not hear any more, because the worker leaves.
+    /// Tells the senders of undelivered messages that the worker has stopped without delivering them.
     pub(super) fn report_untold(&self, reporter: &mut Reporter) {
         for message in self.mail.untold() {
-            // Two who leave would tell each other without end.
+            // Two workers that stop at the same time would notify each other endlessly.
             if message.as_object().contains_key(UNDELIVERED) {
                 continue;
             }
             let words = clip(&one_line(message.content()), LONGEST_WORDS);
             let text = format!(
-                "has stopped and was not told: \u{201c}{words}\u{201d}; whoever begins as {} next hears it",
+                "has stopped and did not receive: \u{201c}{words}\u{201d}; the next worker named {} gets it",
                 reporter.name()
             );
             let mut extra = Object::new();
@@ -360,13 +361,12 @@ impl WorkerMailbox {
         }
     }
 
-    /// Returns the mail that the agent was not told yet, as far as it fits into a text of `limit` characters.
+    /// Returns the unread mail that fits into a text of `limit` characters.
     pub(super) fn unread(&self, limit: usize) -> Vec<Message> {
         self.mail.unread(limit)
     }
 
-    /// Notes that the answer of a tool told the agent these messages, which were unread. Returns what further mail asks of
-    /// the bridge.
+    /// Notes that the agent received these messages in a tool reply. Returns requests for the bridge in further mail.
     pub(super) fn tool_told(
         &mut self,
         reporter: &mut Reporter,
@@ -376,14 +376,14 @@ impl WorkerMailbox {
         self.acknowledge_told(reporter)
     }
 
-    /// Notes that the agent has its prompt. Returns what further mail asks of the bridge.
+    /// Notes that the agent has received its prompt. Returns requests for the bridge in further mail.
     pub(super) fn prompt_was_told(&mut self, reporter: &mut Reporter) -> Vec<MailRequest> {
         self.mail.prompt_was_told();
         self.acknowledge_told(reporter)
     }
 
-    /// Gives the mail that nobody has to the running agent, in the way that its client takes it. What the client cannot take
-    /// now waits for its next event, and in the end for the next prompt.
+    /// Delivers waiting mail to the running agent, in the way that its client accepts. Mail that the client cannot accept now
+    /// waits for its next event, and in the end for the next prompt.
     pub(super) fn deliver(
         &mut self,
         run: &mut TaskAttempt<'_>,
@@ -418,7 +418,7 @@ impl WorkerMailbox {
         );
     }
 
-    /// Notes that the client took a delivery. Returns what further mail asks of the bridge.
+    /// Notes that the client accepted a delivery. Returns requests for the bridge in further mail.
     pub(super) fn client_took(
         &mut self,
         reporter: &mut Reporter,
@@ -432,7 +432,7 @@ impl WorkerMailbox {
         self.acknowledge_told(reporter)
     }
 
-    /// Notes that the client did not take a delivery.
+    /// Notes that the client rejected a delivery.
     pub(super) fn client_refused(&mut self, delivery: &str) {
         if self.delivery.as_deref() == Some(delivery) {
             self.delivery = None;
@@ -440,7 +440,7 @@ impl WorkerMailbox {
         }
     }
 
-    /// Looks whether the program has read its inbox file. Returns what further mail asks of the bridge.
+    /// Checks whether the program has read its inbox file. Returns requests for the bridge in further mail.
     pub(super) fn look_at_inbox_file(
         &mut self,
         run: &TaskAttempt<'_>,
@@ -453,10 +453,10 @@ impl WorkerMailbox {
         self.acknowledge_told(reporter)
     }
 
-    /// Ends an attempt: what its agent did not get is for the next one. Returns what further mail asks of the bridge.
+    /// Ends an attempt: undelivered messages wait for the next one. Returns requests for the bridge in further mail.
     pub(super) fn end_attempt(&mut self, reporter: &mut Reporter) -> Vec<MailRequest> {
         self.forget_delivery();
-        // An acknowledgement that failed before is made up for.
+        // This also retries an acknowledgement that failed earlier.
         self.acknowledge_told(reporter)
     }
 
@@ -466,8 +466,7 @@ impl WorkerMailbox {
         self.mail.end_attempt();
     }
 
-    /// Acknowledges what the agent was told, up to the first message that it was not. Returns what further mail asks of the
-    /// bridge.
+    /// Acknowledges mail up to the first undelivered message. Returns requests for the bridge in further mail.
     fn acknowledge_told(&mut self, reporter: &mut Reporter) -> Vec<MailRequest> {
         let Some(last) = self.mail.told_up_to() else {
             return Vec::new();
@@ -486,7 +485,7 @@ impl WorkerMailbox {
         }
     }
 
-    /// Forgets requests and decisions of earlier attempts: they are none of the next agent's.
+    /// Forgets requests and decisions of earlier attempts: they do not concern the next agent.
     pub(super) fn begin_attempt(&mut self) {
         self.forget_delivery();
         self.replies.clear();
@@ -531,14 +530,14 @@ impl WorkerMailbox {
         );
     }
 
-    /// Tells the agent what people decided since the last time.
+    /// Passes decisions that arrived since the last call to the agent.
     pub(super) fn pass_replies_on(&mut self, run: &mut TaskAttempt<'_>, reporter: &mut Reporter) {
         for decision in std::mem::take(&mut self.replies) {
             let waits = |pending: &PendingRequest| {
                 pending.request == decision.request && pending.is_meant_by(&decision)
             };
             let is_waited_for = self.pending.iter().any(waits);
-            let PersonReply {
+            let ArrivedReply {
                 request, by, reply, ..
             } = decision;
             let words = match &reply {
@@ -546,12 +545,12 @@ impl WorkerMailbox {
                 PermissionReply::Deny(reason) => format!("{by} denies it: {reason}"),
             };
             if !is_waited_for || !self.reply(run, reporter, &request, &by, &reply, &words) {
-                reporter.say(&format!("{by} answers {request}, which does not wait"));
+                reporter.say(&format!("{by} answered {request}, which no longer waits"));
             }
         }
     }
 
-    /// Denies requests that nobody answered within `limit`. The agent is not to blame for that silence.
+    /// Denies requests that a person did not answer within `limit`. Such a wait does not count as the agent's silence.
     pub(super) fn deny_expired(
         &mut self,
         run: &mut TaskAttempt<'_>,
@@ -567,13 +566,13 @@ impl WorkerMailbox {
             let reply = PermissionReply::Deny(reason);
             let by = AgentEventRecorded::NOBODY;
             if !self.reply(run, reporter, &request, by, &reply, &words) {
-                // The client took it back meanwhile.
+                // The client has withdrawn the request in the meantime.
                 self.close_request(&request);
             }
         }
     }
 
-    /// Tells the agent what was decided about a request; returns whether the agent waited for it.
+    /// Passes a decision about a request to the agent; returns whether the agent waited for it.
     fn reply(
         &mut self,
         run: &mut TaskAttempt<'_>,
@@ -608,7 +607,7 @@ impl WorkerMailbox {
         self.pending.first().map(|oldest| oldest.since + limit)
     }
 
-    /// Returns when the inbox file is to be looked at, if something in it waits to be read.
+    /// Returns when to check the inbox file next, if messages in it are not read yet.
     pub(super) fn next_look_at_inbox_file(&self, now: Instant) -> Option<Instant> {
         self.mail
             .is_inbox_file_unread()
@@ -627,19 +626,19 @@ impl WorkerMailbox {
     }
 }
 
-/// What an agent asks a person.
+/// A request of an agent to a person.
 pub(super) struct PersonRequest<'a> {
     /// The id of the request.
     pub(super) request: &'a str,
     /// The tool that the agent wants to use.
     pub(super) tool: &'a str,
-    /// What it wants to use the tool for.
+    /// The purpose for which the agent wants to use the tool.
     pub(super) detail: &'a str,
-    /// The position of the event that asks, if it could be recorded.
+    /// The position of the event with the request, if it could be recorded.
     pub(super) position: Option<u64>,
 }
 
-/// Returns the limit that an event tells of, if it is one of this provider.
+/// Returns the limit that an event reports, if it is a limit of this provider.
 fn limit_of(event: &Event, provider: &str) -> Option<ProviderLimit> {
     if !event.is(EventType::WorkerPaused) {
         return None;
@@ -650,7 +649,7 @@ fn limit_of(event: &Event, provider: &str) -> Option<ProviderLimit> {
     }
 }
 
-/// Returns whether there may be something to claim after this event.
+/// Returns whether there may be a task to claim after this event.
 fn makes_work(event: &Event) -> bool {
     match event.known_kind() {
         Some(
@@ -658,7 +657,7 @@ fn makes_work(event: &Event) -> bool {
             | EventType::WorkerQuarantined
             | EventType::WorkerResumed
             | EventType::WorkerStopped
-            // What waited for it can begin.
+            // Tasks that depend on the merged one can start.
             | EventType::MergeMerged,
         ) => true,
         Some(EventType::TaskClaimed) => false,
@@ -756,7 +755,7 @@ mod tests {
             since: Instant::now(),
             position,
         };
-        let decision = |about, sent| PersonReply {
+        let decision = |about, sent| ArrivedReply {
             request: "r1".to_owned(),
             by: "user".to_owned(),
             reply: PermissionReply::Allow,

@@ -1,7 +1,7 @@
-//! What a bridge tells others: events in the journal, messages to the lead, lines on its own output, and the log of
+//! Everything a bridge reports: events in the journal, messages to the lead, lines on its own output, and the log of
 //! each task.
 //!
-//! Nothing that cannot be told stops the work: a failed write is said on the bridge's own output and no more.
+//! A failed report never stops the work: the failure is only printed on the bridge's own output.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -57,7 +57,7 @@ fn secret_kept(file: &SecretFile) -> SecretKept {
     }
 }
 
-/// Speaks for one worker.
+/// Reports on behalf of one worker.
 pub(super) struct Reporter {
     store: Arc<dyn Store>,
     identity: WorkerIdentity,
@@ -114,7 +114,7 @@ impl Reporter {
         (self.output)(text);
     }
 
-    /// Shows words of the agent where the worker's own are shown.
+    /// Shows the agent's output where the worker's own output goes.
     pub(super) fn show(&mut self, text: &str) {
         (self.output)(text);
     }
@@ -124,7 +124,7 @@ impl Reporter {
         NewEvent::new(self.identity.name.as_str(), kind)
     }
 
-    /// Records an event of this worker; returns its position, if that worked.
+    /// Records an event of this worker; returns its position if that succeeded.
     pub(super) fn record(&mut self, event: NewEvent) -> Option<u64> {
         match self.store.record(&self.identity.team, event) {
             Ok(seq) => Some(seq),
@@ -140,7 +140,7 @@ impl Reporter {
         self.send(Recipient::Lead, kind, content, extra);
     }
 
-    /// Sends a message to a colleague. One that cannot be sent is said.
+    /// Sends a message to another worker. A failure is printed.
     pub(super) fn send_to_worker(&mut self, to: &WorkerName, content: &str, extra: Object) {
         self.send(Recipient::Worker(to.to_string()), "message", content, extra);
     }
@@ -158,7 +158,7 @@ impl Reporter {
         }
     }
 
-    /// Records what an agent did on a task, where a person may want to see it at once; returns the position of the event.
+    /// Records an event of an agent on a task if it is notable; returns the position of the recorded event.
     pub(super) fn record_agent_event(&mut self, task: &TaskId, event: &AgentEvent) -> Option<u64> {
         let notable = Notable::of(event)?;
         if !notable.always && !self.is_time_for_minor_event() {
@@ -173,7 +173,7 @@ impl Reporter {
         self.record(recorded.task(task))
     }
 
-    /// Records that a request of an agent was decided.
+    /// Records the decision about a request of an agent.
     pub(super) fn record_reply(&mut self, task: &TaskId, decided: &DecidedRequest<'_>) {
         let DecidedRequest {
             request,
@@ -186,7 +186,7 @@ impl Reporter {
             PermissionReply::Allow => None,
             PermissionReply::Deny(reason) => Some(shown(reason, EVENT_TEXT)),
         };
-        // The words stand however long the request is.
+        // The decision must fit, however long the request is.
         let what = shown(what, EVENT_TEXT / 2);
         let recorded = self.event(EventKind::AgentEvent(AgentEventRecorded {
             what: "answered".to_owned(),
@@ -199,7 +199,7 @@ impl Reporter {
         self.record(recorded.task(task));
     }
 
-    /// Records files that must not be committed, tells the lead of them, and returns them in words.
+    /// Records files that must not be committed, reports them to the lead, and returns their description.
     pub(super) fn record_secrets(&mut self, task: Option<&TaskId>, files: &[SecretFile]) -> String {
         let words: Vec<String> = files.iter().map(ToString::to_string).collect();
         let told = words.join("; ");
@@ -214,7 +214,7 @@ impl Reporter {
         told
     }
 
-    /// Records that the agent of a task did not start, at this try.
+    /// Records that this launch of a task's agent failed.
     pub(super) fn record_failed_launch(&mut self, task: &TaskId, launch: u32, reason: &str) {
         self.say(&format!("the agent did not start: {reason}"));
         let failed = EventKind::WorkerLaunchFailed(WorkerLaunchFailed {
@@ -225,7 +225,7 @@ impl Reporter {
         self.record(event);
     }
 
-    /// Records what an agent used for a task, if that is known.
+    /// Records the usage of an agent for a task, if it is known.
     pub(super) fn record_usage(
         &mut self,
         task: &TaskId,
@@ -240,7 +240,7 @@ impl Reporter {
         self.record(event.task(task));
     }
 
-    /// Answers a request to stop: the worker obeys.
+    /// Acknowledges a stop request.
     pub(super) fn answer_stop(&mut self, stop: &Signal) {
         let kind = if stop.drain {
             "drain_ack"
@@ -265,7 +265,7 @@ impl Reporter {
     }
 }
 
-/// A request of an agent, and what was decided about it.
+/// A request of an agent with the decision about it.
 pub(super) struct DecidedRequest<'a> {
     /// The id of the request.
     pub(super) request: &'a str,
@@ -283,14 +283,14 @@ pub(super) struct DecidedRequest<'a> {
 struct Notable {
     what: &'static str,
     text: String,
-    /// Whether it is recorded however much was recorded just before.
+    /// Whether the event is recorded however recently another one was.
     always: bool,
     /// The request that a person has to decide.
     request: Option<String>,
 }
 
 impl Notable {
-    /// Returns what is recorded of an event, or `None` when only the log has it.
+    /// Returns the part of an event that is recorded, or `None` when it goes only to the log.
     fn of(event: &AgentEvent) -> Option<Self> {
         let mut asked = None;
         let (what, text, always) = match event {
@@ -344,10 +344,10 @@ impl TaskLogSource {
     }
 }
 
-/// The log of one task: everything that its agent sent, redacted. It is cut into two files before it grows without bound.
+/// The log of one task: the whole output of its agent, redacted. It is rotated so that it cannot grow without bound.
 #[derive(Debug)]
 pub(super) struct TaskLog {
-    /// `None` when the log could not be opened: then nothing is kept.
+    /// The folder of the log, or `None` when the log could not be opened and nothing is logged.
     folder: Option<Dir>,
     task: TaskId,
     limit: u64,
@@ -376,8 +376,8 @@ impl TaskLog {
         let _ = self.line(now, TaskLogSource::Bridge, line.as_bytes(), None);
     }
 
-    /// Adds a line; `shown` is what it says to a person, where that is known. A line that cannot be written is lost:
-    /// that must not stop the work. Returns what it says to a person, redacted.
+    /// Adds a line; `shown` is its human-readable form, if that is known. A line that cannot be written is lost, because
+    /// logging must not stop the work. Returns the human-readable form, redacted.
     pub(super) fn line(
         &mut self,
         now: Time,
@@ -387,7 +387,7 @@ impl TaskLog {
     ) -> Option<String> {
         let text = String::from_utf8_lossy(line);
         let text = self.redactors[source as usize].line(&text)?.into_owned();
-        // What the client sent as JSON stays JSON; anything else is a text.
+        // JSON output of the client stays JSON; any other line becomes a text.
         let is_event = text.trim_start().starts_with('{')
             && serde_json::from_str::<serde::de::IgnoredAny>(&text).is_ok();
         let shown = shown.map(|shown| redact(shown).into_owned());

@@ -1,8 +1,8 @@
-//! The bridge's own socket: it accepts connections of what the bridge started, reads their requests, and hands each to the
-//! bridge's one loop.
+//! The bridge's own socket: it accepts connections from the bridge's descendant processes, reads their requests, and passes
+//! them to the bridge's event loop.
 //!
-//! A connection is a thread that has one request at a time. It waits for the reply of the loop, writes it, and tells the
-//! loop whether it could, because a message counts as told only then. Nothing here looks at a team or decides anything.
+//! Each connection is a thread with one request at a time. It waits for the loop's reply, writes it, and reports whether
+//! that succeeded, because a message counts as delivered only then. This module makes no decisions about the team.
 
 use std::io::{BufReader, Write as _};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -20,32 +20,32 @@ use super::BridgeEvent;
 use crate::socket::{ReplyOutcome, SocketLine, SocketReply, SocketRequest, read_line};
 use crate::tools::ToolFailure;
 
-/// The most connections at once, and so the most requests that the bridge has not answered.
+/// The most connections at once, and so the most unanswered requests.
 const MOST_CONNECTIONS: usize = 16;
-/// A connection that says nothing for this long is closed.
+/// A connection without a request for this long is closed.
 const QUIET_CONNECTION: Duration = Duration::from_secs(60);
-/// A caller that does not take its reply for this long is given up.
+/// How long a caller may stall before writing its reply is given up.
 const WRITING: Duration = Duration::from_secs(10);
-/// It is looked this often whether a caller still waits for its reply.
+/// The poll interval for whether a caller still waits for its reply.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// A request of the agent, for the bridge's loop.
+/// A request of the agent to the bridge's event loop.
 #[derive(Debug)]
 pub(super) struct AgentRequest {
-    /// Names the request among all of this bridge.
+    /// Identifies the request among all requests to this bridge.
     pub(super) number: u64,
     /// The tool that is called.
     pub(super) tool: String,
-    /// What the tool takes.
+    /// The arguments of the tool.
     pub(super) arguments: Value,
     reply: Sender<RequestReply>,
 }
 
-/// What the loop replies to a request.
+/// The event loop's reply to a request.
 #[derive(Debug)]
 struct RequestReply {
     outcome: ReplyOutcome,
-    /// Whether the loop wants to know that the reply was written.
+    /// Whether the event loop wants to be notified that the reply was written.
     is_receipt_wanted: bool,
 }
 
@@ -56,7 +56,7 @@ impl AgentRequest {
             Ok(value) => ReplyOutcome::Result(value),
             Err(failure) => ReplyOutcome::Error(failure),
         };
-        // A caller that is gone has said so by an event of its own.
+        // A caller that is gone was already reported by an event of its own.
         let _ = self.reply.send(RequestReply {
             outcome,
             is_receipt_wanted,
@@ -71,7 +71,7 @@ pub(super) struct WorkerSocket {
 }
 
 impl WorkerSocket {
-    /// Begins to listen; what is asked comes as events.
+    /// Starts to listen; requests arrive as events.
     pub(super) fn open(launch: &str, events: Sender<BridgeEvent>) -> Result<Self, FsError> {
         let folder = layout::launch_socket(launch);
         let (listener, file) = listen_privately(&std::env::temp_dir(), &folder)?;
@@ -79,7 +79,7 @@ impl WorkerSocket {
         Ok(Self { file })
     }
 
-    /// Returns where the socket is.
+    /// Returns the path of the socket.
     pub(super) fn path(&self) -> &Path {
         self.file.path()
     }
@@ -93,7 +93,7 @@ fn accept(listener: &UnixListener, events: &Sender<BridgeEvent>) {
             Ok((stream, _)) => stream,
             Err(error) => {
                 tracing::debug!("cannot accept a connection: {error}");
-                // Too many open files, for example: there may be room again in a moment.
+                // For example, there are too many open files: a retry may succeed in a moment.
                 std::thread::sleep(LOOK);
                 continue;
             }
@@ -129,7 +129,7 @@ fn write_reply(mut stream: &UnixStream, id: Value, outcome: ReplyOutcome) -> std
     stream.write_all(&line)
 }
 
-/// One connection, for as long as it lasts.
+/// One open connection.
 struct Connection {
     events: Sender<BridgeEvent>,
     numbers: Arc<AtomicU64>,
@@ -143,7 +143,7 @@ impl Connection {
             return;
         }
         if !is_from_below(stream) {
-            tracing::warn!("refused a connection of a process that this worker did not start");
+            tracing::warn!("refused a connection from a process that this worker did not start");
             let failure = ToolFailure::new(
                 "this socket is for what its worker started",
                 "use `teamster` commands from a terminal of your own",
@@ -164,7 +164,7 @@ impl Connection {
                 Ok(request) => self.answer(stream, request),
                 Err(error) => {
                     let failure = ToolFailure::new(
-                        format!("the line is no request: {error}"),
+                        format!("the line is not a request: {error}"),
                         r#"a request looks like {"id":1,"tool":"team_status","arguments":{}}"#,
                     );
                     write_reply(stream, Value::Null, ReplyOutcome::Error(failure)).is_ok()
@@ -176,7 +176,7 @@ impl Connection {
         }
     }
 
-    /// Has the bridge answer a request; returns whether the connection is of further use.
+    /// Passes a request to the bridge and writes its reply; returns whether the connection stays open.
     fn answer(&self, stream: &UnixStream, request: SocketRequest) -> bool {
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
         let (reply, replies) = channel();
@@ -203,7 +203,7 @@ impl Connection {
     }
 }
 
-/// Waits for the reply as long as somebody waits for it; `None` when nobody does, or none will come.
+/// Waits for the reply while the caller is connected; `None` when the caller is gone or no reply will come.
 fn wait(stream: &UnixStream, replies: &Receiver<RequestReply>) -> Option<RequestReply> {
     loop {
         match replies.recv_timeout(LOOK) {

@@ -1,8 +1,8 @@
-//! One run of an agent on one task: how it is launched, its process, its log, and when it is over.
+//! One run of an agent on one task: its launch, its process, its log, and its end.
 //!
-//! An [`AgentLauncher`] starts the agent of one worker, any number of times. Each start gives a [`TaskAttempt`], which
-//! carries out those commands of its [`AgentAttempt`] that concern the agent itself; those that concern the worker are for the
-//! bridge.
+//! An [`AgentLauncher`] starts the agent of one worker, any number of times. Each start creates a [`TaskAttempt`], which
+//! performs those commands of its [`AgentAttempt`] that concern the agent itself; the bridge performs those that concern
+//! the worker.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -33,7 +33,7 @@ use crate::limits::WorkerLimits;
 use crate::mail_text;
 use crate::process::{self, AgentProcess, LaunchSite, TempFolder};
 
-/// What the agent of a worker is started with each time.
+/// The settings with which a worker's agent is started each time.
 pub struct AgentSetup {
     /// The driver of the agent's client.
     pub driver: Arc<dyn Driver>,
@@ -41,11 +41,11 @@ pub struct AgentSetup {
     pub model: Option<String>,
     /// What the agent may do.
     pub permissions: Permissions,
-    /// Variables that the agent gets besides its own.
+    /// Variables that the agent gets in addition to its driver's.
     pub exported: Vec<(OsString, OsString)>,
-    /// Our own program.
+    /// The path of teamster's own program.
     pub teamster: PathBuf,
-    /// Where programs are looked for, as in `PATH`.
+    /// The search path for programs, as in `PATH`.
     pub path: OsString,
 }
 
@@ -54,10 +54,10 @@ pub(super) struct AgentLauncher {
     identity: WorkerIdentity,
     setup: AgentSetup,
     limits: WorkerLimits,
-    /// The project, whose folder of ours holds task files and logs.
+    /// The project, whose teamster folder holds task files and logs.
     project: Dir,
     machine: Arc<Machine>,
-    /// Where the agent reaches its bridge; `None` when there is no socket.
+    /// The socket through which the agent reaches its bridge; `None` when there is none.
     socket: Option<WorkerSocket>,
     /// Where the agent's output goes.
     events: Sender<BridgeEvent>,
@@ -65,22 +65,22 @@ pub(super) struct AgentLauncher {
     attempts: u64,
 }
 
-/// What one attempt at a task is made with.
+/// The input of one attempt at a task.
 pub(super) struct AttemptInput<'a> {
     /// The folder that the agent works in.
     pub(super) folder: &'a Path,
-    /// What the agent is told.
+    /// The prompt.
     pub(super) prompt: &'a str,
     /// The number of attempts at this task that failed.
     pub(super) failures: u32,
-    /// The session of the client to go on with.
+    /// The client's session to resume.
     pub(super) resume: Option<ResumeSession<'a>>,
-    /// The folder for temp files of this attempt. It is there as long as somebody has it.
+    /// The folder for temp files of this attempt. It is removed when the last reference is dropped.
     pub(super) temp: Arc<TempFolder>,
 }
 
 impl AgentLauncher {
-    /// Creates the launcher of a worker; what its agents say goes to `events`.
+    /// Creates the launcher of a worker; output of its agents goes to `events`.
     pub(super) fn new(
         identity: WorkerIdentity,
         setup: AgentSetup,
@@ -112,12 +112,12 @@ impl AgentLauncher {
         &self.project
     }
 
-    /// Returns how long the agent may take.
+    /// Returns the worker's limits.
     pub(super) fn limits(&self) -> &WorkerLimits {
         &self.limits
     }
 
-    /// Returns whether the agent is told in a turn of its own what came while it worked.
+    /// Returns whether messages that arrived during a turn are delivered in a turn of their own.
     pub(super) fn has_turns_for_mail(&self) -> bool {
         self.setup.driver.has_turns_for_mail()
     }
@@ -132,7 +132,7 @@ impl AgentLauncher {
         TaskLog::open(&self.project, reporter, task, self.limits.log_bytes)
     }
 
-    /// Starts the agent, or returns in words why it was not started. What the agent says comes as
+    /// Starts the agent, or returns in words why it was not started. The agent's output arrives as
     /// [`BridgeEvent::Agent`] with the number of this attempt.
     pub(super) fn start<'a>(
         &mut self,
@@ -151,7 +151,7 @@ impl AgentLauncher {
         let job = Job {
             prompt: input.prompt,
             worktree: input.folder,
-            // The bridge commits, so that no agent needs to write to the repository's own folder.
+            // The bridge commits, so that no agent needs write access to the repository's `.git` folder.
             git_dir: None,
             model: self.setup.model.as_deref(),
             resume: input.resume,
@@ -213,7 +213,7 @@ impl AgentLauncher {
         })
     }
 
-    /// Writes the task for the agent, without the proof of our claim; returns the file.
+    /// Writes the task for the agent, without the claim token; returns the file.
     fn write_task(&self, task: &Task) -> Result<PathBuf, FsError> {
         let mut folder = self.project.child_or_create(layout::OMC)?;
         for name in layout::agent_folders(&self.identity.team, &self.identity.name) {
@@ -237,14 +237,14 @@ pub(super) struct TaskAttempt<'a> {
     command: String,
     process: AgentProcess,
     attempt: AgentAttempt,
-    /// The file that messages are appended to if the agent takes them that way.
+    /// The file that messages are appended to, if the agent receives them that way.
     inbox: Option<InboxFile>,
-    /// Removed at the end of the attempt with all that the agent left there.
+    /// Removed at the end of the attempt, with all files that the agent left there.
     _temp: Arc<TempFolder>,
 }
 
 impl TaskAttempt<'_> {
-    /// Returns the task and the proof of its claim.
+    /// Returns the task and its claim token.
     pub(super) fn claimed(&self) -> &Claimed {
         self.claimed
     }
@@ -254,7 +254,7 @@ impl TaskAttempt<'_> {
         self.claimed.task.id()
     }
 
-    /// Returns how far the agent is, and how much time it has left.
+    /// Returns the state of the agent and its deadlines.
     pub(super) fn state(&self) -> &AgentAttempt {
         &self.attempt
     }
@@ -264,39 +264,39 @@ impl TaskAttempt<'_> {
         self.process.id()
     }
 
-    /// Returns whether an event with this number is of this attempt, and not the last words of an earlier one.
+    /// Returns whether an event with this number belongs to this attempt, and not to an earlier one.
     pub(super) fn has_number(&self, number: u64) -> bool {
         self.number == number
     }
 
-    /// Takes in what the process said.
+    /// Handles an event of the process.
     pub(super) fn hear(&mut self, said: ChildEvent) -> Vec<AttemptCommand> {
         self.attempt.hear(said, Instant::now())
     }
 
-    /// Takes in that the agent's process was executed.
+    /// Handles the execution of the agent's process.
     pub(super) fn note_executed(&mut self) -> Vec<AttemptCommand> {
         self.attempt.note_executed(Instant::now())
     }
 
-    /// Takes in that the agent called a tool of ours, or waits for the answer of one.
+    /// Handles a call of one of teamster's tools, or the wait for its reply.
     pub(super) fn note_request(&mut self) -> Vec<AttemptCommand> {
         self.attempt.note_request(Instant::now())
     }
 
-    /// Returns what the passing of time makes necessary.
+    /// Returns the command that is due by now, if any.
     pub(super) fn tick(&mut self) -> Option<AttemptCommand> {
         self.attempt.tick(Instant::now())
     }
 
-    /// Ends the agent for this cause, unless it is being ended already.
+    /// Ends the agent for this cause, unless it is already being ended.
     pub(super) fn stop(&mut self, cause: StopCause, now: Time) {
         if let Some(command) = self.attempt.stop(cause, Instant::now()) {
             let _ = self.perform(command, now);
         }
     }
 
-    /// Tells the agent what a person decided; returns whether the agent waited for it.
+    /// Passes a person's decision to the agent; returns whether the agent waited for it.
     pub(super) fn reply(&mut self, request: &str, reply: PermissionReply) -> bool {
         match self.attempt.reply(request, reply, Instant::now()) {
             Some(line) => {
@@ -307,7 +307,7 @@ impl TaskAttempt<'_> {
         }
     }
 
-    /// Tells the client what became of its question, if it waits for that.
+    /// Passes the outcome of a question to the client, if the client waits for it.
     pub(super) fn answer_question(&mut self, request: &str, reply: &QuestionReply) {
         let line = self.attempt.answer_question(request, reply, Instant::now());
         if let Some(line) = line {
@@ -315,12 +315,12 @@ impl TaskAttempt<'_> {
         }
     }
 
-    /// Returns whether the agent runs, as far as is known, and nobody is ending it.
+    /// Returns whether messages may be sent to the agent: it has not exited and is not being ended.
     pub(super) fn may_be_told(&self) -> bool {
         self.attempt.may_be_told()
     }
 
-    /// Tells the agent what others wrote, in the way that its client takes it now. `delivery` names the attempt to do so.
+    /// Delivers messages to the agent, in the way that its client accepts now. `delivery` identifies this attempt to deliver.
     pub(super) fn tell(&mut self, delivery: &str, messages: &[Message]) -> MessageRoute {
         let text = mail_text::told_at_work(messages);
         match self.attempt.deliver(delivery, &text) {
@@ -356,7 +356,7 @@ impl TaskAttempt<'_> {
         self.log.note(now, text);
     }
 
-    /// Carries out a command that concerns the agent itself; returns what the agent said, if it was something to show.
+    /// Performs a command that concerns the agent itself; returns the text of the agent, if there is any to show.
     pub(super) fn perform(&mut self, command: AttemptCommand, now: Time) -> Option<String> {
         match command {
             AttemptCommand::Log {
@@ -393,12 +393,12 @@ impl TaskAttempt<'_> {
         None
     }
 
-    /// Collects ended orphans of the agent, so that they leave the system's table.
+    /// Reaps ended orphans of the agent, so that they leave the process table.
     pub(super) fn reap_orphans(&self) {
         process_tree::reap_adopted(&self.machine);
     }
 
-    /// Ends what the agent left behind; returns how many processes that were, and those that could not be ended.
+    /// Ends the processes that the agent left behind; returns their number, and those that could not be ended.
     pub(super) fn end_leftovers(&mut self) -> (usize, Option<SurvivingProcesses>) {
         self.process.close_input();
         let tree = ProcessTree::below_me(&self.machine, &self.launch_id);

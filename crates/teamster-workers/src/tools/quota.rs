@@ -1,5 +1,5 @@
-//! How much an agent may write through its tools while it works on one task: an agent that loops must not fill the disk
-//! or bury its team in messages.
+//! Limits how much an agent may write through its tools for one task: an agent in a loop must not fill the disk or flood
+//! its team with messages.
 
 use teamster_types::TaskId;
 
@@ -8,14 +8,14 @@ use super::ToolFailure;
 /// The most bytes of text that an agent may write for one task, each copy of a message counted.
 const MOST_BYTES: usize = 2 * 1024 * 1024;
 
-/// What an agent writes.
+/// A kind of text that an agent writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Written {
     /// A message, with the number of its recipients.
     Message(usize),
     /// A question.
     Question,
-    /// A word on how far it is.
+    /// A progress report.
     Progress,
     /// A finding.
     Finding,
@@ -24,7 +24,7 @@ pub(crate) enum Written {
 }
 
 impl Written {
-    /// Returns the most of it for one task, and the word for it.
+    /// Returns the most of this kind for one task, and the word for it.
     const fn limit(self) -> (usize, &'static str) {
         match self {
             Self::Message(_) => (100, "messages"),
@@ -62,7 +62,7 @@ pub(crate) struct Quota {
 }
 
 impl Quota {
-    /// Counts something that is about to be written for a task, or refuses it.
+    /// Counts a text that is about to be written for a task, or refuses it.
     pub(crate) fn take(
         &mut self,
         task: &TaskId,
@@ -79,7 +79,7 @@ impl Quota {
         let count = self.counts[written.place()].saturating_add(written.amount());
         if count > most {
             return Err(ToolFailure::new(
-                format!("a task has at most {most} {word}, and this one has had them"),
+                format!("a task has at most {most} {word}, and this task has used them up"),
                 "say the rest at the end of the task, in its summary",
             ));
         }
@@ -89,7 +89,7 @@ impl Quota {
         if all > MOST_BYTES {
             return Err(ToolFailure::new(
                 format!(
-                    "a task writes at most {MOST_BYTES} bytes to others, and this one has done so"
+                    "a task writes at most {MOST_BYTES} bytes to others, and this task has reached that limit"
                 ),
                 "put long texts into files of your worktree",
             ));

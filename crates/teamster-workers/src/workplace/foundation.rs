@@ -1,4 +1,4 @@
-//! The finished work that a task begins with, where no run merges it.
+//! The finished work that a task starts from when no run merges it.
 
 use std::collections::BTreeSet;
 
@@ -15,21 +15,21 @@ pub struct FinishedWork {
     pub commit: String,
 }
 
-/// Finished work that a task begins with, besides what its team has merged.
+/// The finished work that a task starts from, in addition to what its team has merged.
 ///
-/// A run merges what is finished before anybody builds on it, so its tasks have none of this.
+/// A run merges finished work before another task builds on it, so this is empty for its tasks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Foundation {
-    /// The work of the tasks that it waited for, however far behind, in the order of their numbers.
+    /// The work of the tasks that this task depends on, directly or indirectly, in the order of their numbers.
     pub waited_for: Vec<FinishedWork>,
-    /// What the worker has finished itself, in the order of its tasks' numbers.
+    /// The work that the worker itself has finished, in the order of its tasks' numbers.
     pub own: Vec<FinishedWork>,
     /// The commits that merged work of these tasks: wherever they have landed, a task begins there.
     pub merges: Vec<String>,
 }
 
 impl Foundation {
-    /// Returns what a task of a worker begins with; without a task, what the worker has finished.
+    /// Returns the finished work that a worker's task starts from, or, without a task, all that the worker has finished.
     pub fn of(
         store: &dyn Read,
         team: &TeamName,
@@ -72,7 +72,7 @@ impl Foundation {
     }
 }
 
-/// Returns every task that a task waits for, however far behind.
+/// Returns every task that a task depends on, directly or indirectly.
 fn waited_for(tasks: &[Task], task: &Task) -> BTreeSet<TaskId> {
     let mut all = BTreeSet::new();
     let mut next: Vec<TaskId> = task.blocked_by().to_vec();

@@ -1,16 +1,16 @@
-//! Making a worktree usable with the links and commands of the configuration. It asks for trust itself, each time.
+//! Makes a worktree usable with the links and commands of the configuration, and checks each time that the user trusts them.
 
 use std::time::Duration;
 
 use teamster_isolate::git::{GitError, GitProblem, Worktree};
 
-/// Lines of a failed command that are shown.
+/// The number of a failed command's output lines that are shown.
 const SHOWN_LINES: usize = 10;
 
-/// What makes a new worktree usable, as the user has accepted it.
+/// The links and commands that make a new worktree usable, as the user has accepted them.
 ///
-/// Nobody but a [`SetupSource`] makes one, at the moment it is used, and only after it has looked whether the user accepts
-/// it. `clippy.toml` refuses every other call of [`WorktreeSetup::accepted`].
+/// Only a [`SetupSource`] creates one, at the moment of use and after checking that the user accepts it. `clippy.toml`
+/// forbids every other call of [`WorktreeSetup::accepted`].
 #[derive(Debug)]
 pub struct WorktreeSetup {
     links: Vec<String>,
@@ -22,7 +22,7 @@ pub struct WorktreeSetup {
 
 impl WorktreeSetup {
     /// States that the user accepts these links and commands at this moment. A linked folder is a copy unless agents may
-    /// write to it. All together may take `limit`, and commands do not see the variables `withheld`.
+    /// write to it. `limit` bounds the total time, and the variables in `withheld` are hidden from the commands.
     pub fn accepted(
         links: Vec<String>,
         writable: bool,
@@ -40,10 +40,10 @@ impl WorktreeSetup {
     }
 }
 
-/// Returns what makes a worktree usable, or why it may not run now.
+/// Returns the setup of a worktree, or why it may not run now.
 pub type SetupSource = dyn Fn() -> Result<WorktreeSetup, NotTrusted> + Send;
 
-/// Something that comes with the project was not accepted by the user.
+/// The user has not accepted a part of the project's configuration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct NotTrusted {
@@ -56,10 +56,10 @@ pub struct NotTrusted {
 /// Why a worktree is not usable.
 #[derive(Debug, thiserror::Error)]
 pub enum SetupError {
-    /// The user has not accepted what would make it usable; nothing ran.
+    /// The user has not accepted the setup; nothing ran.
     #[error(transparent)]
     NotTrusted(#[from] NotTrusted),
-    /// It could not be done.
+    /// A setup step failed.
     #[error(transparent)]
     Git(#[from] GitError),
 }
@@ -78,7 +78,7 @@ impl From<SetupError> for GitError {
 }
 
 /// Makes a worktree usable with the links and commands of the configuration, if the user accepts them at this moment.
-/// Commands are ended early once `stopped` says so. What they print is said; one that fails leaves no usable worktree.
+/// Commands are ended early once `stopped` returns true. Their output goes to `say`; a failed command is an error.
 pub fn make_usable(
     tree: &Worktree,
     setup: impl FnOnce() -> Result<WorktreeSetup, NotTrusted>,
@@ -123,7 +123,7 @@ pub fn make_usable(
     Err(SetupError::Git(GitError {
         problem: GitProblem::Failed,
         message: format!(
-            "the worktree could not be made usable: `{}` {how}: {}",
+            "the worktree could not be set up: `{}` {how}: {}",
             step.command,
             last.join(" ⏎ ")
         ),

@@ -1,4 +1,4 @@
-//! A worktree on a machine of its own: work comes from a shared repository and goes back to it.
+//! A worktree on another machine: work is fetched from a shared repository and pushed back to it.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use teamster_types::{TaskId, TeamName, WorkerName};
 
 use super::{AttemptWork, Foundation, KeepAs, KeptWork, LeftOut, Workplace, WorkplaceError};
 
-/// A workplace whose work travels through a shared repository. A task's result counts only when it has arrived there.
+/// A workplace that exchanges work through a shared repository. A task's result counts only once it is pushed there.
 pub struct Travelling<W> {
     inner: W,
     repo: Repo,
@@ -18,7 +18,7 @@ pub struct Travelling<W> {
 }
 
 impl<W: Workplace> Travelling<W> {
-    /// Lets the work of a workplace travel.
+    /// Wraps a workplace so that its work goes through a shared repository.
     pub fn new(
         inner: W,
         repo: Repo,
@@ -51,7 +51,7 @@ impl<W: Workplace> Travelling<W> {
     fn in_words(&self, error: &GitError, kept: &KeptWork) -> WorkplaceError {
         let place = kept.name.as_deref().unwrap_or("its worktree");
         WorkplaceError(format!(
-            "the work did not arrive at {}: {}; it is kept on this machine, as {place} in {}",
+            "the work could not be pushed to {}: {}; it is kept on this machine, as {place} in {}",
             self.shared,
             error.message,
             self.repo.project().display()
@@ -112,7 +112,7 @@ impl<W: Workplace> Workplace for Travelling<W> {
         match (self.bring(task, keep, &kept), keep) {
             (Ok(()), _) => Ok(kept),
             (Err(error), KeepAs::Result) => Err(self.in_words(&error, &kept)),
-            // What came to nothing is kept here at least.
+            // The work of a failed attempt is at least kept in the local repository.
             (Err(error), KeepAs::Attempt(_)) => {
                 tracing::warn!("{}", self.in_words(&error, &kept));
                 Ok(kept)
@@ -126,7 +126,7 @@ impl<W: Workplace> Workplace for Travelling<W> {
             && let Err(error) = self.repo.push_ref(&self.shared, name)
         {
             tracing::warn!(
-                "{name} did not arrive at {}: {}",
+                "{name} could not be pushed to {}: {}",
                 self.shared,
                 error.message
             );
@@ -135,7 +135,7 @@ impl<W: Workplace> Workplace for Travelling<W> {
     }
 }
 
-/// Gets what the team has done by now.
+/// Fetches the team's current work.
 pub fn fetch(repo: &Repo, shared: &SharedRepo, team: &TeamName) -> Result<(), GitError> {
     repo.fetch_team(shared, team)?;
     repo.follow_integration(team)

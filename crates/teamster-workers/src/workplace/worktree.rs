@@ -1,4 +1,4 @@
-//! A worktree of the worker's own, on a branch of its own.
+//! A worktree for one worker, on a branch of its own.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ use super::{
     AttemptWork, FinishedWork, Foundation, KeepAs, KeptWork, LeftOut, Workplace, WorkplaceError,
 };
 
-/// A worktree of the worker's own.
+/// A workplace in a git worktree that belongs to one worker.
 pub struct InWorktree {
     repo: Repo,
     team: TeamName,
@@ -25,16 +25,16 @@ pub struct InWorktree {
     folder: PathBuf,
     /// Where the current task began.
     base: CommitId,
-    /// The last result that was pinned, and what its task was pinned to before.
+    /// The last result that was pinned, and the commit that its task was pinned to before.
     pinned: Option<(CommitId, Option<CommitId>)>,
-    /// Files that must not be committed and that nobody was told of yet.
+    /// Files that must not be committed and that are not reported yet.
     secrets: Vec<SecretFile>,
     setup: Box<SetupSource>,
 }
 
 impl InWorktree {
-    /// Makes the worktree of a worker usable, from `start` or from where the team's work is by now, with what the worker
-    /// has finished. `setup` is asked each time a worktree is made.
+    /// Creates the worktree of a worker, from `start` or from the team's merged work, with the work that the worker has
+    /// finished. `setup` is queried each time a worktree is created.
     pub fn open(
         repo: Repo,
         team: &TeamName,
@@ -67,15 +67,15 @@ impl InWorktree {
             secrets: prepared.secrets,
             setup,
         };
-        // The branch holds what the worker finished, also while there is nothing to do.
+        // Even while idle, the branch holds the worker's finished work.
         opened.bring_up_to_date(on)?;
         Ok(opened)
     }
 
-    /// Brings the worktree to where a task begins; returns the work that is left out because it conflicts.
+    /// Moves the worktree to the commit where a task begins; returns the work that is left out because it conflicts.
     fn bring_up_to_date(&mut self, on: &Foundation) -> Result<LeftOut, GitError> {
         let merged = merged_work(&self.repo, &self.team, &self.start, on)?;
-        // A worktree that could not be made anew, on a full disk for example, left nothing behind.
+        // The folder is missing when an earlier attempt to recreate the worktree failed, for example on a full disk.
         if !self.folder.is_dir() {
             self.set_aside(merged.clone())?;
         }
@@ -84,13 +84,13 @@ impl InWorktree {
         let target = self.add_all(target, &on.own, &mut left_out.own)?;
         match self.tree.move_from(&self.base, &target)? {
             BranchUpdate::Already | BranchUpdate::To(_) => self.base = target,
-            // What is in the way is work that nobody kept. It is moved aside whole, and a new worktree takes its place.
+            // Uncommitted or unmerged work is in the way. The worktree is moved aside as a whole and replaced by a new one.
             BranchUpdate::Kept { .. } | BranchUpdate::Merged(_) => drop(self.set_aside(target)?),
         }
         Ok(left_out)
     }
 
-    /// Returns a commit that has all of `onto` and the finished work of these tasks. What conflicts is left out, and named.
+    /// Returns a commit that contains `onto` and the finished work of these tasks. Conflicting work is listed in `left_out`.
     fn add_all(
         &self,
         mut onto: CommitId,
@@ -104,7 +104,7 @@ impl InWorktree {
                 None => left_out.push(format!("the commit of task {} is gone", finished.task)),
             }
         }
-        // Who finished last has most of the others' work already.
+        // The task that finished last already contains most of the others' work.
         loop {
             let commits: Vec<CommitId> = to_add.iter().map(|(_, it)| it.clone()).collect();
             let missing = self.repo.not_in(&commits, &onto)?;
@@ -126,7 +126,7 @@ impl InWorktree {
         }
     }
 
-    /// Puts a new worktree in the place of this one, which is moved aside if it holds work; where that is.
+    /// Replaces the worktree with a new one; returns where the old one was moved if it held work.
     fn set_aside(&mut self, target: CommitId) -> Result<Vec<String>, GitError> {
         let prepared = Worktree::prepare(&self.repo, &self.team, &self.worker, &target)?;
         make_usable(&prepared.worktree, &*self.setup, &|| false, &mut |_| {})?;
@@ -138,7 +138,7 @@ impl InWorktree {
         Ok(prepared.kept.iter().map(place_of).collect())
     }
 
-    /// Moves files away that must not be committed, and remembers them until somebody is told.
+    /// Moves away files that must not be committed, and remembers them until they are reported.
     fn move_secrets(&mut self) -> Result<bool, GitError> {
         let found = self.tree.set_secrets_aside(&self.base)?;
         let is_clean = found.is_empty();
@@ -146,7 +146,7 @@ impl InWorktree {
         Ok(is_clean)
     }
 
-    /// First the other name, then the task's own: the work is never without one.
+    /// Pins the commit as an attempt before unpinning it as the task's result, so that a ref always points to the work.
     fn unpin(&mut self, task: &Task, attempt: u64) -> Result<Option<String>, GitError> {
         let Some((commit, before)) = self.pinned.take() else {
             return Ok(None);
@@ -182,7 +182,7 @@ impl InWorktree {
             (Err(error), _) if error.problem == GitProblem::NotTaken => {
                 return self.keep_aside(error, keep, files);
             }
-            // A merge that the agent left half-way cannot be committed, but what is there can be kept.
+            // A half-finished merge of the agent cannot be committed, but the files can be salvaged.
             (Err(_), KeepAs::Attempt(_)) => {
                 let branch = self.tree.salvage()?;
                 return Ok(KeptWork {
@@ -196,10 +196,10 @@ impl InWorktree {
         };
         let mut head = match committed {
             Some(commit) => commit,
-            // The agent may have committed itself.
+            // The agent may have committed its changes itself.
             None => self.tree.head()?,
         };
-        // It may even have left its branch after that: what is on the branch is its work.
+        // The agent may also have switched to another branch afterwards; the tip of its own branch is its work.
         let own = format!("refs/heads/{}", self.tree.branch());
         if head == self.base
             && let Some(tip) = self.repo.resolve(&own)?
@@ -232,7 +232,7 @@ impl InWorktree {
 }
 
 impl InWorktree {
-    /// Commits everything, if others can get everything with the commit.
+    /// Commits everything, and fails when others could not fetch everything in the commit.
     fn commit_whole(&self, message: &str) -> Result<Option<CommitId>, GitError> {
         let committed = self.tree.commit_all(message, &Author::default())?;
         self.repo
@@ -240,7 +240,7 @@ impl InWorktree {
         Ok(committed)
     }
 
-    /// Keeps a whole worktree, because a commit would not have everything that is in it.
+    /// Moves the whole worktree aside, because a commit would not contain everything in it.
     fn keep_aside(
         &mut self,
         error: GitError,
@@ -265,7 +265,7 @@ impl InWorktree {
 }
 
 impl InWorktree {
-    /// Returns a commit, and where it left the work that is in the worktree; `None` when there is no such commit.
+    /// Returns a commit and its fork point from the work in the worktree, or `None` when there is no such commit.
     fn fork_of(&self, commit: &str) -> Result<Option<(CommitId, CommitId)>, GitError> {
         let Some(commit) = self.repo.resolve(commit)? else {
             return Ok(None);
@@ -357,8 +357,8 @@ impl Workplace for InWorktree {
     }
 }
 
-/// Returns where the team's merged work is: at the end of the branch into which finished tasks are merged, else where it
-/// has landed, else where the team began.
+/// Returns the commit with the team's merged work: the tip of the branch into which finished tasks are merged, else the
+/// commit where it landed, else the team's start.
 fn merged_work(
     repo: &Repo,
     team: &TeamName,

@@ -1,7 +1,7 @@
-//! Commands that the agent of a worker calls: they go to its bridge, which knows whose they are.
+//! Commands that a worker's agent calls: they go to the worker's bridge, which knows the caller's identity.
 //!
-//! `message send`, `message read`, `task show`, `status`, `finding add` and `ask` come here when they are called below a
-//! bridge. The agent then needs no access to the store, and can speak for nobody else.
+//! `message send`, `message read`, `task show`, `status`, `finding add` and `ask` come here when they are called by a
+//! descendant of a bridge. The agent then needs no access to the store, and cannot act for another worker.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -19,14 +19,14 @@ use crate::shown::{line, plain};
 /// The longest claim of a finding, in characters; the rest of its text is the evidence.
 const LONGEST_CLAIM: usize = 400;
 
-/// The bridge that this command was called below.
+/// A connection to the bridge whose descendant this process is.
 pub struct BridgeClient {
     socket: PathBuf,
 }
 
 impl BridgeClient {
-    /// Finds the bridge; `None` when a person calls, or an agent that is not ours. A bridge knows one team: an agent that
-    /// names another is refused, instead of being answered about its own.
+    /// Finds the bridge; `None` when a person calls, or an agent that teamster did not start. A bridge serves one
+    /// team: an agent that names another team is refused instead of getting an answer about its own.
     pub fn find(context: &Context, team: Option<&str>) -> Result<Option<Self>> {
         let Some(socket) = questions::socket_of_caller() else {
             return Ok(None);
@@ -74,7 +74,7 @@ impl BridgeClient {
         )
     }
 
-    /// Reads the worker's mail, which is acknowledged by that.
+    /// Reads the worker's messages, which acknowledges them.
     pub fn read(&self, context: &Context) -> Result {
         let answer = self.call("inbox_read", json!({}))?;
         let messages = rows(&answer, "messages");
@@ -166,10 +166,7 @@ impl BridgeClient {
             let reason = answer.get("reason").and_then(Value::as_str);
             return Err(AppError::new(
                 ErrorKind::Nothing,
-                format!(
-                    "there is no answer: {}",
-                    reason.unwrap_or("nobody gave one")
-                ),
+                format!("there is no answer: {}", reason.unwrap_or("none was given")),
             )
             .hint("decide by yourself, and say at the end of the task what you assumed"));
         };
@@ -198,7 +195,7 @@ fn with_unread(answer: &Object, mut shown: Value) -> Value {
     shown
 }
 
-/// Shows what came with an answer. It is not what was asked for, so it goes beside it.
+/// Shows the unread messages that came with a response. They were not requested, so they go to stderr.
 fn show_unread(context: &Context, answer: &Object) {
     let unread = rows(answer, "unread");
     if !unread.is_empty() && !context.out.is_json() {

@@ -1,4 +1,4 @@
-//! Implements `teamster ask` and `teamster answer`: a question of an agent, and what a person says to it.
+//! Implements `teamster ask` and `teamster answer`: an agent's question, and a person's answer to it.
 
 use clap::Args;
 use serde_json::json;
@@ -10,23 +10,23 @@ use crate::context::Context;
 use crate::error::{AppError, Result};
 use crate::shown::viewed_line;
 
-/// Ask whoever leads the team, or a person, and wait for the answer
+/// Ask the team's leader, or a person, and wait for the answer
 ///
-/// It is for the agent of a worker. The question goes to the agent that leads the run, else to a person; the answer is
-/// printed. Without one in time (setting `worker.idle_limit`) it exits with 5: then the agent decides by itself.
+/// For agents of workers. The question goes to the agent that leads the run, else to a person, and the answer is printed.
+/// If there is none in time (setting `worker.idle_limit`), it exits with 5 and the agent decides on its own.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   teamster ask \"Which of the two date formats should the export use?\"   # exits 6")]
 pub struct AskArgs {
-    /// The question, with what one needs to know to answer it
+    /// The question, with the context needed to answer it
     question: String,
 }
 
-/// Answer a question of an agent
+/// Answer an agent's question
 ///
-/// `teamster status` lists the questions that wait. Only the first answer to a question counts. A task whose worker cannot
-/// go on is a question, too: it is answered by its own id or by the number of the task.
+/// `teamster status` lists open questions. Only the first answer to a question counts. A task whose worker cannot continue
+/// is a question, too: answer it by its question id or by the number of the task.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -34,7 +34,7 @@ Examples:
   teamster answer 2 \"Use port 8080\"   # exits 3
   teamster answer q21 --accept   # exits 3")]
 pub struct AnswerArgs {
-    /// The question, such as q17, or the number of a task that waits for an answer
+    /// The question's id, such as q17, or the number of a task that waits for an answer
     question: String,
     /// What the agent is told
     #[arg(
@@ -43,7 +43,7 @@ pub struct AnswerArgs {
         required_unless_present = "accept"
     )]
     answer: String,
-    /// Make the task that the agent proposes
+    /// Create the task that the agent proposes
     #[arg(long)]
     accept: bool,
     #[command(flatten)]
@@ -55,7 +55,7 @@ impl AskArgs {
         match BridgeClient::find(context, None)? {
             Some(bridge) => bridge.ask(context, &self.question),
             None => Err(AppError::refused(
-                "asking is for the agent of a worker, and no worker's bridge started this",
+                "only a worker's agent can ask, and this was not started by a worker's bridge",
             )
             .hint("`teamster message send` reaches the workers of a team")),
         }
@@ -81,7 +81,7 @@ impl AnswerArgs {
                 })
             },
             || match &answered.task {
-                Some(task) => format!("made task {task}, as {} proposed", viewed_line(asker.as_str())),
+                Some(task) => format!("created task {task}, as {} proposed", viewed_line(asker.as_str())),
                 None => format!("{} has the answer", viewed_line(asker.as_str())),
             },
         )

@@ -5,15 +5,16 @@ use serde_json::json;
 use teamster_app::runs;
 use teamster_journal::payload::StopLevel;
 
+use crate::cli::TeamArgument;
 use crate::context::Context;
 use crate::error::Result;
 use crate::shown::viewed_line;
 
-/// Cancel the run of a team, from anywhere and wherever it is
+/// Cancel a team's run, from any terminal and at any stage
 ///
-/// Its workers are stopped, what they have is kept on their branches, and the run ends as cancelled (13). That holds for a run
-/// in another terminal, a detached one, and one that waits at its plan or at its gate, with a host or without.
-/// `teamster run --resume TEAM` takes it up again.
+/// Its workers are stopped, their work is kept on their branches, and the run ends as cancelled (13). This works for a run
+/// in another terminal, a detached run, and a run that waits for a decision on its plan or at its gate, with a host or without.
+/// `teamster run --resume TEAM` continues it.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -21,18 +22,17 @@ Examples:
   teamster cancel fix-auth --drain   # exits 3
 
 Exit codes:
-  0  the run is cancelled; `teamster run` itself, which hosts it, exits with 13
+  0  the run is cancelled; the `teamster run` that hosts it exits with 13
   3  there is no such team, or it has no run
-  5  the run is over already
-  6  an agent called it: cancelling is for people")]
+  5  the run has already ended
+  6  called by an agent: only a person can cancel a run")]
 pub struct CancelArgs {
-    /// The team [default: `TEAMSTER_TEAM`, else the only team of this project]
-    #[arg(value_name = "TEAM")]
-    team: Option<String>,
-    /// Let everyone finish the current task
+    #[command(flatten)]
+    team: TeamArgument,
+    /// Let workers finish their current tasks
     #[arg(long, conflicts_with = "force")]
     drain: bool,
-    /// Kill everyone at once, and the host too if it does not end
+    /// Kill all workers at once, and the host if it does not exit
     #[arg(long)]
     force: bool,
 }
@@ -40,7 +40,7 @@ pub struct CancelArgs {
 impl CancelArgs {
     pub fn run(self, context: &Context) -> Result {
         context.must_be_a_person("cancelling a run")?;
-        let team = context.team(self.team.as_deref())?;
+        let team = self.team.selector().find(context)?;
         let level = match (self.force, self.drain) {
             (true, _) => StopLevel::Kill,
             (false, true) => StopLevel::Drain,

@@ -34,23 +34,23 @@ impl ConfigArgs {
     }
 }
 
-/// Show every setting, its value and where that comes from, and the teams of your own
+/// Show all settings, their values and sources, and your own team presets
 #[derive(Args, Debug)]
 #[command(after_help = "\
-A variable counts more than the project's .teamster/config.toml, which counts more than the user's
+A variable overrides the project's .teamster/config.toml, which overrides the user's
 ~/.config/teamster/config.toml. In a file, `claim.lease` is written as
 
   [claim]
   lease = \"120s\"
 
-and a provider of one's own as
+and a custom provider as
 
   [providers.checks]
   kind = \"command\"
   command = \"make check\"
   capabilities = [\"testing\"]
 
-and the agent that a role of a team stands for as
+and the agent that plays a role as
 
   [roles]
   reviewer = \"codex\"

@@ -8,7 +8,7 @@ use teamster_types::flow::{self, FlowEdge};
 use crate::error::{AppError, Result};
 use crate::output::Output;
 
-/// Show which stage of a run may follow which
+/// Show the states of a flow and the steps between them
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -23,7 +23,7 @@ enum FlowCommand {
     Show(FlowShowArgs),
 }
 
-/// Draw a flow: its states, its steps, and what each step needs
+/// Draw a flow: its states, its steps and their requirements
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -33,7 +33,7 @@ Examples:
 struct FlowShowArgs {
     /// The flow: staged, party or pdca
     name: String,
-    /// How it is drawn
+    /// The output format
     #[arg(long, value_enum, default_value = "text")]
     format: FlowFormat,
 }
@@ -74,7 +74,7 @@ impl FlowShowArgs {
 fn as_text(flow: &flow::Flow) -> String {
     let width = flow.states.iter().map(|state| state.name.len()).max();
     let width = width.unwrap_or_default();
-    let mut text = format!("{}, begins in {}\n", flow.name, flow.initial);
+    let mut text = format!("{}, starts in {}\n", flow.name, flow.initial);
     for state in &flow.states {
         let steps: Vec<String> = flow
             .edges
@@ -94,7 +94,7 @@ fn as_text(flow: &flow::Flow) -> String {
     text
 }
 
-/// A step with what it needs and what it counts as.
+/// Returns a step with its requirements, the kind of round it counts as, and the state that follows the last round.
 fn say(edge: &FlowEdge) -> String {
     let mut notes: Vec<String> = Vec::new();
     if !edge.needs.is_empty() {

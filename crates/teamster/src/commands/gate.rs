@@ -7,49 +7,58 @@ use teamster_app::session_gate;
 use teamster_journal::payload::GateAnswer;
 
 use super::run;
-use crate::cli::TeamSelector;
+use crate::cli::{TeamArgument, TeamSelector};
 use crate::context::Context;
 use crate::error::Result;
 
-/// Which gate is meant.
+/// Which commit is decided on.
 #[derive(Args, Debug)]
-struct GateSelector {
-    /// The commit that is decided on; needed without a terminal
+struct CommitArgument {
+    /// The commit to decide on; required without a terminal
     #[arg(long, value_name = "SHA")]
     commit: Option<String>,
+}
+
+/// Which gate is meant, where another text stands alone.
+#[derive(Args, Debug)]
+struct GateSelector {
+    #[command(flatten)]
+    decided: CommitArgument,
     #[command(flatten)]
     team: TeamSelector,
 }
 
-/// Take the work of a run that waits at the gate: it lands on your branch
+/// Approve the work of a run waiting at the gate and land it on your branch
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   teamster approve   # in a terminal
-  teamster approve --team fix-login --commit 1a2b3c4d   # exits 3")]
+  teamster approve fix-login --commit 1a2b3c4d   # exits 3")]
 pub struct ApproveArgs {
     #[command(flatten)]
-    at: GateSelector,
+    decided: CommitArgument,
+    #[command(flatten)]
+    team: TeamArgument,
 }
 
-/// Do not take the work of a run that waits at the gate
+/// Reject the work of a run waiting at the gate
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   teamster reject \"too slow\"   # in a terminal
   teamster reject --rollback --team fix-login --commit 1a2b3c4d   # exits 3")]
 pub struct RejectArgs {
-    /// Why not
+    /// The reason
     #[arg(value_name = "WHY", default_value = "", hide_default_value = true)]
     why: String,
-    /// Take the team's branch away; its commits stay under refs/teamster
+    /// Delete the team's branch; its commits stay under refs/teamster
     #[arg(long)]
     rollback: bool,
     #[command(flatten)]
     at: GateSelector,
 }
 
-/// Have the work of a run that waits at the gate changed first
+/// Request changes to the work of a run waiting at the gate
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -65,7 +74,11 @@ pub struct ReviseArgs {
 
 impl ApproveArgs {
     pub fn run(self, context: &Context) -> Result {
-        decide(context, &self.at, GateAnswer::Approve)
+        let at = GateSelector {
+            decided: self.decided,
+            team: self.team.selector(),
+        };
+        decide(context, &at, GateAnswer::Approve)
     }
 }
 
@@ -85,10 +98,10 @@ impl ReviseArgs {
     }
 }
 
-/// Decides, and goes on as the run's host where there is none.
+/// Records the decision, and continues as the run's host if it has none.
 fn decide(context: &Context, at: &GateSelector, answer: GateAnswer) -> Result {
     context.must_be_a_person("deciding at the gate")?;
-    let (named, commit) = (at.team.team.as_deref(), at.commit.as_deref());
+    let (named, commit) = (at.team.team.as_deref(), at.decided.commit.as_deref());
     if let Some(decided) = session_gate::decide(context, named, commit, &answer)? {
         let (session, word) = (&decided.session, decided.word);
         return context.out.answer(
@@ -97,7 +110,7 @@ fn decide(context: &Context, at: &GateSelector, answer: GateAnswer) -> Result {
         );
     }
     let team = at.team.find(context)?;
-    match gate::decide(context, &team, at.commit.as_deref(), answer)? {
+    match gate::decide(context, &team, commit, answer)? {
         DecisionOutcome::Host { spec, lock, reply } => {
             run::host(context, &team, *spec, *lock, Some(reply))
         }

@@ -12,7 +12,7 @@ use crate::cli::Cli;
 use crate::error::{AppError, ErrorKind, Result};
 use crate::output::Output;
 
-/// Print a script that lets a shell complete commands
+/// Print a shell completion script
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -32,7 +32,7 @@ impl CompletionsArgs {
     }
 }
 
-/// Print the manual page, or write one for each command
+/// Print the manual page, or write a page for each command
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -51,7 +51,7 @@ impl ManArgs {
             return out.answer(|| json!({ "page": page }), || page.clone());
         };
         let mut root = Cli::command();
-        // Only a built command knows its whole name, such as `teamster-task-create`.
+        // Only a built command knows its full name, such as `teamster-task-create`.
         root.build();
         let mut pages = Vec::new();
         collect(&root, &mut pages)?;
@@ -67,7 +67,7 @@ impl ManArgs {
     }
 }
 
-/// The page of a command and those of everything below it.
+/// Collects the pages of a command and of all its subcommands.
 fn collect(command: &clap::Command, pages: &mut Vec<(String, String)>) -> Result {
     for inner in command
         .get_subcommands()
@@ -85,7 +85,7 @@ fn rendered(command: clap::Command) -> Result<String> {
     ManPage::new(command).render(&mut page).map_err(|error| {
         AppError::new(
             ErrorKind::Failed,
-            format!("the manual page cannot be made: {error}"),
+            format!("cannot generate the manual page: {error}"),
         )
     })?;
     Ok(String::from_utf8_lossy(&page).into_owned())

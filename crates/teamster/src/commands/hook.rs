@@ -1,6 +1,6 @@
 //! Implements `teamster hook`.
 //!
-//! The client waits for a hook and stops its agent if the hook fails. So it always ends with 0, and soon.
+//! The client waits for a hook and stops its agent if the hook fails. So the hook always exits with 0, and quickly.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
@@ -25,29 +25,30 @@ use teamster_types::redact::redact;
 
 use crate::shown::line;
 
-/// No payload is larger.
+/// The size limit for a payload.
 const CAP: usize = 16 * 1024 * 1024;
-/// Whoever holds our input open for longer will not close it.
+/// How long to wait for the end of the input. A client that holds it open for longer will not close it.
 const INPUT_LIMIT: Duration = Duration::from_secs(1);
-/// Where there is no home there are no teams; the project's state can be kept all the same.
+/// Stands for the Claude folder when there is no home folder: then there are no teams, but the project's state can
+/// still be kept.
 const NO_HOME: &str = "/nonexistent/.claude";
 
-/// What the client's process is called.
+/// The name of the client's process.
 const CLIENT: &str = "claude";
-/// How far above a hook its client is looked for.
+/// How many ancestor processes are searched for the client.
 const NEAREST: usize = 3;
 
-/// Note what Claude Code does; the client itself calls it
+/// Record a Claude Code event (called by the client)
 #[derive(Args, Debug)]
 #[command(after_help = "\
-`teamster install claude` makes the client call it, with a payload to read. It always exits with 0
-and never blocks the agent; TEAMSTER_DEBUG=1 makes it say what went wrong.
+`teamster install claude` makes the client call it with a payload on its standard input. It always
+exits with 0 and never blocks the agent; TEAMSTER_DEBUG=1 makes it report what went wrong.
 
 Examples:
   echo '{\"agent_id\":\"worker-1\"}' | teamster hook SubagentStart
   echo '{}' | TEAMSTER_DEBUG=1 teamster hook Stop")]
 pub struct HookArgs {
-    /// The event, such as `SubagentStart` [default: as the payload says]
+    /// The event, such as `SubagentStart` [default: taken from the payload]
     event: Option<String>,
 }
 
@@ -57,8 +58,8 @@ impl HookArgs {
     }
 }
 
-/// The event of a call `teamster hook EVENT`. Only a request for help is left to the parser, which ends wrong usage with 2:
-/// that would block the agent.
+/// Returns the event of a call `teamster hook EVENT`. Only a request for help is left to the parser, because it exits
+/// with 2 on wrong usage, which would block the agent.
 pub fn event_of(mut args: impl Iterator<Item = OsString>) -> Option<String> {
     if args.nth(1)? != "hook" {
         return None;
@@ -76,10 +77,10 @@ pub fn event_of(mut args: impl Iterator<Item = OsString>) -> Option<String> {
     Some(event.unwrap_or_default())
 }
 
-/// Does what the hook has to do.
+/// Handles the event and returns the exit code, which is always 0.
 pub fn run(event: &str) -> ExitCode {
     let began = Instant::now();
-    // A fault of ours must not become the agent's.
+    // A panic here must not fail the agent.
     std::panic::set_hook(Box::new(|fault| {
         if is_debugging() {
             let _ = writeln!(std::io::stderr(), "teamster hook: {fault}");
@@ -137,8 +138,8 @@ fn context(began: Instant) -> HookContext {
     }
 }
 
-/// Returns the process of a client that does not tell it, as clients before 2.1.325 do: it is close above, with a shell between at
-/// most. Whatever else is there ends sooner than the client, and would let it look dead.
+/// Finds the process of a client that does not pass its pid, as clients before 2.1.325 do: it is a close ancestor,
+/// with at most a shell between. Any other process ends sooner than the client, which would then look dead.
 fn client_above() -> Option<u32> {
     let parents = std::iter::successors(Some(std::process::id()), |pid| parent_of(*pid));
     let mut parents = parents.skip(1).take(NEAREST);
@@ -149,7 +150,7 @@ fn client_above() -> Option<u32> {
     })
 }
 
-/// Where the client is. A call that was only interrupted is made again.
+/// Returns the client's current folder; an interrupted call is retried.
 fn current_dir() -> PathBuf {
     loop {
         match std::env::current_dir() {
@@ -163,7 +164,7 @@ fn is_debugging() -> bool {
     env_vars::get(env_vars::DEBUG).is_some_and(|value| value != "0")
 }
 
-/// Says what happened on the error stream and in the log file.
+/// Prints the result to stderr and to the log file.
 fn say(context: &HookContext, response: &HookResponse, event: &str, took: Duration) {
     let mut text = String::new();
     let mut add = |what: &str| {

@@ -15,7 +15,7 @@ use crate::error::{AppError, ErrorKind, Result};
 use crate::shown::{plain, viewed};
 use crate::table::Tone;
 
-/// Make a client call teamster, so that its agents can be seen
+/// Connect a client to teamster with hooks or tools
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -30,18 +30,18 @@ pub struct InstallArgs {
 #[derive(Debug, Subcommand)]
 enum InstallCommand {
     Claude(InstallClaudeArgs),
-    /// Put our tools into the settings of Codex
+    /// Add teamster's tools to the settings of Codex
     #[command(after_help = "\
-The settings keep every byte that is not ours. What they were is kept beside them. Doing it again
-changes nothing, and after teamster has moved it puts the new place in.
+Only teamster's own entries are changed, and a backup is kept beside the file. Running it again
+changes nothing, unless teamster has moved: then its path is updated.
 
 Examples:
   teamster install codex --mcp --dry-run")]
     Codex(ToolsArgs),
-    /// Put our tools into the settings of Gemini CLI
+    /// Add teamster's tools to the settings of Gemini CLI
     #[command(after_help = "\
-The settings keep every byte that is not ours. What they were is kept beside them. Doing it again
-changes nothing, and after teamster has moved it puts the new place in.
+Only teamster's own entries are changed, and a backup is kept beside the file. Running it again
+changes nothing, unless teamster has moved: then its path is updated.
 
 Examples:
   teamster install gemini --mcp --dry-run")]
@@ -51,20 +51,20 @@ Examples:
 /// Our tools, by `teamster mcp`, for a client of the user's own.
 #[derive(Args, Debug)]
 struct ToolsArgs {
-    /// Our tools: start runs, see how far they are, talk to workers
+    /// The MCP tools: start runs, see their progress, talk to workers
     #[arg(long, required = true)]
     mcp: bool,
-    /// Show what would change, and change nothing
+    /// Show what would change, but change nothing
     #[arg(long)]
     dry_run: bool,
 }
 
-/// Put our hooks into the settings of Claude Code
+/// Add teamster's hooks to the settings of Claude Code
 #[derive(Args, Debug)]
 #[command(after_help = "\
-The settings keep every byte that is not ours; our hooks come behind those of others. What the
-file was is kept beside it. Doing it again changes nothing, and after teamster has moved it puts
-the new place in. In a project, .bkit/, .omc/ and .party/ are added to its .gitignore.
+Only teamster's own hooks are changed; they are added after others. A backup is kept beside the
+file. Running it again changes nothing, unless teamster has moved: then its path is updated. In a
+project, .bkit/, .omc/ and .party/ are added to its .gitignore.
 Settings with comments are not edited (exit code 6): the hooks to paste are shown instead.
 
 Examples:
@@ -74,10 +74,10 @@ Examples:
 struct InstallClaudeArgs {
     #[command(flatten)]
     place: SettingsSelector,
-    /// Without the hooks of tools, which run twice for each use of `Agent`, `Task*` and `SendMessage`
+    /// Leave out tool hooks, which run twice per use of `Agent`, `Task*` and `SendMessage`
     #[arg(long)]
     light: bool,
-    /// Put our tools in instead of our hooks: start runs, see how far they are, talk to workers
+    /// Add the MCP tools instead of hooks: start runs, see their progress, talk to workers
     #[arg(long, conflicts_with = "light")]
     mcp: bool,
 }
@@ -85,10 +85,10 @@ struct InstallClaudeArgs {
 /// Which settings, and whether to write them.
 #[derive(Args, Debug)]
 struct SettingsSelector {
-    /// Whose settings
+    /// The settings to change
     #[arg(long, value_name = "SCOPE", value_enum, default_value_t = ScopeWord::User)]
     scope: ScopeWord,
-    /// Show what would change, and change nothing
+    /// Show what would change, but change nothing
     #[arg(long)]
     dry_run: bool,
 }
@@ -97,7 +97,7 @@ struct SettingsSelector {
 enum ScopeWord {
     /// Yours, for every project
     User,
-    /// This project's, shared with everybody who works on it
+    /// This project's, shared with everyone who works on it
     Project,
     /// This project's, for you only
     Local,
@@ -127,8 +127,8 @@ impl InstallArgs {
             context,
             &request,
             &outcome,
-            &format!("our hooks are in {place}; the next session of Claude Code calls them"),
-            &format!("our hooks are in {place}"),
+            &format!("teamster's hooks are in {place}; the next session of Claude Code calls them"),
+            &format!("teamster's hooks are in {place}"),
         )
     }
 }
@@ -138,16 +138,16 @@ fn install_tools(context: &Context, client: ToolClient, dry_run: bool) -> Result
     let program = this_program()?;
     let done = tool_server::install(context, client, &program, dry_run, SystemClock.now())?;
     let said = if done.diff.is_empty() {
-        "nothing to do: our tools are in "
+        "nothing to do: teamster's tools are in "
     } else if dry_run {
         "nothing was written, this is a dry run: "
     } else {
-        "the next session of the client has our tools: "
+        "the next session of the client has teamster's tools: "
     };
     answer_tools(context, &done, said)
 }
 
-/// Says what was done to the servers of a client.
+/// Reports what was done to the servers of a client.
 fn answer_tools(context: &Context, done: &ServerInstall, said: &str) -> Result {
     context.out.answer(
         || {
@@ -159,7 +159,7 @@ fn answer_tools(context: &Context, done: &ServerInstall, said: &str) -> Result {
             let mut text = painted(&viewed(&done.diff), context.out.has_colour());
             if let Some(backup) = &done.backup {
                 let backup = plain(&backup.display().to_string());
-                let _ = writeln!(text, "what it was is kept in {backup}");
+                let _ = writeln!(text, "a backup is kept in {backup}");
             }
             text + said + &plain(&done.settings.display().to_string())
         },
@@ -167,7 +167,7 @@ fn answer_tools(context: &Context, done: &ServerInstall, said: &str) -> Result {
 }
 
 impl SettingsSelector {
-    /// Which settings of Claude Code name its servers.
+    /// Returns which settings file of Claude Code lists its servers.
     fn tool_client(&self) -> Result<ToolClient> {
         match self.scope {
             ScopeWord::User => Ok(ToolClient::Claude { in_project: false }),
@@ -181,7 +181,7 @@ impl SettingsSelector {
         }
     }
 
-    /// What the library is asked for.
+    /// Builds the request for the library.
     fn request<'a>(
         &self,
         context: &'a Context,
@@ -203,8 +203,7 @@ impl SettingsSelector {
     }
 }
 
-/// Says what was done: the change, what to know about it, and how it ended: as `changed` says, or as `unchanged` does where
-/// there was nothing to do.
+/// Reports the change, notes about it, and the result: `changed`, or `unchanged` where there was nothing to do.
 fn answer(
     context: &Context,
     request: &InstallRequest<'_>,
@@ -223,7 +222,7 @@ fn answer(
             if let Some(backup) = &outcome.backup {
                 let verb = if request.dry_run { "would be" } else { "is" };
                 let backup = plain(&backup.display().to_string());
-                let _ = writeln!(text, "what it was {verb} kept in {backup}");
+                let _ = writeln!(text, "a backup {verb} kept in {backup}");
             }
             for backup in &outcome.kept_backups {
                 let backup = plain(&backup.display().to_string());
@@ -256,7 +255,7 @@ fn object(request: &InstallRequest<'_>, outcome: &InstallOutcome) -> Value {
     })
 }
 
-/// Lines that come in green, lines that go in red.
+/// Colours added lines green and removed lines red.
 fn painted(diff: &str, colour: bool) -> String {
     diff.split_inclusive('\n')
         .map(|line| {
@@ -274,12 +273,12 @@ fn painted(diff: &str, colour: bool) -> String {
         .collect()
 }
 
-/// Where the client will find this binary: the place on `PATH` that leads to it, which an update leaves alone, else
-/// the binary itself.
+/// Returns the path by which the client will find this binary: the entry on `PATH` that leads to it, which survives
+/// an update, else the binary itself.
 pub fn this_program() -> Result<String> {
     const NAME: &str = "teamster";
     let failed = |what: String| {
-        AppError::new(ErrorKind::Failed, what).hint("install teamster anew and try again")
+        AppError::new(ErrorKind::Failed, what).hint("reinstall teamster and try again")
     };
     let own = std::env::current_exe()
         .and_then(|path| path.canonicalize())
@@ -317,24 +316,24 @@ pub struct UninstallArgs {
 #[derive(Debug, Subcommand)]
 enum UninstallCommand {
     Claude(UninstallClaudeArgs),
-    /// Take our tools out of the settings of Codex
+    /// Remove teamster's tools from the settings of Codex
     #[command(after_help = "\
 Examples:
   teamster uninstall codex --mcp --dry-run")]
     Codex(ToolsArgs),
-    /// Take our tools out of the settings of Gemini CLI
+    /// Remove teamster's tools from the settings of Gemini CLI
     #[command(after_help = "\
 Examples:
   teamster uninstall gemini --mcp --dry-run")]
     Gemini(ToolsArgs),
 }
 
-/// Take our hooks out of the settings of Claude Code
+/// Remove teamster's hooks from the settings of Claude Code
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Every hook whose command is `teamster hook EVENT` is taken out, and nothing else: settings that
-were not edited since are what they were, to the byte. A backup is removed when it holds nothing
-that the settings do not have.
+Every hook whose command is `teamster hook EVENT` is removed, and nothing else: settings that were
+not edited since are restored to the byte. The backup is removed if it has nothing that the
+settings lack.
 
 Examples:
   teamster uninstall claude --dry-run
@@ -343,7 +342,7 @@ Examples:
 struct UninstallClaudeArgs {
     #[command(flatten)]
     place: SettingsSelector,
-    /// Take our tools out instead of our hooks
+    /// Remove the MCP tools instead of the hooks
     #[arg(long)]
     mcp: bool,
 }
@@ -364,7 +363,7 @@ impl UninstallArgs {
             }
         };
         context.actor.must_be_person("removing hooks")?;
-        // What is taken out is known by its shape, wherever the binary was.
+        // Our hooks are recognised by the form of their command, wherever the binary was.
         let request = command.place.request(context, "teamster", false);
         let outcome = install::uninstall(&request)?;
         let place = outcome.settings.display();
@@ -372,8 +371,8 @@ impl UninstallArgs {
             context,
             &request,
             &outcome,
-            &format!("our hooks are no longer in {place}"),
-            &format!("no hook of ours is in {place}"),
+            &format!("teamster's hooks are no longer in {place}"),
+            &format!("no hook of teamster is in {place}"),
         )
     }
 }
@@ -382,11 +381,11 @@ impl UninstallArgs {
 fn remove_tools(context: &Context, client: ToolClient, dry_run: bool) -> Result {
     let done = tool_server::uninstall(context, client, dry_run)?;
     let said = if done.diff.is_empty() {
-        "nothing to do: no tools of ours are in "
+        "nothing to do: no tools of teamster are in "
     } else if dry_run {
         "nothing was written, this is a dry run: "
     } else {
-        "our tools are no longer in "
+        "teamster's tools are no longer in "
     };
     answer_tools(context, &done, said)
 }

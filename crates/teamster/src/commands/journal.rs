@@ -16,15 +16,15 @@ use crate::error::Result;
 use crate::shown::{moment, redacted, viewed_line};
 use crate::table::Tone;
 
-/// Events are taken from the journal in pages of this size, so that its length does not matter.
+/// The journal is read in pages of this size, so that its length does not matter.
 const PAGE: usize = 1_000;
-/// How long one wait for a change lasts. Nothing depends on it: a longer one would only wake up less often.
+/// The timeout of one wait for changes. Nothing depends on it: a longer one only wakes up less often.
 const PATIENCE: Duration = Duration::from_secs(30);
 const DETAIL_WIDTH: usize = 100;
-/// Lines are gathered up to this size before they are written, unless somebody waits for them.
+/// Lines are buffered up to this size before they are written, unless the journal is being followed.
 const GATHERED: usize = 64 * 1024;
 
-/// What tells a person nothing.
+/// The fields that text output leaves out because they mean nothing to a person.
 const HIDDEN: [&str; 7] = [
     "metadata",
     "activeForm",
@@ -47,16 +47,16 @@ Examples:
 pub struct JournalArgs {
     #[command(flatten)]
     team: TeamSelector,
-    /// Go on with new events until interrupted
+    /// Keep showing new events until interrupted
     #[arg(long)]
     follow: bool,
-    /// Begin at this position
+    /// Start at this position
     #[arg(long, value_name = "SEQ", conflicts_with = "last")]
     from: Option<u64>,
-    /// Only the last so many
+    /// Only the last N events
     #[arg(long, value_name = "N")]
     last: Option<usize>,
-    /// Only events whose type begins like this
+    /// Only events whose type starts with this prefix
     #[arg(
         long = "type",
         value_name = "PREFIX",
@@ -70,10 +70,10 @@ impl JournalArgs {
     pub fn run(self, context: &Context) -> Result {
         let team = self.team.find(context)?;
         let read = context.read()?;
-        // A team that does not exist is an error even where an empty journal would not be.
+        // A team that does not exist is an error, even though its journal would be empty.
         read.team(&team)?;
         let mut sink = EventSink::new(context, self.follow);
-        // Taken before the first page: what is written meanwhile comes from the watch, once.
+        // Read before the first page: events written after this come from the watch, exactly once.
         let end = read.position(&team)?;
         match self.last {
             Some(count) => self.last_events(read, &team, count, &mut sink)?,
@@ -111,7 +111,8 @@ impl JournalArgs {
         Ok(())
     }
 
-    /// The last `count` that fit. Which those are is only known from the end, so more and more of it is read.
+    /// Prints the last `count` matching events. Only a search from the end finds them, so it reads further and
+    /// further back.
     fn last_events(
         &self,
         read: &dyn Read,
@@ -164,8 +165,8 @@ impl JournalArgs {
     }
 }
 
-/// Where events go: as text one line each; as JSON one object a line when following, else one object for all, written
-/// piece by piece.
+/// Where events are written: as text one line each; as JSON one object per line when following, else one object for
+/// all, written piece by piece.
 struct EventSink<'a> {
     context: &'a Context,
     follow: bool,
@@ -246,7 +247,7 @@ pub fn line(event: &Event, colour: bool) -> String {
     {
         parts.push(format!("{} → {}", word(&from), word(&to)));
     }
-    // The new state of a task as a whole is for programs; `--json` has it.
+    // The full new state of a task is for programs; `--json` prints it.
     data.retain(|key, value| !HIDDEN.contains(&key.as_str()) && !is_empty(value));
     if !data.is_empty() {
         let detail = redacted(Value::Object(data)).to_string();

@@ -7,10 +7,10 @@ use crate::error::Result;
 
 /// Serve tools to a coding agent, over standard input and output (MCP)
 ///
-/// A client starts it: `teamster install claude --mcp` tells yours to, and so does `claude mcp add teamster -- teamster
-/// mcp`. Below a worker it serves that worker's tools: see who works on what, write to others, ask, and tell
-/// what was found. In a client of your own it serves yours: start a run, see how far it is, add tasks, send messages. No
-/// tool approves, rejects, trusts or deletes.
+/// It is started by a client, which `teamster install claude --mcp` or `claude mcp add teamster -- teamster mcp` sets up. To a
+/// worker's agent it serves tools for workers: see who works on what, send messages, ask questions, report findings. To your own
+/// client it serves tools for you: start a run, see its progress, add tasks, send messages. No tool approves, rejects, trusts or
+/// deletes.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:

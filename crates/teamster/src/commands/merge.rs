@@ -3,18 +3,18 @@
 use clap::Args;
 use serde_json::json;
 use teamster_app::runs::{self, MergeStart};
-use teamster_types::TeamName;
 
 use super::run;
+use crate::cli::TeamArgument;
 use crate::context::Context;
 use crate::error::Result;
 
-/// Merge what the workers of a team have finished without a run
+/// Merge the finished tasks of a team that has no run
 ///
-/// Finished tasks are merged in the order of their dependencies into the branch omc-team/TEAM/integration, and the checks are
-/// run on that. Then it waits for you: `teamster approve` lands it on your branch, `teamster reject` does not, `teamster
-/// revise` adds a task. Workers go on meanwhile. What conflicts is not merged and is named with the reference that keeps it;
-/// the rest is merged.
+/// Finished tasks are merged in the order of their dependencies into the branch omc-team/TEAM/integration, and the checks run
+/// there. The result then waits for your decision: `teamster approve` lands it on your branch, `teamster reject` does not,
+/// `teamster revise` adds a task. Workers continue meanwhile. A task that conflicts is not merged; it is listed with the
+/// reference that keeps its work.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -23,13 +23,12 @@ Examples:
 
 Exit codes:
   0  merged and waiting for you, or nothing to merge
-  4  a run of the team is not over, or somebody else is merging
+  4  the team has an unfinished run, or another merge is in progress
   11 a check failed
   14 some finished tasks could not be merged")]
 pub struct MergeArgs {
-    /// The team
-    #[arg(value_name = "TEAM")]
-    team: String,
+    #[command(flatten)]
+    team: TeamArgument,
     /// A command that verifies the merged work; repeatable [default: none]
     #[arg(long, value_name = "CMD")]
     verify: Vec<String>,
@@ -37,11 +36,11 @@ pub struct MergeArgs {
 
 impl MergeArgs {
     pub fn run(self, context: &Context) -> Result {
-        let team: TeamName = self.team.parse()?;
+        let team = self.team.selector().find(context)?;
         match runs::merge(context, &team, &self.verify)? {
             MergeStart::Nothing => context.out.answer(
                 || json!({ "type": "result", "team": team, "outcome": "nothing_to_merge", "exitCode": 0 }),
-                || format!("no finished task of {team} waits to be merged\n"),
+                || format!("team {team} has no finished tasks to merge\n"),
             ),
             MergeStart::Ready(ready) => run::merge(context, &team, *ready),
         }

@@ -1,5 +1,6 @@
-//! Every subcommand, in a file or folder of its name. Those that do not have one: `approve`, `reject` and `revise` are in `gate`;
-//! `uninstall` is in `install`; `answer` is in `ask`; `completions` and `man` are in `generate`; `session`, `state`, `ticket` and `finding` are in `party`.
+//! The subcommands, each in a file or folder of its name, except: `approve`, `reject` and `revise` are in `gate`;
+//! `uninstall` is in `install`; `answer` is in `ask`; `completions` and `man` are in `generate`; `session`, `state`,
+//! `ticket` and `finding` are in `party`.
 
 mod agent;
 pub mod ask;
@@ -41,10 +42,10 @@ use teamster_types::time::parse_span;
 
 use crate::error::{AppError, ErrorKind};
 
-/// Nothing that teamster waits for takes longer than a year.
+/// The limit for durations: nothing in teamster waits for more than a year.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// Fails a command that could not remove all that it should have, after it has said what it could not.
+/// Fails a command that could not remove everything, after it has reported the details.
 pub(crate) fn all_removed(failed: usize) -> crate::error::Result {
     match failed {
         0 => Ok(()),
@@ -56,7 +57,7 @@ pub(crate) fn all_removed(failed: usize) -> crate::error::Result {
     }
 }
 
-/// Reads a span of time that is an argument.
+/// Parses a duration argument.
 pub(crate) fn span(text: &str) -> Result<Duration, String> {
     parse_span(text)
         .filter(|span| !span.is_zero() && *span <= LONGEST)

@@ -1,4 +1,4 @@
-//! Implements `teamster plan`: checks plan files, and decides about the plan that a run waits with.
+//! Implements `teamster plan`: checks plan files, and decides about a run's pending plan.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -18,10 +18,10 @@ use crate::output::Output;
 use crate::shown::{line, viewed};
 use crate::table::TextTable;
 
-/// A plan is text; nobody writes, and no agent should write, a longer one.
+/// The size limit for a plan file.
 const PLAN_LIMIT: usize = 8 * 1024 * 1024;
 
-/// Check plan files, and decide about the plan that a run waits with
+/// Check plan files and decide on a plan that awaits your approval
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -63,28 +63,28 @@ impl PlanArgs {
 /// Which plan is meant.
 #[derive(Args, Debug)]
 struct PlanSelector {
-    /// The revision that you looked at; needed without a terminal
+    /// The revision to decide on; required without a terminal
     #[arg(long, value_name = "N")]
     revision: Option<u32>,
     #[command(flatten)]
     team: TeamSelector,
 }
 
-/// Show the plan that a run waits with: its tasks, who waits for whom, and what the leader says about it
+/// Show the plan that awaits approval: tasks, dependencies and the leader's notes
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   teamster plan show --team fix-login   # exits 3
   teamster plan show --team fix-login --toml   # exits 3")]
 struct PlanShowArgs {
-    /// Print the plan as the file that `plan edit` takes
+    /// Print the plan as a file for `plan edit`
     #[arg(long)]
     toml: bool,
     #[command(flatten)]
     team: TeamSelector,
 }
 
-/// Let the plan that a run waits with be carried out
+/// Accept the plan that awaits approval and carry it out
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -95,20 +95,20 @@ struct PlanAcceptArgs {
     plan: PlanSelector,
 }
 
-/// Change the plan that a run waits with, in your editor or by a file; the new plan is asked about in turn
+/// Edit the plan that awaits approval, or replace it with a file, as a new revision
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   teamster plan edit   # in a terminal
   teamster plan edit my-plan.toml --team fix-login --revision 1   # exits 3")]
 struct PlanEditArgs {
-    /// The plan that takes its place, in TOML, YAML or JSON; `-` is the standard input [default: your editor]
+    /// The new plan in TOML, YAML or JSON; `-` is the standard input [default: open your editor]
     file: Option<PathBuf>,
     #[command(flatten)]
     plan: PlanSelector,
 }
 
-/// Have the leader change the plan that a run waits with
+/// Ask the leader to change the plan that awaits approval
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -122,14 +122,14 @@ struct PlanReviseArgs {
     plan: PlanSelector,
 }
 
-/// Reject the plan that a run waits with; the run ends, and can be taken up again
+/// Reject the plan that awaits approval and end the run, which can be resumed
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   teamster plan reject \"not now\"   # in a terminal
   teamster plan reject --team fix-login --revision 1   # exits 3")]
 struct PlanRejectArgs {
-    /// Why not
+    /// The reason
     #[arg(value_name = "WHY", default_value = "", hide_default_value = true)]
     why: String,
     #[command(flatten)]
@@ -169,13 +169,13 @@ impl PlanShowArgs {
     }
 }
 
-/// Returns the team whose plan a person decides about.
+/// Returns the team whose plan is decided about.
 fn team_of(context: &Context, plan: &PlanSelector) -> Result<TeamName> {
     context.must_be_a_person("deciding about a plan")?;
     plan.team.find(context)
 }
 
-/// Answers the plan that a run waits with, and says what comes of it.
+/// Answers the plan that a run waits with, and reports the consequence.
 fn decide(out: Output, plan: &PlanSelector, input: PlanInput) -> Result {
     let context = Context::find(out)?;
     let team = team_of(&context, plan)?;
@@ -183,7 +183,7 @@ fn decide(out: Output, plan: &PlanSelector, input: PlanInput) -> Result {
     report(out, &team, &answered)
 }
 
-/// Says what comes of an answer.
+/// Reports the consequence of an answer.
 fn report(out: Output, team: &TeamName, answered: &AnsweredPlan) -> Result {
     let (revision, word) = (answered.revision, answered.answer.words());
     let hosted = answered.is_hosted;
@@ -197,7 +197,7 @@ fn report(out: Output, team: &TeamName, answered: &AnsweredPlan) -> Result {
             let next = if hosted {
                 format!("the host of {team} goes on with it")
             } else {
-                format!("nobody hosts the run: `teamster run --resume {team}` goes on with it")
+                format!("no process hosts the run: `teamster run --resume {team}` goes on with it")
             };
             format!("revision {revision} of the plan is {word}; {next}\n")
         },
@@ -211,8 +211,9 @@ impl PlanEditArgs {
         let answered = match &self.file {
             Some(file) => {
                 let bytes = read_named(file, PLAN_LIMIT)?;
-                let text = String::from_utf8(bytes)
-                    .map_err(|_| AppError::refused(format!("{} is no UTF-8", file.display())))?;
+                let text = String::from_utf8(bytes).map_err(|_| {
+                    AppError::refused(format!("{} is not valid UTF-8", file.display()))
+                })?;
                 plans::answer_plan(&context, &team, self.plan.revision, PlanInput::Edit(text))?
             }
             None => edit(&context, &team, self.plan.revision)?,
@@ -221,13 +222,13 @@ impl PlanEditArgs {
     }
 }
 
-/// Answers the plan with what the person makes of it in their editor. The revision that they saw there is answered and no
-/// other; what is refused stays in its file.
+/// Answers the plan with the version that the user makes in their editor. Only the revision that was opened there is
+/// answered; a version that is refused stays in its file.
 fn edit(context: &Context, team: &TeamName, revision: Option<u32>) -> Result<AnsweredPlan> {
     let (open, spec) = plans::open_revision(context, team, revision)?;
     if !context.can_ask() {
-        return Err(AppError::usage("without a terminal a FILE is needed")
-            .hint("`teamster plan show --toml` prints the plan as such a file"));
+        return Err(AppError::usage("FILE is required without a terminal")
+            .hint("`teamster plan show --toml` prints the plan in that format"));
     }
     let before = edited_document(&open.proposed, &spec).map_err(AppError::refused)?;
     let mut editor = PlanEditor::open(&before).map_err(AppError::refused)?;
@@ -240,7 +241,7 @@ fn edit(context: &Context, team: &TeamName, revision: Option<u32>) -> Result<Ans
             break text;
         };
         if !says_yes(&line_by_line(&faults), "Edit it again? [y/N] ") {
-            return Err(AppError::refused("the edited plan was given up"));
+            return Err(AppError::refused("the edited plan was discarded"));
         }
         editor.reopen().map_err(AppError::refused)?;
     };
@@ -248,13 +249,13 @@ fn edit(context: &Context, team: &TeamName, revision: Option<u32>) -> Result<Ans
     plans::answer_plan(context, team, seen, PlanInput::Edit(text)).map_err(|error| {
         let file = editor.keep();
         error.hint(format!(
-            "what you edited is kept in {}; `teamster plan show` shows the present plan",
+            "what you edited is kept in {}; `teamster plan show` shows the current plan",
             file.display()
         ))
     })
 }
 
-/// Reads a plan for a command that wants all of it or nothing.
+/// Reads a plan for a command that needs it without faults.
 pub fn read_plan(file: &Path) -> Result<Plan> {
     let bytes = read_named(file, PLAN_LIMIT)?;
     Plan::parse(file, &bytes).map_err(|faults| {
@@ -266,19 +267,19 @@ pub fn read_plan(file: &Path) -> Result<Plan> {
             count => format!(" (and {} more)", count - 1),
         };
         AppError::refused(format!("{first}{more}")).hint(format!(
-            "nothing was made; `teamster plan check {}` shows all that is wrong",
+            "nothing was created; `teamster plan check {}` shows all mistakes",
             faults.file
         ))
     })
 }
 
-/// Say what is wrong with a plan, all of it, by line; start and change nothing
+/// Report every mistake in a plan by line, without starting or changing anything
 #[derive(Args, Debug)]
 #[command(after_help = "\
-A plan is TOML, YAML or JSON: a list `tasks`, each with `id`, `subject` and, if wanted,
+A plan is TOML, YAML or JSON: a list `tasks`, each with `id`, `subject` and, optionally,
 `description`, `activeForm`, `blockedBy`, `owner`, `role`, `capabilities`, `paths`, `accept`
-and `verify`; and for all of them together `verify`, `must_pass`, `analysis`, `assumptions`,
-`risks` and `questions`. Exit code 6: something is wrong with it.
+and `verify`; and for the plan as a whole `verify`, `must_pass`, `analysis`, `assumptions`,
+`risks` and `questions`. Exit code 6: the plan has mistakes.
 
 Examples:
   teamster plan check plan.toml
@@ -300,7 +301,7 @@ impl PlanCheckArgs {
                 let mistakes = if count == 1 { "mistake" } else { "mistakes" };
                 Err(
                     AppError::refused(format!("{} has {count} {mistakes}", faults.file))
-                        .hint("`teamster plan check --help` says what may stand in a plan"),
+                        .hint("`teamster plan check --help` describes the format of a plan"),
                 )
             }
         }
@@ -356,7 +357,7 @@ fn bad(faults: &Faults) -> Value {
     json!({ "file": faults.file, "ok": false, "faults": list })
 }
 
-/// A plan may say anything, so what it says cannot be let through to a terminal as it is.
+/// Formats the faults one per line. A plan may contain anything, so its texts are cleaned for the terminal.
 fn line_by_line(faults: &Faults) -> String {
     let lines: Vec<String> = faults
         .list
@@ -392,6 +393,6 @@ fn shown(plan: &Plan, colour: bool) -> String {
     } else {
         "tasks"
     };
-    let _ = writeln!(text, "\n{} {tasks}, nothing wrong", plan.tasks.len());
+    let _ = writeln!(text, "\n{} {tasks}, no mistakes", plan.tasks.len());
     text
 }

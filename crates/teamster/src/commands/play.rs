@@ -1,9 +1,9 @@
-//! `teamster play FILE`: the agent of `scripted:` workers. Only a driver calls it, with `-` for a script and a prompt on
-//! the standard input, so no help names it, and it is dispatched before the parser is built: hundreds of these may be
-//! started in one run.
+//! `teamster play FILE`: the agent of `scripted:` workers. Only a driver calls it, with `-` for a script and a prompt
+//! on the standard input, so it is not in the help. It is dispatched before the parser is built, because one run may
+//! start hundreds of these.
 //!
-//! A script can leave a process behind that has nothing to do with its agent any more, as careless programs do:
-//! `play --leave MILLISECONDS` makes a session of its own, starts `play --linger MILLISECONDS`, and ends.
+//! A script can leave behind a process that is detached from its agent, as careless programs do: `play --leave
+//! MILLISECONDS` starts `play --linger MILLISECONDS` in a new session, and ends.
 
 use std::ffi::OsString;
 use std::io::{Read as _, Write};
@@ -21,22 +21,22 @@ use crate::error::{AppError, ErrorKind, report};
 use crate::exit_codes;
 use crate::input::read_named;
 
-/// The largest copy of a task that is looked at.
+/// The size limit for the copy of a task.
 const LARGEST_TASK: usize = 1024 * 1024;
 const LEAVE: &str = "--leave";
 const LINGER: &str = "--linger";
 
-/// What a call asks for.
+/// The parsed arguments of a call.
 pub enum PlayRequest {
-    /// To play this script.
+    /// Play this script.
     Script(PathBuf),
-    /// To start a process that lives so long, and to end.
+    /// Start a process that lives for this long, and exit.
     Leave(OsString),
-    /// To live so long.
+    /// Sleep for this long.
     Linger(Duration),
 }
 
-/// What the call asks for, if it is one of these.
+/// Returns the request if this is a call of `teamster play`.
 pub fn asked_of(mut args: impl Iterator<Item = OsString>) -> Option<PlayRequest> {
     args.next()?;
     let is_play = args.next()? == "play";
@@ -53,7 +53,7 @@ pub fn asked_of(mut args: impl Iterator<Item = OsString>) -> Option<PlayRequest>
     }
 }
 
-/// Does what was asked for.
+/// Executes the request.
 pub fn run(asked: &PlayRequest) -> ExitCode {
     match asked {
         PlayRequest::Script(file) => run_script(file),
@@ -68,7 +68,7 @@ pub fn run(asked: &PlayRequest) -> ExitCode {
     }
 }
 
-/// Plays a script in the current folder, for the task that the variables name.
+/// Plays a script in the current folder, for the task that the environment variables name.
 fn run_script(file: &Path) -> ExitCode {
     let script = if file == Path::new("-") {
         of_input(file)
@@ -101,12 +101,12 @@ fn run_script(file: &Path) -> ExitCode {
     match play(&script, &context, &mut std::io::stdout().lock()) {
         Ok(ScriptEnd::Exit(code)) => ExitCode::from(code),
         Ok(ScriptEnd::Crash) => teamster_isolate::detached::die(),
-        // Nobody listens any more; there is nobody to tell.
+        // The reader of the output is gone, so the error cannot be reported.
         Err(_) => ExitCode::from(exit_codes::FAILED),
     }
 }
 
-/// Reads the script and what the agent is told from the standard input: whoever started this has read and checked it.
+/// Reads the script and the prompt from the standard input; the driver has already read and checked the script.
 fn of_input(file: &Path) -> Result<(Script, String), ScriptError> {
     let mut text = String::new();
     std::io::stdin()
@@ -120,7 +120,7 @@ fn of_input(file: &Path) -> Result<(Script, String), ScriptError> {
     Ok((Script::parse(file, script)?, prompt.to_owned()))
 }
 
-/// What the plan calls the task: only its file tells.
+/// Returns the task's label in the plan, which only its file contains.
 fn label() -> Option<String> {
     let file = PathBuf::from(env_vars::get(env_vars::TASK_FILE)?);
     let bytes = read_named(&file, LARGEST_TASK).ok()?;

@@ -13,7 +13,7 @@ use crate::context::Context;
 use crate::error::Result;
 use crate::shown::plain;
 
-/// Make a plugin for Claude Code
+/// Export a plugin for Claude Code
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -36,7 +36,7 @@ impl PluginArgs {
     }
 }
 
-/// Write a plugin with our hooks, tools, commands and skill
+/// Write a plugin with teamster's hooks, tools, commands and skill
 #[derive(Args, Debug)]
 #[command(after_help = "\
 The plugin has the hooks of `teamster install claude`, the tools of `teamster mcp`, the commands
@@ -45,7 +45,7 @@ the teamster on PATH, else this one, so it can be copied to another machine. Try
 
   claude --plugin-dir teamster-plugin
 
-Use either the plugin or `teamster install claude`: with both, every event is told twice.
+Use either the plugin or `teamster install claude`: with both, every event is recorded twice.
 
 Examples:
   teamster plugin export teamster-plugin
@@ -54,7 +54,7 @@ pub struct PluginExportArgs {
     /// The plugin's folder: new, empty, or an earlier export
     #[arg(value_name = "DIR")]
     folder: PathBuf,
-    /// Write into a folder that holds something else, and replace what has the same name
+    /// Write into a non-empty folder and replace files of the same name
     #[arg(long)]
     force: bool,
 }
@@ -77,7 +77,7 @@ impl PluginExportArgs {
             .collect();
         for scope in &twice {
             context.out.remark(&format!(
-                "warning: our hooks are also in the {scope} settings, so every event would be told twice; \
+                "warning: teamster's hooks are also in the {scope} settings, so every event would be recorded twice; \
                  `teamster uninstall claude --scope {scope}` takes them out there"
             ));
         }

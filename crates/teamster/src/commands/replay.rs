@@ -18,15 +18,15 @@ use crate::context::Context;
 use crate::error::{AppError, Result};
 use crate::shown::redacted;
 
-/// Nothing is waited for longer, however long nothing happened.
+/// The longest pause between two events, even if more time passed between them.
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
-/// How much faster it goes unless told otherwise.
+/// The default speed, as a factor.
 const SPEED: f64 = 10.0;
 const KEYS: &str = "q quit  space wait/go on  → next event  ↑↓ worker";
 
-/// Show a run again from its journal alone
+/// Replay a run from its journal
 ///
-/// A journal is that of a team that is there, of one that was removed and kept its report, or any file of that kind.
+/// The journal may belong to an existing team, to a removed team whose report was kept, or be any journal file.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -34,16 +34,16 @@ Examples:
   teamster replay fix-auth --to 5 --json
   teamster replay ~/.claude/teams/fix-auth/events.jsonl --speed 1000")]
 pub struct ReplayArgs {
-    /// A team, or a journal
+    /// A team or a journal file
     #[arg(value_name = "TEAM|FILE")]
     what: String,
     /// Show the team as it was right after this event
     #[arg(long, value_name = "SEQ", conflicts_with_all = ["step", "speed"])]
     to: Option<u64>,
-    /// Go on when a key is pressed
+    /// Advance when a key is pressed
     #[arg(long)]
     step: bool,
-    /// How many times faster than it was [default: 10]
+    /// Speed relative to the original run [default: 10]
     #[arg(long, value_name = "N", conflicts_with = "step", value_parser = speed)]
     speed: Option<f64>,
 }
@@ -74,7 +74,7 @@ impl ReplayArgs {
         self.print(context, &source)
     }
 
-    /// Without a screen: every event in its time, then the end.
+    /// Prints every event at its time, then the end, for output that is not a screen.
     fn print(&self, context: &Context, source: &ReplaySource<'_>) -> Result {
         let mut before: Option<Time> = None;
         let mut wrong = Ok(());
@@ -129,7 +129,7 @@ impl ReplayArgs {
             }
         })?;
         wrong?;
-        // The end stays until somebody has seen it.
+        // The end stays on the screen until the user presses a key.
         while !ended {
             let mut stays = true;
             let forever = Instant::now() + LONGEST_PAUSE;
@@ -146,7 +146,7 @@ impl ReplayArgs {
     }
 }
 
-/// Shows one moment until its time is over, or a key ends it; `false` when the person has seen enough.
+/// Shows one moment until its time is over or a key ends it; returns `false` when the user quits.
 fn shown(
     screen: &mut TerminalScreen,
     projection: &TeamProjection,
@@ -188,7 +188,7 @@ fn scene_of(projection: &TeamProjection) -> Scene {
     Scene::new(view, projection.timeline(), now)
 }
 
-/// One moment: a frame, or everything as JSON.
+/// Shows one moment: a frame, or everything as JSON.
 fn show_at(context: &Context, source: &ReplaySource<'_>, to: u64) -> Result {
     let mut projection = TeamProjection::default();
     let damaged = source.each(&mut |event| {
@@ -218,7 +218,7 @@ fn show_at(context: &Context, source: &ReplaySource<'_>, to: u64) -> Result {
 
 /// Where the events come from.
 enum ReplaySource<'a> {
-    /// A team that is there.
+    /// A team in the store.
     Team(&'a dyn Read, TeamName),
     /// A file, with its blobs beside it.
     File(Dir, String),
@@ -283,7 +283,7 @@ impl<'a> ReplaySource<'a> {
     }
 }
 
-/// The journal that a removed team left in this project.
+/// Returns the journal that a removed team left in this project.
 fn kept(context: &Context, team: &TeamName) -> Result<Option<ReplaySource<'static>>> {
     let Some(mut dir) = Dir::open_root(&context.layout.project)? else {
         return Ok(None);

@@ -14,10 +14,10 @@ use crate::context::Context;
 use crate::error::{AppError, ErrorKind, Result};
 use crate::shown::viewed_line;
 
-/// Stop every worker of a team, and see that nobody is left
+/// Stop every worker of a team and verify that none is left
 ///
-/// Each is asked, asked once more at half the deadline, and at the deadline ended with everything it started. Tasks
-/// that were not finished go back; worktrees with work in them stay.
+/// Each worker is asked to stop, asked again at half the deadline, and killed at the deadline with every process it started.
+/// Unfinished tasks are released; worktrees with work in them are kept.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -27,13 +27,13 @@ Examples:
 pub struct ShutdownArgs {
     #[command(flatten)]
     team: TeamSelector,
-    /// Let everyone finish the current task
+    /// Let workers finish their current tasks
     #[arg(long, conflicts_with = "force")]
     drain: bool,
-    /// Do not ask
+    /// Kill at once
     #[arg(long)]
     force: bool,
-    /// How long they have to end by themselves
+    /// How long to wait for them to exit before they are killed
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = span)]
     deadline: Duration,
 }
@@ -54,11 +54,11 @@ impl ShutdownArgs {
     }
 }
 
-/// Stops workers, and says how each ended.
+/// Stops workers, and reports how each ended.
 pub fn stop(context: &Context, asked: StopRequest) -> Result {
     let what = match &asked.only {
-        Some(worker) => format!("{worker} does not run"),
-        None => format!("no worker of team {} runs", asked.team),
+        Some(worker) => format!("{worker} is not running"),
+        None => format!("no worker of team {} is running", asked.team),
     };
     let ends = end_workers(context, asked)?;
     let left: Vec<&StoppedWorker> = ends
@@ -88,14 +88,12 @@ pub fn stop(context: &Context, asked: StopRequest) -> Result {
     let names: Vec<&str> = left.iter().map(|end| end.worker.as_str()).collect();
     Err(AppError::new(
         ErrorKind::Failed,
-        format!("still there: {}", names.join(", ")),
+        format!("still running: {}", names.join(", ")),
     )
-    .hint(
-        "look at what is said about each; processes that the system itself holds are shown by `ps`",
-    ))
+    .hint("see the note on each; `ps` shows processes that are stuck in the kernel"))
 }
 
-/// Stops workers, and says on the terminal what is waited for.
+/// Stops workers, and prints on the terminal what it waits for.
 pub fn end_workers(context: &Context, asked: StopRequest) -> Result<Vec<StoppedWorker>> {
     let out = context.out;
     workers::stop(context, asked, &mut |text| out.remark(text))

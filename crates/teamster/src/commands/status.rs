@@ -19,12 +19,12 @@ use crate::error::Result;
 use crate::shown::{redacted, say_progress, viewed_line};
 use crate::table::Tone;
 
-/// How often `--watch` looks again.
+/// The refresh interval of `--watch`.
 const EVERY: Duration = Duration::from_secs(1);
-/// Up and to the left, and everything below gone: the screen is drawn anew without flicker.
+/// Moves the cursor to the top left and clears everything below, which redraws the screen without flicker.
 const HOME: &str = "\u{1b}[H\u{1b}[J";
 
-/// Show how far the teams of this project are and what needs a person
+/// Show the progress of this project's teams and what needs your attention
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -35,10 +35,10 @@ pub struct StatusArgs {
     /// Only this team
     #[arg(long, value_name = "TEAM", conflicts_with = "all")]
     team: Option<String>,
-    /// The teams of every project
+    /// Show the teams of all projects
     #[arg(long)]
     all: bool,
-    /// Look again every second until interrupted
+    /// Refresh every second until interrupted
     #[arg(long)]
     watch: bool,
 }
@@ -96,7 +96,7 @@ impl StatusArgs {
 
     fn drawn(&self, teams: &[TeamStatus], now: Time, context: &Context) -> String {
         let colour = context.out.has_colour();
-        // Only a terminal has a screen; into a file, one status follows the other.
+        // Only a terminal has a screen; in a file, the statuses follow each other.
         let mut text = if self.watch && context.out.is_screen() {
             HOME.to_owned()
         } else {
@@ -105,7 +105,7 @@ impl StatusArgs {
         if teams.is_empty() {
             let _ = writeln!(
                 text,
-                "no team works on {}; `teamster team create NAME` makes one",
+                "no team works on {}; `teamster team create NAME` creates one",
                 context.layout.project.display()
             );
         }
@@ -119,7 +119,7 @@ impl StatusArgs {
     }
 }
 
-/// Where the run of a team stands, in the words of the engine and of the flow that it follows.
+/// Returns the stage of a team's run, in the terms of the engine and of its flow.
 fn stage_text(stage: &str, team: &TeamStatus) -> String {
     let over = if team.run.finished { ", over" } else { "" };
     match &team.phase {
@@ -166,14 +166,14 @@ fn write_team(text: &mut String, team: &TeamStatus, now: Time, colour: bool) {
     }
 }
 
-/// What a person has to decide or to answer, each with how to.
+/// Returns what a person has to decide or answer, each with the command for it.
 fn wanted_of_you(team: &TeamStatus, colour: bool) -> String {
     let mut text = String::new();
     for problem in team.problems.iter().filter(|it| is_decision(it)) {
         let _ = writeln!(text, "{}", Tone::Bad.paint(&problem_text(problem), colour));
     }
     for question in &team.questions {
-        // A person may answer what the leader was asked; who is first is heard.
+        // A person may also answer a question to the leader; the first answer counts.
         let whose = if question.is_for_person() {
             String::new()
         } else {

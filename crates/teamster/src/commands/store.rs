@@ -1,4 +1,4 @@
-//! Implements `teamster store`: makes a store on a database, looks at it, and takes teams from one store to another.
+//! Implements `teamster store`: creates a store in a database, shows it, and moves teams between stores.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -15,16 +15,16 @@ use crate::input::read_named;
 use crate::shown::{line, viewed_line};
 use crate::table::TextTable;
 
-/// No team grows to this size; whatever is larger is something else.
+/// The size limit for an export; no team grows to this size.
 const EXPORT_LIMIT: usize = 16 * 1024 * 1024 * 1024;
-/// The word for the standard output and the standard input.
+/// The name for the standard output and the standard input.
 const STREAM: &str = "-";
 
-/// Make a store on a database, look at it, and take teams from one store to another
+/// Set up a database store, inspect it, and copy teams between stores
 #[derive(Args, Debug)]
 #[command(after_help = "\
-The store is the one of --store, else of the variable TEAMSTER_STORE, else of `url` or `url_file`
-in section [store] of your own settings, else the files below ~/.claude. It is written as
+The store is given by --store, else by the variable TEAMSTER_STORE, else by `url` or `url_file` in
+section [store] of your own settings, else it is the files below ~/.claude. It is written as
 postgres://user:password@host:5432/database?sslmode=verify-full, or as the word files. A password
 is refused on the command line, where every user of the machine could read it.
 
@@ -60,11 +60,11 @@ impl StoreArgs {
     }
 }
 
-/// Make the store in a database, or bring it up to date; any number of machines may do so at once
+/// Create the store in a database, or upgrade it
 #[derive(Args, Debug)]
 #[command(after_help = "\
-What is there is kept. It needs PostgreSQL 13 or newer, a database, and a role that may make a
-schema in it.
+Existing data is kept, and several machines may do this at once. It needs PostgreSQL 13 or newer, a
+database, and a role that may create a schema in it.
 
 Examples:
   TEAMSTER_STORE=postgres://me@127.0.0.1:1/teams teamster store init   # exits 7
@@ -87,7 +87,7 @@ impl StoreInitArgs {
                     made.version
                 ),
                 _ => format!(
-                    "Made the store {}: it has version {} now.",
+                    "Created the store {} with version {}.",
                     line(&address),
                     made.version
                 ),
@@ -96,17 +96,18 @@ impl StoreInitArgs {
     }
 }
 
-/// Let a role of the server work for a team: its workers may join, and neither host it nor see others
+/// Allow a database role to work for a team
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Only the role that owns the store can do so. Make the role on the server first:
+Workers of that role can join the team, but can neither host it nor see other teams. Only the role
+that owns the store can grant this. Create the role on the server first:
 CREATE ROLE builder LOGIN PASSWORD '…'.
 
 Examples:
   teamster store grant builder --team a --store postgres://me@127.0.0.1:1/t   # exits 7
   teamster store grant builder --team fix-auth --store files   # exits 5")]
 struct StoreGrantArgs {
-    /// The role, as the server calls it
+    /// The role's name on the server
     role: String,
     /// The team
     #[arg(long)]
@@ -126,14 +127,14 @@ impl StoreGrantArgs {
     }
 }
 
-/// Take from a role that it may work for a team
+/// Revoke a database role's access to a team
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   teamster store revoke builder --team a --store postgres://me@127.0.0.1:1/t   # exits 7
   teamster store revoke builder --team fix-auth --store files   # exits 5")]
 struct StoreRevokeArgs {
-    /// The role, as the server calls it
+    /// The role's name on the server
     role: String,
     /// The team
     #[arg(long)]
@@ -149,17 +150,21 @@ impl StoreRevokeArgs {
         context.out.answer(
             || json!({ "role": self.role, "team": team, "revoked": had }),
             || {
-                let end = if had { "may no longer" } else { "could not" };
+                let end = if had {
+                    "may no longer"
+                } else {
+                    "was not allowed to"
+                };
                 format!("{} {end} work for team {team}.", line(&self.role))
             },
         )
     }
 }
 
-/// Show which store is meant, whether it can be used, and the teams in it
+/// Show which store is used, whether it works, and its teams
 #[derive(Args, Debug)]
 #[command(after_help = "\
-It ends with 0 when the store can be used, else as the error says.
+It exits with 0 if the store can be used, else with the code of the error.
 
 Examples:
   teamster store status
@@ -230,7 +235,7 @@ fn status_text(store: &ChosenStore, report: &StoreReport) -> String {
         let wakes = if server.wakes {
             "works: changes are noticed at once"
         } else {
-            "does not work (a pooler that hands out connections for a transaction?): changes are looked for every second"
+            "does not work (a pooler in transaction mode?): changes are polled every second"
         };
         let _ = writeln!(text, "LISTEN   {wakes}");
     }
@@ -257,12 +262,11 @@ fn status_text(store: &ChosenStore, report: &StoreReport) -> String {
     text
 }
 
-/// Take everything of a team out of a store, as a file for `store import`
+/// Export a team to a file for `store import`
 #[derive(Args, Debug)]
 #[command(after_help = "\
-The team stays as it is. A task that somebody works on is free again in the export, and what is
-done on it here afterwards is not in it: stop the team first, with `teamster shutdown`.
-Heartbeats stay behind.
+The team itself is not changed. Claimed tasks are unclaimed in the export, and later work on them
+is not included: stop the team first with `teamster shutdown`. Heartbeats are not exported.
 
 Examples:
   teamster store export --team fix-auth
@@ -272,7 +276,7 @@ struct StoreExportArgs {
     /// The team
     #[arg(long, value_name = "TEAM")]
     team: String,
-    /// The new file that only you may read; - is the standard output
+    /// The file to create, readable only by you; - is the standard output
     #[arg(long, value_name = "FILE", default_value = STREAM)]
     output: PathBuf,
 }
@@ -285,13 +289,16 @@ impl StoreExportArgs {
         if !moved.released.is_empty() {
             let ids: Vec<&str> = moved.released.iter().map(TaskId::as_str).collect();
             context.out.remark(&format!(
-                "Somebody works on task {}: free again in the export, and no token of here counts there.",
+                "Claimed tasks: {}. They are unclaimed in the export, and their tokens are not valid there.",
                 ids.join(", ")
             ));
         }
         if self.output == Path::new(STREAM) {
             let text = String::from_utf8(lines).map_err(|error| {
-                AppError::new(ErrorKind::Failed, format!("the export is no text: {error}"))
+                AppError::new(
+                    ErrorKind::Failed,
+                    format!("the export is not text: {error}"),
+                )
             })?;
             return context.out.write(&text);
         }
@@ -304,10 +311,10 @@ impl StoreExportArgs {
     }
 }
 
-/// Make a team of what `store export` wrote, whole or not at all
+/// Import a team from a file that `store export` wrote, completely or not at all
 #[derive(Args, Debug)]
 #[command(after_help = "\
-There must be no team of that name in the store.
+The store must not have a team of that name.
 
 Examples:
   teamster store import fix-auth.jsonl   # exits 3

@@ -20,23 +20,23 @@ use crate::context::Context;
 use crate::error::{AppError, ErrorKind, Result};
 use crate::shown::{redacted, viewed_line};
 
-/// The smallest screen that a frame is made for, and the one that is taken where there is none.
+/// The minimum size of a frame, and its size when there is no terminal.
 pub const SMALL: (u16, u16) = (80, 24);
-/// The least and the most columns or lines that a frame is drawn in.
+/// The limits for columns and lines that `COLUMNS` and `LINES` may set.
 const LEAST: u16 = 20;
 const MOST: u16 = 1_000;
-/// How long a key is waited for before it is looked whether something changed.
+/// How long to wait for a key before checking for changes.
 const BEAT: Duration = Duration::from_millis(50);
-/// Ages and logs change without an event.
+/// The interval for redrawing ages and logs, which change without an event.
 const TICK: Duration = Duration::from_secs(1);
-/// Lines of a log that are kept for the screen.
+/// How many lines of a log are kept for the screen.
 const LOG_LINES: usize = 200;
 const KEYS: &str = "q quit  ↑↓ worker  ←→ team  PgUp PgDn tasks";
 const ANSWER_KEYS: &str = "1-9 answer  q quit  ↑↓ worker  ←→ team  PgUp PgDn tasks";
-/// The longest answer that can be written here, in letters.
+/// The longest answer that can be typed here, in characters.
 const LONGEST_ANSWER: usize = 2_000;
 
-/// Watch a team on the terminal: workers, tasks, messages, timeline, log
+/// Watch a team in the terminal: workers, tasks, messages, timeline, log
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -46,7 +46,7 @@ pub struct TopArgs {
     /// Begin with this team [default: `TEAMSTER_TEAM`, else the first of this project]
     #[arg(long, value_name = "TEAM")]
     team: Option<String>,
-    /// Print one frame and end
+    /// Print one frame and exit
     #[arg(long)]
     once: bool,
 }
@@ -60,7 +60,7 @@ impl TopArgs {
         TopScreen::begin(context, targets)?.go_on()
     }
 
-    /// What can be looked at, what is meant first.
+    /// Returns what can be watched, the selected team first.
     fn targets(&self, context: &Context) -> Result<Vec<Target>> {
         let of_project = context.project_teams()?;
         let mut teams: Vec<TeamName> = of_project
@@ -84,21 +84,21 @@ impl TopArgs {
                 "no team works on {}",
                 context.layout.project.display()
             ))
-            .hint("`teamster team create NAME` makes one; `teamster studio` shows those of other projects"));
+            .hint("`teamster team create NAME` creates one; `teamster studio` shows those of other projects"));
         }
         Ok(targets)
     }
 }
 
-/// What can be looked at.
+/// Something that can be watched.
 enum Target {
     /// A team of the store.
     Team(TeamName),
-    /// A session that is known by its state file, by its name in the model.
+    /// A session that is known only by its state file, by its id in the view model.
     Session(String),
 }
 
-/// What is looked at.
+/// What is being watched.
 enum WatchedTarget {
     Team {
         live: Box<LiveTeam>,
@@ -111,7 +111,7 @@ enum WatchedTarget {
 }
 
 impl WatchedTarget {
-    /// Looks for the first time, at the whole journal too.
+    /// Reads the target for the first time, with the whole journal.
     fn open(context: &Context, read: &dyn Read, target: &Target) -> Result<Self> {
         match target {
             Target::Team(team) => Ok(Self::Team {
@@ -124,7 +124,7 @@ impl WatchedTarget {
             Target::Session(id) => {
                 let sessions = Sessions::of(&context.layout, &context.layout.project);
                 let view = sessions.view(id, read.now());
-                let gone = || AppError::not_found("the session is not there any more");
+                let gone = || AppError::not_found("the session no longer exists");
                 Ok(Self::Session {
                     view: Box::new(view.ok_or_else(gone)?),
                     sessions,
@@ -147,7 +147,7 @@ impl WatchedTarget {
         }
     }
 
-    /// Reads the next part of a long journal; whether there was any.
+    /// Reads the next part of a long journal; returns whether there was any.
     fn read_on(&mut self, read: &dyn Read) -> Result<bool> {
         match self {
             Self::Team { live, .. } if !live.is_read() => {
@@ -158,7 +158,7 @@ impl WatchedTarget {
         }
     }
 
-    /// Takes in what changed; whether anything did. `aged`: time has passed, so ages have changed anyway.
+    /// Applies changes; returns whether there were any. `aged`: time has passed, so ages have changed in any case.
     fn take_in(&mut self, read: &dyn Read, aged: bool) -> Result<bool> {
         match self {
             Self::Team { live, changes } => {
@@ -174,7 +174,7 @@ impl WatchedTarget {
                 Ok(true)
             }
             Self::Session { sessions, view } => {
-                // A session that is gone stays on the screen as it last was.
+                // A session that is gone stays on the screen in its last state.
                 let now = sessions.view(&view.id, read.now());
                 let is_new = now.as_ref().is_some_and(|now| *now != **view);
                 if let Some(now) = now {
@@ -203,7 +203,7 @@ fn show_once(context: &Context, target: &Target) -> Result {
     )
 }
 
-/// The size that a script or a terminal asks for by `COLUMNS` and `LINES`, else that of the terminal, else a small one.
+/// Returns the size from `COLUMNS` and `LINES`, else that of the terminal, else the minimum.
 fn size(context: &Context) -> (u16, u16) {
     let terminal = if context.out.is_screen() {
         teamster_studio::top::size().ok()
@@ -219,7 +219,7 @@ fn size(context: &Context) -> (u16, u16) {
     )
 }
 
-/// A number of columns or lines that a frame can be drawn in.
+/// Returns the number of columns or lines in a variable, clamped to the limits.
 fn asked_size(variable: &str) -> Option<u16> {
     let asked: u16 = env_vars::text(variable)?.trim().parse().ok()?;
     (asked > 0).then(|| asked.clamp(LEAST, MOST))
@@ -229,7 +229,7 @@ fn scene(read: &dyn Read, seen: &WatchedTarget) -> Scene {
     Scene::new(seen.view().clone(), seen.timeline(), read.now())
 }
 
-/// The end of what the selected worker's agent sent.
+/// Returns the end of the selected worker's log.
 fn log_lines(context: &Context, seen: &WatchedTarget, worker: usize) -> Vec<LogLine> {
     let view = seen.view();
     let (WatchedTarget::Team { .. }, Some(worker)) = (seen, view.workers.get(worker)) else {
@@ -246,7 +246,7 @@ fn log_lines(context: &Context, seen: &WatchedTarget, worker: usize) -> Vec<LogL
     lines
 }
 
-/// The live screen.
+/// The interactive screen.
 struct TopScreen<'a> {
     context: &'a Context,
     store: Arc<dyn Store>,
@@ -256,34 +256,34 @@ struct TopScreen<'a> {
     worker: usize,
     first_task: usize,
     log: Vec<LogLine>,
-    /// The answer that is being written.
+    /// The answer that is being typed.
     answering: Option<Answering>,
-    /// What came of the last answer, until the next key.
+    /// The result of the last answer, until the next key.
     said: Option<String>,
 }
 
-/// What a person answers.
+/// What the user answers.
 #[derive(Clone, Debug)]
 enum AnswerTo {
     /// A question of an agent.
     Question { id: String, is_proposal: bool },
-    /// What an agent wants to be allowed.
+    /// A permission request of an agent.
     Request {
         worker: String,
         request: String,
-        /// The position of the event that asks.
+        /// The position of the request's event.
         seq: u64,
     },
 }
 
-/// An answer that is being written.
+/// An answer that is being typed.
 struct Answering {
     to: AnswerTo,
     typed: String,
 }
 
 impl Answering {
-    /// What stands before the line.
+    /// Returns the text before the input line.
     fn about(&self) -> String {
         match &self.to {
             AnswerTo::Question { id, is_proposal } if *is_proposal => {
@@ -325,7 +325,7 @@ impl<'a> TopScreen<'a> {
                 draws = true;
             }
             draws |= self.seen.take_in(&*self.store, aged)?;
-            // A long journal is read between two looks, so that keys are heard.
+            // A long journal is read in parts between frames, so that keys still work.
             let until = Instant::now() + BEAT;
             while Instant::now() < until && self.seen.read_on(&*self.store)? {
                 draws = true;
@@ -371,7 +371,7 @@ impl<'a> TopScreen<'a> {
         }
     }
 
-    /// Returns what can be answered, in the order in which it is shown.
+    /// Returns what can be answered, in display order.
     fn asked(&self) -> Vec<AnswerTo> {
         let view = self.seen.view();
         let questions = view
@@ -388,7 +388,7 @@ impl<'a> TopScreen<'a> {
         questions.chain(requests).collect()
     }
 
-    /// Takes in a key while an answer is written.
+    /// Handles a key while an answer is being typed.
     fn wrote(&mut self, key: LineKey) {
         let Some(answering) = &mut self.answering else {
             return;
@@ -417,7 +417,7 @@ impl<'a> TopScreen<'a> {
 
     fn send(&self, answering: &Answering) -> Result<String> {
         let WatchedTarget::Team { .. } = &self.seen else {
-            return Err(AppError::usage("a session takes no answers"));
+            return Err(AppError::usage("a session cannot be answered"));
         };
         let team: TeamName = self.seen.view().name.parse()?;
         let typed = answering.typed.trim();
@@ -432,7 +432,7 @@ impl<'a> TopScreen<'a> {
                 let answered = questions::answer(self.context, &team, id.parse()?, reply)?;
                 let asker = viewed_line(answered.question.asked_by.as_str());
                 Ok(match answered.task {
-                    Some(task) => format!("made task {task}, as {asker} proposed"),
+                    Some(task) => format!("created task {task}, as {asker} proposed"),
                     None => format!("{asker} has the answer"),
                 })
             }
@@ -490,7 +490,7 @@ impl<'a> TopScreen<'a> {
     }
 }
 
-/// Looks at something and goes on hearing of it.
+/// Opens a target and subscribes to its changes.
 fn look_at(context: &Context, store: &Arc<dyn Store>, target: &Target) -> Result<WatchedTarget> {
     let mut seen = WatchedTarget::open(context, &**store, target)?;
     if let (WatchedTarget::Team { live, changes }, Target::Team(team)) = (&mut seen, target) {
@@ -499,15 +499,15 @@ fn look_at(context: &Context, store: &Arc<dyn Store>, target: &Target) -> Result
     Ok(seen)
 }
 
-/// Changes of a team, heard by a thread of their own: whoever waits for keys cannot wait for files. The thread ends when
-/// nobody takes them any more.
+/// Receives changes of a team on a separate thread, because the caller waits for keys and cannot also wait for files.
+/// The thread ends when the receiver is dropped.
 fn follow(store: &Arc<dyn Store>, team: &TeamName, after: u64) -> Result<Receiver<Vec<Change>>> {
     let mut watch = store.watch(team, after)?;
     let (sender, changes) = sync_channel(64);
     std::thread::spawn(move || {
         loop {
             match watch.wait(TICK) {
-                // An empty list asks whether anybody still listens.
+                // Sending an empty list finds out whether the receiver still exists.
                 Ok(found) => {
                     if sender.send(found).is_err() {
                         return;

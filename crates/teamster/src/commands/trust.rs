@@ -10,10 +10,10 @@ use crate::shown::line;
 
 /// Allow or revoke commands that come with this project
 ///
-/// A project can bring providers, roles and teams that run commands, commands for new worktrees and permissions for
-/// agents in its .teamster folder, and checks that are found in its files, such as `make test`. None of it counts before it
-/// was shown to you and accepted. Every change of the .teamster folder and every new check is asked about again.
-/// What those commands call in turn is part of the project like any other file, and is not looked at.
+/// The .teamster folder of a project can define providers, roles and teams that run commands, commands for new worktrees and
+/// permissions for agents; its other files can contain checks, such as `make test`. None of this takes effect until it was shown
+/// to you and you accepted it. You are asked again about every change of the .teamster folder and every new check. Files that
+/// these commands call are not examined.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -21,10 +21,10 @@ Examples:
   teamster trust --yes
   teamster trust --revoke --json")]
 pub struct TrustArgs {
-    /// Show what the project asks for and whether it is accepted; change nothing
+    /// Show what the project asks for and whether it is accepted, but change nothing
     #[arg(long, conflicts_with_all = ["revoke", "yes"])]
     show: bool,
-    /// Take back what was accepted
+    /// Revoke what was accepted
     #[arg(long, conflicts_with = "yes")]
     revoke: bool,
     /// Accept it without being asked
@@ -41,7 +41,7 @@ impl TrustArgs {
                 || json!({ "project": context.layout.project, "revoked": was_there }),
                 || {
                     let what = if was_there {
-                        "is not trusted any more"
+                        "is no longer trusted"
                     } else {
                         "was not trusted"
                     };
@@ -64,13 +64,13 @@ impl TrustArgs {
             } else if context.can_ask() {
                 project.ask(context)?
             } else {
-                return Err(AppError::refused("there is no terminal to ask at").hint(
+                return Err(AppError::refused("cannot ask without a terminal").hint(
                     "`teamster trust --show` shows what the project asks for, `--yes` accepts it",
                 ));
             };
             if !accepted {
                 return Err(AppError::refused("nothing was accepted")
-                    .hint("what comes with the project does not run"));
+                    .hint("commands that come with the project will not run"));
             }
             project = ProjectDemands::look(&context.layout, &context.config)?;
         }
@@ -87,7 +87,7 @@ impl TrustArgs {
             },
             || match project.state() {
                 TrustState::Nothing => {
-                    "the project asks for nothing that would need your trust".to_owned()
+                    "the project asks for nothing that needs your trust".to_owned()
                 }
                 TrustState::Accepted if !self.show => "accepted".to_owned(),
                 _ => project.words(),

@@ -44,19 +44,19 @@ impl ZombiesArgs {
     }
 }
 
-/// Show teams, processes and worktrees left behind, with the evidence for it
+/// Show teams, processes and worktrees left behind, with the evidence
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Nothing is changed. A team is old when it was made longer ago than --ttl and nothing in its
-folders was changed since. `reap` marks what `teamster zombies reap` removes; `keep` marks what
-shows a sign of life, cannot be judged from here, or is for a person to decide. In --json `age`
-is in seconds.
+Nothing is changed. A team is old when it was created longer ago than --ttl and nothing in its
+folders has changed since. `reap` marks what `teamster zombies reap` removes; `keep` marks what
+shows a sign of life, cannot be judged from here, or needs your decision. In --json, `age` is in
+seconds.
 
 Examples:
   teamster zombies scan
   teamster zombies scan --ttl 1h --json")]
 pub struct ZombiesScanArgs {
-    /// From which age on a team without a sign of life is over
+    /// The age at which a team without a sign of life counts as left behind
     #[arg(long, value_name = "TIME", value_parser = span, default_value = "24h")]
     ttl: Duration,
 }
@@ -71,40 +71,41 @@ impl ZombiesScanArgs {
     }
 }
 
-/// Remove those that are proven dead
+/// Remove what is proven dead
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Teams go to the trash, where they stay for 7 days: `teamster zombies restore TEAM` brings one
-back. Stale locks, temp files of dead processes, heartbeats of dead workers and worktrees of
-teams that are gone, if they are clean and merged, are removed. No
-team with a sign of life is touched, at no age, nor anything of another user. To find nothing
-is no failure.
+Teams are moved to the trash and stay there for 7 days: `teamster zombies restore TEAM` brings one
+back. Stale locks, temp files of dead processes, heartbeats of dead workers, and clean and merged
+worktrees of teams that no longer exist are removed. A team with a sign of life is never touched,
+whatever its age, nor is anything of another user. Finding nothing is not an error.
 
-With --kill, workers of ours that go on without their run or team are ended: each is asked
-(SIGTERM), given 5 s, then killed, and only called reaped when it is gone. A worker is ours when
-its heartbeat names its pid, start time, boot and pid namespace, and all of them fit the process
-that runs. Dead panes of this project's own tmux server are closed. Without --kill both are only
-listed. No hook ever does this.
+With --kill, teamster workers that run without their run or team are ended: each gets SIGTERM, has
+5 s to exit, is then killed, and is reported as reaped only when it is gone. A process counts as a
+teamster worker only if the pid, start time, boot and pid namespace in its heartbeat all match.
+Dead panes of this project's own tmux server are closed. Without --kill both are only listed. No
+hook ever does this.
 
 Examples:
   teamster zombies reap
   teamster zombies reap --ttl 7d --dry-run --json
   teamster zombies reap --kill --dry-run")]
 pub struct ZombiesReapArgs {
-    /// From which age on a team without a sign of life is over
+    /// The age at which a team without a sign of life counts as left behind
     #[arg(long, value_name = "TIME", value_parser = span, default_value = "24h")]
     ttl: Duration,
-    /// Only say what would be removed
+    /// Only show what would be removed
     #[arg(long)]
     dry_run: bool,
-    /// Also end workers of ours that go on without their run or team, and close dead panes of our tmux server
+    /// Also end teamster workers that run without their run or team, and close dead panes of the project's tmux server
     #[arg(long)]
     kill: bool,
 }
 
 impl ZombiesReapArgs {
     pub fn run(self, context: &Context) -> Result {
-        context.actor.must_be_person("removing what is over")?;
+        context
+            .actor
+            .must_be_person("removing what was left behind")?;
         let report = gc::reap(
             context,
             self.ttl,
@@ -118,7 +119,7 @@ impl ZombiesReapArgs {
         if self.kill && !self.dry_run && report.zombies.iter().any(kept) {
             context
                 .out
-                .remark("--kill ends only what is proven ours; the list says how to end the rest");
+                .remark("--kill ends only what provably belongs to teamster; the list says how to end the rest");
         }
         context.out.answer(
             || {
@@ -138,11 +139,11 @@ impl ZombiesReapArgs {
     }
 }
 
-/// Bring a removed team back from the trash
+/// Restore a removed team from the trash
 #[derive(Args, Debug)]
 #[command(after_help = "\
-The newest team of that name in the trash comes back as it was, whether `zombies reap`, a hook or
-`team delete` removed it. If there is a team of that name now, nothing is changed (exit 4).
+The newest team of that name in the trash is restored as it was, whether `zombies reap`, a hook or
+`team delete` removed it. If a team of that name exists, nothing is changed (exit 4).
 
 Examples:
   teamster team create a && teamster team delete a && teamster zombies restore a
@@ -167,7 +168,8 @@ impl ZombiesRestoreArgs {
     }
 }
 
-/// A name that a foreign program chose, with everything escaped that would drive a terminal or deceive the eye.
+/// Returns a name that a foreign program chose, with everything escaped that would control a terminal or mislead the
+/// eye.
 fn escaped_name(text: &str) -> String {
     text.chars().fold(String::new(), |mut shown, c| {
         let mut bytes = [0; 4];
@@ -180,10 +182,10 @@ fn escaped_name(text: &str) -> String {
     })
 }
 
-/// What `scan` found.
+/// Formats the result of `scan`.
 fn scan_text(found: &[Zombie], colour: bool) -> String {
     if found.is_empty() {
-        return "nothing is left over".to_owned();
+        return "nothing is left behind".to_owned();
     }
     let mut table = TextTable::new(["KIND", "NAME", "TEAM", "AGE", "ACTION", "EVIDENCE"]);
     for zombie in found {
@@ -199,11 +201,11 @@ fn scan_text(found: &[Zombie], colour: bool) -> String {
     text
 }
 
-/// What `reap` did.
+/// Formats the result of `reap`.
 fn reap_text(report: &ReapReport, dry_run: bool, colour: bool) -> String {
     let mut text = String::new();
     if report.zombies.is_empty() {
-        text.push_str("nothing is left over\n");
+        text.push_str("nothing is left behind\n");
     } else {
         let mut table = TextTable::new(["KIND", "NAME", "TEAM", "AGE", "DONE", "EVIDENCE"]);
         for done in &report.zombies {
@@ -256,7 +258,7 @@ fn zombie_cells(zombie: &Zombie, action: Cell, evidence: &str) -> [Cell; 6] {
     ]
 }
 
-/// The commands for what a person decides about.
+/// Lists the commands for what is left to a person's decision.
 fn by_hand<'a>(text: &mut String, zombies: impl Iterator<Item = &'a Zombie>) {
     let kept: Vec<&str> = zombies
         .filter(|zombie| zombie.action == ZombieAction::Keep)
@@ -265,7 +267,7 @@ fn by_hand<'a>(text: &mut String, zombies: impl Iterator<Item = &'a Zombie>) {
     if kept.is_empty() {
         return;
     }
-    text.push_str("\nwhat can be done about what is kept:\n");
+    text.push_str("\nhow to deal with what is kept:\n");
     for command in kept {
         let _ = writeln!(text, "  {command}");
     }

@@ -1,6 +1,6 @@
-//! The files of a team as they lie on the disk, read without the product's store.
+//! The files of a team on the disk, read without the product's store.
 //!
-//! Only what a task is and what a journal rebuilds are decided by the product's own code.
+//! The product's own code is used only to parse tasks and to rebuild them from the journal.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,7 +11,7 @@ use teamster_types::TaskId;
 
 use crate::product::{TempProject, check, list, text};
 
-/// Everything a check looks at, and everything that is wrong with it.
+/// Everything that the checks use, and the problems they found.
 #[derive(Debug, Default)]
 pub(super) struct Files {
     /// Task files by id.
@@ -22,7 +22,7 @@ pub(super) struct Files {
     events: Vec<Value>,
     /// Names that belong to an unfinished change: `.next`, `.gone`, temporary files, claim locks, lock folders.
     pub(super) leftovers: Vec<String>,
-    /// What is wrong, whatever the operation was.
+    /// Problems that are independent of the operation.
     pub(super) problems: Vec<String>,
 }
 
@@ -34,7 +34,7 @@ impl Files {
             files.find_leftovers(&project.team().join(folder))?;
         }
         files.read_journal(&project.team().join("events.jsonl"))?;
-        // A change that was interrupted between its files is finished by the next writer.
+        // The next writer finishes a change that was interrupted between its files.
         if files.leftovers.is_empty() {
             files.check_mirrors();
         }
@@ -45,15 +45,15 @@ impl Files {
         self.tasks.get("1").context("task 1 is gone")
     }
 
-    /// Counts the events of a type that fit.
+    /// Counts the matching events of a type.
     pub(super) fn count(&self, kind: &str, fits: impl Fn(&Value) -> bool) -> usize {
         let of_kind = self.events.iter().filter(|event| event["type"] == kind);
         of_kind.filter(|event| fits(event)).count()
     }
 
-    /// Checks what must hold as soon as somebody has written after the fault.
+    /// Checks what must hold after the first write that follows the fault.
     ///
-    /// An empty claim lock names nobody, so nobody may take it for stale before its time.
+    /// An empty claim lock names no process, so it must not be considered stale early.
     pub(super) fn check_whole(&mut self) {
         let is_claim_lock = |name: &str| {
             let id = name.strip_suffix(".lock");
@@ -66,7 +66,7 @@ impl Files {
             self.check_mirrors();
         }
         self.check_rebuild();
-        // Only the product writes here: what a killed writer left must not be taken for another program's.
+        // Only the product writes here: the leftovers of a killed writer must not be attributed to another program.
         for event in &self.events {
             let is_ours = event["actor"] != "foreign";
             check!(self.problems, is_ours => "another program is said to have done {event}");
@@ -114,7 +114,7 @@ impl Files {
         Ok(())
     }
 
-    /// Checks that `blocks` is the mirror of `blockedBy` in every file.
+    /// Checks that `blocks` mirrors `blockedBy` in every file.
     fn check_mirrors(&mut self) {
         let (mut blocked_by, mut blocks) = (Vec::new(), Vec::new());
         for (id, task) in &self.tasks {

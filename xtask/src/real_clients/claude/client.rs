@@ -1,4 +1,4 @@
-//! What a session of the client left, read as the client wrote it.
+//! The files that a session of the client left, as the client wrote them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::product::{files, list, text};
 
-/// The tools whose use the hooks are told of.
+/// The tools that hooks are called for.
 const TOOLS: [&str; 2] = ["Agent", "SendMessage"];
 
 /// One call of a hook, as the client made it.
@@ -23,7 +23,7 @@ impl Payload {
         text(&self.fields[key])
     }
 
-    /// Tells whether a hook of teamster is installed for it.
+    /// Returns whether a hook of teamster is installed for it.
     pub(super) fn is_for_us(&self) -> bool {
         match self.event.as_str() {
             "PreToolUse" | "PostToolUse" => {
@@ -56,13 +56,13 @@ pub(super) enum Content {
 /// Everything about the client that a comparison needs.
 #[derive(Debug, Default)]
 pub(super) struct ClaudeSession {
-    /// The hook calls in their order.
+    /// The hook calls, in order.
     pub(super) payloads: Vec<Payload>,
-    /// The team's name, which is empty where no registry was seen.
+    /// The team's name, which is empty if no registry was seen.
     pub(super) team: String,
-    /// Everybody but the lead who ever was in the registry.
+    /// All members except the lead that ever were in the registry.
     pub(super) members: BTreeMap<String, Member>,
-    /// Everything that ever lay in an inbox: sender, receiver and content.
+    /// All messages that ever were in an inbox: sender, receiver and content.
     pub(super) messages: BTreeSet<(String, String, Content)>,
     /// The tasks at the end.
     pub(super) tasks: BTreeMap<String, Value>,
@@ -75,7 +75,7 @@ impl ClaudeSession {
         let history = std::fs::read_to_string(session.join("files.jsonl"))
             .context("the history of files is missing")?;
         for line in history.lines() {
-            // The recorder is stopped by a signal, so its last line may be a part of one.
+            // The recorder is stopped by a signal, so its last line may be incomplete.
             if let Ok(change) = serde_json::from_str::<Value>(line) {
                 client.learn(&change);
             }
@@ -109,7 +109,7 @@ impl ClaudeSession {
             let id = payload.fields["agent_id"].as_str();
             return id.and_then(|_| known(payload.text("agent_type")));
         }
-        // A pane has a session of its own, and says its name when it is idle or done.
+        // A pane has its own session, and reports its name when it is idle or done.
         let named = self.payloads.iter().find_map(|other| {
             let is_same = other.text("session_id") == session;
             is_same.then(|| known(other.text("teammate_name")))?
@@ -124,7 +124,7 @@ impl ClaudeSession {
     }
 
     fn read_payloads(&mut self, folder: &Path) -> Result<()> {
-        // A name begins with the time of the call.
+        // File names begin with the time of the call.
         for name in files(folder, &[""]).context("no hook was recorded")? {
             let mut recorded: Value = serde_json::from_slice(&std::fs::read(folder.join(name))?)?;
             let event = text(&recorded["event"]).to_owned();
@@ -134,7 +134,7 @@ impl ClaudeSession {
         Ok(())
     }
 
-    /// Learns from one state of one file. The client rewrites in place, so it may be half a file.
+    /// Applies one recorded state of one file. The client rewrites in place, so the file may be incomplete.
     fn learn(&mut self, change: &Value) {
         let path: Vec<&str> = text(&change["path"]).split('/').collect();
         let Ok(content) = serde_json::from_str::<Value>(text(&change["content"])) else {
@@ -143,7 +143,7 @@ impl ClaudeSession {
         match path.as_slice() {
             ["teams", _, "config.json"] => self.learn_registry(&content),
             ["teams", _, "inboxes", file] => {
-                // The client may write beside an inbox before it renames.
+                // The client may write a temporary file beside an inbox before it renames.
                 let Some(owner) = file.strip_suffix(".json") else {
                     return;
                 };
@@ -170,7 +170,7 @@ impl ClaudeSession {
         }
     }
 
-    /// Learns the messages that were sent with the tool: the recorder looks at the inboxes only every 20 ms.
+    /// Adds the messages that were sent with the tool: the recorder polls the inboxes only every 20 ms.
     fn learn_calls(&mut self) {
         let mut messages = Vec::new();
         for payload in self.of("PostToolUse") {
@@ -192,7 +192,7 @@ impl ClaudeSession {
     }
 
     fn add_message(&mut self, from: &str, to: &str, content: Content) {
-        // The roster shows who is idle.
+        // Idleness is shown by the roster.
         if content != Content::Kind("idle_notification".to_owned()) {
             self.messages
                 .insert((from.to_owned(), to.to_owned(), content));
@@ -223,7 +223,7 @@ fn content_of(text: &str) -> Content {
     }
 }
 
-/// Returns the kind of a structured message. A response to a shutdown request lies in the inbox as what it means.
+/// Returns the kind of a structured message. A response to a shutdown request is in the inbox by its meaning.
 fn kind(message: &Value) -> Content {
     let kind = match (text(&message["type"]), message["approve"].as_bool()) {
         ("shutdown_response", Some(true)) => "shutdown_approved",

@@ -1,4 +1,4 @@
-//! What teamster showed against what the client left.
+//! Compares what teamster showed with what the client left.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,7 +18,7 @@ const STEPS: [(&str, &[&str]); 5] = [
     ("completed", &["working", "idle"]),
     ("failed", &["working"]),
 ];
-/// The longest that a hook may take, in microseconds.
+/// The time limit for a hook, in microseconds.
 const LONGEST_US: u64 = 2_000_000;
 
 /// Compares everything.
@@ -30,11 +30,11 @@ pub(super) fn all(client: &ClaudeSession, ours: &Ours, report: &mut Report) {
     }
 }
 
-/// The topic of a comparison, and what was seen of it, line by line.
+/// The topic of a comparison, and the observations line by line.
 type Compared = (&'static str, String);
 
-/// Checks that every call that the client made reached teamster, and that none logged a problem. The recorder is slower
-/// than the hook, and a client that ends may end it in the middle.
+/// Checks that every call of the client reached teamster, and that none logged a problem. The recorder is slower than
+/// the hook, and a client that ends may interrupt it.
 fn calls(client: &ClaudeSession, ours: &Ours, found: &mut Vec<String>) -> Compared {
     let mut made: BTreeMap<&str, usize> = BTreeMap::new();
     for payload in client.payloads.iter().filter(|payload| payload.is_for_us()) {
@@ -61,7 +61,7 @@ fn calls(client: &ClaudeSession, ours: &Ours, found: &mut Vec<String>) -> Compar
     ("hooks", seen)
 }
 
-/// Checks who was there, with which role and model, and how they went on.
+/// Checks the teammates, their roles and models, and the order of their statuses.
 fn roster(client: &ClaudeSession, ours: &Ours, found: &mut Vec<String>) -> Compared {
     let family = |model: &str| {
         let mut families = ["opus", "sonnet", "haiku"].into_iter();
@@ -71,7 +71,7 @@ fn roster(client: &ClaudeSession, ours: &Ours, found: &mut Vec<String>) -> Compa
     let mut expected: BTreeMap<&str, (&str, Option<&str>)> = members
         .map(|(name, member)| (name.as_str(), (member.role.as_str(), family(&member.model))))
         .collect();
-    // A plain subagent is in no registry and has no other name than its id.
+    // A plain subagent is in no registry and has no name except its id.
     for payload in client.of("SubagentStart") {
         if client.teammate(payload).is_none() {
             expected.insert(payload.text("agent_id"), (payload.text("agent_type"), None));
@@ -120,7 +120,7 @@ fn statuses(client: &ClaudeSession, name: &str, row: &Shown, found: &mut Vec<Str
     }
 }
 
-/// Checks that the progress is that of the client's folder, and that whoever took a task was shown with it.
+/// Checks that the progress is that of the client's folder, and that the owner of a task was shown with it.
 fn tasks(client: &ClaudeSession, ours: &Ours, found: &mut Vec<String>) -> Compared {
     let all = client.tasks.values();
     let with = |status: &str| all.clone().filter(|task| task["status"] == status).count();
@@ -161,7 +161,7 @@ fn tasks(client: &ClaudeSession, ours: &Ours, found: &mut Vec<String>) -> Compar
     )
 }
 
-/// Checks that every message that lay in an inbox is shown once, and no other.
+/// Checks that every message in an inbox is shown once, and no other.
 fn messages(client: &ClaudeSession, ours: &Ours, found: &mut Vec<String>) -> Compared {
     let none = Value::Null;
     let mut shown: Vec<&Value> =
@@ -199,7 +199,7 @@ fn is_shown_as(content: &Content, shown: &str) -> bool {
     }
 }
 
-/// Checks that after the session nobody is shown, nothing is left, and the state still says whose it was.
+/// Checks that after the session no teammate is shown, nothing is left, and the state still names its session.
 fn end(client: &ClaudeSession, ours: &Ours, found: &mut Vec<String>) -> Compared {
     let Some(last) = ours.last() else {
         let is_empty = client.of("SubagentStart").next().is_none() && client.members.is_empty();
@@ -253,7 +253,7 @@ mod tests {
     use super::super::ours::Seen;
     use super::*;
 
-    /// The place of a state, what of it is changed to what, and what is then said.
+    /// The index of a state, the changed field, its new value, and the expected difference.
     const WRONG: &str = r#"
 4 | /enabled | true | enabled should be false
 4 | /progress/completedTasks | 0 | the client's tasks are
@@ -278,7 +278,7 @@ mod tests {
         payload(event, fields)
     }
 
-    /// Returns a session in which a teammate takes a task, completes it, says so, is idle and is shut down.
+    /// Returns a session in which a teammate takes a task, completes it, reports it, is idle and is shut down.
     fn client() -> ClaudeSession {
         let update = json!({"tool_name": "TaskUpdate", "tool_input": {"taskId": "1", "status": "in_progress"}});
         let member = Member {
@@ -335,7 +335,7 @@ mod tests {
         ]
     }
 
-    /// Returns the differences when the one end is recorded so often.
+    /// Returns the differences when the end is recorded this many times.
     fn differences(states: Vec<Value>, ends: usize) -> Vec<String> {
         let client = client();
         let record = json!({"ts": 1, "team": "t", "teammate": "w1", "exit_code": 0, "type": "normal", "session_id": "lead"});

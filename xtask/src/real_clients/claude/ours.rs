@@ -12,20 +12,20 @@ use serde_json::Value;
 
 use crate::product::{files, list, text};
 
-/// The time between two looks, which is shorter than that between two hooks of one agent.
+/// The poll interval, which is shorter than the time between two hooks of one agent.
 const LOOK: Duration = Duration::from_millis(3);
 
-/// A thread that looks at the state file all the time, as a viewer does.
+/// A thread that polls the state file, like a viewer.
 pub(super) struct Watch {
     over: Arc<AtomicBool>,
     thread: JoinHandle<Seen>,
 }
 
-/// Every state that the file had, and what was none.
+/// Every state of the file, and contents that were not states.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     pub(super) states: Vec<Value>,
-    /// Contents that were no JSON.
+    /// Contents that were not JSON.
     pub(super) torn: Vec<String>,
 }
 
@@ -83,16 +83,16 @@ pub(super) struct Ours {
     pub(super) left: Vec<String>,
     /// Ends that were recorded.
     pub(super) records: Vec<Value>,
-    /// Calls by event, as each hook logged them.
+    /// The number of calls by event, as the hooks logged them.
     pub(super) calls: BTreeMap<String, usize>,
     /// The longest call in microseconds, by its own clock.
     pub(super) longest: u64,
-    /// Log lines that say more than that a hook is done.
+    /// Log lines other than the usual one that a hook is done.
     pub(super) complaints: Vec<String>,
 }
 
 impl Ours {
-    /// Returns what the states alone tell.
+    /// Derives everything that the states alone contain.
     pub(super) fn of(seen: Seen) -> Self {
         Self {
             rows: rows(&seen.states),
@@ -141,7 +141,7 @@ impl Ours {
     }
 }
 
-/// Tells whether a hook logs this when all is well.
+/// Returns whether a hook logs this text when everything is fine.
 fn is_usual(text: &str) -> bool {
     text == "the last active teammate has ended"
         || text.starts_with("Swept {")
@@ -149,7 +149,7 @@ fn is_usual(text: &str) -> bool {
         || text == "Unknown(\"team-lead\")"
 }
 
-/// Returns the rows of everybody who ever was in a roster.
+/// Returns the rows of all teammates that ever were in a roster.
 fn rows(states: &[Value]) -> BTreeMap<String, Shown> {
     let mut rows: BTreeMap<String, Shown> = BTreeMap::new();
     for state in states {

@@ -1,7 +1,7 @@
-//! Every look at our views against what is true.
+//! Compares every observation of teamster's views with the truth.
 //!
-//! A viewer polls, so what it is shown may be as old as the last hook: what changed before a hook began must be shown
-//! once that hook is over. `status`, `top` and `zombies scan` look for themselves and have no such excuse.
+//! A viewer polls, so what it sees may be as old as the last hook: a change before a hook began must be shown once
+//! that hook is over. `status`, `top` and `zombies scan` read the current state themselves and must not be late.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -13,35 +13,35 @@ use super::looks::Look;
 use super::truth::{Call, Calls, Letter, Process, RegisteredMember, Truth, letters};
 use crate::product::{list, text};
 
-/// The longest that a hook takes, with all that the recorder beside it takes on a busy machine.
+/// The time limit for a hook, including the recorder beside it on a busy machine.
 const HOOK: Duration = Duration::from_secs(2);
-/// The longest that somebody who is gone may be shown as if it were there.
+/// How long a process that is gone may still be shown as present.
 const GONE: Duration = Duration::from_secs(5);
-/// The recorder of a hook begins so much later than the hook.
+/// How much later than the hook its recorder begins.
 const RECORDER: Duration = Duration::from_millis(300);
-/// The longest that a client keeps a line before it is in the transcript.
+/// How long a client may delay a line before it is in the transcript.
 const TRANSCRIPT: Duration = Duration::from_millis(300);
 /// The lead's name in messages.
 const LEAD: &str = "team-lead";
-/// What is shown of a task's description.
+/// The length to which a task's description is cut.
 const LONGEST_TASK: usize = 100;
 
-/// What a session came to so far, and what was shown wrong.
+/// The state of a session so far, and what was shown wrong.
 #[derive(Debug, Default)]
 pub(super) struct Judge {
     pub(super) looks: usize,
     calls: Calls,
     truth: Truth,
-    /// Since when the truth is as it is, by what of it.
+    /// Since when each part of the truth is unchanged.
     since: BTreeMap<&'static str, Duration>,
     members: BTreeMap<String, (RegisteredMember, Duration)>,
     panes: BTreeMap<String, Process>,
     lead: Option<Process>,
-    /// When somebody was first seen to be gone; the lead has the empty name.
+    /// When each process was first seen to be gone; the lead has the empty name.
     gone: BTreeMap<String, Duration>,
     letters: BTreeMap<Letter, Duration>,
     history: usize,
-    /// From when on the session is over.
+    /// When the session ended.
     pub(super) over: Option<Duration>,
     /// What was shown wrong, when first and last, and how often.
     wrong: BTreeMap<String, (Duration, Duration, usize)>,
@@ -49,20 +49,20 @@ pub(super) struct Judge {
     begin: Duration,
 }
 
-/// Somebody was shown as not failed any more, and has not begun anew as far as the recorder has told by then. It is slower than the hook
-/// that showed it.
+/// An observation in which a teammate is no longer shown as failed, although by the recorder it has not begun again.
+/// The recorder is slower than the hook that changed the state.
 #[derive(Debug)]
 struct Doubt {
     name: String,
     what: String,
-    /// When the look was taken, and was over.
+    /// When the observation began and ended.
     at: Duration,
     until: Duration,
     /// When the teammate failed.
     failed: Duration,
 }
 
-/// Tells whether a hook of ours is installed for a call.
+/// Returns whether a hook of teamster is installed for a call.
 fn is_for_us(call: &Call) -> bool {
     match call.event.as_str() {
         "PreToolUse" | "PostToolUse" => {
@@ -76,7 +76,7 @@ fn is_for_us(call: &Call) -> bool {
 }
 
 impl Judge {
-    /// Returns what was shown wrong, in words.
+    /// Describes what was shown wrong.
     pub(super) fn differences(&self) -> Vec<String> {
         let mut all = self.wrong.clone();
         for doubt in &self.doubts {
@@ -94,12 +94,12 @@ impl Judge {
             .collect()
     }
 
-    /// Returns how many hooks were called, and how many processes were seen to go.
+    /// Returns how many hooks were called, and how many processes were seen to end.
     pub(super) fn counts(&self) -> (usize, usize) {
         (self.calls.all.len(), self.gone.len())
     }
 
-    /// Returns which teammates were killed and are not recorded as that once.
+    /// Returns the killed teammates that are not recorded as such exactly once.
     pub(super) fn unrecorded(&self, records: &str) -> Vec<String> {
         let records: Vec<Value> = records
             .lines()
@@ -116,7 +116,7 @@ impl Judge {
             .collect()
     }
 
-    /// Judges one look.
+    /// Judges one observation.
     pub(super) fn look(&mut self, session: &Path, look: &Look) {
         self.looks += 1;
         if self.begin.is_zero() {
@@ -147,7 +147,8 @@ impl Judge {
         self.doubts.extend(doubts);
     }
 
-    /// Drops the doubts about whoever had begun anew, as the recorder tells a moment later, and counts the others.
+    /// Drops the doubts about teammates that had begun again, as the recorder shows a moment later, and counts the
+    /// others.
     fn settle_doubts(&mut self, now: Duration) {
         for doubt in std::mem::take(&mut self.doubts) {
             let mut calls = self.calls.all.iter();
@@ -168,7 +169,7 @@ impl Judge {
         }
     }
 
-    /// Returns the doubt about whoever failed long enough ago and is not shown as that.
+    /// Returns the doubt about a teammate that failed long enough ago and is not shown as failed.
     fn doubt(&self, view: &str, name: &str, shown: &str, look: &Look) -> Option<Doubt> {
         let failed = self.failed_since(name)?;
         (look.at >= failed + HOOK).then(|| Doubt {
@@ -193,7 +194,7 @@ impl Judge {
         if let Some(registry) = &new.registry {
             for (name, member) in &registry.members {
                 let known = self.members.entry(name.clone());
-                // Where it lives is known a moment after its name is.
+                // Its location is known a moment after its name.
                 known.or_insert((member.clone(), look.until)).0 = member.clone();
             }
         }
@@ -218,7 +219,7 @@ impl Judge {
         self.truth = new.clone();
     }
 
-    /// Learns of messages that lay in an inbox for a moment only, from the lab's history of files.
+    /// Adds messages that were in an inbox only for a moment, from the lab's history of files.
     fn learn_history(&mut self, file: &Path, now: Duration) {
         let bytes = std::fs::read(file).unwrap_or_default();
         let new = bytes.get(self.history..).unwrap_or_default();
@@ -252,9 +253,9 @@ impl Judge {
         })
     }
 
-    /// Returns whether a message of another program has reached its receiver, and a hook could know of it. The client keeps it
-    /// until the turn that goes on is over, and tells no hook of it; when the turn that it began is over, it is in the transcript
-    /// a moment later.
+    /// Returns whether a message of another program has reached its receiver, so that a hook could know of it. The
+    /// client keeps it until the current turn is over, and calls no hook for it; when the turn that it began is over,
+    /// it is in the transcript a moment later.
     fn was_taken(&self, to: &str, since: Duration, now: Duration) -> bool {
         let its = |call: &&Call| match self.teammate(call) {
             Some(name) => name == to,
@@ -283,7 +284,7 @@ impl Judge {
         let is_its = |process: &Process| Some(process.pid) == call.client;
         let pane = self.panes.iter().find(|(_, process)| is_its(process));
         let known = pane.map(|(name, _)| name.as_str());
-        // A client that does not tell its process is known by its pane.
+        // A client that does not report its process is identified by its pane.
         let told = || {
             let mut members = self.members.iter();
             let member = members
@@ -307,7 +308,7 @@ impl Judge {
             })
     }
 
-    /// Returns since when a teammate has failed: its last turn ended so, and it has begun no other.
+    /// Returns since when a teammate has failed: its last turn failed, and it has begun no other.
     fn failed_since(&self, name: &str) -> Option<Duration> {
         let mut of_it = self
             .calls
@@ -490,7 +491,7 @@ impl Judge {
         }
     }
 
-    /// Judges what `status` shows, or `top`, which has the same in it.
+    /// Judges the output of `status`, or of `top`, which contains the same.
     fn judge_status(
         &self,
         status: &Value,
@@ -617,7 +618,7 @@ impl Judge {
     }
 }
 
-/// Tells whether a call shows that a teammate is at work, or has begun anew after a failure.
+/// Returns whether a call shows that a teammate works, or has begun again after a failure.
 fn begins(call: &Call) -> bool {
     ![
         "StopFailure",
@@ -635,7 +636,7 @@ fn count(wrong: &mut BTreeMap<String, (Duration, Duration, usize)>, what: String
     entry.2 += 1;
 }
 
-/// Checks that nobody is shown any more.
+/// Checks that no teammate is shown any more.
 fn judge_over(look: &Look, wrong: &mut Vec<String>) {
     let state = look.state.as_ref();
     if state.is_none_or(|state| state["enabled"] != false) {

@@ -1,4 +1,4 @@
-//! A look at everything that teamster shows, taken by a thread every 200 ms.
+//! Observes everything that teamster shows, on a thread that polls every 200 ms.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,22 +13,22 @@ use super::judge::Judge;
 use super::truth::{Truth, now};
 use crate::product::Finished;
 
-/// The time from one look to the next.
+/// The poll interval.
 const LOOK: Duration = Duration::from_millis(200);
-/// Every so many looks also look at the frame of `top`, which costs the most.
+/// How many polls there are for each frame of `top`, which is the most expensive.
 const TOP: usize = 5;
 
 /// What was shown at one moment, between two readings of the truth.
 #[derive(Debug)]
 pub(super) struct Look {
-    /// When the look began and was over.
+    /// When the observation began and ended.
     pub(super) at: Duration,
     pub(super) until: Duration,
     pub(super) before: Truth,
     pub(super) after: Truth,
     pub(super) state: Option<Value>,
     pub(super) is_torn: bool,
-    /// Whether a hook wrote the state while it was taken.
+    /// Whether a hook wrote the state meanwhile.
     pub(super) was_written: bool,
     pub(super) status: Value,
     pub(super) zombies: Value,
@@ -36,7 +36,7 @@ pub(super) struct Look {
 }
 
 impl Look {
-    /// Whether nothing changed while it was taken.
+    /// Returns whether nothing changed meanwhile.
     pub(super) fn is_still(&self) -> bool {
         self.before == self.after && !self.was_written
     }
@@ -103,7 +103,7 @@ impl Beside {
     }
 }
 
-/// The thread that looks.
+/// The thread that polls.
 pub(super) struct Looks {
     over: Arc<AtomicBool>,
     judge: Arc<Mutex<Judge>>,
@@ -139,7 +139,7 @@ impl Looks {
         }
     }
 
-    /// Says that from now on the session is over.
+    /// Records that the session is over from now on.
     pub(super) fn session_is_over(&self) {
         self.judge
             .lock()
@@ -147,7 +147,7 @@ impl Looks {
             .over = Some(now());
     }
 
-    /// Ends the thread and returns what it saw.
+    /// Ends the thread and returns its observations.
     pub(super) fn end(mut self) -> Judge {
         self.over.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
@@ -157,7 +157,7 @@ impl Looks {
     }
 }
 
-/// The project is made by the lab's script.
+/// Returns whether the lab's script has made the project.
 fn is_ready(session: &Path) -> bool {
     session.join("project/.git").is_dir() && session.join("home/.claude").is_dir()
 }

@@ -1,13 +1,13 @@
-//! What the scripted model says in each scene.
+//! The scripts of the model in each scene.
 
 use serde_json::{Value, json};
 
-/// The name of the hook that nobody calls: a file with it ends the lab's script.
+/// The name of a hook that is never called: a file of this name ends the lab's script.
 pub(super) const END: &str = "SceneOver";
-/// The words of the person, by which the lead is known.
+/// The person's prompt, by which the lead is recognised.
 const PROMPT: &str = "Build the parser with a small team";
 
-/// One answer of the model: the tools that it calls.
+/// One response of the model: its tool calls.
 type Step = Vec<Value>;
 
 /// Returns a call of a tool.
@@ -31,7 +31,7 @@ fn bash(command: &str) -> Step {
     )]
 }
 
-/// Returns a step that the model takes, once, when it is told something.
+/// Returns a step that the model takes, once, when it gets a text.
 fn wake(on: &str, blocks: &Step) -> Value {
     json!({"on": on, "blocks": blocks})
 }
@@ -71,7 +71,7 @@ fn say(words: &str) -> Step {
     vec![json!({"text": words})]
 }
 
-/// Returns the scenario of a scene. Clients before 2.1.178 make their teams themselves.
+/// Returns the scenario of a scene. Clients before 2.1.178 create their teams themselves.
 fn scenario(has_team_tool: bool, mut lead: Vec<Step>, others: &[(&str, &str, Vec<Step>)]) -> Value {
     if has_team_tool {
         let input = json!({"team_name": "lab", "description": "The parser"});
@@ -86,7 +86,7 @@ fn scenario(has_team_tool: bool, mut lead: Vec<Step>, others: &[(&str, &str, Vec
     json!({"about": "a scene", "prompt": PROMPT, "done": END, "expect": {}, "actors": actors, "default": "ok"})
 }
 
-/// Two teammates at work, one after the other of whom is killed, and between them the lead.
+/// Two teammates at work that are killed one after the other, and between them the lead.
 pub(super) fn deaths(has_team_tool: bool) -> Value {
     let (alpha, beta) = ("you own the alpha part", "you own the beta part");
     let lead = vec![
@@ -112,7 +112,7 @@ pub(super) fn deaths(has_team_tool: bool) -> Value {
     )
 }
 
-/// Two teammates that were given the same name, a message to nobody, and what other programs do.
+/// Two teammates with the same name, a message to an unknown receiver, and changes by other programs.
 pub(super) fn words(has_team_tool: bool) -> Value {
     let (one, two) = ("you own the first part", "you own the second part");
     let lead = vec![
@@ -140,7 +140,8 @@ pub(super) fn words(has_team_tool: bool) -> Value {
     )
 }
 
-/// A teammate whose model fails in the middle of a task, that is woken again, and whose process is killed where it has one.
+/// A teammate whose model fails in the middle of a task, that is woken again, and whose process, if it has one, is
+/// killed.
 pub(super) fn failure(has_team_tool: bool) -> Value {
     let alpha = "you own the alpha part";
     let lead = vec![
@@ -153,7 +154,7 @@ pub(super) fn failure(has_team_tool: bool) -> Value {
         until("asked"),
         say("All is done."),
     ];
-    // Clients try again, each version as often as it likes, so the model fails until somebody wakes the teammate.
+    // Clients retry, with a different limit in each version, so the model fails until the teammate is woken.
     let fails = vec![json!({"error": 400, "message": "the scripted model fails"})];
     let mut first = vec![take("1", "alpha"), until("fail")];
     first.extend(std::iter::repeat_n(fails, 20));

@@ -1,4 +1,4 @@
-//! What is true at one moment, by `/proc` and by the files of the client.
+//! The truth at one moment, by `/proc` and by the files of the client.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::product::{list, text};
 
-/// A process, known by more than a number that another one may get.
+/// A process, identified by more than a pid that may be reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Process {
     pub(super) pid: u32,
@@ -19,7 +19,7 @@ impl Process {
     fn of(pid: u32) -> Option<Self> {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         let rest: Vec<&str> = stat.rsplit_once(") ")?.1.split(' ').collect();
-        // One that waits for its parent runs no more.
+        // A zombie does not run any more.
         let runs = !matches!(rest.first(), Some(&("Z" | "X")));
         let began = rest.get(19)?.parse().ok()?;
         runs.then_some(Self { pid, start: began })
@@ -35,7 +35,7 @@ impl Process {
 pub(super) struct RegisteredMember {
     pub(super) prompt: String,
     pub(super) is_pane: bool,
-    /// The pane of tmux, as the client calls it.
+    /// The pane of tmux, in the client's notation.
     pub(super) pane: String,
 }
 
@@ -61,13 +61,13 @@ pub(super) struct Task {
 /// The client's side at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Truth {
-    /// `None` where there is none, or half a file.
+    /// `None` if it does not exist or is incomplete.
     pub(super) registry: Option<Registry>,
     pub(super) tasks: BTreeMap<String, Task>,
-    /// The process of the lead and of each teammate in a pane that runs now.
+    /// The running processes of the lead and of each teammate in a pane.
     pub(super) lead: Option<Process>,
     pub(super) panes: BTreeMap<String, Process>,
-    /// What lies in the inboxes.
+    /// The messages in the inboxes.
     pub(super) letters: BTreeSet<Letter>,
 }
 
@@ -116,7 +116,7 @@ impl Truth {
         truth
     }
 
-    /// Returns the counts that the progress should have.
+    /// Returns the expected counts of the progress.
     pub(super) fn progress(&self) -> Value {
         let with = |status: &str| {
             self.tasks
@@ -161,7 +161,7 @@ fn registry(config: &Value) -> Registry {
     }
 }
 
-/// Returns what people said in an inbox; protocol messages are judged by the other sessions.
+/// Returns the messages of people in an inbox; protocol messages are judged by the other sessions.
 pub(super) fn letters(owner: &str, inbox: &Value) -> Vec<Letter> {
     let is_said = |letter: &&Value| !text(&letter["text"]).trim_start().starts_with('{');
     let said = list(inbox).filter(is_said);
@@ -195,7 +195,7 @@ fn tasks(folder: &Path) -> BTreeMap<String, Task> {
         .collect()
 }
 
-/// Returns the processes of the client that have this home, each with its words.
+/// Returns the processes of the client with this home, each with its arguments.
 fn clients(home: &str) -> Vec<(Process, Vec<String>)> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());

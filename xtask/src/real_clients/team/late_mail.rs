@@ -1,4 +1,5 @@
-//! A client that takes nothing while it works: what came meanwhile is the next prompt of its session, within the same task.
+//! A client that takes no messages while it works: messages that arrive meanwhile are the next prompt of its session,
+//! within the same task.
 
 use anyhow::Result;
 
@@ -53,7 +54,7 @@ pub(super) fn play() -> Result<Report> {
     Ok(report)
 }
 
-/// Writes to the worker while it runs its command, and waits for the end of its task.
+/// Sends a message to the worker while it runs its command, and waits for the end of its task.
 fn write_in_the_middle(team: &LabTeam) -> Result<()> {
     team.until_running("sleep 6")?;
     team.ask("message send --to", &[WORKER, WORDS])?;

@@ -1,5 +1,5 @@
-//! A whole run: Claude Code leads; Claude Code, Codex and Gemini CLI work; Codex reviews. Beside it a second team works in
-//! another project of the same user.
+//! A whole run: Claude Code leads; Claude Code, Codex and Gemini CLI work; Codex reviews. A second team works at the
+//! same time in another project of the same user.
 //!
 //! ```text
 //! plan ─▶ 1 greeting (claude) ──┐
@@ -7,8 +7,9 @@
 //!         4 twice (claude): the first attempt fails
 //! ```
 //!
-//! While 1, 2 and 3 run a command, the person writes to them. 2 asks a question before, which the leader answers. Every fact
-//! that an agent must know is a word that nobody else says, so that one can see in the requests who knew it, and when.
+//! While 1, 2 and 3 run a command, the person sends them messages. Before that, 2 asks a question, which the leader
+//! answers. Every fact that an agent must know is a unique word, so that the requests show which agent knew it, and
+//! when.
 
 mod judge;
 
@@ -26,32 +27,32 @@ use crate::product::wait_for;
 
 const TEAM: &str = "alpha";
 const OTHER_TEAM: &str = "beta";
-/// What only the first team says, and what only the second does.
+/// Words that only the first or only the second team uses.
 const MARK: &str = "marker-alpha-71";
 const OTHER_MARK: &str = "marker-beta-72";
-/// The longest that something is waited for.
+/// The timeout of every wait.
 const WAIT: Duration = Duration::from_secs(300);
 
-/// What the person wants.
+/// The person's task for the run.
 const REQUEST: &str = "write a greeting and a separator, and join both, marker-alpha-71";
 const CAST: &str = "1:claude:executor,1:codex:executor,1:gemini:tester,1:codex:reviewer";
 const CHECK: &str = "test -s joined.txt && test -s twice.txt";
-/// Words of the plan.
+/// Texts of the plan.
 const ANALYSIS: &str = "The project has no greeting yet, dunlin-20.";
 const DESCRIPTION: &str = "Put it into one line, knot-21, marker-alpha-71.";
 const ACCEPT: &str = "The file ends with a line end, curlew-22.";
-/// What tasks hand over and report.
+/// Handovers and reports of tasks.
 const GREETING: &str = "The greeting is in greeting.txt, heron-31, marker-alpha-71.";
 const SEPARATOR: &str = "The separator is in separator.txt, plover-33, marker-alpha-71.";
 const FAILURE: &str = "The first way does not work, stork-34.";
 /// A question, and the leader's answer.
 const QUESTION: &str = "Which separator shall it be, otter-32?";
 const ANSWER: &str = "Take a semicolon, gannet-35.";
-/// What the reviewer finds.
+/// The reviewer's finding.
 const CLAIM: &str = "The joined file says nothing about petrel-36.";
-/// What the leader makes of that.
+/// The leader's decision about it.
 const TRIAGE: &str = "Add one line at the end, marker-alpha-71.";
-/// What the person writes to the workers in the middle of their tasks.
+/// The person's messages to the workers in the middle of their tasks.
 const MESSAGES: [(&str, &str, &str); 3] = [
     ("1", "worker-1", "heed ibis-41, marker-alpha-71"),
     ("2", "worker-2", "heed ibis-42, marker-alpha-71"),
@@ -103,7 +104,7 @@ pub(super) fn play() -> Result<Report> {
     Ok(report)
 }
 
-/// Returns the second run, whose plan is a file: two tasks, the second waits for the first.
+/// Returns the second run, whose plan is a file: two tasks, of which the second waits for the first.
 fn other_run(team: &LabTeam) -> Result<RunCmd> {
     let plan = team.folder.with_extension("toml");
     let tasks = format!(
@@ -126,12 +127,12 @@ fn start(team: &LabTeam, run: RunCmd) -> Result<Child> {
     child.context("the run cannot be started")
 }
 
-/// Writes to each worker while it runs the command of its task.
+/// Sends a message to each worker while it runs the command of its task.
 fn tell(team: &LabTeam) -> Result<()> {
     let worktrees = team.folder.join(".omc/worktrees").join(TEAM);
     let mut left = MESSAGES.to_vec();
     wait_for("the commands of the workers", WAIT, || {
-        // The journal has not every command of an agent: one that follows another closely is left out.
+        // The journal does not contain every command of an agent: one that follows another closely is omitted.
         let is_begun = |(task, worker, _): &mut (&str, &str, &str)| {
             worktrees
                 .join(*worker)
@@ -145,12 +146,12 @@ fn tell(team: &LabTeam) -> Result<()> {
     })
 }
 
-/// Returns a command that takes long enough for a message to come meanwhile, and shows in its folder that it runs.
+/// Returns a command that takes long enough for a message to arrive meanwhile, and marks in its folder that it runs.
 fn at_work(task: u32, work: &str) -> String {
     format!("touch begun-{task}; sleep 5; rm begun-{task}; {work}")
 }
 
-/// What the models do.
+/// Returns the next step of each model.
 fn script(request: &ModelRequest) -> Step {
     let (turn, prompt) = (request.results.len(), &request.prompt);
     match request.role {
@@ -183,7 +184,7 @@ fn work(task: &str, turn: usize, prompt: &str) -> Step {
         }
         ("4", 0) => Step::Shell("echo twice > twice.txt".to_owned()),
         ("4", _) => done("It works now.", ""),
-        // What the review asked for.
+        // The fix that the review asked for.
         (_, 0) => Step::Shell("echo petrel-36 >> joined.txt".to_owned()),
         _ => done("It is mended.", ""),
     }
@@ -206,7 +207,7 @@ fn plan(prompt: &str) -> Step {
         task("joined", "worker-3", "joined.txt", &["greeting", "separator"]),
         task("twice", "worker-1", "twice.txt", &[]),
     ]});
-    // What the schema in the prompt does not know would be refused.
+    // A field that is not in the prompt's schema would be refused.
     if prompt.contains("\"accept\"") {
         plan["tasks"][2]["accept"] = json!([ACCEPT]);
     }

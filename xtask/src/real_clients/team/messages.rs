@@ -1,7 +1,7 @@
-//! What reaches real clients while they work, seen from the requests that their model servers got.
+//! Messages to real clients while they work, judged by the requests to their model servers.
 //!
-//! A worker with one long command gets a message. The next request of the same task must have it, with its sender, and no
-//! request of another task; the receipt must be older than the end of the task.
+//! A worker with one long command gets a message. The next request of the same task must contain it, with its sender,
+//! and no request of another task; the receipt must be older than the end of the task.
 
 use std::path::Path;
 
@@ -13,18 +13,18 @@ use super::super::{RealRun, Report};
 use super::{CLAUDE, LabTeam, WAIT, claim};
 use crate::product::{check, files, list, text, wait_for};
 
-/// The longest that a client may take for everything, in seconds.
+/// The time limit for everything that a client does, in seconds.
 const LONG: &str = "180";
 const TEAM: &str = "talk";
 const WORKER: &str = "ann";
-/// The command in whose middle the message comes.
+/// The command during which the message arrives.
 const TOOL: &str = "sleep 6";
-/// What the message says, which nobody else says.
+/// The text of the message, which is unique.
 const WORDS: &str = "use the word zebra-7";
-/// The scene of a client is named after it.
+/// The prefix of a scene's name, which ends with the name of its client.
 pub(super) const SCENE: &str = "message-";
 
-/// Returns one run for each client that can be told something while it works.
+/// Returns one run for each client that takes messages while it works.
 pub(super) fn runs() -> impl Iterator<Item = RealRun> {
     let clients: [(&str, &[&str]); 2] = [("codex", &["codex"]), ("claude", &[CLAUDE])];
     clients.into_iter().map(|(client, clients)| RealRun {
@@ -84,7 +84,7 @@ pub(super) fn play(client: &str) -> Result<Report> {
     Ok(report)
 }
 
-/// Returns every request that the model's server got, in order, with its texts as they were written.
+/// Returns all requests to the model server, in order, with their texts unescaped.
 fn requests() -> Result<Vec<String>> {
     let out = std::env::var("LAB_OUT").context("LAB_OUT is not set")?;
     let out = Path::new(&out);

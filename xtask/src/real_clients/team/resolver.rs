@@ -1,7 +1,7 @@
-//! Codex in its own sandbox resolves a conflict: git cannot write to the repository there, and the patch file is the way.
+//! Codex in its own sandbox resolves a conflict: git cannot write to the repository there, so it uses the patch file.
 //!
-//! Two workers change the same line at the same time. Whoever is merged later has to bring both together: it tries
-//! `git cherry-pick` first, which its sandbox does not let through, and then what its prompt proposes.
+//! Two workers change the same line at the same time. The one that is merged later has to combine both changes: it
+//! tries `git cherry-pick` first, which its sandbox blocks, and then what its prompt proposes.
 
 use anyhow::{Context, Result};
 use teamster_testkit::RunCmd;
@@ -98,7 +98,7 @@ fn script(request: &ModelRequest) -> Step {
     }
 }
 
-/// Returns what stands between these words and the next backtick.
+/// Returns the text between these words and the next backtick.
 fn quoted_after<'a>(text: &'a str, words: &str) -> Option<&'a str> {
     text.split_once(words)?.1.split('`').next()
 }

@@ -1,5 +1,5 @@
-//! Each client calls every tool of a worker: what it sends arrives in its own name, what it asks is answered, and it is asked
-//! for no permission on the way.
+//! Each client calls every tool of a worker: its messages arrive in its own name, its question is answered, and no
+//! permission is requested on the way.
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ use crate::product::text;
 
 const TEAM: &str = "tools";
 const WORKER: &str = "ann";
-/// Words that nobody else says.
+/// Unique texts.
 const SENT: &str = "ready for you, tern-51";
 const FORGED: &str = "forged words, tern-52";
 const MAIL: &str = "mail for you, tern-53";
@@ -21,7 +21,7 @@ const FINDING: &str = "It is too slow, tern-56.";
 const PROPOSAL: &str = "Make it fast, tern-57";
 const PROGRESS: &str = "half of it, tern-58";
 
-/// The tools that a worker has, and no others.
+/// All tools of a worker.
 const TOOLS: [&str; 8] = [
     "add_finding",
     "ask",
@@ -33,10 +33,10 @@ const TOOLS: [&str; 8] = [
     "team_status",
 ];
 
-/// What some clients list for the server itself.
+/// Entries that some clients list for the server itself.
 const SERVER: [&str; 2] = ["mcp__teamster", "teamster"];
 
-/// The calls of the scripted model, one after the other.
+/// Returns the calls of the scripted model, one for each turn.
 fn call(turn: usize) -> Option<Step> {
     let calls = [
         ("message_send", json!({ "to": "lead", "text": SENT })),
@@ -82,7 +82,7 @@ pub(super) fn play(client: &str) -> Result<Report> {
     Ok(report)
 }
 
-/// Answers the question once it is asked, and writes to the worker before that; then waits for the end of the task.
+/// Waits for the question, sends a message to the worker, answers, and waits for the end of the task.
 fn answer_and_wait(team: &LabTeam) -> Result<Value> {
     let asked = team.until_event(&["question.asked"], |event| event["data"]["kind"] == "ask")?;
     team.ask("message send --to", &[WORKER, MAIL])?;
@@ -109,7 +109,7 @@ fn judge(
     let arrived = sent.iter().filter(|event| is_hers(event, SENT)).count();
     claim!(report, arrived == 1 => of("message_send arrives in the worker's own name"), "{arrived} from {WORKER}");
     let is_forged = sent.iter().any(|event| event.to_string().contains(FORGED));
-    // Gemini CLI looks at the schema itself.
+    // Gemini CLI validates the schema itself.
     let is_refused = result(1).contains("from") || result(1).contains("additional properties");
     claim!(report, !is_forged && is_refused => of("a forged sender is refused in words"), "{}", shown(result(1)));
     let answered = team.events("question.answered")?;
@@ -148,7 +148,7 @@ fn judge(
     Ok(())
 }
 
-/// Returns the tools of our server that a client offers to its model, sorted, by the names that we gave them.
+/// Returns the tools of teamster's server that a client offers to its model, sorted, by their original names.
 fn offered_tools(request: &ModelRequest) -> Vec<String> {
     let mut offered = request.tool_names();
     offered.retain(|name| name.contains("teamster"));

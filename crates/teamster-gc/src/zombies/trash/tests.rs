@@ -17,7 +17,7 @@ use crate::zombies::verdict::judge;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// A Claude folder with the team `old`, gone when dropped.
+/// A Claude folder with the team `old`, removed on drop.
 struct Claude(PathBuf);
 
 impl Claude {
@@ -71,7 +71,7 @@ fn options<'a>(layout: &'a Layout, machine: &'a Machine) -> ScanOptions<'a> {
     }
 }
 
-/// Judges `old`, lets something happen, and moves it.
+/// Judges `old`, runs `meanwhile`, and moves the team.
 fn move_after(claude: &Claude, meanwhile: impl FnOnce(&Path)) -> MoveOutcome {
     let (layout, machine) = (claude.layout(), Machine::read());
     let options = options(&layout, &machine);

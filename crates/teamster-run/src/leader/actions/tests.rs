@@ -196,7 +196,7 @@ fn one_wrong_action_refuses_all_and_is_named_by_its_number() {
         ),
         (
             json!({"action": "create_task", "subject": "x", "capabilities": ["juggling"]}),
-            "nobody in the team can do any of juggling",
+            "no member of the team can do any of juggling",
         ),
         (
             json!({"action": "create_task", "id": "2", "subject": "x"}),
@@ -368,7 +368,7 @@ fn task_for_anybody_is_not_left_to_who_is_kept_for_the_review() {
     let action = json!({ "action": "create_task", "subject": "Write", "capabilities": ["poetry"] });
     let faults = team.read(&json!([action])).unwrap_err().join("; ");
     assert!(
-        faults.contains("nobody in the team can do any of poetry"),
+        faults.contains("no member of the team can do any of poetry"),
         "{faults}"
     );
     let action = json!({ "action": "create_task", "subject": "Write", "capabilities": ["poetry"], "owner": "ben" });

@@ -13,7 +13,7 @@ use crate::leader::RepositoryOverview;
 
 static PROMPTS: LazyLock<Prompts> = LazyLock::new(|| Prompts::new(Vec::new()).unwrap());
 
-/// Reads an answer of a leader of this team, who may ask or not.
+/// Reads an answer of a leader of this team, which may or may not ask questions.
 fn read_for(said: &str, members: &[Member], may_ask: bool) -> Result<LeaderPlan, Vec<Fault>> {
     read_of_flow(said, members, may_ask, false)
 }
@@ -179,7 +179,7 @@ fn what_is_wrong_is_said_in_words_that_an_agent_understands() {
     {"id": "a", "subject": "A", "owner": "worker-9"},
     {"id": "b", "subject": "B", "capabilities": ["cooking"]}]}
     => line 2: task "a" has the owner worker-9, who is not in the team; there are worker-1, worker-2
-    line 3: task "b" needs cooking, and nobody in the team can do any of it
+    line 3: task "b" needs cooking, and no member of the team can do any of it
 
     [{"id": "a", "subject": "A"}]
     => line 1: the plan has the unknown key `id`; known are analysis, questions, assumptions, risks, tasks, verify, must_pass
@@ -265,7 +265,7 @@ fn tester_waits_for_those_whose_work_it_tests() {
     let faults = read(&alone.replace("tester", "cook"), &members).unwrap_err();
     assert!(
         faults[0].message.contains(
-            "is for the role cook, which nobody in the team has; there are Tester, executor"
+            "is for the role cook, which no member of the team has; there are Tester, executor"
         ),
         "{faults:?}"
     );

@@ -1,4 +1,4 @@
-//! Runs to tell about.
+//! Example runs for the tests of the report.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::report::{ReportInput, input_from};
 pub(super) const BASE: &str = "b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0";
 pub(super) const WORK: &str = "c1c1c1c1c1c1c1c1c1c1c1c1c1c1c1c1c1c1c1c1";
 
-/// A run that a real store keeps the journal of.
+/// A run whose journal is kept in a real store.
 pub(super) struct Story {
     store: MemStore,
     clock: Arc<ManualClock>,
@@ -55,7 +55,7 @@ impl Story {
         self.clock.advance(seconds * 1_000);
     }
 
-    /// The host writes an event, `seconds` after what was before.
+    /// Writes an event of the host, `seconds` after the one before.
     pub(super) fn tell(&self, seconds: i64, kind: &'static str, task: Option<&str>, data: Value) {
         self.wait(seconds);
         let Value::Object(data) = data else {
@@ -90,7 +90,7 @@ impl Story {
         task.id().clone()
     }
 
-    /// A worker does a task and reports.
+    /// Lets a worker complete a task with a result.
     pub(super) fn reports(&self, worker: &str, task: &str, result: Value) {
         let request = ClaimRequest {
             worker: worker.parse().unwrap(),
@@ -103,7 +103,7 @@ impl Story {
         drop(done.unwrap());
     }
 
-    /// Somebody writes an event.
+    /// Writes an event of any actor.
     pub(super) fn says(&self, who: &str, kind: &str, task: Option<&str>, data: Value) -> u64 {
         self.wait(1);
         let Value::Object(data) = data else {
@@ -116,7 +116,7 @@ impl Story {
         self.store.record(&self.team, event).unwrap()
     }
 
-    /// A worker has a task for so long; `Ok` is the commit it comes to.
+    /// Lets a worker hold a task for this long; `Ok` is the resulting commit.
     pub(super) fn work(
         &self,
         worker: &str,
@@ -179,7 +179,7 @@ pub(super) fn check(on: &str, command: &str, round: u64, more: &Value) -> Value 
     data
 }
 
-/// A run in which everything happens that can.
+/// A run in which everything happens that can happen.
 pub(super) fn rich() -> Story {
     let story = Story::new(&["worker-1", "worker-2"]);
     story.tell(
@@ -281,7 +281,7 @@ pub(super) fn rich() -> Story {
     story
 }
 
-/// The same, decided and over.
+/// The same run, decided and over.
 pub(super) fn rich_and_over() -> Story {
     let story = rich();
     let given = json!({"gate": "0a1b", "commit": WORK, "by": "user", "rollback": false, "text": "Good enough."});
@@ -293,7 +293,7 @@ pub(super) fn rich_and_over() -> Story {
     story
 }
 
-/// A team that asks, answers, finds, reviews and chooses.
+/// A team that asks, answers, finds, reviews and chooses results.
 pub(super) fn talkative() -> Story {
     let story = Story::new(&["ann", "ben"]);
     let members = json!([{"name": "ann", "provider": "claude"}, {"name": "ben", "provider": "codex", "role": "reviewer"}]);

@@ -1,4 +1,4 @@
-//! Finds the checks that `package.json` shows.
+//! Finds the checks of a Node.js project by its `package.json`.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use super::Search;
 
 const FILE: &str = "package.json";
 
-/// Lock files, and whose they are. The first that is there decides.
+/// The lock files and their package managers. The first one that exists decides.
 const LOCKS: [(&str, PackageManager); 6] = [
     ("pnpm-lock.yaml", PackageManager::Pnpm),
     ("yarn.lock", PackageManager::Yarn),
@@ -16,7 +16,7 @@ const LOCKS: [(&str, PackageManager); 6] = [
     ("npm-shrinkwrap.json", PackageManager::Npm),
 ];
 
-/// Who installs the project's packages, and so runs its scripts.
+/// The package manager that installs the project's packages, and so runs its scripts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PackageManager {
     Npm,
@@ -35,7 +35,7 @@ impl PackageManager {
         }
     }
 
-    /// The command that runs a program of an installed package, and never fetches one.
+    /// Returns the command that runs the compiler of an installed package, and never downloads one.
     fn typescript(self) -> &'static str {
         match self {
             Self::Npm => "npm exec --no -- tsc --noEmit",
@@ -62,7 +62,7 @@ pub(super) fn search(search: &mut Search<'_>) {
     };
     for name in ["test", "lint", "typecheck"] {
         match script(name) {
-            // What `npm init` writes fails always, and says nothing about the project.
+            // The script that `npm init` writes always fails, and says nothing about the project.
             Some(text) if name == "test" && text.contains("no test specified") => {}
             Some(_) => search.add(
                 manager.program(),
@@ -75,7 +75,7 @@ pub(super) fn search(search: &mut Search<'_>) {
     }
 }
 
-/// The compiler itself, where no script calls it.
+/// Adds the compiler itself, where no script calls it.
 fn typescript(search: &mut Search<'_>, package: &Value, manager: PackageManager) {
     const SETTINGS: &str = "tsconfig.json";
     if !search.has(SETTINGS) {
@@ -114,7 +114,7 @@ fn manager(search: &mut Search<'_>, package: &Value) -> PackageManager {
         .find(|manager| manager.program() == program)
     });
     match (locks.first(), named) {
-        // Lock files of several are there: the project's own word decides.
+        // With several lock files, the `packageManager` of the project decides.
         (Some(_), Some(named)) if locks.contains(&named) => named,
         (Some(first), _) => *first,
         (None, Some(named)) => named,

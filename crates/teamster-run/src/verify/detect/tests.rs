@@ -1,4 +1,4 @@
-//! Projects as people have them, and as nobody should.
+//! Projects as people have them, and as they should not be.
 
 #![allow(
     clippy::disallowed_methods,
@@ -10,7 +10,7 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use super::*;
 use teamster_testkit::scratch::Scratch;
 
-/// A project, and programs that are on PATH.
+/// A project, and the programs on its `PATH`.
 struct Project {
     scratch: Scratch,
 }

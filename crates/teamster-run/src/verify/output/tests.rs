@@ -9,7 +9,7 @@ use super::*;
 use teamster_testkit::scratch::Scratch;
 use teamster_types::redact::MASK;
 
-/// What was shown of these lines, what is remembered and what is in the file.
+/// Returns the shown lines, the remembered lines and the content of the log.
 fn printed(lines: &[&[u8]]) -> (Vec<String>, String, String) {
     let scratch = Scratch::new("output");
     let project = Dir::open_root(&scratch.project()).unwrap().unwrap();
@@ -110,7 +110,7 @@ fn only_so_many_lines_are_remembered_and_only_so_much_of_each() {
 
 #[test]
 fn a_line_without_end_is_cut_and_no_half_of_a_secret_is_left() {
-    // The secret begins before the cut and ends behind it.
+    // The secret begins before the cut and ends after it.
     let token = format!("ghp_{}", "a1B2".repeat(9));
     for before in [LINE - 10, LINE + LOOK_AHEAD - 10] {
         let line = format!(

@@ -1,7 +1,7 @@
-//! The projection of a team's journal that views are made from: everything that it tells, up to one position.
+//! The projection of a team's journal, up to one position, from which views are built.
 //!
-//! A projection goes from one event to the next and never back. To see an earlier moment, an earlier projection is copied and
-//! moved on; so a projection is cheap to copy.
+//! A projection only moves forward. To show an earlier moment, an earlier projection is cloned and advanced, so a
+//! projection is cheap to clone.
 
 mod money;
 mod runs;
@@ -21,14 +21,14 @@ use super::rows::MessageView;
 use super::team::{StageSpan, Tick};
 use money::CostCurve;
 
-/// Messages that are kept in mind; the journal has the others.
+/// The maximum number of messages that are kept; the others are in the journal.
 pub const MOST_MESSAGES: usize = 50;
-/// Events are taken from the journal in pages of this size, so that its length does not matter.
+/// Events are read from the journal in pages of this size, so that memory use does not depend on its length.
 pub const PAGE: usize = 1_000;
-/// Positions that a timeline gets.
+/// The number of ticks of a timeline.
 const MOST_TICKS: usize = 512;
 
-/// What the journal tells, up to one position.
+/// The projection of a journal up to one position.
 #[derive(Clone, Debug, Default)]
 pub struct TeamProjection {
     team: String,
@@ -43,7 +43,7 @@ pub struct TeamProjection {
     ticks: Ticks,
 }
 
-/// When a task was worked on.
+/// When a task was started and ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Times {
     pub(super) started: Option<Time>,
@@ -60,14 +60,14 @@ impl TeamProjection {
         }
     }
 
-    /// Returns the projection of a team up to and with the position `seq`.
+    /// Returns the projection of a team up to and including the position `seq`.
     pub fn at(read: &dyn Read, team: &TeamName, seq: u64) -> Result<Self> {
         let mut projection = Self::of(team.as_str());
         projection.advance_to(read, team, seq)?;
         Ok(projection)
     }
 
-    /// Moves the projection on, up to and with the position `seq`.
+    /// Advances the projection up to and including the position `seq`.
     pub fn advance_to(&mut self, read: &dyn Read, team: &TeamName, seq: u64) -> Result<()> {
         while self.seq < seq {
             let wanted = usize::try_from(seq - self.seq).unwrap_or(PAGE).min(PAGE);
@@ -84,32 +84,32 @@ impl TeamProjection {
         Ok(())
     }
 
-    /// The position up to which it is told.
+    /// Returns the position of the last applied event.
     pub fn seq(&self) -> u64 {
         self.seq
     }
 
-    /// One task, as the journal tells it.
+    /// Returns one task, according to the journal.
     pub fn task(&self, id: &TaskId) -> Option<&Task> {
         self.tasks.get(id)
     }
 
-    /// Every task, as the journal tells it.
+    /// Returns every task, according to the journal.
     pub fn tasks(&self) -> impl Iterator<Item = &Task> {
         self.tasks.iter()
     }
 
-    /// Whether its run is over.
+    /// Returns whether its run has finished.
     pub fn is_finished(&self) -> bool {
         self.state.run.history.finished.is_some()
     }
 
-    /// The time of the last event.
+    /// Returns the time of the last event.
     pub fn last(&self) -> Option<Time> {
         self.state.last
     }
 
-    /// Takes one event further. An event that was told before changes nothing.
+    /// Applies one event. An event that was applied before has no effect.
     pub fn apply(&mut self, event: &Event) {
         if event.seq <= self.seq {
             return;
@@ -189,7 +189,7 @@ fn message(event: &Event, sent: &MessageSent) -> MessageView {
     }
 }
 
-/// Evenly spread positions, at most twice [`MOST_TICKS`] of them in mind: when there are more, every other one goes.
+/// Evenly spread positions: at most twice [`MOST_TICKS`] are kept; beyond that, every other one is dropped.
 #[derive(Clone, Debug, Default)]
 struct Ticks {
     kept: Vec<Tick>,
@@ -224,7 +224,7 @@ impl Ticks {
     }
 }
 
-/// When stages began and ended.
+/// Returns the stages with their start and end times.
 fn stage_spans(history: &RunHistory) -> Vec<StageSpan> {
     history
         .stage_spans()

@@ -1,4 +1,4 @@
-//! What was spent, as the page shows it.
+//! The costs of a team, as the page shows them.
 
 use teamster_journal::cost::{Costs, Money, Reported};
 use teamster_journal::payload::Limit;
@@ -7,17 +7,17 @@ use teamster_types::TaskId;
 
 use crate::model::cost::{BudgetView, CostPoint, CostView, Exhausted, Spent, TaskCost, WorkerCost};
 
-/// Points of the cost over time.
+/// The maximum number of points of the cost curve.
 const MOST_POINTS: usize = 200;
 
-/// The cost over time, in few points.
+/// The cumulative cost over time, thinned out to a few points.
 #[derive(Clone, Debug, Default)]
 pub(super) struct CostCurve {
     points: Vec<CostPoint>,
 }
 
 impl CostCurve {
-    /// Adds what had been spent at an event that told something.
+    /// Adds the cumulative cost at an event that reported usage.
     pub(super) fn add(&mut self, event: &Event, costs: &Costs) {
         let total = spent(&costs.reported);
         self.points.push(CostPoint {
@@ -26,7 +26,7 @@ impl CostCurve {
             tokens: total.tokens,
             cost_usd: total.cost_usd,
         });
-        // Sums only grow, so every other point can go and the curve stays true.
+        // Sums only grow, so dropping every other point keeps the curve correct.
         if self.points.len() > MOST_POINTS {
             let newest = self.points.len() - 1;
             let mut place = 0;
@@ -38,7 +38,7 @@ impl CostCurve {
         }
     }
 
-    /// Returns all that was spent.
+    /// Returns all costs.
     pub(super) fn cost(&self, state: &TeamState) -> CostView {
         let costs = &state.run.spent;
         let history = &state.run.history;
@@ -81,13 +81,13 @@ impl CostCurve {
     }
 }
 
-/// Returns what was spent on one task.
+/// Returns the costs of one task.
 pub(super) fn of_task(costs: &Costs, id: &TaskId) -> Spent {
     let reported = costs.reported_by_task.get(&Some(id.clone()));
     reported.map(spent).unwrap_or_default()
 }
 
-/// Returns what one worker spent.
+/// Returns the costs of one worker.
 pub(super) fn of_worker(costs: &Costs, name: &str) -> Spent {
     let reported = costs.reported_by_worker.get(name);
     reported.map(spent).unwrap_or_default()

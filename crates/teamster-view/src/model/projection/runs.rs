@@ -1,4 +1,4 @@
-//! The run of a team as the page shows it, made from what its journal tells. A key that a journal leaves out is shown with
+//! The run of a team as the page shows it, built from its journal. A key that is missing from the journal is shown with
 //! its default.
 
 use teamster_journal::payload::CheckVerdict;
@@ -14,7 +14,7 @@ use crate::model::run::{
     RunMember, RunView, StageView, Verification, VerificationState, VerifyCommand,
 };
 
-/// Verifications and merges that are shown, the newest.
+/// The maximum number of verifications and merges that are shown; the newest are kept.
 const MOST: usize = 1_000;
 
 /// Returns the run; `None` while there is none.
@@ -33,7 +33,7 @@ pub(super) fn run(state: &RunState) -> Option<RunView> {
     })
 }
 
-/// Returns whether the journal tells of a run at all. One that begins in the middle does without the beginning.
+/// Returns whether the journal contains a run at all. A truncated journal may lack its beginning.
 pub(super) fn is_told(history: &RunHistory) -> bool {
     history.spec.is_some()
         || history.plan.is_some()
@@ -42,7 +42,7 @@ pub(super) fn is_told(history: &RunHistory) -> bool {
         || !history.stages.is_empty()
 }
 
-/// Returns what was asked for, of a run that has not done anything.
+/// Returns the view of a run that has not done anything yet, from its specification.
 fn asked_for(spec: &RunSpec) -> RunView {
     RunView {
         task: spec.task.clone(),
@@ -189,7 +189,7 @@ fn merge(record: &MergeRecord) -> MergeView {
     }
 }
 
-/// Returns the gate that was opened last.
+/// Returns the last opened gate.
 pub(super) fn approval(state: &RunState) -> Option<Approval> {
     let record = state.history.gate.as_ref()?;
     let opened = &record.opened;

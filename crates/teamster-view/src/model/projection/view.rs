@@ -1,4 +1,4 @@
-//! A moment, shown from the journal alone.
+//! A moment of a team, shown from the journal alone.
 
 use std::collections::{HashMap, HashSet};
 
@@ -21,7 +21,7 @@ use crate::questions;
 use crate::status::TeamProblem;
 
 impl TeamProjection {
-    /// The team as it was right after the last event that was told.
+    /// Returns the view of the team right after the last applied event.
     pub fn view(&self) -> TeamView {
         let now = self.state.last.unwrap_or(Time::from_millis(0));
         let tasks: Vec<Task> = self.tasks.rest();
@@ -78,7 +78,7 @@ impl TeamProjection {
         .bounded()
     }
 
-    /// How much of a journal that ends at `last` is told.
+    /// Returns how much has been read of a journal that ends at `last`.
     pub fn history(&self, last: u64) -> History {
         History {
             read: self.seq,
@@ -91,17 +91,17 @@ impl TeamProjection {
         self.messages.iter().cloned().collect()
     }
 
-    /// What was spent.
+    /// Returns the costs.
     pub fn cost(&self) -> CostView {
         self.curve.cost(&self.state)
     }
 
-    /// What was spent on one task.
+    /// Returns the costs of one task.
     pub fn spent_on(&self, id: &TaskId) -> Spent {
         money::of_task(&self.state.run.spent, id)
     }
 
-    /// What happened when.
+    /// Returns the timeline of the team.
     pub fn timeline(&self) -> Timeline {
         Timeline {
             seq: self.seq,
@@ -113,7 +113,7 @@ impl TeamProjection {
         }
     }
 
-    /// Takes over what only the journal knows: the run, the gate, costs, times.
+    /// Adds what only the journal knows: the run, the gate, costs, times.
     pub(crate) fn complete(&self, view: &mut TeamView) {
         view.history = self.history(view.seq);
         view.run = runs::run(&self.state.run);
@@ -152,7 +152,7 @@ impl TeamProjection {
         }
     }
 
-    /// Members in the order in which they joined, then whoever else was told of, by name.
+    /// Returns the members in the order in which they joined, then all other known workers, by name.
     fn workers(&self, tasks: &[Task]) -> Vec<WorkerView> {
         let subjects: HashMap<&TaskId, &str> = tasks
             .iter()
@@ -193,7 +193,7 @@ impl TeamProjection {
             .collect()
     }
 
-    /// Adds what only the journal knows of a worker.
+    /// Adds what only the journal knows about a worker.
     fn add_told(&self, told: &WorkerState, worker: &mut WorkerView) {
         worker.role.clone_from(&told.role);
         worker.model.clone_from(&told.model);
@@ -206,7 +206,7 @@ impl TeamProjection {
         worker.attempts_failed = told.failed;
         worker.spent = money::of_worker(&self.state.run.spent, &worker.name);
         worker.requests.clone_from(&told.requests);
-        // Its bridge only knows that its agent runs.
+        // The bridge only knows that its agent runs.
         let works = worker.current_task_id.is_some() && worker.status.is_some();
         if told.phase == WorkerPhase::Waiting && works {
             worker.status = Some(told.phase.as_str().to_owned());
@@ -258,12 +258,12 @@ fn lanes(state: &TeamState) -> Vec<Lane> {
         .collect()
 }
 
-/// Returns how a worker is by what the journal tells, and what that rests on: the sentences, and their codes.
+/// Returns the verdict on a worker according to the journal, and its evidence: the sentences, and their message codes.
 fn verdict(told: &WorkerState) -> (Verdict, Vec<String>, Vec<PhraseKey>) {
     if let Some((verdict, evidence, codes)) = &told.verdict {
         let mut codes = codes.to_vec();
         if codes.len() != evidence.len() {
-            // An older version has written the sentences only.
+            // An older version wrote only the sentences.
             let phrases = evidence.iter().map(|words| Phrase::verbatim(words));
             codes = Phrase::keys(&phrases.collect::<Vec<_>>());
         }
@@ -273,7 +273,7 @@ fn verdict(told: &WorkerState) -> (Verdict, Vec<String>, Vec<PhraseKey>) {
     (verdict, Phrase::texts(&evidence), Phrase::keys(&evidence))
 }
 
-/// Returns how a worker is that nothing was said against.
+/// Returns the verdict on a worker without a recorded verdict.
 fn verdict_of_phase(told: &WorkerState) -> (Verdict, Vec<Phrase>) {
     let says = |word: &str| vec![Phrase::new(PhraseCode::JournalSays, [("status", &word)])];
     match told.phase {

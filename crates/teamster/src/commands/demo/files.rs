@@ -8,7 +8,7 @@ use teamster_isolate::git::{Author, Git, GitError};
 
 use crate::error::{AppError, Result};
 
-/// The project's folder, in the demo's.
+/// The project's folder, inside the demo's folder.
 pub const PROJECT: &str = "project";
 const READABLE: u32 = 0o644;
 
@@ -32,7 +32,7 @@ const FILES: [(&str, &str); 10] = till![
     "demo/script.toml",
 ];
 
-/// Makes the folder and the project in it: the one that was named, else a new one among temporary files.
+/// Creates the demo's folder and the project in it, at the given path or as a new temporary folder.
 pub fn make(named: Option<PathBuf>) -> Result<PathBuf> {
     let path = env_vars::get(env_vars::PATH).unwrap_or_default();
     let refused = |error: GitError| AppError::refused(error.message).hint(error.hint);
@@ -61,7 +61,7 @@ pub fn make(named: Option<PathBuf>) -> Result<PathBuf> {
         &Author::default(),
     )
     .map_err(refused)?;
-    // Links on the way there would make two names of one project.
+    // With symlinks in the path the project would have two names.
     Ok(teamster_fs::real_path(&folder).unwrap_or(folder))
 }
 
@@ -71,7 +71,7 @@ fn new_name() -> PathBuf {
     temporary().join(format!("teamster-demo-{number}"))
 }
 
-/// `$TMPDIR`, else the system's.
+/// Returns `$TMPDIR`, else the system's temporary folder.
 fn temporary() -> PathBuf {
     let folder = std::env::temp_dir();
     let current = std::env::current_dir().unwrap_or_else(|_| Path::new("/").to_owned());

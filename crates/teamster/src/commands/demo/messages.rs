@@ -1,4 +1,4 @@
-//! What the demo says: the command that does the same, what will happen, and what came of it.
+//! The demo's texts: the equivalent command, what will happen, and the result.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use teamster_workers::launch::own_program;
 
 use super::{TEAM, files, is_foreign};
 
-/// What the demo calls `teamster run` with, but for the team's name.
+/// The demo's arguments to `teamster run`, without the team's name.
 pub const RUN: [&str; 13] = [
     "--provider",
     "player=scripted:demo/script.toml",
@@ -27,21 +27,21 @@ pub const RUN: [&str; 13] = [
     "make the till work",
 ];
 
-/// Where things are, seen from the project: a command with these can be pasted in a copy of it, too.
+/// Folders relative to the project, so that the command also works in a copy of it.
 const PLACES: [(&str, &str); 2] = [
     ("TEAMSTER_CLAUDE_DIR", "claude"),
     ("XDG_CONFIG_HOME", "config"),
 ];
 
-/// What is said about one demo.
+/// The texts about one demo.
 pub struct DemoMessages {
     folder: PathBuf,
     pub project: PathBuf,
-    /// What does the same.
+    /// The equivalent command.
     pub command: String,
-    /// What goes on with it if it is stopped.
+    /// The command that resumes the run if it is stopped.
     pub resume: String,
-    /// What shows it afterwards.
+    /// The command that shows the run afterwards.
     studio: String,
 }
 
@@ -64,7 +64,7 @@ impl DemoMessages {
         }
     }
 
-    /// The environment of the same command.
+    /// Returns the environment of the equivalent command.
     pub fn environment(&self) -> Vec<(OsString, OsString)> {
         let kept = std::env::vars_os().filter(|(name, _)| !name.to_str().is_some_and(is_foreign));
         let mut environment: Vec<(OsString, OsString)> = kept.collect();
@@ -81,18 +81,18 @@ impl DemoMessages {
         let what = if only_made {
             "Run a team on it:"
         } else {
-            "A leader, three workers and a reviewer are to make it work. The same by hand:"
+            "A leader, three workers and a reviewer will fix it. To do the same by hand:"
         };
         let stopped = if only_made {
             String::new()
         } else {
             format!(
-                "Ctrl-C stops it; so does a crash. To go on then:\n\n  {}\n\n",
+                "To continue after Ctrl-C or a crash:\n\n  {}\n\n",
                 self.resume
             )
         };
         format!(
-            "A till whose tests fail is in {}\n{what}\n\n  cd {enter}\n  {}\n\n{stopped}",
+            "A small project with failing tests is in {}\n{what}\n\n  cd {enter}\n  {}\n\n{stopped}",
             self.project.display(),
             self.command
         )
@@ -101,7 +101,7 @@ impl DemoMessages {
     pub fn end(&self, report: &Path, was_shown: bool) -> String {
         let again = if was_shown {
             format!(
-                "To look at it again, back to any moment:\n\n  {}\n\n",
+                "To look at it again, at any moment of the run:\n\n  {}\n\n",
                 self.studio
             )
         } else {
@@ -110,14 +110,14 @@ impl DemoMessages {
         let project = quoted(&self.project.display().to_string());
         format!(
             "\nThe report is {}\nThe work is on main: `git -C {project} log --graph --oneline` shows the merges, \
-             `sh {project}/test.sh` passes.\n{again}Nothing of it runs any more; all of it is in {}\n",
+             `sh {project}/test.sh` passes.\n{again}Nothing is running any more; everything is in {}\n",
             report.display(),
             self.folder.display()
         )
     }
 }
 
-/// The word that calls this program: its name if that is enough, else where it is.
+/// Returns how to call this program: by its name if `PATH` finds it, else by its path.
 fn teamster() -> String {
     let own = own_program();
     let path = env_vars::get(env_vars::PATH).unwrap_or_default();

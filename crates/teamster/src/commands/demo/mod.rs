@@ -27,26 +27,26 @@ use showing::DemoStudio;
 /// The name of the demo's own team.
 const TEAM: &str = "demo";
 
-/// Watch a team at work, without a key or a network
+/// Watch a demo team at work; needs no API key and no network
 ///
-/// Makes a small project with failing tests in a new folder and runs a team on it, as `teamster run` would. A leader plans,
-/// and answers a worker's question; what a task hands over reaches the one that waits for it; two workers come into
-/// conflict; a check and a reviewer find something that has to be mended. The agents play a script instead of asking a
-/// model; everything else is real. Studio shows it live. It takes less than a minute, everything stays in that folder,
-/// and the command that does the same is shown.
+/// Creates a small project with failing tests in a new folder and runs a team on it, as `teamster run` would. A leader plans
+/// and answers a worker's question; a task hands its result over to the next one; two workers run into a merge conflict; a
+/// check and a reviewer find problems that must be fixed. The agents follow a script instead of calling a model; everything
+/// else is real. Studio shows it live. It takes less than a minute, leaves everything in that folder, and prints the
+/// equivalent command.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   teamster demo
   teamster demo --dry-run --keep-dir ./try-it")]
 pub struct DemoArgs {
-    /// A new or empty folder for all of it [default: one in the folder for temporary files]
+    /// A new or empty folder for the demo [default: a new temporary folder]
     #[arg(long, value_name = "DIR")]
     keep_dir: Option<PathBuf>,
-    /// Only make the project and show the command; start nothing
+    /// Create the project and show the command, but start nothing
     #[arg(long)]
     dry_run: bool,
-    /// Do not show it in Studio
+    /// Do not open Studio
     #[arg(long)]
     no_studio: bool,
     /// The folder is made and the environment is set: run
@@ -90,8 +90,8 @@ impl DemoArgs {
         if self.dry_run {
             return Ok(());
         }
-        // Whoever starts workers gives them the environment it has itself, so this process begins once more with
-        // the one that the command shows.
+        // Workers inherit the environment of this process, so it re-executes itself with the environment that the
+        // shown command has.
         std::env::set_current_dir(&messages.project).map_err(|error| {
             AppError::new(
                 ErrorKind::Failed,
@@ -130,7 +130,7 @@ fn go(out: Output, folder: &Path, no_studio: bool) -> Result {
     };
     same.run.run(&context).map_err(|error| {
         error.hint(format!(
-            "everything is in {}; to go on with it:\n{}",
+            "everything is in {}; to continue:\n{}",
             folder.display(),
             messages.resume
         ))
@@ -148,7 +148,7 @@ fn go(out: Output, folder: &Path, no_studio: bool) -> Result {
     Ok(())
 }
 
-/// Variables that are about another team, project or setting. Those by which a worker is known stay.
+/// Whether a variable belongs to another team, project or setting. Variables that identify a worker are kept.
 fn is_foreign(name: &str) -> bool {
     let is_ours = name.starts_with("TEAMSTER_") || name.starts_with("CLAUDE_");
     is_ours && ![env_vars::WORKER, env_vars::LAUNCH, env_vars::DEBUG].contains(&name)

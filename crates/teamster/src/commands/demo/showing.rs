@@ -1,4 +1,4 @@
-//! Studio beside a demo: it is served by the demo's own process, so nothing of it is left when the demo ends.
+//! Studio for a demo. The demo's own process serves it, so it ends with the demo.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use super::super::studio::{OpenedStudio, in_browser};
 use crate::context::Context;
 use crate::error::Result;
 
-/// A page that is loaded anew is away for less than this.
+/// How long a page may be disconnected before it counts as closed; reloading it takes less.
 const AWAY: Duration = Duration::from_secs(3);
 const BEAT: Duration = Duration::from_millis(200);
 
@@ -23,7 +23,7 @@ pub struct DemoStudio {
 }
 
 impl DemoStudio {
-    /// Begins to show, and says where. A demo whose page cannot be shown is a demo all the same.
+    /// Starts serving the page and prints its address. The demo also runs without it.
     pub fn begin(context: &Context) -> Result<Option<Self>> {
         let opened = server::listen(0)
             .map_err(super::super::studio::no_port)
@@ -63,14 +63,14 @@ impl DemoStudio {
         let hub = studio.hub();
         if is_opening {
             let url = studio.url.clone();
-            // A desktop may take its time; the demo does not wait for it.
+            // Opening the browser may be slow; the demo does not wait for it.
             std::thread::spawn(move || in_browser(&url));
         }
         std::thread::spawn(move || studio.serve());
         Ok(Some(Self { hub }))
     }
 
-    /// Stays for as long as a person at a terminal has the page open; Ctrl-C ends that, too.
+    /// Waits until the user at the terminal closes the page or presses Ctrl-C.
     pub fn until_nobody_looks(&self, context: &Context) {
         if !context.out.is_screen() || self.hub.listeners() == 0 {
             return;
@@ -89,7 +89,7 @@ impl DemoStudio {
     }
 }
 
-/// Whether there is a desktop that a browser could open on. A text browser in this very terminal is not meant.
+/// Whether there is a desktop on which a browser can open. A text browser in this terminal does not count.
 fn has_desktop() -> bool {
     cfg!(target_os = "macos")
         || [env_vars::DISPLAY, env_vars::WAYLAND_DISPLAY]

@@ -1,4 +1,4 @@
-//! Whether the folder that keeps the teams can keep them.
+//! Checks the folder that holds the teams.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,8 +13,8 @@ const LOCKS: &str = "file locks";
 const RENAME: &str = "rename";
 const FILE_SYSTEM: &str = "file system";
 
-/// Looks at the folder and tries what the store relies on, with files that are gone again afterwards. A folder that
-/// is not there yet is not made.
+/// Checks the folder and tests the operations that the store relies on, with files that are removed again. A missing
+/// folder is not created.
 pub(super) fn checks(layout: &Layout) -> Vec<DoctorCheck> {
     let folder = &layout.claude;
     match Dir::open_root(folder) {
@@ -24,7 +24,7 @@ pub(super) fn checks(layout: &Layout) -> Vec<DoctorCheck> {
                 Ok(tried) => {
                     checks.insert(
                         0,
-                        DoctorCheck::fine(NAME, format!("{} can be written", folder.display())),
+                        DoctorCheck::fine(NAME, format!("{} is writable", folder.display())),
                     );
                     checks.extend(tried);
                 }
@@ -41,18 +41,18 @@ fn unusable(error: &FsError) -> DoctorCheck {
     DoctorCheck::wrong(
         NAME,
         error.to_string(),
-        "check its rights, or set TEAMSTER_CLAUDE_DIR to a folder you may write",
+        "check its permissions, or set TEAMSTER_CLAUDE_DIR to a writable folder",
     )
 }
 
-/// Only its last part is ever made by us, so what it lies in must be there.
+/// Only the last component is ever created, so the parent must exist.
 fn missing(folder: &Path) -> DoctorCheck {
     let parent = folder.parent().map(PathBuf::from).unwrap_or_default();
     if parent.is_dir() {
         DoctorCheck::fine(
             NAME,
             format!(
-                "{} is not there yet; the first team makes it",
+                "{} does not exist yet; the first team creates it",
                 folder.display()
             ),
         )
@@ -60,13 +60,13 @@ fn missing(folder: &Path) -> DoctorCheck {
         DoctorCheck::wrong(
             NAME,
             format!("{} does not exist", parent.display()),
-            "check HOME, or set TEAMSTER_CLAUDE_DIR to a folder you may write",
+            "check HOME, or set TEAMSTER_CLAUDE_DIR to a writable folder",
         )
     }
 }
 
 fn try_out(dir: &Dir) -> Result<Vec<DoctorCheck>, FsError> {
-    // Named like a temp file of ours, so that it is swept should we die here.
+    // The name has the form of the store's temporary files, so that it is cleaned up if this process dies here.
     let name = |what: &str| format!(".doctor-{what}.{}.{}.tmp", std::process::id(), random_hex());
     let (first, second) = (name("a"), name("b"));
     dir.create_new(&first, b"", Sync::Fast)?;
@@ -112,7 +112,8 @@ fn try_lock(dir: &Dir, name: &str) -> Result<DoctorCheck, FsError> {
     Ok(check)
 }
 
-/// Locks of a network file system look right from one machine; the kind of file system tells more than a test.
+/// Locks on a network file system seem to work on one machine, so the kind of file system is more reliable than a
+/// test.
 fn file_system(folder: &Path) -> DoctorCheck {
     let Some(kind) = kind_of_file_system(folder) else {
         return DoctorCheck::fine(FILE_SYSTEM, "unknown").optional();
@@ -129,7 +130,7 @@ fn file_system(folder: &Path) -> DoctorCheck {
     }
     match kind.as_str() {
         "tmpfs" | "ramfs" => {
-            DoctorCheck::fine(FILE_SYSTEM, format!("{kind}: gone when the machine stops"))
+            DoctorCheck::fine(FILE_SYSTEM, format!("{kind}: lost when the machine stops"))
         }
         _ => DoctorCheck::fine(FILE_SYSTEM, kind),
     }
@@ -147,7 +148,7 @@ fn kind_of_file_system(folder: &Path) -> Option<String> {
             Some((PathBuf::from(place), fields.next()?.to_owned()))
         })
         .filter(|(place, _)| folder.starts_with(place))
-        // The last of the longest: a later mount hides an earlier one.
+        // The last of the longest matches: a later mount hides an earlier one.
         .max_by_key(|(place, _)| place.as_os_str().len())
         .map(|(_, kind)| kind)
 }

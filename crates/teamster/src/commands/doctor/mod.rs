@@ -18,22 +18,22 @@ use crate::output::Output;
 use crate::shown::{redacted, viewed_line};
 use crate::table::{Cell, TextTable, Tone};
 
-/// Check that everything teamster needs is there and in order
+/// Check that everything teamster needs is installed and working
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Exit code 0: everything required is in order. Exit code 1: something is not.
+Exit code 0: all requirements are met. Exit code 1: a requirement is not met.
 
 Examples:
   teamster doctor
   teamster doctor --json")]
 pub struct DoctorArgs {}
 
-/// One thing that was looked at.
+/// The result of one check.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct DoctorCheck {
     name: &'static str,
     ok: bool,
-    /// Whether teamster cannot do its work without it.
+    /// Whether teamster cannot work without it.
     required: bool,
     detail: String,
     hint: Option<String>,
@@ -109,7 +109,7 @@ impl DoctorArgs {
             [] => Ok(()),
             some => Err(AppError::new(
                 ErrorKind::Failed,
-                format!("not in order: {}", some.join(", ")),
+                format!("problems found: {}", some.join(", ")),
             )
             .hint("each line above says what to do")),
         }
@@ -168,7 +168,7 @@ fn text(checks: &[DoctorCheck], clients: &[InstalledClient], colour: bool) -> St
     text
 }
 
-/// Whether workers can be run with a client.
+/// Returns whether teamster can run workers with a client.
 fn runs(client: &InstalledClient) -> Cell {
     match (client.driver, client.missing.is_empty()) {
         (false, _) => Cell::new("not yet", Tone::Notable),

@@ -1,4 +1,4 @@
-//! Which programs are there, and which versions.
+//! Checks which programs are installed, and their versions.
 
 use std::ffi::OsString;
 use std::thread;
@@ -9,15 +9,15 @@ use teamster_app::env_vars;
 
 use super::DoctorCheck;
 
-/// A program that does not tell its version in this time has a problem of its own.
+/// How long a program may take to print its version.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// The first git that can merge without a work tree (`merge-tree --write-tree`).
+/// The first git version that can merge without a work tree (`merge-tree --write-tree`).
 const OLDEST_GIT: (u32, u32) = (2, 38);
 
-/// What a program says its version is.
+/// The version that a program reports, or an error.
 type Version = Result<String, String>;
 
-/// Asks all programs at once: a slow one costs its own time only.
+/// Runs all programs at the same time, so that a slow one delays no other.
 pub(super) fn checks() -> (Vec<DoctorCheck>, Vec<InstalledClient>) {
     let path = env_vars::get(env_vars::PATH).unwrap_or_default();
     thread::scope(|scope| {
@@ -70,7 +70,7 @@ fn numbers(version: &str) -> Option<(u32, u32)> {
 
 fn tmux_check(version: Option<Version>) -> DoctorCheck {
     const HINT: &str =
-        "install tmux to watch workers and attach to them; everything else works without";
+        "install tmux to watch workers and attach to them; everything else works without it";
     let check = match version {
         None => DoctorCheck::wrong("tmux", "not found on PATH", HINT),
         Some(Err(error)) => DoctorCheck::wrong("tmux", error, HINT),
@@ -92,7 +92,7 @@ fn clients_check(clients: &[InstalledClient]) -> DoctorCheck {
         DoctorCheck::wrong(
             "clients",
             format!("none of {} is on PATH", all_names()),
-            "install one to run agents; coordination works without",
+            "install one to run agents; coordination works without them",
         )
     } else if missing.is_empty() {
         DoctorCheck::fine("clients", names.join(", "))

@@ -7,7 +7,7 @@ use crate::context::Context;
 
 const NAME: &str = "store";
 
-/// Looks at the store that is meant. Files have checks of their own.
+/// Checks the configured store. The file store has its own checks.
 pub(super) fn check(context: &Context) -> DoctorCheck {
     let store = match context.choose_store() {
         Ok(store) => store,
@@ -23,12 +23,11 @@ pub(super) fn check(context: &Context) -> DoctorCheck {
     let version = report.server.as_ref().map_or("", |server| &*server.server);
     let found = format!("{}, PostgreSQL {version}", store.address());
     if report.server.is_some_and(|server| !server.wakes) {
-        let detail =
-            format!("{found}; LISTEN does not work, so changes are looked for every second");
+        let detail = format!("{found}; LISTEN does not work, so changes are polled every second");
         return DoctorCheck::wrong(
             NAME,
             detail,
-            "a pooler that hands out connections for one transaction keeps notifications from us; all else works",
+            "a pooler in transaction mode blocks notifications; everything else works",
         )
         .optional();
     }

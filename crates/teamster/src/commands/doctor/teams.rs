@@ -1,4 +1,4 @@
-//! Whether the teams' files are in order, and what dead processes left behind.
+//! Checks the teams' files, and finds what dead processes left behind.
 
 use std::fmt::Write as _;
 
@@ -13,11 +13,11 @@ use teamster_types::{TaskId, TeamName, Time};
 use super::DoctorCheck;
 use crate::context::Context;
 
-/// A claim lock is judged only when it is older than any claim takes.
+/// The age from which a claim lock may be stale; no claim takes that long.
 const LOCK_AGE_MS: i64 = 30_000;
-const HEALS: &str = "nothing to do: the next change of the team takes care of it";
+const HEALS: &str = "nothing to do: the next change of the team fixes it";
 
-/// Everything that can be said about the teams. Nothing is changed.
+/// Runs all checks of the teams. Nothing is changed.
 pub(super) fn checks(context: &Context) -> Vec<DoctorCheck> {
     let found = context.read().and_then(|read| Ok((read, read.teams()?)));
     let (read, teams) = match found {
@@ -68,7 +68,7 @@ pub(super) fn checks(context: &Context) -> Vec<DoctorCheck> {
     checks
 }
 
-/// What stands beside the teams and their tasks under a name that is not UTF-8.
+/// Returns entries beside the teams and their tasks whose names are not UTF-8.
 fn odd_names(claude: &std::path::Path) -> Vec<String> {
     let Ok(Some(root)) = Dir::open_root(claude) else {
         return Vec::new();
@@ -125,7 +125,7 @@ struct LeftFiles {
     files: Vec<String>,
 }
 
-/// What dead processes left in a team's two folders.
+/// Finds what dead processes left in a team's two folders.
 fn left_behind(
     claude: &std::path::Path,
     read: &dyn Read,
@@ -164,7 +164,7 @@ fn is_gone(read: &dyn Read, pid: u32) -> bool {
     }) == Life::Gone
 }
 
-/// Old, and its process is proven gone. What cannot be judged is not called stale.
+/// A lock is stale if it is old and its process is proven gone. A lock that cannot be judged is not stale.
 fn is_stale_lock(folder: &Dir, name: &str, read: &dyn Read) -> Result<bool, FsError> {
     let is_claim_lock = name
         .strip_suffix(".lock")
@@ -172,7 +172,7 @@ fn is_stale_lock(folder: &Dir, name: &str, read: &dyn Read) -> Result<bool, FsEr
     if !is_claim_lock {
         return Ok(false);
     }
-    // Claude Code's own locks are folders; they are none of ours to judge.
+    // Claude Code's own locks are folders; they are not judged.
     if folder
         .stamp(name)?
         .is_none_or(|stamp| stamp.kind != FileKind::File)

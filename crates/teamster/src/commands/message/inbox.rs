@@ -21,10 +21,10 @@ use crate::error::Result;
 use crate::shown::{ago, line, plain, redacted, viewed, viewed_line};
 use crate::table::{Cell, TextTable, Tone};
 
-/// Read what was not acknowledged yet, as it was written
+/// Read unacknowledged messages
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Without --ack the same messages come again next time: acknowledge them when they have been dealt with.
+Without --ack the same messages are shown next time: acknowledge them once you have handled them.
 
 Examples:
   teamster message read --as worker-1
@@ -33,13 +33,13 @@ Examples:
 pub struct MessageReadArgs {
     #[command(flatten)]
     team: TeamSelector,
-    /// Whose mail: a worker or `lead` [default: `TEAMSTER_WORKER`]
+    /// Whose messages: a worker's name or `lead` [default: `TEAMSTER_WORKER`]
     #[arg(long = "as", value_name = "NAME")]
     reader: Option<String>,
-    /// Acknowledge what is read
+    /// Acknowledge the messages that are read
     #[arg(long)]
     ack: bool,
-    /// At most so many
+    /// The maximum number of messages
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
 }
@@ -68,7 +68,7 @@ impl MessageReadArgs {
             },
             || delivery_text(&delivery, reader.name()),
         )?;
-        // Only what the reader has in its hands is acknowledged: whoever is killed before this gets it again.
+        // Acknowledge only after the output was written: a reader that is killed before this gets the messages again.
         if self.ack {
             for id in last_of_each_box(&delivery, &reader) {
                 store.acknowledge(&team, &reader, id)?;
@@ -78,7 +78,8 @@ impl MessageReadArgs {
     }
 }
 
-/// The messages up to which everything is acknowledged. A worker has one box; the lead has one for each sender.
+/// Returns the last message of each box, up to which everything is acknowledged. A worker has one box; the lead has
+/// one for each sender.
 fn last_of_each_box<'a>(delivery: &'a Delivery, reader: &Reader) -> Vec<&'a str> {
     let last = match reader {
         Reader::Worker(_) => delivery.messages.last().into_iter().collect(),
@@ -110,14 +111,14 @@ fn delivery_text(delivery: &Delivery, reader: &str) -> String {
     if delivery.skipped > 0 {
         let _ = writeln!(
             text,
-            "{} lines that are no messages were skipped",
+            "{} lines that are not messages were skipped",
             delivery.skipped
         );
     }
     text
 }
 
-/// Acknowledge a message and everything before it
+/// Acknowledge a message and all messages before it
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -125,7 +126,7 @@ Examples:
 pub struct MessageAckArgs {
     #[command(flatten)]
     team: TeamSelector,
-    /// Whose mail: a worker or `lead` [default: `TEAMSTER_WORKER`]
+    /// Whose messages: a worker's name or `lead` [default: `TEAMSTER_WORKER`]
     #[arg(long = "as", value_name = "NAME")]
     reader: Option<String>,
     /// The message's id
@@ -149,7 +150,7 @@ impl MessageAckArgs {
 
 const CONTENT_WIDTH: usize = 60;
 
-/// Show every message with what became of it
+/// List all messages with their delivery states
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -203,10 +204,10 @@ fn message_cells(filed: &Filed, now: Time) -> [Cell; 5] {
     ]
 }
 
-/// How long one wait for a change lasts. Nothing depends on it: a longer one would only wake up less often.
+/// The timeout of one wait for changes. Nothing depends on it: a longer one only wakes up less often.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Show the latest messages, and follow new ones
+/// Show the latest messages and follow new ones
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -216,10 +217,10 @@ Examples:
 pub struct MessageTailArgs {
     #[command(flatten)]
     team: TeamSelector,
-    /// Go on with new ones until interrupted
+    /// Keep showing new messages until interrupted
     #[arg(long)]
     follow: bool,
-    /// How many to begin with
+    /// How many past messages to show
     #[arg(long, value_name = "N", default_value_t = 20)]
     last: usize,
 }
@@ -228,7 +229,7 @@ impl MessageTailArgs {
     pub fn run(self, context: &Context) -> Result {
         let team = self.team.find(context)?;
         let read = context.read()?;
-        // Watched from before the first look, so that nothing falls between the two.
+        // The watch starts before the first read, so that no message is lost in between.
         let watch = if self.follow {
             Some(read.watch(&team, read.position(&team)?)?)
         } else {
@@ -279,7 +280,7 @@ fn show_message(context: &Context, filed: &Filed) -> Result {
         .answer(|| redacted(to_json(filed)), || message_text(filed))
 }
 
-/// All messages by the time they were sent; those of one box keep their order.
+/// Returns all messages by the time they were sent; those of one box keep their order.
 fn in_order(read: &dyn Read, team: &TeamName) -> Result<Vec<Filed>> {
     let mut messages = read.messages(team)?;
     messages.sort_by_key(|filed| filed.message.timestamp());

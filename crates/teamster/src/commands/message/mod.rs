@@ -49,7 +49,7 @@ impl MessageArgs {
     }
 }
 
-/// `2026-02-07 12:00:00  lead → worker-1` and, unless it is a plain message, its type. The content follows.
+/// Returns `2026-02-07 12:00:00  lead → worker-1` and the type, unless it is a plain message. The content follows.
 fn heading(message: &Message) -> String {
     let at = message.timestamp().map_or_else(String::new, moment);
     let mut text = format!("{at}  {} → {}", line(message.from()), line(message.to()));

@@ -25,10 +25,10 @@ pub struct MessageSendArgs {
     /// The recipient: a worker, `lead` (or `team-lead`) or `all`
     #[arg(long, value_name = "NAME")]
     to: String,
-    /// The sender [default: `TEAMSTER_WORKER`, else `lead`, or `user` when it goes to the lead]
+    /// The sender [default: `TEAMSTER_WORKER`, else `lead`, or `user` for messages to the lead]
     #[arg(long, value_name = "NAME")]
     from: Option<String>,
-    /// What it says, at most 64 KiB
+    /// The text, at most 64 KiB
     text: String,
 }
 
@@ -77,7 +77,7 @@ pub struct MessageBroadcastArgs {
     /// The sender [default: `TEAMSTER_WORKER`, else `lead`]
     #[arg(long, value_name = "NAME")]
     from: Option<String>,
-    /// What it says, at most 64 KiB
+    /// The text, at most 64 KiB
     text: String,
 }
 

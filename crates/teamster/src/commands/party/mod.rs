@@ -1,5 +1,5 @@
-//! Implements the commands of sessions with an approval gate: `teamster session`, `state` and `ticket` in files of their own,
-//! `teamster finding` here.
+//! Implements the commands of sessions with an approval gate: `teamster session`, `state` and `ticket` in their own
+//! files, `teamster finding` here.
 
 mod session;
 mod state;
@@ -22,9 +22,9 @@ pub use session::SessionArgs;
 pub use state::StateArgs;
 pub use ticket::TicketArgs;
 
-/// What is said where there is no session.
+/// The message when there is no session.
 const NONE: &str =
-    "there is no session here; `teamster session init --team TEAM --task TEXT` begins one";
+    "there is no session here; `teamster session init --team TEAM --task TEXT` starts one";
 
 fn find(context: &Context) -> Result<Option<Party>> {
     match Dir::open_root(&context.layout.project)? {
@@ -33,7 +33,7 @@ fn find(context: &Context) -> Result<Option<Party>> {
     }
 }
 
-/// The project's session, if there is one.
+/// Returns the project's session, if there is one.
 fn session(context: &Context) -> Result<Option<(Party, teamster_party::PartySession)>> {
     let Some(party) = find(context)? else {
         return Ok(None);
@@ -41,7 +41,7 @@ fn session(context: &Context) -> Result<Option<(Party, teamster_party::PartySess
     Ok(party.session()?.map(|session| (party, session)))
 }
 
-/// The session of a team, if it has one: its own, or the project's where that is the team's.
+/// Returns the session of a team, if it has one: its own, or the project's if that belongs to the team.
 fn session_of(
     context: &Context,
     team: &TeamName,
@@ -57,7 +57,7 @@ fn session_of(
     Ok(session.map(|session| (party, session)))
 }
 
-/// The sessions that stand beside the project's, by the names of their folders.
+/// Returns the sessions beside the project's, by the names of their folders.
 fn beside(context: &Context) -> Result<Vec<(String, teamster_party::PartySession)>> {
     match Dir::open_root(&context.layout.project)? {
         Some(project) => Ok(Party::beside(&project)?),
@@ -65,14 +65,14 @@ fn beside(context: &Context) -> Result<Vec<(String, teamster_party::PartySession
     }
 }
 
-/// The project's sessions; an error when there were never any.
+/// Returns the project's sessions; fails if there never was one.
 fn party(context: &Context) -> Result<Party> {
     find(context)?.ok_or_else(|| {
         AppError::not_found(format!(
             "there is no session in {}",
             context.layout.project.display()
         ))
-        .hint("`teamster session init --team TEAM --task TEXT` begins one")
+        .hint("`teamster session init --team TEAM --task TEXT` starts one")
     })
 }
 
@@ -80,10 +80,10 @@ fn now() -> Time {
     SystemClock.now()
 }
 
-/// A finding is read by people.
+/// The size limit for a finding, which people have to read.
 const LONGEST: usize = 1024 * 1024;
 
-/// What a phase of a session found out
+/// Record the findings of a session's phases
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -98,7 +98,7 @@ enum FindingCommand {
     Add(FindingAddArgs),
 }
 
-/// Add a finding; a phase is left only when it has one
+/// Add a finding; a phase cannot be left without one
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:

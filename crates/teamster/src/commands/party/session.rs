@@ -12,7 +12,7 @@ use crate::context::Context;
 use crate::error::{AppError, Result};
 use crate::shown::{redacted, viewed_line};
 
-/// Begin and show a session with an approval gate
+/// Start and show a session with an approval gate
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -29,9 +29,9 @@ enum SessionCommand {
     Status(SessionStatusArgs),
 }
 
-/// Begin a session in this project
+/// Start a session in this project
 ///
-/// One that is over is put aside in `.party/archive`; one that is under way only with --force.
+/// A session that has ended is moved to `.party/archive`; an active one only with --force.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -42,25 +42,25 @@ struct SessionInitArgs {
     /// The team
     #[arg(long)]
     team: String,
-    /// What it is about
+    /// What the session is about
     #[arg(long)]
     task: String,
-    /// Who takes part: a JSON list of objects with `name`, `agent` and `role`
+    /// The members: a JSON list of objects with `name`, `agent` and `role`
     #[arg(long, default_value = "[]", hide_default_value = true)]
     members: String,
-    /// Also while a session is under way
+    /// Replace an active session
     #[arg(long)]
     force: bool,
 }
 
-/// Show the session: its phase, how it came there, and where it can go
+/// Show the session: its phase, its history and the next possible phases
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   teamster session status
   teamster session status --json")]
 struct SessionStatusArgs {
-    /// The team, where it has a session of its own beside the project's
+    /// The team, if it has its own session beside the project's
     #[arg(long, value_name = "TEAM")]
     team: Option<String>,
 }
@@ -76,9 +76,9 @@ impl SessionArgs {
 
 impl SessionInitArgs {
     fn run(self, context: &Context) -> Result {
-        context.actor.must_be_person("beginning a session")?;
+        context.actor.must_be_person("starting a session")?;
         let members: Vec<Value> = serde_json::from_str(&self.members).map_err(|error| {
-            AppError::usage(format!("--members is no JSON list: {error}"))
+            AppError::usage(format!("--members is not a JSON list: {error}"))
                 .hint(r#"such as [{"name":"leader","agent":"leader-agent","role":"orchestrator"}]"#)
         })?;
         let new = NewSession {
@@ -92,7 +92,7 @@ impl SessionInitArgs {
         let session = party.begin(&new, now(), self.force)?;
         context.out.answer(
             || redacted(json!({ "session": session })),
-            || format!("session {} begins in {}", session.id, session.phase),
+            || format!("session {} starts in {}", session.id, session.phase),
         )
     }
 }

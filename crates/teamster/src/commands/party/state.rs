@@ -28,9 +28,9 @@ enum StateCommand {
     CheckLock(StateCheckLockArgs),
 }
 
-/// Enter another phase, if the flow allows it and what it needs is there
+/// Enter another phase, if the flow allows it and its requirements are met
 ///
-/// A step that may not be taken changes nothing, exits 4 and names the legal ones.
+/// An illegal transition changes nothing, exits with 4 and lists the legal ones.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -44,7 +44,7 @@ struct StateTransitionArgs {
     reason: String,
 }
 
-/// Show the phase of the session, and where it can go
+/// Show the session's phase and the next possible phases
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -52,7 +52,7 @@ Examples:
   teamster state status --json")]
 struct StateStatusArgs {}
 
-/// Exit 1 while a session is under way, 0 otherwise
+/// Exit with 1 while a session is active, else with 0
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:

@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::shown::{redacted, viewed_line};
 use crate::table::TextTable;
 
-/// Pieces of a session's work that must be done before it goes on
+/// Create, list and update the tickets of a session
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -30,17 +30,17 @@ enum TicketCommand {
     Update(TicketUpdateArgs),
 }
 
-/// Make a ticket; prints its id
+/// Create a ticket and print its id
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   teamster ticket create --title \"Test the login form\" --assignee worker-1
   teamster ticket create --title \"Test it\" --description \"Also an empty one\"")]
 struct TicketCreateArgs {
-    /// What is to be done
+    /// The work to do
     #[arg(long)]
     title: String,
-    /// All that whoever does it needs to know
+    /// Everything the assignee needs to know
     #[arg(
         long,
         value_name = "TEXT",
@@ -48,12 +48,12 @@ struct TicketCreateArgs {
         hide_default_value = true
     )]
     description: String,
-    /// Who is to do it
+    /// The worker it is assigned to
     #[arg(long, value_name = "WORKER")]
     assignee: Option<String>,
 }
 
-/// Show all tickets
+/// List tickets
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -61,7 +61,7 @@ Examples:
   teamster ticket list --json")]
 struct TicketListArgs {}
 
-/// Change where a ticket stands
+/// Change the status of a ticket
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:

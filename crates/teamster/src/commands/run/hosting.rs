@@ -1,4 +1,4 @@
-//! Hosting a run before a terminal, and saying at the end how it went.
+//! Hosts a run at a terminal, and reports its result.
 
 use serde_json::json;
 use teamster_app::runs::{self, ReadyMerge};
@@ -14,7 +14,7 @@ use crate::error::{AppError, Result};
 use crate::exit_codes;
 use crate::notify::{Notification, notify};
 
-/// Hosts a run of which this process has the lock, and says how it went. `reply` is an answer that was given before the
+/// Hosts a run whose lock this process holds, and reports the result. `reply` is an answer that was given before the
 /// gate is shown here.
 pub fn host(
     context: &Context,
@@ -36,7 +36,7 @@ pub fn host(
     says_how(context, team, way_on, &exit)
 }
 
-/// Merges what is finished, and says how it went.
+/// Merges the finished work, and reports the result.
 pub fn merge(context: &Context, team: &TeamName, ready: ReadyMerge) -> Result {
     let mut observer = observer::make(context, RunTerminal::of(context, team, None));
     let exit = ready.host(context, observer.as_mut())?;
@@ -44,16 +44,16 @@ pub fn merge(context: &Context, team: &TeamName, ready: ReadyMerge) -> Result {
     says_how(context, team, WayOn::Merge, &exit)
 }
 
-/// The command that goes on with what did not come to its end.
+/// The command that continues an unfinished run or merge.
 #[derive(Clone, Copy)]
 enum WayOn {
-    /// The run is taken up, with more rounds than this if it used them up.
+    /// Resume the run, with more fix rounds than this if it used them up.
     Resume { max_fix: u32 },
-    /// What is finished is merged again.
+    /// Merge the finished work again.
     Merge,
 }
 
-/// Says how it went, and exits with the code that tells it.
+/// Reports the result, and exits with its code.
 fn says_how(context: &Context, team: &TeamName, way_on: WayOn, exit: &HostExit) -> Result {
     let (word, code, why, hint) = match exit {
         HostExit::Over(finished) => {
@@ -61,7 +61,7 @@ fn says_how(context: &Context, team: &TeamName, way_on: WayOn, exit: &HostExit) 
             let hint = if finished.is_resumable() {
                 let command = match way_on {
                     WayOn::Merge => format!("teamster merge {team}"),
-                    // With what it had it would only end the same way again.
+                    // With the same number of rounds it would only end the same way again.
                     WayOn::Resume { max_fix } if finished.needs_more_rounds() => {
                         format!("teamster run --resume {team} --max-fix {}", max_fix + 2)
                     }
@@ -126,7 +126,7 @@ fn says_how(context: &Context, team: &TeamName, way_on: WayOn, exit: &HostExit) 
 fn gate_hint(team: &TeamName, commit: &str) -> String {
     if commit.is_empty() {
         return format!(
-            "`teamster approve --team {team}` takes it; or `teamster reject`, `teamster revise TEXT`"
+            "`teamster approve --team {team}` approves it; or `teamster reject`, `teamster revise TEXT`"
         );
     }
     format!(

@@ -1,4 +1,4 @@
-//! What an event of a run says to a person, in one line.
+//! Describes an event of a run in one line for a person.
 
 use std::collections::HashMap;
 
@@ -13,10 +13,10 @@ use teamster_types::text::clip;
 
 use crate::shown::viewed_line;
 
-/// The longest handover or finding that a line tells, in characters. The whole of it is in the task and at the gate.
+/// The longest handover or finding that a line shows, in characters. The full text is in the task and at the gate.
 const LONGEST_WORDS: usize = 200;
 
-/// Knows what tasks are called, who is to answer what, and which answers count.
+/// Knows the subjects of tasks, the addressees of questions, and which answers count.
 #[derive(Debug, Default)]
 pub struct EventMessages {
     subjects: HashMap<TaskId, String>,
@@ -25,7 +25,7 @@ pub struct EventMessages {
 }
 
 impl EventMessages {
-    /// The line, unless the event is of no interest here.
+    /// Returns the line, or `None` for an event that is not shown.
     pub fn of(&mut self, event: &Event) -> Option<String> {
         let what = event.payload();
         if let (Some(id), Some(subject)) = (&event.task_id, subject_of(&what)) {
@@ -37,12 +37,12 @@ impl EventMessages {
         Some(viewed_line(&line))
     }
 
-    /// Returns how the question that an event asks is answered; nothing when it is not for a person.
+    /// Returns how to answer the question in an event; empty when it is not for a person.
     fn how_to_answer(&self, id: QuestionId) -> String {
         match self.questions.get(id) {
             Some(asked) if asked.to == Addressee::Leader => "; the leader is asked".to_owned(),
             Some(asked) if asked.proposal.is_some() => {
-                format!("; take it with `teamster answer {id} --accept`")
+                format!("; accept it with `teamster answer {id} --accept`")
             }
             _ => format!("; answer with `teamster answer {id} \"…\"`"),
         }
@@ -141,7 +141,7 @@ impl EventMessages {
         })
     }
 
-    /// The line for what happens to a task and its work, or for what an agent says.
+    /// Returns the line for an event about a task and its work, or about an agent.
     fn about_task(&self, event: &Event, what: &EventKind) -> Option<String> {
         let task = || self.task(event);
         let actor = &event.actor;
@@ -167,7 +167,7 @@ impl EventMessages {
                 let answer = change.reason.as_deref().unwrap_or_default();
                 format!("{actor} answers about task {}: {answer}", task())
             }
-            EventKind::TaskRequeued(_) => format!("task {} goes back to the others", task()),
+            EventKind::TaskRequeued(_) => format!("task {} goes back to the queue", task()),
             EventKind::TaskUnchanged(_) => {
                 format!("task {} is completed without a change", task())
             }
@@ -176,7 +176,7 @@ impl EventMessages {
             }
             EventKind::MergeMerged(_) => format!("task {} is merged", task()),
             EventKind::MergeLost(_) => format!(
-                "task {} was called merged and is not; it is merged again",
+                "task {} was recorded as merged but is not; it is merged again",
                 task()
             ),
             EventKind::MergeConflict(conflict) => format!(
@@ -221,7 +221,9 @@ impl EventMessages {
                 format!("{} got no answer: {}", expired.question, expired.reason)
             }
             EventKind::LeaderWoken(woken) => match &woken.refused {
-                Some(why) => format!("the leader is asked again, because it was refused: {why}"),
+                Some(why) => {
+                    format!("the leader is asked again, because its answer was refused: {why}")
+                }
                 None => format!("the leader is asked: {}", reasons(woken)),
             },
             EventKind::JudgeAsked(asked) => format!(
@@ -249,7 +251,7 @@ impl EventMessages {
                 format!("{actor} found ({severity}){place}: {}", finding.claim)
             }
             EventKind::AgentEvent(agent) => return about_request(event, agent),
-            // What an agent says to whoever leads it is for the person at this terminal.
+            // A message from an agent to its lead is for the person at this terminal.
             EventKind::MessageSent(sent)
                 if sent.message_type == "message"
                     && matches!(sent.to.as_deref(), Some("lead" | "user")) =>
@@ -287,7 +289,7 @@ impl EventMessages {
     }
 }
 
-/// Returns the line for a person's word that a run is to stop.
+/// Returns the line for a person's request to stop a run.
 fn stop_requested(request: &RunStopRequested) -> String {
     let what = if request.cancel {
         "a person cancels the run"
@@ -297,13 +299,13 @@ fn stop_requested(request: &RunStopRequested) -> String {
     let how = match request.level {
         StopLevel::GoOn => "",
         StopLevel::Drain => ": current tasks are finished first",
-        StopLevel::Stop => ": current tasks are interrupted, and what there is of them is kept",
+        StopLevel::Stop => ": current tasks are interrupted, and their work is kept",
         StopLevel::Kill => ": every process of the team is ended at once",
     };
     format!("{what}{how}")
 }
 
-/// Returns the line for what an agent wants to be allowed, and for what was decided about it.
+/// Returns the line for an agent's permission request or the decision about it.
 fn about_request(event: &Event, agent: &AgentEventRecorded) -> Option<String> {
     let mut open = Vec::new();
     PermissionRequest::follow(&mut open, event, agent);
@@ -318,7 +320,7 @@ fn about_request(event: &Event, agent: &AgentEventRecorded) -> Option<String> {
     }
 }
 
-/// Returns what a task hands over to those that wait for it, as the rest of a line.
+/// Returns the handover of a task to its dependents, as the rest of a line.
 fn handed_over(change: &TaskChange) -> String {
     let handover = change
         .result()
@@ -334,7 +336,7 @@ fn is_answered_by(fate: &QuestionFate, event: &Event) -> bool {
     matches!(fate, QuestionFate::Answered { seq, .. } if *seq == event.seq)
 }
 
-/// Returns the line for what becomes of the plan.
+/// Returns the line for an event about the plan.
 fn about_plan(what: &EventKind) -> Option<String> {
     Some(match what {
         EventKind::PlanProposed(proposed) => {
@@ -375,7 +377,7 @@ fn about_plan(what: &EventKind) -> Option<String> {
     })
 }
 
-/// Returns why the leader is asked.
+/// Returns why the leader is woken.
 fn reasons(woken: &LeaderWoken) -> String {
     let mut words: Vec<&str> = woken
         .reasons
@@ -383,7 +385,7 @@ fn reasons(woken: &LeaderWoken) -> String {
         .map(|reason| match reason.kind {
             WakeKind::Question => "a question of a worker",
             WakeKind::Failure => "a task that failed",
-            WakeKind::Conflict => "a conflict that nobody could resolve",
+            WakeKind::Conflict => "an unresolved conflict",
             WakeKind::Findings => "findings of a review",
             WakeKind::Message => "a message of yours",
             WakeKind::Revision => "what you want changed",
@@ -394,7 +396,7 @@ fn reasons(woken: &LeaderWoken) -> String {
     words.join(", ")
 }
 
-/// Returns how many things a reviewer found, by severity.
+/// Returns how many findings a reviewer has, by severity.
 fn found(finished: &ReviewFinished) -> String {
     let mut parts: Vec<String> = Severity::ALL
         .into_iter()
@@ -411,7 +413,7 @@ fn found(finished: &ReviewFinished) -> String {
         parts.push(format!("{} dropped", finished.dropped));
     }
     let parts = parts.join(", ");
-    // They are in their order: the worst comes first.
+    // They are sorted: the worst comes first.
     match finished.findings.first() {
         Some(worst) => {
             let claim = clip(&worst.claim, LONGEST_WORDS);
@@ -424,7 +426,7 @@ fn found(finished: &ReviewFinished) -> String {
     }
 }
 
-/// Returns what a task is called now, where an event tells it.
+/// Returns the new subject of a task, if the event contains it.
 fn subject_of(what: &EventKind) -> Option<&String> {
     match what {
         EventKind::TaskCreated(change) | EventKind::TaskUpdated(change) => change.subject.as_ref(),

@@ -20,11 +20,11 @@ use crate::shown::plain;
 pub(super) use hosting::{host, merge};
 pub(super) use observer::Signals;
 
-/// Run a team on a task: plan it, do it, merge it, verify it, ask you
+/// Run a team on a task: plan, work, merge, verify, then ask for approval
 ///
-/// Workers do their tasks in worktrees of their own; what they finish is merged on a branch of the team's. Your branch
-/// changes only when you approve, your uncommitted files never. Ctrl-C once finishes current tasks and stops, twice stops
-/// now, three times kills; `teamster run --resume TEAM` goes on, after a crash too.
+/// Each worker works in its own worktree, and finished tasks are merged on the team's branch. Your branch changes only when
+/// you approve, and your uncommitted files never do. Press Ctrl-C once to finish the current tasks and stop, twice to stop
+/// now, three times to kill; `teamster run --resume TEAM` continues the run, even after a crash.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -36,7 +36,7 @@ Examples:
 
 Exit codes of a run:
   0  complete and verified, or waiting at the gate (--approve never)
-  4  your branch could not be changed as it is
+  4  your branch could not be updated
   10 rejected   11 failed verification, or no plan   12 budget   13 cancelled
   14 some tasks failed for good")]
 #[allow(
@@ -45,7 +45,7 @@ Exit codes of a run:
     reason = "each is a flag of the command line, and called like it"
 )]
 pub struct RunArgs {
-    /// Who works and on what: `[N:agent[:role][,…]] TASK`
+    /// The team and its task: `[N:agent[:role][,…]] TASK`
     #[arg(value_name = "WORDS", required_unless_present = "resume")]
     words: Vec<String>,
     /// The team's name [default: made from the task and the time]
@@ -60,55 +60,55 @@ pub struct RunArgs {
     /// A command that verifies the result; repeatable [default: the preset's, else those found]
     #[arg(long, value_name = "CMD")]
     verify: Vec<String>,
-    /// The flow to follow: its phases, what they need, and its words [default: the preset's, else staged]
+    /// The flow to follow: its phases, their requirements and their names [default: the preset's, else staged]
     #[arg(long, value_enum)]
     flow: Option<FlowName>,
     /// Who plans and leads: auto, engine, or an agent [default: auto]
     #[arg(long, value_name = "AGENT")]
     leader: Option<String>,
-    /// Every worker does the whole task, each for itself
+    /// Every worker does the whole task on its own
     #[arg(long, conflicts_with_all = ["plan", "leader", "best_of"])]
     each: bool,
-    /// Every worker does the whole task, and the best result is taken
+    /// Every worker does the whole task, and the best result is kept
     #[arg(long, conflicts_with_all = ["plan", "leader"])]
     best_of: bool,
-    /// Who decides at the gate: you, the checks, or nobody now [default: ask]
+    /// Who approves at the gate: you (ask), the checks (auto), or no one yet (never) [default: ask]
     #[arg(long, value_enum)]
     approve: Option<ApproveWord>,
-    /// How often what the checks find is worked on
+    /// The maximum number of rounds of fixing what the checks find
     #[arg(long, value_name = "N")]
     max_fix: Option<u32>,
     /// Whether an agent reviews the merged work before the gate opens [default: prefer]
     #[arg(long, value_enum)]
     review: Option<ReviewWord>,
-    /// Where the work begins [default: the commit that is checked out]
+    /// The commit to start from [default: the one that is checked out]
     #[arg(long, value_name = "REF")]
     base: Option<String>,
     /// The repository that workers on other machines share with this one [default: this one itself]
     #[arg(long, value_name = "URL")]
     repo: Option<String>,
-    /// Tokens that may be used
+    /// The maximum number of tokens to use
     #[arg(long, value_name = "N")]
     budget_tokens: Option<u64>,
-    /// Dollars that may be spent
+    /// The maximum cost in dollars
     #[arg(long, value_name = "USD")]
     budget_usd: Option<f64>,
-    /// Minutes that it may take
+    /// The maximum duration in minutes
     #[arg(long, value_name = "N")]
     budget_minutes: Option<f64>,
     /// An agent for this run: NAME=KIND:ARGUMENT; repeatable
     #[arg(long, value_name = "NAME=KIND:ARG")]
     provider: Vec<String>,
-    /// Everybody works in the project's own folder: no worktrees, no merges
+    /// Let all workers work in the project's folder, without worktrees and merges
     #[arg(long)]
     no_worktrees: bool,
-    /// Run workers in panes of our own tmux
+    /// Run workers in tmux panes, which `worker attach` shows
     #[arg(long)]
     tmux: bool,
-    /// Write down what is wanted before it is worked on
+    /// Write down the requirements before work starts
     #[arg(long)]
     requirements: bool,
-    /// Whether you decide about the plan first [default: ask where an agent plans and you are at a terminal]
+    /// Whether the plan needs your approval [default: ask, if an agent plans and you are at a terminal]
     #[arg(
         long,
         value_enum,
@@ -118,33 +118,33 @@ pub struct RunArgs {
         default_missing_value = "ask"
     )]
     approve_plan: Option<ApprovePlanWord>,
-    /// Accept the team and the plan that are proposed, and let the leader go by assumptions
+    /// Accept the proposed team and plan, and let the leader make assumptions
     #[arg(long)]
     yes: bool,
-    /// Accept the commands that come with the project; `teamster trust --show` shows them
+    /// Allow the commands that come with the project; `teamster trust --show` shows them
     #[arg(long)]
     trust_project: bool,
-    /// Show the team, the plan, who would do what and the prompts; start nothing
+    /// Show the team, the plan, the assignments and the prompts, and start nothing
     #[arg(long)]
     dry_run: bool,
-    /// Go on with a run that was stopped or has crashed
+    /// Continue a run that was stopped or has crashed
     #[arg(long, value_name = "TEAM", conflicts_with_all = [
         "words", "plan", "preset", "team", "verify", "flow", "leader", "base", "repo", "provider", "no_worktrees", "tmux",
         "requirements", "approve_plan", "yes", "dry_run", "each", "best_of",
     ])]
     resume: Option<String>,
-    /// Go on without this terminal
+    /// Run in the background
     #[arg(long, conflicts_with = "dry_run")]
     detach: bool,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum FlowName {
-    /// The stages of the engine: plan, execute, verify, fix, approval
+    /// The engine's stages: plan, execute, verify, fix, approval
     Staged,
-    /// A session with findings and tickets, from the analysis to your approval
+    /// A session with findings and tickets, from analysis to approval
     Party,
-    /// Plan, design, do, check, act, and another round where the check says so
+    /// Plan, design, do, check, act, repeated until the check passes
     Pdca,
 }
 
@@ -167,19 +167,19 @@ enum ApproveWord {
 
 #[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
 enum ApprovePlanWord {
-    /// You accept, edit or reject it, or say what to change
+    /// You accept, edit or reject it, or request changes
     Ask,
-    /// It is carried out as it is
+    /// It is carried out without asking
     Off,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum ReviewWord {
-    /// Nobody reviews it
+    /// No review
     Off,
-    /// An agent of the team does, if there is one that can
+    /// An agent of the team reviews it, if one is able to
     Prefer,
-    /// The same, and without a review only you can approve
+    /// Like prefer, but work without a review can only be approved by you
     Require,
 }
 
@@ -204,7 +204,7 @@ impl From<ApproveWord> for Approve {
 }
 
 impl RunArgs {
-    /// Whether it takes up a run that exists.
+    /// Whether it resumes an existing run.
     pub fn resumes(&self) -> bool {
         self.resume.is_some()
     }
@@ -234,7 +234,7 @@ impl RunArgs {
         }
         let started = prepared.create(context, unknown)?;
         if self.detach {
-            // It is for the one who goes on.
+            // The other process takes this lock.
             drop(started.lock);
             return detach(context, &started.team, &[]);
         }
@@ -281,7 +281,7 @@ impl RunArgs {
         }
     }
 
-    /// Returns what changes the run, as arguments for another process.
+    /// Returns the options that change the run, as arguments for another process.
     fn for_another_host(&self) -> Vec<String> {
         let mut args = Vec::new();
         let mut say = |name: &str, value: Option<String>| {
@@ -312,7 +312,7 @@ fn show(context: &Context, prepared: &PreparedRun) -> Result {
     let notes = match prepared.uncommitted() {
         0 => String::new(),
         some => format!(
-            "\n{some} of your files are not committed: they are no part of the base, and stay as they are\n"
+            "\n{some} of your files are not committed: they are not part of the base and stay as they are\n"
         ),
     };
     prepared.preview(context, |preview| {
@@ -322,7 +322,7 @@ fn show(context: &Context, prepared: &PreparedRun) -> Result {
     })?
 }
 
-/// Lets another process host a run that exists, and says how to follow it.
+/// Starts another process that hosts an existing run, and prints how to follow it.
 fn detach(context: &Context, team: &TeamName, more: &[String]) -> Result {
     let host = runs::begin_detached(context, team, more)?;
     context.out.answer(
@@ -330,8 +330,8 @@ fn detach(context: &Context, team: &TeamName, more: &[String]) -> Result {
         || {
             let pid = host.pid;
             format!(
-                "team {team} works as process {pid}; `teamster status --team {team} --watch` shows how far it is, \
-                 `teamster journal --team {team} --follow` all that happens\n"
+                "team {team} runs as process {pid}; `teamster status --team {team} --watch` shows its progress, \
+                 `teamster journal --team {team} --follow` every event\n"
             )
         },
     )

@@ -1,5 +1,5 @@
-//! Implements the commands that change what the state shows: `teamster state-file add`, `status`, `remove`, `progress` and
-//! `message`.
+//! Implements the commands that change entries of the state: `teamster state-file add`, `status`, `remove`,
+//! `progress` and `message`.
 
 use clap::Args;
 use teamster_claude::state::{Model, Op, Status as TeammateStatus, TeammateRow};
@@ -11,10 +11,10 @@ use crate::context::Context;
 use crate::error::Result;
 use crate::shown::{say_progress, viewed_line};
 
-/// Show a teammate as spawning; one of the same name is replaced
+/// Add a teammate as spawning, replacing one of the same name
 #[derive(Args, Debug)]
 #[command(after_help = "\
-At most ten are shown. When all ten are taken, the oldest that is completed or failed gives way.
+At most ten are shown. When there are ten, the oldest completed or failed one is replaced.
 Exit code 6: all ten are active. Exit code 3: this project has no state.
 
 Examples:
@@ -55,11 +55,11 @@ impl StateFileAddArgs {
     }
 }
 
-/// Show a teammate with another status
+/// Change the status of a teammate
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Without a task, `idle` and `completed` clear the one that is shown.
-Exit code 3: nobody has that name. Exit code 4: the teammate cannot take that step.
+Without a task, `idle` and `completed` clear the current one.
+Exit code 3: no teammate has that name. Exit code 4: the status cannot change like that.
 
 Examples:
   teamster state-file status worker-1 working --task \"Fix the login form\"
@@ -98,10 +98,10 @@ fn teammate_status(word: &str) -> std::result::Result<TeammateStatus, String> {
         .ok_or_else(|| "expected spawning, working, idle, completed or failed".to_owned())
 }
 
-/// Take a teammate out
+/// Remove a teammate
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Exit code 3: nobody has that name; nothing is written.
+Exit code 3: no teammate has that name; nothing is written.
 
 Examples:
   teamster state-file remove worker-1
@@ -125,26 +125,26 @@ impl StateFileRemoveArgs {
     }
 }
 
-/// Show how far the tasks are
+/// Set the progress of the tasks
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   teamster state-file progress --total 5 --completed 2 --pending 3
   teamster state-file progress --total 5 --completed 5 --json")]
 pub struct StateFileProgressArgs {
-    /// All tasks
+    /// Number of tasks
     #[arg(long, value_name = "N")]
     total: usize,
-    /// Tasks that are done
+    /// Completed tasks
     #[arg(long, value_name = "N", default_value_t = 0)]
     completed: usize,
-    /// Being worked on
+    /// Tasks in progress
     #[arg(long = "in-progress", value_name = "N", default_value_t = 0)]
     begun: usize,
-    /// Failed for good
+    /// Tasks that failed for good
     #[arg(long, value_name = "N", default_value_t = 0)]
     failed: usize,
-    /// Not begun
+    /// Tasks not yet started
     #[arg(long, value_name = "N", default_value_t = 0)]
     pending: usize,
     #[command(flatten)]
@@ -166,22 +166,22 @@ impl StateFileProgressArgs {
     }
 }
 
-/// Show a message; the last fifty are kept
+/// Add a message; the last fifty are kept
 #[derive(Args, Debug)]
 #[command(after_help = "\
-This shows a message and delivers none: `teamster message send` does.
+This only shows a message; `teamster message send` delivers one.
 
 Examples:
   teamster state-file message --from worker-1 --to lead \"The form is fixed\"
   teamster state-file message \"Tests are green\"")]
 pub struct StateFileMessageArgs {
-    /// Who says it
+    /// The sender
     #[arg(long, value_name = "NAME", default_value = "unknown")]
     from: String,
-    /// To whom
+    /// The recipient
     #[arg(long, value_name = "NAME", default_value = "all")]
     to: String,
-    /// What it says
+    /// The text
     text: String,
     #[command(flatten)]
     session: StateSessionArgs,

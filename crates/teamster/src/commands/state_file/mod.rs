@@ -23,16 +23,16 @@ use crate::context::Context;
 use crate::error::{AppError, ErrorKind, Result};
 use crate::shown::line;
 
-/// How long a script waits for hooks and other scripts.
+/// How long a script waits for hooks and other scripts that hold the lock.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Read and change the state that viewers show, for scripts
+/// Read and change the state shown by viewers, for scripts
 #[derive(Args, Debug)]
 #[command(after_help = "\
-The state is .bkit/agent-state.json of the project. Any program may poll it; whoever changes it
-uses these commands, so that no change is lost. With --json each prints the state.
-Each session has a state of its own. Scripts that name none share the session `script`; nobody
-changes the state of another session without naming it.
+The state is .bkit/agent-state.json in the project. Any program may poll it; change it only with
+these commands, so that no change is lost. With --json each prints the state.
+Each session has its own state. Scripts that name no session share the session `script`; the state
+of another session is changed only if --session names it.
 
 Examples:
   teamster state-file init --team fix-login --feature login
@@ -75,25 +75,25 @@ impl StateFileArgs {
 /// Whose state is meant.
 #[derive(Args, Debug)]
 struct StateSessionArgs {
-    /// The session whose state is meant [default: that of scripts]
+    /// The session [default: the one shared by scripts]
     #[arg(long, value_name = "SESSION", env = env_vars::SESSION, hide_env_values = true)]
     session: Option<String>,
 }
 
 impl StateSessionArgs {
-    /// Returns the session: scripts that name none have one of their own.
+    /// Returns the session id: scripts that name no session share one.
     fn id(&self) -> &str {
         let named = self.session.as_deref().filter(|id| !id.is_empty());
         named.unwrap_or(layout::SCRIPT_SESSION)
     }
 
-    /// Returns whether the caller named one.
+    /// Returns whether the caller named a session.
     fn is_named(&self) -> bool {
         self.session.as_deref().is_some_and(|id| !id.is_empty())
     }
 }
 
-/// Does one thing to the state of a session and answers with it.
+/// Applies one operation to the state of a session and prints the result.
 fn apply(
     context: &Context,
     session: &StateSessionArgs,
@@ -107,15 +107,17 @@ fn apply(
     match applied.effects.into_iter().next() {
         Some(Effect::NoState) | None => Err(no_state()),
         Some(Effect::Unknown(name)) => Err(AppError::not_found(format!(
-            "nobody in the state is called {}",
+            "no teammate is called {}",
             line(&name)
         ))
-        .hint("`teamster state-file read` shows who is there")),
+        .hint("`teamster state-file read` lists them")),
         Some(Effect::Full(name)) => Err(AppError::refused(format!(
-            "{} is not added: ten teammates are there, and all of them are active",
+            "{} was not added: there are already ten teammates, all of them active",
             line(&name)
         ))
-        .hint("a row gives way when its teammate is completed or failed; `teamster state-file remove` takes one out")),
+        .hint(
+            "a completed or failed teammate is replaced; `teamster state-file remove` removes one",
+        )),
         Some(Effect::Refused { name, from, to }) => Err(AppError::new(
             ErrorKind::Conflict,
             format!(
@@ -125,7 +127,9 @@ fn apply(
                 to.as_str()
             ),
         )
-        .hint("a teammate that has ended begins again with `working`; `state-file add` starts over")),
+        .hint(
+            "a teammate that has ended begins again with `working`; `state-file add` starts over",
+        )),
         Some(Effect::Changed | Effect::Nothing | Effect::Phase(_)) => {
             context.out.answer(|| &state, || said(&state))
         }
@@ -135,11 +139,11 @@ fn apply(
 fn no_state_of(session: &StateSessionArgs) -> AppError {
     let id = line(session.id());
     AppError::not_found(format!("session {id} has no state in this project")).hint(
-        "`teamster state-file init` begins one, `--session` names another, and `teamster state-file read --all` shows all",
+        "`teamster state-file init` starts one, `--session` selects another, and `teamster state-file read --all` lists all",
     )
 }
 
 fn no_state() -> AppError {
     AppError::not_found("this project has no state")
-        .hint("`teamster state-file init --team TEAM --feature FEATURE` begins one")
+        .hint("`teamster state-file init --team TEAM --feature FEATURE` starts one")
 }

@@ -14,7 +14,7 @@ use crate::error::Result;
 use crate::shown::{ago, say_progress, viewed_line};
 use crate::table::TextTable;
 
-/// Print where the state of this project is, whether it exists or not
+/// Print the path of this project's state, whether it exists or not
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -28,7 +28,7 @@ impl StateFilePathArgs {
         let path = states.path();
         context.out.answer(
             || {
-                // Like every other operation this one shows the state, too, if there is one to show.
+                // Like every other operation, this one also prints the state, if there is one.
                 let state = states.read().ok().flatten();
                 let mut answer = state.map_or_else(|| json!({}), |state| json!(state));
                 answer["path"] = json!(path);
@@ -42,8 +42,8 @@ impl StateFilePathArgs {
 /// Show the state
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Without an option it is the state that viewers show. A state is `live`, `ended`, or `stale`:
-enabled, not updated for more than five minutes, and no process of its session can be seen.
+Without an option it is the state shown by viewers. A state is `live`, `ended`, or `stale`:
+enabled, not updated for more than five minutes, and without a visible process of its session.
 Exit code 3: this project has no state.
 
 Examples:
@@ -51,10 +51,10 @@ Examples:
   teamster state-file read --session script --json
   teamster state-file read --all")]
 pub struct StateFileReadArgs {
-    /// The state of this session
+    /// Show the state of this session
     #[arg(long, value_name = "SESSION", conflicts_with = "all")]
     session: Option<String>,
-    /// The state of every session, the one that viewers show first
+    /// Show the states of all sessions, the one shown by viewers first
     #[arg(long)]
     all: bool,
 }
@@ -131,12 +131,12 @@ fn state_text(state: &AgentState, liveness: Liveness, now: Time, colour: bool) -
     text
 }
 
-/// Begin a session, or enable it again
+/// Start a session, or enable it again
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Without --session it begins anew, and what the last script left is kept in .bkit/sessions/; a
-session that is named goes on where it was. While another session is live, this one gets a file of
-its own there and is shown when the other one ends.
+Without --session a new session starts, and the state of the last script is kept in
+.bkit/sessions/; a named session continues where it was. While another session is live, this one
+gets its own file there and is shown when the other one ends.
 
 Examples:
   teamster state-file init --team fix-login --feature login
@@ -148,13 +148,13 @@ pub struct StateFileInitArgs {
     /// What it works on
     #[arg(long, value_name = "FEATURE")]
     feature: String,
-    /// Where that stands: plan, design, do, check or act
+    /// The phase: plan, design, do, check or act
     #[arg(long, value_name = "PHASE", value_parser = phase)]
     phase: Option<Phase>,
     /// How the team is organised: leader, swarm, council or watchdog
     #[arg(long, value_name = "PATTERN", value_parser = pattern)]
     pattern: Option<Pattern>,
-    /// Who leads, usually the name of a model [default: opus]
+    /// The leader, usually the name of a model [default: opus]
     #[arg(long, value_name = "MODEL")]
     cto: Option<String>,
     #[command(flatten)]
@@ -169,7 +169,7 @@ impl StateFileInitArgs {
             phase: self.phase,
             pattern: self.pattern,
             cto: self.cto,
-            // Two scripts without a name cannot be told apart, so this may be another one than the last.
+            // Two scripts that name no session cannot be told apart, so this may be a different script than the last.
             anew: !self.session.is_named(),
         };
         apply(context, &self.session, Op::Init(begin), |_| {
@@ -179,7 +179,7 @@ impl StateFileInitArgs {
 }
 
 fn phase(word: &str) -> std::result::Result<Phase, String> {
-    // The words of a PDCA status file are understood too.
+    // The status words of a PDCA status file are also accepted.
     match word {
         "pm" | "qa" | "report" | "archived" => Ok(Phase::nearest(word)),
         _ => Phase::parse(word).ok_or_else(|| "expected plan, design, do, check or act".to_owned()),
@@ -194,7 +194,7 @@ pub(super) fn model(word: &str) -> std::result::Result<Model, String> {
     Model::of(word).ok_or_else(|| "expected opus, sonnet or haiku".to_owned())
 }
 
-/// Show the session as ended; its progress and messages stay
+/// Mark the session as ended; its progress and messages are kept
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:

@@ -1,4 +1,4 @@
-//! What Studio remembers from one start to the next: the key that browsers have in their cookies, and recent projects.
+//! What Studio remembers between starts: the key behind the cookies of browsers, and recent projects.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,9 +13,9 @@ use teamster_types::Time;
 
 use crate::error::Result;
 
-/// Projects that are remembered, the most recent first.
+/// How many projects are remembered.
 const MOST_PROJECTS: usize = 20;
-/// After this time browsers have to be let in anew.
+/// How long the key is valid; after that, browsers need a new link.
 const KEY_LASTS: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 #[derive(Debug, Default, Deserialize, Serialize)]
@@ -26,11 +26,11 @@ struct StudioMemory {
     projects: Vec<String>,
 }
 
-/// Puts these projects first; the key, and every project that is remembered and still there.
+/// Moves these projects to the front. Returns the key, and all remembered projects that still exist.
 pub(super) fn remember(layout: &Layout, named: &[PathBuf]) -> Result<(String, Vec<PathBuf>)> {
     let folder = make(layout.user_folder())?;
     let found = folder.read(layout::STUDIO)?;
-    // What cannot be understood is forgotten: nothing in it cannot be made anew.
+    // An unreadable file is discarded: everything in it can be created again.
     let mut memory: StudioMemory = found
         .and_then(|(bytes, _)| serde_json::from_slice(&bytes).ok())
         .unwrap_or_default();
@@ -55,7 +55,7 @@ pub(super) fn remember(layout: &Layout, named: &[PathBuf]) -> Result<(String, Ve
     Ok((memory.key, projects.filter(|path| path.is_dir()).collect()))
 }
 
-/// The user's settings may have no folder yet, nor the folder above it.
+/// Creates the folder of the user's settings, and its parent if needed.
 fn make(folder: &Path) -> Result<Dir> {
     if let Some(above) = folder.parent() {
         Dir::open_or_create_root(above)?;

@@ -16,32 +16,32 @@ use crate::context::Context;
 use crate::error::{AppError, Result};
 pub use opened::{OpenedStudio, in_browser, no_port};
 
-/// The latest log of a worker.
+/// Returns the latest log of a worker.
 pub fn log_of(context: &Context, team: &TeamName, worker: &str) -> Result<Log> {
     let named = workers::find(context, team.clone(), worker)?;
     logs::page(context, named, None, 0)
 }
 
-/// Where Studio listens unless told otherwise: a bookmark stays good.
+/// The default port; it is fixed so that bookmarks keep working.
 const PORT: u16 = 7433;
 
-/// Show every team live on a page of this machine
+/// Watch all teams live on a local web page
 ///
-/// The page is for this machine alone. The address that is printed is good for one browser, once; the browser keeps a
-/// cookie from then on, also when Studio is started anew.
+/// The page is served to this machine only. The printed address works once, in one browser; from then on the browser keeps a
+/// cookie, even when Studio is restarted.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   teamster studio   # until Ctrl-C
   teamster studio --port 0 --project . --json   # until Ctrl-C")]
 pub struct StudioArgs {
-    /// The port; 0 takes any that is free [default: 7433, or another one when that is taken]
+    /// The port; 0 picks any free port [default: 7433, or another one if that is taken]
     #[arg(long, value_name = "N")]
     port: Option<u16>,
     /// Open the page in the browser
     #[arg(long)]
     open: bool,
-    /// Watch this project too, and remember it
+    /// Also watch this project, and remember it
     #[arg(long, value_name = "DIR")]
     project: Vec<PathBuf>,
 }
@@ -64,7 +64,7 @@ impl StudioArgs {
         studio.serve()
     }
 
-    /// The projects that were named, and the one of the current folder.
+    /// Returns the named projects, and the one of the current folder.
     fn named_projects(&self, context: &Context) -> Result<Vec<PathBuf>> {
         let mut projects = vec![context.layout.project.clone()];
         for named in &self.project {

@@ -1,4 +1,4 @@
-//! A Studio that listens: what `teamster studio` serves for good and `teamster demo` for as long as it runs.
+//! A Studio that is ready to serve: for `teamster studio` until it is stopped, for `teamster demo` while it runs.
 
 use std::ffi::OsString;
 use std::net::TcpListener;
@@ -18,20 +18,20 @@ use super::memory;
 use crate::context::Context;
 use crate::error::{AppError, ErrorKind, Result};
 
-/// A browser that does not come up in this time still may.
+/// How long to wait for the browser to start; it may still open later.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A Studio whose port is taken and whose first look is done; nobody is answered yet.
+/// A Studio that has its port and has read all teams, but does not serve requests yet.
 pub struct OpenedStudio {
     server: StudioServer,
     listener: TcpListener,
-    /// Good for one browser, once.
+    /// The address with a token that is valid once, for one browser.
     pub url: String,
     address: String,
 }
 
 impl OpenedStudio {
-    /// Looks at these projects, and at every team of the machine.
+    /// Opens a Studio for these projects and for every team of the machine.
     pub fn at(context: &Context, listener: TcpListener, named: &[PathBuf]) -> Result<Self> {
         let (key, projects) = memory::remember(&context.layout, named)?;
         let port = listener.local_addr().map_err(no_port)?.port();
@@ -61,7 +61,7 @@ impl OpenedStudio {
         })
     }
 
-    /// Where it is, for programs.
+    /// Returns the addresses and keys as JSON, for programs.
     pub fn json(&self) -> Value {
         json!({
             "url": self.url,
@@ -71,23 +71,23 @@ impl OpenedStudio {
         })
     }
 
-    /// Everything it looks at.
+    /// Returns the hub with everything that Studio watches.
     pub fn hub(&self) -> Arc<Hub> {
         self.server.hub.clone()
     }
 
-    /// Answers until the process ends.
+    /// Serves requests until the process ends.
     pub fn serve(self) -> Result {
         server::serve(self.server, self.listener)
             .map_err(|error| AppError::new(ErrorKind::Failed, format!("the server ended: {error}")))
     }
 }
 
-/// Where figures are sent to, if the user wants that.
+/// Returns where metrics are sent, if the user has set that.
 fn otlp(context: &Context) -> Option<Otlp> {
     let setting = &context.config.studio_otlp;
     let endpoint = setting.value.clone()?;
-    // What comes with a project must not send anything away.
+    // A setting that comes with a project must not send data to other machines.
     if let SettingSource::Project(file, _) = &setting.source
         && !endpoint.is_loopback()
     {

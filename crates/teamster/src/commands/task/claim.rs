@@ -20,10 +20,10 @@ use crate::error::{AppError, ErrorKind, Result};
 use crate::input::read_named;
 use crate::shown::moment;
 
-/// Take a task to work on; prints it with the token that finishes it
+/// Claim a task and print it with the token needed to finish it
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Without an id the worker gets its own tasks first, then free ones that it can do, the lowest
+Without an id the worker gets its own tasks first, then unassigned ones that it can do, the lowest
 number first. Exit code 5: nothing is claimable now. Exit code 4: that task is taken.
 
 Examples:
@@ -33,10 +33,10 @@ Examples:
 pub struct TaskClaimArgs {
     #[command(flatten)]
     team: TeamSelector,
-    /// Who asks [default: `TEAMSTER_WORKER`]
+    /// The claiming worker [default: `TEAMSTER_WORKER`]
     #[arg(long)]
     worker: Option<String>,
-    /// A certain task instead of the next one
+    /// Claim this task instead of the next one
     id: Option<String>,
     /// How long the claim lasts unless renewed [default: the setting `claim.lease`, 120s]
     #[arg(long, value_name = "TIME", value_parser = span)]
@@ -73,17 +73,17 @@ impl TaskClaimArgs {
             || claim_text(&view, &claimed),
         );
         if answered.is_err() {
-            // Nobody has the token, so nobody could ever finish the task: it goes back.
+            // The token was not delivered, so the task could never be finished: release it.
             let actor = &context.actor.recorded_as();
             store.release(&team, actor, claimed.task.id(), Some(&claimed.token))?;
             return Err(AppError::new(
                 ErrorKind::Failed,
                 format!(
-                    "the claim of task {} could not be answered and was given back",
+                    "the claim of task {} could not be printed and was released",
                     claimed.task.id()
                 ),
             )
-            .hint("check where the answer goes, and claim again"));
+            .hint("check where the output goes, and claim again"));
         }
         Ok(())
     }
@@ -91,7 +91,7 @@ impl TaskClaimArgs {
 
 fn claim_text(view: &TaskView, claimed: &Claimed) -> String {
     format!(
-        "{}\ntoken {}\nyours until {} UTC; `teamster task renew {} --token TOKEN` makes it longer\n",
+        "{}\ntoken {}\nyours until {} UTC; `teamster task renew {} --token TOKEN` extends it\n",
         task_text(view, None),
         claimed.token.reveal(),
         moment(claimed.leased_until),
@@ -99,7 +99,7 @@ fn claim_text(view: &TaskView, claimed: &Claimed) -> String {
     )
 }
 
-/// Make a claim last longer, from now on
+/// Extend the lease of a claim
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -108,7 +108,7 @@ Examples:
 pub struct TaskRenewArgs {
     #[command(flatten)]
     task: TaskSelector,
-    /// The proof that `task claim` printed
+    /// The token that `task claim` printed
     #[arg(long)]
     token: String,
     /// How long it lasts from now [default: the setting `claim.lease`, 120s]
@@ -141,10 +141,10 @@ impl TaskRenewArgs {
     }
 }
 
-/// A result is a summary; what a worker made belongs into files of the project.
+/// The size limit for a result, which is a summary; larger output belongs into files of the project.
 const RESULT_LIMIT: usize = 256 * 1024;
 
-/// Finish a task that was claimed
+/// Mark a claimed task as completed
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -154,7 +154,7 @@ Examples:
 pub struct TaskCompleteArgs {
     #[command(flatten)]
     task: TaskSelector,
-    /// The proof that `task claim` printed
+    /// The token that `task claim` printed
     #[arg(long)]
     token: String,
     /// A file with the result, JSON or text; `-` is the standard input
@@ -176,7 +176,7 @@ impl TaskCompleteArgs {
     }
 }
 
-/// Record that an attempt failed; the fifth one is the last
+/// Record a failed attempt; the fifth is final
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -184,7 +184,7 @@ Examples:
 pub struct TaskFailArgs {
     #[command(flatten)]
     task: TaskSelector,
-    /// The proof that `task claim` printed
+    /// The token that `task claim` printed
     #[arg(long)]
     token: String,
     /// What went wrong
@@ -202,7 +202,7 @@ impl TaskFailArgs {
     }
 }
 
-/// Give a claimed task back without finishing it
+/// Release a claimed task without finishing it
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -218,10 +218,10 @@ pub struct TaskReleaseArgs {
 #[derive(Args, Debug)]
 #[group(required = true, multiple = false)]
 struct ReleaseRight {
-    /// The proof that `task claim` printed
+    /// The token that `task claim` printed
     #[arg(long)]
     token: Option<String>,
-    /// Take it from whoever has it; for people only
+    /// Release it no matter which worker holds the claim; for people only
     #[arg(long)]
     force: bool,
 }
@@ -240,6 +240,6 @@ impl TaskReleaseArgs {
         let task = context
             .store()?
             .release(&team, actor, &id, token.as_ref())?;
-        answer_task(context, &team, task, "gave back")
+        answer_task(context, &team, task, "released")
     }
 }

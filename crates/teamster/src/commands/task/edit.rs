@@ -1,4 +1,5 @@
-//! Implements the commands that make and change tasks: `teamster task create`, `import`, `update`, `retry`, `answer` and `delete`.
+//! Implements the commands that create and change tasks: `teamster task create`, `import`, `update`, `retry`, `answer`
+//! and `delete`.
 
 use std::path::PathBuf;
 
@@ -19,7 +20,7 @@ use crate::error::{AppError, Result};
 use crate::shown::line;
 use crate::table::TextTable;
 
-/// Make a task; prints its id
+/// Create a task and print its id
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -29,13 +30,13 @@ Examples:
 pub struct TaskCreateArgs {
     #[command(flatten)]
     team: TeamSelector,
-    /// What to do, in one line of at most 500 characters
+    /// The work in one line, at most 500 characters
     #[arg(long)]
     subject: String,
     /// Everything a worker needs to know, at most 10,000 characters
     #[arg(long, default_value = "", hide_default_value = true)]
     description: String,
-    /// How it reads while it is being done [default: the subject]
+    /// Text shown while it is in progress [default: the subject]
     #[arg(long, value_name = "TEXT")]
     active_form: Option<String>,
     /// Tasks that must be completed first
@@ -44,7 +45,7 @@ pub struct TaskCreateArgs {
     /// The worker it is assigned to
     #[arg(long, value_name = "WORKER")]
     owner: Option<String>,
-    /// Something its worker must be able to do (repeatable)
+    /// A capability its worker must have (repeatable)
     #[arg(long = "capability", value_name = "WORD")]
     capabilities: Vec<String>,
     /// Files it will change (repeatable)
@@ -72,7 +73,7 @@ impl TaskCreateArgs {
         let store = context.store()?;
         let task = store.create_task(&team, &context.actor.recorded_as(), &new)?;
         let view = judged(store, &team, task);
-        // Only the id, so that a script can take it as it is.
+        // Print only the id, so that a script can use it directly.
         context.out.answer(
             || json!({ "task": view }),
             || view.task().id().as_str().to_owned(),
@@ -80,12 +81,12 @@ impl TaskCreateArgs {
     }
 }
 
-/// Make all tasks of a plan, or none
+/// Create all tasks of a plan, or none
 #[derive(Args, Debug)]
 #[command(after_help = "\
-A plan is TOML, YAML or JSON: a list `tasks`, each with `id`, `subject` and, if wanted,
+A plan is TOML, YAML or JSON: a list `tasks`, each with `id`, `subject` and, optionally,
 `description`, `blockedBy`, `owner`, `capabilities`, `paths` and `verify`. Its ids are labels;
-tasks get numbers in the order of the plan. `teamster plan check` says what is wrong with one.
+tasks are numbered in the order of the plan. `teamster plan check` reports mistakes.
 
 Examples:
   teamster task import plan.toml
@@ -148,19 +149,19 @@ pub struct TaskUpdateArgs {
     /// A new description
     #[arg(long)]
     description: Option<String>,
-    /// The worker it is assigned to from now on
+    /// The worker to assign it to
     #[arg(long, value_name = "WORKER")]
     owner: Option<String>,
-    /// The tasks that must be completed first, instead of the present ones
+    /// Replace the tasks that must be completed first
     #[arg(long, value_name = "IDS", value_delimiter = ',')]
     blocked_by: Option<Vec<String>>,
-    /// What its worker must be able to do, instead of the present list (repeatable)
+    /// Replace the capabilities its worker must have (repeatable)
     #[arg(long = "capability", value_name = "WORD")]
     capabilities: Option<Vec<String>>,
-    /// The files it will change, instead of the present list (repeatable)
+    /// Replace the files it will change (repeatable)
     #[arg(long = "path", value_name = "GLOB")]
     paths: Option<Vec<String>>,
-    /// Leave this empty from now on (repeatable)
+    /// Clear this field (repeatable)
     #[arg(long, value_name = "FIELD")]
     clear: Vec<ClearableField>,
 }
@@ -220,7 +221,7 @@ fn is_new<T>(list: Option<Vec<T>>) -> bool {
     list.is_some_and(|list| !list.is_empty())
 }
 
-/// Let a task that failed begin anew
+/// Reset a failed task so that it can be claimed again
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -241,10 +242,10 @@ impl TaskRetryArgs {
     }
 }
 
-/// Answer the worker of a task that waits for your words
+/// Answer a task that is waiting for your input
 #[derive(Args, Debug)]
 #[command(after_help = "\
-The task can be claimed again, and whoever claims it is told your answer.
+The task can be claimed again, and the worker that claims it receives your answer.
 
 Examples:
   teamster task answer 2 \"Use port 8080\"   # exits 4")]
@@ -263,7 +264,7 @@ impl TaskAnswerArgs {
     }
 }
 
-/// Remove a task that nobody works on; those that waited for it do so no longer
+/// Delete an unclaimed task and drop it from the dependencies of others
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:

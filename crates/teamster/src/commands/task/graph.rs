@@ -12,7 +12,7 @@ use crate::context::Context;
 use crate::error::Result;
 use crate::shown::viewed_line;
 
-/// Show which task waits for which
+/// Show the dependencies between tasks
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -22,7 +22,7 @@ Examples:
 pub struct TaskGraphArgs {
     #[command(flatten)]
     team: TeamSelector,
-    /// How to write it
+    /// The output format
     #[arg(long, value_enum, default_value_t = GraphFormat::Text)]
     format: GraphFormat,
 }
@@ -52,7 +52,7 @@ impl TaskGraphArgs {
     }
 }
 
-/// Each task below the last of those it waits for, so that reading downwards is an order to work in.
+/// Formats the graph so that each task is below its last dependency: reading downwards gives an order to work in.
 fn text(graph: &GraphView) -> String {
     if graph.nodes.is_empty() {
         return "no tasks".to_owned();
@@ -90,7 +90,8 @@ fn text(graph: &GraphView) -> String {
     text
 }
 
-/// Nodes by how many steps they are from the start, then by number. What a foreign cycle holds comes last.
+/// Returns nodes by their distance from the start, then by number. Tasks in a cycle, which only a foreign program can
+/// make, come last.
 fn layers<'a>(
     graph: &'a GraphView,
     blockers: &HashMap<&TaskId, Vec<&TaskId>>,
@@ -154,7 +155,7 @@ fn dot(graph: &GraphView) -> String {
 fn mermaid(graph: &GraphView) -> String {
     let mut text = String::from("graph LR\n");
     for node in &graph.nodes {
-        // Mermaid knows entities, and nothing else that is safe inside a label.
+        // Entities are the only safe escapes inside a Mermaid label.
         let label: String = format!("{} {}", node.id, node.subject)
             .chars()
             .map(|character| match character {

@@ -21,10 +21,10 @@ use crate::error::Result;
 use crate::shown::{line, moment, plain, say_progress, viewed_line};
 use crate::table::{Cell, TextTable, Tone};
 
-/// A subject is shown as far as it fits beside the rest.
+/// The width of the subject column.
 const SUBJECT_WIDTH: usize = 60;
 
-/// Show all tasks and where they stand
+/// List tasks and their states
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -34,10 +34,10 @@ Examples:
 pub struct TaskListArgs {
     #[command(flatten)]
     team: TeamSelector,
-    /// Only these: by the word in the file (the first three) or by where they stand
+    /// Only tasks with this recorded status (the first three values) or derived state (the others)
     #[arg(long, value_name = "STATUS")]
     status: Option<TaskFilter>,
-    /// Only those that a worker could take now
+    /// Only tasks that can be claimed now
     #[arg(long)]
     claimable: bool,
 }
@@ -119,7 +119,7 @@ fn list_text(list: &TaskListView, colour: bool) -> String {
     text
 }
 
-/// Show one task as it was written
+/// Show a task in full
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -146,7 +146,7 @@ impl TaskShowArgs {
     }
 }
 
-/// Everything a person asks about one task. Nothing is redacted: whoever works on it needs it as it was written.
+/// Formats all details of one task. Nothing is redacted: its worker needs the text as it was written.
 pub(super) fn task_text(view: &TaskView, failure: Option<&Failure>) -> String {
     let task = view.task();
     let list = |ids: &[TaskId]| {
@@ -162,7 +162,7 @@ pub(super) fn task_text(view: &TaskView, failure: Option<&Failure>) -> String {
             failure.last_error
         )
     });
-    // What a worker reports is told in rows of its own; whoever completes a task by hand may say anything.
+    // A worker's report is shown in separate rows; a task completed by hand may have any result.
     let reported = task.result().filter(|result| result.summary.is_some());
     let result = task
         .raw_result()
@@ -207,12 +207,12 @@ pub(super) fn task_text(view: &TaskView, failure: Option<&Failure>) -> String {
     text
 }
 
-/// What the worker of a task needs to know before anybody can go on with it.
+/// Returns what the worker of a blocked task needs to know before the task can continue.
 fn asked(block: &Block) -> String {
     format!("{} ({})", block.reason, block.by)
 }
 
-/// Show which worker a task would suit best
+/// Show which worker suits a task best
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -221,7 +221,7 @@ Examples:
 pub struct TaskRouteArgs {
     #[command(flatten)]
     task: TaskSelector,
-    /// Show every worker's sum
+    /// Show how each worker scores
     #[arg(long)]
     explain: bool,
 }
@@ -246,7 +246,7 @@ impl TaskRouteArgs {
             || {
                 let mut text = match best {
                     Some(place) => format!("task {id} suits {} best\n", place.worker),
-                    None => format!("task {id} suits nobody in team {team}\n"),
+                    None => format!("no worker of team {team} suits task {id}\n"),
                 };
                 if self.explain {
                     text.push('\n');

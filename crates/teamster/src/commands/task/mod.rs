@@ -1,5 +1,5 @@
-//! Implements `teamster task`: `claim.rs` has what workers do with a task, `edit.rs` what makes and changes tasks, `list.rs` and
-//! `graph.rs` what shows them.
+//! Implements `teamster task`: `claim.rs` has the commands with which workers do a task, `edit.rs` those that create
+//! and change tasks, `list.rs` and `graph.rs` those that show them.
 
 mod claim;
 mod edit;
@@ -25,7 +25,7 @@ use crate::error::Result;
 use crate::shown::line;
 use crate::table::Tone;
 
-/// Make, claim, finish and show tasks
+/// Create, claim, complete and show tasks
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -88,14 +88,14 @@ struct TaskSelector {
 }
 
 impl TaskSelector {
-    /// Returns the team and the task that are meant, whether the team has such a task or not.
+    /// Returns the selected team and task, whether or not the team has such a task.
     fn find(&self, context: &Context) -> Result<(TeamName, TaskId)> {
         let id = self.id.parse()?;
         Ok((self.team.find(context)?, id))
     }
 }
 
-/// Answers with a task that was just changed.
+/// Prints a task that was just changed.
 fn answer_task(context: &Context, team: &TeamName, task: Task, did: &str) -> Result {
     let view = judged(context.read()?, team, task);
     context.out.answer(
@@ -114,7 +114,7 @@ fn title(view: &TaskView) -> String {
     )
 }
 
-/// Where a task stands and why, unless the two are the same word.
+/// Returns the state of a task and its reason, unless the two are the same word.
 fn standing(view: &TaskView) -> String {
     let state = view.state().as_str();
     match view.reason() {
@@ -139,7 +139,7 @@ fn tone(state: State) -> Tone {
     }
 }
 
-/// What a worker leaves behind: an object as it is, anything else inside one.
+/// Returns a worker's result as an object: JSON objects as they are, anything else wrapped in one.
 fn result_object(bytes: &[u8]) -> Value {
     match serde_json::from_slice(bytes) {
         Ok(Value::Object(object)) => Value::Object(object),

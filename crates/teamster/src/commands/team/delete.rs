@@ -16,10 +16,10 @@ use crate::commands::shutdown;
 use crate::context::Context;
 use crate::error::{AppError, ErrorKind, Result};
 
-/// Remove a team that nobody works in any more
+/// Delete a team that has no running workers
 #[derive(Args, Debug)]
 #[command(after_help = "\
-A team is never removed under a living process: `teamster shutdown` stops its workers. Its files
+A team with a running process is not removed: stop its workers with `teamster shutdown`. Its files
 are kept in the trash for 7 days, and its journal with the project's reports.
 
 Examples:
@@ -28,8 +28,8 @@ pub struct TeamDeleteArgs {
     /// The team
     #[arg(value_name = "TEAM")]
     name: String,
-    /// Also while the lease of a claim still runs, and while a run or workers of ours are alive: they are ended first.
-    /// Where somebody is alive that we cannot end, nothing is touched
+    /// Delete it even if a claim's lease has not expired or its run or workers are alive: these are ended first. If one
+    /// of them cannot be ended from here, nothing is changed
     #[arg(long)]
     force: bool,
 }
@@ -42,7 +42,7 @@ impl TeamDeleteArgs {
         let config = store.team(&team)?;
         if config.kind() == TeamOrigin::Claude {
             return Err(AppError::refused(format!(
-                "team {team} belongs to Claude Code and is not ours to remove"
+                "team {team} belongs to Claude Code and cannot be removed by teamster"
             ))
             .hint("its own session removes it when it ends"));
         }
@@ -93,8 +93,8 @@ impl TeamDeleteArgs {
     }
 }
 
-/// Takes away what tells others the stage of the team's run. Whoever hosts another run in the project has written that
-/// file over, and writes it again and again; it is left to them.
+/// Removes the file that shows other programs the stage of the team's run. If the file names another team, it belongs
+/// to the host of that team's run and is kept.
 fn forget_stage(project: &Path, team: &TeamName) -> Result {
     let [first, second] = layout::OUR_STATE;
     let Some(dir) = Dir::open_root(project)? else {
@@ -124,9 +124,9 @@ fn forget_stage(project: &Path, team: &TeamName) -> Result {
 
 fn still_alive(team: &TeamName, who: &[String], force: bool) -> AppError {
     let hint = if force {
-        // What is left is not ours to end: another machine's, or another program's.
+        // Whatever is left cannot be ended from here: it belongs to another machine or another program.
         format!(
-            "end them where they run, wait until `teamster worker list --team {team}` calls nobody alive, and try again"
+            "end them where they run, wait until `teamster worker list --team {team}` shows none of them alive, and try again"
         )
     } else {
         format!(

@@ -1,4 +1,4 @@
-//! Implements `teamster team`: `create`, `join`, `list` and `show` here, `delete` in a file of its own.
+//! Implements `teamster team`: `create`, `join`, `list` and `show` here, `delete` in its own file.
 
 mod delete;
 
@@ -21,7 +21,7 @@ use crate::error::{AppError, Result};
 use crate::shown::{say_progress, viewed_line};
 use crate::table::{Cell, TextTable, Tone};
 
-/// Make, show and remove teams
+/// Create, show and delete teams
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -42,7 +42,7 @@ enum TeamCommand {
 }
 
 impl TeamArgs {
-    /// Whether it removes a team, which must work with any settings.
+    /// Whether it removes a team, which must work even with invalid settings.
     pub fn deletes(&self) -> bool {
         matches!(self.command, TeamCommand::Delete(_))
     }
@@ -58,7 +58,7 @@ impl TeamArgs {
     }
 }
 
-/// Make a team that works on this project
+/// Create a team for this project
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -70,10 +70,10 @@ pub struct TeamCreateArgs {
     /// What the team is for
     #[arg(long, default_value = "", hide_default_value = true)]
     description: String,
-    /// The project it works on [default: the one of the current folder]
+    /// The project it works on [default: the project of the current folder]
     #[arg(long, value_name = "DIR")]
     project: Option<PathBuf>,
-    /// Its first workers
+    /// Its initial workers
     #[arg(long, value_name = "WORKERS", value_delimiter = ',')]
     members: Vec<String>,
 }
@@ -112,7 +112,7 @@ impl TeamCreateArgs {
                     [] => String::new(),
                     some => format!(" with {}", some.join(", ")),
                 };
-                format!("made team {} for {}{with}", new.name, new.project)
+                format!("created team {} for {}{with}", new.name, new.project)
             },
         )
     }
@@ -137,7 +137,7 @@ impl TeamCreateArgs {
     }
 }
 
-/// The commit that is checked out, from which the team's work starts. Without git or without a commit there is none.
+/// Returns the checked-out commit, from which the team's work starts; `None` without git or without a commit.
 fn head_commit(project: &Path) -> Option<String> {
     let git = Git::find(&env_vars::get(env_vars::PATH)?).ok()?;
     git.head(project).ok()?.map(|commit| commit.to_string())
@@ -176,12 +176,12 @@ impl TeamJoinArgs {
     }
 }
 
-/// Show every team of every project
+/// List the teams of all projects
 #[derive(Args, Debug)]
 #[command(after_help = "\
-A team is `live` when somebody of it is proven alive: a fresh heartbeat, a host that runs, or a
-claim whose lease runs. It is `ended` when nobody is and its run has finished or no task is left,
-and `stale` otherwise.
+A team is `live` when it shows proof of life: a fresh heartbeat, a running host, or a claim whose
+lease has not expired. Without one it is `ended` if its run has finished or no task is left, and
+`stale` otherwise.
 
 Examples:
   teamster team list
@@ -200,7 +200,8 @@ impl TeamListArgs {
             || json!({ "teams": rows }),
             || {
                 if rows.is_empty() {
-                    return "there is no team; `teamster team create NAME` makes one".to_owned();
+                    return "there are no teams; `teamster team create NAME` creates one"
+                        .to_owned();
                 }
                 let mut table = TextTable::new(["TEAM", "STATE", "KIND", "MEMBERS", "PROJECT"]);
                 for row in &rows {
@@ -235,7 +236,7 @@ fn tone(state: Viewed) -> Tone {
     }
 }
 
-/// Show a team's registry and how far it is
+/// Show a team's members and progress
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:

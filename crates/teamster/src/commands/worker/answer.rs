@@ -8,10 +8,10 @@ use super::WorkerSelector;
 use crate::context::Context;
 use crate::error::Result;
 
-/// Allow or deny what a worker's agent asks for
+/// Allow or deny a permission request of a worker's agent
 ///
-/// With the setting `permissions.shell` or `permissions.other` at `ask`, the agent waits for this. The request comes as a
-/// message to the lead; `worker show` lists those that wait. One that nobody answers is denied at `worker.idle_limit`.
+/// With the setting `permissions.shell` or `permissions.other` set to `ask`, the agent waits for this. The request is sent as
+/// a message to the lead; `worker show` lists open ones. A request without an answer is denied at `worker.idle_limit`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -25,16 +25,16 @@ pub struct WorkerAnswerArgs {
     /// What the agent is told
     #[arg(value_enum, value_name = "ANSWER")]
     verdict: PermissionWord,
-    /// Why not, in words for the agent
+    /// The reason for a denial, passed on to the agent
     #[arg(long, default_value = "", hide_default_value = true)]
     reason: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum PermissionWord {
-    /// It may
+    /// Allow it
     Allow,
-    /// It may not
+    /// Deny it
     Deny,
 }
 

@@ -66,7 +66,7 @@ impl WorkerBridgeArgs {
     }
 }
 
-/// In a pane the environment is the terminal server's. Ours is in a file; with it we begin once more.
+/// Re-executes this process with the environment from the file: in a pane it has inherited that of the tmux server.
 fn begin_anew(file: &Path) -> AppError {
     let environment = match launch::take_environment(file) {
         Ok(environment) => environment,
@@ -92,11 +92,11 @@ fn begin_anew(file: &Path) -> AppError {
     let error = detached::become_program(&launch::own_program(), &args, &all);
     AppError::new(
         ErrorKind::Failed,
-        format!("the worker could not begin: {error}"),
+        format!("the worker could not start: {error}"),
     )
 }
 
-/// Prints what a worker says, each time with the moment.
+/// Prints a worker's messages, each with the time.
 pub fn printing() -> Say {
     Box::new(|text| {
         let now = SystemClock.now();

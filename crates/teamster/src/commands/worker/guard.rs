@@ -1,5 +1,5 @@
-//! The guard of a bridge: `teamster worker bridge`, started by `worker start`, watches over another call of the same command,
-//! which is the worker.
+//! The guard of a bridge: a `teamster worker bridge` process, started by `worker start`, that supervises a second
+//! process of the same command, which is the worker.
 
 use std::ffi::OsString;
 use std::io::Write as _;
@@ -10,9 +10,9 @@ use teamster_workers::{guard, launch};
 
 use crate::exit_codes;
 
-/// A bridge that is to be guarded.
+/// A bridge to be guarded.
 pub struct GuardedBridge {
-    /// The number of its launch.
+    /// The id of its launch.
     launch: String,
     /// Its team and its worker, joined by a slash.
     guarded: OsString,
@@ -21,14 +21,14 @@ pub struct GuardedBridge {
 }
 
 impl GuardedBridge {
-    /// Returns the bridge that this call is to guard; `None` for every other call. A guard lives as long as its worker, so it
-    /// is told apart before anything is read or parsed.
+    /// Returns the bridge that this call is to guard; `None` for every other call. A guard lives as long as its
+    /// worker, so it is recognised before anything is read or parsed.
     pub fn asked_of(args: impl Iterator<Item = OsString>) -> Option<Self> {
         let launch = env_vars::text(env_vars::GUARD)?;
         let guarded = env_vars::get(env_vars::GUARDED)?;
         let args: Vec<OsString> = args.skip(1).collect();
         let is_bridge = args.first()? == "worker" && args.get(1)? == "bridge";
-        // In a pane the environment comes from a file, with which the command begins anew.
+        // In a pane the environment comes from a file, and the command re-executes itself with it first.
         let is_anew = args.iter().all(|arg| arg != "--environment");
         (is_bridge && is_anew).then_some(Self {
             launch,
@@ -37,13 +37,13 @@ impl GuardedBridge {
         })
     }
 
-    /// Runs the bridge, ends whatever it leaves running, and exits as it did.
+    /// Runs the bridge, ends the processes that it leaves running, and exits with its code.
     pub fn run(&self) -> ExitCode {
         let program = launch::own_program();
         match guard::guard(&self.launch, &self.guarded, &program, &self.args) {
             Ok(code) => ExitCode::from(u8::try_from(code).unwrap_or(exit_codes::FAILED)),
             Err(error) => {
-                let line = format!("error: the worker could not begin: {error}\n");
+                let line = format!("error: the worker could not start: {error}\n");
                 let _ = std::io::stderr().lock().write_all(line.as_bytes());
                 ExitCode::from(exit_codes::FAILED)
             }

@@ -18,37 +18,37 @@ use crate::shown::line;
 
 /// Work for a team from this machine, in a clone of its repository
 ///
-/// The team is in a database, which `TEAMSTER_STORE`, your own settings or --store name. The repository is cloned, or the clone that
-/// is there is taken; work begins at what the team has merged by now, and each finished task is pushed before it counts.
+/// The team is in a database, given by `TEAMSTER_STORE`, your own settings or --store. The repository is cloned, unless a clone
+/// exists; work starts from what the team has merged so far, and each finished task is pushed before it counts.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   teamster worker join --team fix-auth --repo ssh://build/srv/app   # exits 2
   teamster worker join --team fix-auth --name gpu-1 --provider claude   # exits 2")]
 pub struct WorkerJoinArgs {
-    /// The repository, as for `git clone`, without a password [default: the one that the run names]
+    /// The repository, as for `git clone`, without a password [default: the run's]
     #[arg(long, value_name = "URL")]
-    repo: Option<String>,
+    pub(super) repo: Option<String>,
     /// The worker's name [default: this machine's, with a number]
     #[arg(long)]
-    name: Option<String>,
-    /// Its agent, as for `worker start` [default: the one that most of the team have]
+    pub(super) name: Option<String>,
+    /// Its agent, as for `worker start` [default: the one that most of the team use]
     #[arg(long)]
-    provider: Option<String>,
-    /// The model its agent is to use [default: the client's own]
+    pub(super) provider: Option<String>,
+    /// The model its agent uses [default: the client's own]
     #[arg(long)]
-    model: Option<String>,
-    /// The folder of the clone [default: one named after the repository]
+    pub(super) model: Option<String>,
+    /// The folder of the clone [default: named after the repository]
     #[arg(long, value_name = "DIR")]
-    dir: Option<PathBuf>,
-    /// Accept the commands that come with the project; `teamster trust --show` shows them
+    pub(super) dir: Option<PathBuf>,
+    /// Allow the commands that come with the project; `teamster trust --show` shows them
     #[arg(long)]
-    trust_project: bool,
-    /// Be the worker: stay here, say what happens, stop with Ctrl-C
+    pub(super) trust_project: bool,
+    /// Run the worker in this terminal and print what it does; Ctrl-C stops it
     #[arg(long)]
-    foreground: bool,
+    pub(super) foreground: bool,
     #[command(flatten)]
-    team: TeamSelector,
+    pub(super) team: TeamSelector,
 }
 
 impl WorkerJoinArgs {

@@ -1,5 +1,6 @@
 //! Implements the commands that start and stop workers: `teamster worker start`, `stop`, `restart` and `resume`.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
@@ -13,6 +14,7 @@ use teamster_types::health::Verdict;
 use teamster_types::json::Object;
 use teamster_workers::record::{WorkerBackend, WorkerLock, WorkerSpec};
 
+use super::join::WorkerJoinArgs;
 use super::list::row_of;
 use super::{WorkerSelector, bridge};
 use crate::cli::TeamSelector;
@@ -20,10 +22,10 @@ use crate::commands::{shutdown, span};
 use crate::context::Context;
 use crate::error::{AppError, ErrorKind, Result};
 
-/// Start a worker: a process of its own that claims tasks and has its agent do them
+/// Start a worker: a background process that claims tasks and has its agent do them
 ///
-/// It works in a git worktree of its own, `.omc/worktrees/TEAM/NAME`, on the branch `omc-team/TEAM/NAME`, and goes on
-/// until it is stopped. The command returns once the worker's heart beats.
+/// It works in its own git worktree, `.omc/worktrees/TEAM/NAME`, on the branch `omc-team/TEAM/NAME`, until it is stopped.
+/// The command returns after the worker's first heartbeat.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -37,26 +39,32 @@ Examples:
     reason = "each is a flag of the command line"
 )]
 pub struct WorkerStartArgs {
-    /// The worker's name; it joins the team if it is no member yet
+    /// The worker's name; it is added to the team if it is not yet a member
     #[arg(long)]
     name: String,
-    /// Its agent: claude, codex, gemini, command:SHELL COMMAND, scripted:FILE, a name of the
-    /// configuration, or NAME=KIND:ARGUMENT, which gives it that name
+    /// Its agent: claude, codex, gemini, command:SHELL COMMAND, scripted:FILE, the name of a
+    /// configured provider, or NAME=KIND:ARGUMENT, which defines one
     #[arg(long)]
     provider: String,
-    /// The model its agent is to use [default: the client's own]
+    /// The model its agent uses [default: the client's own]
     #[arg(long)]
     model: Option<String>,
-    /// Run it in a pane of our own tmux, to be looked at with `worker attach`
+    /// Run it in a tmux pane, which `worker attach` shows
     #[arg(long, conflicts_with = "foreground")]
     tmux: bool,
-    /// Work in the project's own folder: no worktree, no commits
+    /// Work in the project's folder, without a worktree and commits
     #[arg(long)]
     in_place: bool,
-    /// Accept the commands that come with the project; `teamster trust --show` shows them
+    /// Work in a clone of this repository for a team in a database, as `worker join` does
+    #[arg(long, value_name = "URL", conflicts_with_all = ["tmux", "in_place"])]
+    repo: Option<String>,
+    /// The folder of the clone [default: named after the repository]
+    #[arg(long, value_name = "DIR", requires = "repo")]
+    dir: Option<PathBuf>,
+    /// Allow the commands that come with the project; `teamster trust --show` shows them
     #[arg(long)]
     trust_project: bool,
-    /// Be the worker: stay here, say what happens, stop with Ctrl-C
+    /// Run the worker in this terminal and print what it does; Ctrl-C stops it
     #[arg(long)]
     foreground: bool,
     #[command(flatten)]
@@ -65,11 +73,24 @@ pub struct WorkerStartArgs {
 
 impl WorkerStartArgs {
     pub fn run(self, context: &Context) -> Result {
-        // A worker never starts a worker.
+        // A worker must never start another worker.
         context.actor.must_be_person("starting a worker")?;
+        if self.repo.is_some() {
+            let join = WorkerJoinArgs {
+                repo: self.repo,
+                name: Some(self.name),
+                provider: Some(self.provider),
+                model: self.model,
+                dir: self.dir,
+                trust_project: self.trust_project,
+                foreground: self.foreground,
+                team: self.team,
+            };
+            return join.run(context);
+        }
         let team = self.team.find(context)?;
         let worker: WorkerName = self.name.parse()?;
-        // What cannot be started is said before anything is changed.
+        // Fail before anything is changed if the worker cannot be started.
         if WorkerLock::is_taken(&workers::team_folder(context, &team)?, &worker)? {
             return Err(workers::runs_already(&team, &worker));
         }
@@ -124,7 +145,7 @@ impl WorkerStartArgs {
     }
 }
 
-/// Stop a worker: ask it, then end it with everything it started
+/// Stop a worker and every process that it started
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -137,10 +158,10 @@ pub struct WorkerStopArgs {
     /// Let it finish its current task
     #[arg(long, conflicts_with = "force")]
     drain: bool,
-    /// Do not ask
+    /// Kill at once
     #[arg(long)]
     force: bool,
-    /// How long it has to end by itself
+    /// How long to wait for it to exit before it is killed
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = span)]
     deadline: Duration,
 }
@@ -162,9 +183,9 @@ impl WorkerStopArgs {
     }
 }
 
-/// Stop a worker and start it anew, with what it was started with before
+/// Stop a worker and start it again with the same arguments
 ///
-/// What is in its worktree and not committed is kept aside.
+/// Uncommitted changes in its worktree are set aside and kept.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -177,11 +198,11 @@ pub struct WorkerRestartArgs {
 
 impl WorkerRestartArgs {
     pub fn run(self, context: &Context) -> Result {
-        context.actor.must_be_person("starting a worker anew")?;
+        context.actor.must_be_person("restarting a worker")?;
         let named = self.worker.find(context)?;
         let Some(record) = named.record()? else {
             return Err(AppError::not_found(format!(
-                "nobody knows how {} was started",
+                "there is no record of how {} was started",
                 named.worker
             ))
             .hint("`teamster worker start` starts it"));
@@ -204,7 +225,7 @@ impl WorkerRestartArgs {
     }
 }
 
-/// Let a quarantined worker take tasks again
+/// Let a quarantined worker claim tasks again
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -226,7 +247,7 @@ impl WorkerResumeArgs {
                     ErrorKind::Conflict,
                     format!("{} is {verdict}, not quarantined", named.worker),
                 )
-                .hint("`teamster worker list` tells why"));
+                .hint("`teamster worker list` shows why"));
             }
             None => {
                 return Err(AppError::not_found(format!("{} never ran", named.worker)));
@@ -244,7 +265,7 @@ impl WorkerResumeArgs {
         )?;
         context.out.answer(
             || json!({ "worker": named.worker, "team": named.team }),
-            || format!("{} is told to go on", named.worker),
+            || format!("{} is told to continue", named.worker),
         )
     }
 }

@@ -22,14 +22,14 @@ use crate::error::Result;
 use crate::shown::{ago, redacted, viewed_line};
 use crate::table::{Cell, TextTable, Tone};
 
-/// A command can be long, and says most at its beginning.
+/// The width of the provider column: a command can be long, and its beginning says most.
 const PROVIDER_WIDTH: usize = 30;
 
-/// Show how each worker is, and why that is said
+/// List workers with their states and the evidence for them
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Without --team, teammates of Claude Code whose lead runs in this project are shown beside the
-workers of our team. Nothing is ever written to their team.
+Without --team, teammates of Claude Code whose lead runs in this project are listed, too. Their
+team is only read, never written.
 
 Examples:
   teamster worker list
@@ -85,7 +85,7 @@ impl WorkerListArgs {
 }
 
 impl WorkerListArgs {
-    /// The team that is meant, and those of Claude Code that live beside it.
+    /// Returns the selected team, and the live teams of Claude Code beside it.
     fn teams(&self, context: &Context) -> Result<(TeamName, Vec<TeamName>)> {
         let meant = self.team.find(context);
         if context.names_team(self.team.team.as_deref()) {
@@ -109,7 +109,7 @@ impl WorkerListArgs {
                 living.retain(|other| *other != team);
                 Ok((team, living))
             }
-            // Several dead ones of Claude Code and living ones: the living are meant.
+            // Only teams of Claude Code, and several of them: select the live ones.
             Err(error) => {
                 let has_ours = entries.iter().any(|entry| !is_native(&entry));
                 if has_ours || living.is_empty() {
@@ -121,14 +121,14 @@ impl WorkerListArgs {
     }
 }
 
-/// Returns how a worker is; `None` when nothing is known of it.
+/// Returns the state of a worker; `None` when nothing is known about it.
 pub(super) fn row_of(context: &Context, named: &NamedWorker) -> Result<Option<WorkerRow>> {
     let found = teamster_app::workers::list(context, &named.team)?;
     let mut rows = found.rows.into_iter();
     Ok(rows.find(|row| row.name == named.worker.as_str()))
 }
 
-/// One table for each team, under its name.
+/// Formats one table for each team, under its name.
 fn by_team(rows: &[WorkerRow], teams: &[&str], now: Time, colour: bool) -> String {
     let mut text = String::new();
     let mut from = 0;
@@ -144,7 +144,7 @@ fn by_team(rows: &[WorkerRow], teams: &[&str], now: Time, colour: bool) -> Strin
     text
 }
 
-/// One line for each worker.
+/// Returns a table with one line for each worker.
 pub fn table(rows: &[WorkerRow], now: Time) -> TextTable {
     let mut table = TextTable::new([
         "WORKER", "PROVIDER", "VERDICT", "STATUS", "TASK", "SEEN", "EVIDENCE",
@@ -164,7 +164,7 @@ pub fn table(rows: &[WorkerRow], now: Time) -> TextTable {
     table
 }
 
-/// How a verdict is coloured.
+/// Returns the colour of a verdict.
 fn tone(verdict: Verdict) -> Tone {
     match verdict {
         Verdict::Healthy => Tone::Good,
@@ -185,9 +185,9 @@ pub struct WorkerShowArgs {
     worker: WorkerSelector,
 }
 
-/// How many of the last events are searched for those of the worker.
+/// How many of the last events are searched for the worker's.
 const LOOKED_THROUGH: usize = 500;
-/// How many events of the worker are shown.
+/// How many of the worker's events are shown.
 const SHOWN: usize = 10;
 
 impl WorkerShowArgs {

@@ -29,19 +29,19 @@ Examples:
 pub struct WorkerLogsArgs {
     #[command(flatten)]
     worker: WorkerSelector,
-    /// Of this task [default: the latest]
+    /// Show the log of this task [default: the latest]
     #[arg(long, value_name = "ID")]
     task: Option<String>,
-    /// Go on with new lines, and with the next task, until interrupted
+    /// Keep showing new lines, also of the next tasks, until interrupted
     #[arg(long)]
     follow: bool,
-    /// Only the last so many lines
+    /// Only the last N lines
     #[arg(long, value_name = "N")]
     last: Option<usize>,
-    /// As the agent sent it, not as people read it
+    /// Show the agent's output unformatted
     #[arg(long)]
     raw: bool,
-    /// What the bridge itself printed
+    /// Show the output of the worker's bridge instead
     #[arg(long, conflicts_with = "task")]
     bridge: bool,
 }
@@ -94,7 +94,7 @@ impl WorkerLogsArgs {
         } else {
             usize::MAX
         };
-        // What was said in several lines is shown in several, one below the other.
+        // A text of several lines is shown on several lines, aligned with each other.
         for text in said.text.lines() {
             let text = format!("{head}{}", viewed_line(text));
             context.out.write(&format!("{}\n", fit(&text, width)))?;
@@ -104,7 +104,7 @@ impl WorkerLogsArgs {
     }
 }
 
-/// Look at a worker's pane (leave it with Ctrl-b d)
+/// Attach to a worker's tmux pane (detach with Ctrl-b d)
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -118,7 +118,7 @@ impl WorkerAttachArgs {
     pub fn run(self, context: &Context) -> Result {
         let named = self.worker.find(context)?;
         let no_pane = || {
-            AppError::not_found(format!("{} runs in no pane of ours", named.worker)).hint(
+            AppError::not_found(format!("{} does not run in a tmux pane", named.worker)).hint(
                 format!(
                     "`teamster worker logs {} --follow` shows what it does; `worker start --tmux` gives it a pane",
                     named.worker

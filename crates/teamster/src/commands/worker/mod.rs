@@ -57,7 +57,7 @@ enum WorkerCommand {
 }
 
 impl WorkerArgs {
-    /// Whether it stops a worker, which must work with any settings.
+    /// Whether it stops a worker, which must work even with invalid settings.
     pub fn stops(&self) -> bool {
         matches!(self.command, WorkerCommand::Stop(_))
     }
@@ -91,7 +91,7 @@ pub struct WorkerSelector {
 }
 
 impl WorkerSelector {
-    /// Finds the worker that is meant; an error when the team has no such worker.
+    /// Finds the selected worker; fails when the team has no such worker.
     pub fn find(&self, context: &Context) -> Result<NamedWorker> {
         let team = self.team.find(context)?;
         workers::find(context, team, &self.name)

@@ -19,13 +19,13 @@ use crate::context::Context;
 use crate::error::{AppError, ErrorKind, Result};
 use crate::shown::viewed_line;
 
-/// Workers are looked at this often: a dead one is seen within the age of its last heartbeat and this.
+/// The poll interval: a dead worker is noticed within the maximum age of a heartbeat plus this.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
 
-/// Keep a team's workers alive: replace the dead, start the hung anew
+/// Keep a team's workers running: replace dead ones and restart hung ones
 ///
-/// A worker that ends again and again is started anew at most 3 times, with growing pauses, and then left to a person.
-/// Only one process does this for a team.
+/// A worker that keeps exiting is restarted at most 3 times, with growing pauses, and then left to you. Only one process
+/// supervises a team.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -34,7 +34,7 @@ Examples:
 pub struct WorkerSuperviseArgs {
     #[command(flatten)]
     team: TeamSelector,
-    /// Look once, do what is to be done, and end
+    /// Check once, do what is needed, and exit
     #[arg(long)]
     once: bool,
 }
@@ -43,7 +43,7 @@ impl WorkerSuperviseArgs {
     pub fn run(self, context: &Context) -> Result {
         context
             .actor
-            .must_be_person("looking after a team's workers")?;
+            .must_be_person("supervising a team's workers")?;
         let team = self.team.find(context)?;
         let _host = hold(context, &team)?;
         let project = workers::project_of(context, &team)?;
@@ -69,7 +69,7 @@ impl WorkerSuperviseArgs {
             team,
         );
         if !self.once {
-            let text = format!("looks after {} workers of team {}", known, supervisor.team);
+            let text = format!("supervising {} workers of team {}", known, supervisor.team);
             context
                 .out
                 .answer(|| json!({ "workers": known }), || format!("{text}\n"))?;
@@ -77,9 +77,11 @@ impl WorkerSuperviseArgs {
         loop {
             let found = match supervisor.look() {
                 Ok(found) => found,
-                // A disk that is full or a store that is busy now may be well at the next look; a team that is gone is not.
+                // A full disk or a busy store may recover by the next poll; a missing team does not.
                 Err(error) if !self.once && error.kind != Kind::NotFound => {
-                    context.out.remark(&format!("cannot look: {error}"));
+                    context
+                        .out
+                        .remark(&format!("cannot check the workers: {error}"));
                     Vec::new()
                 }
                 Err(error) => return Err(error.into()),
@@ -99,14 +101,14 @@ impl WorkerSuperviseArgs {
     }
 }
 
-/// Takes the lock of the process that supervises the team.
+/// Takes the lock of the team's supervisor.
 fn hold(context: &Context, team: &TeamName) -> Result<Lock> {
     let folder = workers::team_folder(context, team)?;
     match Lock::wait(&folder, layout::HOST_LOCK, Duration::ZERO, false)? {
         Waited::Held(lock) => Ok(lock),
         Waited::TimedOut => Err(AppError::new(
             ErrorKind::Conflict,
-            format!("somebody looks after team {team} already"),
+            format!("team {team} is already supervised"),
         )
         .hint("`teamster status` shows its host")),
     }
@@ -119,16 +121,15 @@ fn say(found: &SupervisorFinding) -> (String, String) {
         }
         SupervisorFinding::Restarted(worker, times) => (
             worker.to_string(),
-            format!("started anew ({times} of {MOST_RESTARTS})"),
+            format!("restarted ({times} of {MOST_RESTARTS})"),
         ),
-        SupervisorFinding::NotRestarted(worker, why) => (
-            worker.to_string(),
-            format!("could not be started anew: {why}"),
-        ),
+        SupervisorFinding::NotRestarted(worker, why) => {
+            (worker.to_string(), format!("could not be restarted: {why}"))
+        }
         SupervisorFinding::GivenUp(worker) => (
             worker.to_string(),
             format!(
-                "was started anew {MOST_RESTARTS} times and ended again; `teamster worker start` starts it"
+                "was restarted {MOST_RESTARTS} times and exited again; `teamster worker start` starts it"
             ),
         ),
     }

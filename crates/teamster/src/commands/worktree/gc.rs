@@ -17,17 +17,17 @@ use crate::context::Context;
 use crate::error::Result;
 use crate::shown::{redacted, viewed_line};
 
-/// Remove worktrees that hold nothing any more, and what old runs left
+/// Remove merged worktrees and leftovers of old runs
 #[derive(Args, Debug)]
 #[command(after_help = "\
-A worktree goes with its branch when it is clean, all its commits are in the integration branch
-or in one of your own, and nobody is at work in it, from this home or another. Everything else
-stays, and is listed with the command that would remove it all the same. To find nothing is no
-failure.
+A worktree and its branch are removed when it is clean, all its commits are in the integration
+branch or in a branch of your own, and no worker uses it, from this home or another. All others
+are kept, and listed with the command that would remove them anyway. Finding nothing is not an
+error.
 
-Of runs that ended for good longer ago than the setting `gc.keep` (30 days), references below
-refs/teamster/ go whose commits are in a branch of your own, and then the report; of teams that
-are gone also logs and records. What is in no branch of yours stays.
+For runs that ended for good before the setting `gc.keep` (30 days), references below
+refs/teamster/ whose commits are in a branch of your own are removed, then the report, and for
+teams that no longer exist also logs and records. Commits that are in no branch of yours are kept.
 
 Examples:
   teamster worktree gc
@@ -36,12 +36,12 @@ pub struct WorktreeGcArgs {
     /// Only the worktrees of this team [default: all]
     #[arg(long, value_name = "TEAM")]
     team: Option<String>,
-    /// Only say what would be removed
+    /// Only show what would be removed
     #[arg(long)]
     dry_run: bool,
 }
 
-/// One that stays, and why.
+/// A worktree that is kept, and why.
 struct KeptWorktree {
     seen: WorktreeStatus,
     why: String,
@@ -162,7 +162,7 @@ fn add_runs(text: &mut String, old: &[OldRun], failed: &[(OldRun, String)], dry_
     }
 }
 
-/// What goes of an old run, in words.
+/// Describes what is removed of an old run.
 fn what_goes(run: &OldRun) -> String {
     let mut parts = Vec::new();
     match run.landed.len() {
@@ -173,7 +173,7 @@ fn what_goes(run: &OldRun) -> String {
     parts.extend(run.folders.iter().map(|folder| folder.join("/")));
     let (team, age) = (&run.team, say_span(run.age));
     format!(
-        "what the run of {team} left {age} ago: {}",
+        "leftovers of the run of {team} from {age} ago: {}",
         parts.join(", ")
     )
 }

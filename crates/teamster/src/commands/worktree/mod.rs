@@ -1,4 +1,4 @@
-//! Implements `teamster worktree`: `list` and `salvage` here, `gc` in a file of its own.
+//! Implements `teamster worktree`: `list` and `salvage` here, `gc` in its own file.
 
 mod gc;
 
@@ -14,7 +14,7 @@ use crate::error::{AppError, ErrorKind, Result};
 use crate::shown::{redacted, viewed_line};
 use crate::table::{Cell, TextTable, Tone};
 
-/// Show, save and remove the worktrees of workers
+/// Show, salvage and remove workers' worktrees
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -80,14 +80,14 @@ fn state(state: &WorktreeState) -> &'static str {
     }
 }
 
-/// Show every worktree of a worker, and what would be lost with it
+/// List workers' worktrees and what would be lost with them
 #[derive(Args, Debug)]
 #[command(after_help = "\
-All teams of this project are listed, those that are gone too. A worktree that was moved aside
-to make room for a new one is called NAME.kept-1. In --json `unmerged` counts the commits that
-are neither in the integration branch nor in one of your own, `unpinned` those of them that are
-no finished task's either, and `kept` says why `teamster worktree gc` leaves it; it is null for
-what would be removed.
+Worktrees of all teams of this project are listed, including teams that no longer exist. A
+worktree that was moved aside to make room for a new one is called NAME.kept-1. In --json,
+`unmerged` counts the commits that are neither in the integration branch nor in a branch of your
+own, `unpinned` those of them that belong to no finished task, and `kept` says why `teamster
+worktree gc` keeps the worktree; it is null for one that would be removed.
 
 Examples:
   teamster worktree list
@@ -136,12 +136,12 @@ fn table(seen: &[WorktreeStatus]) -> TextTable {
     table
 }
 
-/// Bring what a worktree holds to a new branch
+/// Save the contents of a worktree to a new branch
 #[derive(Args, Debug)]
 #[command(after_help = "\
-All that is committed, staged, changed and new in the worktree is on the branch; what git ignores
-is not. The worktree itself and its index are not touched, so this can be done while its worker
-is at work.
+The branch has everything that is committed, staged, modified and untracked in the worktree, except
+ignored files. The worktree and its index are not changed, so this is safe while its worker is at
+work.
 
 Examples:
   teamster worktree salvage worker-1
@@ -160,14 +160,14 @@ impl WorktreeSalvageArgs {
         let repo = teamster_app::gc::project(context).repo()?;
         let team = self.team.find(context)?;
         let all = git::list(&repo, &team)?;
-        let hint = "`teamster worktree list` shows those there are";
+        let hint = "`teamster worktree list` lists them";
         let listed = all.iter().find(|listed| listed.name == self.name);
         let Some(listed) = listed else {
             let message = format!("team {team} has no worktree {:?}", self.name);
             return Err(AppError::not_found(message).hint(hint));
         };
         if listed.kind == WorktreeKind::Foreign {
-            let message = format!("{} is not a worktree of ours", listed.path.display());
+            let message = format!("{} is not a worktree of teamster", listed.path.display());
             return Err(AppError::refused(message).hint(hint));
         }
         let worktree = match &listed.state {
@@ -176,10 +176,7 @@ impl WorktreeSalvageArgs {
         };
         let Some(worktree) = worktree else {
             let branch = listed.branch.as_deref().unwrap_or("nothing");
-            let message = format!(
-                "the folder of {} is gone; what is left is {branch}",
-                self.name
-            );
+            let message = format!("the folder of {} is gone; only {branch} is left", self.name);
             return Err(AppError::new(ErrorKind::Conflict, message).hint(hint));
         };
         let (branch, secrets) = worktree.salvage_telling()?;

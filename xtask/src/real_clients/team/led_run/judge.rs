@@ -10,7 +10,8 @@ use super::{
     OTHER_TEAM, QUESTION, REQUEST, SEPARATOR, TEAM, TRIAGE,
 };
 
-/// What the prompt of the worker that joins both files must have, by the parts of a briefing before the earlier attempts.
+/// What the prompt of the worker that joins both files must contain, by the parts of a briefing before the earlier
+/// attempts.
 const BEFORE: [(&str, &[&str]); 6] = [
     (
         "1. you: name, role, team",
@@ -44,7 +45,7 @@ const BEFORE: [(&str, &[&str]); 6] = [
         &[GREETING, SEPARATOR],
     ),
 ];
-/// What it must have by the parts after them.
+/// What it must contain in the parts after them.
 const AFTER: [(&str, &[&str]); 4] = [
     (
         "6. how it is judged: the exact command",
@@ -75,12 +76,12 @@ fn of_task<'a>(
     of_team.filter(move |request| request.task == task)
 }
 
-/// Returns the first request with which the leader was woken for these words.
+/// Returns the first request with which the leader was woken because of these words.
 fn wake_for<'a>(requests: &'a [ModelRequest], words: &str) -> Option<&'a ModelRequest> {
     of_role(requests, PromptRole::Leader).find(|request| request.prompt.contains(words))
 }
 
-/// Claims that the prompt of a request has all of these parts.
+/// Claims that the prompt of a request contains all of these parts.
 fn claim_parts(report: &mut Report, claim: &str, request: Option<&ModelRequest>, parts: &[&str]) {
     let Some(ModelRequest { prompt, .. }) = request else {
         return report.claim(claim, false, "there is no such prompt");
@@ -97,7 +98,7 @@ fn claim_parts(report: &mut Report, claim: &str, request: Option<&ModelRequest>,
     report.claim(claim, missing.is_empty(), seen);
 }
 
-/// Judges who got which prompt, and what the leader was told before the work.
+/// Judges the prompt of each agent, and what the leader was told before the work.
 pub(super) fn judge_prompts(report: &mut Report, requests: &[ModelRequest]) {
     let first = of_role(requests, PromptRole::Worker).filter(|request| request.results.is_empty());
     let mut prompts: Vec<&str> = first.map(|request| request.prompt.as_str()).collect();
@@ -186,7 +187,7 @@ pub(super) fn judge_talk(
     Ok(())
 }
 
-/// Judges the review, the fix of what it found, and the review of that.
+/// Judges the review, the fix of its finding, and the review of that fix.
 pub(super) fn judge_review(report: &mut Report, team: &LabTeam, requests: &[ModelRequest]) {
     let is_begin = |request: &&ModelRequest| request.results.is_empty();
     let mut reviews: Vec<&ModelRequest> = of_role(requests, PromptRole::Reviewer)
@@ -233,7 +234,7 @@ pub(super) fn judge_review(report: &mut Report, team: &LabTeam, requests: &[Mode
     claim!(report, landed == "hello\n;\npetrel-36" => "what lands has all of it", "{landed:?}");
 }
 
-/// Judges whether a team was told something of the other one.
+/// Judges whether a team was told something about the other one.
 pub(super) fn judge_teams(report: &mut Report, requests: &[ModelRequest]) {
     for (team, own, foreign) in [(TEAM, MARK, OTHER_MARK), (OTHER_TEAM, OTHER_MARK, MARK)] {
         let of_team = || requests.iter().filter(|request| request.team == team);

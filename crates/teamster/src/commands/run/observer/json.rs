@@ -1,4 +1,4 @@
-//! A run as one JSON object a line: the events of its journal as they are.
+//! A run as one JSON object per line: the events of its journal, unchanged.
 
 use serde_json::json;
 use teamster_journal::Event;
@@ -8,12 +8,12 @@ use super::RunTerminal;
 use super::signals::stop_message;
 use crate::output::Output;
 
-/// Writes each event as one JSON object. Whoever reads it answers with `teamster plan` and `teamster answer`: the events tell
-/// what waits.
+/// Writes each event as one JSON object. The reader answers with `teamster plan` and `teamster answer`: the events
+/// show what is pending.
 pub struct JsonObserver<'a> {
     out: Output,
     terminal: RunTerminal<'a>,
-    /// The last level of stopping that was told.
+    /// The last stop level that was reported.
     told: StopLevel,
 }
 

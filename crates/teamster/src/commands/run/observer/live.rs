@@ -1,4 +1,4 @@
-//! A run on a terminal: what happened scrolls by, how things stand stays at the bottom.
+//! A run on a terminal: events scroll by, the current status stays at the bottom.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -16,12 +16,12 @@ use super::text::RunDisplay;
 use crate::output::Output;
 use crate::shown::viewed_line;
 
-/// More workers than this are counted and not shown one by one.
+/// Beyond this number, workers are counted instead of shown one by one.
 const MOST_ROWS: usize = 20;
-/// The columns that the time takes at the beginning of a line.
+/// The number of columns that the time takes at the beginning of a line.
 const INDENT: usize = 10;
 const REDRAW: Duration = Duration::from_millis(200);
-/// Lines that are kept while somebody types; more are in the journal only.
+/// How many lines are held back while the user types; further ones are only in the journal.
 const MOST_HELD: usize = 200;
 
 /// Bars at the bottom of the terminal, one for each worker and one for the run; lines scroll by above them.
@@ -31,7 +31,7 @@ pub struct LiveBars {
     summary: ProgressBar,
     workers: BTreeMap<String, ProgressBar>,
     drawn: Option<Instant>,
-    /// Lines that happened while a question was open, to be printed after it.
+    /// Lines from while a question was open, to be printed after it.
     held: Vec<String>,
 }
 
@@ -87,7 +87,7 @@ impl LiveBars {
 }
 
 impl RunDisplay for LiveBars {
-    /// Prints a line above the bars. While somebody types it would tear what they type apart, so it waits.
+    /// Prints a line above the bars. While the user types, it is held back so that it does not break up the input.
     fn print(&mut self, line: &str, is_asking: bool) {
         if is_asking {
             if self.held.len() < MOST_HELD {
@@ -138,7 +138,7 @@ impl RunDisplay for LiveBars {
     }
 }
 
-/// Returns a line as this terminal shows it: broken between words, the rest below the text behind the time.
+/// Wraps a line for this terminal: broken between words, with the rest indented below the text after the time.
 fn wrapped(line: &str) -> String {
     match terminal::columns() {
         Some(columns) => wrap(line, columns, INDENT),
@@ -170,7 +170,7 @@ fn row(beat: &Heartbeat, snapshot: &RunSnapshot<'_>) -> String {
         (None, WorkerStatus::Quarantined) => "takes no more tasks".to_owned(),
         (None, _) => "idle".to_owned(),
     };
-    // Names are checked, but a provider and a subject may hold anything.
+    // Names are validated, but a provider and a subject may contain anything.
     let provider: String = viewed_line(&beat.provider).chars().take(12).collect();
     format!(
         "{:<12} {provider:<12} {}",

@@ -1,4 +1,4 @@
-//! What a person, or a program, sees of a run while it goes on, and how they say what they want.
+//! Shows a run to a person or a program while it is running, and takes their input.
 
 mod json;
 mod live;
@@ -29,36 +29,36 @@ use questions::TerminalQuestions;
 pub use signals::Signals;
 use text::{PlainLines, TextObserver};
 
-/// What can be typed at the gate.
+/// What the user can type at the gate.
 const GATE_HELP: &str = "Type: approve · reject · reject rollback · revise WHAT TO CHANGE";
 const GATE: &str = "decision> ";
-/// What can be typed when a plan is proposed.
+/// What the user can type when a plan is proposed.
 const PLAN_HELP: &str = "Type: accept · edit · revise WHAT TO CHANGE · reject [WHY]";
 const PLAN: &str = "plan> ";
-/// What can be typed when an edited plan has faults.
+/// What the user can type when an edited plan has faults.
 const FAULTY_HELP: &str = "Type: edit (to correct it) · back (to the plan as it was)";
 const FAULTY: &str = "edited plan> ";
-/// What can be typed when the leader asks.
+/// What the user can type when the leader asks.
 const QUESTION_HELP: &str = "Type your answer, or `skip` to leave it to the leader";
 const QUESTION: &str = "answer> ";
 const ELSEWHERE: &str = "This was decided elsewhere.";
 
-/// A plan that a person is asked about.
+/// A plan that the user is asked about.
 struct PlanDialog {
     proposed: PlanProposed,
     spec: RunSpec,
-    /// What the person has made of it in the editor, while that has faults.
+    /// The version from the user's editor, while it has faults.
     edited: Option<String>,
 }
 
-/// An edited plan that was answered with, until it is known whether that counts.
+/// An edited plan that was sent as the answer, until it is known whether that answer counts.
 struct SentPlan {
     revision: u32,
     answer: PlanAnswer,
     editor: PlanEditor,
 }
 
-/// What a line says to a plan.
+/// The answers to a plan that a line can contain.
 #[derive(Debug, PartialEq, Eq)]
 enum PlanLine {
     Answer(PlanAnswer),
@@ -66,19 +66,19 @@ enum PlanLine {
     Back,
 }
 
-/// What every observer at this terminal has.
+/// The state that all observers at this terminal share.
 pub struct RunTerminal<'a> {
     context: &'a Context,
     signals: Signals,
     has_terminal: bool,
-    /// What is asked now.
+    /// The open prompt.
     prompt: Option<TerminalPrompt>,
-    /// The plan that is asked about.
+    /// The plan that the open prompt is about.
     plan: Option<PlanDialog>,
-    /// The editor that has the terminal. Nothing is drawn or asked meanwhile, and the run goes on.
+    /// The editor that owns the terminal. Nothing is drawn or asked meanwhile; the run continues.
     editing: Option<PlanEditor>,
     sent: Option<SentPlan>,
-    /// The question of the leader that is asked.
+    /// The leader's question that the open prompt is about.
     question: Option<QuestionId>,
     answer: Option<GateReply>,
     stays: bool,
@@ -87,7 +87,7 @@ pub struct RunTerminal<'a> {
 }
 
 impl<'a> RunTerminal<'a> {
-    /// A screen for this call, with an answer for the gate if the call brings one.
+    /// Creates a terminal for this call, with a reply for the gate if the call brings one.
     pub fn of(context: &'a Context, team: &'a TeamName, answer: Option<GateReply>) -> Self {
         let has_terminal = context.can_ask();
         Self {
@@ -106,22 +106,22 @@ impl<'a> RunTerminal<'a> {
         }
     }
 
-    /// Whether somebody types an answer now, so that nothing else may be drawn.
+    /// Whether the user may be typing, so that nothing else may be drawn.
     fn is_asking(&self) -> bool {
         !self.is_free() || self.questions.is_asking()
     }
 
-    /// Whether agents may ask here: nothing is asked for the run itself, and the terminal is ours.
+    /// Whether agents' questions may be shown: no prompt of the run itself and no editor is open.
     fn is_free(&self) -> bool {
         self.prompt.is_none() && self.editing.is_none()
     }
 
-    /// Takes in an event from before this host took over.
+    /// Applies an event from before this host took over.
     fn follow_past(&mut self, event: &Event) {
         self.questions.follow(event);
     }
 
-    /// Returns questions of agents that are to be shown now; they are asked with [`RunTerminal::ask_questions`].
+    /// Returns the agents' questions to show now; [`RunTerminal::ask_questions`] then asks them.
     fn questions_to_show(&mut self) -> Option<String> {
         let is_free = self.is_free();
         is_free.then(|| self.questions.take_text()).flatten()
@@ -131,7 +131,7 @@ impl<'a> RunTerminal<'a> {
         self.questions.ask();
     }
 
-    /// Takes in answers to questions of agents that were typed. Returns a line that says what came of one.
+    /// Handles typed answers to agents' questions. Returns a line with the result.
     fn hear_answers(&mut self) -> Option<String> {
         let is_free = self.is_free();
         is_free.then(|| self.questions.hear(self.context)).flatten()
@@ -165,7 +165,7 @@ impl<'a> RunTerminal<'a> {
         notify(self.context, Notification::AnswerNeeded, text);
     }
 
-    /// Asks about the gate that has been shown, unless the call brought an answer along.
+    /// Asks about the gate that has been shown, unless the call brought a reply.
     fn ask_about_gate(&mut self) {
         self.questions.close();
         (self.plan, self.question) = (None, None);
@@ -173,8 +173,8 @@ impl<'a> RunTerminal<'a> {
         self.prompt = is_asked.then(|| TerminalPrompt::new(GATE_HELP, GATE));
     }
 
-    /// Ends the question without an answer, and says why on a line of its own. An editor that is open is ended, and what is
-    /// in it is kept.
+    /// Closes the prompt without an answer, and prints the reason on its own line. An open editor is ended, and its
+    /// text is kept.
     fn close(&mut self, why: &str) {
         if let Some(prompt) = self.prompt.take() {
             prompt.close(why);
@@ -191,7 +191,7 @@ impl<'a> RunTerminal<'a> {
         self.context.out.remark(kept.trim());
     }
 
-    /// Closes what is asked about a plan when somebody has answered this revision.
+    /// Closes the question about a plan when this revision has been answered.
     fn plan_is_answered(&mut self, answered: &PlanAnswered) {
         if let Some(sent) = self.sent.take_if(|sent| sent.revision == answered.revision)
             && answered.answer().as_ref() != Some(&sent.answer)
@@ -205,13 +205,13 @@ impl<'a> RunTerminal<'a> {
         }
     }
 
-    /// Ends whatever is asked, without an answer.
+    /// Closes all prompts without an answer.
     fn close_all(&mut self) {
         self.questions.close();
         self.close("");
     }
 
-    /// Closes what is asked when it is answered in another place.
+    /// Closes a prompt when its question is answered elsewhere.
     fn follow(&mut self, event: &Event) {
         if let Some(news) = self.questions.follow(event) {
             questions::tell(self.context, self.team, &news);
@@ -226,12 +226,12 @@ impl<'a> RunTerminal<'a> {
             }
             EventKind::ApprovalRequested(_)
             | EventKind::RunStage(_)
-            | EventKind::RunFinished(_) => self.close("This is asked no more."),
+            | EventKind::RunFinished(_) => self.close("This question is closed."),
             _ => {}
         }
     }
 
-    /// Tells a person who looks elsewhere that they are asked; whoever brought an answer along is not.
+    /// Notifies a person who is not watching that the gate is open, unless the call brought a reply.
     fn gate_is_open(&self) {
         if self.answer.is_none() {
             notify(
@@ -242,7 +242,7 @@ impl<'a> RunTerminal<'a> {
         }
     }
 
-    /// What the person says to the plan on the screen; `None` while nothing was said that counts.
+    /// Returns the user's answer to the plan on the screen; `None` while there is no valid one.
     fn plan_answer(&mut self) -> Option<PlanAnswer> {
         if self.editing.is_some() {
             return self.edited_plan();
@@ -263,7 +263,7 @@ impl<'a> RunTerminal<'a> {
         let has_leader = dialog.spec.leading_agent().is_some();
         match understand_plan(&line, is_faulty) {
             Some(PlanLine::Answer(PlanAnswer::Revise { .. })) if !has_leader => {
-                prompt.again("No agent leads this run, so nobody could change the plan. Type `edit` to do it yourself.");
+                prompt.again("No agent leads this run, so none can change the plan. Type `edit` to do it yourself.");
                 None
             }
             Some(PlanLine::Answer(answer)) => {
@@ -287,9 +287,9 @@ impl<'a> RunTerminal<'a> {
         }
     }
 
-    /// Opens the plan in the person's editor. The run goes on meanwhile.
+    /// Opens the plan in the user's editor. The run continues meanwhile.
     fn edit_plan(&mut self) {
-        // The terminal is the editor's now.
+        // The editor owns the terminal now.
         self.prompt = None;
         let Some(dialog) = &self.plan else {
             return;
@@ -305,7 +305,7 @@ impl<'a> RunTerminal<'a> {
         }
     }
 
-    /// Returns what the person made of the plan, once the editor is closed; asks again when nothing came of that.
+    /// Returns the edited plan once the editor is closed; asks again when there is no valid change.
     fn edited_plan(&mut self) -> Option<PlanAnswer> {
         let edited = self.editing.as_mut()?.poll()?;
         let editor = self.editing.take()?;
@@ -339,7 +339,7 @@ impl<'a> RunTerminal<'a> {
         None
     }
 
-    /// Asks about the plan again, or about what was made of it in the editor, below a remark.
+    /// Asks about the plan again, or about its edited version, below a remark.
     fn ask_about_plan_again(&mut self, remark: &str) {
         self.signals.lend_terminal(false);
         self.context.out.remark(remark);
@@ -351,7 +351,7 @@ impl<'a> RunTerminal<'a> {
         });
     }
 
-    /// What the person says to the leader's question; `None` while nothing was said.
+    /// Returns the user's answer to the leader's question; `None` while there is none.
     fn question_answer(&mut self) -> Option<PersonReply> {
         let question = self.question?;
         let prompt = self.prompt.as_mut()?;
@@ -377,7 +377,7 @@ impl<'a> RunTerminal<'a> {
         Some(PersonReply { question, answer })
     }
 
-    /// What the person wants at the gate.
+    /// Returns the user's decision at the gate.
     fn answer(&mut self) -> Option<GateReply> {
         self.answer.take().or_else(|| self.typed())
     }
@@ -407,7 +407,7 @@ impl<'a> RunTerminal<'a> {
     }
 }
 
-/// Returns the answer that a line is, if it is a clear one.
+/// Parses a line as a decision at the gate; `None` if it is not a clear one.
 fn understand(line: &str) -> Option<GateAnswer> {
     let line = line.trim();
     let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
@@ -438,7 +438,8 @@ fn not_understood(line: &str, help: &str) -> String {
     }
 }
 
-/// Returns what a line says to a plan, if it is clear. With faults in an edited plan, only that can be gone on with.
+/// Parses a line as an answer to a plan; `None` if it is not a clear one. While an edited plan has faults, only
+/// `edit` and `back` count.
 fn understand_plan(line: &str, is_faulty: bool) -> Option<PlanLine> {
     let line = line.trim();
     let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
@@ -462,7 +463,7 @@ fn understand_plan(line: &str, is_faulty: bool) -> Option<PlanLine> {
     })
 }
 
-/// A question of the leader, as a person reads it.
+/// Formats the leader's question for a person.
 fn question_text(question: &Question) -> String {
     format!(
         "{}: the leader asks before it plans:\n\n  {}\n",

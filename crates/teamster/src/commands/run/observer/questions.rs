@@ -1,10 +1,12 @@
-//! What agents ask while a run goes on, answered at its terminal by number.
+//! Agents' questions during a run, which the user answers by number at its terminal.
 //!
-//! A question is shown when it comes, and a prompt below it. Nothing else is drawn while somebody may type. An empty line puts
-//! the questions off: the run is shown again, and any line that is typed later shows them anew, or answers one at once.
+//! A question is shown when it arrives, with a prompt below it. Nothing else is drawn while the user may type. An
+//! empty line postpones the questions: the run is shown again, and any line typed later shows them again or answers
+//! one at once.
 //!
-//! A line answers only what was on the screen when it was typed. So a prompt knows what was shown above it, and when that
-//! changes, because somebody else asks or one is answered elsewhere, everything is shown anew with another prompt.
+//! A line answers only what was on the screen when it was typed. So a prompt knows what was shown above it. When that
+//! changes, because another agent asks or a question is answered elsewhere, everything is shown again with a new
+//! prompt.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -23,18 +25,18 @@ use crate::notify::{Notification, notify};
 use crate::shown::{viewed, viewed_line};
 
 const PROMPT: &str = "answer> ";
-const ANSWERED_ELSEWHERE: &str = "This was answered elsewhere, or nobody waits for it any more.";
-const NOT_ANSWERED: &str = "nothing was answered: what is asked had changed";
-/// Lines of one question that are shown; all of it is in `teamster status` and in Studio.
+const ANSWERED_ELSEWHERE: &str = "This was answered elsewhere, or no longer needs an answer.";
+const NOT_ANSWERED: &str = "nothing was answered: the question had changed";
+/// How many lines of one question are shown; `teamster status` and Studio show all of it.
 const MOST_LINES: usize = 12;
 
-/// Something that waits for words of the person at this terminal.
+/// Something that waits for an answer from the user at this terminal.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Asked {
     /// A question of an agent.
     Question(QuestionId),
-    /// A request of a worker's agent, by its name and the position of the event that asks: a client may give the requests
-    /// of each of its processes the same names.
+    /// A permission request of a worker's agent, by its id and the position of its event: a client may reuse the same
+    /// ids in each of its processes.
     Request {
         worker: String,
         request: String,
@@ -42,29 +44,29 @@ enum Asked {
     },
 }
 
-/// What becomes of the prompt.
+/// The state of the prompt.
 #[derive(Debug)]
 enum Asking {
-    /// There is nothing to answer, or it was not shown yet.
+    /// There is nothing to answer, or it has not been shown yet.
     No,
     /// The questions are on the screen, and an answer can be typed.
     Open(TerminalPrompt),
-    /// They were put off; whatever is typed brings them back.
+    /// The questions were postponed; anything typed brings them back.
     PutOff(TerminalPrompt),
     /// Nothing more can be typed here.
     Never,
 }
 
-/// The questions that wait for the person at the terminal of a run.
+/// The questions that wait for the user at the terminal of a run.
 #[derive(Debug)]
 pub(super) struct TerminalQuestions {
     team: TeamName,
     questions: Questions,
     requests: BTreeMap<String, Vec<PermissionRequest>>,
-    /// What waits, by the number that it was shown with. A number is used once.
+    /// The pending questions, by the number they are shown with. A number is used once.
     waiting: BTreeMap<u32, Asked>,
     next: u32,
-    /// The numbers that were shown with the prompt that is open or was put off. Only these can be answered by it.
+    /// The numbers that were shown with the open or postponed prompt. Only these can be answered by it.
     shown: BTreeSet<u32>,
     asking: Asking,
 }
@@ -91,12 +93,12 @@ impl TerminalQuestions {
         matches!(self.asking, Asking::Open(_))
     }
 
-    /// Returns how many answers are waited for.
+    /// Returns the number of pending answers.
     pub(super) fn count(&self) -> usize {
         self.waiting.len()
     }
 
-    /// Takes one event further. Returns what the person has to be told of who looks elsewhere.
+    /// Applies one event. Returns the text of a notification for a person who is not watching.
     pub(super) fn follow(&mut self, event: &Event) -> Option<String> {
         let what = event.payload();
         self.questions.apply(event, &what);
@@ -147,10 +149,10 @@ impl TerminalQuestions {
         }
     }
 
-    /// Returns what waits for a person.
+    /// Returns everything that waits for a person.
     fn open(&self) -> Vec<Asked> {
         let questions = self.questions.open();
-        // What the leader asks before it plans is asked with the plan.
+        // Questions that the leader asks before it plans are asked together with the plan.
         let questions = questions.filter(|question| {
             question.to == Addressee::Person && question.kind != QuestionKind::Plan
         });
@@ -167,13 +169,13 @@ impl TerminalQuestions {
         open
     }
 
-    /// Returns what is to be shown now, if that is something else than what is on the screen. A prompt that was open for the
-    /// latter is closed. The caller shows the text, and calls [`TerminalQuestions::ask`].
+    /// Returns the text to show now if it differs from what is on the screen, and closes a prompt that was open for
+    /// the old text. The caller shows the text, and calls [`TerminalQuestions::ask`].
     pub(super) fn take_text(&mut self) -> Option<String> {
         let is_due = match &self.asking {
             Asking::Never => false,
             Asking::Open(_) => !self.is_current(),
-            // What was put off is shown when there is more.
+            // Postponed questions are shown again when a new one arrives.
             Asking::No | Asking::PutOff(_) => {
                 !self.waiting.keys().all(|it| self.shown.contains(it))
             }
@@ -194,7 +196,7 @@ impl TerminalQuestions {
         Some(self.text())
     }
 
-    /// Returns whether everything that waits is on the screen, and nothing else.
+    /// Returns whether exactly the pending questions are on the screen.
     fn is_current(&self) -> bool {
         self.waiting.keys().eq(&self.shown)
     }
@@ -204,7 +206,7 @@ impl TerminalQuestions {
         self.asking = Asking::Open(TerminalPrompt::new("", PROMPT));
     }
 
-    /// Ends the prompt because something else is asked or the run is over.
+    /// Closes the prompt because something else is asked or the run is over.
     pub(super) fn close(&mut self) {
         self.shown.clear();
         match std::mem::replace(&mut self.asking, Asking::No) {
@@ -214,7 +216,7 @@ impl TerminalQuestions {
         }
     }
 
-    /// Takes in what was typed. Returns a line that says what came of it.
+    /// Handles typed input. Returns a line with the result.
     pub(super) fn hear(&mut self, context: &Context) -> Option<String> {
         if self.waiting.is_empty() {
             self.shown.clear();
@@ -241,7 +243,7 @@ impl TerminalQuestions {
             }
         };
         if !is_open {
-            // The line that was typed has moved the cursor below the live lines, which are drawn from where they end.
+            // The typed line has moved the cursor below the live lines, which are redrawn from their end.
             line_up();
         }
         self.typed(context, line.trim(), is_open)
@@ -250,7 +252,7 @@ impl TerminalQuestions {
     fn typed(&mut self, context: &Context, line: &str, is_open: bool) -> Option<String> {
         if line.is_empty() {
             if is_open {
-                // The questions were shown, so whatever is typed from now on counts.
+                // The questions were shown, so anything typed from now on counts.
                 self.asking = match std::mem::replace(&mut self.asking, Asking::No) {
                     Asking::Open(prompt) => Asking::PutOff(prompt),
                     other => other,
@@ -262,7 +264,7 @@ impl TerminalQuestions {
         }
         let (number, words) = match self.chosen(line) {
             Ok(chosen) => chosen,
-            // It is shown anew, with what waits by now.
+            // The questions are shown again, as they are now.
             Err(_) if is_open && !self.is_current() => return Some(NOT_ANSWERED.to_owned()),
             Err(remark) if is_open => {
                 self.remark(&remark);
@@ -291,7 +293,7 @@ impl TerminalQuestions {
         }
     }
 
-    /// Goes on with what is left to answer: it is shown again.
+    /// Shows the remaining questions again.
     fn go_on(&mut self, is_open: bool) {
         if is_open || self.waiting.is_empty() {
             self.show_again();
@@ -309,8 +311,8 @@ impl TerminalQuestions {
         }
     }
 
-    /// Returns which one a line answers, and with which words; else what to type. It is one of those that were shown when the
-    /// line was typed, and the only one of them if the line names none.
+    /// Returns which question a line answers, and with which text; else what to type. It must be one that was shown
+    /// when the line was typed, and the only one of them if the line has no number.
     fn chosen<'a>(&self, line: &'a str) -> std::result::Result<(u32, &'a str), String> {
         let (first, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
         let waits = |number: &u32| self.shown.contains(number) && self.waiting.contains_key(number);
@@ -349,7 +351,7 @@ impl TerminalQuestions {
                 let answered = questions::answer(context, &self.team, *id, reply)?;
                 let who = viewed_line(answered.question.asked_by.as_str());
                 Ok(match answered.task {
-                    Some(task) => format!("made task {task}, as {who} proposed"),
+                    Some(task) => format!("created task {task}, as {who} proposed"),
                     None => format!("{who} has the answer"),
                 })
             }
@@ -372,7 +374,7 @@ impl TerminalQuestions {
         self.questions.get(id)
     }
 
-    /// Returns who asks what kind of thing, in one line.
+    /// Returns in one line who asks, and for what.
     fn heading(&self, asked: &Asked) -> String {
         match asked {
             Asked::Question(id) => {
@@ -410,7 +412,7 @@ impl TerminalQuestions {
         }
     }
 
-    /// Returns everything that waits, as it is shown above the prompt.
+    /// Returns all pending questions, as shown above the prompt.
     fn text(&self) -> String {
         let mut text = String::new();
         for (number, asked) in &self.waiting {
@@ -448,12 +450,12 @@ impl TerminalQuestions {
     }
 }
 
-/// Returns what an error says, in one line.
+/// Returns an error's message in one line.
 fn said(error: &AppError) -> String {
     viewed_line(&error.to_string())
 }
 
-/// Tells a person who looks elsewhere that an agent asks something.
+/// Notifies a person who is not watching that an agent asks a question.
 pub(super) fn tell(context: &Context, team: &TeamName, news: &str) {
     notify(
         context,
@@ -540,7 +542,7 @@ mod tests {
         for line in ["allow", "2 allow", "yes, go ahead"] {
             assert!(terminal.chosen(line).is_err(), "{line}");
         }
-        // The only one that is left of several needs its number until it is shown alone.
+        // The last of several questions needs its number until it is shown alone.
         let mut terminal = asking();
         terminal.follow(&event(8, "agent.event", "ben", &wants));
         terminal.take_text();

@@ -1,4 +1,4 @@
-//! Ctrl-C and its kin: each one more says it more strongly.
+//! Ctrl-C and other signals: each further one stops the run more urgently.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -7,7 +7,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use teamster_run::observer::{RunSnapshot, StopLevel};
 use teamster_types::heartbeat::Heartbeat;
 
-/// How often and how the user wanted an end.
+/// How urgently the user has asked to stop, by the signals received so far.
 #[derive(Clone, Debug, Default)]
 pub struct Signals {
     level: Arc<AtomicU8>,
@@ -16,7 +16,7 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Listens from now on.
+    /// Starts to listen for signals.
     pub fn listen() -> Self {
         let level = Arc::new(AtomicU8::new(0));
         let is_elsewhere = Arc::new(AtomicBool::new(false));
@@ -27,9 +27,9 @@ impl Signals {
                 for signal in signals.forever() {
                     let _ = level.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |now| {
                         Some(match signal {
-                            // A closed terminal: current tasks are finished.
+                            // The terminal was closed: finish the current tasks.
                             SIGHUP => now.max(1),
-                            // The system wants it: not that gently.
+                            // The system asks to terminate: stop without finishing them.
                             SIGTERM => now.max(2),
                             _ if is_elsewhere.load(Ordering::SeqCst) => now,
                             _ => (now + 1).min(3),
@@ -44,17 +44,17 @@ impl Signals {
         }
     }
 
-    /// Says whether another program has the terminal: Ctrl-C is meant for that program then.
+    /// Sets whether another program owns the terminal: then Ctrl-C is meant for that program.
     pub fn lend_terminal(&self, is_lent: bool) {
         self.is_elsewhere.store(is_lent, Ordering::SeqCst);
     }
 
-    /// Whether an end was wanted at all.
+    /// Whether any signal to stop was received.
     pub fn is_told(&self) -> bool {
         self.level.load(Ordering::SeqCst) > 0
     }
 
-    /// How urgently the run is to stop.
+    /// Returns how urgently the run is to stop.
     pub fn stop_level(&self) -> StopLevel {
         match self.level.load(Ordering::SeqCst) {
             0 => StopLevel::GoOn,
@@ -65,14 +65,14 @@ impl Signals {
     }
 }
 
-/// Returns what a person is told at once when a run begins to stop, or to stop more urgently: what happens now, what is waited
-/// for, and what the next Ctrl-C does.
+/// Returns the message when a run begins to stop, or to stop more urgently: what happens now, what is still awaited,
+/// and what the next Ctrl-C does.
 pub fn stop_message(level: StopLevel, snapshot: &RunSnapshot<'_>) -> Option<String> {
     if level == StopLevel::GoOn {
         return None;
     }
     if snapshot.state.is_at_gate() {
-        return Some("leaving: nobody works any more, and the gate stays open".to_owned());
+        return Some("leaving: no worker is running, and the gate stays open".to_owned());
     }
     let busy: Vec<String> = snapshot.beats.iter().filter_map(at_work).collect();
     let busy = match busy.as_slice() {
@@ -82,22 +82,22 @@ pub fn stop_message(level: StopLevel, snapshot: &RunSnapshot<'_>) -> Option<Stri
     Some(match (level, busy) {
         (StopLevel::GoOn, _) => return None,
         (StopLevel::Drain, Some(busy)) => format!(
-            "stopping: no new task is begun; waiting for {busy} to finish; Ctrl-C again interrupts them and keeps what they have"
+            "stopping: no new tasks are started; waiting for {busy} to finish; Ctrl-C again interrupts them and keeps their work"
         ),
-        (StopLevel::Drain, None) => "stopping: nobody is at a task; waiting for the workers to end; Ctrl-C again interrupts \
+        (StopLevel::Drain, None) => "stopping: no task is in progress; waiting for the workers to exit; Ctrl-C again interrupts \
                                      them"
             .to_owned(),
         (StopLevel::Stop, Some(busy)) => format!(
-            "stopping now: interrupting {busy}; what there is of that is kept; waiting for the workers to end; Ctrl-C again kills them"
+            "stopping now: interrupting {busy}; their work is kept; waiting for the workers to exit; Ctrl-C again kills them"
         ),
         (StopLevel::Stop, None) => {
-            "stopping now: waiting for the workers to end; Ctrl-C again kills them".to_owned()
+            "stopping now: waiting for the workers to exit; Ctrl-C again kills them".to_owned()
         }
         (StopLevel::Kill, _) => "killing every process of the team; what it had in its worktrees stays there".to_owned(),
     })
 }
 
-/// Returns a worker that is at a task, and at which one.
+/// Returns the name and task of a worker that is working.
 fn at_work(beat: &Heartbeat) -> Option<String> {
     let task = beat.current_task_id.as_ref()?;
     Some(format!("{} (task {task})", beat.worker_name))

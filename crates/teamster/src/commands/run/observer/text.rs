@@ -1,4 +1,4 @@
-//! A run as text for a person: one observer that says what happens, over a display that shows it.
+//! A run as text for a person: one observer that reports events, on top of a display that shows them.
 
 use teamster_journal::payload::PlanAnswer;
 use teamster_journal::{Event, Question};
@@ -14,17 +14,17 @@ use crate::shown::{plain, viewed, viewed_line};
 
 /// Where the text of a run is shown.
 pub trait RunDisplay {
-    /// Prints a line. While a question is open, `is_asking`, a display may keep it for later.
+    /// Prints a line. While a question is open (`is_asking`), a display may hold it back.
     fn print(&mut self, line: &str, is_asking: bool);
 
-    /// Shows what a person is about to be asked about.
+    /// Shows the text that a question refers to.
     fn show(&mut self, text: &str);
 
-    /// Shows lines that a check has printed.
+    /// Shows output of a check.
     fn output(&mut self, lines: &str);
 
-    /// Shows how things stand, how many answers agents wait for, and whether the run stops. It is not called while a question
-    /// is open.
+    /// Shows the current status, how many answers agents wait for, and whether the run is stopping. It is not called
+    /// while a question is open.
     fn update(
         &mut self,
         _snapshot: &RunSnapshot<'_>,
@@ -33,16 +33,16 @@ pub trait RunDisplay {
     ) {
     }
 
-    /// Shows what is left to be shown. Nothing is called after it.
+    /// Shows what was held back. Nothing is called after it.
     fn end(&mut self) {}
 }
 
-/// Says what happens in a run, and asks what a person has to decide.
+/// Reports the events of a run, and asks for the decisions that a person has to make.
 pub struct TextObserver<'a, D: RunDisplay> {
     terminal: RunTerminal<'a>,
     display: D,
     messages: EventMessages,
-    /// The last level of stopping that was said.
+    /// The last stop level that was reported.
     told: StopLevel,
 }
 
@@ -87,7 +87,7 @@ impl<D: RunDisplay> RunObserver for TextObserver<'_, D> {
         let level = self.stop_level();
         if level > self.told {
             self.told = level;
-            // Nobody is asked anything any more, and what happens now is not kept for later.
+            // No more questions are asked, and lines are no longer held back.
             self.terminal.close_all();
             if let Some(text) = stop_message(level, snapshot) {
                 self.print(&text);
@@ -166,7 +166,7 @@ pub struct PlainLines {
 
 impl RunDisplay for PlainLines {
     fn print(&mut self, line: &str, _is_asking: bool) {
-        // Whoever reads may have gone; the work goes on.
+        // The reader may be gone; the run continues.
         let _ = self.out.text(&format!("{line}\n"));
     }
 
