@@ -6,16 +6,16 @@ export interface Server {
   version: string;
   /** When it was started. */
   startedAt: Time;
-  /** What time it is here: ages are counted from this. */
+  /** The server's current time, from which ages are calculated. */
   now: Time;
 }
 
-/** A moment in time with the precision our files have: one millisecond. */
+/** A moment in time with the precision of teamster's files: one millisecond. */
 export type Time = string;
 
 /** All teams and projects. */
 export interface Overview {
-  /** The teams: those that wait for a person first, then live ones, then by name. */
+  /** The teams: those that need a person first, then live ones, then by name. */
   teams: Array<TeamRow>;
   /** The projects that are watched, by path. */
   projects: Array<Project>;
@@ -23,55 +23,55 @@ export interface Overview {
 
 /** One team, as the list of teams shows it. */
 export interface TeamRow {
-  /** Its name in the API. */
+  /** Its identifier in the API. */
   id: string;
-  /** Its own name. A foreign program may have chosen any. */
+  /** Its own name. Another program may have chosen any name. */
   name: string;
-  /** Whose team. */
+  /** The program that created the team. */
   kind: TeamKind | null;
   /** The project it works on. */
   project: string | null;
-  /** Whether it still does something. */
+  /** Whether it is active. */
   state: Viewed;
   /** The stage of its run. */
   stage: string | null;
   /** How many workers it has. */
   members: number;
-  /** How far it is. */
+  /** Its progress. */
   progress: Progress;
   /** How many things need a person. */
   problems: number;
-  /** Whether a decision waits for a person. */
+  /** Whether the run waits for a person's decision. */
   awaitsApproval: boolean;
-  /** How many answers of a person agents wait for. */
+  /** The number of answers that agents expect from a person. */
   questions: number;
   /** The last position of its journal; 0 when it has none. */
   seq: number;
-  /** When something last happened. */
+  /** The time of the last event. */
   updatedAt: Time | null;
-  /** The team of the store that a state file tells about too. */
+  /** The team in the store that a state file describes as well. */
   sameAs: string | null;
   /** What is wrong with its registry. */
   problem: string | null;
 }
 
-/** Whose team it is. */
+/** The program that created a team. */
 export type TeamKind = "teamster" | "claude" | "state-file";
 
-/** What a viewer says about a team, a session or a project. */
+/** The activity of a team, a session or a project. */
 export type Viewed = "live" | "stale" | "ended" | "inactive";
 
-/** Counts of a team's tasks. Internal tasks are left out. */
+/** The number of a team's tasks by state. Internal tasks are not counted. */
 export interface Progress {
-  /** All of them. */
+  /** The number of all tasks. */
   totalTasks: number;
-  /** Done; those that failed for good are not. */
+  /** Completed tasks, without those that failed for good. */
   completedTasks: number;
-  /** Being worked on. */
+  /** Tasks in progress. */
   inProgressTasks: number;
-  /** Failed for good. */
+  /** Tasks that failed for good. */
   failedTasks: number;
-  /** Neither begun nor ended. */
+  /** Pending tasks. */
   pendingTasks: number;
 }
 
@@ -79,89 +79,89 @@ export interface Progress {
 export interface Project {
   /** Its folder. */
   path: string;
-  /** Its last part, for people. */
+  /** The last component of the path, for people. */
   name: string;
-  /** `inactive` when there is neither a team nor a state file; else the liveliest state of what there is. */
+  /** `inactive` when there is neither a team nor a state file; otherwise the most active state among them. */
   state: Viewed;
-  /** How many teams and sessions are there. */
+  /** The number of teams and sessions. */
   teams: number;
-  /** Whether the folder is there. */
+  /** Whether the folder exists. */
   exists: boolean;
 }
 
 /** One team, now or at a past moment. */
 export interface TeamView {
-  /** Its name in the API. */
+  /** Its identifier in the API. */
   id: string;
-  /** Its own name. A foreign program may have chosen any. */
+  /** Its own name. Another program may have chosen any name. */
   name: string;
-  /** Whose team; `null` when its registry cannot be read. */
+  /** The program that created the team; `null` when its registry cannot be read. */
   kind: TeamKind | null;
   /** The project it works on. */
   project: string | null;
-  /** What it is for. */
+  /** Its description. */
   description: string;
-  /** Whether it still does something; at a past moment, as far as the journal tells. */
+  /** Whether it is active; at a past moment, according to the journal. */
   state: Viewed;
-  /** The position of the journal that this shows; 0 when there is none. */
+  /** The journal position that this view shows; 0 when there is none. */
   seq: number;
-  /** The moment that this shows. */
+  /** The moment that this view shows. */
   at: Time | null;
-  /** Whether this is a past moment, told by the journal alone. */
+  /** Whether this is a past moment, derived from the journal alone. */
   past: boolean;
-  /** How much of the journal is counted in. */
+  /** How much of the journal has been read. */
   history: History;
-  /** How far it is. */
+  /** Its progress. */
   progress: Progress;
-  /** Its workers, at most 1,000: first those that work or need a person, where there are more. */
+  /** Its workers, at most 1,000. If there are more, those that work or need a person are kept first. */
   workers: Array<Worker>;
-  /** How many workers there are in all. */
+  /** The total number of workers. */
   workerCount: number;
-  /** Its tasks, in the order of their numbers. */
+  /** Its tasks, in number order. */
   tasks: Array<TaskRow>;
-  /** The longest chain of tasks that are not completed. */
+  /** The longest chain of uncompleted tasks. */
   criticalPath: Array<TaskId>;
   /** The last 50 messages, the oldest first. */
   messages: Array<Message>;
-  /** How many messages there were in all. */
+  /** The total number of messages. */
   messageCount: number;
   /** Its run; `null` while it has none. */
   run: Run | null;
-  /** The gate; `null` while it was never open. */
+  /** The gate; `null` if it was never opened. */
   approval: Approval | null;
-  /** What was run to verify, in order. */
+  /** The verifications, in order. */
   verifications: Array<Verification>;
-  /** What was merged or could not be, in order. */
+  /** The merges, including failed ones, in order. */
   merges: Array<Merge>;
-  /** The plan that was proposed to a person last; `null` when none was. */
+  /** The last plan that was proposed to a person; `null` when there was none. */
   proposal: Proposal | null;
-  /** What agents ask: all that wait for an answer, and the last 100 that do not any more, the oldest first. */
+  /** The questions of agents: up to 200 open ones, and the last 100 ended ones, the oldest first. */
   questions: Array<Question>;
   /** The turns of the agent that leads the run, after its plan, in order. */
   wakes: Array<Wake>;
   /** The reviews of the merged work, in order. */
   reviews: Array<Review>;
-  /** What workers and the leader found wrong, in order. */
+  /** The findings of workers and the leader, in order. */
   findings: Array<TeamFinding>;
-  /** Which of several results of the same work was chosen. */
+  /** Which of several candidate results was chosen. */
   choice: Choice | null;
-  /** What was spent. */
+  /** The costs. */
   cost: Cost;
-  /** What needs a person, at most 200. */
+  /** The problems that need a person, at most 200. */
   problems: Array<Problem>;
-  /** How many of these there are in all. */
+  /** The total number of problems. */
   problemCount: number;
-  /** What a state file says of its session; `null` for other teams. */
+  /** The session's state file; `null` for other teams. */
   session: Session | null;
 }
 
-/** How much of the journal a view has counted in. A long journal is read while the present is shown already; until it is read, costs, times and older messages are missing. */
+/** How much of the journal a view includes. A long journal is read while the current state is already shown; until it is read, costs, times and older messages are missing. */
 export interface History {
-  /** Up to this position. */
+  /** The position up to which it has been read. */
   read: number;
-  /** Of this last one. */
+  /** The last position of the journal. */
   last: number;
-  /** Whether that is all of it. */
+  /** Whether all of it has been read. */
   complete: boolean;
 }
 
@@ -169,187 +169,187 @@ export interface History {
 export interface Worker {
   /** Its name. */
   name: string;
-  /** What it is for, where a run or a session says so. */
+  /** Its role, if a run or a session defines one. */
   role: string | null;
-  /** Which client it drives. */
+  /** The client that it drives. */
   provider: string;
-  /** Which model it uses, where that is known. */
+  /** The model that it uses, if known. */
   model: string | null;
-  /** How it runs. */
+  /** The backend that it runs on. */
   backendType: string;
-  /** What it is doing, as its bridge, its client or the journal says: `polling`, `executing`, `idle`, `spawning`, `working`, `completed`, `failed`, `stopped` and others. */
+  /** Its activity according to its bridge, its client or the journal: `polling`, `executing`, `idle`, `spawning`, `working`, `completed`, `failed`, `stopped` and others. */
   status: string | null;
-  /** How it is. */
+  /** The verdict on its health. */
   verdict: Verdict;
-  /** What the verdict rests on, in words. */
+  /** The evidence for the verdict. */
   evidence: Array<string>;
-  /** The codes of these sentences, in the same order, for other languages. */
+  /** The message codes of these sentences, in the same order, for translation. */
   evidenceCodes: Array<PhraseKey>;
-  /** Its bridge's process. */
+  /** The process of its bridge. */
   pid: number | null;
   /** The task it works on. */
   currentTaskId: TaskId | null;
-  /** What that task is, in words. */
+  /** The subject of that task. */
   currentTask: string | null;
-  /** Since when it works on that, or does nothing. */
+  /** Since when it has worked on the task, or been idle. */
   since: Time | null;
-  /** When its bridge last looked for work. */
+  /** When its bridge last polled for work. */
   lastPollAt: Time | null;
-  /** When it or its agent last did anything. */
+  /** When it or its agent was last active. */
   lastEventAt: Time | null;
   /** Errors since its last success. */
   consecutiveErrors: number;
   /** Tasks it completed. */
   tasksCompleted: number;
-  /** Attempts of it that failed. */
+  /** Attempts that failed. */
   attemptsFailed: number;
-  /** What it spent. */
+  /** Its costs. */
   spent: Spent;
-  /** What its agent wants to do and a person has to decide. */
+  /** Its agent's permission requests that wait for a person. */
   requests: Array<Request>;
-  /** It was asked to stop: `shutdown` or `drain`. */
+  /** The signal that asked it to stop: `shutdown` or `drain`. */
   askedTo: string | null;
 }
 
-/** How a worker is doing. */
+/** The health of a worker. */
 export type Verdict = "healthy" | "at-risk" | "quarantined" | "limited" | "silent" | "hung" | "dead" | "unknown";
 
-/** A code with its parameters: all that another language needs. */
+/** A code with its parameters, which is all that a translation needs. */
 export interface PhraseKey {
-  /** Which sentence it is. */
+  /** The code of the sentence. */
   code: PhraseCode;
-  /** What is filled in, by name. */
+  /** The parameters, by name. */
   params: Record<string, unknown>;
 }
 
-/** Names a sentence of ours. */
+/** The code of a sentence. */
 export type PhraseCode = "verbatim" | "heartbeat-old" | "heartbeat-ahead" | "pid-gone" | "pid-gone-alone" | "pid-alive" | "pid-elsewhere" | "pid-not-judged" | "no-heartbeat" | "process-gone" | "process-alive" | "no-process" | "not-started" | "one-error" | "errors-in-a-row" | "last-error" | "says-quarantined" | "limited" | "limited-window" | "provider-down" | "provider-signed-out" | "agent-quiet" | "agent-quiet-on-task" | "in-lead-runs" | "in-lead-gone" | "in-lead-not-judged" | "in-lead-unrecorded" | "lead-runs" | "lead-gone" | "lead-not-judged" | "lead-unrecorded" | "client-calls-active" | "client-calls-idle" | "session-in-pane-runs" | "session-in-pane-gone" | "place-unknown" | "in-pane" | "ended-in-order" | "ended-in-order-because" | "journal-says" | "attempts-failed" | "state-file-says" | "last-active" | "seat-taken" | "worker-verdict" | "work-waits" | "waits-for-decision" | "plan-waits" | "message-undelivered" | "messages-undelivered" | "message-undelivered-long" | "messages-undelivered-long" | "file-damaged" | "journal-line-damaged" | "journal-lines-damaged" | "lead-session-ends" | "lead-process-gone" | "lead-process-runs" | "lead-process-not-judged" | "host-runs" | "host-not-judged" | "lead-session-runs" | "lead-session-not-judged" | "heartbeats-unreadable" | "worker-heartbeat" | "worker-not-judged" | "inbox-folder" | "inbox-unreadable" | "inbox-unread-message" | "inbox-unread-messages" | "claim-runs" | "claimer-runs" | "claimer-not-judged" | "lock-in-use" | "lock-not-judged" | "lock-held" | "runs-as-member" | "pid-runs" | "pane-out-of-reach" | "client-runs-in-pane" | "pane-not-looked-for" | "pane-not-findable" | "pane-program-ended" | "pane-of-member-open" | "pane-open" | "own-pane-ended" | "odd-time" | "others-stopped" | "others-not-proven" | "no-sign-of-life" | "old-alive" | "old-perhaps-alive" | "was-restored" | "open-task-of-session" | "open-tasks-of-session" | "open-task" | "open-tasks" | "removal-unfinished" | "run-unfinished" | "run-never-finished" | "run-finished" | "run-host-gone" | "team-removed" | "team-gone" | "team-half-made" | "registry-unreadable" | "name-not-utf8" | "link-not-followed" | "of-another-user" | "heartbeat-pid-runs" | "heartbeat-pid-may-run" | "heartbeat-pid-gone" | "task-in-its-name" | "temp-file-left" | "lock-folder-left" | "claim-lock-unnamed" | "claim-lock-left" | "ended-when-asked" | "killed-after" | "nothing-verified" | "verified-elsewhere" | "verified-by-check" | "verified-by-checks" | "part-of-check-verified" | "part-of-checks-verified" | "count-failed" | "count-failed-before" | "count-flaky" | "count-stopped" | "count-not-run" | "count-passed" | "gate-verified" | "gate-nothing-verified" | "gate-not-verified" | "check-elsewhere" | "check-flaky" | "check-stopped" | "check-failed" | "check-timed-out" | "check-failed-before" | "check-not-run" | "nobody-said-why" | "task-not-mergeable" | "task-waits-for" | "refs-not-compared" | "branch-moved" | "branch-deleted" | "branch-new" | "branch-moved-before-landing" | "tag-moved" | "tag-deleted" | "tag-new" | "checkout-moved" | "checkout-deleted" | "checkout-new" | "ref-moved" | "ref-deleted" | "ref-new" | "more-refs-changed" | "message-untaken" | "more-messages-untaken" | "not-on-branch" | "branch-not-changed" | "branch-not-moved" | "branch-gone" | "branch-moved-back" | "branch-still-conflicts" | "by-checks" | "by-person-in-studio" | "by-person-at-terminal" | "run-begins" | "requirements-wanted" | "leader-asks-first" | "plan-is-made" | "finished-is-merged" | "more-is-finished" | "every-task-done" | "some-tasks-done" | "every-finished-task-merged" | "finished-tasks-not-merged" | "tasks-to-do-again" | "merged-work-missing" | "merged-work-not-verified" | "approved-work-not-verified" | "needs-leader" | "no-check-found" | "all-checks-passed" | "no-check-broken" | "verification-failed" | "review-found-one" | "review-found-some" | "branch-has-moved" | "branch-conflicts" | "work-stays-on-its-branch" | "work-is-in-folder" | "landed-on" | "landed-below-others" | "nothing-changed" | "nothing-changed-and-fails" | "person-rejected" | "person-cancelled" | "person-stopped" | "too-many-revisions" | "tasks-failed-for-good" | "failed-tasks-cancelled" | "task-error" | "task-not-merged" | "verification-fails" | "verification-still-fails" | "plan-not-accepted" | "plan-not-accepted-because" | "no-task-done" | "nobody-left" | "too-many-tasks" | "tickets-not-done" | "no-reviewer" | "no-repository-to-review" | "budget-used-up" | "agent-not-started" | "agent-stopped" | "agent-cannot-work" | "agent-failed" | "agent-unusable" | "leader-not-started" | "leader-stopped" | "leader-cannot-work" | "leader-failed" | "leader-unusable" | "leader-late" | "budget-exhausted" | "budget-has-no-room" | "missing-commit" | "missing-without-commit" | "no-result-taken" | "result-of-task" | "result-kept-as" | "result-passes" | "result-failed" | "result-failed-unexplained" | "result-unchanged" | "result-fails-checks" | "result-lines" | "chosen-by-judge" | "chosen-alone" | "chosen-smallest" | "judge-not-asked" | "judge-asked" | "judge-chose-none" | "nobody-changes-plan" | "leader-made-no-other-plan" | "edited-plan-unusable" | "run-is-being-stopped" | "leader-did-not-answer" | "no-leader" | "leader-woken-often" | "leader-failed-often" | "leader-share-used" | "nobody-to-ask" | "left-to-leader" | "question-task-given-up" | "question-task-removed" | "question-task-goes-on" | "question-run-over" | "question-worker-restarted" | "question-worker-stopped" | "question-worker-dead" | "question-work-ended" | "question-unanswered" | "question-agent-gone" | "task-failed" | "task-failed-unexplained" | "task-completed" | "works-on-it" | "works-on-it-until" | "works-on-it-overdue" | "blocked-by-failure" | "blocked-by-missing" | "waits-for" | "waits-for-merge" | "waits-for-answer" | "not-again-until" | "files-reserved" | "internal" | "assigned-to" | "free" | "free-again";
 
 /** The id of a task: `^[0-9]{1,20}$`, always text, ordered as a number. */
 export type TaskId = string;
 
-/** Tokens and money. Tokens are counted in kinds that do not overlap. */
+/** Tokens and money. The token kinds do not overlap. */
 export interface Spent {
-  /** All tokens together: what a budget counts. */
+  /** The total number of tokens, which is what a budget counts. */
   tokens: number;
-  /** Read by the model and not from a cache. */
+  /** Input tokens that were not read from a cache. */
   input: number;
-  /** Read from a cache. */
+  /** Input tokens that were read from a cache. */
   cachedInput: number;
-  /** Written to a cache. */
+  /** Tokens that were written to a cache. */
   cacheWrite: number;
-  /** Written by the model, its reasoning included. */
+  /** Output tokens, including reasoning. */
   output: number;
-  /** In US dollars; `null` when no client told any price. */
+  /** The cost in US dollars; `null` when no client reported a price. */
   costUsd: number | null;
-  /** The tokens are a lower bound: a client ended before it told its sum, or told none. */
+  /** Whether the tokens are a lower bound, because a client ended before it reported its total, or reported none. */
   atLeast: boolean;
-  /** The money is a lower bound: the same, or a client told no price. */
+  /** Whether the money is a lower bound, for the same reasons or because a client reported no price. */
   costAtLeast: boolean;
-  /** How many times a client told what it used. */
+  /** The number of usage reports. */
   reports: number;
 }
 
-/** A request of an agent that waits for a person's answer. */
+/** An agent's permission request that waits for a person's answer. */
 export interface Request {
-  /** Its name, for the answer. */
+  /** Its id, for the answer. */
   request: string;
   /** What the agent wants to do. */
   what: string;
   /** The task that it is for. */
   taskId: TaskId | null;
-  /** Since when it waits. */
+  /** When it was made. */
   askedAt: Time;
   /** The command that allows it. */
   command: string;
 }
 
-/** One task with its place in the graph. */
+/** One task with its level in the graph. */
 export interface TaskRow {
   /** Its id. */
   id: TaskId;
-  /** What to do. */
+  /** The subject of the task. */
   subject: string;
-  /** The word in the file: `pending`, `in_progress` or `completed`. */
+  /** The status in the task file: `pending`, `in_progress` or `completed`. */
   status: string;
-  /** Where it stands. */
+  /** Its state. */
   state: State;
-  /** Why it stands there, in words. */
+  /** The reason for that state. */
   reason: string;
-  /** The codes of these sentences, for other languages. */
+  /** The message codes of this text, for translation. */
   reasonCodes: Array<PhraseKey>;
-  /** Who has it. */
+  /** The owner of the task. */
   owner: string | null;
-  /** What it waits for. */
+  /** The tasks that it waits for. */
   blockedBy: Array<TaskId>;
-  /** Its place in the graph: 0 waits for nothing, every other one is behind all that it waits for. */
+  /** Its level in the graph: 0 waits for nothing; every other task has a higher level than all its blockers. */
   level: number;
-  /** Whether it is part of the longest chain of tasks that are not completed. */
+  /** Whether it is part of the longest chain of uncompleted tasks. */
   critical: boolean;
-  /** Whether it is claimed by name only, and counts in no progress. */
+  /** Whether it can only be claimed by its id, and is not counted in the progress. */
   internal: boolean;
   /** Attempts that failed. */
   attempts: number;
   /** When it was last claimed. */
   startedAt: Time | null;
-  /** When it was completed or failed for good. */
+  /** When it was completed or failed permanently. */
   endedAt: Time | null;
-  /** The task that it repairs: this one was made by a failed verification or a conflict. */
+  /** The task that it repairs, if it was created for a failed verification or a conflict. */
   fixes: TaskId | null;
 }
 
-/** Where a task stands, as people and programs see it. */
+/** The state of a task, as shown to people and programs. */
 export type State = "claimable" | "waiting" | "blocked" | "in_progress" | "completed" | "failed";
 
 /** One message. */
 export interface Message {
   /** Its place in the journal; 0 in a session's state file, which has none. */
   seq: number;
-  /** Its id; empty for one that went to everybody. */
+  /** Its id; empty for a broadcast. */
   id: string;
-  /** What sort of message it is: `message`, `context`, `task_complete` and others. */
+  /** The type of the message: `message`, `context`, `task_complete` and others. */
   type: string;
-  /** Who sent it. */
+  /** The sender. */
   from: string;
-  /** To whom; `all` for everybody. */
+  /** The recipient; `all` for a broadcast. */
   to: string;
-  /** What it says. */
+  /** The text. */
   content: string;
   /** When it was sent. */
   sentAt: Time | null;
-  /** About which task. */
+  /** The task that it concerns. */
   taskId: TaskId | null;
 }
 
-/** A run, as its events tell it. What was not told is `null`. */
+/** A run, according to its events. Unrecorded values are `null`. */
 export interface Run {
-  /** The sentence. */
+  /** The sentence that the run was started with. */
   task: string;
-  /** Who was asked for: `3:executor`. */
+  /** The requested team, such as `3:executor`. */
   agents: string;
-  /** Who takes part. */
+  /** The members. */
   members: Array<RunMember>;
-  /** What the work starts from. */
+  /** The commit and branch that the work starts from. */
   base: Base | null;
-  /** What is run to verify the work. */
+  /** The commands that verify the work. */
   verify: Array<VerifyCommand>;
-  /** `ask`, `auto` or `never`. */
+  /** The approval mode: `ask`, `auto` or `never`. */
   approve: string | null;
-  /** How many rounds of fixing there are at most. */
+  /** The maximum number of fix rounds. */
   maxFix: number | null;
-  /** `staged`, `party` or `pdca`. */
+  /** The flow: `staged`, `party` or `pdca`. */
   flow: string | null;
-  /** Who leads. */
+  /** The leader: `engine`, or a provider. */
   leader: string | null;
   /** Whether the workers share the project's own folder. */
   inPlace: boolean;
-  /** What it may spend. */
+  /** The budget. */
   budget: Budget | null;
-  /** How many files of the user's are not part of the base. */
+  /** How many of the user's files are uncommitted, and so not part of the base. */
   uncommitted: number;
   /** The stage it is in: `plan`, `requirements`, `execute`, `verify`, `fix`, `approval` or `end`. */
   stage: string | null;
-  /** The round of fixing. */
+  /** The fix round. */
   round: number;
   /** Every stage it entered, in order. */
   stages: Array<Stage>;
@@ -363,19 +363,19 @@ export interface Run {
   finished: Finished | null;
 }
 
-/** Somebody who takes part in a run. */
+/** A member of a run. */
 export interface RunMember {
   /** Its name. */
   name: string;
-  /** Which client it drives. */
+  /** The client that it drives. */
   provider: string | null;
-  /** What it is for. */
+  /** Its role. */
   role: string | null;
-  /** Which model it uses. */
+  /** The model that it uses. */
   model: string | null;
 }
 
-/** What the work of a run starts from. */
+/** The commit and branch that the work of a run starts from. */
 export interface Base {
   /** The commit. */
   commit: string;
@@ -383,15 +383,15 @@ export interface Base {
   branch: string | null;
 }
 
-/** A command that verifies. */
+/** A verification command. */
 export interface VerifyCommand {
   /** The command. */
   command: string;
-  /** Who says so. */
+  /** Where the command comes from. */
   source: string | null;
 }
 
-/** What a run may spend; `null` is no limit. */
+/** The limits of a run; `null` means no limit. */
 export interface Budget {
   /** How many tokens it may use. */
   tokens: number | null;
@@ -407,27 +407,27 @@ export interface Stage {
   stage: string;
   /** When the run entered it. */
   at: Time;
-  /** Its place in the journal. */
+  /** Its position in the journal. */
   seq: number;
   /** Why the run entered it. */
   reason: string;
-  /** The codes of these words, for other languages; empty where somebody else wrote them, or an older version did. */
+  /** The message codes of this text, for translation; empty if teamster did not write it, or an older version did. */
   reasonCodes: Array<PhraseKey>;
-  /** The round of fixing. */
+  /** The fix round. */
   round: number;
 }
 
 /** The plan of a run. */
 export interface Plan {
-  /** `file`, `leader`, `preset`, `session` or `sentence`. */
+  /** The source of the plan: `file`, `leader`, `preset`, `session` or `sentence`. */
   source: string;
-  /** Its file. */
+  /** The plan file, if there is one. */
   path: string | null;
-  /** What whoever planned found out about the work. */
+  /** The planner's analysis of the work. */
   analysis: string;
-  /** What whoever planned has taken for granted. */
+  /** The planner's assumptions. */
   assumptions: Array<string>;
-  /** What could go wrong. */
+  /** The risks that the planner sees. */
   risks: Array<string>;
   /** Its tasks. */
   tasks: Array<PlanTask>;
@@ -435,25 +435,25 @@ export interface Plan {
 
 /** One task of a plan. */
 export interface PlanTask {
-  /** Its name in the plan. */
+  /** Its label in the plan. */
   label: string;
   /** Its id in the team. */
   id: TaskId | null;
-  /** What to do. */
+  /** The subject of the task. */
   subject: string;
-  /** What it waits for, by name. */
+  /** The labels of the tasks that it waits for. */
   blockedBy: Array<string>;
 }
 
 /** How a run ended. */
 export interface Finished {
-  /** `complete`, `rejected`, `rolled_back`, `failed`, `cancelled`, `budget_exhausted` or `tasks_failed`. */
+  /** The outcome: `complete`, `rejected`, `rolled_back`, `failed`, `cancelled`, `budget_exhausted` or `tasks_failed`. */
   outcome: string;
   /** The exit code of `teamster run`. */
   exitCode: number | null;
-  /** Why it ended so. */
+  /** Why it ended this way. */
   reason: string;
-  /** The codes of these words, for other languages; empty where somebody else wrote them, or an older version did. */
+  /** The message codes of this text, for translation; empty if teamster did not write it, or an older version did. */
   reasonCodes: Array<PhraseKey>;
   /** The commit that landed. */
   commit: string | null;
@@ -463,67 +463,67 @@ export interface Finished {
 
 /** The gate of a run. */
 export interface Approval {
-  /** Its place in the journal. */
+  /** Its position in the journal. */
   seq: number;
-  /** Its name. */
+  /** The id of this opening of the gate. */
   gate: string;
-  /** The commit that is decided about. */
+  /** The commit to decide about. */
   commit: string;
-  /** What it is compared with. */
+  /** The commit that it is compared with. */
   base: string | null;
   /** The branch that it would land on. */
   branch: string | null;
   /** Whether verification ran and passed. */
   verified: boolean;
-  /** What to know, in words. */
+  /** What the person should know, as text. */
   words: string;
-  /** The codes of these words, for other languages; empty where somebody else wrote them, or an older version did. */
+  /** The message codes of this text, for translation; empty if teamster did not write it, or an older version did. */
   wordsCodes: Array<PhraseKey>;
   /** Why the commit could not land when it was approved before. */
   refused: string | null;
-  /** The codes of these words, for other languages; empty where somebody else wrote them, or an older version did. */
+  /** The message codes of this text, for translation; empty if teamster did not write it, or an older version did. */
   refusedCodes: Array<PhraseKey>;
-  /** What else the decision rests on, as it stood when the gate opened; `null` when the run did not tell. */
+  /** The other facts for the decision, as of the opening of the gate; `null` when the run did not record them. */
   shown: Shown | null;
   /** When it opened. */
   askedAt: Time;
-  /** Whether an answer is still waited for. */
+  /** Whether it still waits for an answer. */
   waits: boolean;
-  /** What was answered. */
+  /** The answer. */
   answer: Answer | null;
 }
 
 /** What a person is shown at the gate. */
 export interface Shown {
-  /** Whether the work was verified, in one sentence that never says more than is so. */
+  /** Whether the work was verified, in one sentence that never overstates the evidence. */
   verification: string;
-  /** The codes of these sentences, for other languages; empty in a journal of an older version. */
+  /** The message codes of this text, for translation; empty in journals of older versions. */
   verificationCodes?: Array<PhraseKey>;
   /** Checks that do not count as passed, and why. */
   unverified: Array<Unverified>;
-  /** What was found out on the way, by reviewers too. */
+  /** The findings of workers and reviewers. */
   findings: Array<Finding>;
   /** The files that would change, at most 200. */
   files: Array<FileChange>;
   /** How many files would change in all. */
   fileCount: number;
-  /** What failed for good, or waits for that. */
+  /** Tasks that failed permanently, or that wait for such a task. */
   failed: Array<GivenUp>;
-  /** What agents wanted to do and were not allowed: first what nobody answered. */
+  /** Requests of agents that were denied, the unanswered ones first. */
   denied: Array<DeniedRequest>;
-  /** What the workers say about their tasks, in their own words. */
+  /** The workers' own summaries of their tasks. */
   said: Array<WorkerWords>;
   /** Tasks that changed files which they had not reserved. */
   outside: Array<Outside>;
-  /** Files of the user's that are not committed, and that the work would have to write over. */
+  /** Uncommitted files of the user that the work would overwrite. */
   inTheWay: Array<string>;
-  /** What became of the user's branches and tags while the run was at work, one sentence each. teamster did not do it. */
+  /** How the user's branches and tags changed during the run, one sentence each. teamster did not make these changes. */
   references: Array<string>;
-  /** The codes of these sentences, in the same order; empty in a journal of an older version. */
+  /** The message codes of these sentences, in the same order; empty in journals of older versions. */
   referenceCodes?: Array<PhraseKey>;
-  /** Messages to workers that no client took, one sentence each. */
+  /** Messages to workers that no client accepted, one sentence each. */
   untaken: Array<string>;
-  /** The codes of these sentences, in the same order; empty in a journal of an older version. */
+  /** The message codes of these sentences, in the same order; empty in journals of older versions. */
   untakenCodes?: Array<PhraseKey>;
 }
 
@@ -531,15 +531,15 @@ export interface Shown {
 export interface Unverified {
   /** The command. */
   command: string;
-  /** Why not, in words. */
+  /** The reason, as text. */
   why: string;
-  /** The codes of these sentences, for other languages; empty in a journal of an older version. */
+  /** The message codes of this text, for translation; empty in journals of older versions. */
   whyCodes?: Array<PhraseKey>;
 }
 
-/** Something that was found out on the way. */
+/** A finding about the work. */
 export interface Finding {
-  /** Its file, in `.party/findings`. */
+  /** The name of its file in `.party/findings`. */
   name: string;
   /** What it says, at most 32,768 characters. */
   text: string;
@@ -549,9 +549,9 @@ export interface Finding {
 export interface FileChange {
   /** Its path. */
   path: string;
-  /** Lines that come; `null` when it is no text. */
+  /** The number of added lines; `null` for a binary file. */
   added: number | null;
-  /** Lines that go; `null` when it is no text. */
+  /** The number of removed lines; `null` for a binary file. */
   removed: number | null;
 }
 
@@ -559,44 +559,44 @@ export interface FileChange {
 export interface GivenUp {
   /** The task. */
   taskId: TaskId;
-  /** What it was about. */
+  /** The subject of the task. */
   subject: string;
-  /** Why not, in words. */
+  /** The reason, as text. */
   why: string;
-  /** The codes of these sentences, for other languages; empty in a journal of an older version. */
+  /** The message codes of this text, for translation; empty in journals of older versions. */
   whyCodes?: Array<PhraseKey>;
 }
 
-/** Something that an agent wanted to do and was not allowed. */
+/** A request of an agent that was denied. */
 export interface DeniedRequest {
   /** The worker. */
   worker: string;
-  /** The task that it was for. */
+  /** The task that the request was for. */
   taskId: TaskId | null;
-  /** What the agent wanted to do; where settings deny it, the reason as well. */
+  /** What the agent wanted to do; if settings deny it, the reason as well. */
   what: string;
   /** Who denied it. */
   by: DeniedBy;
-  /** Why, in words; empty where nobody said so. */
+  /** The reason, as text; empty if none was given. */
   why: string;
 }
 
-/** Who denied what an agent wanted to do. */
+/** Who denied a request of an agent. */
 export type DeniedBy = "nobody" | "person" | "settings";
 
-/** What a worker says about its task, in its own words. */
+/** A worker's own summary of its task. */
 export interface WorkerWords {
   /** The task. */
   taskId: TaskId;
-  /** What the task is about. */
+  /** The subject of the task. */
   subject: string;
-  /** Who did it. */
+  /** The worker that did it. */
   worker: string | null;
   /** What was done. */
   summary: string;
   /** What was left open. */
   problems: Array<string>;
-  /** The first sentence of the summary that says that something did not work. */
+  /** The first sentence of the summary that admits that something did not work. */
   admission: string | null;
 }
 
@@ -612,45 +612,45 @@ export interface Outside {
 export interface Answer {
   /** `approve`, `reject` or `revise`. */
   answer: string;
-  /** Whether the run has taken it. Until then somebody has only said it. */
+  /** Whether the run has accepted it. Until then it is only a submitted answer. */
   taken: boolean;
   /** Who gave it. */
   by: string;
-  /** The codes of these words, for other languages; empty where somebody else wrote them, or an older version did. */
+  /** The message codes of this text, for translation; empty if teamster did not write it, or an older version did. */
   byCodes: Array<PhraseKey>;
-  /** Whether the work is to be taken back. */
+  /** Whether the work is rolled back. */
   rollback: boolean;
-  /** What to change. */
+  /** The changes that are needed. */
   text: string;
   /** When it was given. */
   at: Time;
 }
 
-/** One command that was run to verify. */
+/** One run of a verification command. */
 export interface Verification {
-  /** Its place in the journal. */
+  /** Its position in the journal. */
   seq: number;
-  /** `base` or `integration`. */
+  /** What was verified: `base`, `integration` or the result of one task. */
   on: string;
-  /** Of which commit. */
+  /** The commit that was verified. */
   commit: string;
   /** The command. */
   command: string;
-  /** The round of fixing. */
+  /** The fix round. */
   round: number;
-  /** How it stands. */
+  /** Its state. */
   state: VerificationState;
   /** Its exit code. */
   exitCode: number | null;
-  /** How long it took. */
+  /** How long it took, in seconds. */
   seconds: number | null;
-  /** Whether it was ended at its limit. */
+  /** Whether it timed out. */
   timedOut: boolean;
-  /** Its last lines. */
+  /** The last lines of its output. */
   last: string;
-  /** Its whole output, in the project. */
+  /** The file in the project with its output. */
   log: string | null;
-  /** Whether it counts against the team: not when it failed on the base already. */
+  /** Whether it counts against the team; it does not if it already failed on the base. */
   charged: boolean;
   /** When it began. */
   startedAt: Time | null;
@@ -658,22 +658,22 @@ export interface Verification {
   endedAt: Time | null;
 }
 
-/** How a verification stands. */
+/** The state of a verification. */
 export type VerificationState = "running" | "passed" | "failed" | "flaky";
 
 /** The merge of one task's work. */
 export interface Merge {
-  /** Its place in the journal. */
+  /** Its position in the journal. */
   seq: number;
-  /** Of which task. */
+  /** The task whose work is merged. */
   taskId: TaskId | null;
-  /** Whose work. */
+  /** The worker whose work it is. */
   worker: string | null;
   /** The commit. */
   commit: string;
-  /** How it stands. */
+  /** Its state. */
   state: MergeState;
-  /** What was predicted: `clean`, `conflict`, `already` or `unrelated`. */
+  /** The predicted result: `clean`, `conflict`, `already` or `unrelated`. */
   predicted: string | null;
   /** The merge commit. */
   merge: string | null;
@@ -681,24 +681,24 @@ export interface Merge {
   files: Array<string>;
   /** How many times it conflicted. */
   times: number;
-  /** Whether it is not tried again. */
+  /** Whether there will be no further attempt. */
   isFinal: boolean;
   /** The task that repairs it. */
   fixTask: TaskId | null;
-  /** When this was last recorded. */
+  /** The time of the last event about it. */
   at: Time;
 }
 
-/** How a merge stands. */
+/** The state of a merge. */
 export type MergeState = "predicted" | "merged" | "conflict" | "lost" | "unchanged";
 
-/** A plan that was proposed last, and what was said to it. */
+/** The last proposed plan, and the reply to it. */
 export interface Proposal {
-  /** Its place in the journal. */
+  /** Its position in the journal. */
   seq: number;
-  /** The number of the proposal in the run, counted from 1. An answer names it. */
+  /** The number of the proposal within the run, counted from 1. An answer refers to it. */
   revision: number;
-  /** Who made it: `leader`, `person`, `file` or `sentence`. */
+  /** The author: `leader`, `person`, `file`, `preset`, `session` or `sentence`. */
   by: string;
   /** When it was proposed. */
   at: Time;
@@ -706,65 +706,65 @@ export interface Proposal {
   waits: boolean;
   /** The plan. */
   plan: PlanDraft;
-  /** Commands that the leader would have had run, and that are left out: nobody has agreed to them. */
+  /** Commands that the leader proposed and that were left out, because no person has approved them. */
   leftOut: Array<string>;
-  /** Why this is not what was asked for last. */
+  /** Why this plan differs from what was last asked for. */
   problem: string | null;
-  /** The codes of these words, for other languages; empty where somebody else wrote them, or an older version did. */
+  /** The message codes of this text, for translation; empty if teamster did not write it, or an older version did. */
   problemCodes: Array<PhraseKey>;
-  /** What was said to it. */
+  /** The reply to it. */
   reply: PlanReply | null;
 }
 
-/** A plan as it is proposed. Its keys are those of a plan file, so that it can be edited and read again as one. */
+/** A proposed plan. Its keys are those of a plan file, so that it can be edited and read back as one. */
 export interface PlanDraft {
-  /** What whoever planned found out about the work. */
+  /** The planner's analysis of the work. */
   analysis?: string;
-  /** What whoever planned cannot decide. */
+  /** The questions that the planner cannot decide itself. */
   questions?: Array<string>;
-  /** What whoever planned has taken for granted. */
+  /** The assumptions that the planner made. */
   assumptions?: Array<string>;
   /** What could go wrong. */
   risks?: Array<string>;
   /** Commands that must succeed when all tasks are merged. */
   verify?: Array<string>;
-  /** Checks that are to pass in the end even though they failed before the work began. */
+  /** Checks that must pass in the end even though they failed before the work began. */
   must_pass?: Array<string>;
   /** The tasks, in order. */
   tasks?: Array<PlanDraftTask>;
 }
 
-/** A task of a plan that is proposed. */
+/** A task of a proposed plan. */
 export interface PlanDraftTask {
-  /** Its label in the plan. */
+  /** Its label within the plan. */
   id: string;
   /** What is to be done, in one line. */
   subject: string;
-  /** All that the worker needs to know. */
+  /** Everything that the worker needs to know. */
   description?: string;
-  /** What is shown while it is being done. */
+  /** The label that is shown while the task is in progress. */
   activeForm?: string | null;
   /** Labels of the tasks that must be done before. */
   blockedBy?: Array<string>;
-  /** The worker who gets it. */
+  /** The worker that it is assigned to. */
   owner?: string | null;
-  /** The role of the members who may do it. */
+  /** The role of the members that may do it. */
   role?: string | null;
-  /** What its worker should be good at. */
+  /** The capabilities that its worker should have. */
   capabilities?: Array<string>;
   /** Globs of the files that it may change. */
   paths?: Array<string>;
-  /** Sentences that hold when it is done. */
+  /** The acceptance criteria. */
   accept?: Array<string>;
   /** Commands that must succeed for it. */
   verify?: Array<string>;
 }
 
-/** What was said to a proposed plan. */
+/** A reply to a proposed plan. */
 export interface PlanReply {
-  /** What was decided. */
+  /** The decision. */
   decision: PlanDecision;
-  /** What is to be changed, or why the plan is rejected. */
+  /** Which changes are needed, or why the plan is rejected. */
   words: string | null;
   /** Who decided. */
   by: string;
@@ -772,40 +772,40 @@ export interface PlanReply {
   at: Time;
 }
 
-/** What a person decides about a plan, as one word. */
+/** The kind of a person's decision about a plan. */
 export type PlanDecision = "accept" | "reject" | "revise" | "edit";
 
-/** A question of an agent, and what became of it. */
+/** A question of an agent, and its state. */
 export interface Question {
-  /** Its name, for the answer. */
+  /** Its id, for the answer. */
   id: string;
-  /** Who asks. */
+  /** The asker. */
   from: string;
-  /** The task that it is about. */
+  /** The task that it concerns. */
   taskId: TaskId | null;
-  /** What is wanted: `ask`, `blocked`, `plan` or `proposal`. */
+  /** The kind of the question: `ask`, `blocked`, `plan` or `proposal`. */
   kind: string;
-  /** Who is to answer: `leader` or `person`. */
+  /** The addressee: `leader` or `person`. */
   to: string;
-  /** The question in words. */
+  /** The text of the question. */
   text: string;
-  /** Since when it waits. */
+  /** When it was asked. */
   askedAt: Time;
-  /** Why somebody else than the first addressee is to answer. */
+  /** Why the question was forwarded from its first addressee. */
   forwarded: string | null;
-  /** The codes of these words, for other languages; empty where somebody else wrote them, or an older version did. */
+  /** The message codes of this text, for translation; empty if teamster did not write it, or an older version did. */
   forwardedCodes: Array<PhraseKey>;
-  /** The task that is proposed. */
+  /** The proposed task. */
   proposal: ProposedTask | null;
-  /** What became of it. */
+  /** Its state. */
   state: QuestionState;
-  /** The answer, or why nobody waits for one any more. */
+  /** The answer, or why the question expired. */
   answer: string | null;
-  /** The codes of these words, for other languages; empty where somebody else wrote them, or an older version did. */
+  /** The message codes of this text, for translation; empty if teamster did not write it, or an older version did. */
   answerCodes: Array<PhraseKey>;
   /** Who answered. */
   answeredBy: string | null;
-  /** When it was answered, or ended without an answer. */
+  /** When it was answered or expired. */
   endedAt: Time | null;
 }
 
@@ -821,14 +821,14 @@ export interface ProposedTask {
   blockedBy: Array<TaskId>;
 }
 
-/** What became of a question. */
+/** The state of a question. */
 export type QuestionState = "open" | "answered" | "expired";
 
 /** One turn of the leader after the plan. */
 export interface Wake {
   /** Its number in the run, counted from 1. */
   number: number;
-  /** Its place in the journal. */
+  /** Its position in the journal. */
   seq: number;
   /** When the leader was woken. */
   at: Time;
@@ -836,19 +836,19 @@ export interface Wake {
   endedAt: Time | null;
   /** Why the leader was woken. */
   reasons: Array<WakeReason>;
-  /** What came of it. */
+  /** Its outcome. */
   state: WakeState;
   /** What it did, in order. */
   actions: Array<LeaderAction>;
   /** Tasks that it cancelled. */
   cancelled: Array<CancelledTask>;
-  /** What it wrote down. */
+  /** The notes that it wrote. */
   notes: Array<string>;
-  /** Findings of a review that it decided to leave. */
+  /** Review findings that it decided not to have fixed. */
   dismissed: Array<DismissedFinding>;
-  /** Why it came to nothing, or why it could not be carried out. */
+  /** Why the turn failed, or why the decision could not be carried out. */
   reason: string | null;
-  /** The codes of these words, for other languages; empty where somebody else wrote them, or an older version did. */
+  /** The message codes of this text, for translation; empty if teamster did not write it, or an older version did. */
   reasonCodes: Array<PhraseKey>;
 }
 
@@ -856,27 +856,27 @@ export interface Wake {
 export interface WakeReason {
   /** The kind of the reason. */
   kind: WakeKind;
-  /** What it is about: the id of a question or a task, or the position of an event. */
+  /** The subject: the id of a question or a task, or the position of an event. */
   about: string;
 }
 
-/** What a leader is woken for. */
+/** Why a leader is woken. */
 export type WakeKind = "question" | "failure" | "conflict" | "findings" | "message" | "revision" | "phase";
 
-/** What came of a turn of the leader. */
+/** The state of a turn of the leader. */
 export type WakeState = "thinking" | "acted" | "failed" | "refused";
 
 /** One action of the leader. */
 export interface LeaderAction {
   /** `create`, `update`, `cancel`, `answer`, `ask-person`, `message` or `finding`. */
   kind: string;
-  /** The task that it is about. */
+  /** The task that it concerns. */
   taskId: TaskId | null;
-  /** The question that it is about. */
+  /** The question that it concerns. */
   question: string | null;
-  /** Whom it writes to. */
+  /** The recipient of a message. */
   to: string | null;
-  /** Its words: the subject of a task, an answer, a message, a finding. */
+  /** The text: the subject of a task, an answer, a message, or a finding. */
   text: string;
 }
 
@@ -884,17 +884,17 @@ export interface LeaderAction {
 export interface CancelledTask {
   /** The task. */
   task: TaskId;
-  /** Why nobody needs it any more, in words. */
+  /** Why the task is no longer needed. */
   reason: string;
 }
 
-/** A finding of a review that a leader decided not to have fixed. */
+/** A review finding that a leader decided not to have fixed. */
 export interface DismissedFinding {
   /** The commit that was reviewed. */
   commit: string;
-  /** The place of the finding among those of the review, counted from 1. */
+  /** The number of the finding within the review, counted from 1. */
   finding: number;
-  /** Why it is not fixed, in words. */
+  /** Why it is not fixed. */
   reason: string;
 }
 
@@ -902,102 +902,102 @@ export interface DismissedFinding {
 export interface Review {
   /** The commit that is reviewed. */
   commit: string;
-  /** The commit that was reviewed before: only what changed since then is looked at. */
+  /** The previously reviewed commit: only later changes are reviewed. */
   since: string | null;
-  /** Who reviews; empty when nobody does. */
+  /** The reviewer; empty when there is none. */
   reviewer: string;
-  /** When this was last told of it. */
+  /** The time of the last event about it. */
   at: Time;
-  /** How it stands. */
+  /** Its state. */
   state: ReviewPhase;
-  /** What the reviewer thinks of the work as a whole. */
+  /** The reviewer's verdict on the work as a whole. */
   verdict: ReviewVerdict | null;
-  /** What the reviewer found, the worst first, at most 200. */
+  /** The findings, the worst first, at most 200. */
   findings: Array<ReviewFinding>;
-  /** The findings that the leader decided to leave, with its reasons. */
+  /** The findings that the leader decided not to have fixed, with its reasons. */
   dismissed: Array<DismissedFinding>;
-  /** How the acceptance criteria stand. */
+  /** The status of the acceptance criteria. */
   criteria: Array<Criterion>;
-  /** How many findings were dropped, because their place is not in the commit or there were too many. */
+  /** How many findings were dropped, because their location is not in the commit or there were too many. */
   dropped: number;
   /** Why there is no review. */
   reason: string | null;
-  /** The codes of these words, for other languages; empty where somebody else wrote them, or an older version did. */
+  /** The message codes of this text, for translation; empty if teamster did not write it, or an older version did. */
   reasonCodes: Array<PhraseKey>;
 }
 
-/** How a review stands. */
+/** The state of a review. */
 export type ReviewPhase = "reviewing" | "finished" | "failed" | "skipped";
 
-/** What a reviewer thinks of the work as a whole. */
+/** A reviewer's verdict on the work as a whole. */
 export type ReviewVerdict = "accept" | "changes";
 
-/** One thing that a reviewer found in the work. */
+/** One finding of a reviewer. */
 export interface ReviewFinding {
   /** How bad it is. */
   severity: Severity;
-  /** The file, from the root of the repository; `None` where it is about no file. */
+  /** The file, relative to the root of the repository; `None` if the finding is not about a file. */
   path?: string | null;
   /** The line, counted from 1. */
   line?: number | null;
   /** What is wrong. */
   claim: string;
-  /** What shows that. */
+  /** The evidence for it. */
   evidence?: string;
-  /** What to do about it. */
+  /** The suggested fix. */
   suggestion?: string;
 }
 
 /** How bad a finding is. */
 export type Severity = "blocker" | "major" | "minor" | "nit";
 
-/** How an acceptance criterion stands. */
+/** The status of an acceptance criterion. */
 export interface Criterion {
-  /** The criterion, as the plan says it. */
+  /** The criterion, as written in the plan. */
   criterion: string;
   /** Whether it is met. */
   met: boolean;
-  /** What shows that. */
+  /** The evidence for it. */
   evidence: string;
 }
 
-/** Something that a worker or the leader found wrong. */
+/** A problem that a worker or the leader reported. */
 export interface TeamFinding {
-  /** Its place in the journal. */
+  /** Its position in the journal. */
   seq: number;
   /** When it was found. */
   at: Time;
   /** Who found it. */
   by: string;
-  /** The task that its finder was at. */
+  /** The task that the reporter was working on. */
   taskId: TaskId | null;
   /** How bad it is. */
   severity: Severity;
-  /** Where it is: `src/a.rs:12`, `src/a.rs`, or nothing. */
+  /** The location: `src/a.rs:12`, `src/a.rs`, or nothing. */
   place: string;
   /** What is wrong. */
   claim: string;
-  /** What proves it. */
+  /** The evidence for it. */
   evidence: string;
-  /** What to do about it. */
+  /** The suggested fix. */
   suggestion: string;
 }
 
-/** Which of several results of the same work was chosen. */
+/** Which of several candidate results was chosen. */
 export interface Choice {
-  /** The task whose result it is. */
+  /** The task whose result was chosen. */
   taskId: TaskId | null;
   /** The commit. */
   commit: string;
   /** Why it was chosen. */
   reason: string;
-  /** The codes of these words, for other languages; empty where somebody else wrote them, or an older version did. */
+  /** The message codes of this text, for translation; empty if teamster did not write it, or an older version did. */
   reasonCodes: Array<PhraseKey>;
-  /** Who chose it; `null` when it is the smallest that passes. */
+  /** The judge that chose it; `null` when the smallest passing result was taken. */
   by: string | null;
-  /** Why an agent that was to choose chose none. */
+  /** Why the judge chose none. */
   judgeFailed: string | null;
-  /** The codes of these words, for other languages; empty where somebody else wrote them, or an older version did. */
+  /** The message codes of this text, for translation; empty if teamster did not write it, or an older version did. */
   judgeFailedCodes: Array<PhraseKey>;
   /** The other results. */
   others: Array<OtherResult>;
@@ -1009,27 +1009,27 @@ export interface Choice {
 export interface OtherResult {
   /** The task. */
   task: TaskId;
-  /** The reference that keeps the work; `null` when there is none. */
+  /** The ref that preserves the work; `null` when there is none. */
   ref: string | null;
-  /** Why it was not chosen, in words. */
+  /** Why it was not chosen. */
   why: string;
-  /** The codes of these sentences, for other languages; empty in a journal of an older version. */
+  /** The message codes of this text, for translation; empty in journals of older versions. */
   whyCodes?: Array<PhraseKey>;
 }
 
 /** What a team spent. */
 export interface Cost {
-  /** All of it. */
+  /** The total. */
   total: Spent;
-  /** By worker, in the order of their names. */
+  /** The costs by worker, in name order. */
   byWorker: Array<WorkerCost>;
-  /** By task, in the order of their numbers. */
+  /** The costs by task, in number order. */
   byTask: Array<TaskCost>;
-  /** Over time, at most 200 points, the last one the newest. */
+  /** The cumulative costs over time, at most 200 points, the newest last. */
   overTime: Array<CostPoint>;
-  /** What the run may spend; `null` when there is no run. */
+  /** The budget of the run; `null` when there is no run. */
   budget: Budget | null;
-  /** Tokens that are set aside for running attempts. */
+  /** The tokens that are reserved for running attempts. */
   reservedTokens: number;
   /** The budget that stopped the run. */
   exhausted: Exhausted | null;
@@ -1039,27 +1039,27 @@ export interface Cost {
 export interface WorkerCost {
   /** The name of the worker. */
   worker: string;
-  /** All that it spent. */
+  /** The total for the worker. */
   spent: Spent;
 }
 
 /** What was spent on a task. */
 export interface TaskCost {
-  /** The id of the task; `null` for what belongs to no task. */
+  /** The id of the task; `null` for costs outside any task. */
   taskId: TaskId | null;
-  /** All that was spent on it. */
+  /** The total for the task. */
   spent: Spent;
 }
 
-/** What had been spent at a moment. */
+/** The cumulative cost at a moment. */
 export interface CostPoint {
   /** The moment. */
   at: Time;
-  /** Its place in the journal. */
+  /** Its position in the journal. */
   seq: number;
-  /** Tokens up to then. */
+  /** The tokens used so far. */
   tokens: number;
-  /** US dollars up to then; `null` when no client had told any price. */
+  /** The US dollars spent so far; `null` when no client had reported a price. */
   costUsd: number | null;
 }
 
@@ -1067,7 +1067,7 @@ export interface CostPoint {
 export interface Exhausted {
   /** `tokens`, `usd` or `minutes`. */
   what: string;
-  /** How much there was. */
+  /** The limit. */
   limit: number | null;
   /** How much was used. */
   used: number | null;
@@ -1075,32 +1075,32 @@ export interface Exhausted {
   at: Time;
 }
 
-/** Something that needs a person. */
+/** A problem that needs a person. */
 export interface Problem {
-  /** What sort of problem. */
+  /** The kind of a problem. */
   kind: ProblemKind;
-  /** What it is about: a worker, a message's box, a file. */
+  /** The subject: a worker, a mailbox, a file. */
   about: string;
-  /** What is the matter. */
+  /** The description of the problem. */
   error: string;
-  /** The codes of the sentences that say so, for other languages. */
+  /** The message codes of the description, for translation. */
   codes: Array<PhraseKey>;
 }
 
-/** What sort of problem. */
+/** The kind of a problem. */
 export type ProblemKind = "damaged" | "worker" | "undelivered" | "approval" | "plan";
 
-/** What a session's state file says of the session itself. */
+/** What a state file says about its session. */
 export interface Session {
   /** The file, in the project. */
   file: string;
-  /** The session. */
+  /** The id of the session. */
   sessionId: string;
-  /** What it works on. */
+  /** The feature that it works on. */
   feature: string;
-  /** Where that stands: `plan`, `design`, `do`, `check` or `act`. */
+  /** The phase of that feature: `plan`, `design`, `do`, `check` or `act`. */
   pdcaPhase: string;
-  /** How the team is organised: `leader`, `swarm`, `council` or `watchdog`. */
+  /** The organisation of the team: `leader`, `swarm`, `council` or `watchdog`. */
   orchestrationPattern: string;
   /** The lead's model. */
   ctoAgent: string;
@@ -1110,62 +1110,62 @@ export interface Session {
   lastUpdated: Time | null;
 }
 
-/** What happened when. */
+/** The timeline of a team. */
 export interface Timeline {
-  /** The position of the journal that this shows. */
+  /** The journal position that this shows. */
   seq: number;
   /** The moment of the first event. */
   from: Time | null;
   /** The moment of the last event. */
   to: Time | null;
-  /** A lane for each worker, in the order of their names. */
+  /** A lane for each worker, in name order. */
   lanes: Array<Lane>;
   /** The stages of the run. */
   stages: Array<StageSpan>;
-  /** At most 512 positions, evenly spread, the first and the last among them. */
+  /** At most 512 evenly spread positions, including the first and the last. */
   ticks: Array<Tick>;
 }
 
-/** What one worker did. */
+/** The history of one worker, for the timeline. */
 export interface Lane {
   /** The name of the worker. */
   worker: string;
-  /** Its work, in order. */
+  /** Its work spans, in order. */
   spans: Array<Span>;
   /** What happened to it, in order. */
   marks: Array<Mark>;
 }
 
-/** A worker's stretch of work on one task. */
+/** A worker's uninterrupted work on one task. */
 export interface Span {
   /** The task. */
   taskId: TaskId;
-  /** What the task is about. */
+  /** The subject of the task. */
   subject: string;
-  /** The position of the journal at which it began. */
+  /** The position of the event at which it began. */
   seq: number;
   /** When it began. */
   from: Time;
-  /** When it ended; `null` while it goes on. */
+  /** When it ended; `null` while it is running. */
   to: Time | null;
   /** How it ended. */
   end: SpanEnd;
 }
 
-/** How a stretch of work ended. */
+/** How a work span ended. */
 export type SpanEnd = "open" | "completed" | "failed" | "released" | "requeued";
 
 /** Something that happened to a worker at one moment. */
 export interface Mark {
-  /** The position of the journal. */
+  /** The position of the event. */
   seq: number;
   /** When it happened. */
   at: Time;
   /** The name of the event's kind, such as `worker.spawned` or `worker.dead`. */
   what: string;
-  /** More about it, in words. */
+  /** Details, as text. */
   words: string;
-  /** The codes of these words, for other languages; empty where somebody else wrote them. */
+  /** The message codes of this text, for translation; empty if teamster did not write it. */
   wordsCodes: Array<PhraseKey>;
 }
 
@@ -1173,15 +1173,15 @@ export interface Mark {
 export interface StageSpan {
   /** The name of the stage. */
   stage: string;
-  /** The position of the journal at which it began. */
+  /** The position of the event at which it began. */
   seq: number;
   /** When it began. */
   from: Time;
-  /** When it ended; `null` while it goes on. */
+  /** When it ended; `null` while it is running. */
   to: Time | null;
 }
 
-/** A position of the journal and its time, for whoever goes from a moment to a position. */
+/** A journal position and its time, for mapping a moment to a position. */
 export interface Tick {
   /** The position. */
   seq: number;
@@ -1193,43 +1193,43 @@ export interface Tick {
 export interface TaskDetail {
   /** The task as the team shows it. */
   task: TaskRow;
-  /** What to do, in full: this is what the agent is told. */
+  /** The full description, which is what the agent is given. */
   description: string;
-  /** What a worker must be able to do. */
+  /** The capabilities that a worker must have. */
   capabilities: Array<string>;
-  /** What it reserves. */
+  /** The paths that it reserves. */
   paths: Array<string>;
   /** The tasks that wait for it. */
   blocks: Array<TaskId>;
-  /** Until when its claim lasts. */
+  /** When the lease of its claim expires. */
   leasedUntil: Time | null;
-  /** The sentences that have to hold when it is done. */
+  /** The acceptance criteria. */
   accept: Array<string>;
-  /** The commands that prove it done. */
+  /** The commands that verify it. */
   verify: Array<string>;
-  /** What came of it, in its worker's words. */
+  /** The result, as its worker describes it. */
   summary: string | null;
-  /** What whoever builds on it must know, in its worker's words. */
+  /** What later tasks must know, as its worker describes it. */
   handover: string | null;
-  /** What was left open, in its worker's words. */
+  /** What was left open, as its worker describes it. */
   problems: Array<string>;
-  /** The commit that holds what came of it. */
+  /** The commit with the result. */
   commit: string | null;
   /** The files that were changed, at most 200. */
   files: Array<string>;
   /** The last error. */
   error: string | null;
-  /** What was spent on it. */
+  /** The costs of the task. */
   spent: Spent;
-  /** What happened to it, the newest last, at most 200. */
+  /** The events about it, the newest last, at most 200. */
   events: Array<Event>;
 }
 
 /** One line of the journal. */
 export interface Event {
-  /** Grows by one for each event of a team. */
+  /** The position of the event: it increases by one for each event of a team. */
   seq: number;
-  /** Unique among all teams. */
+  /** The id of the event, unique across all teams. */
   id: string;
   /** When it happened. */
   ts: Time;
@@ -1237,32 +1237,32 @@ export interface Event {
   team: string;
   /** What happened, such as `task.claimed` or `message.sent`. */
   type: string;
-  /** Who did it; `foreign` for a program that is not ours. */
+  /** The actor; `foreign` for a program other than teamster. */
   actor: EventActor;
-  /** The task that it is about. */
+  /** The task that it concerns. */
   taskId?: TaskId | null;
-  /** The commit goes on in the next line; both count, or neither. */
+  /** Whether the transaction continues on the next line; either all of its lines count, or none. */
   more?: boolean;
-  /** What changed. */
+  /** The payload. */
   data: Record<string, unknown>;
 }
 
-/** The one that did what an event tells. In the journal it is a word; one that is none of ours is kept as it was. */
+/** The actor of an event. The journal stores it as a string; an unrecognised string is kept unchanged. */
 export type EventActor = string;
 
-/** What a branch or a task changed, as text. */
+/** The changes of a branch or a task, as text. */
 export interface Diff {
-  /** A worker's name, `integration`, or of a task `task-3` for what came of it and `task-3.attempt-7` for an attempt that did not end well. */
+  /** A worker's name, `integration`, `task-3` for the result of a task, or `task-3.attempt-7` for a failed attempt. */
   name: string;
   /** The commit that is shown. */
   commit: string;
-  /** What it is compared with. */
+  /** The commit that it is compared with. */
   base: string;
-  /** The files that were changed, with how many lines came and went, at most 2,000. */
+  /** The changed files, with the numbers of added and removed lines, at most 2,000. */
   files: Array<ChangedFile>;
   /** The unified diff, redacted, at most 1 MiB. */
   text: string;
-  /** Whether it is longer than that. */
+  /** Whether it was truncated. */
   cut: boolean;
 }
 
@@ -1270,17 +1270,17 @@ export interface Diff {
 export interface ChangedFile {
   /** Its path. */
   path: string;
-  /** Lines that came; `null` when it is no text. */
+  /** The number of added lines; `null` for a binary file. */
   added: number | null;
-  /** Lines that went; `null` when it is no text. */
+  /** The number of removed lines; `null` for a binary file. */
   removed: number | null;
 }
 
-/** Messages from the journal, for whoever wants more than the last 50. */
+/** Messages from the journal, beyond the last 50 of the view. */
 export interface Messages {
   /** The messages, the oldest first. */
   messages: Array<Message>;
-  /** Whether there are older ones: ask again with `before` set to the `seq` of the first. */
+  /** Whether there are older ones: request them with `before` set to the `seq` of the first. */
   more: boolean;
 }
 
@@ -1288,113 +1288,113 @@ export interface Messages {
 export interface Journal {
   /** The events, in order, redacted. */
   events: Array<Event>;
-  /** Lines that are no events. */
+  /** Lines that are not events. */
   problems: Array<Problem>;
   /** The last position of the journal. */
   last: number;
 }
 
-/** What an agent sent while it worked on a task. */
+/** The output of an agent for one task. */
 export interface Log {
-  /** Of which task; `null` when there is no log. */
+  /** The task; `null` when there is no log. */
   taskId: TaskId | null;
-  /** The tasks that this worker has a log of, the newest first. */
+  /** The tasks for which this worker has a log, the newest first. */
   tasks: Array<TaskId>;
   /** The lines, in order. */
   lines: Array<LogLine>;
-  /** Ask again with `after` set to this for what comes next. */
+  /** The value of `after` for the next request. */
   next: number;
-  /** Whether lines before these were left out. */
+  /** Whether earlier lines were left out. */
   cut: boolean;
 }
 
-/** One line of what an agent sent. */
+/** One line of an agent's output. */
 export interface LogLine {
-  /** When, if the line says so. */
+  /** The time, if the line contains one. */
   ts: string | null;
-  /** Who wrote it, such as `agent`, `stderr` or `teamster`. */
+  /** The writer, such as `agent`, `stderr` or `teamster`. */
   from: string;
-  /** What was written, as people read it; empty where the agent only talks to itself. */
+  /** The text in readable form; empty for output that is of no interest to people. */
   text: string;
-  /** The same as it was sent, where that is something else. */
+  /** The original text, if it differs. */
   raw: string | null;
 }
 
-/** What the branches of a team changed. */
+/** The changes of a team's branches. */
 export interface Changes {
-  /** Integration first, then the workers by name. Empty when the project is no git repository. */
+  /** The integration branch first, then the workers by name. Empty when the project is not a git repository. */
   branches: Array<Branch>;
   /** Why there is nothing to show. */
   problem: string | null;
 }
 
-/** What one branch of a team changed. */
+/** The changes of one branch of a team. */
 export interface Branch {
-  /** A worker's name, `integration`, or `@gate` for what was last asked about at the gate. */
+  /** A worker's name, `integration`, or `@gate` for the commit that was last presented at the gate. */
   name: string;
   /** The branch. */
   branch: string;
   /** Its commit. */
   commit: string;
-  /** What it is compared with. */
+  /** The commit that it is compared with. */
   base: string;
-  /** The files it changed, with how many lines came and went, at most 2,000. */
+  /** The changed files, with the numbers of added and removed lines, at most 2,000. */
   files: Array<ChangedFile>;
 }
 
-/** What is over but still there. */
+/** The leftovers on this machine. */
 export interface Zombies {
-  /** All of it. */
+  /** The leftovers. */
   zombies: Array<Zombie>;
 }
 
-/** Something that is over but still there. */
+/** A leftover: a team, process or worktree whose work has ended. */
 export interface Zombie {
   /** `team`, `worker`, `worktree`, `lock` or `pane`. */
   kind: string;
-  /** Its name. A foreign program may have chosen any. */
+  /** Its name. Another program may have chosen any name. */
   name: string;
   /** The team it belongs to. */
   team: string;
   /** Its age in seconds. */
   age: number;
-  /** Why this is said. */
+  /** The evidence that it is a leftover. */
   evidence: Array<string>;
-  /** The same, by codes and parameters, for other languages. */
+  /** The message codes of the evidence, for translation. */
   evidenceCodes: Array<PhraseKey>;
-  /** What reaping does with it: `reap` or `keep`. */
+  /** What `reap` does with it: `reap` or `keep`. */
   action: string;
-  /** What removes it, for a shell. */
+  /** The shell command that removes it. */
   command: string;
 }
 
-/** Channels of a shared stream to be closed and opened, in this order. */
+/** The channels of a shared stream to close and then to open. */
 export interface FollowBody {
-  /** The numbers of channels that nobody needs any more; one that is not open is passed over. */
+  /** The numbers of the channels to close; numbers that are not open are ignored. */
   close: Array<number>;
-  /** What to tell from now on. */
+  /** The channels to open. */
   open: Array<OpenChannel>;
 }
 
 /** One channel of a shared stream: all teams, one team, or the log of a worker. */
 export interface OpenChannel {
-  /** The number that its events carry; a channel that has it already is closed. */
+  /** The number that its events carry; an open channel with the same number is closed. */
   channel: number;
-  /** The team to hear about; without it, all teams in short. */
+  /** The team to follow; without it, the overview of all teams. */
   team: string | null;
-  /** With `team`: `overview` events of all teams on the same channel. */
+  /** With `team`: whether to send the `overview` events of all teams on the same channel. */
   overview: boolean;
-  /** With `team`: the worker whose log is followed, instead of the team. */
+  /** With `team`: the worker whose log to follow, instead of the team. */
   worker: string | null;
-  /** With `worker`: the task whose log is followed; without it, the latest and then the next. */
+  /** With `worker`: the task whose log to follow; without it, the latest and then each next one. */
   task: string | null;
-  /** The id of the last event that the client has, as Last-Event-ID. */
+  /** The id of the last event that the client received, as in Last-Event-ID. */
   last: string | null;
 }
 
 /** The channels of a shared stream after a change. */
 export interface Following {
-  /** How many are open. */
+  /** The number of open channels. */
   channels: number;
 }
 
@@ -1402,11 +1402,11 @@ export interface Following {
 export interface NewMessage {
   /** A worker's name, `lead` or `all`. */
   to: string;
-  /** What it says, at most 64 KiB. */
+  /** The text, at most 64 KiB. */
   text: string;
 }
 
-/** What was sent. */
+/** The messages that were sent. */
 export interface Sent {
   /** The ids of the messages, one for each recipient. */
   ids: Array<string>;
@@ -1414,17 +1414,17 @@ export interface Sent {
 
 /** A request that a worker stop. */
 export interface StopWish {
-  /** Let it finish its current task. */
+  /** Whether it may finish its current task first. */
   drain: boolean;
-  /** Do not ask. */
+  /** Whether to stop it without asking it first. */
   force: boolean;
 }
 
-/** What came of a request to stop. Stopping goes on for up to a minute; the stream of events tells. */
+/** The result of a request to stop. Stopping takes up to a minute; the event stream reports the progress. */
 export interface Stopping {
   /** How each ended. */
   workers: Array<WorkerEnd>;
-  /** Whether everyone is proven gone. */
+  /** Whether every worker is proven to be gone. */
   verified: boolean;
 }
 
@@ -1434,135 +1434,135 @@ export interface WorkerEnd {
   worker: string;
   /** How it ended, in one word. */
   how: string;
-  /** More about it. */
+  /** Details. */
   note: string;
 }
 
 /** An answer at the gate. */
 export interface ApprovalAnswer {
-  /** Which gate: an answer for one that is closed is refused. */
+  /** The opening of the gate that is answered; an answer to a closed one is rejected. */
   gate: string;
-  /** The commit that was looked at. */
+  /** The commit that was shown. */
   commit: string;
   /** `approve`, `reject` or `revise`. */
   answer: ApprovalWord;
-  /** With `reject`: take the work back. */
+  /** With `reject`: whether to roll the work back. */
   rollback: boolean;
-  /** With `revise`: what to change. */
+  /** With `revise`: the changes that are needed. */
   text: string;
 }
 
-/** What is answered at the gate. */
+/** The answer at the gate. */
 export type ApprovalWord = "approve" | "reject" | "revise";
 
-/** An answer that was handed to the run. */
+/** An answer that was submitted to the run. */
 export interface Answered {
-  /** Its place in the journal. */
+  /** Its position in the journal. */
   seq: number;
 }
 
-/** A decision about a plan that is proposed. */
+/** A decision about a proposed plan. */
 export interface PlanBody {
-  /** The revision that was looked at: an answer to another one is refused. */
+  /** The revision that was shown; an answer to another one is rejected. */
   revision: number;
-  /** What is decided. */
+  /** The decision. */
   decision: PlanWord;
-  /** With `revise` what to change, with `reject` why, with `edit` the plan that takes its place, as the text of a plan file. */
+  /** With `revise` the changes that are needed, with `reject` the reason, with `edit` the replacement plan as the text of a plan file. */
   text: string;
 }
 
-/** What is decided about a plan. */
+/** The decision about a plan. */
 export type PlanWord = "accept" | "reject" | "revise" | "edit";
 
-/** A decision about a plan that counts. */
+/** A decision about a plan that took effect. */
 export interface PlanReplied {
-  /** Its place in the journal. */
+  /** Its position in the journal. */
   seq: number;
 }
 
 /** An answer to a question of an agent. */
 export interface QuestionBody {
-  /** What the agent is told; may be empty with `accept`. */
+  /** The answer for the agent; may be empty with `accept`. */
   text: string;
-  /** Make the task that the agent proposes. */
+  /** Whether to create the task that the agent proposes. */
   accept: boolean;
 }
 
-/** What came of an answer to a question. */
+/** The result of answering a question. */
 export interface QuestionReplied {
   /** The answer that was recorded. */
   answer: string;
-  /** The task that was made of a proposal. */
+  /** The task that was created from a proposal. */
   task: TaskId | null;
 }
 
-/** A decision about what an agent wants to do. */
+/** A decision about a permission request of an agent. */
 export interface PermissionBody {
-  /** The request, as the worker names it. */
+  /** The id of the request. */
   request: string;
-  /** Whether it may. */
+  /** Whether it is allowed. */
   allow: boolean;
-  /** Why not, in words for the agent. */
+  /** Why it is denied, for the agent. */
   reason: string;
 }
 
-/** A decision that the agent was told. */
+/** A decision that was passed to the agent. */
 export interface RequestReplied {
-  /** Whether it may. */
+  /** Whether it is allowed. */
   allowed: boolean;
 }
 
-/** A request to remove what is over. */
+/** A request to remove leftovers. */
 export interface ReapWish {
-  /** Only say what would be removed. */
+  /** Whether to only report what would be removed. */
   dryRun: boolean;
 }
 
-/** What was reaped. */
+/** The result of removing leftovers. */
 export interface Reaped {
-  /** Each that was found. */
+  /** Each leftover that was found. */
   zombies: Array<ReapedOne>;
-  /** Whether it was only looked. */
+  /** Whether nothing was removed because only a preview was requested. */
   dryRun: boolean;
 }
 
-/** What became of one of them. */
+/** The result for one leftover. */
 export interface ReapedOne {
-  /** What it was. */
+  /** The leftover. */
   zombie: Zombie;
-  /** Whether it is gone. */
+  /** Whether it was removed. */
   reaped: boolean;
   /** Why it could not be removed. */
   problem: string | null;
 }
 
-/** What changed between two views of one team. A part that is left out is as it was; applying a patch twice changes nothing. */
+/** The difference between two views of one team. An omitted part is unchanged; applying a patch twice has no further effect. */
 export interface Patch {
-  /** The position of the journal that the view shows now. */
+  /** The journal position of the new view. */
   seq: number;
-  /** The moment of that event. */
+  /** The time of that event. */
   at?: Time | null;
-  /** Whether the team still does something. */
+  /** Whether the team is active. */
   state?: Viewed | null;
-  /** How far it is. */
+  /** Its progress. */
   progress?: Progress | null;
-  /** How much of the journal is counted in. */
+  /** How much of the journal has been read. */
   history?: History | null;
   /** Workers that are new or changed. */
   workers?: Array<Worker>;
-  /** Every worker in order, when one came or went. */
+  /** The names of all workers in order, when one joined or left. */
   workerNames?: Array<string> | null;
-  /** How many workers there are in all. */
+  /** The total number of workers. */
   workerCount?: number | null;
   /** Tasks that are new or changed. */
   tasks?: Array<TaskRow>;
-  /** Tasks that are gone. */
+  /** Tasks that were removed. */
   removedTasks?: Array<TaskId>;
-  /** The longest chain of tasks that are not completed. */
+  /** The longest chain of uncompleted tasks. */
   criticalPath?: Array<TaskId> | null;
-  /** Messages that are new. */
+  /** New messages. */
   messages?: Array<Message>;
-  /** How many messages there were in all. */
+  /** The total number of messages. */
   messageCount?: number | null;
   /** The run. */
   run?: Run | null;
@@ -1572,7 +1572,7 @@ export interface Patch {
   verifications?: Array<Verification> | null;
   /** Every merge. */
   merges?: Array<Merge> | null;
-  /** The plan that was proposed last. */
+  /** The last proposed plan. */
   proposal?: Proposal | null;
   /** Every question that is shown. */
   questions?: Array<Question> | null;
@@ -1582,81 +1582,81 @@ export interface Patch {
   reviews?: Array<Review> | null;
   /** Every finding. */
   findings?: Array<TeamFinding> | null;
-  /** Which of several results was chosen. */
+  /** Which of several candidate results was chosen. */
   choice?: Choice | null;
-  /** What was spent. */
+  /** The costs. */
   cost?: Cost | null;
-  /** What needs a person. */
+  /** The problems that need a person. */
   problems?: Array<Problem> | null;
-  /** How many problems there are in all. */
+  /** The total number of problems. */
   problemCount?: number | null;
 }
 
-/** Sent as the event `lines`: what an agent sent since the last one. Its id says where that ended. */
+/** Sent as the event `lines`: the output since the last event. Its id encodes the position where it ends. */
 export interface LogPart {
-  /** Of which task; `null` when there is no log. */
+  /** The task; `null` when there is no log. */
   taskId: TaskId | null;
-  /** The tasks that this worker has a log of, the newest first. */
+  /** The tasks for which this worker has a log, the newest first. */
   tasks: Array<TaskId>;
   /** The lines, in order. */
   lines: Array<LogLine>;
-  /** What was shown before is to be forgotten: another task, or a log that was begun anew. */
+  /** Whether earlier lines are to be discarded, because of another task or a new log. */
   begins: boolean;
-  /** Whether lines before these were left out. */
+  /** Whether earlier lines were left out. */
   cut: boolean;
 }
 
-/** Sent as the event `hello` at the beginning of every stream. */
+/** Sent as the event `hello` at the start of every stream. */
 export interface Hello {
-  /** The version of teamster: a page of another one should load itself anew. */
+  /** The version of teamster; a page of another version should reload. */
   version: string;
   /** The team that the stream is about; `null` for the stream of all teams. */
   team: string | null;
 }
 
-/** Sent as the event `hello` at the beginning of a shared stream. */
+/** Sent as the event `hello` at the start of a shared stream. */
 export interface SharedHello {
-  /** The name of the stream, for `follow`. */
+  /** The id of the stream, for `follow`. */
   stream: string;
 }
 
 /** Sent as the event `refused` on a channel that cannot be opened. */
 export interface ChannelRefused {
-  /** The status that a connection of its own would have got. */
+  /** The HTTP status that a separate connection would have received. */
   status: number;
   /** Why it cannot be opened. */
   error: RefusalReason;
 }
 
-/** What went wrong, in the words of the command line's `--json`. */
+/** The error, in the format of the command line's `--json`. */
 export interface RefusalReason {
   /** `usage`, `not_found`, `conflict`, `nothing`, `refused`, `unreachable` or `failed`. */
   kind: string;
-  /** What happened, to what. */
+  /** The message: what failed, and on what. */
   message: string;
-  /** What to do. */
+  /** What the user can do about it. */
   hint: string | null;
 }
 
-/** Sent as the event `end` when nothing more comes on a channel. */
+/** Sent as the event `end` when a channel has ended. */
 export interface ChannelEnd {
   /** The number of the channel. */
   channel: number;
 }
 
-/** Sent as the event `lagging` to a client that reads too slowly, before the stream ends. The client comes back with its last event id and misses nothing. */
+/** Sent as the event `lagging` to a client that reads too slowly, before the stream ends. The client reconnects with its last event id and misses nothing. */
 export interface Lagging {
-  /** In words. */
+  /** The explanation, as text. */
   message: string;
 }
 
-/** Sent as the event `gone` when the team is not there any more, before the stream ends. */
+/** Sent as the event `gone` when the team no longer exists, before the stream ends. */
 export interface Gone {
-  /** In words. */
+  /** The explanation, as text. */
   message: string;
 }
 
-/** Why something was not done. The status of the answer follows from `kind`. */
+/** An error response. The HTTP status follows from `kind`. */
 export interface Refusal {
   /** What went wrong. */
   error: RefusalReason;
@@ -1668,7 +1668,7 @@ export const phrases: Record<PhraseCode, string> = {
   "heartbeat-old": "heartbeat {age} old",
   "heartbeat-ahead": "heartbeat {ahead} in the future (a clock was set)",
   "pid-gone": "process {pid} is gone",
-  "pid-gone-alone": "process {pid} is gone, told by its pid alone",
+  "pid-gone-alone": "process {pid} is gone, judged by its pid alone",
   "pid-alive": "pid {pid} alive",
   "pid-elsewhere": "pid {pid} on {host} cannot be judged from here",
   "pid-not-judged": "pid {pid} cannot be judged from here",
@@ -1685,8 +1685,8 @@ export const phrases: Record<PhraseCode, string> = {
   "limited-window": "{provider}: limited until {until} ({window})",
   "provider-down": "{provider} does not answer; it is tried again at {until}",
   "provider-signed-out": "{provider} is not signed in; it is tried again at {until}",
-  "agent-quiet": "no event of the agent for {quiet}",
-  "agent-quiet-on-task": "no event of the agent for {quiet} on task {task}",
+  "agent-quiet": "no event from the agent for {quiet}",
+  "agent-quiet-on-task": "no event from the agent for {quiet} on task {task}",
   "in-lead-runs": "in its lead's process, pid {pid} runs",
   "in-lead-gone": "in its lead's process, pid {pid} gone",
   "in-lead-not-judged": "in its lead's process, pid {pid} cannot be judged from here",
@@ -1707,7 +1707,7 @@ export const phrases: Record<PhraseCode, string> = {
   "attempts-failed": "{count} attempts failed in a row",
   "state-file-says": "its state file calls it {status}",
   "last-active": "last active {ago} ago",
-  "seat-taken": "another process has its seat",
+  "seat-taken": "another process now runs as this worker",
   "worker-verdict": "{verdict}",
   "work-waits": "{words}; it waits for you: `{command}`, or reject, or revise",
   "waits-for-decision": "it waits for you: `{command}`, or reject, or revise",
@@ -1716,9 +1716,9 @@ export const phrases: Record<PhraseCode, string> = {
   "messages-undelivered": "{count} messages are not delivered after {age}",
   "message-undelivered-long": "1 message is not delivered after more than a minute",
   "messages-undelivered-long": "{count} messages are not delivered after more than a minute",
-  "file-damaged": "it cannot be understood: {error}",
-  "journal-line-damaged": "1 line cannot be understood: {error}",
-  "journal-lines-damaged": "{count} lines cannot be understood; the first: {error}",
+  "file-damaged": "it cannot be parsed: {error}",
+  "journal-line-damaged": "1 line cannot be parsed: {error}",
+  "journal-lines-damaged": "{count} lines cannot be parsed; the first: {error}",
   "lead-session-ends": "the session of its lead ends",
   "lead-process-gone": "its lead (pid {pid}) is gone",
   "lead-process-runs": "its lead (pid {pid}) runs",
@@ -1734,7 +1734,7 @@ export const phrases: Record<PhraseCode, string> = {
   "inbox-unreadable": "inboxes/{name} cannot be read",
   "inbox-unread-message": "1 unread message in inboxes/{name}",
   "inbox-unread-messages": "{count} unread messages in inboxes/{name}",
-  "claim-runs": "the claim of {worker} on task {task} runs",
+  "claim-runs": "the claim of {worker} on task {task} is still valid",
   "claimer-runs": "{worker} (pid {pid}), who claimed task {task}, runs",
   "claimer-not-judged": "{worker} (pid {pid}), who claimed task {task}, cannot be judged from here",
   "lock-in-use": "{name} is in use",
@@ -1742,7 +1742,7 @@ export const phrases: Record<PhraseCode, string> = {
   "lock-held": "{name} is held",
   "runs-as-member": "pid {pid} runs as {name} of it",
   "pid-runs": "pid {pid} runs",
-  "pane-out-of-reach": "pane {pane} of {name} cannot be looked at from here",
+  "pane-out-of-reach": "pane {pane} of {name} cannot be inspected from here",
   "client-runs-in-pane": "a session of Claude Code (pid {pid}) runs in pane {pane} of {name}",
   "pane-not-looked-for": "pane {pane} of {name} was not looked for",
   "pane-not-findable": "pane {pane} of {name} cannot be looked for: {error}",
@@ -1750,25 +1750,25 @@ export const phrases: Record<PhraseCode, string> = {
   "pane-of-member-open": "pane {pane} of {name} is open",
   "pane-open": "pane {pane} is open",
   "own-pane-ended": "its program has ended, in our own tmux server",
-  "odd-time": "{odd}: the newest change of its files counts",
+  "odd-time": "{odd}: its newest file change is used instead",
   "others-stopped": "every other member is proven stopped",
   "others-not-proven": "not every member is proven stopped",
   "no-sign-of-life": "no change for {age}, no sign of life",
   "old-alive": "old, alive",
   "old-perhaps-alive": "old, perhaps alive",
   "was-restored": "it was restored from the trash",
-  "open-task-of-session": "1 open task, which a resumed session would go on with",
-  "open-tasks-of-session": "{count} open tasks, which a resumed session would go on with",
+  "open-task-of-session": "1 open task, which a resumed session would continue",
+  "open-tasks-of-session": "{count} open tasks, which a resumed session would continue",
   "open-task": "1 open task",
   "open-tasks": "{count} open tasks",
-  "removal-unfinished": "its removal was begun and not finished",
+  "removal-unfinished": "its removal was started but not finished",
   "run-unfinished": "its run has not finished; it can be resumed",
-  "run-never-finished": "it has no run that finished",
+  "run-never-finished": "it has no finished run",
   "run-finished": "its run has finished",
   "run-host-gone": "the host of its run is gone",
   "team-removed": "its team was removed",
   "team-gone": "its team is gone",
-  "team-half-made": "a team that pid {pid} did not finish making",
+  "team-half-made": "a team that pid {pid} did not finish creating",
   "registry-unreadable": "config.json cannot be read: {error}",
   "name-not-utf8": "its name is not UTF-8, so no team can have it",
   "link-not-followed": "{path} is a symbolic link and not followed",
@@ -1776,36 +1776,36 @@ export const phrases: Record<PhraseCode, string> = {
   "heartbeat-pid-runs": "heartbeat {age} old, pid {pid} runs",
   "heartbeat-pid-may-run": "heartbeat {age} old, pid {pid} may run",
   "heartbeat-pid-gone": "heartbeat {age} old, pid {pid} gone",
-  "task-in-its-name": "task {task} is still in its name",
+  "task-in-its-name": "task {task} is still assigned to it",
   "temp-file-left": "temp file, its writer (pid {pid}) is gone",
-  "lock-folder-left": "lock folder of Claude Code that nobody keeps fresh",
+  "lock-folder-left": "stale lock folder of Claude Code",
   "claim-lock-unnamed": "claim lock that names no process",
   "claim-lock-left": "claim lock, its claimer (pid {pid}) is gone",
   "ended-when-asked": "it ended when it was asked to",
   "killed-after": "it did not end within {limit} and was killed",
   "nothing-verified": "Nothing was verified: no command has looked at this work.",
-  "verified-elsewhere": "Not verified: the checks looked at another commit, {commit}.",
+  "verified-elsewhere": "Not verified: the checks ran on another commit, {commit}.",
   "verified-by-check": "Verified: 1 check passed.",
   "verified-by-checks": "Verified: {count} checks passed.",
   "part-of-check-verified": "Not fully verified: of 1 check",
   "part-of-checks-verified": "Not fully verified: of {count} checks",
   "count-failed": "{count} failed",
   "count-failed-before": "{count} failed as before the work began",
-  "count-flaky": "{count} flaky, which is not passed",
-  "count-stopped": "{count} not run to the end",
+  "count-flaky": "{count} flaky, which does not count as passed",
+  "count-stopped": "{count} did not finish",
   "count-not-run": "{count} not run",
   "count-passed": "{count} passed",
   "gate-verified": "verified: every check passed",
   "gate-nothing-verified": "NOTHING WAS VERIFIED: no command was given, and none was found",
   "gate-not-verified": "not every check passed",
-  "check-elsewhere": "it looked at another commit",
-  "check-flaky": "flaky, which is not passed",
-  "check-stopped": "not run to the end",
+  "check-elsewhere": "it ran on another commit",
+  "check-flaky": "flaky, which does not count as passed",
+  "check-stopped": "did not finish",
   "check-failed": "failed",
   "check-timed-out": "timed out",
   "check-failed-before": "failed as before the work began",
   "check-not-run": "not run",
-  "nobody-said-why": "nobody said why",
+  "nobody-said-why": "no reason was given",
   "task-not-mergeable": "it could not be merged",
   "task-waits-for": "it waits for {tasks}",
   "refs-not-compared": "The branches could not be compared: {error}.",
@@ -1816,9 +1816,9 @@ export const phrases: Record<PhraseCode, string> = {
   "tag-moved": "Tag {name} moved from {from} to {to}.",
   "tag-deleted": "Tag {name} was deleted; it was at {from}.",
   "tag-new": "Tag {name} is new, at {to}.",
-  "checkout-moved": "What is checked out moved from {from} to {to}.",
-  "checkout-deleted": "What is checked out was deleted; it was at {from}.",
-  "checkout-new": "What is checked out is new, at {to}.",
+  "checkout-moved": "HEAD moved from {from} to {to}.",
+  "checkout-deleted": "HEAD was deleted; it was at {from}.",
+  "checkout-new": "HEAD is new, at {to}.",
   "ref-moved": "{name} moved from {from} to {to}.",
   "ref-deleted": "{name} was deleted; it was at {from}.",
   "ref-new": "{name} is new, at {to}.",
@@ -1826,11 +1826,11 @@ export const phrases: Record<PhraseCode, string> = {
   "message-untaken": "{from} to {to}: {words}",
   "more-messages-untaken": "and {count} more: `teamster message list` has them",
   "not-on-branch": "{branch} does not have it",
-  "branch-not-changed": "{branch} was not changed: {why}\nwhen that is out of the way: {command}",
-  "branch-not-moved": "{branch} was not moved: {why}\ngit has changed these files before it failed, and they could not be put back: {files}\nthis puts them back: {undo}\nwhen that is out of the way: {command}",
+  "branch-not-changed": "{branch} was not changed: {why}\nwhen that is resolved: {command}",
+  "branch-not-moved": "{branch} was not moved: {why}\ngit changed these files before it failed, and they could not be restored: {files}\nthis restores them: {undo}\nwhen that is resolved: {command}",
   "branch-gone": "there is no branch {branch} any more",
-  "branch-moved-back": "{branch} was moved back to {tip} since the work began at {base}, and landing would bring back what was taken out; if that is what you want: git merge {commit}",
-  "branch-still-conflicts": "what is new on {branch} conflicts with the work in {files}, and task {task}, which was to bring them together, has not; merge {tip} by hand on top of the work, or revise it",
+  "branch-moved-back": "{branch} was moved back to {tip} since the work began at {base}, and landing would bring back what was removed; if that is what you want: git merge {commit}",
+  "branch-still-conflicts": "what is new on {branch} conflicts with the work in {files}, and task {task} did not resolve that; merge {tip} by hand on top of the work, or revise it",
   "by-checks": "the checks (--approve auto)",
   "by-person-in-studio": "a person in Studio",
   "by-person-at-terminal": "a person at a terminal",
@@ -1838,14 +1838,14 @@ export const phrases: Record<PhraseCode, string> = {
   "requirements-wanted": "they were asked for",
   "leader-asks-first": "the leader asks before it plans",
   "plan-is-made": "the plan is made",
-  "finished-is-merged": "what is finished is merged",
+  "finished-is-merged": "finished work is merged",
   "more-is-finished": "more is finished",
   "every-task-done": "every task is done",
   "some-tasks-done": "{done} tasks are done, {left} will not be",
   "every-finished-task-merged": "every finished task is merged",
   "finished-tasks-not-merged": "{count} finished tasks could not be merged",
-  "tasks-to-do-again": "there are tasks to do again",
-  "merged-work-missing": "work that was called merged is missing",
+  "tasks-to-do-again": "some tasks must be done again",
+  "merged-work-missing": "work that was marked as merged is missing",
   "merged-work-not-verified": "the merged work is not what was verified",
   "approved-work-not-verified": "what was approved is not what was verified",
   "needs-leader": "something needs the leader",
@@ -1855,9 +1855,9 @@ export const phrases: Record<PhraseCode, string> = {
   "verification-failed": "verification failed: {commands}",
   "review-found-one": "the review found 1 thing to fix",
   "review-found-some": "the review found {count} things to fix",
-  "branch-has-moved": "{branch} has moved; it is verified and asked about again",
+  "branch-has-moved": "{branch} has moved; the work is verified and asked about again",
   "branch-conflicts": "{branch} has moved and conflicts with the team's work",
-  "work-stays-on-its-branch": "approved; no branch was checked out when it began, so the work stays on its own",
+  "work-stays-on-its-branch": "approved; no branch was checked out when it began, so the work stays on its own branch",
   "work-is-in-folder": "approved; the work is in the project's folder",
   "landed-on": "approved and landed on {branch}",
   "landed-below-others": "approved and landed on {branch}, which has more commits on top that are not the team's: {commit} to {tip}",
@@ -1876,9 +1876,9 @@ export const phrases: Record<PhraseCode, string> = {
   "plan-not-accepted": "the plan was not accepted",
   "plan-not-accepted-because": "the plan was not accepted: {words}",
   "no-task-done": "none of {count} tasks could be done",
-  "nobody-left": "nobody is left who could do task {tasks}: every worker has ended or takes no more tasks",
-  "too-many-tasks": "{count} tasks were added to the run or begun anew, and the setting run.max_tasks allows {most}: {tasks} are not followed; delete them, or raise the setting, and go on with `teamster run --resume {team}`",
-  "tickets-not-done": "the flow party does not go on to {phase} while {tickets} is not DONE: let the task be done with `teamster task retry ID`, or do without it with `teamster task delete ID`, and go on with `teamster run --resume {team}`",
+  "nobody-left": "no worker is left for task {tasks}: every worker has ended or takes no more tasks",
+  "too-many-tasks": "{count} tasks were added to the run or restarted, and the setting run.max_tasks allows {most}: {tasks} are not followed; delete them, or raise the setting, and go on with `teamster run --resume {team}`",
+  "tickets-not-done": "the flow party does not go on to {phase} while {tickets} is not DONE: retry the task with `teamster task retry ID` or drop it with `teamster task delete ID`, and go on with `teamster run --resume {team}`",
   "no-reviewer": "no agent that can review",
   "no-repository-to-review": "there is no repository to review it in",
   "budget-used-up": "the budget is used up",
@@ -1892,17 +1892,17 @@ export const phrases: Record<PhraseCode, string> = {
   "leader-cannot-work": "{leader} cannot work now: {reason}",
   "leader-failed": "{leader} failed: {reason}",
   "leader-unusable": "{leader} was asked twice, and its answer cannot be used: {faults}",
-  "leader-late": "it has used its part of the run's time",
+  "leader-late": "it has used its share of the run's time",
   "budget-exhausted": "the budget is used up: {used} used of {allowed}",
   "budget-has-no-room": "the budget has no room for another task: {used} used of {allowed}; {rest} are left, and a task took {each} on average",
   "missing-commit": "task {task} is missing: its commit {commit} is kept as {name}",
-  "missing-without-commit": "task {task} is called merged and has no commit",
+  "missing-without-commit": "task {task} is marked as merged but has no commit",
   "no-result-taken": "none of {count} results can be taken",
   "result-of-task": "task {task}",
   "result-kept-as": "(kept as {name})",
   "result-passes": "it passes",
   "result-failed": "it failed: {error}",
-  "result-failed-unexplained": "it failed: no reason is known",
+  "result-failed-unexplained": "it failed: no reason was given",
   "result-unchanged": "it changed nothing",
   "result-fails-checks": "it fails {commands}",
   "result-lines": "{count} changed lines",
@@ -1912,27 +1912,27 @@ export const phrases: Record<PhraseCode, string> = {
   "judge-not-asked": "{judge} was not asked, because the budget is used up",
   "judge-asked": "{judge} was asked which is the best",
   "judge-chose-none": "it chose {choice}, which is none of them",
-  "nobody-changes-plan": "no agent leads this run, so nobody could change the plan; edit it yourself",
+  "nobody-changes-plan": "no agent leads this run, so no agent can change the plan; edit it yourself",
   "leader-made-no-other-plan": "the leader made no other plan",
-  "edited-plan-unusable": "the edited plan is no plan: {faults}",
+  "edited-plan-unusable": "the edited plan is not valid: {faults}",
   "run-is-being-stopped": "the run is being stopped",
   "leader-did-not-answer": "the leader did not answer it",
   "no-leader": "no agent leads this run",
-  "leader-woken-often": "the leader was woken as often as it may be",
+  "leader-woken-often": "the leader has reached its limit of wake-ups",
   "leader-failed-often": "the leader failed too often in a row",
-  "leader-share-used": "the leader has used its part of the budget",
-  "nobody-to-ask": "nobody can be asked",
+  "leader-share-used": "the leader has used its share of the budget",
+  "nobody-to-ask": "no person can be asked",
   "left-to-leader": "the person leaves it to the leader",
   "question-task-given-up": "its task was given up",
   "question-task-removed": "its task was removed",
   "question-task-goes-on": "its task goes on without an answer",
   "question-run-over": "the run is over",
-  "question-worker-restarted": "its worker was started anew",
+  "question-worker-restarted": "its worker was restarted",
   "question-worker-stopped": "its worker was stopped",
   "question-worker-dead": "its worker is dead",
   "question-work-ended": "the work on its task has ended",
   "question-unanswered": "nobody answered within {limit}",
-  "question-agent-gone": "the agent does not wait for it any more",
+  "question-agent-gone": "the agent no longer waits for it",
   "task-failed": "failed for good: {error}",
   "task-failed-unexplained": "failed for good: no reason was recorded",
   "task-completed": "completed",
@@ -1944,7 +1944,7 @@ export const phrases: Record<PhraseCode, string> = {
   "waits-for": "waits for {tasks}",
   "waits-for-merge": "waits for the merge of {tasks}",
   "waits-for-answer": "waits for an answer to {asker}: {question}",
-  "not-again-until": "failed before, not again until {until}",
+  "not-again-until": "failed; it is retried after {until}",
   "files-reserved": "may change the same files as task {task}, which is being worked on",
   "internal": "internal, claimed only by id",
   "assigned-to": "assigned to {owner}",
