@@ -77,7 +77,7 @@ impl RunOutput<'_> {
             " takes no more tasks: ",
             "ended: failed (",
             "the report was not written: ",
-            "the journal was not kept beside it: ",
+            "the journal was not kept beside the report: ",
         ];
         if let Some((_, why)) = reasons.iter().find_map(|words| text.split_once(words)) {
             return names_full_disk(why);
