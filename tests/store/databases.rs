@@ -203,7 +203,7 @@ fn what_is_wrong_is_said_once_with_the_way_on_and_without_the_password() {
         (
             old,
             6,
-            "is PostgreSQL 12, and teamster needs 13",
+            "is PostgreSQL 12, but teamster needs 13",
             "newer server",
         ),
         (

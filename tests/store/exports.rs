@@ -297,7 +297,7 @@ fn damaged_export_is_refused_by_the_number_of_its_line() {
     let error = refused(newer.as_bytes());
     assert_eq!(error.kind, Kind::Refused);
     assert!(error.message.contains("version 2"), "{error}");
-    assert!(error.message.contains("this one knows 1"), "{error}");
+    assert!(error.message.contains("this one supports 1"), "{error}");
     assert!(TeamExport::from_lines(&lines).is_ok());
 }
 

@@ -416,10 +416,10 @@ fn damaged_lines_of_the_journal_are_a_problem_of_the_team_everywhere() {
     let status = project.run(["status", "--json"]).succeeds().json();
     assert!(damaged(&status["teams"][0]).is_some(), "{status}");
     let text = project.run(["status"]).succeeds().stdout;
-    assert!(text.contains("2 lines cannot be understood"), "{text}");
+    assert!(text.contains("2 lines cannot be parsed"), "{text}");
     let top = project.run(["top", "--once", "--json"]).succeeds().json();
     assert!(damaged(&top["teams"][0]).is_some(), "{top}");
     let frame = project.call(["top", "--once"]).env("COLUMNS", "160").run();
     let frame = frame.succeeds().stdout;
-    assert!(frame.contains("2 lines cannot be understood"), "{frame}");
+    assert!(frame.contains("2 lines cannot be parsed"), "{frame}");
 }

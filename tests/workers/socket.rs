@@ -228,7 +228,7 @@ fn question_of_a_caller_that_is_gone_expires_at_once() {
     let expired = crew.events("question.expired");
     assert_eq!(expired.len(), 1);
     let reason = expired[0]["data"]["reason"].as_str().unwrap();
-    assert!(reason.contains("does not wait"), "{reason}");
+    assert!(reason.contains("no longer waits"), "{reason}");
 }
 
 #[test]

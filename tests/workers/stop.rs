@@ -109,7 +109,7 @@ fn shutdown_while_a_stranger_holds_the_lock_ends_everyone_and_says_what_is_left_
     let ended = ran.succeeds().json()["workers"][0].clone();
     assert_eq!(ended["how"], "killed", "{ended}");
     let note = ended["note"].as_str().unwrap();
-    assert!(note.contains("is not given back yet: the lock"), "{note}");
+    assert!(note.contains("not released yet: the lock"), "{note}");
     assert_eq!(carriers("PLANTED", &mark), [0_u32; 0]);
     drop(lock);
     let again = crew.project.run(["shutdown", "--json"]).succeeds().json();

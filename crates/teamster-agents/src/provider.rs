@@ -385,7 +385,7 @@ mod tests {
             ("[x]\ncommand = 'a'", "`kind` must be"),
             ("[x]\nkind = 'claude'\ncommand = 'a'", "for other kinds"),
             ("[x]\nkind = 'scripted'\ncommand = 'a'", "needs `file`"),
-            ("['a b']\nkind = 'claude'", "no name"),
+            ("['a b']\nkind = 'claude'", "not a valid name"),
             (
                 "[x]\nkind = 'command'\ncommand = 'a'\nsecrets = ['HOME']",
                 "not withheld",

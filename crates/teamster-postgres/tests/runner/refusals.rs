@@ -93,7 +93,7 @@ fn newer_schema_is_refused_with_both_versions() {
     for error in [open(&url), init(&database.url()).unwrap_err()] {
         assert_eq!(error.kind, Kind::Refused);
         assert!(error.message.contains("version 99"), "{error}");
-        let this = format!("this one knows {}", known.needed);
+        let this = format!("this one supports {}", known.needed);
         assert!(error.message.contains(&this), "{error}");
     }
 }

@@ -328,8 +328,8 @@ fn page_about_the_templates_names_every_fact_and_shows_every_template() {
     }
     for row in [
         "| `you.name` | The worker's name. |",
-        "| `builds_on[].handover` | What whoever builds on it must know, in its worker's words. |",
-        "| `earlier.reason` | Why it failed, in the words of the agent or of a program. |",
+        "| `builds_on[].handover` | What later tasks must know, as its worker describes it. |",
+        "| `earlier.reason` | Why it failed, as the agent or a program described it. |",
         "| `conflict.incoming.summary` |",
         "| `tasks[].accept[]` |",
     ] {
