@@ -58,26 +58,28 @@ const GROUPS: [Group; 11] = [
     ("browser", studio::browser),
 ];
 
-/// Measures all rows, or those of some groups, and prints them; a full run writes them into the document.
+/// Measures all rows, or those of some groups, and prints them. At full size the rows of each group are written into the
+/// document as soon as they are measured.
 pub(crate) fn run(quick: bool, check: bool, only: &[String], limits: &[String]) -> Result<()> {
     check_names("group", only, &GROUPS.map(|(name, _)| name))?;
     let programs = Programs::build()?;
     let mut rows = Vec::new();
     for (name, measure) in GROUPS {
         if is_wanted(name, only) {
-            rows.extend(measure(&programs, Size { quick })?);
+            let measured = measure(&programs, Size { quick })?;
+            if !quick && limits.is_empty() {
+                let (stamp, table) = (docs::stamp(), markdown(&measured));
+                let text = format!("Measured on {stamp}.\n\n{table}");
+                let path = docs::put_between("docs/performance.md", name, &text)?;
+                println!("{name}: written to {}", path.display());
+            }
+            rows.extend(measured);
         }
     }
     for limit in limits {
         tighten(&mut rows, limit)?;
     }
     println!("{}", aligned(&rows));
-    if !quick && only.is_empty() && limits.is_empty() {
-        let (stamp, table) = (docs::stamp(), markdown(&rows));
-        let text = format!("Measured by `cargo xtask bench` on {stamp}.\n\n{table}");
-        let path = docs::put_between("docs/performance.md", "bench", &text)?;
-        println!("written to {}", path.display());
-    }
     let beyond = rows.iter().filter(|row| !row.is_within(TOLERANCE));
     let beyond: Vec<&str> = beyond.map(|row| row.key).collect();
     let (is_good, beyond) = (!check || beyond.is_empty(), beyond.join(", "));

@@ -76,7 +76,7 @@ enum Command {
         /// Exit 1 where a row is beyond 1.5 times its limit
         #[arg(long)]
         check: bool,
-        /// Measure only these groups (hooks, commands, store, database, idle, workers, host, briefings, leader, studio, browser) and write nothing
+        /// Measure only these groups (hooks, commands, store, database, idle, workers, host, briefings, leader, studio, browser)
         #[arg(long, value_name = "GROUP", value_delimiter = ',')]
         only: Vec<String>,
         /// Set another limit for a row, to see that the check can fail, and write nothing
