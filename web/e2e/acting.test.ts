@@ -150,7 +150,7 @@ test("a zombie is shown with its reasons, and reaped", async () => {
   await page.keyboard.press("z");
   const card = page.locator("li", { hasText: "lost" });
   await card.getByText("kept").waitFor();
-  expect(await card.textContent()).toContain("is still in its name");
+  expect(await card.textContent()).toContain("is still assigned to it");
   expect(await page.getByRole("button", { name: "Reap 0" }).isDisabled()).toBe(true);
   // The page says what to do first, and it helps.
   const words = (await card.locator("code").textContent()) ?? "";

@@ -1,4 +1,4 @@
-//! teamster's own tmux server, on its own socket, where a user can watch workers.
+//! The tmux server of teamster, on its own socket, where a user can watch workers.
 //!
 //! It is only for display: nothing is ever typed into a pane. A worker is a window of its team's session, and its
 //! program is the pane's own process. A pane stays when its program ends, so that its last output can be read and its
@@ -36,7 +36,7 @@ const SIZE: [&str; 4] = ["-x", "200", "-y", "50"];
 /// An error of tmux.
 #[derive(Debug, thiserror::Error)]
 pub enum TmuxError {
-    /// tmux is not installed.
+    /// The program tmux is not installed.
     #[error("there is no tmux on PATH")]
     NoProgram,
     /// The folder of the socket cannot be used.
@@ -60,7 +60,7 @@ pub enum TmuxError {
         "the command and the environment of a pane are {0} bytes long; tmux accepts at most 16000"
     )]
     TooLong(usize),
-    /// tmux could not be run, or reported an error.
+    /// The program could not be run, or reported an error.
     #[error("`tmux {what}` failed: {why}")]
     Failed {
         /// The command.
@@ -113,7 +113,7 @@ pub struct PaneCommand<'a> {
     pub folder: &'a Path,
 }
 
-/// teamster's own server, whether it is running or not.
+/// The server of teamster, whether it is running or not.
 #[derive(Clone, Debug)]
 pub struct Tmux {
     program: PathBuf,

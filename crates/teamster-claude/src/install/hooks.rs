@@ -1,4 +1,4 @@
-//! teamster's entries in the client's settings, and how they are recognized.
+//! The entries of teamster in the client's settings, and how they are recognized.
 
 use serde_json::{Map, Value, json};
 

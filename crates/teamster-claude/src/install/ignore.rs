@@ -1,4 +1,4 @@
-//! teamster's lines in a file such as `.gitignore`: added once below a heading, and exactly these removed again.
+//! The lines of teamster in a file such as `.gitignore`: added once below a heading, and exactly these removed again.
 
 /// The heading by which the added lines are recognized.
 pub const HEADING: &str = "# teamster (added by `teamster install claude`)";

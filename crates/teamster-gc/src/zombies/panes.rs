@@ -1,4 +1,4 @@
-//! tmux panes: which exist, which of teamster's own server are dead, and how a dead pane is closed.
+//! Panes of tmux: which exist, which of teamster's own server are dead, and how a dead pane is closed.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
