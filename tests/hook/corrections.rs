@@ -138,17 +138,20 @@ fn session_that_cannot_be_seen_keeps_its_rows_when_it_gives_way() {
 #[test]
 fn orphans_of_a_killed_lead_keep_its_state() {
     let project = TestProject::new();
-    project.native_team("alpha", "s1", &[("w1", "%1")]);
+    let lead = project.session();
+    project.native_team("alpha", &lead, &[("w1", "%1")]);
     project.hook(
         "SubagentStart",
-        &json!({"session_id": "s1", "agent_id": "x", "agent_name": "w1"}),
+        &json!({"session_id": lead, "agent_id": "x", "agent_name": "w1"}),
     );
-    session_record(&project, "s1", &gone());
+    session_record(&project, &lead, &gone());
     // A process with the command line of a client's teammate; it waits until its input ends.
-    let line = "exec sh -c 'echo $$; read -r _' claude --agent-id w1@alpha --agent-name w1 \
-        --team-name alpha --parent-session-id s1";
+    let line = format!(
+        "exec sh -c 'echo $$; read -r _' claude --agent-id w1@alpha --agent-name w1 \
+         --team-name alpha --parent-session-id {lead}"
+    );
     let (reader, writer) = std::io::pipe().unwrap();
-    let mut orphan = project.shell(line).stdin(reader.into()).follow();
+    let mut orphan = project.shell(&line).stdin(reader.into()).follow();
     orphan.line();
     begin_session(&project, "s2");
     assert_eq!(project.state()["enabled"], true, "w1 still runs");
@@ -181,11 +184,14 @@ fn team_that_is_reaped_ends_its_state() {
 #[test]
 fn teammate_in_a_pane_that_was_killed_is_failed_at_the_next_hook() {
     let project = TestProject::new();
-    project.native_team("alpha", "s1", &[("w1", "%1")]);
-    let line = "exec sh -c 'echo $$; read -r _' claude --agent-id w1@alpha --agent-name w1 \
-        --team-name alpha --parent-session-id s1";
+    let lead = project.session();
+    project.native_team("alpha", &lead, &[("w1", "%1")]);
+    let line = format!(
+        "exec sh -c 'echo $$; read -r _' claude --agent-id w1@alpha --agent-name w1 \
+         --team-name alpha --parent-session-id {lead}"
+    );
     let (reader, writer) = std::io::pipe().unwrap();
-    let mut client = project.shell(line).stdin(reader.into()).follow();
+    let mut client = project.shell(&line).stdin(reader.into()).follow();
     let pid = client.line();
     let hook = |event: &str, session: &str, pid: Option<&str>| {
         let mut call = project.call(["hook", event]);
@@ -198,12 +204,12 @@ fn teammate_in_a_pane_that_was_killed_is_failed_at_the_next_hook() {
     };
     assert_eq!(hook("SessionStart", "pane", Some(&pid)), "");
     assert_eq!(hook("PreToolUse", "pane", Some(&pid)), "");
-    assert_eq!(hook("Stop", "s1", None), "");
+    assert_eq!(hook("Stop", &lead, None), "");
     assert_eq!(row(&project.state(), "w1")["status"], "working");
     drop(writer);
     drop(client);
     let alarm = "[ZOMBIE-ALERT] teammate 'w1' in team 'alpha' has exited (code=-1)\n";
-    assert_eq!(hook("Stop", "s1", None), alarm);
+    assert_eq!(hook("Stop", &lead, None), alarm);
     let state = project.state();
     assert_eq!(row(&state, "w1")["status"], "failed");
     assert_eq!(

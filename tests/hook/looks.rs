@@ -17,7 +17,8 @@ impl<'a> Pane<'a> {
     fn start(project: &'a TestProject, name: &str) -> Self {
         let line = format!(
             "exec sh -c 'echo $$; read -r _' claude --agent-id {name}@alpha --agent-name {name} \
-             --team-name alpha --parent-session-id s1"
+             --team-name alpha --parent-session-id {}",
+            project.session()
         );
         let (reader, writer) = std::io::pipe().unwrap();
         let mut process = project.shell(&line).stdin(reader.into()).follow();
@@ -63,7 +64,7 @@ impl<'a> Pane<'a> {
 
 /// Calls a hook of the lead that contains nothing about a teammate.
 fn lead_acts(project: &TestProject) {
-    let payload = json!({"session_id": "s1", "tool_name": "SendMessage", "tool_input": {"to": "x", "message": "y"},
+    let payload = json!({"session_id": project.session(), "tool_name": "SendMessage", "tool_input": {"to": "x", "message": "y"},
         "tool_response": {"success": false}});
     project.hook("PostToolUse", &payload);
 }
@@ -76,14 +77,14 @@ fn task(project: &TestProject, id: &str, status: &str, owner: &str) {
 
 fn team() -> TestProject {
     let project = TestProject::new();
-    project.native_team("alpha", "s1", &[("w1", "%1")]);
+    project.native_team("alpha", &project.session(), &[("w1", "%1")]);
     project
 }
 
 #[test]
 fn team_has_the_name_of_the_registry_whatever_a_call_asks_for() {
     let project = team();
-    let spawned = json!({"session_id": "s1", "tool_name": "Agent",
+    let spawned = json!({"session_id": project.session(), "tool_name": "Agent",
         "tool_input": {"name": "w1", "prompt": "x", "team_name": "lab"},
         "tool_response": {"status": "teammate_spawned", "name": "w1", "team_name": "alpha"}});
     project.hook("PostToolUse", &spawned);
@@ -113,7 +114,7 @@ fn teammate_that_is_killed_is_recorded_once_as_a_crash() {
     let alerts = project.alerts();
     assert_eq!(alerts.len(), 1, "{alerts:?}");
     let expected = json!({"ts": alerts[0]["ts"], "team": "alpha", "teammate": "w1", "exit_code": -1,
-        "type": "crash", "session_id": "s1"});
+        "type": "crash", "session_id": project.session()});
     assert_eq!(alerts[0], expected);
 }
 
@@ -124,7 +125,7 @@ fn teammate_that_nobody_saw_die_is_recorded_when_its_session_is_ended() {
     pane.acts();
     // The lead is gone too: the next session that begins marks them as ended.
     let gone = crate::kit::gone();
-    let record = json!({"pid": gone.pid, "sessionId": "s1", "procStart": gone.process_start_time.to_string()});
+    let record = json!({"pid": gone.pid, "sessionId": project.session(), "procStart": gone.process_start_time.to_string()});
     project.native_file(&format!("sessions/{}.json", gone.pid), &record.to_string());
     pane.end();
     project.hook(
@@ -206,7 +207,7 @@ fn spawned_teammate_keeps_the_task_that_it_has_taken_meanwhile() {
     task(&project, "1", "in_progress", "w1");
     let pane = Pane::start(&project, "w1");
     pane.acts();
-    let spawned = json!({"session_id": "s1", "tool_name": "Agent", "tool_input": {"name": "w1", "prompt": "begin"},
+    let spawned = json!({"session_id": project.session(), "tool_name": "Agent", "tool_input": {"name": "w1", "prompt": "begin"},
         "tool_response": {"status": "teammate_spawned", "name": "w1"}});
     project.hook("PostToolUse", &spawned);
     let state = project.state();
@@ -279,10 +280,13 @@ fn client_that_does_not_tell_its_process_is_found_above_the_hook() {
         env!("CARGO_BIN_EXE_teamster"),
     );
     std::fs::write(project.folder().join("client"), script).unwrap();
-    let line = "exec bash -c 'exec -a claude bash client --agent-id w1@alpha --agent-name w1 \
-        --team-name alpha --parent-session-id s1'";
+    let line = format!(
+        "exec bash -c 'exec -a claude bash client --agent-id w1@alpha --agent-name w1 \
+         --team-name alpha --parent-session-id {}'",
+        project.session()
+    );
     let (reader, writer) = std::io::pipe().unwrap();
-    let mut client = project.shell(line).stdin(reader.into()).follow();
+    let mut client = project.shell(&line).stdin(reader.into()).follow();
     assert_eq!(client.line(), "told");
     lead_acts(&project);
     assert_eq!(project.alerts(), Vec::<Value>::new());

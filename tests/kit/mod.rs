@@ -84,6 +84,12 @@ impl TestProject {
         self.root.join("project")
     }
 
+    /// Returns the id of a session that no other test uses. Any process on this machine that was started for a session
+    /// is a sign that it is alive.
+    pub fn session(&self) -> String {
+        format!("lead-of-{}", self.root.file_name().unwrap().display())
+    }
+
     /// Returns the path of a file below the Claude folder.
     pub fn claude(&self, path: &str) -> PathBuf {
         self.home().join(".claude").join(path)
