@@ -13,7 +13,9 @@
 mod claude;
 mod model_server;
 mod native;
+mod polls;
 mod quiet;
+mod session_files;
 mod team;
 mod whole_run;
 mod workers;

@@ -6,17 +6,24 @@ mod ours;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use serde_json::Value;
 
+use super::polls::Poller;
+use super::session_files::STATE;
 use super::{Lab, RealRun, Report};
 use crate::product::{Finished, check, files, text};
 use client::ClaudeSession;
-use ours::{Ours, Watch};
+use ours::{Ours, Seen};
 
 /// The text of a teamster hook in the client's log.
 const HOOK: &str = "/teamster hook ";
+/// The file that the hooks log to.
+const LOG: &str = "hooks.log";
+/// The poll interval, which is shorter than the time between two hooks of one agent.
+const LOOK: Duration = Duration::from_millis(3);
 
 /// Returns all sessions: the client's version, where teammates run, and the scenario.
 pub(super) fn sessions() -> Vec<RealRun> {
@@ -53,20 +60,27 @@ pub(super) fn install_hooks(lab: &Lab) -> Result<PathBuf> {
     Ok(home.join(".claude/settings.json"))
 }
 
-fn run_session(lab: &Lab, words: [&str; 3]) -> Result<Report> {
-    let settings = install_hooks(lab)?.display().to_string();
-    let (session, log) = (lab.path("out"), lab.path("hooks.log"));
+/// Returns the values of the script's variables `SETTINGS` and `XENV` for a session whose hooks write a log.
+pub(super) fn session_variables(lab: &Lab, settings: &Path) -> (String, String) {
+    let log = lab.path(LOG);
     let variables = format!("TEAMSTER_DEBUG=1 TEAMSTER_LOG={}", log.display());
-    let watch = Watch::begin(session.join("project/.bkit/agent-state.json"));
+    (settings.display().to_string(), variables)
+}
+
+fn run_session(lab: &Lab, words: [&str; 3]) -> Result<Report> {
+    let (settings, variables) = session_variables(lab, &install_hooks(lab)?);
+    let session = lab.path("out");
+    let state = session.join("project").join(STATE);
+    let watch = Poller::begin(LOOK, move |seen: &mut Seen| seen.look(&state));
     let variables = [("SETTINGS", &*settings), ("XENV", &variables)];
     let ended = lab.run("claude-team", &words, &variables);
-    let (seen, ended) = (watch.end(), ended?);
+    let (seen, ended) = (watch.end()?, ended?);
     let mut report = Report::default();
     let last = ended.stdout.trim().lines().last().unwrap_or_default();
     let (is_good, end) = (ended.success(), ended.describe());
     check!(report.differences, is_good => "the session failed: {last} {end}");
     let client = ClaudeSession::read(&session).context("what the client left")?;
-    let ours = Ours::read(&session, &log, seen).context("what teamster left")?;
+    let ours = Ours::read(&session, &lab.path(LOG), seen).context("what teamster left")?;
     compare::all(&client, &ours, &mut report);
     check_client_log(&session, &mut report)?;
     Ok(report)

@@ -17,13 +17,15 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
-use super::claude::install_hooks;
+use super::claude::{check_client_log, install_hooks, session_variables};
+use super::polls::Poller;
+use super::session_files::{HookCall, names, read_json};
 use super::{Lab, RealRun, Report};
-use crate::product::{Finished, wait_for, words};
-use looks::{Beside, Looks};
+use crate::fixture;
+use crate::product::{Finished, check, wait_for, words};
+use judge::Judge;
+use looks::LabSession;
 use truth::Truth;
-
-pub(super) use truth::now;
 
 /// The prefix of the names of these runs.
 pub(super) const NAME: &str = "native";
@@ -31,175 +33,159 @@ pub(super) const NAME: &str = "native";
 const LONG: Duration = Duration::from_secs(60);
 /// The time within which everything must be shown, plus some polls.
 const SHOWN: Duration = Duration::from_secs(7);
+/// The poll interval.
+const LOOK: Duration = Duration::from_millis(200);
 /// How long the lab's script waits for the end of a scene, in seconds.
 const SCRIPT: &str = "180";
 
 /// What the model does in a scene, and what happens meanwhile.
+#[derive(Clone, Copy)]
 struct NativeScene {
+    name: &'static str,
     scenario: fn(bool) -> Value,
-    play: fn(&Stage) -> Result<()>,
+    play: fn(&LabSession) -> Result<()>,
 }
 
+const DEATHS: NativeScene = NativeScene {
+    name: "deaths",
+    scenario: scenario::deaths,
+    play: deaths,
+};
+const WORDS: NativeScene = NativeScene {
+    name: "words",
+    scenario: scenario::words,
+    play: what_is_said,
+};
+const FAILURE: NativeScene = NativeScene {
+    name: "failure",
+    scenario: scenario::failure,
+    play: failure,
+};
+
 /// Returns every scene with every version of the client that supports it.
-pub(super) fn runs() -> Vec<RealRun> {
-    const OLDEST: &[&str] = &["claude-2.1.177"];
-    const OLD: &[&str] = &["claude-2.1.197"];
-    const NEW: &[&str] = &["claude-2.1.325"];
-    let run = |clients: &'static [&'static str], mode: &'static str, name: &str| {
-        let version = clients[0].trim_start_matches("claude-");
-        let place = if mode == "tmux" { "panes" } else { "process" };
-        let scene = match name {
-            "deaths" => NativeScene {
-                scenario: scenario::deaths,
-                play: deaths,
-            },
-            "words" => NativeScene {
-                scenario: scenario::words,
-                play: what_is_said,
-            },
-            _ => NativeScene {
-                scenario: scenario::failure,
-                play: failure,
-            },
-        };
-        RealRun {
-            name: format!("{NAME}-{version}-{place}-{name}"),
-            clients,
-            run: Box::new(move |lab| start(lab, version, mode, &scene)),
-        }
-    };
-    let mut runs = Vec::new();
-    for clients in [NEW, OLD, OLDEST] {
-        runs.push(run(clients, "tmux", "deaths"));
-        for mode in ["tmux", "in-process"] {
-            runs.extend([run(clients, mode, "words"), run(clients, mode, "failure")]);
-        }
-    }
-    runs
+pub(super) fn runs() -> impl Iterator<Item = RealRun> {
+    let versions: [&'static [&'static str]; 3] = [
+        &["claude-2.1.325"],
+        &["claude-2.1.197"],
+        &["claude-2.1.177"],
+    ];
+    let scenes = [
+        ("panes", "tmux", DEATHS),
+        ("panes", "tmux", WORDS),
+        ("panes", "tmux", FAILURE),
+        ("process", "in-process", WORDS),
+        ("process", "in-process", FAILURE),
+    ];
+    versions.into_iter().flat_map(move |clients| {
+        scenes.into_iter().map(move |(place, mode, scene)| {
+            let version = clients[0].trim_start_matches("claude-");
+            RealRun {
+                name: format!("{NAME}-{version}-{place}-{}", scene.name),
+                clients,
+                run: Box::new(move |lab| start(lab, version, mode, &scene)),
+            }
+        })
+    })
 }
 
 fn start(lab: &Lab, version: &str, mode: &str, scene: &NativeScene) -> Result<Report> {
-    let settings = install_hooks(lab)?.display().to_string();
+    let settings = install_hooks(lab)?;
     let file = lab.path("scene.json");
     let has_team_tool = version == "2.1.177";
-    std::fs::write(
-        &file,
-        serde_json::to_vec_pretty(&(scene.scenario)(has_team_tool))?,
-    )?;
+    let scenario = (scene.scenario)(has_team_tool);
+    std::fs::write(&file, serde_json::to_vec_pretty(&scenario)?)?;
     // The lab names a scenario by its path below its own folder.
     let depth = lab.folder.join("scenarios").components().count();
     let path = file.with_extension("").display().to_string();
     let path = format!("{}{}", "../".repeat(depth), path.trim_start_matches('/'));
-    let log = format!(
-        "TEAMSTER_DEBUG=1 TEAMSTER_LOG={}",
-        lab.path("hooks.log").display()
-    );
     let session = lab.path("out");
-    let beside = Beside {
-        session: session.clone(),
+    let stage = LabSession {
+        folder: session.clone(),
         programs: lab.path("bin"),
     };
-    let stage = Stage {
-        beside: beside.clone(),
-        looks: Looks::begin(beside),
-    };
-    let mut report = Report::default();
-    let (ended, played) = std::thread::scope(|scope| {
-        let variables = [("SETTINGS", &*settings), ("XENV", &log), ("SECS", SCRIPT)];
-        let script =
-            scope.spawn(move || lab.run("claude-team", &[version, mode, &path], &variables));
+    let polled = stage.clone();
+    let looks = Poller::begin(LOOK, move |judge: &mut Judge| {
+        if polled.is_ready() {
+            let look = polled.look(judge.looks);
+            judge.look(&polled.folder, &look);
+        }
+    });
+    let (ended, played, judge) = std::thread::scope(|scope| {
+        let (settings, log) = session_variables(lab, &settings);
+        let script = scope.spawn(move || {
+            let variables = [("SETTINGS", &*settings), ("XENV", &log), ("SECS", SCRIPT)];
+            lab.run("claude-team", &[version, mode, &path], &variables)
+        });
         let played = (scene.play)(&stage);
         // The other runs judge what a session leaves when it ends normally.
-        let judge = stage.looks.end();
-        let sign = session
-            .join("hooks")
-            .join(format!("0.{}.0.json", scenario::END));
-        let _ = std::fs::write(sign, "{}");
+        let judge = looks.end();
+        let _ = std::fs::write(session.join(scenario::END_FILE), "{}");
         // The children of a killed client wait for this file.
-        let _ = std::fs::write(session.join("sign-never"), "");
-        (script.join(), (played, judge))
+        let _ = stage.sign("never");
+        (script.join(), played, judge)
     });
-    let (played, judge) = played;
     let ended = ended.unwrap_or_else(|_| anyhow::bail!("the script's thread panicked"))?;
+    let judge = judge?;
+    let mut report = Report::default();
+    let found = &mut report.differences;
     if let Err(error) = played {
-        report.differences.push(format!("the scene: {error:#}"));
+        found.push(format!("the scene: {error:#}"));
     }
-    if !ended.success() {
-        report
-            .differences
-            .push(format!("the script: {}", ended.describe()));
-    }
-    let (calls, gone) = judge.counts();
-    report.saw(
-        "looks",
-        format!("{} in {:.0} s", judge.looks, ended.took.as_secs_f64()),
-    );
-    report.saw(
-        "client",
-        format!("{calls} calls of hooks, {gone} processes gone"),
-    );
-    report.differences.extend(judge.differences());
+    check!(found, ended.success() => "the script: {}", ended.describe());
+    found.extend(judge.differences());
     let records = std::fs::read_to_string(session.join("home/.claude/zombie-alerts.jsonl"));
-    report
-        .differences
-        .extend(judge.unrecorded(&records.unwrap_or_default()));
-    super::claude::check_client_log(&session, &mut report)?;
+    found.extend(judge.unrecorded(&records.unwrap_or_default()));
+    let (calls, gone) = judge.counts();
+    let seconds = ended.took.as_secs_f64();
+    report.saw("looks", format!("{} in {seconds:.0} s", judge.looks));
+    let seen = format!("{calls} calls of hooks, {gone} processes gone");
+    report.saw("client", seen);
+    check_client_log(&session, &mut report)?;
     Ok(report)
 }
 
-/// A running session, and what can be done to it.
-struct Stage {
-    beside: Beside,
-    looks: Looks,
-}
-
-impl Stage {
-    fn session(&self) -> &Path {
-        &self.beside.session
-    }
-
+/// What can be done to a running session.
+impl LabSession {
     /// Waits until the client's own files or processes show something.
     fn wait<T>(&self, what: &str, mut find: impl FnMut(&Truth) -> Option<T>) -> Result<T> {
-        wait_for(what, LONG, || Ok(find(&Truth::read(self.session()))))
+        wait_for(what, LONG, || Ok(find(&Truth::read(&self.folder))))
     }
 
     /// Waits until the client has called a hook.
     fn wait_for_call(&self, event: &str, more: &str) -> Result<()> {
         let mut calls = truth::Calls::default();
         wait_for(event, LONG, || {
-            calls.read(&self.session().join("hooks"));
+            calls.read(&self.folder.join("hooks"));
             let is_it =
-                |call: &truth::Call| call.event == event && call.fields.to_string().contains(more);
+                |call: &HookCall| call.event == event && call.fields.to_string().contains(more);
             Ok(calls.all.iter().any(is_it).then_some(()))
         })
     }
 
     /// Lets a step of the scripted model end.
     fn sign(&self, name: &str) -> Result<()> {
-        Ok(std::fs::write(
-            self.session().join(format!("sign-{name}")),
-            "",
-        )?)
+        let file = self.folder.join(format!("sign-{name}"));
+        Ok(std::fs::write(file, "")?)
     }
 
     /// Runs `claude -p` in the project, in the environment of the session, to its end.
     fn run_unrelated(&self) -> Result<()> {
-        let launch = std::fs::read_to_string(self.session().join("launch.sh"))?;
+        let launch = std::fs::read_to_string(self.folder.join("launch.sh"))?;
         let line = launch.lines().last().unwrap_or_default();
         let client = words(line)
             .into_iter()
             .find(|word| word.ends_with("/claude"));
         let client = client.context("the lab's script starts no client")?;
-        let over = self.session().join("unrelated-is-over");
+        let over = self.folder.join("unrelated-is-over");
         let _ = std::fs::remove_file(&over);
         let line = format!(
             "cd {} && timeout 60 {client} -p hello --dangerously-skip-permissions > {}/unrelated.txt 2>&1; touch {}",
-            self.session().join("project").display(),
-            self.session().display(),
+            self.folder.join("project").display(),
+            self.folder.display(),
             over.display(),
         );
         let mut tmux = Command::new("tmux");
-        tmux.arg("-S").arg(self.session().join("tmux.sock"));
+        tmux.arg("-S").arg(self.folder.join("tmux.sock"));
         tmux.args(["new-window", "-d", &line]);
         Finished::checked(&mut tmux)?;
         wait_for("the end of another session", LONG, || {
@@ -208,14 +194,10 @@ impl Stage {
     }
 
     fn team_folder(&self, kind: &str) -> Result<PathBuf> {
-        let parent = self.session().join("home/.claude").join(kind);
-        let entries = std::fs::read_dir(&parent)?
-            .flatten()
-            .map(|entry| entry.path());
-        let mut folders = entries.filter(|path| path.is_dir());
-        folders
-            .next()
-            .with_context(|| format!("{} is empty", parent.display()))
+        let parent = self.folder.join("home/.claude").join(kind);
+        let folders = names(&parent).into_iter().map(|name| parent.join(name));
+        let first = folders.filter(|path| path.is_dir()).next();
+        first.with_context(|| format!("{} is empty", parent.display()))
     }
 
     /// Writes a task into the client's folder, as another program.
@@ -234,14 +216,13 @@ impl Stage {
         let folder = self.team_folder("teams")?.join("inboxes");
         std::fs::create_dir_all(&folder)?;
         let file = folder.join(format!("{to}.json"));
-        let at = teamster_types::Time::from_millis(truth::now().as_millis().try_into()?);
         let letter =
-            json!({"from": "ci", "text": words, "timestamp": at.to_string(), "read": false});
+            json!({"from": "ci", "text": words, "timestamp": fixture::now(), "read": false});
         locked(&folder.join(format!("{to}.json.lock")), || {
-            let inbox = std::fs::read(&file).ok();
-            let inbox = inbox.and_then(|bytes| serde_json::from_slice(&bytes).ok());
-            let mut inbox: Vec<Value> = inbox.unwrap_or_default();
-            inbox.push(letter);
+            let mut inbox = read_json(&file).unwrap_or_else(|| json!([]));
+            if let Some(letters) = inbox.as_array_mut() {
+                letters.push(letter);
+            }
             Ok(std::fs::write(&file, serde_json::to_vec_pretty(&inbox)?)?)
         })
     }
@@ -278,7 +259,7 @@ fn locked(lock: &Path, change: impl FnOnce() -> Result<()>) -> Result<()> {
 
 /// A teammate is killed, then the lead, then the orphan; other sessions come and go in between; what is left is
 /// reaped.
-fn deaths(stage: &Stage) -> Result<()> {
+fn deaths(stage: &LabSession) -> Result<()> {
     stage.has_task("1", "in_progress")?;
     stage.has_task("2", "in_progress")?;
     // The process that starts a client briefly has the same arguments, so a process is searched only when it is to be
@@ -303,16 +284,16 @@ fn deaths(stage: &Stage) -> Result<()> {
     look_for(Duration::from_secs(3));
     kill(pane("beta")?)?;
     look_for(SHOWN);
-    let reaped = Finished::of(&mut stage.beside.command("zombies reap --ttl 1s --json"))?;
+    let reaped = Finished::of(&mut stage.command("zombies reap --ttl 1s --json"))?;
     ensure!(reaped.success(), "the reap fails: {}", reaped.describe());
-    stage.looks.session_is_over();
+    stage.sign("over")?;
     look_for(SHOWN);
     Ok(())
 }
 
 /// Two teammates have the same name, a message is refused, other programs write tasks and messages, other sessions
 /// come and go.
-fn what_is_said(stage: &Stage) -> Result<()> {
+fn what_is_said(stage: &LabSession) -> Result<()> {
     stage.has_task("1", "in_progress")?;
     stage.wait("two teammates", |truth| {
         (truth.registry.as_ref()?.members.len() == 2).then_some(())
@@ -345,7 +326,7 @@ fn what_is_said(stage: &Stage) -> Result<()> {
 
 /// The model of a teammate fails; the teammate is shown as failed until it works again. If it has its own process,
 /// that is then killed.
-fn failure(stage: &Stage) -> Result<()> {
+fn failure(stage: &LabSession) -> Result<()> {
     stage.has_task("1", "in_progress")?;
     look_for(Duration::from_secs(2));
     stage.sign("fail")?;
@@ -359,7 +340,7 @@ fn failure(stage: &Stage) -> Result<()> {
     stage.sign("work")?;
     stage.has_task("1", "completed")?;
     look_for(Duration::from_secs(4));
-    if let Some(alpha) = Truth::read(stage.session()).panes.get("alpha") {
+    if let Some(alpha) = Truth::read(&stage.folder).panes.get("alpha") {
         kill(*alpha)?;
         look_for(SHOWN);
     }

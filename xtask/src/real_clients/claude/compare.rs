@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::super::Report;
+use super::super::session_files::progress;
 use super::client::{ClaudeSession, Content};
 use super::ours::{Ours, Shown};
 use crate::product::{check, list, text};
@@ -122,13 +123,8 @@ fn statuses(client: &ClaudeSession, name: &str, row: &Shown, found: &mut Vec<Str
 
 /// Checks that the progress is that of the client's folder, and that the owner of a task was shown with it.
 fn tasks(client: &ClaudeSession, ours: &Ours, found: &mut Vec<String>) -> Compared {
-    let all = client.tasks.values();
-    let with = |status: &str| all.clone().filter(|task| task["status"] == status).count();
-    let (count, completed) = (client.tasks.len(), with("completed"));
-    let expected = json!({
-        "totalTasks": count, "completedTasks": completed, "inProgressTasks": with("in_progress"),
-        "failedTasks": 0, "pendingTasks": with("pending"),
-    });
+    let expected = progress(&client.tasks);
+    let (count, completed) = (client.tasks.len(), &expected["completedTasks"]);
     if let Some(last) = ours.last() {
         let (shown, is_same) = (&last["progress"], last["progress"] == expected);
         check!(found, is_same => "the client's tasks are {expected}, and shown was {shown}");
@@ -143,11 +139,8 @@ fn tasks(client: &ClaudeSession, ours: &Ours, found: &mut Vec<String>) -> Compar
             continue;
         };
         taken += 1;
-        let subject = client
-            .tasks
-            .get(id)
-            .map_or("", |task| text(&task["subject"]));
-        let task = (id.to_owned(), subject.to_owned());
+        let subject = client.tasks.get(id).map(|task| task.subject.clone());
+        let task = (id.to_owned(), subject.unwrap_or_default());
         let row = ours.rows.get(&name);
         let is_shown = row.is_some_and(|row| row.tasks.contains(&task));
         check!(found, is_shown => "{name} took {task:?}, and was never shown with it");
@@ -249,7 +242,7 @@ fn records(client: &ClaudeSession, ours: &Ours, found: &mut Vec<String>) -> Comp
 
 #[cfg(test)]
 mod tests {
-    use super::super::client::{Member, Payload};
+    use super::super::super::session_files::{ClientTask, HookCall, Member};
     use super::super::ours::Seen;
     use super::*;
 
@@ -266,13 +259,16 @@ mod tests {
 3 | /teammates/0/status | "spawning" | an illegal step
 "#;
 
-    fn payload(event: &str, mut fields: Value) -> Payload {
+    fn payload(event: &str, mut fields: Value) -> HookCall {
         fields["session_id"] = json!("lead");
-        let event = event.to_owned();
-        Payload { event, fields }
+        HookCall {
+            event: event.to_owned(),
+            fields,
+            ..HookCall::default()
+        }
     }
 
-    fn of_worker(event: &str, mut fields: Value) -> Payload {
+    fn of_worker(event: &str, mut fields: Value) -> HookCall {
         fields["agent_id"] = json!("aw1-0123456789abcdef");
         fields["agent_type"] = json!("w1");
         payload(event, fields)
@@ -284,14 +280,18 @@ mod tests {
         let member = Member {
             role: "builder".to_owned(),
             model: "claude-opus-5-5".to_owned(),
-            is_pane: false,
+            ..Member::default()
         };
         let (worker, lead) = ("w1".to_owned(), "team-lead".to_owned());
         let (done, request) = (
             Content::Text("done".to_owned()),
             Content::Kind("shutdown_request".to_owned()),
         );
-        let task = json!({"subject": "Parse", "status": "completed"});
+        let task = ClientTask {
+            subject: "Parse".to_owned(),
+            status: "completed".to_owned(),
+            ..ClientTask::default()
+        };
         ClaudeSession {
             payloads: vec![
                 payload("SessionStart", json!({})),
@@ -341,7 +341,7 @@ mod tests {
         let record = json!({"ts": 1, "team": "t", "teammate": "w1", "exit_code": 0, "type": "normal", "session_id": "lead"});
         let mut ours = Ours::of(Seen {
             states,
-            torn: Vec::new(),
+            ..Seen::default()
         });
         ours.left = [".agent-state.lock", "agent-state.json"]
             .map(str::to_owned)

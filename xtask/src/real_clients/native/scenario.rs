@@ -2,8 +2,9 @@
 
 use serde_json::{Value, json};
 
-/// The name of a hook that is never called: a file of this name ends the lab's script.
-pub(super) const END: &str = "SceneOver";
+/// The name of a hook that is never called, and the record of a call, which ends the lab's script.
+const END: &str = "SceneOver";
+pub(super) const END_FILE: &str = "hooks/0.SceneOver.0.json";
 /// The person's prompt, by which the lead is recognised.
 const PROMPT: &str = "Build the parser with a small team";
 
