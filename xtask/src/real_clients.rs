@@ -50,6 +50,17 @@ struct RealRun {
 /// Runs the clients and judges the results.
 type Play = dyn Fn(&Lab) -> Result<Report>;
 
+impl RealRun {
+    fn new(
+        name: String,
+        clients: &'static [&'static str],
+        run: impl Fn(&Lab) -> Result<Report> + 'static,
+    ) -> Self {
+        let run = Box::new(run);
+        Self { name, clients, run }
+    }
+}
+
 /// The results of a run.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Report {

@@ -31,11 +31,10 @@ pub(super) fn sessions() -> Vec<RealRun> {
     let session = |clients: &'static [&'static str], mode: &'static str, scenario: &'static str| {
         let what = if scenario == "team" { mode } else { scenario };
         let version = clients[0].trim_start_matches("claude-");
-        RealRun {
-            name: format!("{}-{what}", clients[0]),
-            clients,
-            run: Box::new(move |lab| run_session(lab, [version, mode, scenario])),
-        }
+        let name = format!("{}-{what}", clients[0]);
+        RealRun::new(name, clients, move |lab| {
+            run_session(lab, [version, mode, scenario])
+        })
     };
     vec![
         session(NEW, "in-process", "team"),

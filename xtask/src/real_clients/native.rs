@@ -79,11 +79,8 @@ pub(super) fn runs() -> impl Iterator<Item = RealRun> {
     versions.into_iter().flat_map(move |clients| {
         scenes.into_iter().map(move |(place, mode, scene)| {
             let version = clients[0].trim_start_matches("claude-");
-            RealRun {
-                name: format!("{NAME}-{version}-{place}-{}", scene.name),
-                clients,
-                run: Box::new(move |lab| start(lab, version, mode, &scene)),
-            }
+            let name = format!("{NAME}-{version}-{place}-{}", scene.name);
+            RealRun::new(name, clients, move |lab| start(lab, version, mode, &scene))
         })
     })
 }

@@ -33,11 +33,7 @@ const OLDEST: Duration = Duration::from_secs(60);
 
 /// Returns the only run of this module.
 pub(super) fn run() -> RealRun {
-    RealRun {
-        name: NAME.to_owned(),
-        clients: &["claude-2.1.325"],
-        run: Box::new(start),
-    }
+    RealRun::new(NAME.to_owned(), &["claude-2.1.325"], start)
 }
 
 fn seconds() -> u64 {

@@ -22,11 +22,8 @@ const INNER: &str = r#"exec env _LAB_NET=private OUT="$INNER_OUT" XPATH="$PATH" 
 
 /// Returns the only run of this module.
 pub(super) fn run() -> RealRun {
-    RealRun {
-        name: "run-codex-claude".to_owned(),
-        clients: &["codex", "claude-2.1.325"],
-        run: Box::new(start),
-    }
+    let name = "run-codex-claude".to_owned();
+    RealRun::new(name, &["codex", "claude-2.1.325"], start)
 }
 
 fn start(lab: &Lab) -> Result<Report> {

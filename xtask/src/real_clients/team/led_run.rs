@@ -82,7 +82,7 @@ pub(super) fn play() -> Result<Report> {
     if told.is_err() || ended.is_err() {
         for (host, team) in hosts.iter_mut().zip([&first, &second]) {
             let _ = host.kill();
-            let _ = team.ask("shutdown --force --json --team", &[team.name]);
+            let _ = team.shut_down();
         }
     }
     let ends = ended.map_or([None; 2], |(one, two)| [Some(one), Some(two)]);
