@@ -249,6 +249,12 @@ impl Row {
         Self::of_limit(key, what, (value, limit), "MB", format!("{value:.1} MB"))
     }
 
+    /// Returns the used part of an allowed share of one core.
+    fn of_share(key: &'static str, what: String, share: f64, allowed: f64, times: String) -> Self {
+        let against = format!("{:.1} % of a core", allowed * 100.0);
+        Self::new(key, what, against, share / allowed, times).at_most(1.0)
+    }
+
     fn is_within(&self, tolerance: f64) -> bool {
         match self.limit {
             Some(Limit::AtMost(limit)) => self.ratio <= tolerance * limit,

@@ -151,6 +151,21 @@ pub(crate) fn drain(
     Ok((ids, start.elapsed()))
 }
 
+/// Starts a worker process and returns its id.
+pub(crate) fn start_worker(
+    product: &Product,
+    project: &TempProject,
+    number: usize,
+    provider: &str,
+    options: &[&str],
+) -> Result<u32> {
+    let line = format!("worker start --json --name {} --provider", worker(number)?);
+    let mut start = product.command(project, words(&line));
+    let started = Finished::checked(start.arg(provider).args(options))?.json();
+    let pid = started.and_then(|started| started["pid"].as_u64());
+    Ok(u32::try_from(pid.context("a worker printed no pid")?)?)
+}
+
 /// A team of real worker processes in a separate repository. All of them are stopped on drop.
 pub(crate) struct WorkerTeam<'a> {
     product: &'a Product,
@@ -195,12 +210,8 @@ impl<'a> WorkerTeam<'a> {
     /// Starts workers until there are this many.
     pub(crate) fn grow(&mut self, workers: usize, provider: &str) -> Result<()> {
         for number in self.pids.len() + 1..=workers {
-            let line = format!("worker start --json --name {} --provider", worker(number)?);
-            let mut start = self.product.command(&self.project, words(&line));
-            let started = Finished::checked(start.arg(provider))?.json();
-            let pid = started.and_then(|started| started["pid"].as_u64());
-            let pid = pid.and_then(|pid| u32::try_from(pid).ok());
-            self.pids.push(pid.context("a worker printed no pid")?);
+            let pid = start_worker(self.product, &self.project, number, provider, &[])?;
+            self.pids.push(pid);
         }
         Ok(())
     }

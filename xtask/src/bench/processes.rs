@@ -85,14 +85,9 @@ pub(super) fn workers(programs: &Programs, size: Size) -> Result<Vec<Row>> {
     team.until_idle()?;
     // Every worker is notified of each new one, and a worker that was just notified is not idle yet. That cost is
     // also shown.
-    let (before, start) = (cpu(&team)?, Instant::now());
     let quiet = (watched / 3).max(AT_REST);
-    until_quiet(&team.store, quiet)?;
-    let settled = cpu(&team)?;
-    let settling = (settled - before) / start.elapsed().as_secs_f64();
-    std::thread::sleep(watched);
-    let share = (cpu(&team)? - settled) / watched.as_secs_f64();
-    let allowed = IDLE_HUNDRED * float(idle) / 100.0;
+    let settling = cpu_share(|| cpu(&team), || until_quiet(&team.store, quiet))?;
+    let share = cpu_share(|| cpu(&team), || rest(watched))?;
     let waited = most_memory(&team)?;
     team.shut_down()?;
     let (seconds, quiet) = (watched.as_secs(), quiet.as_secs());
@@ -112,18 +107,17 @@ pub(super) fn workers(programs: &Programs, size: Size) -> Result<Vec<Row>> {
             "MB",
             format!("{worked:.1} MB after work, {waited:.1} MB after waiting"),
         ),
-        Row::new(
+        Row::of_share(
             "workers-idle",
             format!("CPU of {idle} idle workers over {seconds} s, after {quiet} s without news"),
-            format!("{:.1} % of a core", allowed * 100.0),
-            share / allowed,
+            share,
+            IDLE_HUNDRED * float(idle) / 100.0,
             format!(
                 "{:.2} % of a core together, {:.2} % while the last news was told",
                 share * 100.0,
                 settling * 100.0
             ),
-        )
-        .at_most(1.0),
+        ),
     ])
 }
 
@@ -160,9 +154,7 @@ pub(super) fn host(programs: &Programs, size: Size) -> Result<Vec<Row>> {
     })?;
     // A host that was just notified of its workers' start is not idle yet.
     until_quiet(&team.store, watched / 3)?;
-    let (before, start) = (cpu_of(host)?, Instant::now());
-    std::thread::sleep(watched);
-    let share = (cpu_of(host)? - before) / start.elapsed().as_secs_f64();
+    let share = cpu_share(|| cpu_of(host), || rest(watched))?;
     let memory = most_megabytes(host)?;
     team.shut_down()?;
     let what = format!("{TASKS} tasks and {workers} scripted workers");
@@ -174,14 +166,13 @@ pub(super) fn host(programs: &Programs, size: Size) -> Result<Vec<Row>> {
             memory,
             HOST_MEGABYTES,
         ),
-        Row::new(
+        Row::of_share(
             "host-idle",
             format!("CPU of that host over {seconds} s in which nothing happens"),
-            format!("{:.0} % of a core", IDLE_HOST * 100.0),
-            share / IDLE_HOST,
+            share,
+            IDLE_HOST,
             format!("{:.2} % of a core", share * 100.0),
-        )
-        .at_most(1.0),
+        ),
     ])
 }
 
@@ -202,6 +193,26 @@ fn start_run(programs: &Programs, team: &mut WorkerTeam<'_>, workers: usize) -> 
     command.env_remove("TEAMSTER_TEAM").stdin(Stdio::null());
     command.stdout(Stdio::null()).stderr(Stdio::null());
     Ok(team.host.insert(command.spawn()?).id())
+}
+
+/// Returns the share of one core that is used during some work, by the CPU seconds before and after it.
+pub(super) fn cpu_share(
+    cpu: impl Fn() -> Result<f64>,
+    work: impl FnOnce() -> Result<()>,
+) -> Result<f64> {
+    let (before, start) = (cpu()?, Instant::now());
+    work()?;
+    Ok((cpu()? - before) / start.elapsed().as_secs_f64())
+}
+
+/// Waits while others are observed.
+#[expect(
+    clippy::unnecessary_wraps,
+    reason = "it is one of the works of `cpu_share`"
+)]
+pub(super) fn rest(span: Duration) -> Result<()> {
+    std::thread::sleep(span);
+    Ok(())
 }
 
 /// Returns the CPU seconds of a process's threads so far, as the scheduler counts them. Ticks of 10 ms would be too

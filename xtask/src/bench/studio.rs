@@ -43,11 +43,14 @@ pub(super) fn server(programs: &Programs, size: Size) -> Result<Vec<Row>> {
     let first = server.first_view()?;
     let what = format!("the first view of {TASKS} tasks, {WORKERS} workers and {usual} events");
     let times = format!("{:.0} ms with the server's start", first * 1e3);
-    let first = (first, FIRST_VIEW);
-    let mut rows = vec![Row::of_limit("studio-first", what, first, "s", times)];
+    let mut rows = vec![first_row("studio-first", what, first, times)];
     let store = project.store(Sync::Fast)?;
     let changes = size.of(2_000, 300);
-    rows.extend(events_at_server(&server, &store, changes)?);
+    let (events, views) = events_of(&server, &store, changes)?;
+    let what = "an event of the journal → a client of the stream";
+    rows.push(latency("studio-event", what, &events, CHANGE));
+    let what = "an event of the journal → the view of a client, changed";
+    rows.push(latency("studio-patch", what, &views, CHANGE));
     rows.push(state_file_at_server(&server, &project, changes)?);
     let memory = most_megabytes(server.child.id())?;
     let what = "the most memory that the server ever had for this";
@@ -66,8 +69,7 @@ pub(super) fn server(programs: &Programs, size: Size) -> Result<Vec<Row>> {
         server.started.elapsed().as_secs_f64(),
         most_megabytes(server.child.id())?
     );
-    let first = (first, FIRST_VIEW);
-    rows.push(Row::of_limit("studio-long", what, first, "s", times));
+    rows.push(first_row("studio-long", what, first, times));
     Ok(rows)
 }
 
@@ -105,31 +107,38 @@ pub(super) fn browser(programs: &Programs, size: Size) -> Result<Vec<Row>> {
     write_state(&project, "a feature")?;
     // The server decides the session's id in the API, so this follows the link like a person.
     page.ask(&json!({ "wish": "follow", "name": "foreign" }))?;
-    page.ask(&json!({ "wish": "watch", "selector": ".head" }))?;
-    let took = page.times(changes, |text| write_state(&project, text))?;
-    let what = "a change of a state file → the screen";
-    rows.push(latency("browser-file", what, &took));
+    let mut measure = |key, what: &str, watch: &Value, change: &dyn Fn(&str) -> Result<()>| {
+        page.ask(watch)?;
+        let took = page.times(changes, change)?;
+        rows.push(latency(key, &format!("{what} → the screen"), &took, CHANGE));
+        anyhow::Ok(())
+    };
+    measure(
+        "browser-file",
+        "a change of a state file",
+        &json!({ "wish": "watch", "selector": ".head" }),
+        &|text| write_state(&project, text),
+    )?;
     let selector = "[role=list][aria-label=Tasks] button.task";
-    page.ask(&json!({ "wish": "watch", "view": view, "selector": selector }))?;
-    let took = page.times(changes, |text| {
-        let edit = Edit {
-            subject: Some(text.to_owned()),
-            ..Edit::default()
-        };
-        Ok(store
-            .update_task(&team, &EventActor::Person, &task, &edit)
-            .map(drop)?)
-    })?;
-    let what = "a change of a task → the screen";
-    rows.push(latency("browser-task", what, &took));
-    page.ask(&json!({
-        "wish": "watch", "view": view, "press": "Activity", "selector": "[data-event]",
-    }))?;
-    let took = page.times(changes, |text| {
-        Ok(store.record(&team, tool_used("w1", text)).map(drop)?)
-    })?;
-    let what = "an event of the journal → the screen";
-    rows.push(latency("browser-event", what, &took));
+    measure(
+        "browser-task",
+        "a change of a task",
+        &json!({ "wish": "watch", "view": view, "selector": selector }),
+        &|text| {
+            let edit = Edit {
+                subject: Some(text.to_owned()),
+                ..Edit::default()
+            };
+            let changed = store.update_task(&team, &EventActor::Person, &task, &edit);
+            Ok(changed.map(drop)?)
+        },
+    )?;
+    measure(
+        "browser-event",
+        "an event of the journal",
+        &json!({ "wish": "watch", "view": view, "press": "Activity", "selector": "[data-event]" }),
+        &|text| Ok(store.record(&team, tool_used("w1", text)).map(drop)?),
+    )?;
     Ok(rows)
 }
 
@@ -174,17 +183,6 @@ fn write_state(project: &TempProject, feature: &str) -> Result<()> {
     Ok(std::fs::rename(new, file)?)
 }
 
-/// Measures the latency of journal events to a client: of the events themselves, and of their changes of the view.
-fn events_at_server(server: &Server, store: &dyn Store, changes: usize) -> Result<[Row; 2]> {
-    let (events, views) = events_of(server, store, changes)?;
-    let what = "an event of the journal → a client of the stream";
-    let in_view = "an event of the journal → the view of a client, changed";
-    Ok([
-        latency("studio-event", what, &events),
-        latency("studio-patch", in_view, &views),
-    ])
-}
-
 /// Returns the latencies of events to a client, and of their changes of the view, in seconds.
 fn events_of(server: &Server, store: &dyn Store, changes: usize) -> Result<(Vec<f64>, Vec<f64>)> {
     let team = fixture::team()?;
@@ -222,7 +220,7 @@ fn state_file_at_server(server: &Server, project: &TempProject, changes: usize) 
     })?;
     let what = "a change of a state file → a client of the stream";
     let took = arrival_times(&sent, &arrivals, false)?;
-    Ok(latency("studio-file", what, &took))
+    Ok(latency("studio-file", what, &took, CHANGE))
 }
 
 /// Makes changes at a steady rate and returns the result of each, with its start time.
@@ -262,12 +260,13 @@ fn arrival_times(
     sent.iter().map(time).collect()
 }
 
-fn latency(key: &'static str, what: &str, took: &[f64]) -> Row {
+/// Returns the row of the latencies of changes, in seconds, with its limit in milliseconds.
+pub(super) fn latency(key: &'static str, what: &str, took: &[f64], limit: f64) -> Row {
     let [p50, p99, slowest] = [50, 99, 100].map(|percent| percentile(took, percent) * 1e3);
     let count = took.len();
     let times = format!("p50 {p50:.1} ms, p99 {p99:.1} ms, the slowest {slowest:.1} ms of {count}");
     let what = format!("{what}, p99 at {PER_SECOND} in a second");
-    Row::of_limit(key, what, (p99, CHANGE), "ms", times)
+    Row::of_limit(key, what, (p99, limit), "ms", times)
 }
 
 fn first_view_in_page(page: &mut Page, server: &Server, view: &str, events: usize) -> Result<Row> {
@@ -280,8 +279,11 @@ fn first_view_in_page(page: &mut Page, server: &Server, view: &str, events: usiz
     let what =
         format!("the first view in a browser: {TASKS} tasks, {WORKERS} workers, {events} events");
     let times = format!("{:.0} ms from the address to the screen", took * 1e3);
-    let first = (took, FIRST_VIEW);
-    Ok(Row::of_limit("browser-first", what, first, "s", times))
+    Ok(first_row("browser-first", what, took, times))
+}
+
+fn first_row(key: &'static str, what: String, seconds: f64, times: String) -> Row {
+    Row::of_limit(key, what, (seconds, FIRST_VIEW), "s", times)
 }
 
 /// Returns an event that says that an agent used a tool.
