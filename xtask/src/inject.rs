@@ -10,10 +10,11 @@ mod store;
 
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::panic::resume_unwind;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::ScopedJoinHandle;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -356,25 +357,19 @@ pub(crate) fn in_parallel<T: Sync, R: Send>(
     items: &[T],
     work: impl Fn(&T) -> R + Sync,
 ) -> Vec<R> {
-    let next = AtomicUsize::new(0);
-    let results: Mutex<Vec<(usize, R)>> = Mutex::default();
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                loop {
-                    let place = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(item) = items.get(place) else {
-                        return;
-                    };
-                    let result = work(item);
-                    if let Ok(mut results) = results.lock() {
-                        results.push((place, result));
-                    }
-                }
-            });
-        }
+    let items = Mutex::new(items.iter().enumerate());
+    let next = || items.lock().ok()?.next();
+    let work = || -> Vec<(usize, R)> {
+        let items = std::iter::from_fn(next);
+        items.map(|(place, item)| (place, work(item))).collect()
+    };
+    let mut results: Vec<(usize, R)> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        let results = threads.into_iter().map(ScopedJoinHandle::join);
+        results
+            .flat_map(|done| done.unwrap_or_else(|panic| resume_unwind(panic)))
+            .collect()
     });
-    let mut results = results.into_inner().unwrap_or_default();
     results.sort_by_key(|(place, _)| *place);
     results.into_iter().map(|(_, result)| result).collect()
 }

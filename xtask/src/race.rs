@@ -103,11 +103,8 @@ pub(crate) fn for_tasks(product: &Product, runs: usize, tasks: usize) -> Result<
 
 /// Lets four workers claim tasks whose locks were left by a dead process, among locks that are alive.
 pub(crate) fn for_stale_locks(product: &Product, runs: usize, tasks: usize) -> Result<Races> {
-    repeat(runs, tasks, |races| {
-        let project = TempProject::new()?;
-        let store = fixture::create_team(&project, RACERS)?;
-        plant_locks(&project, &store, tasks)?;
-        races.count_locked(&race(product, &project, false)?, &store)
+    stale_locks(runs, tasks, TempProject::new, |project| {
+        race(product, project, false)
     })
 }
 
@@ -117,12 +114,23 @@ pub(crate) fn for_stale_locks_at_speed(
     runs: usize,
     tasks: usize,
 ) -> Result<Races> {
+    stale_locks(runs, tasks, TempProject::in_memory, |project| {
+        let (ids, _) = fixture::drain(workloads, project, RACERS, &["--fast"])?;
+        Ok(counted(ids))
+    })
+}
+
+fn stale_locks(
+    runs: usize,
+    tasks: usize,
+    make: fn() -> Result<TempProject>,
+    race: impl Fn(&TempProject) -> Result<BTreeMap<String, usize>>,
+) -> Result<Races> {
     repeat(runs, tasks, |races| {
-        let project = TempProject::in_memory()?;
+        let project = make()?;
         let store = fixture::create_team(&project, RACERS)?;
         plant_locks(&project, &store, tasks)?;
-        let (ids, _) = fixture::drain(workloads, &project, RACERS, &["--fast"])?;
-        races.count_locked(&counted(ids), &store)
+        races.count_locked(&race(&project)?, &store)
     })
 }
 
