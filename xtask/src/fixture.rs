@@ -15,7 +15,7 @@ use teamster_types::heartbeat::{Heartbeat, WorkerStatus};
 use teamster_types::task::NewTask;
 use teamster_types::team::{NewMember, NewTeam};
 
-use crate::product::{Finished, Product, TEAM, TempProject, list, text, wait_for, words};
+use crate::product::{Finished, Product, TEAM, TempProject, list, text, wait_until, words};
 pub(crate) use workload::{claim, receive, send, team, worker};
 
 /// How many tasks one import creates.
@@ -63,17 +63,17 @@ pub(crate) fn create_team_in(
 
 /// Makes a project a repository with one commit.
 pub(crate) fn create_repository(project: &TempProject) -> Result<()> {
-    for line in [
-        "init --quiet --initial-branch main",
-        "config user.name Check",
-        "config user.email check@localhost",
-        "commit --quiet --allow-empty --message Begin",
-    ] {
-        let mut git = Command::new("git");
-        project.enter(&mut git);
-        Finished::checked(git.args(words(line)))?;
-    }
-    Ok(())
+    git(project, "init --quiet --initial-branch main")?;
+    git(project, "config user.name Check")?;
+    git(project, "config user.email check@localhost")?;
+    git(project, "commit --quiet --allow-empty --message Begin")
+}
+
+/// Runs git in a project; an error unless it succeeds.
+pub(crate) fn git(project: &TempProject, line: &str) -> Result<()> {
+    let mut git = Command::new("git");
+    project.enter(&mut git);
+    Finished::checked(git.args(words(line))).map(drop)
 }
 
 /// Creates tasks without dependencies.
@@ -236,7 +236,7 @@ impl<'a> WorkerTeam<'a> {
 
     /// Waits until a condition holds.
     pub(crate) fn until(&self, what: &str, holds: impl Fn(&Self) -> Result<bool>) -> Result<()> {
-        wait_for(what, LONG, || Ok(holds(self)?.then_some(())))
+        wait_until(what, LONG, || holds(self))
     }
 
     /// Returns the heartbeats of all workers.
@@ -317,11 +317,11 @@ pub(crate) fn fill_journal(
 pub(crate) fn until_quiet(store: &dyn Store, span: Duration) -> Result<()> {
     let team = team()?;
     let mut last = (store.position(&team)?, Instant::now());
-    wait_for("the journal becomes quiet", LONG, || {
+    wait_until("the journal becomes quiet", LONG, || {
         let position = store.position(&team)?;
         if position != last.0 {
             last = (position, Instant::now());
         }
-        Ok((last.1.elapsed() >= span).then_some(()))
+        Ok(last.1.elapsed() >= span)
     })
 }

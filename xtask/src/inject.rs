@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::product::{Finished, Product, TempProject, check, words};
+use crate::product::{Finished, Product, TempProject, check, table_line, words};
 
 /// The errors that are injected into each call.
 const ERRORS: [&str; 4] = ["ENOSPC", "EIO", "EACCES", "EINTR"];
@@ -110,47 +110,47 @@ trait Target: Sync {
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     /// The operation, as a command line.
-    pub(crate) operation: &'static str,
+    operation: &'static str,
     /// How many names of system calls it uses.
-    pub(crate) names: usize,
+    names: usize,
     /// How many system calls an undisturbed run makes.
-    pub(crate) calls: usize,
+    calls: usize,
     /// Runs with a fault.
     pub(crate) tried: usize,
     /// Runs whose fault was reached.
     pub(crate) hit: usize,
     /// Runs after which the operation had happened.
-    pub(crate) happened: usize,
+    happened: usize,
     /// Runs after which it had not.
-    pub(crate) did_not: usize,
+    did_not: usize,
     /// Runs that succeeded, but whose effect readers saw only after the next write.
-    pub(crate) late: usize,
+    late: usize,
     /// The longest time that the next operation took.
-    pub(crate) slowest_next: Duration,
+    slowest_next: Duration,
     /// Broken rules, each with the place of the fault.
     pub(crate) violations: Vec<String>,
 }
 
 impl Tally {
-    /// The columns of a table: the name, the [`Tally::cells`], the slowest next operation, and the violations.
+    /// The columns of a table.
     pub(crate) const COLUMNS: &str = "operation | names | calls | tried | hit | happened | did not | seen late | \
         longest next operation | violations";
 
-    pub(crate) fn cells(&self) -> [usize; 7] {
+    /// Returns the cells of its row.
+    pub(crate) fn cells(&self) -> Vec<String> {
         let (happened, did_not, late) = (self.happened, self.did_not, self.late);
         let (names, calls, tried) = (self.names, self.calls, self.tried);
-        [names, calls, tried, self.hit, happened, did_not, late]
+        let counts = [names, calls, tried, self.hit, happened, did_not, late];
+        let mut cells = vec![format!("`{}`", self.operation)];
+        cells.extend(counts.map(|count| count.to_string()));
+        cells.push(format!("{} ms", self.slowest_next.as_millis()));
+        cells.push(self.violations.len().to_string());
+        cells
     }
 
-    /// Returns one line for a terminal.
+    /// Returns the row in one line.
     pub(crate) fn line(&self) -> String {
-        let [names, calls, tried, hit, happened, did_not, late] = self.cells();
-        let (next, violations) = (self.slowest_next.as_millis(), self.violations.len());
-        format!(
-            "  {:<28} {calls:>3} calls of {names:>2} names: {tried:>4} tried, {hit:>4} hit, {happened:>4} happened, \
-             {did_not:>4} did not, {late:>2} seen late, next ≤ {next:>4} ms, {violations} violations",
-            self.operation
-        )
+        table_line(Self::COLUMNS, &self.cells())
     }
 
     fn add(&mut self, run: Run) {

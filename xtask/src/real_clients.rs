@@ -113,12 +113,13 @@ pub(crate) fn run(only: &[String], lab: Option<&Path>) -> Result<()> {
     let mut names: Vec<&str> = runs.iter().map(|run| run.name.as_str()).collect();
     names.extend(GROUPS);
     check_names("run", only, &names)?;
-    let groups: Vec<&str> = GROUPS
-        .into_iter()
-        .filter(|group| only.iter().any(|name| name == group))
-        .collect();
-    let is_in = |run: &RealRun, group: &str| run.name.starts_with(&format!("{group}-"));
-    runs.retain(|run| is_wanted(&run.name, only) || groups.iter().any(|group| is_in(run, group)));
+    let is_in_group = |run: &RealRun| {
+        let mut groups = GROUPS
+            .iter()
+            .filter(|group| only.iter().any(|name| name == *group));
+        groups.any(|group| run.name.starts_with(&format!("{group}-")))
+    };
+    runs.retain(|run| is_wanted(&run.name, only) || is_in_group(run));
     let folder = find_lab(lab)?;
     let mut clients: Vec<&str> = runs.iter().flat_map(|run| run.clients.to_vec()).collect();
     clients.sort_unstable();

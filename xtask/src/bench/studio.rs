@@ -9,7 +9,7 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::sync::mpsc::{Receiver, channel};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
@@ -23,7 +23,7 @@ use super::commands::beat_all;
 use super::processes::most_megabytes;
 use super::{Programs, Row, Size, TASKS, WORKERS, percentile};
 use crate::fixture;
-use crate::product::{TEAM, TempProject, list, text, wait_for};
+use crate::product::{TEAM, TempProject, list, text, unix_time, wait_for, wait_until};
 use crate::{ci, web};
 use workload::CONTENT;
 
@@ -58,9 +58,9 @@ pub(super) fn server(programs: &Programs, size: Size) -> Result<Vec<Row>> {
     drop((server, project));
     let (_project, server) = Server::with_team(programs, many)?;
     let first = server.first_view()?;
-    wait_for("the journal is read", Duration::from_secs(300), || {
+    wait_until("the journal is read", Duration::from_secs(300), || {
         let view = server.get(&format!("/api/v1/teams/{TEAM}"))?;
-        Ok((view["history"]["complete"] == true).then_some(()))
+        Ok(view["history"]["complete"] == true)
     })?;
     let what = format!("the first view with a journal of {many} events");
     let times = format!(
@@ -343,8 +343,7 @@ impl Page {
         mut change: impl FnMut(&str) -> Result<()>,
     ) -> Result<Vec<f64>> {
         let sent = paced(count, |_| {
-            let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_micros();
-            let now = u64::try_from(now)?;
+            let now = u64::try_from(unix_time().as_micros())?;
             change(&format!("@{now}@"))?;
             Ok(now)
         })?;

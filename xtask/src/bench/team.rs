@@ -11,7 +11,7 @@ use teamster_testkit::RunCmd;
 
 use super::{Programs, Row, Size, float, median};
 use crate::fixture;
-use crate::product::{Finished, TEAM, TempProject, words};
+use crate::product::{Finished, TEAM, TempProject};
 
 /// The size limit of a typical briefing, in characters.
 const TYPICAL_BRIEFING: f64 = 6_000.0;
@@ -200,11 +200,8 @@ fn repository() -> Result<TempProject> {
     for number in 1..=60 {
         fs::write(folder.join(format!("src/part-{number}.ts")), "export {};\n")?;
     }
-    for line in ["add .", "commit --quiet --message Files"] {
-        let mut git = std::process::Command::new("git");
-        project.enter(&mut git);
-        Finished::checked(git.args(words(line)))?;
-    }
+    fixture::git(&project, "add .")?;
+    fixture::git(&project, "commit --quiet --message Files")?;
     Ok(project)
 }
 

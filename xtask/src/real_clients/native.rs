@@ -19,10 +19,10 @@ use serde_json::{Value, json};
 
 use super::claude::{check_client_log, install_hooks, session_variables};
 use super::polls::Poller;
-use super::session_files::{HookCall, names, read_json};
+use super::session_files::{names, read_json};
 use super::{Lab, RealRun, Report};
 use crate::fixture;
-use crate::product::{Finished, check, wait_for, words};
+use crate::product::{Finished, check, wait_for, wait_until, words};
 use judge::Judge;
 use looks::LabSession;
 use truth::Truth;
@@ -151,11 +151,10 @@ impl LabSession {
     /// Waits until the client has called a hook.
     fn wait_for_call(&self, event: &str, more: &str) -> Result<()> {
         let mut calls = truth::Calls::default();
-        wait_for(event, LONG, || {
+        wait_until(event, LONG, || {
             calls.read(&self.folder.join("hooks"));
-            let is_it =
-                |call: &HookCall| call.event == event && call.fields.to_string().contains(more);
-            Ok(calls.all.iter().any(is_it).then_some(()))
+            let mut calls = calls.all.iter().filter(|call| call.event == event);
+            Ok(calls.any(|call| call.fields.to_string().contains(more)))
         })
     }
 
@@ -185,9 +184,7 @@ impl LabSession {
         tmux.arg("-S").arg(self.folder.join("tmux.sock"));
         tmux.args(["new-window", "-d", &line]);
         Finished::checked(&mut tmux)?;
-        wait_for("the end of another session", LONG, || {
-            Ok(over.exists().then_some(()))
-        })
+        wait_until("the end of another session", LONG, || Ok(over.exists()))
     }
 
     fn team_folder(&self, kind: &str) -> Result<PathBuf> {
@@ -239,8 +236,8 @@ fn look_for(time: Duration) {
 fn kill(process: truth::Process) -> Result<()> {
     let pid = process.pid.to_string();
     Finished::checked(Command::new("kill").args(["-KILL", &pid]))?;
-    wait_for("the end of a killed process", LONG, || {
-        Ok((!process.is_alive()).then_some(()))
+    wait_until("the end of a killed process", LONG, || {
+        Ok(!process.is_alive())
     })
 }
 

@@ -12,11 +12,11 @@ use teamster_testkit::RunCmd;
 use teamster_types::Time;
 
 use super::polls::WrongPolls;
-use super::session_files::{STATE, now, read_json};
+use super::session_files::{STATE, read_json};
 use super::team::{LabTeam, WAIT};
 use super::{Lab, RealRun, Report};
 use crate::fixture;
-use crate::product::{Finished, check, list, text, wait_for};
+use crate::product::{Finished, check, list, text, unix_time, wait_until};
 
 /// The name of the run, of its scene and of its team.
 pub(super) const NAME: &str = "quiet";
@@ -69,14 +69,8 @@ pub(super) fn play() -> Result<Report> {
         length.as_secs() + 60
     );
     let run = RunCmd::new(NAME, "1:w", "work quietly").provider(&worker);
-    let mut run = team.run(&run.more(&["--json"]));
-    let log = std::fs::File::create(team.folder.with_file_name("run.log"))?;
-    let mut run = run
-        .stdin(Stdio::null())
-        .stdout(log.try_clone()?)
-        .stderr(log)
-        .spawn()?;
-    let begin = now();
+    let mut run = team.start_run(&run.more(&["--json"]))?;
+    let begin = unix_time();
     let played = watch(&team, length, &mut run);
     let cancelled = Finished::of(&mut team.command("cancel", &[NAME]));
     let ended = run.wait()?;
@@ -96,13 +90,13 @@ pub(super) fn play() -> Result<Report> {
 }
 
 fn watch(team: &LabTeam, length: Duration, run: &mut Child) -> Result<Quiet> {
-    wait_for("the worker works", WAIT, || {
+    wait_until("the worker works", WAIT, || {
         let status = team.ask("status --json", &[]).unwrap_or_default();
         let is_at_work = list(&status["teams"])
             .flat_map(|team| list(&team["workers"]))
             .any(|worker| worker["verdict"] == "healthy" && worker["currentTaskId"].is_string());
         let has_row = state(team).is_some_and(|state| list(&state["teammates"]).count() == 1);
-        Ok((is_at_work && has_row).then_some(()))
+        Ok(is_at_work && has_row)
     })?;
     let mut quiet = Quiet::default();
     let mut sessions: Vec<Child> = Vec::new();
@@ -150,7 +144,7 @@ fn state(team: &LabTeam) -> Option<Value> {
 impl Quiet {
     fn look(&mut self, team: &LabTeam) {
         self.looks += 1;
-        let (at, mut wrong) = (now(), Vec::new());
+        let (at, mut wrong) = (unix_time(), Vec::new());
         let state = state(team).unwrap_or_default();
         let updated: Option<Time> = text(&state["lastUpdated"]).parse().ok();
         let age = updated.map_or(Duration::MAX, |updated| fixture::now().since(updated));

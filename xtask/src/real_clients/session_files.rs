@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -23,12 +23,6 @@ pub(super) fn names(folder: &Path) -> Vec<String> {
     let mut names: Vec<String> = names.filter(|name| !name.starts_with('.')).collect();
     names.sort();
     names
-}
-
-/// Returns the time since 1970.
-pub(super) fn now() -> Duration {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    now.unwrap_or_default()
 }
 
 /// A hook call that the lab recorded.

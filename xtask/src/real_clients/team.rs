@@ -15,7 +15,7 @@ mod tools;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -229,6 +229,22 @@ impl LabTeam {
         let mut command = Command::new("teamster");
         self.enter(command.args(run));
         command
+    }
+
+    /// Starts a whole run of the team, whose output goes to a file beside its project.
+    pub(super) fn start_run(&self, run: &RunCmd) -> Result<Child> {
+        let log = std::fs::File::create(self.folder.with_extension("log"))?;
+        let mut command = self.run(run);
+        command.stdin(Stdio::null()).stdout(log.try_clone()?);
+        let child = command.stderr(log).spawn();
+        child.context("the run cannot be started")
+    }
+
+    /// Writes a plan to a file beside the project and returns its path.
+    pub(super) fn write_plan(&self, tasks: &str) -> Result<String> {
+        let plan = self.folder.with_extension("toml");
+        std::fs::write(&plan, tasks)?;
+        Ok(plan.display().to_string())
     }
 
     fn enter(&self, command: &mut Command) {

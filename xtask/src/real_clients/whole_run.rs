@@ -54,7 +54,6 @@ pub(super) fn clients_home() -> Result<PathBuf> {
 pub(super) fn play() -> Result<Report> {
     let team = LabTeam::of_lab(TEAM)?;
     let worktree = team.folder.join(format!(".omc/worktrees/{TEAM}/worker-2"));
-    let plan = team.folder.with_file_name("plan.toml");
     let tasks = format!(
         "[[tasks]]\nid = \"a\"\nsubject = \"Patch a file\"\nowner = \"worker-1\"\n\
          description = \"[[scenario:patch]]\"\n\n\
@@ -62,9 +61,8 @@ pub(super) fn play() -> Result<Report> {
          description = \"[[scenario:write]] [[dir:{}]]\"\n",
         worktree.display()
     );
-    std::fs::write(&plan, tasks)?;
     let run = RunCmd::new(TEAM, "1:codex,1:claude", "make two files")
-        .plan(&plan.display().to_string())
+        .plan(&team.write_plan(&tasks)?)
         .verify("test -s patched.txt && test -s written.txt")
         .approve("auto")
         .more(&["--json"]);

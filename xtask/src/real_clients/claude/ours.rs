@@ -115,6 +115,8 @@ impl Ours {
 /// Returns whether a hook logs this text when everything is fine.
 fn is_usual(text: &str) -> bool {
     text == "the last active teammate has ended"
+        // Before the first teammate there is no state to change.
+        || text == "NoState"
         || text.starts_with("Swept {")
         // A lead has no row of its own.
         || text == "Unknown(\"team-lead\")"

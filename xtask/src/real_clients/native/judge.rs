@@ -145,12 +145,8 @@ impl Judge {
     /// others.
     fn settle_doubts(&mut self, now: Duration) {
         for doubt in std::mem::take(&mut self.doubts) {
-            let mut calls = self.calls.all.iter();
-            let had_begun = calls.any(|call| {
-                call.at > doubt.failed
-                    && call.at <= doubt.until + RECORDER
-                    && begins(call)
-                    && self.teammate(call) == Some(&*doubt.name)
+            let had_begun = self.calls_of(&doubt.name).any(|call| {
+                begins(call) && call.at > doubt.failed && call.at <= doubt.until + RECORDER
             });
             if had_begun {
                 continue;
@@ -299,13 +295,8 @@ impl Judge {
 
     /// Returns since when a teammate has failed: its last turn failed, and it has begun no other.
     fn failed_since(&self, name: &str) -> Option<Duration> {
-        let mut of_it = self
-            .calls
-            .all
-            .iter()
-            .rev()
-            .filter(|call| self.teammate(call) == Some(name));
-        let last = of_it.find(|call| begins(call) || call.event == "StopFailure")?;
+        let mut latest = self.calls_of(name).rev();
+        let last = latest.find(|call| begins(call) || call.event == "StopFailure")?;
         (last.event == "StopFailure").then_some(last.at)
     }
 
@@ -322,10 +313,10 @@ impl Judge {
         held.map(|(id, _)| id.as_str())
     }
 
-    fn last_call(&self, name: &str) -> Option<Duration> {
-        let mut calls = self.calls.all.iter().rev();
-        let last = calls.find(|call| self.teammate(call) == Some(name));
-        last.map(|call| call.at)
+    /// Returns the calls that are about a teammate.
+    fn calls_of(&self, name: &str) -> impl DoubleEndedIterator<Item = &HookCall> {
+        let all = self.calls.all.iter();
+        all.filter(move |call| self.teammate(call) == Some(name))
     }
 
     fn judge_state(&self, state: &Value, registry: &Registry, look: &Look, found: &mut Found) {
@@ -357,7 +348,8 @@ impl Judge {
             } else if self.failed_since(name).is_some() {
                 found.doubts.extend(self.doubt("state", name, status, look));
             } else {
-                let quiet = self.last_call(name).is_none_or(|last| at > last + HOOK);
+                let last = self.calls_of(name).next_back();
+                let quiet = last.is_none_or(|last| at > last.at + HOOK);
                 let is_alive = status != "failed" || !quiet;
                 check!(wrong, is_alive => "state: {name} lives and is failed");
             }

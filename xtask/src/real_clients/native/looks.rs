@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::super::session_files::{STATE, now};
+use super::super::session_files::STATE;
 use super::truth::Truth;
-use crate::product::{Finished, words};
+use crate::product::{Finished, unix_time, words};
 
 /// How many polls there are for each frame of `top`, which is the most expensive.
 const TOP: usize = 5;
@@ -72,7 +72,7 @@ impl LabSession {
 
     /// Reads and asks everything once.
     pub(super) fn look(&self, number: usize) -> Look {
-        let (at, before) = (now(), Truth::read(&self.folder));
+        let (at, before) = (unix_time(), Truth::read(&self.folder));
         let read = || std::fs::read(self.folder.join("project").join(STATE)).ok();
         let bytes = read();
         let state: Option<Value> =
@@ -87,7 +87,7 @@ impl LabSession {
             zombies: self.ask("zombies scan --json"),
             top: is_top.then(|| self.ask("top --once --json")),
             after: Truth::read(&self.folder),
-            until: now(),
+            until: unix_time(),
             was_written: read() != bytes,
         }
     }
