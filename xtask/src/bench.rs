@@ -28,20 +28,7 @@ const TOLERANCE: f64 = 1.5;
 const TASKS: usize = 1_000;
 const WORKERS: usize = 100;
 
-/// How much is measured: everything, or only enough to see that it works.
-#[derive(Clone, Copy, Debug)]
-struct Size {
-    quick: bool,
-}
-
-impl Size {
-    /// Returns the full or the quick one of two sizes.
-    fn of<T>(self, full: T, quick: T) -> T {
-        if self.quick { quick } else { full }
-    }
-}
-
-type Group = (&'static str, fn(&Programs, Size) -> Result<Vec<Row>>);
+type Group = (&'static str, fn(&Bench) -> Result<Vec<Row>>);
 
 /// The groups of rows, which can be measured separately.
 const GROUPS: [Group; 11] = [
@@ -62,11 +49,11 @@ const GROUPS: [Group; 11] = [
 /// document as soon as they are measured.
 pub(crate) fn run(quick: bool, check: bool, only: &[String], limits: &[String]) -> Result<()> {
     check_names("group", only, &GROUPS.map(|(name, _)| name))?;
-    let programs = Programs::build()?;
+    let bench = Bench::build(quick)?;
     let mut rows = Vec::new();
     for (name, measure) in GROUPS {
         if is_wanted(name, only) {
-            let measured = measure(&programs, Size { quick })?;
+            let measured = measure(&bench)?;
             if !quick && limits.is_empty() {
                 let (stamp, table) = (docs::stamp(), markdown(&measured));
                 let text = format!("Measured on {stamp}.\n\n{table}");
@@ -102,24 +89,32 @@ fn tighten(rows: &mut [Row], limit: &str) -> Result<()> {
     Ok(())
 }
 
-/// The programs that are measured, all of them release builds.
-struct Programs {
+/// The programs that are measured, all of them release builds, and how much is measured.
+struct Bench {
+    /// Whether only enough is measured to see that it works.
+    quick: bool,
     product: Product,
     /// The program with the workloads that use the library.
     workloads: PathBuf,
     floor: PathBuf,
 }
 
-impl Programs {
-    fn build() -> Result<Self> {
+impl Bench {
+    fn build(quick: bool) -> Result<Self> {
         // Static, like the product; the flag applies only to this program.
         let floor = "rustc --quiet --release --package floor -- -C target-feature=+crt-static";
         must(&mut cargo(floor))?;
         Ok(Self {
+            quick,
             product: Product::build()?,
             workloads: build_workloads()?,
             floor: target().join("release/floor"),
         })
+    }
+
+    /// Returns the full or the quick one of two sizes.
+    fn size<T>(&self, full: T, quick: T) -> T {
+        if self.quick { quick } else { full }
     }
 
     /// Returns the figures of a workload.

@@ -63,7 +63,8 @@ impl Point {
 
 /// A prepared project and the call that gets the fault.
 #[derive(Debug)]
-struct Case {
+struct Case<'a> {
+    product: &'a Product,
     project: TempProject,
     words: Vec<String>,
     /// The file that the call reads from its standard input.
@@ -72,9 +73,10 @@ struct Case {
     token: String,
 }
 
-impl Case {
-    fn new(project: TempProject, line: &str) -> Self {
+impl<'a> Case<'a> {
+    fn new(product: &'a Product, project: TempProject, line: &str) -> Self {
         Self {
+            product,
             project,
             words: words(line).into_iter().map(str::to_owned).collect(),
             input: None,
@@ -85,10 +87,9 @@ impl Case {
 
 /// A call with a fault, after its end.
 struct Struck<'a> {
-    product: &'a Product,
-    case: &'a Case,
+    case: &'a Case<'a>,
     fault: Fault,
-    point: Point,
+    point: &'a Point,
     finished: Finished,
     /// The trace line of the call that was hit, or `None` when it was never reached.
     hit: Option<String>,
@@ -100,7 +101,7 @@ trait Target: Sync {
     fn name(&self) -> (&'static str, bool);
 
     /// Makes a project in which the operation can be performed once.
-    fn prepare(&self, product: &Product) -> Result<Case>;
+    fn prepare<'a>(&self, product: &'a Product) -> Result<Case<'a>>;
 
     /// Applies the rules to a call that got a fault.
     fn judge(&self, struck: &Struck<'_>, run: &mut Run) -> Result<()>;
@@ -199,7 +200,7 @@ fn inject_into(
     faults: &[Fault],
     coverage: Coverage,
 ) -> Result<Tally> {
-    let counts = count_calls(product, &target.prepare(product)?)?;
+    let counts = count_calls(&target.prepare(product)?)?;
     let points = counts.iter().flat_map(|(call, count)| {
         let point = |n| Point {
             call: call.clone(),
@@ -254,7 +255,7 @@ fn try_at(product: &Product, target: &dyn Target, point: &Point, fault: Fault) -
     let (mut run, mut hit) = (Run::default(), String::new());
     let mut strike = || -> Result<()> {
         let case = target.prepare(product)?;
-        let struck = disturb(product, &case, point, fault)?;
+        let struck = disturb(&case, point, fault)?;
         run.hit = struck.hit.is_some();
         hit = struck.hit.clone().unwrap_or_default();
         if fault == Fault::Kill && !run.hit {
@@ -275,8 +276,8 @@ fn try_at(product: &Product, target: &dyn Target, point: &Point, fault: Fault) -
 }
 
 /// Counts the system calls of an undisturbed run by name.
-fn count_calls(product: &Product, case: &Case) -> Result<BTreeMap<String, usize>> {
-    let (finished, trace) = run_traced(product, case, &[])?;
+fn count_calls(case: &Case<'_>) -> Result<BTreeMap<String, usize>> {
+    let (finished, trace) = run_traced(case, &[])?;
     let (is_good, end) = (finished.success(), finished.describe());
     ensure!(is_good, "the undisturbed run failed: {end}");
     let mut counts = BTreeMap::new();
@@ -299,19 +300,14 @@ fn count_calls(product: &Product, case: &Case) -> Result<BTreeMap<String, usize>
     Ok(counts)
 }
 
-fn disturb<'a>(
-    product: &'a Product,
-    case: &'a Case,
-    point: &Point,
-    fault: Fault,
-) -> Result<Struck<'a>> {
+fn disturb<'a>(case: &'a Case<'_>, point: &'a Point, fault: Fault) -> Result<Struck<'a>> {
     let Point { call, n } = point;
     let (what, name) = match fault {
         Fault::Kill => ("signal", "SIGKILL"),
         Fault::Error(name) => ("error", name),
     };
     let inject = format!("inject={call}:{what}={name}:when={n}");
-    let (finished, trace) = run_traced(product, case, &[format!("trace={call}"), inject])?;
+    let (finished, trace) = run_traced(case, &[format!("trace={call}"), inject])?;
     let begin = format!("{call}(");
     let mut calls = trace.lines().filter(|line| line.starts_with(&begin));
     let hit = match fault {
@@ -320,27 +316,22 @@ fn disturb<'a>(
         Fault::Error(_) => calls.find(|line| line.ends_with("(INJECTED)")),
     };
     Ok(Struck {
-        product,
         case,
         hit: hit.map(str::to_owned),
-        point: point.clone(),
+        point,
         fault,
         finished,
     })
 }
 
-fn run_traced(
-    product: &Product,
-    case: &Case,
-    expressions: &[String],
-) -> Result<(Finished, String)> {
+fn run_traced(case: &Case<'_>, expressions: &[String]) -> Result<(Finished, String)> {
     let trace = case.project.root().join("trace");
     let mut command = Command::new("strace");
     command.arg("-qq").arg("-o").arg(&trace);
     for expression in expressions {
         command.arg("-e").arg(expression);
     }
-    command.arg(&product.binary).args(&case.words);
+    command.arg(&case.product.binary).args(&case.words);
     case.project.enter(&mut command);
     let input = match &case.input {
         Some(file) => File::open(file)?.into(),

@@ -15,7 +15,7 @@ use teamster_testkit::postgres::PostgresServer;
 use super::processes::{cpu_of, cpu_share, rest};
 use super::store::claim_each_once;
 use super::studio::{events_in_database, latency};
-use super::{Programs, Row, Size, TASKS, WORKERS, by_turns, float};
+use super::{Bench, Row, TASKS, WORKERS, by_turns, float};
 use crate::product::TempProject;
 use crate::{ci, fixture};
 
@@ -50,16 +50,16 @@ fn server(settings: &str) -> Result<Option<PostgresServer>> {
 }
 
 /// Measures claims, a cycle and events in the database.
-pub(super) fn measure(programs: &Programs, size: Size) -> Result<Vec<Row>> {
+pub(super) fn measure(bench: &Bench) -> Result<Vec<Row>> {
     let Some(server) = server("-c max_connections=300")? else {
         return Ok(Vec::new());
     };
     let mut rows = Vec::new();
     for row in CLAIMERS {
-        rows.extend(claims(programs, &server, row, size)?);
+        rows.extend(claims(bench, &server, row)?);
     }
-    rows.push(cycle(programs, &server, size)?);
-    rows.push(events(programs, &server, size)?);
+    rows.push(cycle(bench, &server)?);
+    rows.push(events(bench, &server)?);
     Ok(rows)
 }
 
@@ -75,15 +75,14 @@ fn project(server: &PostgresServer, workers: usize) -> Result<(TempProject, PgSt
 
 /// Measures how fast this many processes claim tasks, each once, in the database and in files.
 fn claims(
-    programs: &Programs,
+    bench: &Bench,
     server: &PostgresServer,
     (key, claimers): (&'static str, usize),
-    size: Size,
 ) -> Result<Vec<Row>> {
-    let (tasks, samples) = size.of((6_000, 3), (1_000, 1));
+    let (tasks, samples) = bench.size((6_000, 3), (1_000, 1));
     let drain = |project: &TempProject, store: &dyn Store| -> Result<f64> {
         fixture::create_tasks(store, tasks)?;
-        Ok(float(tasks) / claim_each_once(programs, project, claimers, tasks)?)
+        Ok(float(tasks) / claim_each_once(bench, project, claimers, tasks)?)
     };
     let (database, files) = by_turns(
         samples,
@@ -109,8 +108,8 @@ fn claims(
     Ok(rows)
 }
 
-fn cycle(programs: &Programs, server: &PostgresServer, size: Size) -> Result<Row> {
-    let (count, samples) = size.of((200, 7), (40, 3));
+fn cycle(bench: &Bench, server: &PostgresServer) -> Result<Row> {
+    let (count, samples) = bench.size((200, 7), (40, 3));
     let count = count.to_string();
     let words = ["cycle", "--count", &count];
     let (in_database, _store) = project(server, 1)?;
@@ -118,8 +117,8 @@ fn cycle(programs: &Programs, server: &PostgresServer, size: Size) -> Result<Row
     fixture::create_team(&in_files, 1)?;
     let (one, other) = by_turns(
         samples,
-        || programs.seconds(&in_database, &words),
-        || programs.seconds(&in_files, &words),
+        || bench.seconds(&in_database, &words),
+        || bench.seconds(&in_files, &words),
     )?;
     let what = "create + claim + complete in PostgreSQL, durable, 1 process";
     let row = Row::of_times("database-cycle", what, "in files", one, other);
@@ -127,17 +126,17 @@ fn cycle(programs: &Programs, server: &PostgresServer, size: Size) -> Result<Row
 }
 
 /// Measures the latency of an event from a team in a database to a client of the page.
-fn events(programs: &Programs, server: &PostgresServer, size: Size) -> Result<Row> {
+fn events(bench: &Bench, server: &PostgresServer) -> Result<Row> {
     let (project, store) = project(server, WORKERS)?;
     fixture::create_tasks(&store, TASKS)?;
-    let took = events_in_database(programs, &project, &store, size.of(2_000, 300))?;
+    let took = events_in_database(bench, &project, &store, bench.size(2_000, 300))?;
     let what = "an event of a team in PostgreSQL → a client of the stream";
     Ok(latency("database-event", what, &took, EVENT))
 }
 
 /// Measures the cost for the server of real workers that wait for a task.
-pub(super) fn idle(programs: &Programs, size: Size) -> Result<Vec<Row>> {
-    let (workers, watched) = size.of((1_000, 60), (20, 10));
+pub(super) fn idle(bench: &Bench) -> Result<Vec<Row>> {
+    let (workers, watched) = bench.size((1_000, 60), (20, 10));
     // A thousand workers need more connections than the default.
     let Some(server) = server("-c max_connections=5000")? else {
         return Ok(Vec::new());
@@ -146,7 +145,7 @@ pub(super) fn idle(programs: &Programs, size: Size) -> Result<Vec<Row>> {
     fixture::create_repository(&project)?;
     let mut team = IdleTeam(Vec::new());
     for number in 1..=workers {
-        let (product, options) = (&programs.product, &["--in-place"]);
+        let (product, options) = (&bench.product, &["--in-place"]);
         let pid = fixture::start_worker(product, &project, number, "command:true", options)?;
         team.0.push(pid);
     }

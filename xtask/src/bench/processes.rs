@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use teamster_store::Read;
 use teamster_testkit::RunCmd;
 
-use super::{Programs, Row, Size, TASKS, float};
+use super::{Bench, Row, TASKS, float};
 use crate::fixture::{self, WorkerTeam, until_quiet};
 use crate::product::TEAM;
 use crate::race::journalled;
@@ -59,11 +59,11 @@ seconds = 3600
 "#;
 
 /// Measures workers that do many tasks, each once, and then wait.
-pub(super) fn workers(programs: &Programs, size: Size) -> Result<Vec<Row>> {
-    let (busy, tasks, idle, watched) = size.of((50, 500, 100, 60), (6, 60, 10, 15));
+pub(super) fn workers(bench: &Bench) -> Result<Vec<Row>> {
+    let (busy, tasks, idle, watched) = bench.size((50, 500, 100, 60), (6, 60, 10, 15));
     let watched = Duration::from_secs(watched);
     let grown = |workers: usize, tasks: usize| -> Result<(WorkerTeam<'_>, f64)> {
-        let mut team = WorkerTeam::create(&programs.product)?;
+        let mut team = WorkerTeam::create(&bench.product)?;
         team.grow(workers, &team.script(WORK)?)?;
         let took = do_tasks(&team, tasks)?;
         Ok((team, took.as_secs_f64()))
@@ -142,11 +142,11 @@ fn do_tasks(team: &WorkerTeam<'_>, tasks: usize) -> Result<Duration> {
 }
 
 /// Measures the host of a large run while its workers are busy and nothing happens.
-pub(super) fn host(programs: &Programs, size: Size) -> Result<Vec<Row>> {
-    let (workers, watched) = size.of((100, 30), (5, 5));
+pub(super) fn host(bench: &Bench) -> Result<Vec<Row>> {
+    let (workers, watched) = bench.size((100, 30), (5, 5));
     let watched = Duration::from_secs(watched);
-    let mut team = WorkerTeam::new(&programs.product)?;
-    let host = start_run(programs, &mut team, workers)?;
+    let mut team = WorkerTeam::new(&bench.product)?;
+    let host = start_run(bench, &mut team, workers)?;
     let name = fixture::team()?;
     team.until("every worker has a task", |team| {
         let progress = team.store.progress(&name);
@@ -177,7 +177,7 @@ pub(super) fn host(programs: &Programs, size: Size) -> Result<Vec<Row>> {
 }
 
 /// Starts a run whose workers are all busy, and returns the process id of its host.
-fn start_run(programs: &Programs, team: &mut WorkerTeam<'_>, workers: usize) -> Result<u32> {
+fn start_run(bench: &Bench, team: &mut WorkerTeam<'_>, workers: usize) -> Result<u32> {
     let plan = team.project.root().join("plan.toml");
     let mut tasks = String::new();
     for n in 1..=TASKS {
@@ -189,7 +189,7 @@ fn start_run(programs: &Programs, team: &mut WorkerTeam<'_>, workers: usize) -> 
         .provider(&format!("actor={}", team.script(BUSY)?))
         .approve("never")
         .more(&["--yes"]);
-    let mut command = programs.product.command(&team.project, &run);
+    let mut command = bench.product.command(&team.project, &run);
     command.env_remove("TEAMSTER_TEAM").stdin(Stdio::null());
     command.stdout(Stdio::null()).stderr(Stdio::null());
     Ok(team.host.insert(command.spawn()?).id())

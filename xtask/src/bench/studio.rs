@@ -21,7 +21,7 @@ use teamster_types::transitions::Edit;
 
 use super::commands::beat_all;
 use super::processes::most_megabytes;
-use super::{Programs, Row, Size, TASKS, WORKERS, percentile};
+use super::{Bench, Row, TASKS, WORKERS, percentile};
 use crate::fixture;
 use crate::product::{TEAM, TempProject, list, text, unix_time, wait_for, wait_until};
 use crate::{ci, web};
@@ -37,15 +37,15 @@ const MEGABYTES: f64 = 150.0;
 const PER_SECOND: u32 = 100;
 
 /// Measures the server by a client of its stream.
-pub(super) fn server(programs: &Programs, size: Size) -> Result<Vec<Row>> {
-    let (usual, many) = size.of((100_000, 1_000_000), (20_000, 50_000));
-    let (project, server) = Server::with_team(programs, usual)?;
+pub(super) fn server(bench: &Bench) -> Result<Vec<Row>> {
+    let (usual, many) = bench.size((100_000, 1_000_000), (20_000, 50_000));
+    let (project, server) = Server::with_team(bench, usual)?;
     let first = server.first_view()?;
     let what = format!("the first view of {TASKS} tasks, {WORKERS} workers and {usual} events");
     let times = format!("{:.0} ms with the server's start", first * 1e3);
     let mut rows = vec![first_row("studio-first", what, first, times)];
     let store = project.store(Sync::Fast)?;
-    let changes = size.of(2_000, 300);
+    let changes = bench.size(2_000, 300);
     let (events, views) = events_of(&server, &store, changes)?;
     let what = "an event of the journal → a client of the stream";
     rows.push(latency("studio-event", what, &events, CHANGE));
@@ -56,7 +56,7 @@ pub(super) fn server(programs: &Programs, size: Size) -> Result<Vec<Row>> {
     let what = "the most memory that the server ever had for this";
     rows.push(Row::of_memory("studio-memory", what, memory, MEGABYTES));
     drop((server, project));
-    let (_project, server) = Server::with_team(programs, many)?;
+    let (_project, server) = Server::with_team(bench, many)?;
     let first = server.first_view()?;
     wait_until("the journal is read", Duration::from_secs(300), || {
         let view = server.get(&format!("/api/v1/teams/{TEAM}"))?;
@@ -75,20 +75,20 @@ pub(super) fn server(programs: &Programs, size: Size) -> Result<Vec<Row>> {
 
 /// Returns the latencies of events from a team in a database to a client of the stream, in seconds.
 pub(super) fn events_in_database(
-    programs: &Programs,
+    bench: &Bench,
     project: &TempProject,
     store: &dyn Store,
     changes: usize,
 ) -> Result<Vec<f64>> {
     beat_all(store)?;
-    let server = Server::start(programs, project)?;
+    let server = Server::start(bench, project)?;
     server.first_view()?;
     let (events, _) = events_of(&server, store, changes)?;
     Ok(events)
 }
 
 /// Measures the page in a real browser.
-pub(super) fn browser(programs: &Programs, size: Size) -> Result<Vec<Row>> {
+pub(super) fn browser(bench: &Bench) -> Result<Vec<Row>> {
     let chromium = match web::browser() {
         Ok(chromium) => chromium,
         Err(why) => {
@@ -97,8 +97,8 @@ pub(super) fn browser(programs: &Programs, size: Size) -> Result<Vec<Row>> {
         }
     };
     // Few changes for the quick run, and enough for a p99 in the full one.
-    let (events, changes) = size.of((100_000, 1_333), (20_000, 500));
-    let (project, server) = Server::with_team(programs, events)?;
+    let (events, changes) = bench.size((100_000, 1_333), (20_000, 500));
+    let (project, server) = Server::with_team(bench, events)?;
     let store = project.store(Sync::Fast)?;
     let mut page = Page::open(&chromium)?;
     let (team, task) = (fixture::team()?, "1".parse()?);
@@ -380,16 +380,16 @@ struct Server {
 
 impl Server {
     /// Starts a server for a large team with a journal of this length.
-    fn with_team(programs: &Programs, events: usize) -> Result<(TempProject, Self)> {
+    fn with_team(bench: &Bench, events: usize) -> Result<(TempProject, Self)> {
         let project = large_team(events)?;
-        let server = Self::start(programs, &project)?;
+        let server = Self::start(bench, &project)?;
         Ok((project, server))
     }
 
-    fn start(programs: &Programs, project: &TempProject) -> Result<Self> {
+    fn start(bench: &Bench, project: &TempProject) -> Result<Self> {
         let started = Instant::now();
         let words = ["studio", "--port", "0", "--json"];
-        let mut command = programs.product.command(project, words);
+        let mut command = bench.product.command(project, words);
         command.stdin(Stdio::null()).stdout(Stdio::piped());
         let mut child = command.spawn()?;
         let mut line = String::new();

@@ -55,15 +55,18 @@ pub(super) struct HookCase {
     before: Before,
 }
 
-macro_rules! case {
-    ($name:expr, $is_central:expr, $event:expr, $before:ident) => {
-        HookCase {
-            name: $name,
-            is_central: $is_central,
-            event: $event,
-            before: Before::$before,
-        }
-    };
+const fn case(
+    name: &'static str,
+    is_central: bool,
+    event: &'static str,
+    before: Before,
+) -> HookCase {
+    HookCase {
+        name,
+        is_central,
+        event,
+        before,
+    }
 }
 
 const START: &str = "SubagentStart";
@@ -71,12 +74,17 @@ const STOP: &str = "SubagentStop";
 
 /// All hook calls. After a stop without a state only the end is recorded.
 pub(super) const CASES: [HookCase; 6] = [
-    case!("hook SubagentStart, cold", true, START, Nothing),
-    case!("hook SubagentStart, warm", true, START, Others),
-    case!("hook SubagentStart, after", false, START, EndedSession),
-    case!("hook SubagentStart, late", false, START, LateChange),
-    case!("hook SubagentStop, cold", false, STOP, Nothing),
-    case!("hook SubagentStop, warm", true, STOP, Others),
+    case("hook SubagentStart, cold", true, START, Before::Nothing),
+    case("hook SubagentStart, warm", true, START, Before::Others),
+    case(
+        "hook SubagentStart, after",
+        false,
+        START,
+        Before::EndedSession,
+    ),
+    case("hook SubagentStart, late", false, START, Before::LateChange),
+    case("hook SubagentStop, cold", false, STOP, Before::Nothing),
+    case("hook SubagentStop, warm", true, STOP, Before::Others),
 ];
 
 impl Target for HookCase {
@@ -84,7 +92,7 @@ impl Target for HookCase {
         (self.name, self.is_central)
     }
 
-    fn prepare(&self, product: &Product) -> Result<Case> {
+    fn prepare<'a>(&self, product: &'a Product) -> Result<Case<'a>> {
         let project = TempProject::new()?;
         register_team(&project)?;
         let tell = |event: &str, session: &str, name: &str| -> Result<()> {
@@ -115,7 +123,7 @@ impl Target for HookCase {
             std::fs::write(file, format!("{change}\n"))?;
         }
         let input = payload(&project, self.event, SESSION, NAME)?;
-        let case = Case::new(project, &format!("hook {}", self.event));
+        let case = Case::new(product, project, &format!("hook {}", self.event));
         Ok(Case {
             input: Some(input),
             ..case
@@ -132,7 +140,7 @@ impl Target for HookCase {
             check!(found, lets_go_on => "the output is no JSON: {stdout:?}");
             check!(found, took <= WITHIN => "it took {took:?}");
         }
-        let happened = self.go_on(struck.product, &struck.case.project, run)?;
+        let happened = self.go_on(struck.case, run)?;
         let (holds, otherwise) = match struck.fault {
             // The output comes last.
             Fault::Kill => (finished.json().is_none(), "printed its result"),
@@ -147,10 +155,11 @@ impl Target for HookCase {
 
 impl HookCase {
     /// Checks the files, calls a hook of another session, checks again, and returns whether the change is there.
-    fn go_on(&self, product: &Product, project: &TempProject, run: &mut Run) -> Result<bool> {
+    fn go_on(&self, case: &Case<'_>, run: &mut Run) -> Result<bool> {
+        let project = &case.project;
         let before = States::read(project)?;
         let at_once = self.happened(&before)?;
-        let next = call(product, project, START, NEXT_SESSION, NEXT_NAME)?;
+        let next = call(case.product, project, START, NEXT_SESSION, NEXT_NAME)?;
         run.next = next.took;
         let after = States::read(project)?;
         let found = &mut run.violations;
