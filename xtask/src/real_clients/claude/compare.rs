@@ -72,10 +72,14 @@ fn roster(client: &ClaudeSession, ours: &Ours, found: &mut Vec<String>) -> Compa
     let mut expected: BTreeMap<&str, (&str, Option<&str>)> = members
         .map(|(name, member)| (name.as_str(), (member.role.as_str(), family(&member.model))))
         .collect();
-    // A plain subagent is in no registry and has no name except its id.
+    // A plain subagent is in no registry, and its name is the description of the call that started it.
     for payload in client.of("SubagentStart") {
         if client.teammate(payload).is_none() {
-            expected.insert(payload.text("agent_id"), (payload.text("agent_type"), None));
+            let id = payload.text("agent_id");
+            let mut calls = client.of("PostToolUse");
+            let call = calls.find(|call| call.fields["tool_response"]["agentId"] == id);
+            let name = call.map_or(id, |call| text(&call.fields["tool_input"]["description"]));
+            expected.insert(name, (payload.text("agent_type"), None));
         }
     }
     let wanted: Vec<&str> = expected.keys().copied().collect();
@@ -105,12 +109,11 @@ fn statuses(client: &ClaudeSession, name: &str, row: &Shown, found: &mut Vec<Str
     };
     let statuses = &row.statuses;
     let is = |status: Option<&String>, wanted: &str| status.is_some_and(|status| status == wanted);
-    let worked = !client.members.contains_key(name) || seen("working") == told("PostToolUse");
+    let is_member = client.members.contains_key(name);
+    let first = if is_member { "spawning" } else { "working" };
+    let worked = !is_member || seen("working") == told("PostToolUse");
     for (holds, otherwise) in [
-        (
-            is(statuses.first(), "spawning"),
-            "it did not begin as spawning",
-        ),
+        (is(statuses.first(), first), "it did not begin so"),
         (worked, "it worked, or did not, and the contrary was shown"),
         (seen("idle") == told("TeammateIdle"), "it was idle, or not"),
         (!seen("failed"), "it did not fail"),
@@ -254,7 +257,7 @@ mod tests {
 4 | /progress/completedTasks | 0 | the client's tasks are
 4 | /recentMessages | [] | from w1 to team-lead was not shown
 4 | /recentMessages/1 | {"from": "w1", "to": "team-lead", "content": "done"} | or twice
-0 | /teammates/0/status | "working" | did not begin as spawning
+0 | /teammates/0/status | "working" | did not begin so
 1 | /teammates/0/taskId | null | was never shown with it
 2 | /teammates/0/status | "working" | it was idle
 2 | /teammates/0/name | "ghost" | teamster showed ["ghost", "w1"]
