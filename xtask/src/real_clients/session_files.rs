@@ -31,8 +31,6 @@ pub(super) struct HookCall {
     pub(super) at: Duration,
     pub(super) event: String,
     pub(super) fields: Value,
-    /// The pid of the client that called it.
-    pub(super) client: Option<u32>,
     /// The pane of tmux that the client runs in.
     pub(super) pane: String,
 }
@@ -45,7 +43,6 @@ impl HookCall {
         Some(Self {
             at: Duration::from_millis(millis.unwrap_or(0)),
             event: text(&recorded["event"]).to_owned(),
-            client: text(&recorded["env"]["CLAUDE_PID"]).parse().ok(),
             pane: text(&recorded["env"]["TMUX_PANE"]).to_owned(),
             fields: recorded["stdin"].take(),
         })
@@ -53,6 +50,28 @@ impl HookCall {
 
     pub(super) fn text(&self, key: &str) -> &str {
         text(&self.fields[key])
+    }
+
+    /// Returns the teammate in whose pane it was made.
+    pub(super) fn pane_of<'a>(&self, members: &'a Members) -> Option<&'a str> {
+        let mut panes = members
+            .iter()
+            .filter(|(_, member)| member.pane.starts_with('%'));
+        let pane = panes.find(|(_, member)| member.pane == self.pane);
+        pane.map(|(name, _)| name.as_str())
+    }
+
+    /// Returns the teammate that it is about: the named one, the one of the pane, or an agent of the lead's process,
+    /// whose type is its name.
+    pub(super) fn teammate<'a>(&self, members: &'a Members) -> Option<&'a str> {
+        let known = |key: &str| {
+            let member = members.get_key_value(self.text(key));
+            member.map(|(name, _)| name.as_str())
+        };
+        let is_agent = self.fields["agent_id"].is_string();
+        known("teammate_name")
+            .or_else(|| self.pane_of(members))
+            .or_else(|| is_agent.then(|| known("agent_type"))?)
     }
 
     /// Returns whether a hook of teamster is installed for it.
@@ -69,6 +88,9 @@ impl HookCall {
     }
 }
 
+/// The members of a team by name, without the lead.
+pub(super) type Members = BTreeMap<String, Member>;
+
 /// A teammate in the client's registry.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Member {
@@ -81,7 +103,7 @@ pub(super) struct Member {
 }
 
 /// Returns the members of a registry except the lead, by name.
-pub(super) fn members(registry: &Value) -> BTreeMap<String, Member> {
+pub(super) fn members(registry: &Value) -> Members {
     let others = list(&registry["members"]).filter(|member| {
         member["agentId"] != registry["leadAgentId"] && member["agentType"] != "team-lead"
     });

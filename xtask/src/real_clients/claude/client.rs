@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use super::super::session_files::{ClientTask, HookCall, Member, members, names, tasks};
+use super::super::session_files::{ClientTask, HookCall, Members, members, names, tasks};
 use crate::product::{list, text};
 
 /// The content of a message.
@@ -25,7 +25,7 @@ pub(super) struct ClaudeSession {
     /// The team's name, which is empty if no registry was seen.
     pub(super) team: String,
     /// All members except the lead that ever were in the registry.
-    pub(super) members: BTreeMap<String, Member>,
+    pub(super) members: Members,
     /// All messages that ever were in an inbox: sender, receiver and content.
     pub(super) messages: BTreeSet<(String, String, Content)>,
     /// The tasks at the end.
@@ -72,29 +72,8 @@ impl ClaudeSession {
     }
 
     /// Returns the teammate that a call is about, if it is about one.
-    pub(super) fn teammate(&self, payload: &HookCall) -> Option<String> {
-        let known = |name: &str| self.members.contains_key(name).then(|| name.to_owned());
-        let session = payload.text("session_id");
-        if let Some(name) = known(payload.text("teammate_name")) {
-            return Some(name);
-        }
-        if session == self.lead_session() {
-            // In the lead's process the type of an agent is its name.
-            let id = payload.fields["agent_id"].as_str();
-            return id.and_then(|_| known(payload.text("agent_type")));
-        }
-        // A pane has its own session, and reports its name when it is idle or done.
-        let named = self.payloads.iter().find_map(|other| {
-            let is_same = other.text("session_id") == session;
-            is_same.then(|| known(other.text("teammate_name")))?
-        });
-        named.or_else(|| {
-            let mut panes = self.members.iter().filter(|(_, member)| member.is_pane);
-            match (panes.next(), panes.next()) {
-                (Some((only, _)), None) => Some(only.clone()),
-                _ => None,
-            }
-        })
+    pub(super) fn teammate(&self, payload: &HookCall) -> Option<&str> {
+        payload.teammate(&self.members)
     }
 
     /// Applies one recorded state of one file. The client rewrites in place, so the file may be incomplete.
@@ -132,9 +111,8 @@ impl ClaudeSession {
                 Value::String(text) => Content::Text(text.clone()),
                 message => kind(message),
             };
-            let from = self.teammate(payload);
-            let from = from.unwrap_or_else(|| "team-lead".to_owned());
-            (from, text(&input["to"]).to_owned(), content)
+            let from = self.teammate(payload).unwrap_or("team-lead");
+            (from.to_owned(), text(&input["to"]).to_owned(), content)
         });
         for (from, to, content) in sent.collect::<Vec<_>>() {
             self.add_message(&from, &to, content);

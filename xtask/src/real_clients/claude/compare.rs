@@ -100,7 +100,7 @@ fn roster(client: &ClaudeSession, ours: &Ours, found: &mut Vec<String>) -> Compa
 fn statuses(client: &ClaudeSession, name: &str, row: &Shown, found: &mut Vec<String>) {
     let told = |event: &str| {
         let mut calls = client.of(event);
-        calls.any(|payload| client.teammate(payload).as_deref() == Some(name))
+        calls.any(|payload| client.teammate(payload) == Some(name))
     };
     let seen = |status: &str| row.statuses.iter().any(|seen| seen == status);
     let is_legal = |pair: &[String]| {
@@ -144,7 +144,7 @@ fn tasks(client: &ClaudeSession, ours: &Ours, found: &mut Vec<String>) -> Compar
         taken += 1;
         let subject = client.tasks.get(id).map(|task| task.subject.clone());
         let task = (id.to_owned(), subject.unwrap_or_default());
-        let row = ours.rows.get(&name);
+        let row = ours.rows.get(name);
         let is_shown = row.is_some_and(|row| row.tasks.contains(&task));
         check!(found, is_shown => "{name} took {task:?}, and was never shown with it");
         let in_progress = |state: &Value| state["progress"]["inProgressTasks"] == 1;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::super::polls::WrongPolls;
-use super::super::session_files::{HookCall, Member, progress};
+use super::super::session_files::{HookCall, Member, Members, progress};
 use super::looks::Look;
 use super::truth::{Calls, Letter, Process, Registry, Truth, letters};
 use crate::product::{check, list, text};
@@ -40,7 +40,9 @@ pub(super) struct Judge {
     truth: Truth,
     /// Since when each part of the truth is unchanged.
     since: BTreeMap<&'static str, Duration>,
-    members: BTreeMap<String, (Member, Duration)>,
+    members: Members,
+    /// Since when each teammate is known.
+    known: BTreeMap<String, Duration>,
     panes: BTreeMap<String, Process>,
     lead: Option<Process>,
     /// When each process was first seen to be gone; the lead has the empty name.
@@ -182,10 +184,10 @@ impl Judge {
         moved("tasks", new.tasks != self.truth.tasks);
         moved("registry", new.registry != self.truth.registry);
         if let Some(registry) = &new.registry {
-            for (name, member) in &registry.members {
-                let known = self.members.entry(name.clone());
-                // Its location is known a moment after its name.
-                known.or_insert((member.clone(), look.until)).0 = member.clone();
+            // The location of a teammate is known a moment after its name.
+            self.members.extend(registry.members.clone());
+            for name in registry.members.keys() {
+                self.known.entry(name.clone()).or_insert(look.until);
             }
         }
         self.panes.extend(new.panes.clone());
@@ -261,36 +263,11 @@ impl Judge {
     fn is_of_team(&self, call: &HookCall) -> bool {
         let registry = self.truth.registry.as_ref();
         registry.is_some_and(|registry| registry.lead_session == call.text("session_id"))
-            || self.pane_of(call).is_some()
+            || call.pane_of(&self.members).is_some()
     }
 
-    /// Returns the teammate in a pane that made a call.
-    fn pane_of(&self, call: &HookCall) -> Option<&str> {
-        let is_its = |process: &Process| Some(process.pid) == call.client;
-        let pane = self.panes.iter().find(|(_, process)| is_its(process));
-        let known = pane.map(|(name, _)| name.as_str());
-        // A client that does not report its process is identified by its pane.
-        let told = || {
-            let mut members = self.members.iter();
-            let member = members
-                .find(|(_, (member, _))| member.pane.starts_with('%') && member.pane == call.pane);
-            member.map(|(name, _)| name.as_str())
-        };
-        known.or_else(|| call.client.is_none().then(told)?)
-    }
-
-    /// Returns the teammate that a call is about.
     fn teammate(&self, call: &HookCall) -> Option<&str> {
-        let known = |name: &Value| {
-            let member = self.members.get_key_value(text(name));
-            member.map(|(name, _)| name.as_str())
-        };
-        known(&call.fields["teammate_name"])
-            .or_else(|| self.pane_of(call))
-            .or_else(|| {
-                let has_id = call.fields["agent_id"].is_string();
-                has_id.then(|| known(&call.fields["agent_type"]))?
-            })
+        call.teammate(&self.members)
     }
 
     /// Returns since when a teammate has failed: its last turn failed, and it has begun no other.
@@ -322,21 +299,21 @@ impl Judge {
     fn judge_state(&self, state: &Value, registry: &Registry, look: &Look, found: &mut Found) {
         let (at, wrong) = (look.at, &mut found.wrong);
         let was_told = |since: &Duration| self.was_told(*since, at);
-        let was_shown = self.members.values().any(|(_, since)| was_told(since));
+        let was_shown = self.known.values().any(was_told);
         let lives = |name: &str| !self.gone.contains_key(name);
         if was_shown && (lives("") || self.panes.keys().any(|name| lives(name))) {
             let (session, team) = (&state["sessionId"], &state["teamName"]);
             check!(wrong, state["enabled"] == true => "state: it ended, and somebody lives");
             check!(wrong, *session == registry.lead_session => "state: shows the session {session}");
             check!(wrong, *team == registry.team => "state: shows the team {team}");
-            for (name, (_, since)) in &self.members {
+            for (name, since) in &self.known {
                 let is_there = list(&state["teammates"]).any(|row| row["name"] == **name);
                 check!(wrong, is_there || !was_told(since) => "state: {name} has no row");
             }
         }
         for row in list(&state["teammates"]) {
             let (name, status) = (text(&row["name"]), text(&row["status"]));
-            let Some((member, _)) = self.members.get(name) else {
+            let Some(member) = self.members.get(name) else {
                 wrong.push(format!("state: there is no {name}"));
                 continue;
             };
@@ -557,8 +534,7 @@ mod tests {
             (None, 1),
         ] {
             let mut judge = Judge::default();
-            let known = (member.clone(), Duration::ZERO);
-            judge.members.insert("alpha".to_owned(), known);
+            judge.members.insert("alpha".to_owned(), member.clone());
             judge.calls.all.push(call("StopFailure", millis(10_000)));
             let doubt = judge.doubt("state", "alpha", "working", &look);
             judge.doubts.extend(doubt);

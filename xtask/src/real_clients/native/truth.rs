@@ -5,7 +5,9 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::super::session_files::{ClientTask, HookCall, Member, members, names, read_json, tasks};
+use super::super::session_files::{
+    ClientTask, HookCall, Members, members, names, read_json, tasks,
+};
 use crate::product::{list, text};
 
 /// A process, identified by more than a pid that may be reused.
@@ -35,7 +37,7 @@ impl Process {
 pub(super) struct Registry {
     pub(super) team: String,
     pub(super) lead_session: String,
-    pub(super) members: BTreeMap<String, Member>,
+    pub(super) members: Members,
 }
 
 /// A message: sender, receiver, content.
