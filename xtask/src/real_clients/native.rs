@@ -25,7 +25,7 @@ use crate::fixture;
 use crate::product::{Finished, check, wait_for, wait_until, words};
 use judge::Judge;
 use looks::LabSession;
-use truth::Truth;
+use truth::{LEAD, Truth};
 
 /// The prefix of the names of these runs.
 pub(super) const NAME: &str = "native";
@@ -258,10 +258,10 @@ fn deaths(stage: &LabSession) -> Result<()> {
     stage.has_task("2", "in_progress")?;
     // The process that starts a client briefly has the same arguments, so a process is searched only when it is to be
     // killed.
-    let pane = |name: &'static str| stage.wait(name, |truth| truth.panes.get(name).copied());
+    let process = |name: &'static str| stage.wait(name, |truth| truth.processes.get(name).copied());
     stage.wait_for_call("PostToolUse", "I work on beta.")?;
     look_for(Duration::from_secs(3));
-    kill(pane("alpha")?)?;
+    kill(process("alpha")?)?;
     // No hook is called now.
     look_for(SHOWN);
     stage.sign("teammate-is-dead")?;
@@ -269,14 +269,14 @@ fn deaths(stage: &LabSession) -> Result<()> {
     look_for(SHOWN);
     stage.run_unrelated()?;
     look_for(Duration::from_secs(2));
-    kill(stage.wait("the lead", |truth| truth.lead)?)?;
+    kill(process(LEAD)?)?;
     look_for(SHOWN);
     stage.run_unrelated()?;
     look_for(Duration::from_secs(3));
     stage.sign("lead-is-dead")?;
     stage.has_task("2", "completed")?;
     look_for(Duration::from_secs(3));
-    kill(pane("beta")?)?;
+    kill(process("beta")?)?;
     look_for(SHOWN);
     let reaped = Finished::of(&mut stage.command("zombies reap --ttl 1s --json"))?;
     ensure!(reaped.success(), "the reap fails: {}", reaped.describe());
@@ -334,7 +334,7 @@ fn failure(stage: &LabSession) -> Result<()> {
     stage.sign("work")?;
     stage.has_task("1", "completed")?;
     look_for(Duration::from_secs(4));
-    if let Some(alpha) = Truth::read(&stage.folder).panes.get("alpha") {
+    if let Some(alpha) = Truth::read(&stage.folder).processes.get("alpha") {
         kill(*alpha)?;
         look_for(SHOWN);
     }

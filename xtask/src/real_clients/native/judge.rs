@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::super::polls::WrongPolls;
 use super::super::session_files::{HookCall, Member, Members, progress};
 use super::looks::Look;
-use super::truth::{Calls, Letter, Process, Registry, Truth, letters};
+use super::truth::{Calls, LEAD, Letter, Process, Registry, Truth, letters};
 use crate::product::{check, list, text};
 
 /// The time limit for a hook, including the recorder beside it on a busy machine.
@@ -23,8 +23,6 @@ const GONE: Duration = Duration::from_secs(5);
 const RECORDER: Duration = Duration::from_millis(300);
 /// How long a client may delay a line before it is in the transcript.
 const TRANSCRIPT: Duration = Duration::from_millis(300);
-/// The lead's name in messages.
-const LEAD: &str = "team-lead";
 /// The length to which a task's description is cut.
 const LONGEST_TASK: usize = 100;
 /// How messages of the client's protocol begin, or the name of their sender.
@@ -38,14 +36,14 @@ pub(super) struct Judge {
     pub(super) looks: usize,
     calls: Calls,
     truth: Truth,
-    /// Since when each part of the truth is unchanged.
-    since: BTreeMap<&'static str, Duration>,
+    /// Since when the tasks are unchanged.
+    tasks_since: Duration,
     members: Members,
     /// Since when each teammate is known.
     known: BTreeMap<String, Duration>,
-    panes: BTreeMap<String, Process>,
-    lead: Option<Process>,
-    /// When each process was first seen to be gone; the lead has the empty name.
+    /// Every process that ever ran, by name.
+    processes: BTreeMap<String, Process>,
+    /// When each process was first seen to be gone.
     gone: BTreeMap<String, Duration>,
     letters: BTreeMap<Letter, Duration>,
     history: usize,
@@ -97,7 +95,7 @@ impl Judge {
             .lines()
             .filter_map(|line| serde_json::from_str(line).ok())
             .collect();
-        let gone = self.gone.keys().filter(|name| !name.is_empty());
+        let gone = self.gone.keys().filter(|name| *name != LEAD);
         let crashes = |name: &str| {
             let its = records.iter().filter(|record| record["teammate"] == name);
             its.filter(|record| record["type"] == "crash").count()
@@ -174,15 +172,10 @@ impl Judge {
     }
 
     fn learn(&mut self, session: &Path, look: &Look) {
-        let at = look.at;
         let new = &look.after;
-        let mut moved = |what: &'static str, is_moved: bool| {
-            if is_moved || !self.since.contains_key(what) {
-                self.since.insert(what, look.until);
-            }
-        };
-        moved("tasks", new.tasks != self.truth.tasks);
-        moved("registry", new.registry != self.truth.registry);
+        if new.tasks != self.truth.tasks || self.tasks_since.is_zero() {
+            self.tasks_since = look.until;
+        }
         if let Some(registry) = &new.registry {
             // The location of a teammate is known a moment after its name.
             self.members.extend(registry.members.clone());
@@ -190,16 +183,12 @@ impl Judge {
                 self.known.entry(name.clone()).or_insert(look.until);
             }
         }
-        self.panes.extend(new.panes.clone());
-        self.lead = new.lead.or(self.lead);
-        let panes = self.panes.iter();
-        let panes = panes.map(|(name, process)| (name.as_str(), process));
-        let everybody = panes.chain(self.lead.iter().map(|lead| ("", lead)));
-        for (name, process) in everybody {
+        self.processes.extend(new.processes.clone());
+        for (name, process) in &self.processes {
             if process.is_alive() {
                 self.gone.remove(name);
             } else {
-                self.gone.entry(name.to_owned()).or_insert(at);
+                self.gone.entry(name.clone()).or_insert(look.at);
             }
         }
         for letter in &new.letters {
@@ -279,7 +268,7 @@ impl Judge {
 
     /// Returns since when the process of a teammate is gone: its own, or else the lead's.
     fn gone_since(&self, name: &str, member: &Member) -> Option<Duration> {
-        let process = if member.is_pane { name } else { "" };
+        let process = if member.is_pane { name } else { LEAD };
         self.gone.get(process).copied()
     }
 
@@ -301,7 +290,7 @@ impl Judge {
         let was_told = |since: &Duration| self.was_told(*since, at);
         let was_shown = self.known.values().any(was_told);
         let lives = |name: &str| !self.gone.contains_key(name);
-        if was_shown && (lives("") || self.panes.keys().any(|name| lives(name))) {
+        if was_shown && (lives(LEAD) || self.processes.keys().any(|name| lives(name))) {
             let (session, team) = (&state["sessionId"], &state["teamName"]);
             check!(wrong, state["enabled"] == true => "state: it ended, and somebody lives");
             check!(wrong, *session == registry.lead_session => "state: shows the session {session}");
@@ -332,7 +321,7 @@ impl Judge {
             }
         }
         let (shown, is) = (&state["progress"], progress(&self.truth.tasks));
-        check!(wrong, *shown == is || !was_told(&self.since["tasks"]) =>
+        check!(wrong, *shown == is || !was_told(&self.tasks_since) =>
             "state: the tasks are {is} and shown is {shown}");
         self.judge_letters(state, at, wrong);
     }
@@ -360,7 +349,7 @@ impl Judge {
         }
         if let Some(held) = self.held_by(name)
             && matches!(status, "working" | "spawning")
-            && self.was_told(self.since["tasks"], at)
+            && self.was_told(self.tasks_since, at)
         {
             check!(wrong, id == Some(held) =>
                 "state: {name} works on task {held} and is shown with {id:?}");
@@ -451,7 +440,7 @@ impl Judge {
             named.any(|zombie| kinds.contains(&text(&zombie["kind"])))
         };
         let is_late = |gone: &Duration| look.at > *gone + GONE;
-        let lead = self.gone.get("");
+        let lead = self.gone.get(LEAD);
         for (name, member) in &registry.members {
             let is_listed = is_listed(name, &["worker", "pane"]);
             match (self.gone.get(name.as_str()), lead) {

@@ -40,6 +40,9 @@ pub(super) struct Registry {
     pub(super) members: Members,
 }
 
+/// The lead's name in messages.
+pub(super) const LEAD: &str = "team-lead";
+
 /// A message: sender, receiver, content.
 pub(super) type Letter = (String, String, String);
 
@@ -49,9 +52,8 @@ pub(super) struct Truth {
     /// `None` if it does not exist or is incomplete.
     pub(super) registry: Option<Registry>,
     pub(super) tasks: BTreeMap<String, ClientTask>,
-    /// The running processes of the lead and of each teammate in a pane.
-    pub(super) lead: Option<Process>,
-    pub(super) panes: BTreeMap<String, Process>,
+    /// The running processes of the lead ([`LEAD`]) and of each teammate in a pane, by name.
+    pub(super) processes: BTreeMap<String, Process>,
     /// The messages in the inboxes.
     pub(super) letters: BTreeSet<Letter>,
 }
@@ -87,11 +89,10 @@ impl Truth {
                 let mut rest = words.iter().skip_while(|word| *word != option);
                 rest.nth(1).cloned()
             };
-            match after("--agent-name") {
-                Some(name) => drop(truth.panes.insert(name, process)),
-                None if after("--teammate-mode").is_some() => truth.lead = Some(process),
-                None => {}
-            }
+            let is_lead = after("--teammate-mode").is_some();
+            let lead = || is_lead.then(|| LEAD.to_owned());
+            let name = after("--agent-name").or_else(lead);
+            truth.processes.extend(name.map(|name| (name, process)));
         }
         truth
     }
