@@ -189,17 +189,11 @@ struct Row {
 impl Row {
     /// Returns a row without a limit. A ratio that is not a number means that the other side is not installed on this
     /// machine.
-    fn new(
-        key: &'static str,
-        what: impl Into<String>,
-        against: impl Into<String>,
-        ratio: f64,
-        times: String,
-    ) -> Self {
+    fn new(key: &'static str, what: &str, against: &str, ratio: f64, times: String) -> Self {
         Self {
             key,
-            what: what.into(),
-            against: against.into(),
+            what: what.to_owned(),
+            against: against.to_owned(),
             ratio,
             limit: None,
             times,
@@ -217,13 +211,7 @@ impl Row {
     }
 
     /// Returns the ratio of two times in seconds.
-    fn of_times(
-        key: &'static str,
-        what: impl Into<String>,
-        against: impl Into<String>,
-        one: f64,
-        other: f64,
-    ) -> Self {
+    fn of_times(key: &'static str, what: &str, against: &str, one: f64, other: f64) -> Self {
         let times = format!("{:.2} ms : {:.2} ms", one * 1e3, other * 1e3);
         Self::new(key, what, against, one / other, times)
     }
@@ -231,23 +219,24 @@ impl Row {
     /// Returns the used part of a limit, both in the same unit; it may be at most 1.
     fn of_limit(
         key: &'static str,
-        what: impl Into<String>,
+        what: &str,
         (value, limit): (f64, f64),
         unit: &str,
         times: String,
     ) -> Self {
-        Self::new(key, what, format!("{limit} {unit}"), value / limit, times).at_most(1.0)
+        let against = format!("{limit} {unit}");
+        Self::new(key, what, &against, value / limit, times).at_most(1.0)
     }
 
     /// Returns the used part of a memory limit, in MB.
-    fn of_memory(key: &'static str, what: impl Into<String>, value: f64, limit: f64) -> Self {
+    fn of_memory(key: &'static str, what: &str, value: f64, limit: f64) -> Self {
         Self::of_limit(key, what, (value, limit), "MB", format!("{value:.1} MB"))
     }
 
     /// Returns the used part of an allowed share of one core.
-    fn of_share(key: &'static str, what: String, share: f64, allowed: f64, times: String) -> Self {
+    fn of_share(key: &'static str, what: &str, share: f64, allowed: f64, times: String) -> Self {
         let against = format!("{:.1} % of a core", allowed * 100.0);
-        Self::new(key, what, against, share / allowed, times).at_most(1.0)
+        Self::new(key, what, &against, share / allowed, times).at_most(1.0)
     }
 
     fn is_within(&self, tolerance: f64) -> bool {

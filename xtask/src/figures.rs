@@ -32,6 +32,9 @@ struct Figures {
     fragments: Vec<String>,
 }
 
+/// Reads one number of a part.
+type Figure = fn(&Figures) -> usize;
+
 /// Prints the statistics of the source, after those of an earlier commit if one is given; with `list` each place.
 pub(crate) fn run(list: bool, before: Option<&str>) -> Result<()> {
     if let Some(commit) = before {
@@ -91,7 +94,7 @@ fn show(tree: &Path, list: bool) -> Result<()> {
     let [product, tests, xtask] = names;
     println!("{:<34} {product:>8} {tests:>8} {xtask:>8} {:>8}", "", "all");
     let short = format!("files under {SHORT} lines");
-    let rows: [(&str, fn(&Figures) -> usize); 6] = [
+    let rows: [(&str, Figure); 6] = [
         ("lines", |part| part.lines),
         ("lines of code", |part| part.code),
         ("Rust files", |part| part.files),

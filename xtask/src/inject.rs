@@ -142,11 +142,11 @@ impl Tally {
         let (happened, did_not, late) = (self.happened, self.did_not, self.late);
         let (names, calls, tried) = (self.names, self.calls, self.tried);
         let counts = [names, calls, tried, self.hit, happened, did_not, late];
-        let mut cells = vec![format!("`{}`", self.operation)];
-        cells.extend(counts.map(|count| count.to_string()));
-        cells.push(format!("{} ms", self.slowest_next.as_millis()));
-        cells.push(self.violations.len().to_string());
-        cells
+        let mut row = vec![format!("`{}`", self.operation)];
+        row.extend(counts.map(|count| count.to_string()));
+        row.push(format!("{} ms", self.slowest_next.as_millis()));
+        row.push(self.violations.len().to_string());
+        row
     }
 
     /// Returns the row in one line.

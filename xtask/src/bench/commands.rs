@@ -72,14 +72,15 @@ pub(super) fn hooks(bench: &Bench) -> Result<Vec<Row>> {
     let cpu = cpus.map(|times| median(&times));
     let what = |of: &str| format!("{of} of `hook SubagentStart`, {AGENTS} rows");
     let against_idle = |key, program: &str, side: usize, limit: f64| {
-        let row = Row::of_times(key, what("CPU"), format!("`{program}`"), cpu[0], cpu[side]);
+        let (what, program) = (what("CPU"), format!("`{program}`"));
+        let row = Row::of_times(key, &what, &program, cpu[0], cpu[side]);
         let is_there = !cpu[side].is_nan();
         if is_there { row.at_most(limit) } else { row }
     };
     let same = "the floor, on the same file";
     Ok(vec![
-        Row::of_times("hook", what("wall"), same, wall[0], wall[1]).at_most(2.0),
-        Row::of_times("hook-cpu", what("CPU"), same, cpu[0], cpu[1]).at_most(2.0),
+        Row::of_times("hook", &what("wall"), same, wall[0], wall[1]).at_most(2.0),
+        Row::of_times("hook-cpu", &what("CPU"), same, cpu[0], cpu[1]).at_most(2.0),
         against_idle("hook-node", "node -e 0", 2, 1.0 / 15.0),
         against_idle("hook-python", "python3 -S -c pass", 3, 1.0 / 6.0),
         at_once(bench)?,
@@ -105,7 +106,7 @@ fn at_once(bench: &Bench) -> Result<Row> {
     let what = format!("{AT_ONCE} concurrent hooks, {AGENTS} agents: trials with every row");
     let against = format!("{trials} trials, {each} of them without a state before");
     let times = format!("{trials} of {trials}");
-    Ok(Row::new("hooks-at-once", what, against, 1.0, times).at_least(1.0))
+    Ok(Row::new("hooks-at-once", &what, &against, 1.0, times).at_least(1.0))
 }
 
 /// Starts the hook that reports a new agent, like the client.
@@ -251,7 +252,7 @@ pub(super) fn commands(bench: &Bench) -> Result<Vec<Row>> {
     let least = "the floor: parse, write, rename";
     let on_team = |key, line: &str, time| {
         let what = format!("`{line}`, {team}");
-        Row::of_times(key, what, "`--version`", time, version)
+        Row::of_times(key, &what, "`--version`", time, version)
     };
     Ok(vec![
         Row::of_times("version", "`teamster --version`", least, version, floor),

@@ -12,9 +12,10 @@ use teamster_postgres::PgStore;
 use teamster_store::Store;
 use teamster_testkit::postgres::PostgresServer;
 
+use super::commands::beat_all;
 use super::processes::{cpu_of, cpu_share, rest};
 use super::store::claim_each_once;
-use super::studio::{events_in_database, latency};
+use super::studio::{Server, events_of, latency};
 use super::{Bench, Row, TASKS, WORKERS, by_turns, float};
 use crate::product::TempProject;
 use crate::{ci, fixture};
@@ -103,7 +104,7 @@ fn claims(
     if claimers == 16 {
         let against = format!("{CLAIMS_A_SECOND:.0} in a second");
         let ratio = database / CLAIMS_A_SECOND;
-        rows.push(Row::new("database-claims", what, against, ratio, times).at_least(1.0));
+        rows.push(Row::new("database-claims", &what, &against, ratio, times).at_least(1.0));
     }
     Ok(rows)
 }
@@ -129,7 +130,10 @@ fn cycle(bench: &Bench, server: &PostgresServer) -> Result<Row> {
 fn events(bench: &Bench, server: &PostgresServer) -> Result<Row> {
     let (project, store) = project(server, WORKERS)?;
     fixture::create_tasks(&store, TASKS)?;
-    let took = events_in_database(bench, &project, &store, bench.size(2_000, 300))?;
+    beat_all(&store)?;
+    let studio = Server::start(bench, &project)?;
+    studio.first_view()?;
+    let (took, _) = events_of(&studio, &store, bench.size(2_000, 300))?;
     let what = "an event of a team in PostgreSQL → a client of the stream";
     Ok(latency("database-event", what, &took, EVENT))
 }
@@ -167,7 +171,7 @@ pub(super) fn idle(bench: &Bench) -> Result<Vec<Row>> {
     );
     drop(team);
     let what = format!("CPU of the PostgreSQL server of {workers} idle workers over {watched} s");
-    let row = Row::of_share("database-idle", what, share, allowed, times);
+    let row = Row::of_share("database-idle", &what, share, allowed, times);
     Ok(vec![row])
 }
 

@@ -95,21 +95,21 @@ pub(super) fn workers(bench: &Bench) -> Result<Vec<Row>> {
     Ok(vec![
         Row::new(
             "workers-500",
-            format!("a task of {busy} scripted workers that do {tasks} tasks, each once"),
-            format!("of {FEW} workers"),
+            &format!("a task of {busy} scripted workers that do {tasks} tasks, each once"),
+            &format!("of {FEW} workers"),
             many / few,
             format!("{many_ms:.1} ms : {few_ms:.1} ms, all in {took:.1} s"),
         ),
         Row::of_limit(
             "workers-memory",
-            format!("the largest bridge of {idle} that ever was"),
+            &format!("the largest bridge of {idle} that ever was"),
             (worked.max(waited), WORKER_MEGABYTES),
             "MB",
             format!("{worked:.1} MB after work, {waited:.1} MB after waiting"),
         ),
         Row::of_share(
             "workers-idle",
-            format!("CPU of {idle} idle workers over {seconds} s, after {quiet} s without news"),
+            &format!("CPU of {idle} idle workers over {seconds} s, after {quiet} s without news"),
             share,
             IDLE_HUNDRED * float(idle) / 100.0,
             format!(
@@ -162,13 +162,13 @@ pub(super) fn host(bench: &Bench) -> Result<Vec<Row>> {
     Ok(vec![
         Row::of_memory(
             "host-memory",
-            format!("the most memory that the host of {what} ever had"),
+            &format!("the most memory that the host of {what} ever had"),
             memory,
             HOST_MEGABYTES,
         ),
         Row::of_share(
             "host-idle",
-            format!("CPU of that host over {seconds} s in which nothing happens"),
+            &format!("CPU of that host over {seconds} s in which nothing happens"),
             share,
             IDLE_HOST,
             format!("{:.2} % of a core", share * 100.0),

@@ -75,7 +75,7 @@ fn against_raw(
     )?;
     let against = format!("a raw loop: {}", recipe.each(count));
     let times = per_operation(product, raw, count);
-    Ok(Row::new(key, what, against, raw / product, times).at_least(0.5))
+    Ok(Row::new(key, what, &against, raw / product, times).at_least(0.5))
 }
 
 /// Measures durable changes of a team of this many workers in one process, `count` of them in each sample.
@@ -141,7 +141,7 @@ fn several(bench: &Bench) -> Result<Row> {
     let (together, alone) = by_turns(samples, || drain(PROCESSES), || drain(1))?;
     let what = format!("{PROCESSES} processes claim {tasks} tasks, none twice");
     let times = per_operation(together, alone, tasks);
-    Ok(Row::new("drain", what, "1 process", together / alone, times).at_most(1.25))
+    Ok(Row::new("drain", &what, "1 process", together / alone, times).at_most(1.25))
 }
 
 /// Measures the CPU time of a claim in a large team against one in a small team. With `behind`, nine of ten tasks are
@@ -189,9 +189,9 @@ fn growth(bench: &Bench, behind: bool) -> Result<Row> {
     let times = format!("{large:.0} µs : {small:.0} µs; {middle:.0} µs with 1,000");
     Ok(if behind {
         let what = format!("{what}, nine of ten tasks waiting");
-        Row::new("claims-behind", what, against, ratio, times)
+        Row::new("claims-behind", &what, against, ratio, times)
     } else {
-        Row::new("claims", what, against, ratio, times).at_most(2.0)
+        Row::new("claims", &what, against, ratio, times).at_most(2.0)
     })
 }
 
@@ -207,7 +207,7 @@ fn journal(bench: &Bench) -> Result<Row> {
     )?;
     let what = format!("the last 20 of {events} events");
     let times = per_operation(of_long, of_short, 200);
-    Ok(Row::new("journal", what, "of 1,000", of_long / of_short, times).at_most(4.0))
+    Ok(Row::new("journal", &what, "of 1,000", of_long / of_short, times).at_most(4.0))
 }
 
 /// Makes a team whose journal has this many events.

@@ -43,7 +43,7 @@ pub(super) fn server(bench: &Bench) -> Result<Vec<Row>> {
     let first = server.first_view()?;
     let what = format!("the first view of {TASKS} tasks, {WORKERS} workers and {usual} events");
     let times = format!("{:.0} ms with the server's start", first * 1e3);
-    let mut rows = vec![first_row("studio-first", what, first, times)];
+    let mut rows = vec![first_row("studio-first", &what, first, times)];
     let store = project.store(Sync::Fast)?;
     let changes = bench.size(2_000, 300);
     let (events, views) = events_of(&server, &store, changes)?;
@@ -69,22 +69,8 @@ pub(super) fn server(bench: &Bench) -> Result<Vec<Row>> {
         server.started.elapsed().as_secs_f64(),
         most_megabytes(server.child.id())?
     );
-    rows.push(first_row("studio-long", what, first, times));
+    rows.push(first_row("studio-long", &what, first, times));
     Ok(rows)
-}
-
-/// Returns the latencies of events from a team in a database to a client of the stream, in seconds.
-pub(super) fn events_in_database(
-    bench: &Bench,
-    project: &TempProject,
-    store: &dyn Store,
-    changes: usize,
-) -> Result<Vec<f64>> {
-    beat_all(store)?;
-    let server = Server::start(bench, project)?;
-    server.first_view()?;
-    let (events, _) = events_of(&server, store, changes)?;
-    Ok(events)
 }
 
 /// Measures the page in a real browser.
@@ -129,8 +115,8 @@ pub(super) fn browser(bench: &Bench) -> Result<Vec<Row>> {
                 subject: Some(text.to_owned()),
                 ..Edit::default()
             };
-            let changed = store.update_task(&team, &EventActor::Person, &task, &edit);
-            Ok(changed.map(drop)?)
+            let updated = store.update_task(&team, &EventActor::Person, &task, &edit);
+            Ok(updated.map(drop)?)
         },
     )?;
     measure(
@@ -184,7 +170,11 @@ fn write_state(project: &TempProject, feature: &str) -> Result<()> {
 }
 
 /// Returns the latencies of events to a client, and of their changes of the view, in seconds.
-fn events_of(server: &Server, store: &dyn Store, changes: usize) -> Result<(Vec<f64>, Vec<f64>)> {
+pub(super) fn events_of(
+    server: &Server,
+    store: &dyn Store,
+    changes: usize,
+) -> Result<(Vec<f64>, Vec<f64>)> {
     let team = fixture::team()?;
     let listen = |wanted: &'static str| {
         server.listen(TEAM, move |name, data| {
@@ -266,7 +256,7 @@ pub(super) fn latency(key: &'static str, what: &str, took: &[f64], limit: f64) -
     let count = took.len();
     let times = format!("p50 {p50:.1} ms, p99 {p99:.1} ms, the slowest {slowest:.1} ms of {count}");
     let what = format!("{what}, p99 at {PER_SECOND} in a second");
-    Row::of_limit(key, what, (p99, limit), "ms", times)
+    Row::of_limit(key, &what, (p99, limit), "ms", times)
 }
 
 fn first_view_in_page(page: &mut Page, server: &Server, view: &str, events: usize) -> Result<Row> {
@@ -279,10 +269,10 @@ fn first_view_in_page(page: &mut Page, server: &Server, view: &str, events: usiz
     let what =
         format!("the first view in a browser: {TASKS} tasks, {WORKERS} workers, {events} events");
     let times = format!("{:.0} ms from the address to the screen", took * 1e3);
-    Ok(first_row("browser-first", what, took, times))
+    Ok(first_row("browser-first", &what, took, times))
 }
 
-fn first_row(key: &'static str, what: String, seconds: f64, times: String) -> Row {
+fn first_row(key: &'static str, what: &str, seconds: f64, times: String) -> Row {
     Row::of_limit(key, what, (seconds, FIRST_VIEW), "s", times)
 }
 
@@ -371,7 +361,7 @@ impl Drop for Page {
 }
 
 /// A server that runs until it is dropped.
-struct Server {
+pub(super) struct Server {
     child: Child,
     /// Its address and key, as it printed them.
     printed: Value,
@@ -386,7 +376,7 @@ impl Server {
         Ok((project, server))
     }
 
-    fn start(bench: &Bench, project: &TempProject) -> Result<Self> {
+    pub(super) fn start(bench: &Bench, project: &TempProject) -> Result<Self> {
         let started = Instant::now();
         let words = ["studio", "--port", "0", "--json"];
         let mut command = bench.product.command(project, words);
@@ -428,7 +418,7 @@ impl Server {
     }
 
     /// Returns the seconds from the start of the server to the view of the whole team.
-    fn first_view(&self) -> Result<f64> {
+    pub(super) fn first_view(&self) -> Result<f64> {
         let view = self.get(&format!("/api/v1/teams/{TEAM}"))?;
         let took = self.started.elapsed();
         let [tasks, workers] = ["tasks", "workers"].map(|key| list(&view[key]).count());

@@ -98,7 +98,7 @@ pub(super) fn told(bench: &Bench) -> Result<Vec<Row>> {
     );
     let (done, longest) = (count - 2, most(&longest));
     let row = |key, what: String, value, limit, times| {
-        Row::of_limit(key, what, (value, limit), "characters", times)
+        Row::of_limit(key, &what, (value, limit), "characters", times)
     };
     Ok(vec![
         row(

@@ -189,8 +189,8 @@ impl LabSession {
 
     fn team_folder(&self, kind: &str) -> Result<PathBuf> {
         let parent = self.folder.join("home/.claude").join(kind);
-        let folders = names(&parent).into_iter().map(|name| parent.join(name));
-        let first = folders.filter(|path| path.is_dir()).next();
+        let mut folders = names(&parent).into_iter().map(|name| parent.join(name));
+        let first = folders.find(|path| path.is_dir());
         first.with_context(|| format!("{} is empty", parent.display()))
     }
 
