@@ -22,7 +22,7 @@ use super::polls::Poller;
 use super::session_files::{names, read_json};
 use super::{Lab, RealRun, Report};
 use crate::fixture;
-use crate::product::{Finished, check, wait_for, wait_until, words};
+use crate::product::{Finished, check, list, wait_for, wait_until, words};
 use judge::Judge;
 use looks::LabSession;
 use truth::{LEAD, Truth};
@@ -197,11 +197,10 @@ impl LabSession {
     /// Writes a task into the client's folder, as another program.
     fn leave_task(&self, id: &str, subject: &str) -> Result<()> {
         let folder = self.team_folder("tasks")?;
-        let task = json!({"id": id, "subject": subject, "description": "From outside", "status": "pending",
-            "blocks": [], "blockedBy": []});
-        locked(&folder.join(".lock.lock"), || {
-            let file = folder.join(format!("{id}.json"));
-            Ok(std::fs::write(file, serde_json::to_vec_pretty(&task)?)?)
+        let file = folder.join(format!("{id}.json"));
+        change_locked(&file, &folder.join(".lock.lock"), |_| {
+            json!({"id": id, "subject": subject, "description": "From outside", "status": "pending",
+                "blocks": [], "blockedBy": []})
         })
     }
 
@@ -210,14 +209,10 @@ impl LabSession {
         let folder = self.team_folder("teams")?.join("inboxes");
         std::fs::create_dir_all(&folder)?;
         let file = folder.join(format!("{to}.json"));
-        let letter =
-            json!({"from": "ci", "text": words, "timestamp": fixture::now(), "read": false});
-        locked(&folder.join(format!("{to}.json.lock")), || {
-            let mut inbox = read_json(&file).unwrap_or_else(|| json!([]));
-            if let Some(letters) = inbox.as_array_mut() {
-                letters.push(letter);
-            }
-            Ok(std::fs::write(&file, serde_json::to_vec_pretty(&inbox)?)?)
+        change_locked(&file, &file.with_extension("json.lock"), |inbox| {
+            let letter =
+                json!({"from": "ci", "text": words, "timestamp": fixture::now(), "read": false});
+            list(&inbox).cloned().chain([letter]).collect()
         })
     }
 
@@ -241,14 +236,15 @@ fn kill(process: truth::Process) -> Result<()> {
     })
 }
 
-/// Makes a change under a lock like the client's: a folder beside the file.
-fn locked(lock: &Path, change: impl FnOnce() -> Result<()>) -> Result<()> {
+/// Changes a JSON file under a lock like the client's: a folder beside the file.
+fn change_locked(file: &Path, lock: &Path, change: impl FnOnce(Value) -> Value) -> Result<()> {
     wait_for("a lock of the client", LONG, || {
         Ok(std::fs::create_dir(lock).ok())
     })?;
-    let done = change();
+    let new = change(read_json(file).unwrap_or_default());
+    let done = std::fs::write(file, format!("{new:#}"));
     std::fs::remove_dir(lock)?;
-    done
+    Ok(done?)
 }
 
 /// A teammate is killed, then the lead, then the orphan; other sessions come and go in between; what is left is
